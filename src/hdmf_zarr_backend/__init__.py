@@ -1,0 +1,48 @@
+"""Zarr I/O for HDMF and NWB files."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "NWBZarrIO",
+    "ZarrBackendError",
+    "ZarrDataIO",
+    "ZarrIO",
+    "__version__",
+    "convert",
+    "enable_legacy_files",
+]
+
+if TYPE_CHECKING:
+    from hdmf_zarr_backend.convert import convert
+    from hdmf_zarr_backend.dataio import ZarrDataIO
+    from hdmf_zarr_backend.errors import ZarrBackendError
+    from hdmf_zarr_backend.io import ZarrIO
+    from hdmf_zarr_backend.nwb import NWBZarrIO
+    from hdmf_zarr_backend.storage.zarr_plugin import enable_legacy_files
+
+# loaded on first use: the command line must not pay for importing hdmf and zarr
+_ROOMS = {
+    "NWBZarrIO": "nwb",
+    "ZarrBackendError": "errors",
+    "ZarrDataIO": "dataio",
+    "ZarrIO": "io",
+    "convert": "convert",
+    "enable_legacy_files": "storage.zarr_plugin",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ROOMS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_ROOMS[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,105 @@
+"""`ZarrDataIO`: the storage options of one dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hdmf.data_utils import DataIO
+
+from hdmf_zarr_backend.errors import UsageError
+
+
+def codec_config(codec: Any) -> dict[str, Any]:
+    """Return the configuration of a codec given as a numcodecs object or as a configuration.
+
+    Raises
+    ------
+    UsageError
+        It is neither.
+    """
+    config = codec.get_config() if hasattr(codec, "get_config") else codec
+    if not isinstance(config, dict) or "id" not in config:
+        raise UsageError(f"{codec!r} is no codec", remedy="Give a numcodecs codec or its configuration, a dict with 'id'.")
+    # zarr-python 3 drops the key and TensorStore refuses the array with it
+    return {key: value for key, value in config.items() if not (config["id"] == "zstd" and key == "checksum")}
+
+
+class ZarrDataIO(DataIO):  # type: ignore[misc]
+    """Wraps data for `ZarrIO` together with the way to store them.
+
+    Parameters
+    ----------
+    data : array-like, DataChunkIterator, h5py.Dataset or zarr.Array
+        The values.
+    chunks : tuple of int or True, optional
+        Shape of a chunk, as many entries as axes. True and None: chosen by bytes.
+    fillvalue : scalar, optional
+        Value of elements that were never written; stored as given. None: undefined.
+    compressor : numcodecs codec, dict or bool, optional
+        False: none. True and None: the default.
+    filters : sequence of numcodecs codecs or dicts, optional
+        Applied in order before the compressor. TensorStore reads no array that has filters.
+    link_data : bool
+        Link to a stored array that is given as ``data`` instead of copying it.
+    maxshape : tuple, optional
+        Largest shape, None for an axis without bound; kept and given back on read.
+
+    Raises
+    ------
+    UsageError
+        A codec that is none, or chunks that are no lengths.
+    """
+
+    def __init__(
+        self,
+        data: Any = None,
+        chunks: Any = None,
+        fillvalue: Any = None,
+        compressor: Any = None,
+        filters: Sequence[Any] | None = None,
+        link_data: bool = False,  # noqa: FBT001, FBT002 - the signature of the class that users know
+        maxshape: tuple[int | None, ...] | None = None,
+    ) -> None:
+        super().__init__(data=data)
+        if chunks is not None and chunks is not True:
+            chunks = tuple(int(n) for n in ([chunks] if isinstance(chunks, int) else chunks))
+            if any(n < 1 for n in chunks):
+                raise UsageError(f"chunks {chunks} has a length below 1", remedy="Give positive lengths.")
+        self.chunks: tuple[int, ...] | None = None if chunks is True else chunks
+        self.fillvalue = fillvalue
+        self.compressor: Any = compressor if isinstance(compressor, bool) or compressor is None else codec_config(compressor)
+        self.filters = None if filters is None else [codec_config(codec) for codec in filters]
+        self.link_data = bool(link_data)
+        self.maxshape = maxshape
+
+    def get_io_params(self) -> dict[str, Any]:
+        """Return the options as arguments for another `ZarrDataIO`."""
+        return {
+            "chunks": self.chunks,
+            "fillvalue": self.fillvalue,
+            "compressor": self.compressor,
+            "filters": self.filters,
+            "link_data": self.link_data,
+            "maxshape": self.maxshape,
+        }
+
+    @property
+    def io_settings(self) -> dict[str, Any]:
+        """A copy of the storage options that are set."""
+        return {key: value for key, value in self.get_io_params().items() if value is not None and key != "link_data"}
+
+    def __copy__(self) -> ZarrDataIO:
+        return ZarrDataIO(self.data, **self.get_io_params())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ZarrDataIO:
+        import copy
+
+        result = ZarrDataIO(copy.deepcopy(self.data, memo), **self.get_io_params())
+        memo[id(self)] = result
+        return result
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:  # noqa: FBT001 - NumPy's protocol
+        import numpy as np
+
+        return np.array(self.data, dtype=dtype) if copy else np.asarray(self.data, dtype=dtype)

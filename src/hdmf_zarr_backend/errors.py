@@ -1,0 +1,168 @@
+"""Every error that this package raises on purpose.
+
+Grouped by what a handler would do::
+
+    ZarrBackendError                    anything from this package
+    ├── StoreError                      look at the path or the store
+    │   ├── StoreNotFoundError          (also FileNotFoundError)
+    │   ├── NotZarrError                there is something, but no Zarr hierarchy
+    │   ├── StoreExistsError            (also FileExistsError) refuse to overwrite
+    │   └── IncompleteStoreError        a write was interrupted
+    ├── DamagedFileError                run `zarrio verify` on the file
+    │   ├── MetadataError               a document does not parse or contradicts itself
+    │   ├── ChunkError                  a chunk does not decode, or has the wrong size
+    │   ├── ReferenceTargetError        (also KeyError) a link or reference points to nothing
+    │   └── UnsafeDataError             data that only running code could decode
+    ├── WriteError                      change what is written
+    │   ├── NameRefusedError            a name that no store can hold
+    │   ├── ValueRefusedError           a value that has no place in Zarr
+    │   └── ConflictError               the file already says something else
+    ├── UsageError                      (also ValueError) change the call
+    │   └── ModeError                   not in this mode
+    └── UnsupportedFileError            no reader for such a file, e.g. NWB 1.x
+
+An error names the store, the path of the node and what to do; those parts are attributes too.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ChunkError",
+    "ConflictError",
+    "DamagedFileError",
+    "IncompleteStoreError",
+    "MetadataError",
+    "ModeError",
+    "NameRefusedError",
+    "NotZarrError",
+    "ReferenceTargetError",
+    "StoreError",
+    "StoreExistsError",
+    "StoreNotFoundError",
+    "UnsafeDataError",
+    "UnsupportedFileError",
+    "UsageError",
+    "ValueRefusedError",
+    "WriteError",
+    "ZarrBackendError",
+]
+
+
+class ZarrBackendError(Exception):
+    """Base of all errors of this package.
+
+    Parameters
+    ----------
+    problem : str
+        What is wrong, without a full stop.
+    store : object, optional
+        The path or URL of the file; shown as text.
+    path : str, optional
+        Absolute path of the node inside the file.
+    remedy : str, optional
+        What to do about it, a sentence.
+    """
+
+    def __init__(self, problem: str, *, store: object = None, path: str | None = None, remedy: str = "") -> None:
+        self.problem = problem
+        self.store = None if store is None else str(store)
+        self.path = path
+        self.remedy = remedy
+        super().__init__(self._message())
+
+    def _message(self) -> str:
+        where = [f"store {self.store!r}"] if self.store is not None else []
+        if self.path is not None:
+            where.append(f"node {self.path!r}")
+        text = self.problem + (f" ({', '.join(where)})" if where else "")
+        return f"{text}. {self.remedy}" if self.remedy else text
+
+    def located(self, *, store: object = None, path: str | None = None) -> ZarrBackendError:
+        """Return this error with the store and node filled in where they were not known before."""
+        if self.store is None and store is not None:
+            self.store = str(store)
+        if self.path is None and path is not None:
+            self.path = path
+        self.args = (self._message(),)
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # errors of worker processes travel by pickle, and keyword-only arguments would be lost
+        return (_rebuild, (type(self), self.problem, self.store, self.path, self.remedy))
+
+
+def _rebuild(
+    cls: type[ZarrBackendError], problem: str, store: str | None, path: str | None, remedy: str
+) -> ZarrBackendError:
+    return cls(problem, store=store, path=path, remedy=remedy)
+
+
+class StoreError(ZarrBackendError):
+    """The store itself is not as it should be."""
+
+
+class StoreNotFoundError(StoreError, FileNotFoundError):
+    """Nothing is there."""
+
+
+class NotZarrError(StoreError):
+    """Something is there, but it is no Zarr hierarchy that HDMF could read."""
+
+
+class StoreExistsError(StoreError, FileExistsError):
+    """Something is there already and is not to be overwritten."""
+
+
+class IncompleteStoreError(StoreError):
+    """A write to this store was interrupted and not finished."""
+
+
+class DamagedFileError(ZarrBackendError):
+    """The file contradicts itself or the format."""
+
+
+class MetadataError(DamagedFileError):
+    """A metadata document cannot be understood."""
+
+
+class ChunkError(DamagedFileError):
+    """A chunk cannot be decoded, or is missing where it must not be."""
+
+
+class ReferenceTargetError(DamagedFileError, KeyError):
+    """A link or a reference points to something that is not there."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # KeyError would show the repr
+
+
+class UnsafeDataError(DamagedFileError):
+    """The data could only be decoded by running code that the file names; that is never done."""
+
+
+class WriteError(ZarrBackendError):
+    """Something cannot be written as it was given."""
+
+
+class NameRefusedError(WriteError, ValueError):
+    """A name that no Zarr store can hold."""
+
+
+class ValueRefusedError(WriteError, TypeError):
+    """A value that has no place in Zarr."""
+
+
+class ConflictError(WriteError):
+    """The file already says something else than what is to be written."""
+
+
+class UsageError(ZarrBackendError, ValueError):
+    """A call with arguments that do not fit together."""
+
+
+class ModeError(UsageError):
+    """The operation is not possible in the mode in which the file was opened."""
+
+
+class UnsupportedFileError(ZarrBackendError):
+    """A file of a kind that cannot be read, such as NWB 1.x."""

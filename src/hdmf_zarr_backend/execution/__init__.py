@@ -1,0 +1,1 @@
+"""How work is cut into tasks, and who runs them."""

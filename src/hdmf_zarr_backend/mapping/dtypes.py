@@ -1,0 +1,149 @@
+"""The one table of data types: HDMF's words, NumPy, Zarr format 2, and ``zarr_dtype``.
+
+Everything that has to know what a type is called on one side or the other asks here.
+
+Source: hdmf-zarr storage specification, "dtype mappings"; `hdmf.spec` for the words that a schema may use.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from hdmf_zarr_backend.errors import ValueRefusedError
+
+Kind: TypeAlias = Literal["number", "text", "ascii", "bytes", "object", "region", "compound"]
+
+NUMBERS: dict[str, np.dtype[Any]] = {
+    "float": np.dtype("f4"), "float32": np.dtype("f4"), "double": np.dtype("f8"), "float64": np.dtype("f8"),
+    "float16": np.dtype("f2"), "long": np.dtype("i8"), "int64": np.dtype("i8"), "int": np.dtype("i4"),
+    "int32": np.dtype("i4"), "short": np.dtype("i2"), "int16": np.dtype("i2"), "int8": np.dtype("i1"),
+    "uint": np.dtype("u4"), "uint64": np.dtype("u8"), "uint32": np.dtype("u4"), "uint16": np.dtype("u2"),
+    "uint8": np.dtype("u1"), "bool": np.dtype("?"), "complex64": np.dtype("c8"), "complex128": np.dtype("c16"),
+}  # fmt: skip
+"""Number of HDMF -> NumPy. ``int`` is 32 bits and ``float`` single precision, as the specification's table says."""
+
+WORDS: dict[str, Kind] = {
+    "text": "text", "utf": "text", "utf8": "text", "utf-8": "text", "isodatetime": "text", "datetime": "text",
+    "str": "text", "str_": "text", "ascii": "ascii", "bytes": "bytes", "bytes_": "bytes", "object": "object",
+    "object_": "object", "ref": "object", "reference": "object", "region": "region",
+}  # fmt: skip
+"""Word of HDMF or ``zarr_dtype`` -> kind of element."""
+
+OPEN_WORDS = frozenset({"numeric", "any"})
+"""Words that leave the type to the data."""
+
+VLEN_UTF8: dict[str, Any] = {"id": "vlen-utf8"}
+VLEN_BYTES: dict[str, Any] = {"id": "vlen-bytes"}
+JSON2: dict[str, Any] = {
+    "id": "json2", "encoding": "utf-8", "allow_nan": True, "check_circular": True, "ensure_ascii": True, "indent": None,
+    "separators": [",", ":"], "skipkeys": False, "sort_keys": True, "strict": True,
+}  # fmt: skip
+MSGPACK2: dict[str, Any] = {"id": "msgpack2", "raw": False, "use_bin_type": True, "use_single_float": False}
+PICKLE: dict[str, Any] = {"id": "pickle", "protocol": 5}
+
+
+def zarr_type(dtype: np.dtype[Any]) -> Any:
+    """Return the format-2 data type of a NumPy dtype: explicit byte order, fields as lists.
+
+    Raises
+    ------
+    ValueRefusedError
+        Zarr has no such type (objects inside, ``longdouble``, padding that would be lost is packed instead).
+    """
+    if dtype.hasobject:
+        raise ValueRefusedError(f"{dtype} holds Python objects", remedy="Give text, numbers or references.")
+    if dtype.names is not None:
+        fields: list[Any] = []
+        for name in dtype.names:
+            field = dtype.fields[name][0] if dtype.fields else dtype
+            base, shape = field.subdtype if field.subdtype else (field, ())
+            fields.append([name, zarr_type(base), *([list(shape)] if shape else [])])
+        return fields
+    if dtype.kind not in "?biufcmMSUV" or (dtype.kind in "fc" and dtype.itemsize not in (2, 4, 8, 16)):
+        raise ValueRefusedError(f"Zarr has no data type for {dtype}", remedy="Convert the data to a standard type.")
+    if dtype.kind == "f" and dtype.itemsize == 16:
+        raise ValueRefusedError(f"Zarr has no data type for {dtype}", remedy="Convert the data to float64.")
+    if dtype.kind in "SU" and dtype.itemsize == 0:
+        return dtype.str[:2] + "1"
+    return dtype.str
+
+
+def plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return ``dtype`` without metadata and padding: enumerations become their integers or bool, fields are packed."""
+    if dtype.names is not None and dtype.fields is not None:
+        fields: list[Any] = []
+        for name in dtype.names:
+            field = dtype.fields[name][0]
+            base, shape = field.subdtype if field.subdtype else (field, ())
+            fields.append((name, plain(base), shape) if shape else (name, plain(base)))
+        return np.dtype(fields)
+    if dtype.hasobject:
+        return np.dtype(object)
+    return np.dtype(dtype.str)
+
+
+def word_of(dtype: Any) -> Any:
+    """Return HDMF's word for the type of a builder: a str, a list of field dicts, or None.
+
+    Parameters
+    ----------
+    dtype : str, type, numpy.dtype, dict or list
+        ``DatasetBuilder.dtype``, or the ``dtype`` of one field of a compound.
+    """
+    if dtype is None or isinstance(dtype, str):
+        return dtype
+    if isinstance(dtype, dict):
+        return "region" if dtype.get("reftype") == "region" else "object"
+    if hasattr(dtype, "reftype"):
+        return str(dtype.reftype)
+    if isinstance(dtype, list):
+        return dtype
+    if isinstance(dtype, np.dtype):
+        return _word_of_numpy(dtype)
+    if isinstance(dtype, type):
+        if issubclass(dtype, str):
+            return "utf8"
+        if issubclass(dtype, bytes):
+            return "ascii"
+        return np.dtype(dtype).name
+    raise ValueRefusedError(f"{dtype!r} is no data type that HDMF uses")
+
+
+def _word_of_numpy(dtype: np.dtype[Any]) -> Any:
+    if dtype.names is not None:
+        return None  # the data carry their own fields
+    if dtype.hasobject:
+        return None
+    return dtype.name if dtype.kind not in "SU" else {"S": "ascii", "U": "utf8"}[dtype.kind]
+
+
+def kind_of(word: str) -> Kind | None:
+    """Return the kind of element that HDMF's ``word`` means, None where it is open.
+
+    Raises
+    ------
+    ValueRefusedError
+        No such word.
+    """
+    if word in OPEN_WORDS:
+        return None
+    if word in WORDS:
+        return WORDS[word]
+    if word in NUMBERS:
+        return "number"
+    try:
+        return {"S": "bytes", "U": "text", "V": "compound"}.get(np.dtype(word).kind, "number")  # type: ignore[return-value]
+    except TypeError as error:
+        raise ValueRefusedError(f"{word!r} is no data type that HDMF uses") from error
+
+
+def numpy_of(word: str) -> np.dtype[Any]:
+    """Return the NumPy dtype of a number's ``word``."""
+    return NUMBERS[word] if word in NUMBERS else np.dtype(word)
+
+
+def number_name(dtype: np.dtype[Any]) -> str:
+    """Return the ``zarr_dtype`` of numbers: the NumPy name, whatever the input was."""
+    return str(dtype.name)

@@ -1,0 +1,98 @@
+"""References to other objects <-> the dict that a file holds for each.
+
+A reference says ``source`` (the file, ``"."`` for this one), ``path`` (absolute in it), ``object_id`` of the target and
+``source_object_id`` of the file; a region reference adds ``region``. Where references are stored decides the wrapping:
+
+* attribute: ``{"zarr_dtype": "object", "value": reference}``
+* element of an array of references, field of a compound row: the reference itself
+
+Source: hdmf-zarr storage specification, "Object References" and "Region references".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hdmf_zarr_backend.errors import MetadataError
+from hdmf_zarr_backend.mapping.reserved import DTYPE
+from hdmf_zarr_backend.model.nodes import absolute, relative
+
+OBJECT = "object"
+REGION = "region"
+
+
+@dataclass(slots=True, frozen=True)
+class Reference:
+    """A reference as a value.
+
+    Attributes
+    ----------
+    source : str
+        The file as stored: ``"."``, a relative path or a URL.
+    path : str
+        Absolute path of the target in that file.
+    object_id, source_object_id : str or None
+        Ids of the target and of its file, for checking.
+    region : object
+        JSON of the selected region, None for the whole object.
+    """
+
+    source: str
+    path: str
+    object_id: str | None = None
+    source_object_id: str | None = None
+    region: Any = field(default=None, hash=False)
+
+    @property
+    def node_path(self) -> str:
+        """The path in the model's spelling."""
+        return relative(self.path)
+
+
+def encode_reference(reference: Reference) -> dict[str, Any]:
+    """Return the dict that stands for ``reference`` in an array."""
+    encoded: dict[str, Any] = {
+        "source": reference.source,
+        "path": absolute(reference.path),
+        "object_id": reference.object_id,
+        "source_object_id": reference.source_object_id,
+    }
+    if reference.region is not None:
+        encoded["region"] = reference.region
+    return encoded
+
+
+def decode_reference(value: Any) -> Reference:
+    """Return the reference that a dict stands for; keys that are not known are ignored.
+
+    Raises
+    ------
+    MetadataError
+        It is no reference.
+    """
+    if not isinstance(value, dict) or not isinstance(value.get("path"), str):
+        raise MetadataError(f"{value!r} is no reference", remedy="Run `zarrio verify` on the file.")
+    source = value.get("source")
+    return Reference(
+        source=source if isinstance(source, str) else ".",
+        path=value["path"],
+        object_id=_text(value.get("object_id")),
+        source_object_id=_text(value.get("source_object_id")),
+        region=value.get("region"),
+    )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def encode_attribute_reference(reference: Reference) -> dict[str, Any]:
+    """Return the JSON of an attribute that is a reference."""
+    kind = OBJECT if reference.region is None else REGION
+    return {DTYPE: kind, "value": encode_reference(reference)}
+
+
+def decode_attribute_reference(value: dict[str, Any]) -> Reference:
+    """Return the reference that the JSON of an attribute stands for."""
+    return decode_reference(value.get("value"))

@@ -1,0 +1,57 @@
+"""The attribute names that the format keeps for itself, and how a user's attribute of such a name survives.
+
+One list for reading and writing: a reserved attribute never reaches a builder. A user's attribute with a reserved name is
+stored under another name, and the note `NOTES` says which; it comes back under its own.
+
+Source: hdmf-zarr storage specification, "Reserved attributes"; NCZarr 2.0; the format-3 convention of hdmf-zarr 0.14.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+DTYPE = "zarr_dtype"
+LINKS = "zarr_link"
+SPECLOC = ".specloc"
+DIMENSIONS = "_ARRAY_DIMENSIONS"
+NCZARR_ATTR = "_nczarr_attr"
+NOTES = "_hdmf"
+
+RESERVED = frozenset(
+    {
+        DTYPE, LINKS, SPECLOC, DIMENSIONS, NCZARR_ATTR, NOTES,
+        "_nczarr_array", "_nczarr_group", "_nczarr_superblock", "_NCProperties",
+        "_DTYPE", "_LINKS", "_REFERENCE", "_REFERENCE_FIELDS",
+    }
+)  # fmt: skip
+
+_ESCAPED = "escaped"
+
+
+def escape(attributes: dict[str, Any], notes: dict[str, Any]) -> dict[str, str]:
+    """Return ``{name: stored name}`` of the user's ``attributes``; what was renamed is put down in ``notes``."""
+    stored = {name: name for name in attributes}
+    renamed: dict[str, str] = {}
+    for name in attributes:
+        if name in RESERVED:
+            candidate = f"user_{name.strip('._')}"
+            while candidate in attributes or candidate in renamed or candidate in RESERVED:
+                candidate += "_"
+            stored[name] = candidate
+            renamed[candidate] = name
+    if renamed:
+        notes[_ESCAPED] = renamed
+    return stored
+
+
+def visible(attributes: dict[str, Any]) -> dict[str, str]:
+    """Return ``{stored name: user's name}`` of the attributes of a node that a user may see."""
+    renamed = notes_of(attributes).get(_ESCAPED)
+    renamed = renamed if isinstance(renamed, dict) else {}
+    return {name: str(renamed.get(name, name)) for name in attributes if name not in RESERVED}
+
+
+def notes_of(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Return the note of a node: what Zarr has no word for, ``{}`` where there is none."""
+    notes = attributes.get(NOTES)
+    return notes if isinstance(notes, dict) else {}

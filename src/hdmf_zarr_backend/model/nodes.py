@@ -1,0 +1,197 @@
+"""Groups, arrays and the hierarchy they make: the one model behind writing, reading and inspecting.
+
+A hierarchy is a tree (`GroupNode.members`) and, seen flat, a mapping of path to node; both views are the same objects.
+Paths inside the model have no leading slash and the root is ``""``; `absolute` and `relative` translate.
+
+Source: Zarr Object Model (ZEP 6); Zarr v2 specification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeAlias, TypeVar, cast
+
+from hdmf_zarr_backend.errors import MetadataError
+
+Attributes: TypeAlias = dict[str, Any]
+A = TypeVar("A", bound=Mapping[str, Any])
+
+
+@dataclass(slots=True)
+class ArrayNode(Generic[A]):
+    """The metadata of one array.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Length of each axis.
+    chunks : tuple of int
+        Shape of one stored chunk, as many entries as ``shape``.
+    data_type : str or list
+        The data type in the words of the Zarr format, as JSON (format 2: ``"<f4"``, ``"|O"`` or a list of fields).
+    fill_value : object
+        As JSON; None means undefined.
+    compressor, filters : dict or list of dict, optional
+        Codec configurations of format 2. ``filters`` are applied in order before ``compressor``.
+    order : str
+        ``"C"`` or ``"F"``, the layout inside a chunk.
+    separator : str
+        What stands between chunk indices in a key, ``"."`` or ``"/"``.
+    attributes : mapping
+        The user attributes, as JSON.
+    extra : dict
+        Keys of the document that the format does not define; kept, so that reading and writing lose nothing.
+    """
+
+    shape: tuple[int, ...]
+    chunks: tuple[int, ...]
+    data_type: Any
+    fill_value: Any = None
+    compressor: dict[str, Any] | None = None
+    filters: list[dict[str, Any]] | None = None
+    order: str = "C"
+    separator: str = "."
+    attributes: A = field(default_factory=lambda: cast(A, {}))
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Number of chunks along each axis."""
+        return tuple(-(-n // c) for n, c in zip(self.shape, self.chunks, strict=True))
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        product = 1
+        for n in self.shape:
+            product *= n
+        return product
+
+    def chunk_name(self, index: tuple[int, ...]) -> str:
+        """Return the last part of the key of the chunk at ``index`` (Zarr v2: a 0-d array has one chunk, ``0``)."""
+        return self.separator.join(map(str, index)) if index else "0"
+
+
+@dataclass(slots=True)
+class GroupNode(Generic[A]):
+    """A group: attributes and named members.
+
+    Attributes
+    ----------
+    attributes : mapping
+        The user attributes, as JSON.
+    members : dict
+        Child nodes by name.
+    extra : dict
+        Keys of the group document beyond ``zarr_format``; read, and not written (Zarr v2: MUST NOT have other keys).
+    """
+
+    attributes: A = field(default_factory=lambda: cast(A, {}))
+    members: dict[str, Node] = field(default_factory=dict)
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+Node: TypeAlias = "GroupNode[Attributes] | ArrayNode[Attributes]"
+
+
+def relative(path: str) -> str:
+    """Return ``path`` as the model spells it: no slash at either end, none doubled."""
+    if path.startswith("/") or path.endswith("/") or "//" in path:
+        return "/".join(part for part in path.split("/") if part)
+    return path
+
+
+def absolute(path: str) -> str:
+    """Return ``path`` as HDMF spells it, with a leading slash."""
+    return "/" + relative(path)
+
+
+def join(parent: str, name: str) -> str:
+    """Return the path of ``name`` inside ``parent``, both as the model spells them."""
+    return f"{parent}/{name}" if parent else name
+
+
+def split(path: str) -> tuple[str, str]:
+    """Return parent and name of a path as the model spells it."""
+    parent, _, name = path.rpartition("/")
+    return parent, name
+
+
+@dataclass(slots=True)
+class Hierarchy:
+    """All nodes of one file.
+
+    Attributes
+    ----------
+    root : GroupNode or ArrayNode
+        The node at ``""``.
+    zarr_format : int
+        2 or 3.
+    """
+
+    root: Node = field(default_factory=GroupNode)
+    zarr_format: int = 2
+
+    def walk(self) -> Iterator[tuple[str, Node]]:
+        """Yield ``(path, node)`` of every node, parents before members, members by name."""
+        stack: list[tuple[str, Node]] = [("", self.root)]
+        while stack:
+            path, node = stack.pop()
+            yield path, node
+            if isinstance(node, GroupNode):
+                stack.extend((join(path, name), node.members[name]) for name in sorted(node.members, reverse=True))
+
+    def flat(self) -> dict[str, Node]:
+        """Return ``{path: node}``."""
+        return dict(self.walk())
+
+    def get(self, path: str) -> Node | None:
+        """Return the node at ``path``, or None."""
+        node: Node = self.root
+        for part in relative(path).split("/") if relative(path) else ():
+            if not isinstance(node, GroupNode) or part not in node.members:
+                return None
+            node = node.members[part]
+        return node
+
+    def __contains__(self, path: object) -> bool:
+        return isinstance(path, str) and self.get(path) is not None
+
+    def add(self, path: str, node: Node) -> None:
+        """Put ``node`` at ``path``; the parent must be a group that is there already."""
+        parent, name = split(relative(path))
+        if not name:
+            self.root = node
+            return
+        group = self.get(parent)
+        if not isinstance(group, GroupNode):
+            raise MetadataError("no group holds this node", path=absolute(path))
+        group.members[name] = node
+
+    @classmethod
+    def from_flat(cls, nodes: Mapping[str, Node], *, zarr_format: int = 2) -> Hierarchy:
+        """Return the hierarchy of ``{path: node}``.
+
+        A group that only its members imply is made, since a reader should not lose them
+        (Zarr v2 wants ``.zgroup`` at every ancestor; `verify` reports the lack).
+        """
+        flat: dict[str, Node] = {relative(path): node for path, node in nodes.items()}
+        for path in sorted(flat):
+            if not path:
+                continue
+            parent, name = split(path)
+            _group_at(flat, parent).members[name] = flat[path]
+        return cls(flat.get("", GroupNode()), zarr_format)
+
+
+def _group_at(flat: dict[str, Node], path: str) -> GroupNode[Attributes]:
+    node = flat.get(path)
+    if node is None:
+        node = flat[path] = GroupNode()
+        if path:
+            parent, name = split(path)
+            _group_at(flat, parent).members[name] = node
+    if isinstance(node, ArrayNode):
+        raise MetadataError("an array has members", path=absolute(path), remedy="Run `zarrio verify` on the file.")
+    return node

@@ -1,0 +1,168 @@
+"""Nodes <-> the metadata documents of Zarr format 2.
+
+A node at ``p`` is ``p/.zgroup`` or ``p/.zarray``, and ``p/.zattrs``. Documents are plain Python values here; text is the
+business of `storage`. ``to_documents(from_documents(d)) == d`` for every valid ``d`` (keys in order, unknown keys kept),
+but for the keys that the specification forbids in ``.zgroup``.
+
+Source: Zarr v2 specification, "Metadata", "Hierarchies", "Attributes".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hdmf_zarr_backend.errors import MetadataError
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node, absolute, split
+
+GROUP = ".zgroup"
+ARRAY = ".zarray"
+ATTRIBUTES = ".zattrs"
+CONSOLIDATED = ".zmetadata"
+DOCUMENT_NAMES = frozenset({GROUP, ARRAY, ATTRIBUTES})
+
+_ARRAY_KEYS = ("chunks", "compressor", "dtype", "fill_value", "filters", "order", "shape", "zarr_format")
+_REMEDY = "Run `zarrio verify` on the file."
+
+
+def key_of(path: str, name: str) -> str:
+    """Return the store key of the document ``name`` of the node at ``path``."""
+    return f"{path}/{name}" if path else name
+
+
+def array_document(node: ArrayNode[Attributes]) -> dict[str, Any]:
+    """Return the ``.zarray`` document of ``node``."""
+    document: dict[str, Any] = {
+        "chunks": list(node.chunks),
+        "compressor": node.compressor,
+        "dtype": node.data_type,
+        "fill_value": node.fill_value,
+        "filters": node.filters,
+        "order": node.order,
+        "shape": list(node.shape),
+        "zarr_format": 2,
+    }
+    if node.separator != ".":
+        document["dimension_separator"] = node.separator
+    document.update(node.extra)
+    return document
+
+
+def group_document() -> dict[str, Any]:
+    """Return the ``.zgroup`` document."""
+    return {"zarr_format": 2}
+
+
+def node_documents(path: str, node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield ``(key, document)`` of one node; attributes only where there are any."""
+    if isinstance(node, ArrayNode):
+        yield key_of(path, ARRAY), array_document(node)
+    else:
+        yield key_of(path, GROUP), group_document()
+    if node.attributes:
+        yield key_of(path, ATTRIBUTES), node.attributes
+
+
+def to_documents(hierarchy: Hierarchy) -> dict[str, dict[str, Any]]:
+    """Return ``{key: document}`` of the whole hierarchy."""
+    documents: dict[str, dict[str, Any]] = {}
+    for path, node in hierarchy.walk():
+        documents.update(node_documents(path, node))
+    return documents
+
+
+def from_documents(documents: Mapping[str, Any]) -> Hierarchy:
+    """Return the hierarchy that ``{key: document}`` describes.
+
+    Raises
+    ------
+    MetadataError
+        A document is not an object, lacks a key, or has a value of the wrong kind.
+    """
+    nodes: dict[str, Node] = {}
+    for key, document in documents.items():
+        path, name = split(key)
+        if name == ARRAY:
+            nodes[path] = parse_array(document, _attributes(documents, path), path)
+        elif name == GROUP:
+            if path not in nodes:
+                nodes[path] = parse_group(document, _attributes(documents, path), path)
+    return Hierarchy.from_flat(nodes, zarr_format=2)
+
+
+def _attributes(documents: Mapping[str, Any], path: str) -> Attributes:
+    attributes = documents.get(key_of(path, ATTRIBUTES))
+    if attributes is None:
+        return {}
+    if not isinstance(attributes, dict):
+        raise MetadataError(f"{ATTRIBUTES} is no JSON object", path=absolute(path), remedy=_REMEDY)
+    return attributes
+
+
+def parse_group(document: Any, attributes: Attributes, path: str) -> GroupNode[Attributes]:
+    """Return the group that a ``.zgroup`` document and its attributes describe."""
+    _check_format(document, GROUP, path)
+    extra = {key: value for key, value in document.items() if key != "zarr_format"}
+    return GroupNode(attributes=attributes, extra=extra)
+
+
+def parse_array(document: Any, attributes: Attributes, path: str) -> ArrayNode[Attributes]:
+    """Return the array that a ``.zarray`` document and its attributes describe.
+
+    Raises
+    ------
+    MetadataError
+        Naming the node and the key that is missing or wrong.
+    """
+    _check_format(document, ARRAY, path)
+    missing = [key for key in _ARRAY_KEYS if key not in document]
+    if missing:
+        raise MetadataError(f"{ARRAY} lacks {', '.join(missing)}", path=absolute(path), remedy=_REMEDY)
+    shape = _lengths(document["shape"], "shape", path, least=0)
+    chunks = _lengths(document["chunks"], "chunks", path, least=1)
+    if len(shape) != len(chunks):
+        raise MetadataError(f"shape {shape} and chunks {chunks} differ in length", path=absolute(path), remedy=_REMEDY)
+    separator = document.get("dimension_separator", ".")
+    order = document["order"]
+    if separator not in (".", "/") or order not in ("C", "F"):
+        raise MetadataError(
+            f"dimension_separator {separator!r} or order {order!r} is unknown", path=absolute(path), remedy=_REMEDY
+        )
+    known = {*_ARRAY_KEYS, "dimension_separator"} if separator != "." else set(_ARRAY_KEYS)
+    return ArrayNode(
+        shape=shape,
+        chunks=chunks,
+        data_type=document["dtype"],
+        fill_value=document["fill_value"],
+        compressor=_codec(document["compressor"], "compressor", path),
+        filters=_filters(document["filters"], path),
+        order=order,
+        separator=separator,
+        attributes=attributes,
+        extra={key: value for key, value in document.items() if key not in known},
+    )
+
+
+def _check_format(document: Any, name: str, path: str) -> None:
+    if not isinstance(document, dict) or document.get("zarr_format") != 2:
+        raise MetadataError(f"{name} is no document of Zarr format 2", path=absolute(path), remedy=_REMEDY)
+
+
+def _lengths(value: Any, key: str, path: str, *, least: int) -> tuple[int, ...]:
+    if not isinstance(value, list) or not all(type(n) is int and n >= least for n in value):
+        raise MetadataError(f"{key} {value!r} is no list of lengths", path=absolute(path), remedy=_REMEDY)
+    return tuple(value)
+
+
+def _codec(value: Any, key: str, path: str) -> dict[str, Any] | None:
+    if value is not None and not (isinstance(value, dict) and isinstance(value.get("id"), str)):
+        raise MetadataError(f"{key} {value!r} names no codec", path=absolute(path), remedy=_REMEDY)
+    return value
+
+
+def _filters(value: Any, path: str) -> list[dict[str, Any]] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list):
+        raise MetadataError(f"filters {value!r} is no list", path=absolute(path), remedy=_REMEDY)
+    return [codec for item in value if (codec := _codec(item, "filters", path)) is not None]

@@ -1,0 +1,125 @@
+"""`NWBZarrIO`: `ZarrIO` with what an NWB file needs around it, as NWBHDF5IO is to HDF5IO."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from hdmf.backends.io import HDMFIO
+from hdmf.build import BuildManager, TypeMap
+
+from hdmf_zarr_backend.errors import UnsupportedFileError, UsageError
+from hdmf_zarr_backend.io import ZarrIO
+
+try:
+    import pynwb
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "NWBZarrIO needs pynwb; install it with: pip install 'hdmf-zarr-backend[nwb]'", name=error.name
+    ) from error
+
+_NEW = ("w", "w-", "x")
+
+
+class NWBZarrIO(ZarrIO):
+    """Reads and writes NWB files in Zarr.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    mode : {"r", "r-", "r+", "a", "w", "w-", "x"}
+        As of `ZarrIO`.
+    manager : BuildManager, optional
+        Instead of the one that is made of the installed and the cached namespaces.
+    load_namespaces : bool
+        Load the namespaces that are cached in the file (not when it is made, nor with ``manager`` or ``extensions``).
+    extensions : str, TypeMap or list, optional
+        Paths of namespaces, or type maps, to use instead of the cached ones.
+    **options
+        Everything else that `ZarrIO` takes.
+
+    Raises
+    ------
+    UsageError
+        Both ``manager`` and ``extensions`` are given.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        mode: str = "r",
+        manager: BuildManager | None = None,
+        *,
+        load_namespaces: bool = True,
+        extensions: str | TypeMap | list[Any] | None = None,
+        **options: Any,
+    ) -> None:
+        if manager is not None and extensions is not None:
+            raise UsageError("'manager' and 'extensions' cannot be specified together", remedy="Pass one of them.")
+        wanted = load_namespaces and manager is None and extensions is None
+        if extensions is not None:
+            manager = pynwb.get_manager(extensions=extensions)
+        elif manager is None:
+            manager = BuildManager(pynwb.get_type_map())
+        super().__init__(path, mode, manager, **options)
+        if wanted and self.mode not in _NEW:
+            self.load_namespaces_io(self.manager.type_map)
+
+    @property
+    def nwb_version(self) -> tuple[str | None, tuple[int | str, ...] | None]:
+        """Version of the NWB schema of the file, as text and in parts; ``(None, None)`` where it has none."""
+        if self._parsed is None:
+            return None, None
+        version = self._parsed.hierarchy.root.attributes.get("nwb_version")
+        if not isinstance(version, str):
+            return None, None
+        parts = version.replace("-", ".").replace("_", ".").split(".")
+        return version, tuple(int(part) if part.isdigit() else part for part in parts)
+
+    def read(self, *, skip_version_check: bool = False, **kwargs: Any) -> Any:
+        """Return the ``NWBFile``.
+
+        Parameters
+        ----------
+        skip_version_check : bool
+            Read files of NWB 1 too, as far as that goes.
+
+        Raises
+        ------
+        UnsupportedFileError
+            There is no NWB version in the file, or it is 1.
+        """
+        if not skip_version_check and self.mode not in _NEW:
+            text, parts = self.nwb_version
+            if parts is None:
+                raise UnsupportedFileError(
+                    "Missing NWB version in file", store=self.source, remedy="This is no NWB file; ZarrIO may read it."
+                )
+            if isinstance(parts[0], int) and parts[0] < 2:
+                raise UnsupportedFileError(
+                    f"NWB version {text} is not supported", store=self.source, remedy="PyNWB reads version 2 and above."
+                )
+        return super().read(**kwargs)
+
+    def export(self, src_io: HDMFIO, nwbfile: Any = None, write_args: dict[str, Any] | None = None, **options: Any) -> None:
+        """Write what ``src_io`` has read to this file.
+
+        Parameters
+        ----------
+        src_io : HDMFIO
+            The source, such as an open ``NWBHDF5IO``.
+        nwbfile : NWBFile, optional
+            What ``src_io`` has read, changed perhaps; None: everything that is in the source.
+        write_args : dict, optional
+            Arguments of `ZarrIO.write_builder`.
+        **options
+            Everything else that `ZarrIO.export` takes.
+        """
+        container = options.pop("container", nwbfile)
+        super().export(src_io=src_io, container=container, write_args=write_args, **options)
+
+    @staticmethod
+    def read_nwb(path: str | os.PathLike[str], **options: Any) -> Any:
+        """Return the ``NWBFile`` at ``path``; options as of `NWBZarrIO`."""
+        return NWBZarrIO(path, mode="r", **options).read()

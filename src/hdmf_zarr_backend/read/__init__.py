@@ -1,0 +1,1 @@
+"""From a store to nodes, and from nodes to builders."""

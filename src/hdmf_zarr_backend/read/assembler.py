@@ -1,0 +1,353 @@
+"""Hierarchy -> GroupBuilder: lazy data, links and references resolved, cycles safe.
+
+All builders of a file are made first, without links and references; then those are filled in. So a reference to an ancestor,
+to the root or round in a circle needs no recursion, and each node has exactly one builder however it is reached.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from hdmf.backends.warnings import BrokenLinkWarning
+from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
+
+from hdmf_zarr_backend.errors import DamagedFileError, ReferenceTargetError, StoreError, ZarrBackendError
+from hdmf_zarr_backend.mapping.attributes import decode_attributes
+from hdmf_zarr_backend.mapping.dimensions import decode_dimensions
+from hdmf_zarr_backend.mapping.links import Link, decode_links
+from hdmf_zarr_backend.mapping.references import Reference, decode_attribute_reference, decode_reference
+from hdmf_zarr_backend.mapping.reserved import DTYPE, LINKS, SPECLOC, notes_of
+from hdmf_zarr_backend.mapping.specs import spec_location
+from hdmf_zarr_backend.model.locations import THIS_FILE, resolve_source, sibling_source
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, join, relative, split
+from hdmf_zarr_backend.read.datasets import BuilderReferences, BuilderTable, Resolver, field_type
+from hdmf_zarr_backend.storage.arrays import LazyArray
+from hdmf_zarr_backend.storage.chunks import ChunkCache
+from hdmf_zarr_backend.storage.keys import KeyStore
+
+ROOT = "root"
+
+Open = Callable[[str], "Assembler"]
+
+
+class Assembler:
+    """Makes the builders of one file, and keeps them.
+
+    Parameters
+    ----------
+    keys : KeyStore
+        The store of the file.
+    hierarchy : Hierarchy
+        Its metadata.
+    source : str
+        What the builders say they come from; exactly the ``source`` of the io.
+    resolver : Resolver
+        Resolves references of datasets.
+    open_other : callable
+        Returns the assembler of another file by its location.
+    """
+
+    def __init__(self, keys: KeyStore, hierarchy: Hierarchy, source: str, resolver: Resolver, open_other: Open) -> None:
+        self.keys = keys
+        self.hierarchy = hierarchy
+        self.source = source
+        self.cache = ChunkCache()
+        self.builders: dict[str, Any] = {}
+        self._resolver = resolver
+        self._open_other = open_other
+        self._scalar_references: dict[str, Reference] = {}
+        self._hidden = spec_location(hierarchy.root.attributes.get(SPECLOC))
+
+    @property
+    def root_id(self) -> str | None:
+        """Object id of the root."""
+        value = self.hierarchy.root.attributes.get("object_id")
+        return value if isinstance(value, str) else None
+
+    def root(self) -> Any:
+        """Return the builder of the root, always the same one."""
+        if "" not in self.builders:
+            self._assemble()
+        return self.builders[""]
+
+    def _visible(self) -> Iterator[tuple[str, Any]]:
+        for path, node in self.hierarchy.walk():
+            if self._hidden is None or not (path == self._hidden or path.startswith(f"{self._hidden}/")):
+                yield path, node
+
+    def _assemble(self) -> None:
+        nodes = list(self._visible())
+        scalars = self._scalars(nodes)
+        pending: list[tuple[Any, str, Any]] = []
+        for path, node in reversed(nodes):  # members before their group
+            attributes = self._attributes(path, node, pending)
+            name = split(path)[1] or ROOT
+            try:
+                if isinstance(node, GroupNode):
+                    builder = self._group(path, name, node, attributes)
+                else:
+                    builder = self._dataset(path, name, node, attributes, scalars)
+            except ZarrBackendError as error:
+                raise error.located(store=self.source, path=absolute(path)) from error.__cause__
+            builder.location = absolute(split(path)[0])
+            self.builders[path] = builder
+        for path, key, value in pending:
+            self._fill_reference(self.builders[path], path, key, value)
+        for path, reference in self._scalar_references.items():
+            self.builders[path].data = ReferenceBuilder(self.resolve(reference))
+        for path, node in nodes:
+            if isinstance(node, GroupNode) and LINKS in node.attributes:
+                self._fill_links(path, node)
+
+    # ---- groups and attributes --------------------------------------------------------------------------------------
+
+    def _group(self, path: str, name: str, node: GroupNode[Attributes], attributes: dict[str, Any]) -> Any:
+        groups: dict[str, Any] = {}
+        datasets: dict[str, Any] = {}
+        for member in sorted(node.members):
+            child = self.builders.get(join(path, member))
+            if child is not None:
+                (groups if isinstance(child, GroupBuilder) else datasets)[member] = child
+        return GroupBuilder(name=name, groups=groups, datasets=datasets, attributes=attributes, source=self.source)
+
+    def _attributes(self, path: str, node: Any, pending: list[tuple[Any, str, Any]]) -> dict[str, Any]:
+        try:
+            values = decode_attributes(node.attributes, resolve=lambda value: _Pending(value))
+        except ZarrBackendError as error:
+            raise error.located(store=self.source, path=absolute(path)) from error.__cause__
+        ready: dict[str, Any] = {}
+        for name, value in values.items():
+            if isinstance(value, _Pending) or (isinstance(value, list) and value and isinstance(value[0], _Pending)):
+                pending.append((path, name, value))
+            else:
+                ready[name] = value
+        return ready
+
+    def _fill_reference(self, builder: Any, path: str, name: str, value: Any) -> None:
+        try:
+            if isinstance(value, list):
+                builder.set_attribute(name, [self.resolve(decode_attribute_reference(item.json)) for item in value])
+            else:
+                builder.set_attribute(name, self.resolve(decode_attribute_reference(value.json)))
+        except (DamagedFileError, StoreError) as error:
+            warnings.warn(
+                f"The attribute {name!r} of {absolute(path)} in {self.source} refers to nothing and is left out: {error}",
+                BrokenLinkWarning,
+                stacklevel=2,
+            )
+
+    # ---- links and references ---------------------------------------------------------------------------------------
+
+    def _fill_links(self, path: str, node: GroupNode[Attributes]) -> None:
+        builder = self.builders[path]
+        try:
+            links = decode_links(node.attributes)
+        except ZarrBackendError as error:
+            raise error.located(store=self.source, path=absolute(path)) from None
+        for link in links:
+            try:
+                target = self.resolve(link.target)
+            except (DamagedFileError, StoreError) as error:
+                warnings.warn(
+                    f"Path to Group altered/broken at {absolute(join(path, link.name))} in {self.source}: {error}",
+                    BrokenLinkWarning,
+                    stacklevel=2,
+                )
+                continue
+            link_builder = LinkBuilder(builder=target, name=link.name, source=self.source)
+            link_builder.location = absolute(path)
+            builder.set_link(link_builder)
+
+    def resolve(self, reference: Reference) -> Any:
+        """Return the builder that ``reference`` points to, in this file or another.
+
+        Raises
+        ------
+        ReferenceTargetError
+            Nothing is there; file and path are named.
+        """
+        if reference.source in (THIS_FILE, ""):
+            return self.builder_at(reference.path)
+        for location in dict.fromkeys(self._candidates(reference.source)):
+            if location == self.source:
+                return self.builder_at(reference.path)
+            if "://" in location or os.path.isdir(location):
+                other = self._open_other(location)
+                other.root()
+                return other.builder_at(reference.path)
+        raise ReferenceTargetError(
+            f"the file {reference.source!r} is not there",
+            store=self.source,
+            remedy="Put the linked file back to its place beside this one.",
+        )
+
+    def _candidates(self, source: str) -> Iterator[str]:
+        yield resolve_source(source, self.source)
+        yield sibling_source(source, self.source)  # hdmf-zarr 0.10 named the store from its folder
+
+    def builder_at(self, path: str) -> Any:
+        """Return the builder at ``path``, through links where the path goes through some.
+
+        Raises
+        ------
+        ReferenceTargetError
+            Nothing is there, or only links that go round in a circle.
+        """
+        wanted = relative(path)
+        found = self.builders.get(wanted)
+        if found is not None:
+            return found
+        return self._through_links(wanted, frozenset())
+
+    def _through_links(self, path: str, seen: frozenset[str]) -> Any:
+        if path in seen:
+            raise ReferenceTargetError(
+                "links go round in a circle", store=self.source, path=absolute(path), remedy="Remove one of them."
+            )
+        found = self.builders.get(path)
+        if found is not None:
+            return found
+        parent, _, name = path.rpartition("/")
+        here = self._through_links(parent, seen | {path}) if path else None
+        target = here[name] if isinstance(here, GroupBuilder) and name in here.obj_type else None
+        if target is None and here is not None:
+            target = self._link_target(here, name, seen | {path})
+        if target is None:
+            raise ReferenceTargetError(
+                "there is no such group or dataset", store=self.source, path=absolute(path), remedy="Run `zarrio verify`."
+            )
+        return target.builder if isinstance(target, LinkBuilder) else target
+
+    def _link_target(self, group: Any, name: str, seen: frozenset[str]) -> Any:
+        """Return the target of a link that has not been filled in yet."""
+        own = self.hierarchy.get(join(relative(group.location), group.name) if group.name != ROOT else "")
+        links: list[Link] = decode_links(own.attributes) if isinstance(own, GroupNode) else []
+        for link in links:
+            if link.name == name:
+                if link.target.source != THIS_FILE:
+                    return self.resolve(link.target)
+                return self._through_links(link.target.node_path, seen)
+        return None
+
+    # ---- datasets ---------------------------------------------------------------------------------------------------
+
+    def _scalars(self, nodes: list[tuple[str, Any]]) -> dict[str, bytes]:
+        """Fetch together the values that builders must hold."""
+        keys = [join(path, node.chunk_name((0,) * len(node.shape))) for path, node in nodes if is_scalar(node)]
+        return self.keys.get_many(keys)
+
+    def lazy(self, path: str, node: ArrayNode[Attributes]) -> LazyArray:
+        """Return the array at ``path``."""
+        notes = notes_of(node.attributes)
+        maxshape = notes.get("maxshape")
+        elements = _to_ascii if notes.get("text") == "ascii" else None
+        bound = tuple(maxshape) if isinstance(maxshape, list) else None
+        return LazyArray(self.keys, path, node, self.cache, maxshape=bound, elements=elements)
+
+    def _dataset(
+        self, path: str, name: str, node: ArrayNode[Attributes], attributes: dict[str, Any], scalars: dict[str, bytes]
+    ) -> Any:
+        if is_scalar(node):
+            data, dtype = self._scalar(path, node, scalars)
+            return DatasetBuilder(name=name, data=data, dtype=dtype, attributes=attributes, source=self.source)
+        lazy = self.lazy(path, node)
+        data, dtype = self._array(lazy, node)
+        return DatasetBuilder(
+            name=name,
+            data=data,
+            dtype=dtype,
+            attributes=attributes,
+            maxshape=lazy.maxshape,
+            dimension_labels=decode_dimensions(node.attributes),
+            chunks=True,
+            source=self.source,
+        )
+
+    def _array(self, lazy: LazyArray, node: ArrayNode[Attributes]) -> tuple[Any, Any]:
+        word = node.attributes.get(DTYPE)
+        if isinstance(word, list):
+            names, words = field_list(word)
+            if lazy.dtype.hasobject:
+                return BuilderTable(lazy, self._resolver, names, words), _dtype_list(names, words)
+        if lazy.dtype.names is not None:
+            return self._structured(lazy)
+        if word in ("object", "region") and lazy.dtype == object:
+            return BuilderReferences(lazy, self._resolver), "object"
+        if lazy.dtype == object:
+            filters = node.filters or [{}]
+            is_bytes = notes_of(node.attributes).get("text") == "ascii" or filters[0].get("id") == "vlen-bytes"
+            return lazy, "ascii" if is_bytes else "utf8"
+        return lazy, lazy.dtype
+
+    def _structured(self, lazy: LazyArray) -> tuple[Any, Any]:
+        names = list(lazy.dtype.names or ())
+        words = ["object" if lazy.dtype[n].hasobject else lazy.dtype[n].base.name for n in names]
+        if lazy.dtype.hasobject:
+            return BuilderTable(lazy, self._resolver, names, words), _dtype_list(names, words)
+        return lazy, _dtype_list(names, words)
+
+    def _scalar(self, path: str, node: ArrayNode[Attributes], scalars: dict[str, bytes]) -> tuple[Any, Any]:
+        lazy = self.lazy(path, node)
+        values = lazy.decoded(scalars.get(join(path, node.chunk_name((0,) * len(node.shape)))))
+        word = node.attributes.get(DTYPE)
+        value = values.reshape(-1)[0] if word not in ("object", "region") else values.item(0)
+        if isinstance(word, list) and lazy.dtype.hasobject:
+            names, words = field_list(word)
+            row = BuilderTable(lazy, self._resolver, names, words)[0]
+            return np.array(row, dtype=row.dtype), _dtype_list(names, words)
+        if word in ("object", "region") and isinstance(value, dict):
+            self._scalar_references[path] = decode_reference(value)
+            return None, "object"
+        if isinstance(value, np.void):
+            names = list(lazy.dtype.names or ())
+            return np.array(value, dtype=lazy.dtype), _dtype_list(names, [lazy.dtype[n].base.name for n in names])
+        if isinstance(value, bytes):
+            try:
+                value = value.decode("utf-8")
+            except UnicodeDecodeError:
+                return value, "bytes"
+        return value, "utf8" if isinstance(value, str) else lazy.dtype
+
+
+class _Pending:
+    """The JSON of a reference whose target may not have a builder yet."""
+
+    __slots__ = ("json",)
+
+    def __init__(self, json: dict[str, Any]) -> None:
+        self.json = json
+
+
+def is_scalar(node: Any) -> bool:
+    """Tell whether an array stands for a scalar dataset."""
+    if not isinstance(node, ArrayNode):
+        return False
+    if not node.shape:
+        return True
+    marked = node.attributes.get(DTYPE) == "scalar" or notes_of(node.attributes).get("scalar") is True
+    return bool(marked) and node.size == 1
+
+
+def field_list(word: list[Any]) -> tuple[list[str], list[str]]:
+    """Return names and words of the fields of a compound; hdmf-zarr repeated some entries."""
+    fields: dict[str, str] = {}
+    for entry in word:
+        if isinstance(entry, dict) and "name" in entry:
+            dtype = entry.get("dtype")
+            fields.setdefault(str(entry["name"]), "object" if isinstance(dtype, dict) else str(dtype))
+    return list(fields), list(fields.values())
+
+
+def _dtype_list(names: list[str], words: list[str]) -> list[dict[str, str]]:
+    return [{"name": name, "dtype": field_type(word)} for name, word in zip(names, words, strict=True)]
+
+
+def _to_ascii(values: Any) -> Any:
+    flat = values.reshape(-1).copy()
+    for position, item in enumerate(flat):
+        flat[position] = item.encode("utf-8") if isinstance(item, str) else item
+    return flat.reshape(values.shape)

@@ -1,0 +1,100 @@
+"""Cached namespaces of a file -> hdmf's catalogue, from the metadata that is at hand: no listing, so it works on any store."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from hdmf_zarr_backend.errors import MetadataError, ZarrBackendError
+from hdmf_zarr_backend.mapping.reserved import SPECLOC
+from hdmf_zarr_backend.mapping.specs import NAMESPACE, TextSpecReader, newest_version, spec_location
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, join
+from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.storage.keys import KeyStore
+
+
+class MissingNamespacesWarning(UserWarning):
+    """A file has no cached namespaces; the installed ones are used."""
+
+
+def cached_versions(hierarchy: Hierarchy) -> dict[str, list[str]]:
+    """Return ``{namespace: versions}`` of what is cached in a file."""
+    location = spec_location(hierarchy.root.attributes.get(SPECLOC))
+    group = hierarchy.get(location) if location is not None else None
+    if not isinstance(group, GroupNode):
+        return {}
+    return {name: sorted(node.members) for name, node in sorted(group.members.items()) if isinstance(node, GroupNode)}
+
+
+def load_cached_namespaces(
+    catalog: Any, keys: KeyStore, hierarchy: Hierarchy, namespaces: list[str] | None = None
+) -> dict[str, Any]:
+    """Load the newest version of each cached namespace into ``catalog`` (a NamespaceCatalog or TypeMap).
+
+    Returns
+    -------
+    dict
+        ``{namespace: {dependency: types}}``.
+
+    Raises
+    ------
+    MetadataError
+        A namespace that was asked for is not cached, or a cached one cannot be read.
+    """
+    versions = cached_versions(hierarchy)
+    if not versions:
+        warnings.warn(
+            f"No cached namespaces found in {keys.location!r}: the installed ones are used.",
+            MissingNamespacesWarning,
+            stacklevel=3,
+        )
+        return {}
+    location = str(spec_location(hierarchy.root.attributes.get(SPECLOC)))
+    readers = {}
+    for name in versions if namespaces is None else namespaces:
+        if not versions.get(name):
+            raise MetadataError(
+                f"the namespace {name!r} is not cached",
+                store=keys.location,
+                path=absolute(location),
+                remedy=f"Cached are: {', '.join(versions)}.",
+            )
+        path = join(join(location, name), newest_version(versions[name]))
+        readers[name] = _reader(keys, hierarchy, path)
+    loaded: dict[str, Any] = catalog.load_namespaces(NAMESPACE, reader=readers)
+    return loaded
+
+
+def _reader(keys: KeyStore, hierarchy: Hierarchy, path: str) -> TextSpecReader:
+    cache = ChunkCache()
+
+    def text(source: str) -> str:
+        place = join(path, source)
+        node = hierarchy.get(place)
+        if not isinstance(node, ArrayNode):
+            raise MetadataError(
+                f"the cached source {source!r} is missing",
+                store=keys.location,
+                path=absolute(place),
+                remedy="Open with load_namespaces=False to read the file with the installed schema.",
+            )
+        return spec_text(keys, place, node, cache)
+
+    return TextSpecReader(f"{keys.location}:{absolute(path)}", text)
+
+
+def spec_text(keys: KeyStore, path: str, node: ArrayNode[Attributes], cache: ChunkCache) -> str:
+    """Return the JSON text of one cached source, however it was stored."""
+    try:
+        value: Any = ChunkReader(keys, path, node, cache).read()
+    except ZarrBackendError as error:
+        raise error.located(store=keys.location, path=absolute(path)) from error.__cause__
+    value = np.asarray(value, dtype=object).reshape(-1)
+    text = value[0] if len(value) == 1 else None
+    if isinstance(text, bytes):
+        text = text.decode("utf-8")
+    if not isinstance(text, str):
+        raise MetadataError("a cached source is no text", store=keys.location, path=absolute(path))
+    return text

@@ -1,0 +1,1 @@
+"""Stores, chunks and lazy arrays. The only rooms that import zarr."""

@@ -1,0 +1,227 @@
+"""ArrayNode and store -> an array that reads when it is indexed, and behaves as users of h5py expect.
+
+`LazyArray` is a ``zarr.Array`` to every ``isinstance`` test of hdmf and pynwb, but needs no zarr machinery: shape and data
+type come from the metadata that was parsed with the whole file, chunks are read and decoded here, and the real
+``zarr.Array`` behind it is made only when something asks for zarr's own methods.
+
+What a raw zarr 3 array lacks for hdmf (docs: "what hdmf expects of an array"): ``len``, chunk-wise iteration, scalars from
+integer indices, object dtype for text, integer-cast and empty index lists, ``astype``, ``maxshape``, ``compressor``, a hash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import zarr
+
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, split
+from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.storage.keys import KeyStore
+
+if TYPE_CHECKING:
+    from zarr import Array as ZarrArray
+else:
+    ZarrArray = zarr.Array
+
+Array = npt.NDArray[Any]
+Elements = Callable[[Array], Array]
+
+_ITER_ELEMENTS = 65536
+
+
+class LazyArray(ZarrArray):
+    """A dataset of a Zarr file.
+
+    Parameters
+    ----------
+    keys : KeyStore
+        The store.
+    path : str
+        Path of the array, in the model's spelling.
+    node : ArrayNode
+        Its metadata.
+    cache : ChunkCache
+        Decoded chunks of the file.
+    maxshape : tuple, optional
+        Largest shape, None for an axis without bound; the shape where nothing else was recorded.
+    elements : callable, optional
+        Turns the stored elements of an object array into those that the user sees (ASCII text into bytes).
+    attributes : dict, optional
+        The user attributes as values.
+    """
+
+    def __init__(
+        self,
+        keys: KeyStore,
+        path: str,
+        node: ArrayNode[Attributes],
+        cache: ChunkCache,
+        *,
+        maxshape: tuple[int | None, ...] | None = None,
+        elements: Elements | None = None,
+    ) -> None:
+        # zarr.Array is a dataclass whose one field, `_async_array`, is a property here: its __init__ is not for us
+        self._reader = ChunkReader(keys, path, node, cache)
+        self._maxshape = maxshape
+        self._elements = elements
+        self._array: Any = None
+
+    # ---- what it is -------------------------------------------------------------------------------------------------
+
+    @property
+    def node(self) -> ArrayNode[Attributes]:
+        """The metadata of the array."""
+        return self._reader.node
+
+    @property
+    def keys(self) -> KeyStore:
+        """The store of the array."""
+        return self._reader.keys
+
+    @property
+    def location(self) -> str:
+        """Absolute path or URL of the file."""
+        return self._reader.keys.location
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of each axis."""
+        return self.node.shape
+
+    @property
+    def maxshape(self) -> tuple[int | None, ...]:
+        """Largest shape, None for an axis without bound."""
+        return self._maxshape if self._maxshape is not None else self.node.shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.node.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self.node.size
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy data type; ``object`` for text, bytes and references."""
+        return self._reader.codec.dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements in memory (8 for each object)."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """Shape of a chunk."""
+        return self.node.chunks
+
+    @property
+    def compressor(self) -> Any:
+        """Configuration of the compressor, or None."""
+        return self.node.compressor
+
+    @property
+    def filters(self) -> Any:
+        """Configurations of the filters, in order."""
+        return tuple(self.node.filters or ())
+
+    @property
+    def fill_value(self) -> Any:
+        """The fill value as the file gives it, or None."""
+        return self.node.fill_value
+
+    @property
+    def path(self) -> str:
+        """Path inside the file, without a leading slash."""
+        return self._reader.path
+
+    @property
+    def name(self) -> str:
+        """Absolute path inside the file."""
+        return absolute(self._reader.path)
+
+    @property
+    def basename(self) -> str:
+        """Last part of the path."""
+        return split(self._reader.path)[1]
+
+    @property
+    def nchunks(self) -> int:
+        """Number of chunks of the grid."""
+        return int(np.prod(self.node.grid, dtype=np.int64))
+
+    def __repr__(self) -> str:
+        return f"<LazyArray {self.location}{self.name} shape={self.shape} dtype={self.dtype}>"
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    __hash__ = object.__hash__
+
+    # ---- reading ----------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("an array without axes has no length")
+        return self.shape[0]
+
+    def __bool__(self) -> bool:
+        return self.size > 0
+
+    def __getitem__(self, key: Any) -> Any:
+        field = None
+        if isinstance(key, str):
+            key, field = (), key
+        values = self._reader.read(key)
+        if self._elements is not None:
+            values = self._elements(values)
+        if field is not None:
+            values = values[field]
+        return values[()] if values.ndim == 0 else values
+
+    def decoded(self, data: bytes | None) -> Array:
+        """Return the values of an array of one chunk whose stored bytes are at hand; None: the chunk is not stored."""
+        values = self._reader.decode((0,) * self.ndim, data)[tuple(slice(0, n) for n in self.shape)]
+        return self._elements(values) if self._elements is not None else values
+
+    @property
+    def attrs(self) -> Any:  # type: ignore[override,unused-ignore]
+        """The attributes as the file has them, reserved ones included; read-only."""
+        return MappingProxyType(self.node.attributes)
+
+    def __iter__(self) -> Iterator[Any]:
+        rows = max(1, min(_ITER_ELEMENTS // max(1, self.size // max(1, len(self))), _ITER_ELEMENTS))
+        rows = max(rows // self.chunks[0], 1) * self.chunks[0]
+        for start in range(0, len(self), rows):
+            yield from self[start : start + rows]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:  # noqa: FBT001 - NumPy's protocol
+        if copy is False:
+            raise ValueError("a stored array cannot be seen as an array without a copy")
+        values = np.asarray(self[()])
+        return values.astype(dtype) if dtype is not None and values.dtype != dtype else values
+
+    def astype(self, dtype: Any) -> Array:
+        """Return all values as ``dtype``."""
+        return np.asarray(self[()]).astype(dtype)
+
+    def tolist(self) -> Any:
+        """Return all values as nested lists."""
+        return np.asarray(self[()]).tolist()
+
+    # ---- the real one -----------------------------------------------------------------------------------------------
+
+    @property
+    def _async_array(self) -> Any:  # type: ignore[override,unused-ignore]
+        if self._array is None:
+            from hdmf_zarr_backend.storage.stores import open_zarr_array
+
+            self._array = open_zarr_array(self.keys, self.path)
+        return self._array._async_array

@@ -1,0 +1,172 @@
+"""A store as this package uses it: keys and bytes, synchronous, and nothing else.
+
+`KeyStore` is the contract between the rooms; `LocalKeys` is the local directory, done with the operating system's own
+calls, since a node of an NWB file is a few hundred bytes and a detour through an event loop costs ten times that.
+This module imports no zarr, so that the command line starts fast.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from hdmf_zarr_backend.errors import StoreError
+
+_DOCUMENTS = frozenset({".zgroup", ".zarray", ".zattrs", "zarr.json"})
+
+
+class KeyStore(Protocol):
+    """Keys and bytes of one Zarr file.
+
+    Attributes
+    ----------
+    location : str
+        Absolute local path or URL of the file, without a trailing slash; what links and error messages name.
+    """
+
+    location: str
+
+    def get(self, key: str) -> bytes | None:
+        """Return the value of ``key``, or None."""
+
+    def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
+        """Return the values of those ``keys`` that are there."""
+
+    def set(self, key: str, value: bytes) -> None:
+        """Set ``key``; a reader sees the old value or the new one, never a part."""
+
+    def set_many(self, items: Mapping[str, bytes]) -> None:
+        """Set several keys, in any order."""
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Delete those ``keys`` that are there."""
+
+    def list_documents(self) -> Iterator[str]:
+        """Yield the keys of all metadata documents, consolidated ones excepted."""
+
+    def list_prefix(self, prefix: str) -> Iterator[str]:
+        """Yield all keys below ``prefix/``."""
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Return ``{key: bytes}`` of all keys below ``prefix/``."""
+
+    def exists(self) -> bool:
+        """Tell whether anything is at the location."""
+
+
+class LocalKeys:
+    """A local directory.
+
+    Parameters
+    ----------
+    root : str
+        Absolute path of the directory. It need not exist.
+    replace : bool
+        Write each key beside its place and rename it there (for files that others may be reading). In a directory that
+        nobody knows of yet this is not needed.
+    location : str, optional
+        What links and messages name, if it is not ``root`` (a directory that will be renamed).
+    """
+
+    def __init__(self, root: str, *, replace: bool = True, location: str | None = None) -> None:
+        self.root = root
+        self.location = location if location is not None else root
+        self._replace = replace
+        self._made: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"LocalKeys({self.root!r})"
+
+    def _path(self, key: str) -> str:
+        # a crafted document may name nodes such as "../../x": a key never leaves the store
+        if ".." in key and ".." in key.split("/") or key.startswith("/") or "\0" in key or (os.sep == "\\" and "\\" in key):
+            raise StoreError(f"the key {key!r} leads out of the store", store=self.location, remedy="Do not trust it.")
+        return f"{self.root}/{key}"
+
+    def get(self, key: str) -> bytes | None:
+        """Return the value of ``key``, or None."""
+        try:
+            with open(self._path(key), "rb", buffering=0) as file:
+                return file.read()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except IsADirectoryError as error:
+            raise StoreError(f"the key {key!r} is a directory", store=self.location) from error
+
+    def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
+        """Return the values of those ``keys`` that are there."""
+        return {key: value for key in keys if (value := self.get(key)) is not None}
+
+    def set(self, key: str, value: bytes) -> None:
+        """Set ``key``."""
+        path = self._path(key)
+        target = f"{path}.{uuid.uuid4().hex}.partial" if self._replace else path
+        parent = os.path.dirname(path)
+        if parent not in self._made:
+            os.makedirs(parent, exist_ok=True)
+            self._made.add(parent)
+        with open(target, "wb", buffering=0) as file:
+            _write_all(file.fileno(), value)
+        if self._replace:
+            os.replace(target, path)
+
+    def set_many(self, items: Mapping[str, bytes]) -> None:
+        """Set several keys."""
+        for key, value in items.items():
+            self.set(key, value)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Delete those ``keys`` that are there."""
+        for key in keys:
+            Path(self._path(key)).unlink(missing_ok=True)
+
+    def list_documents(self) -> Iterator[str]:
+        """Yield the keys of all metadata documents; arrays are not searched for chunks."""
+        stack = [""]
+        while stack:
+            prefix = stack.pop()
+            names = {entry.name: entry for entry in os.scandir(f"{self.root}/{prefix}")}
+            yield from (prefix + name for name in names if name in _DOCUMENTS)
+            if ".zarray" not in names:
+                stack.extend(f"{prefix}{name}/" for name, entry in names.items() if entry.is_dir())
+
+    def list_prefix(self, prefix: str) -> Iterator[str]:
+        """Yield all keys below ``prefix/``."""
+        return iter(self.sizes(prefix))
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Return ``{key: bytes}`` of all keys below ``prefix/``."""
+        start = f"{prefix}/" if prefix else ""
+        found: dict[str, int] = {}
+        stack = [start]
+        while stack:
+            here = stack.pop()
+            try:
+                entries = list(os.scandir(f"{self.root}/{here}"))
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            for entry in entries:
+                if entry.is_dir():
+                    stack.append(f"{here}{entry.name}/")
+                else:
+                    found[here + entry.name] = entry.stat().st_size
+        return found
+
+    def exists(self) -> bool:
+        """Tell whether anything is at the location."""
+        return os.path.lexists(self.root)
+
+    def remove(self) -> None:
+        """Delete the whole directory."""
+        self._made.clear()
+        shutil.rmtree(self.root)
+
+
+def _write_all(descriptor: int, value: bytes) -> None:
+    view = memoryview(value)
+    while len(view):
+        view = view[os.write(descriptor, view) :]

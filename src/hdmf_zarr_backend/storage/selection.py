@@ -1,0 +1,124 @@
+"""Selections: what a user puts between brackets, as work on chunks.
+
+The words are those of h5py, since that is what hdmf, pynwb and their users say: integers, slices, ``...``, one list of
+indices or a boolean mask on an axis (any number of axes here, each on its own), a mask of the whole shape, a field name.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+IntArray: TypeAlias = npt.NDArray[np.intp]
+AxisPart: TypeAlias = tuple[int, "slice | IntArray", "slice | IntArray"]  # chunk index, inside the chunk, inside the result
+
+
+@dataclass(slots=True)
+class Axis:
+    """What is selected on one axis: ``indices``, or the range ``start, stop, step``; an integer drops the axis."""
+
+    start: int
+    stop: int
+    step: int = 1
+    indices: IntArray | None = None
+    drop: bool = False
+
+    @property
+    def length(self) -> int:
+        """Number of selected positions."""
+        return len(self.indices) if self.indices is not None else len(range(self.start, self.stop, self.step))
+
+    def parts(self, chunk: int) -> Iterator[AxisPart]:
+        """Yield the parts of the selection that lie in each chunk of length ``chunk``."""
+        if self.indices is not None:
+            yield from _index_parts(self.indices, chunk)
+            return
+        if self.start >= self.stop:
+            return
+        for number in range(self.start // chunk, (self.stop - 1) // chunk + 1):
+            base = number * chunk
+            first = max(0, -((self.start - base) // self.step)) if base > self.start else 0
+            position = self.start + first * self.step
+            end = min(self.stop, base + chunk)
+            if position >= end:
+                continue
+            count = len(range(position, end, self.step))
+            yield number, slice(position - base, end - base, self.step), slice(first, first + count)
+
+
+def _index_parts(indices: IntArray, chunk: int) -> Iterator[AxisPart]:
+    numbers = indices // chunk
+    for number in np.unique(numbers):
+        where = np.flatnonzero(numbers == number)
+        yield int(number), indices[where] - int(number) * chunk, where
+
+
+def normalise(key: Any, shape: tuple[int, ...]) -> list[Axis]:
+    """Return what ``key`` selects on each axis of an array of ``shape``.
+
+    Raises
+    ------
+    IndexError
+        Out of range, in h5py's words, or more indices than axes.
+    """
+    keys = list(key) if isinstance(key, tuple) else [key]
+    keys = _expand_mask(keys, shape)
+    ellipses = sum(1 for item in keys if item is Ellipsis)
+    if ellipses > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    if not ellipses:
+        keys.append(Ellipsis)
+    place = next(i for i, item in enumerate(keys) if item is Ellipsis)
+    missing = len(shape) - (len(keys) - 1)
+    if missing < 0:
+        raise IndexError(f"{len(keys) - 1} indexing arguments for {len(shape)} dimensions")
+    keys[place : place + 1] = [slice(None)] * missing
+    return [_axis(item, length) for item, length in zip(keys, shape, strict=True)]
+
+
+def _expand_mask(keys: list[Any], shape: tuple[int, ...]) -> list[Any]:
+    if len(keys) == 1 and isinstance(keys[0], (np.ndarray, list)):
+        mask = np.asarray(keys[0])
+        if mask.dtype == bool and mask.ndim > 1 and mask.shape == shape:
+            raise IndexError("a mask of several axes selects points; read the array and apply the mask to it")
+    return keys
+
+
+def _axis(item: Any, length: int) -> Axis:
+    if isinstance(item, slice):
+        start, stop, step = item.indices(length)
+        if step < 0:
+            return Axis(0, 0, indices=np.arange(start, stop, step, dtype=np.intp))
+        return Axis(start, max(start, stop), step)
+    if isinstance(item, (list, tuple, np.ndarray)) and np.ndim(item):
+        return Axis(0, 0, indices=_indices(item, length))
+    try:
+        index = operator.index(item.item() if isinstance(item, np.ndarray) else item)
+    except (TypeError, ValueError) as error:
+        raise IndexError(f"{item!r} is no index: give integers, slices, lists of integers or masks") from error
+    if not -length <= index < length:
+        raise IndexError(f"Index ({index}) out of range for ({f'0-{length - 1}' if length else 'empty dimension'})")
+    index %= length
+    return Axis(index, index + 1, drop=True)
+
+
+def _indices(item: Any, length: int) -> IntArray:
+    array = np.asarray(item)
+    if array.dtype == bool:
+        if array.shape != (length,):
+            raise IndexError(f"a mask of shape {array.shape} does not fit an axis of length {length}")
+        return np.flatnonzero(array)
+    if not array.size:
+        return np.zeros(0, np.intp)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise IndexError(f"indices must be a list of integers, not {array.dtype} of {array.ndim} dimensions")
+    indices = array.astype(np.intp)
+    outside = (indices < -length) | (indices >= length)
+    if outside.any():
+        raise IndexError(f"Index ({int(indices[outside][0])}) out of range for (0-{length - 1})")
+    return np.where(indices < 0, indices + length, indices)

@@ -1,0 +1,1 @@
+"""From builders to a plan, and from a plan to a store."""

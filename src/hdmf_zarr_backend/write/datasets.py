@@ -1,0 +1,342 @@
+"""One dataset's data -> the array that will be on disk, and the source of its values.
+
+The order of the questions is that of HDF5IO: what the data are decides more than what the builder says they are.
+
+Source: `mapping.dtypes` for what is stored as what; docs/format for the normative page.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
+from hdmf_zarr_backend.hdf5.describe import Description, describe, is_dataset
+from hdmf_zarr_backend.mapping import chunking, dtypes
+from hdmf_zarr_backend.mapping.reserved import DTYPE
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
+from hdmf_zarr_backend.write.plan import PlannedArray, StorageOptions
+from hdmf_zarr_backend.write.sources import ElementSource, RowSource, StoredSource, to_bytes, to_json_number, to_text
+
+Encode = Callable[[Any], Any]
+Fields = list[tuple[str, str]]
+
+_NUMBER_TYPES = (bool, int, float, complex, np.bool_, np.number, np.datetime64, np.timedelta64)
+_CHECK_ELEMENTS = 65536
+
+
+def plan_scalar(value: Any, word: Any, options: StorageOptions, reference: Encode) -> PlannedArray:
+    """Plan a scalar dataset: shape ``(1,)``, not compressed, ``zarr_dtype`` "scalar".
+
+    The element type is the array's data type; that of text is ``vlen-utf8``, so nothing else is needed to read it back.
+    """
+    if isinstance(value, np.ndarray):
+        value = value[()] if value.dtype.names is None else value
+    if isinstance(value, (np.void, np.ndarray)) and np.asarray(value).dtype.names is not None:
+        return _plan_scalar_row(value, word, options, reference)
+    kind = dtypes.kind_of(word) if isinstance(word, str) else None
+    notes: dict[str, Any] = {}
+    if isinstance(value, bytes) and _utf8(value) is None:
+        node = _object_node((1,), dtypes.VLEN_BYTES, "", options, "scalar")
+        source: Any = ElementSource([value], (1,), to_bytes)
+    elif isinstance(value, (str, bytes, datetime.datetime, datetime.date)):
+        if kind == "ascii" or word == "isodatetime":
+            notes["text"] = "ascii" if kind == "ascii" else word
+        node = _object_node((1,), dtypes.VLEN_UTF8, "", options, "scalar")
+        source = ElementSource([value], (1,), to_text)
+    elif isinstance(value, _NUMBER_TYPES):
+        array = np.atleast_1d(np.array(value, dtype=_scalar_type(value, kind, word)))
+        node = _node((1,), dtypes.zarr_type(array.dtype), options, "scalar", itemsize=array.dtype.itemsize)
+        source = StoredSource(array, array.dtype)
+    else:
+        raise ValueRefusedError(f"a scalar of type {type(value).__name__} cannot be stored")
+    node.compressor = None
+    return PlannedArray(node, source, notes=notes)
+
+
+def _scalar_type(value: Any, kind: str | None, word: Any) -> np.dtype[Any] | None:
+    if kind != "number":
+        return None
+    wanted = dtypes.numpy_of(word)
+    if isinstance(value, np.generic) and value.dtype.name == wanted.name:
+        return value.dtype
+    return wanted
+
+
+def _plan_scalar_row(value: Any, word: Any, options: StorageOptions, reference: Encode) -> PlannedArray:
+    array = np.atleast_1d(np.asarray(value))
+    planned = plan_array(array, word, options, reference)
+    planned.node.compressor = None
+    planned.notes["scalar"] = True
+    return planned
+
+
+def plan_scalar_reference(value: Any, options: StorageOptions, reference: Encode) -> PlannedArray:
+    """Plan a dataset that is one reference."""
+    planned = plan_references([value], (1,), options, reference)
+    planned.notes["scalar"] = True
+    planned.node.compressor = None
+    return planned
+
+
+def plan_references(data: Any, shape: tuple[int, ...], options: StorageOptions, reference: Encode) -> PlannedArray:
+    """Plan an array of references of any rank: objects of the object codec, ``zarr_dtype`` "object"."""
+    node = _object_node(shape, options.object_codec, None, options, "object")
+    return PlannedArray(node, ElementSource(data, shape, reference))
+
+
+def plan_rows(data: Any, length: int, fields: Fields, options: StorageOptions, reference: Encode) -> PlannedArray:
+    """Plan a compound with text or references: an ``(n, k)`` array of objects, one row a list."""
+    converters = {"object": reference, "region": reference, "str": to_text}
+    encoders: list[Encode] = []
+    for _, word in fields:
+        kind = dtypes.kind_of(word)
+        encoders.append(to_text if kind in ("text", "ascii", "bytes") else converters.get(word, to_json_number))
+    shape = (length, len(fields))
+    rows = StorageOptions(chunks=options.chunks and (options.chunks[0], len(fields)), compressor=options.compressor,
+                          object_codec=options.object_codec)  # fmt: skip
+    node = _object_node(shape, options.object_codec, None, rows, [{"name": n, "dtype": w} for n, w in fields])
+    node.chunks = (node.chunks[0], len(fields))
+    planned = PlannedArray(node, RowSource(data, length, encoders))
+    planned.notes["rows"] = True
+    if options.maxshape is not None:
+        planned.notes["maxshape"] = list(options.maxshape)[:1]
+    return planned
+
+
+def plan_h5_dataset(dataset: Any, options: StorageOptions, reference: Encode) -> PlannedArray:
+    """Plan the copy of an ``h5py.Dataset`` as it is, keeping what only HDF5 knows."""
+    found = describe(dataset)
+    options.maxshape = options.maxshape or found.maxshape
+    if options.chunks is None and found.kind == "number" and dataset.shape:
+        options.chunks = chunking.chunks_from_hdf5(dataset.shape, found.dtype.itemsize, found.chunks)
+    if options.fill_value is None:
+        options.fill_value = found.fill_value
+    planned = _plan_described(dataset, found, options, reference)
+    if found.note or dataset.shape:
+        planned.notes["hdf5"] = found.note
+    return planned
+
+
+def _plan_described(dataset: Any, found: Description, options: StorageOptions, reference: Encode) -> PlannedArray:
+    if not dataset.shape and found.kind != "compound":
+        return plan_scalar(dataset[()], found.kind if found.kind in ("text", "ascii") else None, options, reference)
+    if found.kind in ("object", "region"):
+        return plan_references(dataset, dataset.shape, options, reference)
+    if found.kind == "compound":
+        data = dataset if dataset.shape else [dataset[()]]
+        planned = plan_rows(data, dataset.shape[0] if dataset.shape else 1, found.fields, options, reference)
+        if not dataset.shape:
+            planned.notes["scalar"] = True
+        return planned
+    if found.kind in ("text", "ascii"):
+        return _plan_text(dataset, dataset.shape, found.kind, options)
+    return _plan_stored(dataset, found.dtype, options)
+
+
+def plan_array(data: Any, word: Any, options: StorageOptions, reference: Encode) -> PlannedArray:
+    """Plan an array of numbers, text, bytes or rows.
+
+    Parameters
+    ----------
+    data : array or (nested) list
+        Of any rank above 0.
+    word : str, list or None
+        HDMF's word for the type, or the list of fields; None where the data say it.
+    options : StorageOptions
+        How to store it.
+    reference : callable
+        Encodes a reference.
+
+    Raises
+    ------
+    ValueRefusedError
+        Data of no type that can be stored.
+    """
+    if is_dataset(data):
+        return plan_h5_dataset(data, options, reference)
+    if isinstance(word, list):
+        return _plan_compound(data, word, options, reference)
+    kind = dtypes.kind_of(word) if isinstance(word, str) else None
+    if hasattr(data, "dtype") and hasattr(data, "shape") and isinstance(data.dtype, np.dtype):
+        return _plan_typed(data, kind, word, options)
+    shape = shape_of(data)
+    first = first_leaf(data)
+    if kind in ("text", "ascii", "bytes") or isinstance(first, (str, bytes, datetime.datetime, datetime.date)):
+        if kind is None or kind == "number":
+            kind = "ascii" if isinstance(first, bytes) else "text"
+        return _plan_text(data, shape, kind, options, word)
+    if kind is None and math.prod(shape) == 0:
+        raise ValueRefusedError("empty data without a type", remedy="Give a NumPy array with a dtype.")
+    array = _to_array(data, dtypes.numpy_of(word) if kind == "number" and isinstance(word, str) else None)
+    return _plan_typed(array, kind, word, options)
+
+
+def _to_array(data: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
+    try:
+        array = np.asarray(data, dtype=dtype)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ValueRefusedError(f"the data are no array of {dtype or 'one type'} ({error})") from error
+    if array.dtype == object:
+        raise ValueRefusedError("the data are no array of one type", remedy="Rows must have one length and no None.")
+    return array
+
+
+def _plan_typed(data: Any, kind: str | None, word: Any, options: StorageOptions) -> PlannedArray:
+    dtype: np.dtype[Any] = data.dtype
+    if dtype.kind in "OTU" or (dtype.kind == "S" and kind in ("text", "ascii")):
+        if dtype.kind == "O" and kind not in ("text", "ascii", "bytes"):
+            first = first_leaf(data)
+            if first is not None and not isinstance(first, (str, bytes, datetime.datetime, datetime.date)):
+                return _plan_typed(_to_array(np.asarray(data).tolist(), None), kind, word, options)
+            kind = "ascii" if isinstance(first, bytes) else "text"
+        if kind not in ("text", "ascii", "bytes"):
+            kind = "text"
+        return _plan_text(data, tuple(data.shape), kind, options, word)
+    stored = dtypes.plain(dtype)
+    if kind == "number" and isinstance(word, str):
+        wanted = dtypes.numpy_of(word)
+        stored = stored if stored.name == wanted.name else wanted
+    return _plan_stored(data, stored, options)
+
+
+def _plan_stored(data: Any, dtype: np.dtype[Any], options: StorageOptions) -> PlannedArray:
+    zarr_dtype: Any = dtypes.number_name(dtype)
+    if dtype.names is not None:
+        zarr_dtype = [{"name": name, "dtype": _field_name(dtype, name)} for name in dtype.names]
+    elif dtype.kind == "S":
+        zarr_dtype = "bytes"
+    node = _node(tuple(data.shape), dtypes.zarr_type(dtype), options, zarr_dtype, itemsize=dtype.itemsize)
+    node.fill_value = encode_fill(options.fill_value, dtype)
+    return PlannedArray(node, StoredSource(data, dtype) if node.size else None)
+
+
+def _field_name(dtype: np.dtype[Any], name: str) -> str:
+    field = dtype.fields[name][0] if dtype.fields else dtype
+    return str(field.base.name)
+
+
+def _plan_text(
+    data: Any, shape: tuple[int, ...], kind: str, options: StorageOptions, word: Any = None
+) -> PlannedArray:
+    if kind == "bytes" or (kind == "ascii" and not _all_utf8(data, shape)):
+        node = _object_node(shape, dtypes.VLEN_BYTES, "", options, "bytes")
+        return PlannedArray(node, ElementSource(data, shape, to_bytes))
+    node = _object_node(shape, dtypes.VLEN_UTF8, "", options, "str")
+    notes = {"text": kind} if kind == "ascii" else {"text": word} if word in ("isodatetime", "datetime") else {}
+    return PlannedArray(node, ElementSource(data, shape, to_text), notes=dict(notes))
+
+
+def _all_utf8(data: Any, shape: tuple[int, ...]) -> bool:
+    """Tell whether all bytes are UTF-8; looked at before anything is written, since it decides the codec."""
+    for start in range(0, shape[0], _CHECK_ELEMENTS):
+        block = np.asarray(data[start : start + _CHECK_ELEMENTS], dtype=object).reshape(-1)
+        if any(isinstance(item, bytes) and _utf8(item) is None for item in block):
+            return False
+    return True
+
+
+def _utf8(value: bytes) -> str | None:
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def _plan_compound(data: Any, fields: list[Any], options: StorageOptions, reference: Encode) -> PlannedArray:
+    words = [(str(field["name"]), _field_word(field["dtype"])) for field in fields]
+    kinds = {dtypes.kind_of(word) for _, word in words}
+    if kinds <= {"number"}:
+        dtype = np.dtype([(name, dtypes.numpy_of(word)) for name, word in words])
+        given = getattr(data, "dtype", None)
+        if isinstance(given, np.dtype) and given.names is not None and hasattr(data, "shape"):
+            return _plan_stored(data, dtypes.plain(given), options)
+        return _plan_stored(np.array([tuple(row) for row in data], dtype=dtype), dtype, options)
+    return plan_rows(data, len(data), words, options, reference)
+
+
+def _field_word(dtype: Any) -> str:
+    word = dtypes.word_of(dtype)
+    if not isinstance(word, str):
+        raise ValueRefusedError(f"a field of type {dtype!r} cannot be stored")
+    kind = dtypes.kind_of(word)
+    if kind == "number":
+        return dtypes.number_name(dtypes.numpy_of(word))
+    return {"text": "str", "ascii": "bytes", "bytes": "bytes", "object": "object", "region": "region"}.get(str(kind), word)
+
+
+def shape_of(data: Any) -> tuple[int, ...]:
+    """Return the shape of an array or of nested lists, by their first elements."""
+    if hasattr(data, "shape") and data.shape is not None:
+        return tuple(int(n) for n in data.shape)
+    shape: list[int] = []
+    while not isinstance(data, (str, bytes)) and hasattr(data, "__len__"):
+        shape.append(len(data))
+        if not len(data):
+            break
+        data = data[0] if hasattr(data, "__getitem__") else next(iter(data))
+        if hasattr(data, "shape"):
+            return (*shape, *data.shape)
+    return tuple(shape)
+
+
+def first_leaf(data: Any) -> Any:
+    """Return the first leaf of nested lists or of an array, None where there is none."""
+    while hasattr(data, "__len__") and not isinstance(data, (str, bytes)):
+        if not len(data):
+            return None
+        data = data[0] if hasattr(data, "__getitem__") else next(iter(data))
+        if isinstance(data, np.ndarray) and data.ndim == 0:
+            return data[()]
+    return data
+
+
+def _node(
+    shape: tuple[int, ...], data_type: Any, options: StorageOptions, zarr_dtype: Any, *, itemsize: int
+) -> ArrayNode[Attributes]:
+    chunks = options.chunks
+    if chunks is not None and len(chunks) != len(shape):
+        raise UsageError(f"chunks {chunks} do not fit the shape {shape}", remedy="Give one length for each axis.")
+    return ArrayNode(
+        shape=shape,
+        chunks=chunks or chunking.default_chunks(shape, itemsize),
+        data_type=data_type,
+        compressor=options.compressor_config(),
+        filters=options.filters or None,
+        attributes={DTYPE: zarr_dtype},
+    )
+
+
+def _object_node(
+    shape: tuple[int, ...], codec: dict[str, Any], fill_value: Any, options: StorageOptions, zarr_dtype: Any
+) -> ArrayNode[Attributes]:
+    node = _node(shape, "|O", options, zarr_dtype, itemsize=chunking.OBJECT_BYTES)
+    node.filters = [dict(codec), *(node.filters or [])]
+    node.fill_value = fill_value
+    return node
+
+
+def encode_fill(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Return a fill value as JSON: numbers, "NaN" and its like as text, bytes and rows in Base64.
+
+    Source: Zarr v2 specification, "Fill value encoding".
+    """
+    if value is None:
+        return None
+    scalar = np.asarray(value).astype(dtype)
+    if dtype.kind in "SV":
+        return base64.standard_b64encode(scalar.tobytes()).decode()
+    if dtype.kind in "mM":
+        return int(scalar.astype("i8"))
+    item = scalar.item()
+    if isinstance(item, float) and not math.isfinite(item):
+        return "NaN" if math.isnan(item) else "Infinity" if item > 0 else "-Infinity"
+    if isinstance(item, complex):
+        return [encode_fill(item.real, np.dtype("f8")), encode_fill(item.imag, np.dtype("f8"))]
+    return item

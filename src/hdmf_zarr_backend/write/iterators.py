@@ -1,0 +1,184 @@
+"""Data chunk iterators: blocks that come in any order, of any size, into an array that grows.
+
+The chunks of the target are what is written, each once where the order of the blocks allows it: a chunk that is not yet full
+waits in memory under a byte bound, and is read back if it had to leave too early.
+
+Source: `hdmf.data_utils.AbstractDataChunkIterator`; issue "The whole contract", part 6.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hdmf_zarr_backend.errors import ValueRefusedError
+from hdmf_zarr_backend.mapping import chunking, dtypes
+from hdmf_zarr_backend.mapping.reserved import DTYPE
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, join
+from hdmf_zarr_backend.storage.codecs import chunk_codec, fill_array
+from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.storage.selection import normalise
+from hdmf_zarr_backend.write.datasets import encode_fill
+from hdmf_zarr_backend.write.plan import PlannedArray, StorageOptions
+from hdmf_zarr_backend.write.sources import to_text
+
+Array = npt.NDArray[Any]
+Index = tuple[int, ...]
+
+WAITING_BYTES = 64 * 2**20
+"""Bound of the chunks that wait to be filled."""
+
+_GROWING = 2**40
+
+
+def plan_iterator(data: Any, word: Any, options: StorageOptions) -> PlannedArray:
+    """Plan an array whose values an iterator gives; its shape is known when the iterator is exhausted.
+
+    Raises
+    ------
+    ValueRefusedError
+        The iterator says neither a type nor a number of axes.
+    """
+    maxshape = getattr(data, "maxshape", None)
+    if maxshape is None:
+        raise ValueRefusedError("the iterator has no maxshape", remedy="Give one, with None for axes that grow.")
+    maxshape = tuple(maxshape)
+    options.maxshape = options.maxshape or maxshape
+    dtype = _dtype(data, word)
+    is_text = dtype is None
+    itemsize = chunking.OBJECT_BYTES if dtype is None else dtype.itemsize
+    chunks = options.chunks or _recommended(data, maxshape)
+    if chunks is None:
+        chunks = chunking.default_chunks(tuple(_GROWING if n is None else n for n in maxshape), itemsize)
+    node: ArrayNode[Attributes] = ArrayNode(
+        shape=(0,) * len(maxshape),
+        chunks=chunks,
+        data_type="|O" if dtype is None else dtypes.zarr_type(dtype),
+        fill_value="" if dtype is None else encode_fill(options.fill_value, dtype),
+        compressor=options.compressor_config(),
+        filters=[dict(dtypes.VLEN_UTF8), *(options.filters or [])] if is_text else options.filters or None,
+        attributes={DTYPE: "str" if dtype is None else dtypes.number_name(dtype)},
+    )
+    return PlannedArray(node, iterator=data)
+
+
+def _dtype(data: Any, word: Any) -> np.dtype[Any] | None:
+    """Return the type of numbers, None for text."""
+    given = getattr(data, "dtype", None)
+    if isinstance(word, str) and dtypes.kind_of(word) == "number":
+        wanted = dtypes.numpy_of(word)
+        try:
+            found = np.dtype(given) if given is not None else wanted
+        except TypeError:
+            return wanted
+        return found if found.name == wanted.name else wanted
+    if isinstance(word, str) and dtypes.kind_of(word) is not None:
+        return None
+    if given is None:
+        raise ValueRefusedError("the iterator has no dtype", remedy="Give it one.")
+    if isinstance(given, str) and given in dtypes.WORDS:
+        return None
+    if isinstance(given, str) and given in dtypes.NUMBERS:
+        return dtypes.NUMBERS[given]
+    dtype = np.dtype(given)
+    return None if dtype.kind in "OUST" else dtypes.plain(dtype)
+
+
+def _recommended(data: Any, maxshape: tuple[int | None, ...]) -> tuple[int, ...] | None:
+    chunks = data.recommended_chunk_shape()
+    if not isinstance(chunks, (tuple, list)) or len(chunks) != len(maxshape) or not all(chunks):
+        return None
+    return tuple(int(n) for n in chunks)
+
+
+class GrowingArray:
+    """Takes blocks for one array and writes its chunks.
+
+    Parameters
+    ----------
+    keys : KeyStore
+        Where the chunks go.
+    path : str
+        Path of the array, in the model's spelling.
+    node : ArrayNode
+        Its metadata; the shape grows with the blocks.
+    """
+
+    def __init__(self, keys: KeyStore, path: str, node: ArrayNode[Attributes]) -> None:
+        self._keys = keys
+        self._path = path
+        self.node = node
+        self._codec = chunk_codec(node)
+        self._waiting: OrderedDict[Index, tuple[Array, int]] = OrderedDict()
+        self._written: set[Index] = set()
+        self._chunk_bytes = max(1, int(np.prod(node.chunks)) * self._codec.dtype.itemsize)
+
+    def put(self, block: Any) -> None:
+        """Take one `hdmf.data_utils.DataChunk`; the array grows to hold it."""
+        if block.data is None:
+            return
+        bounds = block.get_min_bounds()
+        bounds = (bounds,) if isinstance(bounds, int) else tuple(bounds)
+        self.node.shape = tuple(max(n, int(b)) for n, b in itertools.zip_longest(self.node.shape, bounds, fillvalue=0))
+        axes = normalise(block.selection, self.node.shape)
+        data = self._typed(block.data)
+        kept = tuple(axis.length for axis in axes)
+        values = data.reshape(kept) if data.size == int(np.prod(kept)) else np.broadcast_to(data, kept)
+        parts = [list(axis.parts(chunk)) for axis, chunk in zip(axes, self.node.chunks, strict=True)]
+        for combination in itertools.product(*parts):
+            index = tuple(part[0] for part in combination)
+            chunk, filled = self._take(index)
+            piece = values[np.ix_(*(_positions(p[2], n) for p, n in zip(combination, kept, strict=True)))]
+            chunk[np.ix_(*(_positions(p[1], n) for p, n in zip(combination, chunk.shape, strict=True)))] = piece
+            self._put_back(index, chunk, filled + piece.size)
+
+    def _typed(self, data: Any) -> Array:
+        if self._codec.is_object:
+            array = np.asarray(data, dtype=object)
+            flat = np.empty(array.size, object)
+            for position, item in enumerate(array.reshape(-1)):
+                flat[position] = to_text(item)
+            return flat.reshape(array.shape)
+        return np.asarray(data).astype(self._codec.dtype, copy=False)
+
+    def _take(self, index: Index) -> tuple[Array, int]:
+        waiting = self._waiting.pop(index, None)
+        if waiting is not None:
+            return waiting
+        if index in self._written:
+            data = self._keys.get(join(self._path, self.node.chunk_name(index)))
+            if data is not None:
+                return self._codec.decode(data, self.node.chunks), 0
+        return fill_array(self.node, self._codec.dtype, self.node.chunks), 0
+
+    def _put_back(self, index: Index, chunk: Array, filled: int) -> None:
+        if filled >= chunk.size:
+            self._write(index, chunk)
+            return
+        self._waiting[index] = (chunk, filled)
+        while len(self._waiting) * self._chunk_bytes > WAITING_BYTES and len(self._waiting) > 1:
+            oldest, (old, _) = self._waiting.popitem(last=False)
+            self._write(oldest, old)
+
+    def _write(self, index: Index, chunk: Array) -> None:
+        self._keys.set(join(self._path, self.node.chunk_name(index)), self._codec.encode(chunk))
+        self._written.add(index)
+
+    def finish(self) -> None:
+        """Write what still waits, and every chunk that no block has touched (a missing chunk is damage)."""
+        while self._waiting:
+            index, (chunk, _) = self._waiting.popitem(last=False)
+            self._write(index, chunk)
+        empty: bytes | None = None
+        for index in itertools.product(*map(range, self.node.grid)):
+            if index not in self._written:
+                empty = empty or self._codec.encode(fill_array(self.node, self._codec.dtype, self.node.chunks))
+                self._keys.set(join(self._path, self.node.chunk_name(index)), empty)
+
+
+def _positions(part: Any, length: int) -> npt.NDArray[np.intp]:
+    return part if isinstance(part, np.ndarray) else np.arange(length)[part]

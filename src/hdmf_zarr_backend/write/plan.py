@@ -1,0 +1,83 @@
+"""What a write will do: the hierarchy that will be on disk, and where the values of each array come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hdmf_zarr_backend.mapping.chunking import DEFAULT_COMPRESSOR
+from hdmf_zarr_backend.mapping.dtypes import JSON2
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy
+from hdmf_zarr_backend.write.sources import ArraySource
+
+
+@dataclass(slots=True)
+class StorageOptions:
+    """How one array is stored; None means that the planner chooses.
+
+    Attributes
+    ----------
+    chunks, fill_value, maxshape
+        As in `ZarrDataIO`.
+    compressor : dict, bool or None
+        False: none; True and None: the default.
+    filters : list of dict or None
+        Codecs before the compressor.
+    object_codec : dict
+        Configuration of the codec of references and rows.
+    """
+
+    chunks: tuple[int, ...] | None = None
+    fill_value: Any = None
+    maxshape: tuple[int | None, ...] | None = None
+    compressor: dict[str, Any] | bool | None = None
+    filters: list[dict[str, Any]] | None = None
+    object_codec: dict[str, Any] = field(default_factory=lambda: dict(JSON2))
+
+    def compressor_config(self) -> dict[str, Any] | None:
+        """Return the configuration of the compressor, None for no compression."""
+        if self.compressor is False:
+            return None
+        return dict(DEFAULT_COMPRESSOR) if self.compressor in (True, None) else dict(self.compressor)  # type: ignore[arg-type]
+
+
+@dataclass(slots=True)
+class PlannedArray:
+    """One array of a plan.
+
+    Attributes
+    ----------
+    node : ArrayNode
+        What will be on disk.
+    source : ArraySource or None
+        Where the values come from; None for an iterator and for an array without elements.
+    iterator : object
+        A data chunk iterator; the shape of the node grows while it is exhausted.
+    notes : dict
+        For the reserved attribute of the array.
+    labels, taken
+        HDMF's dimension labels and the names of the group, for an array whose lengths are not known yet.
+    """
+
+    node: ArrayNode[Attributes]
+    source: ArraySource | None = None
+    iterator: Any = None
+    notes: dict[str, Any] = field(default_factory=dict)
+    labels: tuple[str | None, ...] | None = None
+    taken: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class WritePlan:
+    """A hierarchy and its sources.
+
+    Attributes
+    ----------
+    hierarchy : Hierarchy
+        What will be on disk.
+    arrays : dict
+        ``{path: PlannedArray}``, paths in the model's spelling.
+    """
+
+    hierarchy: Hierarchy = field(default_factory=Hierarchy)
+    arrays: dict[str, PlannedArray] = field(default_factory=dict)

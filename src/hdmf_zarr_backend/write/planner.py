@@ -1,0 +1,259 @@
+"""GroupBuilder -> WritePlan. No store is touched; whatever is wrong with the input is found here, before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hdmf.build import Builder, GroupBuilder, ReferenceBuilder
+from hdmf.container import AbstractContainer
+from hdmf.data_utils import AbstractDataChunkIterator, DataIO
+from hdmf.query import BuilderResolver
+
+from hdmf_zarr_backend.dataio import ZarrDataIO
+from hdmf_zarr_backend.errors import NameRefusedError, ZarrBackendError
+from hdmf_zarr_backend.hdf5.describe import is_dataset
+from hdmf_zarr_backend.mapping import dtypes
+from hdmf_zarr_backend.mapping.attributes import encode_attributes
+from hdmf_zarr_backend.mapping.dimensions import encode_dimensions
+from hdmf_zarr_backend.mapping.links import Link, encode_link, link_or_copy
+from hdmf_zarr_backend.mapping.references import Reference
+from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, LINKS
+from hdmf_zarr_backend.model.locations import THIS_FILE, relative_source
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, absolute, join
+from hdmf_zarr_backend.storage.arrays import LazyArray
+from hdmf_zarr_backend.write import datasets
+from hdmf_zarr_backend.write.iterators import plan_iterator
+from hdmf_zarr_backend.write.plan import PlannedArray, StorageOptions, WritePlan
+from hdmf_zarr_backend.write.sources import ElementSource, RowSource
+from hdmf_zarr_backend.write.targets import Targets, builder_path, is_zarr_location
+
+_STORE_NAMES = frozenset({".zarray", ".zgroup", ".zattrs", ".zmetadata", "zarr.json"})
+
+MaxShape = Callable[[Any], "tuple[int | None, ...] | None"]
+
+
+@dataclass(slots=True)
+class PlanOptions:
+    """What a write was asked to do.
+
+    Attributes
+    ----------
+    location : str
+        The file that is written; what links and references are relative to.
+    link_data : bool
+        Link to stored arrays that are given as data, where not said otherwise.
+    export_location : str or None
+        The file that is exported.
+    object_codec : dict
+        Codec of references and rows.
+    max_shape : callable
+        Largest shape that the schema allows for a dataset builder, None where it says nothing.
+    strict_json : bool
+        No NaN or Infinity tokens in documents.
+    """
+
+    location: str
+    link_data: bool = True
+    export_location: str | None = None
+    object_codec: dict[str, Any] = field(default_factory=lambda: dict(dtypes.JSON2))
+    max_shape: MaxShape = lambda builder: None
+    strict_json: bool = False
+
+
+class Planner:
+    """Makes a `WritePlan` from builders.
+
+    Parameters
+    ----------
+    options : PlanOptions
+        What is wanted.
+    targets : Targets
+        Names the targets of links and references.
+    """
+
+    def __init__(self, options: PlanOptions, targets: Targets) -> None:
+        self.options = options
+        self.targets = targets
+        self.plan = WritePlan()
+
+    def plan_root(self, builder: Any) -> WritePlan:
+        """Plan the whole file.
+
+        Raises
+        ------
+        NameRefusedError, ValueRefusedError
+            Naming the store, the node and what to change.
+        """
+        root: GroupNode[Attributes] = GroupNode()
+        self.plan.hierarchy.root = root
+        self.fill_group(builder, root, "")
+        return self.plan
+
+    def fill_group(self, builder: Any, node: GroupNode[Attributes], path: str) -> None:
+        """Plan what is in a group, and its links and attributes."""
+        links: list[Link] = []
+        taken: dict[str, int] = {}
+        for name, child in builder.groups.items():
+            member: GroupNode[Attributes] = GroupNode()
+            node.members[self._name(name, path)] = member
+            self.fill_group(child, member, join(path, name))
+        for name, child in builder.datasets.items():
+            if child is not None:  # HDF5IO puts None for a link that leads nowhere, and has warned
+                self._dataset(child, node, join(path, self._name(name, path)), links, taken)
+        for link in builder.links.values():
+            self._link(link, node, path, links, taken)
+        node.attributes = self._attributes(builder.attributes, path, {})
+        if links:
+            node.attributes[LINKS] = [encode_link(link) for link in links]
+
+    def _name(self, name: str, path: str) -> str:
+        if name in ("", ".", "..") or "/" in name or "\\" in name or "\0" in name or name in _STORE_NAMES:
+            raise NameRefusedError(
+                f"the name {name!r} cannot be stored", store=self.options.location, path=absolute(path), remedy="Rename it."
+            )
+        return name
+
+    def _attributes(self, attributes: Mapping[str, Any], path: str, notes: dict[str, Any]) -> Attributes:
+        try:
+            return encode_attributes(
+                dict(attributes), notes=notes, reference=self.targets.encode_attribute, strict=self.options.strict_json
+            )
+        except ZarrBackendError as error:
+            raise error.located(store=self.options.location, path=absolute(path)) from error.__cause__
+
+    # ---- links ------------------------------------------------------------------------------------------------------
+
+    def _link(self, link: Any, node: GroupNode[Attributes], path: str, links: list[Link], taken: dict[str, int]) -> None:
+        target = link.builder
+        name = self._name(link.name, path)
+        own = self.targets.is_own(target) or (target.source == link.source and self.options.export_location is not None)
+        if not own and not is_zarr_location(str(target.source)):
+            self._copy_target(target, node, join(path, name), links, taken)
+            return
+        reference = self.targets.reference_to(target)
+        if own and reference.source != THIS_FILE:
+            reference = Reference(THIS_FILE, builder_path(target), reference.object_id)
+        links.append(Link(name, reference))
+
+    def _copy_target(
+        self, target: Any, node: GroupNode[Attributes], path: str, links: list[Link], taken: dict[str, int]
+    ) -> None:
+        """Copy what a link into an HDF5 file points to: a Zarr file cannot point there, and nothing is dropped."""
+        if isinstance(target, GroupBuilder):
+            member: GroupNode[Attributes] = GroupNode()
+            node.members[path.rpartition("/")[2]] = member
+            self.fill_group(target, member, path)
+        else:
+            self._dataset(target, node, path, links, taken)
+
+    # ---- datasets ---------------------------------------------------------------------------------------------------
+
+    def _dataset(
+        self, builder: Any, node: GroupNode[Attributes], path: str, links: list[Link], taken: dict[str, int]
+    ) -> None:
+        data = builder.data
+        options, link_data = self._storage_options(builder)
+        data = _unwrap(data)
+        if isinstance(data, LazyArray) and self._linked(data, path, links, link_data=link_data):
+            return
+        try:
+            planned = self._plan_data(builder, data, options)
+        except ZarrBackendError as error:
+            raise error.located(store=self.options.location, path=absolute(path)) from error.__cause__
+        self._finish(builder, planned, options, path, taken)
+        node.members[path.rpartition("/")[2]] = planned.node
+        self.plan.arrays[path] = planned
+
+    def _finish(
+        self, builder: Any, planned: PlannedArray, options: StorageOptions, path: str, taken: dict[str, int]
+    ) -> None:
+        array: ArrayNode[Attributes] = planned.node
+        scalar = array.attributes.get("zarr_dtype") == "scalar" or planned.notes.get("scalar")
+        maxshape = options.maxshape or builder.maxshape
+        if maxshape is not None and not scalar and "maxshape" not in planned.notes:
+            maxshape = (maxshape,) if isinstance(maxshape, int) else tuple(maxshape)
+            if maxshape != array.shape and len(maxshape) == len(array.shape):
+                planned.notes["maxshape"] = list(maxshape)
+        reserved = dict(array.attributes)
+        if planned.iterator is None:  # the lengths of an iterator are known when it is exhausted
+            reserved[DIMENSIONS] = encode_dimensions(builder.dimension_labels, array.shape, taken, planned.notes)
+        else:
+            planned.labels = builder.dimension_labels
+            planned.taken = taken
+        array.attributes = {**self._attributes(builder.attributes, path, planned.notes), **reserved}
+
+    def _storage_options(self, builder: Any) -> tuple[StorageOptions, bool]:
+        data = builder.data
+        options = StorageOptions(object_codec=self.options.object_codec, maxshape=self.options.max_shape(builder))
+        if not isinstance(data, ZarrDataIO):
+            return options, self.options.link_data
+        options.chunks = data.chunks
+        options.fill_value = data.fillvalue
+        options.compressor = data.compressor
+        options.filters = data.filters
+        options.maxshape = data.maxshape or options.maxshape
+        return options, data.link_data or self.options.link_data and isinstance(data.data, LazyArray)
+
+    def _linked(self, data: LazyArray, path: str, links: list[Link], *, link_data: bool) -> bool:
+        decision = link_or_copy(
+            data_location=data.location,
+            data_path=data.path,
+            own_location=self.options.location,
+            own_path=path,
+            export_location=self.options.export_location,
+            link_data=link_data,
+        )
+        if decision == "copy":
+            return False
+        source = THIS_FILE if decision == "soft" else relative_source(data.location, self.options.location)
+        identifier = data.node.attributes.get("object_id")
+        links.append(Link(path.rpartition("/")[2], Reference(source, data.name, identifier)))
+        return True
+
+    def _plan_data(self, builder: Any, data: Any, options: StorageOptions) -> PlannedArray:
+        word = dtypes.word_of(builder.dtype)
+        encode = self.targets.encode
+        if isinstance(data, (Builder, ReferenceBuilder)):
+            return datasets.plan_scalar_reference(data, options, encode)
+        if isinstance(data, AbstractDataChunkIterator):
+            return plan_iterator(data, word, options)
+        if isinstance(data, BuilderResolver):
+            return self._plan_resolved(data, options)
+        if is_dataset(data):
+            return datasets.plan_h5_dataset(data, options, encode)
+        if word in ("object", "region") or _holds_references(data):
+            return datasets.plan_references(data, datasets.shape_of(data), options, encode)
+        if datasets.shape_of(data) == ():
+            return datasets.plan_scalar(data, word, options, encode)
+        return datasets.plan_array(data, word, options, encode)
+
+    def _plan_resolved(self, data: Any, options: StorageOptions) -> PlannedArray:
+        """Plan a dataset that resolves its references to builders, whichever backend read it."""
+        kept = data.dataset
+        if is_dataset(kept):
+            planned = datasets.plan_h5_dataset(kept, options, self.targets.encode)
+            if isinstance(planned.source, (ElementSource, RowSource)):
+                planned.source.data = data  # its elements are builders, where h5py's are addresses
+            return planned
+        if isinstance(data.dtype, list):
+            fields = list(zip(data.field_names, data.field_words, strict=True))
+            return datasets.plan_rows(data, len(data), fields, options, self.targets.encode)
+        return datasets.plan_references(data, tuple(data.shape), options, self.targets.encode)
+
+
+def _unwrap(data: Any) -> Any:
+    """Return what a DataIO of any backend wraps; its options are those of the other backend."""
+    while isinstance(data, DataIO):
+        data = data.data
+    return data
+
+
+def _holds_references(data: Any) -> bool:
+    if not isinstance(data, (list, tuple)) and getattr(getattr(data, "dtype", None), "kind", "") != "O":
+        return False
+    if isinstance(data, LazyArray):
+        return False
+    first = datasets.first_leaf(data)
+    return isinstance(first, (Builder, ReferenceBuilder, AbstractContainer))

@@ -1,0 +1,183 @@
+"""Where the values of a new array come from: something that gives any block of them.
+
+A source is asked for whole chunks at a time, so that no array is ever held twice. Each knows one kind of input; what the
+values become (text, references, rows) is done here too, block by block.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from hdmf_zarr_backend.errors import ValueRefusedError
+
+Array = npt.NDArray[Any]
+Region = tuple[slice, ...]
+
+
+class ArraySource(Protocol):
+    """The values of one array.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Shape of the whole.
+    """
+
+    shape: tuple[int, ...]
+
+    def read(self, region: Region) -> Array:
+        """Return the values of ``region`` in the stored data type, or as objects that the codec takes."""
+
+
+class StoredSource:
+    """An array that is indexed: NumPy, h5py, zarr, or what behaves so.
+
+    Parameters
+    ----------
+    data : array
+        Has ``shape`` and ``__getitem__``.
+    dtype : numpy.dtype
+        Type that is stored; blocks are cast to it.
+    """
+
+    def __init__(self, data: Any, dtype: np.dtype[Any]) -> None:
+        self.data = data
+        self.dtype = dtype
+        self.shape: tuple[int, ...] = tuple(data.shape)
+
+    def read(self, region: Region) -> Array:
+        """Return the block as ``dtype``."""
+        block = self.data[region] if region else self.data[()]
+        if not isinstance(block, np.ndarray):
+            block = np.asarray(block)
+        if block.dtype == self.dtype:
+            return block
+        if block.dtype.names is not None:
+            return _fields(block, self.dtype)
+        return block.astype(self.dtype)
+
+
+def _fields(block: Array, dtype: np.dtype[Any]) -> Array:
+    """Copy field by field: a cast of structured arrays goes by name only if padding and metadata agree."""
+    packed = np.empty(block.shape, dtype)
+    for name in dtype.names or ():
+        packed[name] = block[name]
+    return packed
+
+
+class ElementSource:
+    """Objects made one by one from the elements of a sequence.
+
+    Parameters
+    ----------
+    data : sequence or array
+        The elements along the first axis, or an array of any rank.
+    shape : tuple of int
+        Shape of what is stored.
+    convert : callable
+        Element -> stored object.
+    """
+
+    def __init__(self, data: Any, shape: tuple[int, ...], convert: Callable[[Any], Any]) -> None:
+        self.data = data
+        self.shape = shape
+        self._convert = convert
+
+    def read(self, region: Region) -> Array:
+        """Return the block as an object array."""
+        elements = self._elements(region)
+        block = np.empty(len(elements), object)
+        for position, element in enumerate(elements):
+            block[position] = self._convert(element)
+        return block.reshape(tuple(part.stop - part.start for part in region))
+
+    def _elements(self, region: Region) -> Sequence[Any]:
+        if not region:
+            return [self.data[()] if hasattr(self.data, "shape") else self.data]
+        if hasattr(self.data, "shape") and len(region) > 1:
+            return np.asarray(self.data[region], dtype=object).reshape(-1).tolist()
+        if len(region) == 1:
+            first = region[0]
+            if hasattr(self.data, "__getitem__"):
+                return list(self.data[first.start : first.stop])
+            return list(self.data)[first]
+        rows = np.empty(self.shape, object)
+        flat = rows.reshape(-1)
+        for position, element in enumerate(_leaves(self.data, len(self.shape))):
+            flat[position] = element
+        return list(rows[region].reshape(-1))
+
+
+def _leaves(data: Any, depth: int) -> Any:
+    if depth == 0:
+        yield data
+        return
+    for item in data:
+        yield from _leaves(item, depth - 1)
+
+
+class RowSource:
+    """Rows of a compound as an ``(n, k)`` array of objects.
+
+    Parameters
+    ----------
+    data : sequence
+        Rows that give their fields by position.
+    converters : sequence of callable
+        One for each field: value -> JSON value.
+    """
+
+    def __init__(self, data: Any, length: int, converters: Sequence[Callable[[Any], Any]]) -> None:
+        self.data = data
+        self.shape: tuple[int, ...] = (length, len(converters))
+        self._converters = converters
+
+    def read(self, region: Region) -> Array:
+        """Return the rows of the block; all fields are always read together."""
+        rows = self.data[region[0]] if hasattr(self.data, "__getitem__") else list(self.data)[region[0]]
+        block = np.empty((region[0].stop - region[0].start, len(self._converters)), object)
+        for position, row in enumerate(rows):
+            for column, convert in enumerate(self._converters):
+                block[position, column] = convert(row[column])
+        return block[:, region[1]]
+
+
+def to_text(value: Any) -> str:
+    """Return a text element as ``str``: text, UTF-8 bytes, dates as ISO 8601.
+
+    Raises
+    ------
+    ValueRefusedError
+        Anything else, None above all, which would silently become the word "None".
+    """
+    if type(value) is str:
+        return value
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, bytes):
+        return value.decode("utf-8")
+    if isinstance(value, (datetime.datetime, datetime.date)):
+        return value.isoformat()
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        return to_text(value[()])
+    raise ValueRefusedError(
+        f"{value!r} of type {type(value).__name__} stands where text is expected",
+        remedy="Replace it by text; an empty string for a missing value.",
+    )
+
+
+def to_bytes(value: Any) -> bytes:
+    """Return an element as ``bytes``; text becomes UTF-8."""
+    if isinstance(value, bytes):
+        return bytes(value)
+    return to_text(value).encode("utf-8")
+
+
+def to_json_number(value: Any) -> Any:
+    """Return a number as JSON has it."""
+    return value.item() if isinstance(value, (np.generic, np.ndarray)) else value

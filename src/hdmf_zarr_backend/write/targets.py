@@ -1,0 +1,114 @@
+"""What a link or a reference points to: file and path of a builder, seen from the file that is written."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from typing import Any
+
+from hdmf.build import Builder, LinkBuilder, ReferenceBuilder
+from hdmf.container import AbstractContainer
+
+from hdmf_zarr_backend.errors import ValueRefusedError
+from hdmf_zarr_backend.mapping.references import Reference, encode_attribute_reference, encode_reference
+from hdmf_zarr_backend.model import locations
+from hdmf_zarr_backend.model.nodes import absolute
+
+
+def builder_path(builder: Any) -> str:
+    """Return the absolute path of a builder in its file.
+
+    A builder that was read knows its parent's path (``location``); one that was built is under its parents, the topmost of
+    which is the root whatever its name.
+    """
+    if builder.location is not None:
+        return absolute(posixpath.join(builder.location, builder.name))
+    names: list[str] = []
+    while builder.parent is not None:
+        names.append(builder.name)
+        builder = builder.parent
+    return "/" + "/".join(reversed(names))
+
+
+def object_id(builder: Any) -> str | None:
+    """Return the object id of a builder, None if it has none."""
+    value = builder.attributes.get("object_id")
+    return str(value) if isinstance(value, str) else None
+
+
+class Targets:
+    """Turns builders into references, each distinct target once.
+
+    Parameters
+    ----------
+    location : str
+        The file that is written.
+    export_location : str or None
+        The file that is exported; its objects will be in the file that is written.
+    manager : BuildManager or None
+        Finds the builder of a container.
+    root_id : str or None
+        Object id of the root of the file that is written.
+    """
+
+    def __init__(self, location: str, export_location: str | None, manager: Any, root_id: str | None) -> None:
+        self.location = location
+        self.export_location = export_location
+        self._manager = manager
+        self._root_id = root_id
+        self._known: dict[int, tuple[Any, Reference]] = {}
+
+    def is_own(self, builder: Any) -> bool:
+        """Tell whether the builder is, or will be, in the file that is written."""
+        source = builder.source
+        return source is None or source in (self.location, self.export_location)
+
+    def reference_to(self, target: Any) -> Reference:
+        """Return the reference to a builder, a reference builder or a container.
+
+        Raises
+        ------
+        ValueRefusedError
+            It is none of these, or lies in a file that no Zarr file can point to.
+        """
+        builder = self._builder(target)
+        known = self._known.get(id(builder))
+        if known is None:
+            known = self._known[id(builder)] = (builder, self._make(builder))  # keeps the builder, and so its id, alive
+        return known[1]
+
+    def _builder(self, target: Any) -> Any:
+        if isinstance(target, ReferenceBuilder):
+            return target.builder
+        if isinstance(target, LinkBuilder):
+            return target.builder
+        if isinstance(target, Builder):
+            return target
+        if isinstance(target, AbstractContainer) and self._manager is not None:
+            return self._manager.build(target)
+        raise ValueRefusedError(f"{target!r} is nothing that can be referred to")
+
+    def _make(self, builder: Any) -> Reference:
+        path = builder_path(builder)
+        if self.is_own(builder):
+            return Reference(locations.THIS_FILE, path, object_id(builder), self._root_id)
+        root = builder
+        while root.parent is not None:
+            root = root.parent
+        source = locations.relative_source(str(builder.source), self.location)
+        return Reference(source, path, object_id(builder), object_id(root) if hasattr(root, "attributes") else None)
+
+    def encode(self, target: Any) -> dict[str, Any] | None:
+        """Return the JSON of a reference in an array; None stays None."""
+        return None if target is None else encode_reference(self.reference_to(target))
+
+    def encode_attribute(self, value: Any) -> dict[str, Any] | None:
+        """Return the JSON of an attribute that is a reference, None where it is none."""
+        if isinstance(value, (Builder, ReferenceBuilder, AbstractContainer)):
+            return encode_attribute_reference(self.reference_to(value))
+        return None
+
+
+def is_zarr_location(location: str) -> bool:
+    """Tell whether a Zarr file may point to ``location``; a regular local file (HDF5) can only be copied from."""
+    return locations.is_url(location) or not os.path.isfile(location)

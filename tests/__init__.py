@@ -1,0 +1,1 @@
+"""Tests of hdmf-zarr-backend; the folders below mirror the package."""

@@ -1,0 +1,56 @@
+"""Fixtures that need something outside the repository: the peers and real NWB files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+from hypothesis import settings
+
+from tests.peers import RECIPES, Peer, PeerUnavailableError, obtain_peer
+
+_DECISIVE = os.environ.get("HDMF_ZARR_BACKEND_CI") == "1"
+
+# No deadline: the time of one example on a shared machine says nothing. Where a run decides, it can be repeated.
+settings.register_profile("project", deadline=None, derandomize=_DECISIVE)
+settings.load_profile("project")
+
+
+@pytest.fixture(scope="session")
+def peer013() -> Peer:
+    """hdmf-zarr 0.13.0 on zarr 2.18: Zarr format 2."""
+    return _obtain("0.13")
+
+
+@pytest.fixture(scope="session")
+def peer014() -> Peer:
+    """hdmf-zarr 0.14.0 on zarr 3: Zarr format 3."""
+    return _obtain("0.14")
+
+
+@pytest.fixture(scope="session")
+def nwbfiles() -> list[Path]:
+    """Real NWB files in HDF5, sorted by name."""
+    folder = os.environ.get("HDMF_ZARR_BACKEND_NWBFILES")
+    if not folder:
+        pytest.skip("HDMF_ZARR_BACKEND_NWBFILES names no folder of NWB files")
+    files = sorted(Path(folder).expanduser().absolute().glob("**/*.nwb"))
+    if not files:
+        pytest.fail(f"HDMF_ZARR_BACKEND_NWBFILES: there is no *.nwb below {folder}")
+    return files
+
+
+def _obtain(name: str) -> Peer:
+    try:
+        return obtain_peer(RECIPES[name])
+    except PeerUnavailableError as error:
+        _absent(str(error))
+
+
+def _absent(reason: str) -> NoReturn:
+    """Skip, but not where the tests are run to decide something: there, what cannot be tested has failed."""
+    if _DECISIVE:
+        pytest.fail(reason)
+    pytest.skip(reason)

@@ -1,0 +1,209 @@
+"""Who may import whom, as data, and the check of a source tree against it.
+
+A *room* is a module or sub-package directly below ``hdmf_zarr_backend``. What a table does not list is forbidden: a
+room that is not in `ROOMS` is a finding, as is a third-party library that is not in `LIBRARIES`.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+PACKAGE = "hdmf_zarr_backend"
+
+#: room -> the rooms that it may import, besides itself and `errors`. ``__init__`` is the public face.
+ROOMS: dict[str, frozenset[str]] = {
+    room: frozenset(allowed.split())
+    for room, allowed in {
+        "__init__": "io nwb dataio convert verify compare zom interop progress",
+        "cli": "__init__ convert verify compare zom interop io read progress",
+        "convert": "io nwb write read hdf5 mapping storage execution progress",
+        "verify": "io read mapping storage model execution progress",
+        "compare": "hdf5 read storage mapping model",
+        "zom": "io read write mapping storage model",
+        "interop": "read mapping storage model",
+        "nwb": "io write read mapping storage model dataio",
+        "io": "write read mapping storage model dataio",
+        "write": "hdf5 execution mapping storage model dataio progress",
+        "hdf5": "execution mapping storage model",
+        "execution": "storage progress",
+        "read": "mapping storage model",
+        "mapping": "model",
+        "storage": "model",
+        "dataio": "",
+        "model": "",
+        "progress": "",
+        "errors": "",
+    }.items()
+}
+
+
+@dataclass(frozen=True)
+class Library:
+    """Where a third-party library may be imported.
+
+    Parameters
+    ----------
+    places : frozenset of str
+        Rooms (``"storage"``) or single modules (``"write/sources"``).
+    on_use : bool
+        Import it only inside functions (or under TYPE_CHECKING): it is optional, or slow to start.
+    """
+
+    places: frozenset[str]
+    on_use: bool = False
+
+
+def _in(*places: str) -> Library:
+    return Library(frozenset(places))
+
+
+def _on_use_in(*places: str) -> Library:
+    return Library(frozenset(places), on_use=True)
+
+
+LIBRARIES: dict[str, Library] = {
+    # Not in model, errors and progress, which are pure, nor in cli, which must start fast.
+    "numpy": Library(frozenset(ROOMS) - {"model", "errors", "progress", "cli", "__init__"}),
+    "hdmf": Library(frozenset(ROOMS) - {"model", "errors", "progress", "cli", "__init__", "storage", "execution"}),
+    "numcodecs": _in("dataio", "execution", "hdf5", "io", "mapping", "nwb", "storage", "write"),
+    "zarr": _in("storage"),
+    "filelock": _in("storage"),
+    "orjson": _in("storage"),
+    "pynwb": _in("nwb"),
+    "h5py": _on_use_in("write/sources", "hdf5", "convert"),
+    "hdf5plugin": _on_use_in("hdf5"),
+    "dask": _on_use_in("execution/executors", "write/sources", "interop"),
+    "distributed": _on_use_in("execution/executors"),
+    "xarray": _on_use_in("interop"),
+    "fsspec": _on_use_in("storage"),
+    "obstore": _on_use_in("storage"),
+    "pydantic": _on_use_in("zom"),
+    "pydantic_zarr": _on_use_in("zom"),
+    "tqdm": _on_use_in("progress"),
+}
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import of `target` (a dotted name) at a line of a module."""
+
+    target: str
+    line: int
+    at_start: bool
+
+
+def find_violations(source: Path) -> list[str]:
+    """Hold every module below a package folder to `ROOMS` and `LIBRARIES`.
+
+    Parameters
+    ----------
+    source : pathlib.Path
+        The folder of the package, such as ``src/hdmf_zarr_backend``.
+
+    Returns
+    -------
+    list of str
+        One line per finding, ``path:line: text``; empty where all is well.
+    """
+    findings = []
+    for path in sorted(source.rglob("*.py")):
+        module = path.relative_to(source).with_suffix("").as_posix()
+        room = module.split("/", 1)[0]
+        where = path.relative_to(source).as_posix()
+        if room not in ROOMS:
+            findings.append(f"{where}:1: room {room!r} is not in the table ROOMS")
+            continue
+        for found in imports_of(path.read_text(encoding="utf-8"), module):
+            problem = _problem_with(found, room, module)
+            if problem is not None:
+                findings.append(f"{where}:{found.line}: {problem}")
+    return findings
+
+
+def _problem_with(found: Import, room: str, module: str) -> str | None:
+    top, _, rest = found.target.partition(".")
+    if top == PACKAGE:
+        target = rest.split(".", 1)[0] or "__init__"
+        # `from hdmf_zarr_backend import X` with an X that is no room takes X from the public face.
+        target = target if target in ROOMS else "__init__"
+        allowed = ROOMS[room] | {room, "errors"}
+        return None if target in allowed else f"{room} may not import {target} ({found.target})"
+    if top in sys.stdlib_module_names:
+        return None
+    library = LIBRARIES.get(top)
+    if library is None:
+        return f"{top} is not in the table LIBRARIES"
+    if room not in library.places and module not in library.places:
+        return f"{module} may not import {top}, only {', '.join(sorted(library.places))} may"
+    if library.on_use and found.at_start:
+        return f"{top} must be imported on use, inside a function"
+    return None
+
+
+def imports_of(code: str, module: str) -> Iterator[Import]:
+    """List the imports of a module: statements, and ``import_module("name")`` with a literal name.
+
+    Parameters
+    ----------
+    code : str
+        The source.
+    module : str
+        Its place below the package, such as ``"read/parser"``; relative names are resolved from it.
+
+    Yields
+    ------
+    Import
+        With ``at_start`` false inside functions and under ``if TYPE_CHECKING:``.
+    """
+    yield from _walk(ast.parse(code), module, at_start=True)
+
+
+def _walk(node: ast.AST, module: str, *, at_start: bool) -> Iterator[Import]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and _is_type_checking(child.test):
+            for part in child.body:
+                yield from _visit(part, module, at_start=False)
+            for part in child.orelse:
+                yield from _visit(part, module, at_start=at_start)
+        else:
+            yield from _visit(child, module, at_start=at_start)
+
+
+def _visit(node: ast.AST, module: str, *, at_start: bool) -> Iterator[Import]:
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            yield Import(alias.name, node.lineno, at_start)
+    elif isinstance(node, ast.ImportFrom):
+        base = _resolve(node, module)
+        for alias in node.names:
+            # Only the package itself is looked into: there the name may be a room.
+            target = f"{base}.{alias.name}" if base == PACKAGE else base
+            yield Import(target, node.lineno, at_start)
+    elif isinstance(node, ast.Call) and _is_import_call(node.func) and node.args:
+        name = node.args[0]
+        if isinstance(name, ast.Constant) and isinstance(name.value, str) and not name.value.startswith("."):
+            yield Import(name.value, node.lineno, at_start)
+    inside = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    yield from _walk(node, module, at_start=at_start and not inside)
+
+
+def _resolve(node: ast.ImportFrom, module: str) -> str:
+    if node.level == 0:
+        return node.module or ""
+    package = [PACKAGE, *module.split("/")][: -node.level]
+    return ".".join([*package, *([node.module] if node.module else [])])
+
+
+def _is_type_checking(test: ast.expr) -> bool:
+    return (isinstance(test, ast.Name) and test.id == "TYPE_CHECKING") or (
+        isinstance(test, ast.Attribute) and test.attr == "TYPE_CHECKING"
+    )
+
+
+def _is_import_call(function: ast.expr) -> bool:
+    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", None)
+    return name in {"import_module", "__import__"}

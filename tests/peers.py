@@ -1,0 +1,202 @@
+"""The peers: released versions of hdmf-zarr, each in a virtual environment of its own.
+
+hdmf-zarr needs other versions of zarr than this project, so it runs in separate interpreters. The environments are
+made once, below ``HDMF_ZARR_BACKEND_PEERS`` (default: ``.peers`` in the repository), by whichever test needs one
+first; ``python -m tests.peers`` makes them beforehand. ``HDMF_ZARR_BACKEND_PEER013`` and ``..._PEER014`` name ready
+interpreters to be used instead.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from tests.interpreters import find_python
+
+_ROOT = Path(__file__).resolve().parents[1]
+_MARK = "requirements-installed.txt"
+
+
+class PeerError(RuntimeError):
+    """A script failed in a peer's interpreter, or printed no JSON; the message holds its standard error."""
+
+
+class PeerUnavailableError(RuntimeError):
+    """There is no interpreter for a peer, or its packages cannot be installed."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """An interpreter that has hdmf-zarr installed.
+
+    Parameters
+    ----------
+    release : str
+        The release of hdmf-zarr, such as ``"0.13.0"``.
+    python : pathlib.Path
+        The interpreter.
+    """
+
+    release: str
+    python: Path
+
+    def run(self, script: str, *args: str | Path, env: Mapping[str, str] | None = None, timeout: float = 600) -> Any:
+        """Run Python code in the peer's interpreter and return what it says.
+
+        Parameters
+        ----------
+        script : str
+            The source code; it finds `args` in ``sys.argv[1:]`` and prints one JSON document as its last line.
+        *args : str or pathlib.Path
+            Command line arguments.
+        env : mapping, optional
+            Environment variables to be set besides those of this process.
+        timeout : float
+            Seconds until the script is ended.
+
+        Returns
+        -------
+        object
+            The parsed last line of standard output.
+
+        Raises
+        ------
+        PeerError
+            The script ended with another status than 0, took too long, or its last line is no JSON.
+        """
+        with tempfile.TemporaryDirectory(prefix="peer-") as folder:
+            # A real file and not "-c": tracebacks show lines, and worker processes can import the main module.
+            path = Path(folder, "script.py")
+            path.write_text(script, encoding="utf-8")
+            # -I: neither PYTHONPATH nor the working directory may put this project before the peer's packages.
+            command = [self.python, "-I", "-X", "utf8", path, *args]
+            try:
+                answer = subprocess.run(
+                    command,
+                    capture_output=True,
+                    text=True,
+                    encoding="utf-8",
+                    env=_clean_environment() | dict(env or {}),
+                    timeout=timeout,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired as error:
+                raise PeerError(f"hdmf-zarr {self.release}: the script did not end within {timeout:g} s") from error
+        if answer.returncode != 0:
+            raise PeerError(f"hdmf-zarr {self.release} ended with status {answer.returncode}:\n{answer.stderr[-8000:]}")
+        lines = answer.stdout.strip().splitlines()
+        try:
+            return json.loads(lines[-1])
+        except (IndexError, json.JSONDecodeError) as error:
+            raise PeerError(
+                f"hdmf-zarr {self.release}: the last line is no JSON: {lines[-1:]}\n{answer.stderr[-8000:]}"
+            ) from error
+
+
+@dataclass(frozen=True)
+class PeerRecipe:
+    """What it takes to make one peer: everything that decides on its behaviour is pinned."""
+
+    release: str
+    variable: str
+    pythons: tuple[str, ...]
+    requirements: tuple[str, ...]
+
+
+_SHARED_PINS = ("hdmf==6.2.0", "pynwb==4.2.0", "h5py==3.16.0", "pandas==3.1.1")
+
+RECIPES = {
+    "0.13": PeerRecipe(
+        "0.13.0",
+        "HDMF_ZARR_BACKEND_PEER013",
+        ("3.11", "3.12", "3.13"),
+        ("hdmf-zarr==0.13.0", "zarr==2.18.7", "numcodecs==0.15.2", "numpy==2.4.6", *_SHARED_PINS),
+    ),
+    "0.14": PeerRecipe(
+        "0.14.0",
+        "HDMF_ZARR_BACKEND_PEER014",
+        ("3.12", "3.13"),
+        ("hdmf-zarr==0.14.0", "zarr==3.4.2", "numcodecs==0.17.1", "numpy==2.5.5", *_SHARED_PINS),
+    ),
+}
+
+
+def obtain_peer(recipe: PeerRecipe) -> Peer:
+    """Return the peer of a recipe, making its environment where it is not there yet.
+
+    Any number of processes may call this at once: one makes the environment, the others wait for it.
+
+    Raises
+    ------
+    PeerUnavailableError
+        The interpreter that the environment variable names is none, or none of the versions of Python is installed,
+        or pip failed.
+    """
+    named = os.environ.get(recipe.variable)
+    if named:
+        python = Path(named).expanduser().absolute()
+        if not python.is_file():
+            raise PeerUnavailableError(f"{recipe.variable} names {named}, which is no file")
+        return Peer(recipe.release, python)
+    cache = Path(os.environ.get("HDMF_ZARR_BACKEND_PEERS") or _ROOT / ".peers").expanduser().absolute()
+    cache.mkdir(parents=True, exist_ok=True)
+    folder = cache / f"hdmf-zarr-{recipe.release}"
+    with FileLock(f"{folder}.lock"):
+        if not _is_complete(folder, recipe):
+            _make_environment(folder, recipe)
+    return Peer(recipe.release, _python_in(folder))
+
+
+def _is_complete(folder: Path, recipe: PeerRecipe) -> bool:
+    mark = folder / _MARK
+    return mark.is_file() and mark.read_text().splitlines() == list(recipe.requirements) and _python_in(folder).exists()
+
+
+def _make_environment(folder: Path, recipe: PeerRecipe) -> None:
+    base = find_python(*recipe.pythons)
+    if base is None:
+        raise PeerUnavailableError(f"hdmf-zarr {recipe.release} needs Python {' or '.join(recipe.pythons)}: none found")
+    if folder.exists():
+        shutil.rmtree(folder)
+    install = ["-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *recipe.requirements]
+    for command in ([str(base), "-m", "venv", str(folder)], [str(_python_in(folder)), *install]):
+        answer = subprocess.run(command, capture_output=True, text=True, env=_clean_environment(), check=False)
+        if answer.returncode != 0:
+            raise PeerUnavailableError(f"cannot install hdmf-zarr {recipe.release}:\n{answer.stderr[-4000:]}")
+    # Written last: an environment without it was interrupted and is made anew.
+    (folder / _MARK).write_text("\n".join(recipe.requirements))
+
+
+def _python_in(folder: Path) -> Path:
+    return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def _clean_environment() -> dict[str, str]:
+    foreign = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONWARNINGS", "NUMCODECS_ALLOW_UNSAFE_PICKLE_DECODE")
+    return {name: value for name, value in os.environ.items() if name not in foreign}
+
+
+def main() -> int:
+    """Make all peers and print their interpreters; status 1 where one cannot be made."""
+    status = 0
+    for recipe in RECIPES.values():
+        try:
+            print(f"hdmf-zarr {recipe.release}: {obtain_peer(recipe).python}")  # noqa: T201
+        except PeerUnavailableError as error:
+            print(error, file=sys.stderr)  # noqa: T201
+            status = 1
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

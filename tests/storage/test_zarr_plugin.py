@@ -1,0 +1,879 @@
+"""Plain zarr, xarray and pydantic-zarr on format-2 files: ours as they are, those of hdmf-zarr 0.13 after one call.
+
+Stores are written by hand, documents and chunks, so that nothing under test takes part in making them. What depends on
+entry points runs in an interpreter of its own: once with those of ``pyproject.toml``, once without any of ours.
+"""
+
+from __future__ import annotations
+
+import base64
+import importlib.metadata
+import itertools
+import json
+import os
+import pickle
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numcodecs
+import numpy as np
+import pytest
+import zarr
+from numcodecs.registry import codec_registry
+from zarr.dtype import data_type_registry
+from zarr.storage import MemoryStore
+
+import hdmf_zarr_backend.storage.zarr_plugin as plugin
+from hdmf_zarr_backend.errors import ChunkError, UnsafeDataError
+from tests.peers import Peer
+
+_ROOT = Path(__file__).resolve().parents[2]
+_SOURCE = Path(plugin.__file__).resolve().parents[2]
+_ZARR = tuple(int(part) for part in zarr.__version__.split(".")[:2])
+
+
+# --- making stores --------------------------------------------------------------------------------------------------
+
+
+def _object(values: Any, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    array = np.empty(shape, dtype=object)
+    for index in np.ndindex(shape):
+        value = values
+        for position in index:
+            value = value[position]
+        array[index] = value
+    return array
+
+
+class _Store:
+    """A format-2 store below a folder; `finish` writes ``.zmetadata``."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.documents: dict[str, Any] = {}
+        self.group("")
+
+    def group(self, path: str, **attributes: Any) -> None:
+        self._document(f"{path}/.zgroup", {"zarr_format": 2})
+        self._document(f"{path}/.zattrs", attributes)
+
+    def array(
+        self,
+        path: str,
+        values: np.ndarray[Any, Any],
+        *,
+        chunks: tuple[int, ...] | None = None,
+        codec: Any = None,
+        fill_value: Any = None,
+        dims: list[str] | None = None,
+        write_chunks: bool = True,
+        **attributes: Any,
+    ) -> None:
+        chunks = chunks or tuple(max(1, length) for length in values.shape)
+        dtype: Any = json.loads(json.dumps(values.dtype.descr)) if values.dtype.names else values.dtype.str
+        self._document(
+            f"{path}/.zarray",
+            {
+                "zarr_format": 2,
+                "shape": list(values.shape),
+                "chunks": list(chunks),
+                "dtype": dtype,
+                "compressor": None,
+                "fill_value": fill_value,
+                "order": "C",
+                "filters": None if codec is None else [json.loads(json.dumps(codec.get_config()))],
+            },
+        )
+        self._document(f"{path}/.zattrs", attributes | ({"_ARRAY_DIMENSIONS": dims} if dims is not None else {}))
+        counts = [range(-(-length // chunk)) for length, chunk in zip(values.shape, chunks, strict=True)]
+        for index in itertools.product(*counts) if write_chunks else ():
+            part = values[tuple(slice(i * c, (i + 1) * c) for i, c in zip(index, chunks, strict=True))]
+            chunk = np.empty(chunks, dtype=values.dtype)
+            chunk[tuple(slice(0, length) for length in part.shape)] = part
+            encoded = chunk.tobytes() if codec is None else bytes(codec.encode(chunk))
+            (self.folder / path / ".".join(map(str, index))).write_bytes(encoded)
+
+    def finish(self) -> Path:
+        consolidated = {"zarr_consolidated_format": 1, "metadata": self.documents}
+        (self.folder / ".zmetadata").write_text(json.dumps(consolidated))
+        return self.folder
+
+    def _document(self, key: str, document: dict[str, Any]) -> None:
+        key = key.lstrip("/")
+        target = self.folder / key
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(json.dumps(document))
+        self.documents[key] = document
+
+
+def _reference(path: str) -> dict[str, Any]:
+    return {"source": ".", "path": path, "object_id": "7e3b", "source_object_id": "f00d"}
+
+
+OURS: dict[str, Any] = {
+    "numbers": [0, 1, 2],
+    "table/refs": [_reference("/a"), None, _reference("/c")],
+    "table/rows": [[0, 2, _reference("/a")], [1, 3, _reference("/b")], [0, 0, None]],
+    "table/text": ["a", "0", "ü"],
+    "table/text_null": ["", "0", "ü"],
+    "table/raw": [b"\xff\x00", b"", b"0"],
+    "table/none": [],
+    "spec": ['{"namespaces": []}'],
+}
+
+
+def _write_ours(folder: Path) -> Path:
+    """The forms of arrays that this package writes in format 2 (docs: what is stored as what)."""
+    store = _Store(folder)
+    store.group("table", colnames=["refs", "rows"])
+    json2, text, raw = numcodecs.JSON(), numcodecs.VLenUTF8(), numcodecs.VLenBytes()
+    store.array("numbers", np.arange(3, dtype="<i8"), dims=["n"], zarr_dtype="int64")
+    refs = _object(OURS["table/refs"], (3,))
+    store.array("table/refs", refs, chunks=(2,), codec=json2, dims=["n"], zarr_dtype="object")
+    rows = _object(OURS["table/rows"], (3, 3))
+    store.array("table/rows", rows, chunks=(2, 3), codec=json2, dims=["n", "fields"])
+    store.array("table/text", _object(OURS["table/text"], (3,)), codec=text, fill_value="", dims=["n"])
+    store.array("table/text_null", _object(OURS["table/text_null"], (3,)), codec=text, dims=["n"])
+    store.array("table/raw", _object(OURS["table/raw"], (3,)), chunks=(2,), codec=raw, dims=["n"], zarr_dtype="bytes")
+    store.array("table/none", np.empty((0, 3), object), codec=json2, dims=["no_rows", "fields"])
+    store.array("spec", _object(OURS["spec"], (1,)), codec=json2, dims=["scalar"], zarr_dtype="scalar")
+    return store.finish()
+
+
+@pytest.fixture
+def ours(tmp_path: Path) -> Path:
+    return _write_ours(tmp_path / "ours.zarr")
+
+
+# --- other interpreters ---------------------------------------------------------------------------------------------
+
+_HIDE_ENTRY_POINTS = """
+import importlib.metadata as _metadata
+_others = _metadata.EntryPoints(
+    e for d in _metadata.distributions() for e in d.entry_points if not e.value.startswith("hdmf_zarr_backend."))
+_metadata.entry_points = lambda **kw: _others.select(**kw)
+"""
+
+_DUMP = """
+import json, sys
+import zarr
+
+def plain(value):
+    if isinstance(value, bytes):
+        return {"bytes": value.decode("latin1")}
+    if isinstance(value, dict):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(part) for part in value]
+    return value.item() if hasattr(value, "item") else value
+
+def dump(group):
+    return {k: plain(a[...].tolist()) for k, a in group.members(max_depth=None) if isinstance(a, zarr.Array)}
+"""
+
+
+def _declared() -> str:
+    tables = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
+    lines = [[f"[{group}]", *(f"{k} = {v}" for k, v in entries.items())] for group, entries in tables.items()]
+    return "\n".join(itertools.chain.from_iterable(lines)) + "\n"
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that says to Python what an installation of this project would say."""
+    folder = tmp_path_factory.mktemp("installed")
+    about = folder / "hdmf_zarr_backend_as_declared-0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: hdmf-zarr-backend-as-declared\nVersion: 0\n")
+    (about / "entry_points.txt").write_text(_declared())
+    return folder
+
+
+def _python(code: str, *args: Path | str, installed: Path | None, **environment: str) -> Any:
+    """Run code and return the JSON of its last line; anything else that it says is an error."""
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(str(p) for p in (installed, _SOURCE) if p)} | environment
+    script = ("" if installed else _HIDE_ENTRY_POINTS) + code
+    answer = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script, *args],
+        capture_output=True, text=True, env=env, timeout=300, check=False,
+    )  # fmt: skip
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stderr == ""
+    (line,) = answer.stdout.splitlines()
+    return json.loads(line)
+
+
+def _plain(value: Any) -> Any:
+    namespace: dict[str, Any] = {}
+    exec(_DUMP, namespace)  # noqa: S102  # the text above, which also runs in other interpreters
+    return namespace["plain"](value)
+
+
+# --- layer one: our own files ---------------------------------------------------------------------------------------
+
+
+def test_the_project_declares_what_zarr_looks_for() -> None:
+    entries = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
+    for group, name, kind in (
+        ("zarr.data_type", "hdmf_zarr_backend.json2", plugin.JSON2ObjectDType),
+        ("zarr.buffer", "hdmf_zarr_backend", plugin.PluginBuffer),
+    ):
+        point = importlib.metadata.EntryPoint(name=name, value=entries[group][name], group=group)
+        assert point.load() is kind
+
+
+@pytest.mark.parametrize("consolidated", [True, False], ids=["consolidated", "listed"])
+def test_zarr_opens_every_array(ours: Path, installed: Path, consolidated: bool) -> None:
+    code = f"{_DUMP}\nprint(json.dumps(dump(zarr.open_group(sys.argv[1], mode='r', use_consolidated={consolidated}))))"
+    assert _python(code, ours, installed=installed) == _plain(OURS)
+
+
+@pytest.mark.parametrize("consolidated", [True, False], ids=["consolidated", "listed"])
+def test_without_the_entry_points_zarr_does_not(ours: Path, consolidated: bool) -> None:
+    code = f"""{_DUMP}
+import asyncio
+try:
+    dump(zarr.open_group(sys.argv[1], mode="r", use_consolidated={consolidated}))
+except ValueError as error:
+    print(json.dumps(str(error)), flush=True)
+import os; os._exit(0)  # zarr leaves tasks of the failed listing behind, which complain at exit
+"""
+    assert "No Zarr data type found" in _python(code, ours, installed=None)
+
+
+@pytest.mark.parametrize("first", ["zarr.open_group(sys.argv[1], mode='r')", "importlib.import_module(sys.argv[2])"])
+def test_zarr_opens_one_array_by_itself_once_the_plugin_is_loaded(ours: Path, installed: Path, first: str) -> None:
+    code = f"{_DUMP}\nimport importlib\n{first}\n"
+    code += "print(json.dumps(plain(zarr.open_array(sys.argv[1] + '/table/refs', mode='r')[...].tolist())))"
+    assert _python(code, ours, plugin.__name__, installed=installed) == OURS["table/refs"]
+
+
+@pytest.mark.skipif(_ZARR < (3, 4), reason="zarr 3.1 never loads the entry points of data types")
+def test_zarr_opens_one_array_by_itself(ours: Path, installed: Path) -> None:
+    code = f"{_DUMP}\nprint(json.dumps(plain(zarr.open_array(sys.argv[1] + '/table/refs', mode='r')[...].tolist())))"
+    assert _python(code, ours, installed=installed) == OURS["table/refs"]
+
+
+def test_importing_zarr_loads_nothing_of_ours_and_opening_a_file_next_to_nothing(ours: Path, installed: Path) -> None:
+    code = """
+import json, sys, zarr
+ours = lambda: sorted(m for m in sys.modules if m.startswith(("hdmf", "pynwb", "h5py", "dask")))
+before = ours()
+zarr.open_group(sys.argv[1], mode="r")["table/refs"][:]
+print(json.dumps([before, ours()]))
+"""
+    before, after = _python(code, ours, installed=installed)
+    assert before == []
+    assert set(after) == {"hdmf_zarr_backend", "hdmf_zarr_backend.errors", "hdmf_zarr_backend.storage", plugin.__name__}
+
+
+def test_installing_changes_nothing_that_zarr_or_numcodecs_had(ours: Path, installed: Path) -> None:
+    code = """
+import json, sys, zarr, numcodecs.registry
+from zarr.dtype import data_type_registry
+names = lambda: {k: f"{v.__module__}.{v.__name__}" for r in (data_type_registry.contents,
+    numcodecs.registry.codec_registry) for k, v in r.items()}
+before = names()
+zarr.open_group(sys.argv[1], mode="r")["table/refs"][:]
+after = names()
+print(json.dumps([{k: v for k, v in after.items() if before.get(k) != v}, sorted(before.keys() - after.keys())]))
+"""
+    added, gone = _python(code, ours, installed=installed)
+    assert added == {"hdmf_zarr_backend.json2": f"{plugin.__name__}.JSON2ObjectDType"}
+    assert gone == []
+
+
+_XARRAY = f"""{_DUMP}
+import xarray
+tree = xarray.open_datatree(sys.argv[1], engine="zarr")
+data = xarray.open_zarr(sys.argv[1], group="table", chunks=None, consolidated=True)
+told = {{name: [list(v.dims), plain(v.values.tolist())] for name, v in data.variables.items()}}
+told["tree"] = [plain(tree["table/rows"].values.tolist()), plain(tree["table"].refs.isel(n=2).item())]
+told["numbers"] = tree["numbers"].values.tolist()
+print(json.dumps(told))
+"""
+
+
+def test_xarray_opens_it(ours: Path, installed: Path) -> None:
+    pytest.importorskip("xarray")
+    told = _python(_XARRAY, ours, installed=installed)
+    assert told == {
+        "refs": [["n"], OURS["table/refs"]],
+        "rows": [["n", "fields"], OURS["table/rows"]],
+        "text": [["n"], OURS["table/text"]],
+        "text_null": [["n"], OURS["table/text_null"]],  # with a fill value of "" the empty text would be NaN
+        "raw": [["n"], _plain(OURS["table/raw"])],
+        "none": [["no_rows", "fields"], []],
+        "tree": [OURS["table/rows"], OURS["table/refs"][2]],
+        "numbers": [0, 1, 2],  # a fill value of 0 would make the first of them NaN
+    }
+
+
+def test_xarray_and_dask_read_it_in_chunks(ours: Path) -> None:
+    xarray = pytest.importorskip("xarray")
+    pytest.importorskip("dask")
+    data = xarray.open_zarr(ours, group="table", chunks={}, consolidated=False)
+    assert data.rows.chunks == ((2, 1), (3,))
+    assert data.rows.compute().values.tolist() == OURS["table/rows"]
+
+
+def test_pydantic_zarr_opens_it_and_says_what_the_documents_say(ours: Path) -> None:
+    spec = pytest.importorskip("pydantic_zarr.v2")
+    models = [
+        spec.GroupSpec.from_zarr(zarr.open_group(ours, mode="r", use_consolidated=use)).to_flat()
+        for use in (True, False)
+    ]
+    assert models[0] == models[1]
+    for path in OURS:
+        document = json.loads((ours / path / ".zarray").read_text())
+        told = json.loads(models[0][f"/{path}"].model_dump_json())
+        assert {key: told[key] for key in document} == document
+
+
+def test_pydantic_zarr_writes_the_same_arrays_again(ours: Path) -> None:
+    spec = pytest.importorskip("pydantic_zarr.v2")
+    model = spec.GroupSpec.from_zarr(zarr.open_group(ours, mode="r"))
+    again = model.to_zarr(MemoryStore(), path="")
+    assert spec.GroupSpec.from_zarr(again) == model
+
+
+def test_a_missing_chunk_reads_as_the_fill_value(tmp_path: Path) -> None:
+    store = _Store(tmp_path)
+    for name, fill in {"null": None, "zero": 0, "text": "", "reference": _reference("/a")}.items():
+        store.array(name, _object(["x"] * 3, (3,)), codec=numcodecs.JSON(), fill_value=fill, write_chunks=False)
+    group = zarr.open_group(store.finish(), mode="r")
+    read = {name: (array.fill_value, array[:].tolist()) for name, array in group.arrays()}
+    assert read["null"] == (None, [None] * 3)
+    assert read["zero"] == (0, [0] * 3)
+    assert read["text"] == ("", [""] * 3)
+    assert read["reference"] == (_reference("/a"), [_reference("/a")] * 3)
+
+
+def test_zarr_writes_into_it(ours: Path) -> None:
+    group = zarr.open_group(ours, mode="r+", use_consolidated=False)
+    group["table/refs"][1:2] = _object([_reference("/new")], (1,))
+    group["table/rows"].append(_object([[7, 8, _reference("/d")]], (1, 3)))
+    decoded = numcodecs.JSON().decode((ours / "table/rows/1.0").read_bytes())
+    assert decoded.tolist() == [[0, 0, None], [7, 8, _reference("/d")]]
+    assert numcodecs.JSON().decode((ours / "table/refs/0").read_bytes()).tolist()[1] == _reference("/new")
+
+
+def test_zarr_rewrites_the_documents_as_they_were(ours: Path) -> None:
+    before = {path: json.loads((ours / path / ".zarray").read_text()) for path in OURS}
+    for _, array in zarr.open_group(ours, mode="r+", use_consolidated=False).members(max_depth=None):
+        if isinstance(array, zarr.Array):
+            array.attrs["note"] = "writes .zarray too"
+    after = {path: json.loads((ours / path / ".zarray").read_text()) for path in OURS}
+    for path in OURS:
+        assert {key: after[path][key] for key in before[path]} == before[path]
+    assert json.loads((ours / "spec/.zattrs").read_text())["note"]
+
+
+def test_zarr_creates_such_an_array_when_told_the_type(tmp_path: Path) -> None:
+    group = zarr.open_group(tmp_path, mode="w", zarr_format=2)
+    array = group.create_array(
+        "refs", shape=(2,), chunks=(2,), dtype=plugin.JSON2ObjectDType(), filters=[numcodecs.JSON()], compressors=None
+    )
+    array[:] = _object([_reference("/a"), None], (2,))
+    assert zarr.open_group(tmp_path, mode="r")["refs"][:].tolist() == [_reference("/a"), None]
+    assert json.loads((tmp_path / "refs/.zarray").read_text())["dtype"] == "|O"
+
+
+def test_the_type_is_of_format_2_only() -> None:
+    with pytest.raises(ValueError, match="format 2 only"):
+        plugin.JSON2ObjectDType().to_json(zarr_format=3)
+    with pytest.raises(ValueError, match="format 2 only"):
+        plugin.JSON2ObjectDType.from_json("hdmf_zarr_backend.json2", zarr_format=3)
+    with pytest.raises(TypeError, match="no JSON value"):
+        plugin.JSON2ObjectDType().cast_scalar(object())
+
+
+@pytest.mark.peer
+def test_hdmf_zarr_013_and_zarr_2_read_the_same(ours: Path, peer013: Peer) -> None:
+    code = """
+import json, sys, zarr
+assert zarr.__version__.startswith("2.")
+def plain(value):
+    if isinstance(value, bytes):
+        return {"bytes": value.decode("latin1")}
+    return [plain(part) for part in value] if isinstance(value, list) else value
+told = {}
+for use in (zarr.open_consolidated, zarr.open_group):
+    group = use(sys.argv[1], mode="r")
+    group.visititems(
+        lambda k, v: told.setdefault(k, []).append(plain(v[...].tolist())) if hasattr(v, "shape") else None)
+grown = zarr.open_group(sys.argv[1], mode="r+")["table/raw"]
+grown.append([b"more"])
+told["grown"] = plain(grown[...].tolist())
+print(json.dumps(told))
+"""
+    told = peer013.run(code, ours)
+    assert told.pop("grown") == _plain([*OURS["table/raw"], b"more"])
+    assert told == {path: [_plain(values)] * 2 for path, values in OURS.items()}
+
+
+# --- layer two: older files, in this process ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def legacy() -> Iterator[None]:
+    plugin.enable_legacy_files()
+    yield
+    plugin.disable_legacy_files()
+
+
+class _Reference(dict[str, Any]):
+    """Stands for the class of references that hdmf-zarr pickled; only its name gets into the file."""
+
+
+_Reference.__module__, _Reference.__qualname__ = "hdmf_zarr.utils", "ZarrReference"
+
+
+class _OldPickle(numcodecs.Pickle):  # type: ignore[misc]  # numcodecs has no type hints
+    """Pickles a chunk as hdmf-zarr did, without hdmf-zarr."""
+
+    def encode(self, buf: Any) -> bytes:
+        fake = ModuleType("hdmf_zarr.utils")
+        vars(fake)["ZarrReference"] = _Reference
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(sys.modules, "hdmf_zarr", ModuleType("hdmf_zarr"))
+            patch.setitem(sys.modules, "hdmf_zarr.utils", fake)
+            return pickle.dumps(buf, protocol=5)
+
+
+COMPOUND = np.dtype([("idx_start", "<i4"), ("count", "<i4"), ("timeseries", "O")])
+
+
+def _write_legacy(folder: Path) -> Path:
+    store = _Store(folder)
+    pickled = _OldPickle()
+    zero = base64.b64encode(pickle.dumps(0, protocol=5)).decode()
+    refs = _object([_Reference(_reference("/a")), _Reference(_reference("/b"))], (2,))
+    rows = np.array([(0, 4, _Reference(_reference("/a"))), (6, 4, _Reference(_reference("/b")))], dtype=COMPOUND)
+    store.array("refs", refs, codec=pickled, fill_value=0, dims=["n"])
+    store.array("rows", rows, codec=pickled, fill_value=zero, dims=["n"])
+    store.array("pairs", _object([(1, "x"), (2, "yy")], (2,)), codec=pickled, fill_value=0, dims=["n"])
+    store.array("raw", _object([b"\xff", b"0"], (2,)), codec=numcodecs.VLenBytes(), fill_value=0, dims=["n"])
+    store.array("text", _object(["0", ""], (2,)), codec=numcodecs.VLenUTF8(), fill_value=0, dims=["n"])
+    store.array("spec", _object(["{}", "0"], (2,)), codec=numcodecs.JSON(), fill_value=0, dims=["n"])
+    return store.finish()
+
+
+LEGACY: dict[str, Any] = {
+    "refs": [_reference("/a"), _reference("/b")],
+    "rows": [(0, 4, _reference("/a")), (6, 4, _reference("/b"))],
+    "pairs": [(1, "x"), (2, "yy")],
+    "raw": [b"\xff", b"0"],
+    "text": ["0", ""],
+    "spec": ["{}", "0"],
+}
+
+
+@pytest.fixture
+def old_store(tmp_path: Path) -> Path:
+    return _write_legacy(tmp_path / "old.zarr")
+
+
+@pytest.mark.parametrize("use_consolidated", [True, False], ids=["consolidated", "listed"])
+def test_legacy_files_open(old_store: Path, legacy: None, use_consolidated: bool) -> None:
+    group = zarr.open_group(old_store, mode="r", use_consolidated=use_consolidated)
+    assert _plain({name: array[:].tolist() for name, array in group.arrays()}) == _plain(LEGACY)
+    assert group["rows"].dtype == COMPOUND
+    assert group["rows"][:]["timeseries"][1] == _reference("/b")
+
+
+def test_xarray_opens_legacy_files_and_masks_no_object(old_store: Path, legacy: None) -> None:
+    xarray = pytest.importorskip("xarray")
+    data = xarray.open_zarr(old_store, chunks=None, consolidated=True)
+    assert _plain({name: data[name].values.tolist() for name in LEGACY}) == _plain(LEGACY)
+
+
+def test_pydantic_zarr_opens_legacy_files(old_store: Path, legacy: None) -> None:
+    spec = pytest.importorskip("pydantic_zarr.v2")
+    flat = spec.GroupSpec.from_zarr(zarr.open_group(old_store, mode="r")).to_flat()
+    for path in LEGACY:
+        document = json.loads((old_store / path / ".zarray").read_text())
+        told = json.loads(flat[f"/{path}"].model_dump_json())
+        fill = 0 if path == "spec" else None  # what zarr 2 put there unasked reads as null
+        assert {key: told[key] for key in document} == document | {"fill_value": fill}
+
+
+def test_a_missing_chunk_of_a_legacy_file_is_the_default_of_its_type(tmp_path: Path, legacy: None) -> None:
+    store = _Store(tmp_path)
+    store.array("raw", _object([b"x"], (1,)), codec=numcodecs.VLenBytes(), fill_value=0, write_chunks=False)
+    store.array("text", _object(["x"], (1,)), codec=numcodecs.VLenUTF8(), fill_value=0, write_chunks=False)
+    rows = np.zeros(1, COMPOUND)
+    store.array("rows", rows, codec=numcodecs.Pickle(), fill_value="gAVLAC4=", write_chunks=False)
+    group = zarr.open_group(store.finish(), mode="r")
+    assert [group[name][:].tolist() for name in ("raw", "text", "rows")] == [[b""], [""], [(0, 0, 0)]]
+
+
+def test_bytes_with_a_fill_value_of_bytes_keep_it(tmp_path: Path, legacy: None) -> None:
+    store = _Store(tmp_path)
+    raw = _object([b"x"], (1,))
+    store.array("raw", raw, codec=numcodecs.VLenBytes(), fill_value="YWJj", write_chunks=False)
+    assert zarr.open_group(store.finish(), mode="r")["raw"][:].tolist() == [b"abc"]
+
+
+@pytest.mark.parametrize("name", ["json2", "msgpack2"])
+def test_rows_of_other_object_codecs_open(tmp_path: Path, legacy: None, name: str) -> None:
+    if name == "msgpack2":
+        pytest.importorskip("msgpack")
+    # the stock class: what is registered under its id now is ours
+    codec = {"json2": numcodecs.JSON, "msgpack2": getattr(numcodecs, "MsgPack", None)}[name]()
+    store = _Store(tmp_path)
+    rows = np.array([(1, 2, _reference("/a")), (3, 4, _reference("/b"))], dtype=COMPOUND)
+    fill = base64.b64encode(codec.encode(0)).decode() if name == "json2" else None  # as zarr 2 writes and refuses it
+    store.array("rows", rows, codec=codec, fill_value=fill)
+    store.array("square", rows[[[0, 1], [1, 0]]], chunks=(1, 2), codec=codec)
+    store.array("refs", _object([_reference("/a"), "|V1"], (2,)), codec=codec, fill_value=0)
+    group = zarr.open_group(store.finish(), mode="r")
+    assert group["rows"][:].tolist() == rows.tolist()
+    assert group["square"][:].tolist() == rows[[[0, 1], [1, 0]]].tolist()
+    assert group["refs"][:].tolist() == [_reference("/a"), "|V1"]
+
+
+def test_zarr_appends_to_legacy_arrays(old_store: Path, legacy: None) -> None:
+    group = zarr.open_group(old_store, mode="r+", use_consolidated=False)
+    group["rows"].append(np.array([(9, 9, _reference("/c"))], dtype=COMPOUND))
+    group["raw"].append(_object([b"c"], (1,)))
+    again = zarr.open_group(old_store, mode="r", use_consolidated=False)
+    assert _plain(again["rows"][:].tolist()) == _plain([*LEGACY["rows"], (9, 9, _reference("/c"))])
+    assert again["raw"][:].tolist() == [*LEGACY["raw"], b"c"]
+    document = json.loads((old_store / "rows/.zarray").read_text())
+    assert (document["dtype"], document["fill_value"]) == (json.loads(json.dumps(COMPOUND.descr)), None)
+    assert document["filters"] == [{"id": "pickle", "protocol": 5}]
+
+
+def test_an_open_array_travels_to_a_worker_that_never_heard_of_it(old_store: Path, legacy: None) -> None:
+    arrays = dict(zarr.open_group(old_store, mode="r").arrays())
+    packed = base64.b85encode(pickle.dumps(arrays)).decode()
+    code = f"""{_DUMP}
+import base64, pickle
+print(json.dumps({{k: plain(a[...].tolist()) for k, a in pickle.loads(base64.b85decode(sys.argv[1])).items()}}))
+"""
+    assert _python(code, packed, installed=None) == _plain(LEGACY)
+
+
+def _registered() -> dict[str, Any]:
+    return {f"{kind}/{name}": entry for kind, entries in _REGISTRIES for name, entry in entries.items()}
+
+
+_REGISTRIES = (("type", data_type_registry.contents), ("codec", codec_registry))
+
+
+def test_the_switch_is_exact(old_store: Path) -> None:
+    before = _registered()
+    order = list(data_type_registry.contents)
+    plugin.disable_legacy_files()
+    assert _registered() == before
+    assert plugin.enable_legacy_files() is None
+    during = _registered()
+    assert {name for name in during if during[name] is not before.get(name)} - {"codec/msgpack2"} == {
+        "type/variable_length_bytes",
+        "type/string",
+        "type/hdmf_zarr_backend.pickle",
+        "type/hdmf_zarr_backend.msgpack2",
+        "type/hdmf_zarr_backend.compound",
+        "codec/pickle",
+        "codec/json2",
+    }
+    assert plugin.enable_legacy_files() is None
+    assert _registered() == during
+    opened = zarr.open_group(old_store, mode="r")["rows"]
+    assert plugin.disable_legacy_files() is None
+    assert _registered() == before
+    assert list(data_type_registry.contents) == order
+    assert opened[:]["count"].tolist() == [4, 4]
+    with pytest.raises(ValueError, match="No Zarr data type found"):
+        zarr.open_group(old_store, mode="r", use_consolidated=True)
+
+
+def test_the_switch_leaves_what_others_replaced_since(legacy: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Other(numcodecs.Pickle):  # type: ignore[misc]
+        pass
+
+    monkeypatch.setitem(codec_registry, "pickle", Other)
+    plugin.disable_legacy_files()
+    assert codec_registry["pickle"] is Other
+    assert codec_registry["json2"] is numcodecs.JSON
+    monkeypatch.undo()
+    codec_registry["pickle"] = numcodecs.Pickle
+
+
+# --- nothing ever runs what a file names ----------------------------------------------------------------------------
+
+
+class _Attack:
+    """A pickle of this touches a file when it is unpickled the usual way."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.marker,)
+
+
+class _Encoded:
+    """A codec that writes given bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def get_config(self) -> dict[str, Any]:
+        return {"id": "pickle", "protocol": 5}
+
+    def encode(self, buf: Any) -> bytes:
+        return self.data
+
+
+@pytest.fixture
+def trusting(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every switch set that would let zarr and numcodecs unpickle."""
+    monkeypatch.setattr(numcodecs.pickles, "ALLOW_UNSAFE_PICKLE_DECODE", True)
+    with zarr.config.set({"array.allow_unsafe_pickle_decode": True}):
+        yield
+
+
+@pytest.fixture
+def attack(tmp_path: Path) -> Iterator[bytes]:
+    marker = tmp_path / "marker"
+    data = pickle.dumps(_Attack(marker))
+    pickle.loads(data)
+    assert marker.exists()
+    marker.unlink()
+    yield data
+    assert not marker.exists()
+
+
+def test_pickled_code_in_a_chunk_is_refused(tmp_path: Path, attack: bytes, legacy: None, trusting: None) -> None:
+    store = _Store(tmp_path / "bad.zarr")
+    store.array("refs", np.empty(1, object), codec=_Encoded(attack), fill_value=0)
+    store.array("rows", np.zeros(1, COMPOUND), codec=_Encoded(attack))
+    store.array("fine", np.arange(2))
+    group = zarr.open_group(store.finish(), mode="r")
+    assert group["fine"][:].tolist() == [0, 1]
+    for name in ("refs", "rows"):
+        with pytest.raises(UnsafeDataError, match="more than data"):
+            group[name][:]
+    with pytest.raises(UnsafeDataError, match="more than data"):
+        numcodecs.get_codec({"id": "pickle"}).decode(attack)
+
+
+def test_pickled_code_in_a_fill_value_is_not_even_looked_at(
+    tmp_path: Path, attack: bytes, legacy: None, trusting: None
+) -> None:
+    store = _Store(tmp_path / "bad.zarr")
+    fill = base64.b64encode(attack).decode()
+    rows = np.array([(1, 2, None)], dtype=COMPOUND)
+    store.array("rows", rows, codec=numcodecs.Pickle(), fill_value=fill)
+    store.array("gone", rows, codec=numcodecs.Pickle(), fill_value=fill, write_chunks=False)
+    group = zarr.open_group(store.finish(), mode="r")
+    assert group["rows"][:].tolist() == [(1, 2, None)]
+    assert group["gone"][:].tolist() == [(0, 0, 0)]
+    assert group["rows"].fill_value is None
+
+
+def test_a_damaged_pickle_is_a_damaged_chunk(tmp_path: Path, legacy: None) -> None:
+    store = _Store(tmp_path)
+    whole = _OldPickle().encode(_object([_Reference(_reference("/a"))], (1,)))
+    store.array("refs", np.empty(1, object), codec=_Encoded(whole[: len(whole) // 2]), fill_value=0)
+    with pytest.raises(ChunkError, match="does not decode"):
+        zarr.open_group(store.finish(), mode="r")["refs"][:]
+
+
+def test_no_pickle_is_written_that_would_not_be_read_again(tmp_path: Path, legacy: None) -> None:
+    codec = numcodecs.get_codec({"id": "pickle", "protocol": 5})
+    assert codec.decode(codec.encode(_object([_reference("/a")], (1,)))).tolist() == [_reference("/a")]
+    with pytest.raises(UnsafeDataError, match="more than data"):
+        codec.encode(_object([_Attack(tmp_path / "marker")], (1,)))
+    assert not (tmp_path / "marker").exists()
+
+
+def test_bytes_that_pose_as_records_do_not_become_pointers(tmp_path: Path) -> None:
+    """A chunk of raw bytes under a type with object fields: numpy would follow them as addresses if it viewed them."""
+    size = COMPOUND.itemsize
+    posing = pickle.dumps(np.frombuffer(b"\x41" * size, f"V{size}"), protocol=5)
+    store = _Store(tmp_path)
+    store.array("rows", np.zeros(1, COMPOUND), codec=_Encoded(posing))
+    code = f"""{_DUMP}
+from {plugin.__name__} import enable_legacy_files
+from hdmf_zarr_backend.errors import ChunkError, UnsafeDataError
+enable_legacy_files()
+try:
+    zarr.open_group(sys.argv[1], mode="r")["rows"][:]
+except (ValueError, TypeError, ChunkError, UnsafeDataError) as error:
+    print(json.dumps("refused"))
+"""
+    assert _python(code, store.finish(), installed=None) == "refused"
+
+
+# --- files that hdmf-zarr 0.13 wrote --------------------------------------------------------------------------------
+
+_WRITE_NWB = """
+import json, sys, warnings
+from datetime import datetime, timezone
+import numpy as np
+warnings.simplefilter("ignore")
+from hdmf_zarr import NWBZarrIO
+from pynwb import NWBFile, TimeSeries
+from pynwb.ecephys import ElectricalSeries
+
+nwb = NWBFile("a session", "id-0", datetime(2024, 1, 2, 3, 4, 5, tzinfo=timezone.utc),
+              experimenter=["Doe, Jane", "Roe, Ada"], keywords=["k", "0"])
+device = nwb.create_device("probe")
+groups = [nwb.create_electrode_group(f"shank{i}", "d", "CA1", device=device) for i in range(2)]
+nwb.add_electrode_column("label", "a text")
+for i in range(4):
+    nwb.add_electrode(x=float(i), location="CA1", group=groups[i % 2], label=str(i))
+region = nwb.create_electrode_table_region([0, 1, 3], "three of them")
+es = ElectricalSeries(name="es", data=np.arange(33, dtype="i2").reshape(11, 3), electrodes=region, rate=10.0)
+ts = TimeSeries(name="ts", data=np.arange(20.0), unit="V", timestamps=np.arange(20) / 2)
+nwb.add_acquisition(es)
+nwb.add_acquisition(ts)
+for i in range(3):
+    nwb.add_unit(spike_times=np.arange(i + 1) * 1.5, electrodes=[i], obs_intervals=[[0.0, 1.0], [2.0, 3.0]])
+nwb.add_trial_column("ok", "a bool")
+nwb.add_trial(0.0, 2.0, ok=True, timeseries=[ts], tags=["t1", "t2"])
+nwb.add_trial(3.0, 5.0, ok=False, timeseries=[ts, es], tags=["t3"])
+with NWBZarrIO(sys.argv[1], "w") as io:
+    io.write(nwb)
+"""
+
+_WRITE_TABLES = """
+import json, sys, warnings
+import numcodecs
+import numpy as np
+warnings.simplefilter("ignore")
+from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
+from hdmf.common import get_manager
+from hdmf_zarr import ZarrIO
+
+target = DatasetBuilder("target", np.arange(3), attributes={"a": 1})
+ref = ReferenceBuilder(target)
+number, text = {"name": "n", "dtype": "int32"}, {"name": "t", "dtype": "utf8"}
+reference = {"name": "r", "dtype": "object"}
+builders = [
+    target,
+    DatasetBuilder("refs", [ref, ref], dtype="object"),
+    DatasetBuilder("rows_ref", [(1, ref), (2, ref)], dtype=[number, reference]),
+    DatasetBuilder("rows_text_ref", [(1, "x", ref), (2, "y", ref)], dtype=[number, text, reference]),
+    DatasetBuilder("rows_text", [(1, "x"), (2, "yy")], dtype=[number, text]),
+    DatasetBuilder("rows_numbers", [(1, 2.0)], dtype=[number, {"name": "f", "dtype": "float64"}]),
+    DatasetBuilder("text", ["0", "", "b"], dtype="utf8"),
+    DatasetBuilder("raw", [b"a\\xff", b""], dtype="bytes"),
+    DatasetBuilder("scalar", 5),
+    DatasetBuilder("scalar_text", "hi"),
+    DatasetBuilder("square", [["a", "b"], ["c", "d"]], dtype="utf8"),
+]
+codec = {"pickle": numcodecs.Pickle, "json2": numcodecs.JSON}[sys.argv[2]]
+with ZarrIO(sys.argv[1], manager=get_manager(), mode="w", object_codec_class=codec) as io:
+    io.write_builder(GroupBuilder("root", datasets={b.name: b for b in builders}))
+"""
+
+# What zarr 2.18 reads, unpickling freely: the truth to compare with.
+_READ_WITH_ZARR_2 = """
+import zarr
+def plain(value):
+    if isinstance(value, bytes):
+        return {"bytes": value.decode("latin1")}
+    if isinstance(value, dict):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(part) for part in value]
+    return plain(value.item()) if hasattr(value, "item") else value
+told = {}
+zarr.open_group(sys.argv[1], mode="r").visititems(
+    lambda k, v: told.update({k: plain(v[...].tolist())}) if hasattr(v, "shape") else None)
+print(json.dumps(told))
+"""
+
+_TRUSTING = {"NUMCODECS_ALLOW_UNSAFE_PICKLE_DECODE": "1"}
+
+
+@pytest.fixture(scope="module")
+def old_nwb(tmp_path_factory: pytest.TempPathFactory, peer013: Peer) -> tuple[Path, dict[str, Any]]:
+    path = tmp_path_factory.mktemp("peer") / "ecephys.nwb.zarr"
+    return path, peer013.run(_WRITE_NWB + _READ_WITH_ZARR_2, path, env=_TRUSTING)
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("use_consolidated", [True, False], ids=["consolidated", "listed"])
+def test_every_array_of_a_013_file_opens(
+    old_nwb: tuple[Path, dict[str, Any]], installed: Path, use_consolidated: bool
+) -> None:
+    path, expected = old_nwb
+    code = f"""{_DUMP}
+from {plugin.__name__} import enable_legacy_files
+enable_legacy_files()
+print(json.dumps(dump(zarr.open_group(sys.argv[1], mode="r", use_consolidated={use_consolidated}))))
+"""
+    told = _python(code, path, installed=installed)  # which also says that nothing is printed by the way
+    assert told == expected
+    filters = {
+        config["id"]
+        for document in path.rglob(".zarray")
+        for config in json.loads(document.read_text())["filters"] or ()
+    }
+    assert filters == {"vlen-utf8", "vlen-bytes", "pickle", "json2"}
+    assert told["intervals/trials/timeseries"][2][2]["path"] == "/acquisition/es"
+    assert len(told) > 50
+
+
+@pytest.mark.peer
+def test_a_013_file_does_not_open_before_the_call(old_nwb: tuple[Path, dict[str, Any]]) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        zarr.open_group(old_nwb[0], mode="r", use_consolidated=True)
+
+
+@pytest.mark.peer
+def test_xarray_opens_groups_of_a_013_file(old_nwb: tuple[Path, dict[str, Any]], legacy: None) -> None:
+    xarray = pytest.importorskip("xarray")
+    path, expected = old_nwb
+    table = "general/extracellular_ephys/electrodes"
+    data = xarray.open_zarr(path, group=table, chunks=None, consolidated=False, mask_and_scale=False)
+    names = [name.removeprefix(f"{table}/") for name in expected if name.startswith(f"{table}/")]
+    assert "group" in names
+    assert sorted(data.variables) == sorted(names)
+    for name in names:
+        assert _plain(data[name].values.tolist()) == expected[f"{table}/{name}"]
+    # 0.13 gave arrays of different length the same dimension name, which xarray refuses whoever opens the store
+    drop = ["tags", "tags_index", "ok", "start_time", "stop_time"]
+    trials = xarray.open_zarr(path, group="intervals/trials", chunks=None, consolidated=False, drop_variables=drop)
+    assert _plain(trials["timeseries"].values.tolist()) == expected["intervals/trials/timeseries"]
+
+
+@pytest.mark.peer
+def test_pydantic_zarr_opens_a_013_file(old_nwb: tuple[Path, dict[str, Any]], legacy: None) -> None:
+    spec = pytest.importorskip("pydantic_zarr.v2")
+    path, expected = old_nwb
+    flat = spec.GroupSpec.from_zarr(zarr.open_group(path, mode="r")).to_flat()
+    arrays = {name.lstrip("/") for name, node in flat.items() if isinstance(node, spec.ArraySpec)}
+    assert arrays == set(expected)
+    assert json.loads(flat["/intervals/trials/timeseries"].model_dump_json())["dtype"] == [
+        ["idx_start", "<i4"],
+        ["count", "<i4"],
+        ["timeseries", "|O"],
+    ]
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("codec", ["pickle", "json2"])
+def test_tables_of_013_open(tmp_path: Path, peer013: Peer, legacy: None, codec: str) -> None:
+    path = tmp_path / "tables.zarr"
+    read = _READ_WITH_ZARR_2 if codec == "pickle" else "print(json.dumps(None))"  # zarr 2 cannot read rows in JSON
+    expected = peer013.run(_WRITE_TABLES + read, path, codec, env=_TRUSTING)
+    told = {k: _plain(a[...].tolist()) for k, a in zarr.open_group(path, mode="r").arrays()}
+    reference = {"source": ".", "path": "/target", "object_id": None, "source_object_id": None}
+    assert told == (expected or told)
+    assert told["refs"] == [reference] * 2
+    assert told["rows_ref"] == [[1, reference], [2, reference]]
+    assert told["rows_text_ref"] == [[1, "x", reference], [2, "y", reference]]
+    assert told["rows_text"] == [[1, "x"], [2, "yy"]]
+    assert told["raw"] == [{"bytes": "a\xff"}, {"bytes": ""}]
+    assert told["text"] == ["0", "", "b"]

@@ -1,0 +1,121 @@
+"""The rooms of the package import what the table allows and nothing else; the check itself finds planted faults."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.import_rules import LIBRARIES, PACKAGE, ROOMS, find_violations
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+SOURCE = REPOSITORY / "src" / PACKAGE
+
+
+def test_the_package_keeps_the_rules():
+    assert (SOURCE / "__init__.py").is_file()
+    assert find_violations(SOURCE) == []
+
+
+def test_the_table_has_no_loop_and_names_only_rooms():
+    assert {target for allowed in ROOMS.values() for target in allowed} <= set(ROOMS)
+    done: set[str] = set()
+    while len(done) < len(ROOMS):
+        ready = {room for room, allowed in ROOMS.items() if room not in done and allowed <= done}
+        assert ready, f"a loop among {sorted(set(ROOMS) - done)}"
+        done |= ready
+
+
+def test_write_and_read_never_meet():
+    assert "read" not in ROOMS["write"]
+    assert "write" not in ROOMS["read"]
+
+
+def test_layers_of_import_linter_name_the_same_rooms():
+    document = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
+    contract = next(c for c in document["tool"]["importlinter"]["contracts"] if c["id"] == "layers")
+    names = [name.strip(" ()") for layer in contract["layers"] for name in layer.split("|")]
+    assert sorted(names) == sorted(set(ROOMS) - {"__init__"})
+
+
+@pytest.mark.parametrize(
+    ("module", "code", "finding"),
+    [
+        ("write/planner.py", "from hdmf_zarr_backend.read import parser", "write may not import read"),
+        ("read/parser.py", "import hdmf_zarr_backend.write.writer", "read may not import write"),
+        ("model/nodes.py", "from hdmf_zarr_backend import storage", "model may not import storage"),
+        ("model/nodes.py", "def f():\n    from ..mapping.dtypes import encode", "model may not import mapping"),
+        ("model/nodes.py", "import numpy", "may not import numpy"),
+        ("io.py", "from hdmf_zarr_backend import ZarrIO", "io may not import __init__"),
+        ("read/parser.py", "import zarr", "may not import zarr"),
+        ("read/parser.py", "from zarr.core.array import Array", "may not import zarr"),
+        ("cli/main.py", "import importlib\nimportlib.import_module('zarr')", "may not import zarr"),
+        ("io.py", "if TYPE_CHECKING:\n    import zarr", "may not import zarr"),
+        ("mapping/dtypes.py", "def f():\n    import h5py", "may not import h5py"),
+        ("hdf5/filters.py", "import h5py", "must be imported on use"),
+        ("hdf5/filters.py", "class A:\n    from h5py import File", "must be imported on use"),
+        ("write/writer.py", "def f():\n    import dask", "may not import dask"),
+        ("convert.py", "def f():\n    import tqdm", "may not import tqdm"),
+        ("storage/stores.py", "import requests", "requests is not in the table"),
+        ("attic.py", "import json", "room 'attic' is not in the table"),
+        ("attic/rooms.py", "import json", "room 'attic' is not in the table"),
+    ],
+)
+def test_a_planted_fault_is_found(tmp_path, module, code, finding):
+    path = tmp_path / module
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(code)
+    (found,) = find_violations(tmp_path)
+    assert finding in found
+    assert found.startswith(module + ":")
+
+
+@pytest.mark.parametrize(
+    ("module", "code"),
+    [
+        ("write/planner.py", "from hdmf_zarr_backend.model.nodes import Hierarchy\nimport numpy as np"),
+        ("write/planner.py", "from hdmf_zarr_backend.errors import WriteError"),
+        ("write/planner.py", "from .sources import ArraySource"),
+        ("write/sources.py", "def f():\n    import h5py"),
+        ("write/sources.py", "if TYPE_CHECKING:\n    import h5py"),
+        ("storage/stores.py", "import zarr"),
+        ("model/nodes.py", "import json, dataclasses"),
+        ("__init__.py", "if TYPE_CHECKING:\n    from hdmf_zarr_backend.io import ZarrIO"),
+    ],
+)
+def test_what_is_allowed_is_not_found(tmp_path, module, code):
+    path = tmp_path / module
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(code)
+    assert find_violations(tmp_path) == []
+
+
+def test_sub_packages_have_empty_init():
+    """An import in one of them would bring a whole room along with any of its modules."""
+    filled = {}
+    for path in sorted(SOURCE.glob("*/**/__init__.py")):
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+        is_docstring = len(body) == 1 and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
+        if not is_docstring:
+            filled[path.relative_to(SOURCE).as_posix()] = len(body)
+    assert filled == {}
+
+
+def test_no_room_is_a_drawer():
+    """A file is named after its job."""
+    assert [path for path in SOURCE.rglob("*.py") if path.stem in {"utils", "helpers", "common", "misc"}] == []
+
+
+@pytest.mark.parametrize("module", [PACKAGE, f"{PACKAGE}.cli.main", f"{PACKAGE}.model.nodes"])
+def test_the_start_is_light(module):
+    """Neither the package, nor the command line, nor the model loads hdmf, zarr or another library when imported."""
+    heavy = {*LIBRARIES, "pandas"}
+    source = str(SOURCE.parent)
+    code = f"import sys; sys.path.insert(0, {source!r}); import {module}; print(sorted({heavy} & set(sys.modules)))"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.strip() == "[]"

@@ -1,0 +1,49 @@
+"""What is said in two places is the same in both: versions, commands, extras, entry points."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+DOCUMENT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = DOCUMENT["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+ENTRY_POINTS = {**PROJECT["scripts"], **PROJECT["entry-points"]["zarr.data_type"]}
+
+
+def test_ci_runs_the_test_command_of_the_readme():
+    command = (REPOSITORY / ".ci" / "run").read_text(encoding="utf-8").strip().splitlines()[-1]
+    assert command.endswith("nox -s ci")
+    assert command in (REPOSITORY / "README.md").read_text(encoding="utf-8").splitlines()
+
+
+def test_the_version_is_the_same_everywhere():
+    citation = (REPOSITORY / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.findall(r"^version: (.+)$", citation, re.MULTILINE) == [PROJECT["version"]]
+    changelog = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## \[(.+?)\]", changelog, re.MULTILINE)
+    assert headings[0] == "Unreleased"
+    assert headings[1:2] in ([], [PROJECT["version"]])
+
+
+def test_every_bound_is_a_lower_one():
+    """The nox session `tests-oldest` turns each into a pin; upper bounds are not wanted."""
+    bounds = [*PROJECT["dependencies"], *(bound for name in EXTRAS if name != "all" for bound in EXTRAS[name])]
+    assert [bound for bound in bounds if not re.fullmatch(r"[A-Za-z0-9-]+>=[0-9.]+", bound)] == []
+
+
+def test_all_means_all():
+    (everything,) = EXTRAS["all"]
+    named = re.fullmatch(rf"{PROJECT['name']}\[(.+)\]", everything).group(1).split(",")
+    assert sorted(named) == sorted(set(EXTRAS) - {"all"})
+
+
+@pytest.mark.parametrize("target", ENTRY_POINTS.values(), ids=ENTRY_POINTS)
+def test_an_entry_point_leads_somewhere(target):
+    module, _, name = target.partition(":")
+    assert callable(getattr(importlib.import_module(module), name))
