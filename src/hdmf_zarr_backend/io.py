@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +23,24 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
 )
 from hdmf_zarr_backend.mapping import dtypes
-from hdmf_zarr_backend.mapping.reserved import SPECLOC
-from hdmf_zarr_backend.model import v2
+from hdmf_zarr_backend.mapping.reserved import NCZARR_ATTR, SPECLOC
+from hdmf_zarr_backend.model import consolidated, v2
+from hdmf_zarr_backend.model.nodes import adopt, adopt_shapes, copy_hierarchy
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.read.assembler import Assembler
 from hdmf_zarr_backend.read.namespaces import load_cached_namespaces
 from hdmf_zarr_backend.read.parser import ParsedFile, parse
 from hdmf_zarr_backend.read.resolver import FileResolver
+from hdmf_zarr_backend.read.spectypes import restore_unsigned
 from hdmf_zarr_backend.storage.arrays import LazyArray
-from hdmf_zarr_backend.storage.jsontext import load
+from hdmf_zarr_backend.storage.edits import Edits
+from hdmf_zarr_backend.storage.jsontext import dump, load
 from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.stores import local_path, open_keys, open_zarr_group
+from hdmf_zarr_backend.write.append import AppendPlanner
+from hdmf_zarr_backend.write.dimensions import rename_axes
 from hdmf_zarr_backend.write.planner import Planner, PlanOptions
-from hdmf_zarr_backend.write.specs import add_specs, namespace_texts
+from hdmf_zarr_backend.write.specs import Texts, add_specs, namespace_texts
 from hdmf_zarr_backend.write.staging import staged
 from hdmf_zarr_backend.write.targets import Targets, object_id
 from hdmf_zarr_backend.write.writer import Writer
@@ -126,6 +131,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         self._written_builders = WriteStatusTracker()
         self._is_open = False
         self._zarr_group: Any = None
+        self._edits: Edits | None = None
         super().__init__(manager, source=local_path(path), herd_path=herd_path)
         ObjectMapper.no_convert(LazyArray)
 
@@ -179,7 +185,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             self._check_target(keys)
         else:
             try:
-                self._parsed = parse(keys, use_consolidated=self._mode == "r")
+                self._parsed = parse(keys, use_consolidated=self._mode != "r-")
             except StoreNotFoundError as error:
                 raise TargetMissingError(
                     f"Unable to open file in {self._mode!r} mode. File does not exist",
@@ -187,6 +193,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                     remedy="Check the path, or use mode 'w' to make a new file.",
                 ) from error
         self._keys = keys
+        self._edits = Edits(keys) if self._mode in ("r+", "a") else None
         self._is_open = True
 
     def _check_target(self, keys: KeyStore) -> None:
@@ -206,8 +213,10 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             )
 
     def close(self) -> None:
-        """Close the file. Lazy arrays that were handed out still read; closing twice does no harm."""
-        self._is_open = False
+        """Close the file and write what was changed in place. Arrays that were handed out still read."""
+        if self._is_open:
+            self._is_open = False
+            self._flush_edits()
 
     def is_open(self) -> bool:
         """Tell whether the file is open."""
@@ -262,7 +271,16 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         root = assembler.root()
         if not known:
             self._mark_written(root)
+            self._restore_types(assembler)
         return root
+
+    def _restore_types(self, assembler: Assembler) -> None:
+        """Ask the schema for the unsigned attributes that a file of another writer has no types for."""
+        catalog = self.manager.namespace_catalog
+        for path, builder in assembler.builders.items():
+            node = assembler.hierarchy.get(path)
+            if node is not None and NCZARR_ATTR not in node.attributes:
+                restore_unsigned(builder, catalog)
 
     def _mark_written(self, builder: Any) -> None:
         """Mark all builders of this file as being on disk."""
@@ -283,7 +301,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         found = self._assemblers.get(location)
         if found is None:
             resolver = FileResolver(lambda: self._assemblers[location], self.manager)
-            found = Assembler(keys, parsed.hierarchy, location, resolver, self._open_other)
+            edits = self._edits if location == str(self.source) else None
+            found = Assembler(keys, parsed.hierarchy, location, resolver, self._open_other, edits=edits)
             self._assemblers[location] = found
             self._resolvers[location] = resolver
         return found
@@ -433,15 +452,63 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             strict_json=self._strict_json,
         )
         targets = Targets(str(self.source), export_source, self.manager, object_id(builder))
-        plan = Planner(options, targets).plan_root(builder)
-        if cache_spec:
-            catalogs = [self.manager.namespace_catalog] if spec_catalogs is None else spec_catalogs
-            add_specs(plan, namespace_texts(catalogs), location=str(self.source))
-        with staged(str(self.source)) as keys:
-            writer = Writer(keys, plan, strict_json=self._strict_json, progress=progress)
-            writer.write(consolidate=consolidate_metadata, exhaust_in_turn=exhaust_dci)
-        self._parsed = ParsedFile(plan.hierarchy, consolidated=consolidate_metadata)
+        catalogs = [self.manager.namespace_catalog] if spec_catalogs is None else spec_catalogs
+        texts = namespace_texts(catalogs) if cache_spec else {}
+        if self._parsed is None:
+            self._write_new(
+                builder, options, targets, texts, progress, consolidate=consolidate_metadata, in_turn=exhaust_dci
+            )
+        else:
+            self._append(builder, options, targets, texts, progress, consolidate=consolidate_metadata)
         self._mark_written(builder)
+
+    def _write_new(
+        self,
+        builder: Any,
+        options: PlanOptions,
+        targets: Targets,
+        texts: Texts,
+        progress: Progress,
+        *,
+        consolidate: bool,
+        in_turn: bool,
+    ) -> None:
+        plan = Planner(options, targets).plan_root(builder)
+        add_specs(plan, texts, location=options.location)
+        with staged(options.location) as keys:
+            writer = Writer(keys, plan, strict_json=self._strict_json, progress=progress)
+            writer.write(consolidate=consolidate, exhaust_in_turn=in_turn)
+        self._parsed = ParsedFile(plan.hierarchy, consolidated=consolidate)
+
+    def _append(
+        self, builder: Any, options: PlanOptions, targets: Targets, texts: Texts, progress: Progress, *, consolidate: bool
+    ) -> None:
+        """Write the difference between the file and ``builder``."""
+        assert self._keys is not None and self._parsed is not None
+        builders = self._own_assembler().builders
+        hierarchy = copy_hierarchy(self._parsed.hierarchy)  # what is known of the file stays true if the write fails
+        planner = AppendPlanner(
+            options, targets, hierarchy, is_written=self.get_written, original=lambda path: builders.get(path)
+        )
+        plan = planner.plan_root(builder)
+        planner.note_specs(add_specs(plan, texts, location=options.location))
+        self._flush_edits(targets.encode)
+        adopt_shapes(hierarchy, self._parsed.hierarchy)
+        if planner.changed or planner.added or not self._parsed.consolidated:
+            writer = Writer(self._keys, plan, strict_json=self._strict_json, progress=progress)
+            writer.write_changes(added=planner.added, changed=planner.changed, consolidate=consolidate)
+        adopt(self._parsed.hierarchy, hierarchy)
+        self._parsed.consolidated = consolidate
+        self._own_assembler().adopt(builder)
+
+    def _flush_edits(self, encode: Callable[[Any], Any] | None = None) -> None:
+        """Write the changes that were made to arrays directly, and make the consolidated document true again."""
+        if self._edits is None or not self._edits.pending or self._keys is None or self._parsed is None:
+            return
+        rename_axes(self._parsed.hierarchy, self._edits.changed)
+        self._edits.flush(encode)
+        if self._parsed.consolidated:
+            self._keys.set(v2.CONSOLIDATED, dump(consolidated.consolidate(self._parsed.hierarchy), strict=self._strict_json))
 
     def _max_shape(self, builder: Any, expandable: Collection[str]) -> tuple[int | None, ...] | None:
         """Return the shape that the schema allows, for the types whose datasets users append to (HDF5IO's rule)."""

@@ -9,7 +9,7 @@ Source: Zarr Object Model (ZEP 6); Zarr v2 specification.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from hdmf_zarr_backend.errors import MetadataError
@@ -195,3 +195,40 @@ def _group_at(flat: dict[str, Node], path: str) -> GroupNode[Attributes]:
     if isinstance(node, ArrayNode):
         raise MetadataError("an array has members", path=absolute(path), remedy="Run `zarrio verify` on the file.")
     return node
+
+
+def copy_hierarchy(hierarchy: Hierarchy) -> Hierarchy:
+    """Return a hierarchy whose nodes can be changed without changing those of ``hierarchy``; documents are shared."""
+    return Hierarchy(_copy_node(hierarchy.root), hierarchy.zarr_format)
+
+
+def _copy_node(node: Node) -> Node:
+    if isinstance(node, ArrayNode):
+        return replace(node)
+    return GroupNode(node.attributes, {name: _copy_node(child) for name, child in node.members.items()}, node.extra)
+
+
+def adopt_shapes(planned: Hierarchy, known: Hierarchy) -> None:
+    """Give the arrays of ``planned`` the shapes and axis names that those of ``known`` have by now."""
+    for path, node in known.walk():
+        other = planned.get(path)
+        if isinstance(node, ArrayNode) and isinstance(other, ArrayNode) and other.shape != node.shape:
+            other.shape = node.shape
+            other.attributes = node.attributes
+
+
+def adopt(known: Hierarchy, written: Hierarchy) -> None:
+    """Make ``known`` say what ``written`` says, keeping the node objects that others hold."""
+    known.root = _adopt_node(known.root, written.root)
+
+
+def _adopt_node(known: Node, written: Node) -> Node:
+    if isinstance(known, ArrayNode) and isinstance(written, ArrayNode):
+        known.attributes = written.attributes
+        return known
+    if isinstance(known, GroupNode) and isinstance(written, GroupNode):
+        known.attributes = written.attributes
+        for name, node in written.members.items():
+            known.members[name] = _adopt_node(known.members[name], node) if name in known.members else node
+        return known
+    return written

@@ -24,12 +24,15 @@ from hdmf_zarr_backend.mapping.reserved import DTYPE, LINKS, SPECLOC, notes_of
 from hdmf_zarr_backend.mapping.specs import spec_location
 from hdmf_zarr_backend.model.locations import THIS_FILE, resolve_source, sibling_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, join, relative, split
+from hdmf_zarr_backend.read.columns import EditableColumn
 from hdmf_zarr_backend.read.datasets import BuilderReferences, BuilderTable, Resolver, field_type
 from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.storage.chunks import ChunkCache
+from hdmf_zarr_backend.storage.edits import EditableArray, Edits
 from hdmf_zarr_backend.storage.keys import KeyStore
 
 ROOT = "root"
+TYPED = frozenset({"neurodata_type", "data_type"})
 
 Open = Callable[[str], "Assembler"]
 
@@ -49,9 +52,20 @@ class Assembler:
         Resolves references of datasets.
     open_other : callable
         Returns the assembler of another file by its location.
+    edits : Edits, optional
+        Takes the changes to arrays, where the file is open for changes.
     """
 
-    def __init__(self, keys: KeyStore, hierarchy: Hierarchy, source: str, resolver: Resolver, open_other: Open) -> None:
+    def __init__(
+        self,
+        keys: KeyStore,
+        hierarchy: Hierarchy,
+        source: str,
+        resolver: Resolver,
+        open_other: Open,
+        *,
+        edits: Edits | None = None,
+    ) -> None:
         self.keys = keys
         self.hierarchy = hierarchy
         self.source = source
@@ -59,6 +73,7 @@ class Assembler:
         self.builders: dict[str, Any] = {}
         self._resolver = resolver
         self._open_other = open_other
+        self._edits = edits
         self._scalar_references: dict[str, Reference] = {}
         self._hidden = spec_location(hierarchy.root.attributes.get(SPECLOC))
 
@@ -246,7 +261,22 @@ class Assembler:
         maxshape = notes.get("maxshape")
         elements = _to_ascii if notes.get("text") == "ascii" else None
         bound = tuple(maxshape) if isinstance(maxshape, list) else None
-        return LazyArray(self.keys, path, node, self.cache, maxshape=bound, elements=elements)
+        options: dict[str, Any] = {"maxshape": bound, "elements": elements}
+        if self._edits is None:
+            return LazyArray(self.keys, path, node, self.cache, **options)
+        # the data of a typed dataset are the data of a column, and those hdmf extends
+        array = EditableColumn if TYPED & node.attributes.keys() else EditableArray
+        return array(self._edits, self.keys, path, node, self.cache, **options)
+
+    def adopt(self, builder: Any) -> None:
+        """Take over the builders of a tree that was written, so that references find them."""
+        stack = [("", builder)]
+        while stack:
+            path, here = stack.pop()
+            self.builders.setdefault(path, here)
+            if isinstance(here, GroupBuilder):
+                stack.extend((join(path, name), child) for name, child in here.groups.items())
+                stack.extend((join(path, name), child) for name, child in here.datasets.items() if child is not None)
 
     def _dataset(
         self, path: str, name: str, node: ArrayNode[Attributes], attributes: dict[str, Any], scalars: dict[str, bytes]

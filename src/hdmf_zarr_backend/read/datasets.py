@@ -189,7 +189,8 @@ class _Table(_Resolving):
         """Return the selected rows as a structured array of their own."""
         lazy = cast(LazyArray, self.dataset)
         if lazy.dtype.names is None and lazy.ndim == 2:
-            found = lazy[(key, slice(None))]
+            rows_key = slice(None) if isinstance(key, tuple) and not key or key is Ellipsis else key
+            found = lazy[(*rows_key, slice(None)) if isinstance(rows_key, tuple) else (rows_key, slice(None))]
             flat = found.reshape(-1, found.shape[-1])
             shape = found.shape[:-1]
         else:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
+from hdmf_zarr_backend.mapping import dtypes
 from hdmf_zarr_backend.mapping.references import decode_reference
 from hdmf_zarr_backend.read.assembler import Assembler
 from hdmf_zarr_backend.storage.arrays import LazyArray
+from hdmf_zarr_backend.storage.edits import DeferredReference
 
 
 class FileResolver:
@@ -36,6 +40,8 @@ class FileResolver:
         """
         if reference is None:
             return None
+        if isinstance(reference, DeferredReference):
+            return self._manager.get_builder(reference.target)
         decoded = decode_reference(reference)
         key = (decoded.source, decoded.path)
         found = self._builders.get(key)
@@ -45,13 +51,42 @@ class FileResolver:
 
     def container(self, reference: Any) -> Any:
         """Return the container of the builder that ``reference`` points to."""
+        if isinstance(reference, DeferredReference):
+            return reference.target
         builder = self.builder(reference)
         return None if builder is None else self._manager.construct(builder)
 
     def append_reference(self, dataset: LazyArray, target: Any) -> None:
-        """Add a reference at the end of ``dataset``."""
-        raise NotImplementedError
+        """Add a reference at the end of ``dataset``; the path of ``target`` is looked up when the file is written.
+
+        Raises
+        ------
+        ModeError
+            The file is open for reading.
+        """
+        dataset.append(_block([DeferredReference(target)], 1))
 
     def append_row(self, dataset: LazyArray, row: Sequence[Any], words: Sequence[str]) -> None:
         """Add a row at the end of ``dataset``."""
-        raise NotImplementedError
+        cells = [_cell(value, word) for value, word in zip(row, words, strict=True)]
+        if dataset.dtype.names is not None:
+            block = np.empty(1, dataset.dtype)
+            block[0] = tuple(cells)
+            dataset.append(block)
+        else:
+            dataset.append(_block([cells], 2))
+
+
+def _cell(value: Any, word: str) -> Any:
+    kind = dtypes.kind_of(word)
+    if kind in ("object", "region"):
+        return DeferredReference(value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _block(rows: list[Any], ndim: int) -> Any:
+    block = np.empty((1,) if ndim == 1 else (1, len(rows[0])), object)
+    flat = block.reshape(-1)
+    for position, item in enumerate(rows if ndim == 1 else rows[0]):
+        flat[position] = item
+    return block

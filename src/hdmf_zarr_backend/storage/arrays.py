@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import zarr
 
+from hdmf_zarr_backend.errors import ModeError
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, split
 from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.storage.keys import KeyStore
@@ -215,6 +216,24 @@ class LazyArray(ZarrArray):
     def tolist(self) -> Any:
         """Return all values as nested lists."""
         return np.asarray(self[()]).tolist()
+
+    # ---- changing ---------------------------------------------------------------------------------------------------
+
+    def _refuse(self) -> ModeError:
+        return ModeError(
+            "the file is open for reading", store=self.location, path=self.name, remedy="Open it with mode 'r+'."
+        )
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise self._refuse()
+
+    def append(self, data: Any, axis: int = 0) -> tuple[int, ...]:
+        """Refuse: the file is open for reading."""
+        raise self._refuse()
+
+    def resize(self, *new_shape: Any) -> None:
+        """Refuse: the file is open for reading."""
+        raise self._refuse()
 
     # ---- the real one -----------------------------------------------------------------------------------------------
 

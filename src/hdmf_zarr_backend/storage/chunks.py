@@ -10,7 +10,7 @@ import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -75,6 +75,13 @@ class ChunkCache:
             self._bytes -= entry[1]
 
 
+class ChangedChunks(Protocol):
+    """Chunks that were changed and are not written yet."""
+
+    def chunk(self, path: str, index: tuple[int, ...]) -> Array | None:
+        """Return the changed chunk, None where it is as on disk."""
+
+
 class ChunkReader:
     """Reads selections of one array.
 
@@ -95,6 +102,7 @@ class ChunkReader:
         self.path = path
         self.node = node
         self._cache = cache
+        self.edits: ChangedChunks | None = None
         try:
             self.codec = chunk_codec(node)
         except ZarrBackendError as error:
@@ -125,7 +133,7 @@ class ChunkReader:
     def _whole_single_chunk(self, axes: list[Axis]) -> Array | None:
         """Return a fresh chunk where the selection is an array that is stored as one chunk."""
         node = self.node
-        if node.shape != node.chunks or self.codec.is_object or 0 in node.shape:
+        if node.shape != node.chunks or self.codec.is_object or 0 in node.shape or self.edits is not None:
             return None
         if any(a.drop or a.indices is not None or (a.start, a.stop, a.step) != (0, n, 1)
                for a, n in zip(axes, node.shape, strict=True)):  # fmt: skip
@@ -135,11 +143,19 @@ class ChunkReader:
     def chunk(self, index: tuple[int, ...]) -> Array:
         """Return the decoded chunk at ``index``, whole, not to be changed."""
         key = join(self.path, self.node.chunk_name(index))
+        if self.edits is not None:
+            changed = self.edits.chunk(self.path, index)
+            if changed is not None:
+                return changed
         chunk = self._cache.get(key)
         if chunk is None:
             chunk = self._load(index)
             self._cache.put(key, chunk)
         return chunk
+
+    def forget(self, path: str) -> None:
+        """Forget the decoded chunks of the array at ``path``; they have been written anew."""
+        self._cache.forget(path)
 
     def _load(self, index: tuple[int, ...]) -> Array:
         return self.decode(index, self.keys.get(join(self.path, self.node.chunk_name(index))))

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from hdmf.container import AbstractContainer
 
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
 from hdmf_zarr_backend.hdf5.describe import Description, describe, is_dataset
@@ -43,12 +44,12 @@ def plan_scalar(value: Any, word: Any, options: StorageOptions, reference: Encod
     kind = dtypes.kind_of(word) if isinstance(word, str) else None
     notes: dict[str, Any] = {}
     if isinstance(value, bytes) and _utf8(value) is None:
-        node = _object_node((1,), dtypes.VLEN_BYTES, "", options, "scalar")
+        node = _object_node((1,), dtypes.VLEN_BYTES, None, options, "scalar")
         source: Any = ElementSource([value], (1,), to_bytes)
     elif isinstance(value, (str, bytes, datetime.datetime, datetime.date)):
         if kind == "ascii" or word == "isodatetime":
             notes["text"] = "ascii" if kind == "ascii" else word
-        node = _object_node((1,), dtypes.VLEN_UTF8, "", options, "scalar")
+        node = _object_node((1,), dtypes.VLEN_UTF8, None, options, "scalar")
         source = ElementSource([value], (1,), to_text)
     elif isinstance(value, _NUMBER_TYPES):
         array = np.atleast_1d(np.array(value, dtype=_scalar_type(value, kind, word)))
@@ -226,9 +227,9 @@ def _plan_text(
     data: Any, shape: tuple[int, ...], kind: str, options: StorageOptions, word: Any = None
 ) -> PlannedArray:
     if kind == "bytes" or (kind == "ascii" and not _all_utf8(data, shape)):
-        node = _object_node(shape, dtypes.VLEN_BYTES, "", options, "bytes")
+        node = _object_node(shape, dtypes.VLEN_BYTES, None, options, "bytes")
         return PlannedArray(node, ElementSource(data, shape, to_bytes))
-    node = _object_node(shape, dtypes.VLEN_UTF8, "", options, "str")
+    node = _object_node(shape, dtypes.VLEN_UTF8, None, options, "str")
     notes = {"text": kind} if kind == "ascii" else {"text": word} if word in ("isodatetime", "datetime") else {}
     return PlannedArray(node, ElementSource(data, shape, to_text), notes=dict(notes))
 
@@ -276,7 +277,7 @@ def shape_of(data: Any) -> tuple[int, ...]:
     if hasattr(data, "shape") and data.shape is not None:
         return tuple(int(n) for n in data.shape)
     shape: list[int] = []
-    while not isinstance(data, (str, bytes)) and hasattr(data, "__len__"):
+    while _is_sequence(data):
         shape.append(len(data))
         if not len(data):
             break
@@ -286,9 +287,14 @@ def shape_of(data: Any) -> tuple[int, ...]:
     return tuple(shape)
 
 
+def _is_sequence(data: Any) -> bool:
+    """Tell whether ``data`` has elements; builders and containers are elements themselves."""
+    return hasattr(data, "__len__") and not isinstance(data, (str, bytes, dict, AbstractContainer))
+
+
 def first_leaf(data: Any) -> Any:
     """Return the first leaf of nested lists or of an array, None where there is none."""
-    while hasattr(data, "__len__") and not isinstance(data, (str, bytes)):
+    while _is_sequence(data):
         if not len(data):
             return None
         data = data[0] if hasattr(data, "__getitem__") else next(iter(data))

@@ -58,7 +58,7 @@ def plan_iterator(data: Any, word: Any, options: StorageOptions) -> PlannedArray
         shape=(0,) * len(maxshape),
         chunks=chunks,
         data_type="|O" if dtype is None else dtypes.zarr_type(dtype),
-        fill_value="" if dtype is None else encode_fill(options.fill_value, dtype),
+        fill_value=None if dtype is None else encode_fill(options.fill_value, dtype),
         compressor=options.compressor_config(),
         filters=[dict(dtypes.VLEN_UTF8), *(options.filters or [])] if is_text else options.filters or None,
         attributes={DTYPE: "str" if dtype is None else dtypes.number_name(dtype)},

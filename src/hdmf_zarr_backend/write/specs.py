@@ -11,8 +11,8 @@ from hdmf.backends.utils import NamespaceToBuilderHelper
 from hdmf_zarr_backend.errors import NameRefusedError
 from hdmf_zarr_backend.mapping import dtypes
 from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, DTYPE, SPECLOC
-from hdmf_zarr_backend.mapping.specs import NAMESPACE, SPECIFICATIONS, TextSpecWriter
-from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, absolute, join
+from hdmf_zarr_backend.mapping.specs import NAMESPACE, SPECIFICATIONS, TextSpecWriter, spec_location
+from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, absolute, join, split
 from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan
 from hdmf_zarr_backend.write.sources import ElementSource, to_text
 
@@ -32,8 +32,13 @@ def namespace_texts(catalogs: Iterable[Any]) -> dict[str, dict[str, dict[str, st
     return texts
 
 
-def add_specs(plan: WritePlan, texts: Texts, *, location: str) -> None:
+def add_specs(plan: WritePlan, texts: Texts, *, location: str) -> set[str]:
     """Put the cached namespaces into ``plan``; those that it holds already stay as they are.
+
+    Returns
+    -------
+    set of str
+        Paths of the topmost groups and arrays that were added.
 
     Raises
     ------
@@ -42,6 +47,8 @@ def add_specs(plan: WritePlan, texts: Texts, *, location: str) -> None:
     """
     root = plan.hierarchy.root
     assert isinstance(root, GroupNode)
+    if not texts:
+        return set()
     if SPECIFICATIONS in root.members and SPECLOC not in root.attributes:
         raise NameRefusedError(
             f"the name {SPECIFICATIONS!r} is taken by the cached namespaces",
@@ -49,26 +56,34 @@ def add_specs(plan: WritePlan, texts: Texts, *, location: str) -> None:
             path=absolute(SPECIFICATIONS),
             remedy="Rename it, or write with cache_spec=False.",
         )
-    root.attributes[SPECLOC] = SPECIFICATIONS
+    place = spec_location(root.attributes.get(SPECLOC)) or SPECIFICATIONS
+    if SPECLOC not in root.attributes:
+        root.attributes = {**root.attributes, SPECLOC: place}
+    added: set[str] = set()
     for name, versions in texts.items():
         for version, sources in versions.items():
-            _add_version(plan, (SPECIFICATIONS, name, version), sources)
+            _add_version(plan, (*place.split("/"), name, version), sources, added)
+    return {path for path in added if split(path)[0] not in added}
 
 
-def _add_version(plan: WritePlan, parts: tuple[str, ...], sources: Mapping[str, str]) -> None:
+def _add_version(plan: WritePlan, parts: tuple[str, ...], sources: Mapping[str, str], added: set[str]) -> None:
     group = plan.hierarchy.root
     path = ""
     for part in parts:
         assert isinstance(group, GroupNode)
         path = join(path, part)
-        group = group.members.setdefault(part, GroupNode())
+        if part not in group.members:
+            group.members[part] = GroupNode()
+            added.add(path)
+        elif path.count("/") == len(parts) - 1:
+            return  # this version is cached already
+        group = group.members[part]
     assert isinstance(group, GroupNode)
     for source, text in sources.items():
-        if source not in group.members:
-            place = join(path, source)
-            planned = _text_array(text)
-            group.members[source] = planned.node
-            plan.arrays[place] = planned
+        place = join(path, source)
+        planned = _text_array(text)
+        group.members[source] = planned.node
+        plan.arrays[place] = planned
 
 
 def _text_array(text: str) -> PlannedArray:
@@ -77,7 +92,6 @@ def _text_array(text: str) -> PlannedArray:
         shape=(1,),
         chunks=(1,),
         data_type="|O",
-        fill_value="",
         filters=[dict(dtypes.VLEN_UTF8)],
         attributes={DTYPE: "scalar", DIMENSIONS: ["_anonymous1"]},
     )

@@ -6,7 +6,7 @@ Nothing is read back and no key is set twice; the document of an array that grow
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.mapping.dimensions import encode_dimensions
 from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, NOTES
 from hdmf_zarr_backend.model import consolidated, v2
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, Node, absolute, join
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.storage.codecs import chunk_codec, fill_array
 from hdmf_zarr_backend.storage.jsontext import dump
@@ -74,6 +74,43 @@ class Writer:
         if consolidate:
             self._keys.set(v2.CONSOLIDATED, dump(consolidated.consolidate(self._plan.hierarchy), strict=self._strict))
         self._progress.finish()
+
+    def write_changes(self, *, added: Collection[str], changed: Collection[str], consolidate: bool = True) -> None:
+        """Write what an append adds: arrays and new nodes first, then changed documents, the root and the consolidated last.
+
+        Parameters
+        ----------
+        added : collection of str
+            Paths of new groups and arrays; what is below them is new too.
+        changed : collection of str
+            Paths of nodes whose attributes differ.
+        consolidate : bool
+            Set ``.zmetadata``; False: delete it, since it would be stale.
+        """
+        arrays = self._plan.arrays
+        self._progress.start(sum(planned_bytes(planned) for planned in arrays.values()))
+        for path, planned in arrays.items():
+            if planned.source is not None:
+                self._array(path, planned.node, planned.source)
+        growing = {path: planned for path, planned in arrays.items() if planned.iterator is not None}
+        self._exhaust(growing, in_turn=True)
+        for path in sorted(added, reverse=True):  # a group appears when all that is in it is there
+            for below, node in reversed(list(Hierarchy(self._node(path)).walk())):
+                place = "/".join(part for part in (path, below) if part)
+                if place not in growing:
+                    self._documents(place, node)
+        for path in sorted(changed, reverse=True):
+            self._documents(path, self._node(path))
+        if consolidate:
+            self._keys.set(v2.CONSOLIDATED, dump(consolidated.consolidate(self._plan.hierarchy), strict=self._strict))
+        else:
+            self._keys.delete([v2.CONSOLIDATED])
+        self._progress.finish()
+
+    def _node(self, path: str) -> Node:
+        node = self._plan.hierarchy.get(path)
+        assert node is not None
+        return node
 
     def _documents(self, path: str, node: Any) -> None:
         for key, document in v2.node_documents(path, node):

@@ -1,0 +1,1 @@
+"""Everything in which two HDMF files differ."""

@@ -1,0 +1,294 @@
+"""Changes to the arrays of an open file, kept in memory until they are written together.
+
+A table that grows row by row would otherwise write one chunk per row and column. Changed chunks are decoded here, reading sees
+them at once, and `Edits.flush` writes chunks first and shapes last, so that another reader sees the old array or the new one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hdmf_zarr_backend.errors import ConflictError, UsageError, ValueRefusedError
+from hdmf_zarr_backend.model import v2
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
+from hdmf_zarr_backend.storage.arrays import LazyArray
+from hdmf_zarr_backend.storage.chunks import ChunkReader
+from hdmf_zarr_backend.storage.jsontext import dump
+from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.storage.selection import Axis, normalise
+
+Array = npt.NDArray[Any]
+Index = tuple[int, ...]
+
+WAITING_BYTES = 64 * 2**20
+"""Bound of the changed chunks that wait to be written."""
+
+_OBJECT_BYTES = 200
+
+
+class DeferredReference:
+    """A reference whose target may have no place in the file yet; its path is known when the file is written.
+
+    Parameters
+    ----------
+    target : object
+        A container or a builder.
+    """
+
+    __slots__ = ("target",)
+
+    def __init__(self, target: Any) -> None:
+        self.target = target
+
+
+Encode = Callable[[Any], Any]
+
+
+class Edits:
+    """The changed chunks and shapes of one file.
+
+    Parameters
+    ----------
+    keys : KeyStore
+        The store of the file.
+    """
+
+    def __init__(self, keys: KeyStore) -> None:
+        self._keys = keys
+        self._chunks: dict[tuple[str, Index], Array] = {}
+        self._readers: dict[str, ChunkReader] = {}
+        self._bytes = 0
+        self.changed: dict[str, ArrayNode[Attributes]] = {}
+
+    def chunk(self, path: str, index: Index) -> Array | None:
+        """Return the changed chunk at ``index``, None where it is as on disk."""
+        return self._chunks.get((path, index))
+
+    def put(self, reader: ChunkReader, index: Index, chunk: Array) -> None:
+        """Keep a changed chunk."""
+        key = (reader.path, index)
+        if key not in self._chunks:
+            self._bytes += chunk.size * _OBJECT_BYTES if chunk.dtype.hasobject else chunk.nbytes
+        self._chunks[key] = chunk
+        self._readers[reader.path] = reader
+        if self._bytes > WAITING_BYTES and not chunk.dtype.hasobject:
+            self._write_chunks(None)
+
+    def grow(self, reader: ChunkReader) -> None:
+        """Note that the shape of an array has changed."""
+        self.changed[reader.path] = reader.node
+
+    @property
+    def pending(self) -> bool:
+        """Whether anything waits to be written."""
+        return bool(self._chunks or self.changed)
+
+    def _write_chunks(self, encode: Encode | None) -> None:
+        ready = {place: _resolved(chunk, encode, place[0], self._keys.location) for place, chunk in self._chunks.items()}
+        for (path, index), chunk in ready.items():
+            reader = self._readers[path]
+            self._keys.set(join(path, reader.node.chunk_name(index)), reader.codec.encode(chunk))
+        for path, reader in self._readers.items():
+            reader.forget(path)
+        self._chunks.clear()
+        self._readers.clear()
+        self._bytes = 0
+
+    def flush(self, encode: Encode | None = None) -> dict[str, ArrayNode[Attributes]]:
+        """Write everything: chunks, then the documents of the arrays that grew.
+
+        Parameters
+        ----------
+        encode : callable, optional
+            Returns the stored form of the target of a deferred reference.
+
+        Raises
+        ------
+        ConflictError
+            A reference was appended to something that is not written; nothing was changed.
+
+        Returns
+        -------
+        dict
+            ``{path: node}`` of the arrays whose document changed.
+        """
+        self._write_chunks(encode)
+        for path, node in self.changed.items():
+            for key, document in v2.node_documents(path, node):
+                self._keys.set(key, dump(document))
+        changed, self.changed = self.changed, {}
+        return changed
+
+
+def _resolved(chunk: Array, encode: Encode | None, path: str, location: str) -> Array:
+    """Return ``chunk`` with its deferred references in their stored form."""
+    if not chunk.dtype.hasobject:
+        return chunk
+    names: Sequence[str | None] = chunk.dtype.names or (None,)
+    for name in names:
+        flat = (chunk if name is None else chunk[name]).reshape(-1)
+        for position, item in enumerate(flat):
+            if isinstance(item, DeferredReference):
+                if encode is None:
+                    raise ConflictError(
+                        "a reference was appended to something that is not in the file",
+                        store=location,
+                        path=absolute(path),
+                        remedy="Write the file with io.write(container) before closing it.",
+                    )
+                flat[position] = encode(item.target)
+    return chunk
+
+
+class EditableArray(LazyArray):
+    """A dataset of a file that is open for changes.
+
+    Parameters
+    ----------
+    edits : Edits
+        Of the file.
+    *arguments, **options
+        As of `LazyArray`.
+    """
+
+    def __init__(self, edits: Edits, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._edits = edits
+        self._reader.edits = edits
+
+    def append(self, data: Any, axis: int = 0) -> tuple[int, ...]:
+        """Add ``data`` at the end of ``axis``.
+
+        Parameters
+        ----------
+        data : array-like
+            Same shape as the array but for ``axis``.
+        axis : int
+            Which axis grows.
+
+        Returns
+        -------
+        tuple of int
+            The new shape.
+
+        Raises
+        ------
+        UsageError
+            The shapes do not fit, or maxshape forbids it.
+        """
+        values = self._values(data)
+        if values.ndim != self.ndim or any(
+            n != m for i, (n, m) in enumerate(zip(values.shape, self.shape, strict=True)) if i != axis
+        ):
+            raise UsageError(
+                f"data of shape {values.shape} cannot be appended to shape {self.shape} along axis {axis}",
+                store=self.location,
+                path=self.name,
+                remedy="Give as many axes and the same lengths but for the one that grows.",
+            )
+        start = self.shape[axis]
+        shape = tuple(n + values.shape[axis] if i == axis else n for i, n in enumerate(self.shape))
+        self.resize(shape)
+        self._assign([Axis(start if i == axis else 0, n) for i, n in enumerate(shape)], values)
+        return self.shape
+
+    def extend(self, data: Any) -> None:
+        """Add all elements of ``data`` at the end of the first axis."""
+        rows = list(data)
+        if rows:
+            self.append(rows)
+
+    def resize(self, *new_shape: Any) -> None:
+        """Change the shape; new elements are the fill value, elements outside are no longer seen.
+
+        Raises
+        ------
+        UsageError
+            More or fewer axes, or larger than maxshape.
+        """
+        shape = tuple(new_shape[0]) if len(new_shape) == 1 and isinstance(new_shape[0], (tuple, list)) else new_shape
+        shape = tuple(int(n) for n in shape)
+        if len(shape) != self.ndim or min(shape, default=0) < 0:
+            raise UsageError(f"{shape} is no shape for {self.ndim} axes", store=self.location, path=self.name)
+        if self._maxshape is not None:
+            self._maxshape = tuple(m if m is None else max(m, n) for m, n in zip(self._maxshape, shape, strict=True))
+        self.node.shape = shape
+        self._edits.grow(self._reader)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        axes = normalise(key, self.shape)
+        lengths = tuple(axis.length for axis in axes)
+        kept = tuple(axis.length for axis in axes if not axis.drop)
+        values = np.broadcast_to(self._values(value), kept).reshape(lengths)
+        self._assign(axes, values)
+
+    def _values(self, data: Any) -> Array:
+        codec = self._reader.codec
+        if not codec.is_object or codec.dtype.names is not None:
+            try:
+                return np.asarray(data, dtype=codec.dtype)
+            except (ValueError, TypeError, OverflowError) as error:
+                raise ValueRefusedError(
+                    f"the data are no {codec.dtype} ({error})", store=self.location, path=self.name
+                ) from error
+        array = _object_array(data, self.ndim)
+        flat = array.reshape(-1)
+        convert = self._stored_element
+        for position, item in enumerate(flat):
+            flat[position] = convert(item)
+        return flat.reshape(array.shape)
+
+    def _stored_element(self, item: Any) -> Any:
+        first = (self.node.filters or [{}])[0].get("id")
+        if first == "vlen-utf8":
+            text = item.decode("utf-8") if isinstance(item, bytes) else item
+            if not isinstance(text, str):
+                raise ValueRefusedError(f"{item!r} is no text", store=self.location, path=self.name)
+            return str(text)
+        if first == "vlen-bytes":
+            return item.encode("utf-8") if isinstance(item, str) else bytes(item)
+        return item
+
+    def _assign(self, axes: list[Axis], values: Array) -> None:
+        reader = self._reader
+        parts = [list(axis.parts(chunk)) for axis, chunk in zip(axes, self.node.chunks, strict=True)]
+        for combination in itertools.product(*parts):
+            index = tuple(part[0] for part in combination)
+            held = self._edits.chunk(reader.path, index)
+            chunk = held if held is not None else reader.chunk(index).copy()
+            outer = np.ix_(*(_positions(p[2], n) for p, n in zip(combination, values.shape, strict=True)))
+            inner = np.ix_(*(_positions(p[1], n) for p, n in zip(combination, chunk.shape, strict=True)))
+            chunk[inner] = values[outer]
+            self._edits.put(reader, index, chunk)
+        if 0 not in values.shape:
+            self._edits.grow(reader)
+
+
+def _object_array(data: Any, ndim: int) -> Array:
+    """Return nested lists as an object array of ``ndim`` axes, whatever the elements are."""
+    if isinstance(data, np.ndarray):
+        return data.astype(object)
+    shape: list[int] = []
+    rows = data
+    for _ in range(ndim):
+        if not isinstance(rows, (list, tuple, np.ndarray)):
+            break
+        shape.append(len(rows))
+        rows = rows[0] if len(rows) else ()
+    array = np.empty(tuple(shape), object)
+    for index in np.ndindex(*shape):
+        item = data
+        for position in index:
+            item = item[position]
+        array[index] = item
+    return array
+
+
+def _positions(part: Any, length: int) -> npt.NDArray[np.intp]:
+    return part if isinstance(part, np.ndarray) else np.arange(length)[part]
+

@@ -1,0 +1,226 @@
+"""A file that is there and a builder tree that was changed -> the difference, as a plan.
+
+What is on disk stays: nodes are kept as they are, documents are written anew only where attributes or links differ, and
+arrays only where there was none. What would change an existing value is refused before anything is written.
+
+Source: issue "The whole contract", part 1; ``HDF5IO.write_group`` for what an append may change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from hdmf.build import GroupBuilder
+
+from hdmf_zarr_backend.errors import ConflictError
+from hdmf_zarr_backend.mapping.attributes import decode_attributes, encode_attributes
+from hdmf_zarr_backend.mapping.links import Link, encode_link
+from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, DTYPE, LINKS, NOTES, RESERVED, notes_of
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, join
+from hdmf_zarr_backend.storage.arrays import LazyArray
+from hdmf_zarr_backend.write.dimensions import names_in
+from hdmf_zarr_backend.write.plan import WritePlan
+from hdmf_zarr_backend.write.planner import Planner, PlanOptions
+from hdmf_zarr_backend.write.targets import Targets
+
+_KEPT = frozenset({DTYPE, DIMENSIONS, LINKS, ".specloc"})
+
+
+class AppendPlanner(Planner):
+    """Plans a write to a file that is there already.
+
+    Parameters
+    ----------
+    options, targets
+        As of `Planner`.
+    hierarchy : Hierarchy
+        What is on disk; it becomes what will be on disk.
+    is_written : callable
+        Tells whether a builder was read from or written to this file.
+    original : callable
+        Returns the builder that is on disk at a path, None where there is none.
+    """
+
+    def __init__(
+        self,
+        options: PlanOptions,
+        targets: Targets,
+        hierarchy: Hierarchy,
+        *,
+        is_written: Callable[[Any], bool],
+        original: Callable[[str], Any],
+    ) -> None:
+        super().__init__(options, targets)
+        self.plan = WritePlan(hierarchy)
+        self.changed: set[str] = set()
+        self.added: set[str] = set()
+        self._is_written = is_written
+        self._original = original
+
+    def plan_root(self, builder: Any) -> WritePlan:
+        """Plan what is new or differs; ``changed`` and ``added`` name the paths."""
+        self._merge_group(builder, self.plan.hierarchy.root, "")
+        return self.plan
+
+    def note_specs(self, added: set[str]) -> None:
+        """Note the cached namespaces that were added to the plan."""
+        self.added |= added
+        if added:
+            self.changed.add("")
+
+    def _merge_group(self, builder: Any, node: Any, path: str) -> None:
+        if not isinstance(node, GroupNode):
+            raise self._conflict(path, "an array", "a group")
+        taken: dict[str, int] | None = None
+        for name, child in builder.groups.items():
+            place = join(path, self._name(name, path))
+            if name in node.members:
+                self._merge_group(child, node.members[name], place)
+                continue
+            self._check_free(node, name, place)
+            member: GroupNode[Attributes] = GroupNode()
+            self.fill_group(child, member, place)
+            node.members[name] = member
+            self.added.add(place)
+        links: list[Link] = []
+        for name, child in builder.datasets.items():
+            if child is None:
+                continue
+            place = join(path, self._name(name, path))
+            if name in node.members:
+                self._merge_dataset(child, node.members[name], place)
+                continue
+            if self._is_written(child) and name in _link_names(node):
+                continue
+            self._check_free(node, name, place)
+            taken = names_in(node) if taken is None else taken
+            self._dataset(child, node, place, links, taken)
+            if name in node.members:
+                self.added.add(place)
+        for link in builder.links.values():
+            if not self._is_written(link):
+                self._check_free(node, link.name, join(path, link.name))
+                taken = names_in(node) if taken is None else taken
+                self._link(link, node, path, links, taken)
+                if link.name in node.members:
+                    self.added.add(join(path, link.name))
+        self._merge_attributes(builder.attributes, node, path)
+        if links:
+            entries = [*node.attributes.get(LINKS, []), *map(encode_link, links)]
+            node.attributes = {**node.attributes, LINKS: entries}
+            self.changed.add(path)
+
+    def _check_free(self, node: GroupNode[Attributes], name: str, path: str) -> None:
+        if name in node.members:
+            raise self._conflict(path, "a group or an array", "something else")
+        if name in _link_names(node):
+            raise self._conflict(path, "a link", "a group, a dataset or another link")
+
+    def _conflict(self, path: str, there: str, wanted: str) -> ConflictError:
+        return ConflictError(
+            f"the file holds {there} where {wanted} is to be written",
+            store=self.options.location,
+            path=absolute(path),
+            remedy="Give the new object another name, or export to a new file.",
+        )
+
+    # ---- attributes -------------------------------------------------------------------------------------------------
+
+    def _merge_attributes(self, attributes: dict[str, Any], node: Any, path: str) -> None:
+        """Write the attributes anew where they say something else than those on disk."""
+        stored = node.attributes
+        before = decode_attributes(stored, resolve=_Kept)
+        wanted = dict(attributes)
+        if all(name in before and self._same_value(wanted[name], before[name]) for name in wanted):
+            return
+        merged = {**before, **wanted}
+        notes = {key: value for key, value in notes_of(stored).items() if key not in ("attributes", "escaped")}
+        encoded = encode_attributes(merged, notes=notes, reference=self._encode_kept, strict=self.options.strict_json)
+        reserved = {key: stored[key] for key in stored if key in RESERVED and key in _KEPT}
+        fresh = {**encoded, **reserved}
+        if NOTES in stored and NOTES not in fresh and notes:
+            fresh[NOTES] = notes
+        if fresh != stored:
+            node.attributes = fresh
+            self.changed.add(path)
+
+    def _same_value(self, wanted: Any, before: Any) -> bool:
+        if isinstance(before, _Kept):
+            encoded = self.targets.encode_attribute(wanted)
+            return encoded is not None and _place(encoded) == _place(before.json)
+        if isinstance(before, list) and before and isinstance(before[0], _Kept):
+            given = isinstance(wanted, (list, tuple)) and len(wanted) == len(before)
+            return given and all(map(self._same_value, wanted, before))
+        return _same(wanted, before)
+
+    def _encode_kept(self, value: Any) -> dict[str, Any] | None:
+        return value.json if isinstance(value, _Kept) else self.targets.encode_attribute(value)
+
+    # ---- datasets ---------------------------------------------------------------------------------------------------
+
+    def _merge_dataset(self, builder: Any, node: Any, path: str) -> None:
+        if not isinstance(node, ArrayNode):
+            raise self._conflict(path, "a group", "a dataset")
+        if not self._is_written(builder) and not self._same_data(builder, path):
+            raise ConflictError(
+                f"the dataset holds {_shown(self._original(path))} and {_shown(builder)} is to be written",
+                store=self.options.location,
+                path=absolute(path),
+                remedy="Change the values in place (dataset[...] = values), or export to a new file.",
+            )
+        self._merge_attributes(builder.attributes, node, path)
+
+    def _same_data(self, builder: Any, path: str) -> bool:
+        data = builder.data
+        data = getattr(data, "dataset", data)
+        if isinstance(data, LazyArray):
+            return data.location == self.options.location and data.path == path
+        original = self._original(path)
+        return original is not None and _same(data, original.data)
+
+
+def _place(json: dict[str, Any]) -> tuple[Any, Any]:
+    value = json.get("value", {})
+    return value.get("source"), value.get("path")
+
+
+def _link_names(node: GroupNode[Attributes]) -> set[str]:
+    entries = node.attributes.get(LINKS, [])
+    return {entry["name"] for entry in entries if isinstance(entry, dict) and "name" in entry}
+
+
+class _Kept:
+    """The JSON of a reference that stays as it is on disk."""
+
+    def __init__(self, json: dict[str, Any]) -> None:
+        self.json = json
+
+
+def _same(one: Any, other: Any) -> bool:
+    if one is other:
+        return True
+    if isinstance(one, GroupBuilder) or isinstance(other, GroupBuilder):
+        return False
+    if isinstance(one, (np.ndarray, list, tuple)) or isinstance(other, (np.ndarray, list, tuple)):
+        return _same_array(one, other)
+    if isinstance(one, (str, bytes, int, float, np.generic)) and isinstance(other, (str, bytes, int, float, np.generic)):
+        return bool(one == other) or (one != one and other != other)  # noqa: PLR0124 - NaN equals NaN here
+    return False
+
+
+def _same_array(one: Any, other: Any) -> bool:
+    if other is None or one is None or isinstance(one, dict) or isinstance(other, dict):
+        return False
+    a, b = np.asarray(one), np.asarray(other)
+    if a.shape != b.shape:
+        return False
+    equal_nan = a.dtype.kind in "fc" and b.dtype.kind in "fc"
+    return bool(np.array_equal(a, b, equal_nan=equal_nan))
+
+
+def _shown(builder: Any) -> str:
+    data = None if builder is None else builder.data
+    text = repr(getattr(data, "dataset", data))
+    return text if len(text) < 80 else text[:77] + "..."

@@ -1,0 +1,1053 @@
+"""The data-only pickle reader: what old releases wrote, what Python and NumPy write, and what must be refused."""
+
+from __future__ import annotations
+
+import base64
+import builtins
+import collections
+import copyreg
+import functools
+import io
+import operator
+import pickle
+import random
+import struct
+import sys
+import time
+import tracemalloc
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.storage import pickles
+from hdmf_zarr_backend.storage.pickles import DataPickle, UnsafePickleError, loads_data
+from tests.peers import Peer
+
+PROTOCOLS = range(6)
+
+
+# --- stand-ins for hdmf-zarr and for the stock unpickler --------------------------------------------------------------
+
+
+class ZarrReference(dict):  # type: ignore[type-arg]
+    """Pickles under the name and in the form of hdmf-zarr's class."""
+
+    __module__ = "hdmf_zarr.utils"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _importable_reference() -> Iterator[None]:
+    """``pickle.dumps`` checks that a class can be imported by its name."""
+    package, module = types.ModuleType("hdmf_zarr"), types.ModuleType("hdmf_zarr.utils")
+    module.ZarrReference = ZarrReference  # type: ignore[attr-defined]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "hdmf_zarr", package)
+        patch.setitem(sys.modules, "hdmf_zarr.utils", module)
+        yield
+
+
+class StockUnpickler(pickle.Unpickler):
+    """Python's own unpickler, for pickles that this file made or embeds."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        return super().find_class(module.replace("numpy.core", "numpy._core"), name)
+
+
+def stock(data: bytes) -> Any:
+    return StockUnpickler(io.BytesIO(data)).load()
+
+
+def same(got: Any, expected: Any) -> bool:
+    """Whether two values are equal down to types, dtypes and memory order; a ZarrReference has become a dict."""
+    if isinstance(expected, np.ndarray):
+        if type(got) is not np.ndarray or got.shape != expected.shape or got.dtype != expected.dtype:
+            return False
+        if got.flags.f_contiguous != expected.flags.f_contiguous or not got.flags.writeable:
+            return False
+        return same(got.ravel().tolist(), expected.ravel().tolist())
+    if isinstance(expected, np.void):
+        return type(got) is np.void and got.dtype == expected.dtype and same(got.item(), expected.item())
+    if isinstance(expected, dict):
+        return type(got) is dict and list(got) == list(expected) and all(same(got[k], expected[k]) for k in expected)
+    if isinstance(expected, (list, tuple)):
+        return type(got) is type(expected) and len(got) == len(expected) and all(map(same, got, expected))
+    if isinstance(expected, bytearray):
+        return type(got) is bytes and got == expected
+    return type(got) is type(expected) and (got == expected or (got != got and expected != expected))
+
+
+def reference(path: str, **more: str | None) -> dict[str, str | None]:
+    return {"source": ".", "path": path, **more}
+
+
+def objects(*values: Any, shape: tuple[int, ...] = (-1,)) -> np.ndarray[Any, Any]:
+    array = np.empty(len(values), dtype=object)
+    for place, value in enumerate(values):
+        array[place] = value
+    return array.reshape(shape)
+
+
+# --- chunks written by hdmf-zarr ------------------------------------------------------------------------------------
+
+# Decompressed chunks, as written through `ZarrIO.write_builder` by
+#   hdmf-zarr 0.13.0 (zarr 2.18.7, numcodecs 0.15.2, numpy 2.4.6),
+#   hdmf-zarr 0.8.0 (zarr 2.16.1, numcodecs 0.12.1, numpy 1.26.4) and
+#   hdmf-zarr 0.2.0 (zarr 2.16.1, numcodecs 0.12.1, numpy 1.23.5)
+# from builders with the values below EXPECTED; "h5" rows were read by h5py before, "scalar text" came from an HDF5 file.
+CHUNKS = {
+    "0.13 refs": (
+        "gAWVKAEAAAAAAACMFm51bXB5Ll9jb3JlLm11bHRpYXJyYXmUjAxfcmVjb25zdHJ1Y3SUk5SMBW51bXB5lIwHbmRhcnJheZSTlEsAhZRDAWKU"
+        "h5RSlChLAUsDhZRoA4wFZHR5cGWUk5SMAk84lImIh5RSlChLA4wBfJROTk5K/////0r/////Sz90lGKJXZQojA9oZG1mX3phcnIudXRpbHOU"
+        "jA1aYXJyUmVmZXJlbmNllJOUKYGUKIwGc291cmNllIwBLpSMBHBhdGiUjAIvYZSMCW9iamVjdF9pZJROjBBzb3VyY2Vfb2JqZWN0X2lklIwH"
+        "aWQtcm9vdJR1aBUpgZQoaBdoGGgZjAIvYpRoG05oHGgddWgVKYGUKGgXaBhoGYwCL2GUaBtOaBxoHXVldJRiLg=="
+    ),
+    "0.13 cref_text": (
+        "gAWVrQEAAAAAAACMFm51bXB5Ll9jb3JlLm11bHRpYXJyYXmUjAxfcmVjb25zdHJ1Y3SUk5SMBW51bXB5lIwHbmRhcnJheZSTlEsAhZRDAWKU"
+        "h5RSlChLAUsChZRoA4wFZHR5cGWUk5SMA1YyNJSJiIeUUpQoSwOMAXyUTiiMCWlkeF9zdGFydJSMBWNvdW50lIwCdHOUjAVsYWJlbJR0lH2U"
+        "KGgRaAyMAmk0lImIh5RSlChLA4wBPJROTk5K/////0r/////SwB0lGJLAIaUaBJoGUsEhpRoE2gMjAJPOJSJiIeUUpQoSwNoEE5OTkr/////"
+        "Sv////9LP3SUYksIhpRoFGggSxCGlHVLGEsBSxt0lGKJXZQoKEsASwGMD2hkbWZfemFyci51dGlsc5SMDVphcnJSZWZlcmVuY2WUk5QpgZQo"
+        "jAZzb3VyY2WUjAEulIwEcGF0aJSMAi9hlIwJb2JqZWN0X2lklE6MEHNvdXJjZV9vYmplY3RfaWSUjAdpZC1yb290lHWMAXiUdJQoSwFLAmgo"
+        "KYGUKGgqaCtoLIwCL2KUaC5OaC9oMHWMAsOplHSUZXSUYi4="
+    ),
+    "0.13 c_tuples": (
+        "gAWVmwAAAAAAAACMFm51bXB5Ll9jb3JlLm11bHRpYXJyYXmUjAxfcmVjb25zdHJ1Y3SUk5SMBW51bXB5lIwHbmRhcnJheZSTlEsAhZRDAWKU"
+        "h5RSlChLAUsChZRoA4wFZHR5cGWUk5SMAk84lImIh5RSlChLA4wBfJROTk5K/////0r/////Sz90lGKJXZQoSwGMAWGUhpRLAowCw6mUhpRl"
+        "dJRiLg=="
+    ),
+    "0.13 c_npvoid": (
+        "gAWVyQEAAAAAAACMFm51bXB5Ll9jb3JlLm11bHRpYXJyYXmUjAxfcmVjb25zdHJ1Y3SUk5SMBW51bXB5lIwHbmRhcnJheZSTlEsAhZRDAWKU"
+        "h5RSlChLAUsChZRoA4wFZHR5cGWUk5SMAk84lImIh5RSlChLA4wBfJROTk5K/////0r/////Sz90lGKJXZQoaACMBnNjYWxhcpSTlGgMjANW"
+        "MjCUiYiHlFKUKEsDaBBOjAF4lIwEbmFtZZSGlH2UKGgYaAyMAmk0lImIh5RSlChLA4wBPJROTk5K/////0r/////SwB0lGJLAIaUaBloDIwC"
+        "VTSUiYiHlFKUKEsDaB9OTk5LEEsESwh0lGJLBIaUdUsUSwFLGHSUYkMUAQAAAGEAAAAAAAAAAAAAAAAAAACUhpRSlGgUaAyMA1YyMJSJiIeU"
+        "UpQoSwNoEE6MAXiUjARuYW1llIaUfZQoaC5oDIwCaTSUiYiHlFKUKEsDaB9OTk5K/////0r/////SwB0lGJLAIaUaC9oDIwCVTSUiYiHlFKU"
+        "KEsDaB9OTk5LEEsESwh0lGJLBIaUdUsUSwFLGHSUYkMUAgAAAOkAAAAAAAAAAAAAAAAAAACUhpRSlGV0lGIu"
+    ),
+    "0.13 c_npscalar": (
+        "gAWVCgEAAAAAAACMFm51bXB5Ll9jb3JlLm11bHRpYXJyYXmUjAxfcmVjb25zdHJ1Y3SUk5SMBW51bXB5lIwHbmRhcnJheZSTlEsAhZRDAWKU"
+        "h5RSlChLAUsChZRoA4wFZHR5cGWUk5SMAk84lImIh5RSlChLA4wBfJROTk5K/////0r/////Sz90lGKJXZQoaACMBnNjYWxhcpSTlGgMjAJp"
+        "NJSJiIeUUpQoSwOMATyUTk5OSv////9K/////0sAdJRiQwQBAAAAlIaUUpRoFGgMjAJVMZSJiIeUUpQoSwNoGE5OTksESwRLCHSUYkMEYQAA"
+        "AJSGlFKUhpRoFGgXQwQCAAAAlIaUUpSMAWKUhpRldJRiLg=="
+    ),
+    "0.13 c_h5arr": (
+        "gAWVgQIAAAAAAACMFm51bXB5Ll9jb3JlLm11bHRpYXJyYXmUjAxfcmVjb25zdHJ1Y3SUk5SMBW51bXB5lIwHbmRhcnJheZSTlEsAhZRDAWKU"
+        "h5RSlChLAUsChZRoA4wFZHR5cGWUk5SMAk84lImIh5RSlChLA4wBfJROTk5K/////0r/////Sz90lGKJXZQoaACMBnNjYWxhcpSTlGgMjANW"
+        "MjCUiYiHlFKUKEsDaBBOjAF4lIwEbmFtZZSMAWaUh5R9lChoGGgMjAJpNJSJiIeUUpQoSwOMATyUTk5OSv////9K/////0sAdJRiSwCGlGgZ"
+        "aAyMAk84lImIh5RSlChLBGgQTk5OSv////9K/////0s/fZSMBHZsZW6UjAhidWlsdGluc5SMA3N0cpSTlHN0lGJLBIaUaBpoDIwCZjiUiYiH"
+        "lFKUKEsDaCBOTk5K/////0r/////SwB0lGJLDIaUdUsUSwFLG3SUYmgCaAVLAIWUaAeHlFKUKEsBKWgXiV2USwFDAWGURz/gAAAAAAAAh5Rh"
+        "dJRihpRSlGgUaAyMA1YyMJSJiIeUUpQoSwNoEE5oGIwEbmFtZZRoGoeUfZQoaBhoDIwCaTSUiYiHlFKUKEsDaCBOTk5K/////0r/////SwB0"
+        "lGJLAIaUaD9oDIwCTziUiYiHlFKUKEsEaBBOTk5K/////0r/////Sz99lIwEdmxlbpRoKnN0lGJLBIaUaBpoDIwCZjiUiYiHlFKUKEsDaCBO"
+        "Tk5K/////0r/////SwB0lGJLDIaUdUsUSwFLG3SUYmgCaAVLAIWUaAeHlFKUKEsBKWg+iV2USwJDAsOplEc/+AAAAAAAAIeUYXSUYoaUUpRl"
+        "dJRiLg=="
+    ),
+    "0.13 c_h5e": (
+        "gAWVogIAAAAAAACMFm51bXB5Ll9jb3JlLm11bHRpYXJyYXmUjAxfcmVjb25zdHJ1Y3SUk5SMBW51bXB5lIwHbmRhcnJheZSTlEsAhZRDAWKU"
+        "h5RSlChLAUsChZRoA4wFZHR5cGWUk5SMAk84lImIh5RSlChLA4wBfJROTk5K/////0r/////Sz90lGKJXZQoaACMBnNjYWxhcpSTlGgMjANW"
+        "MTCUiYiHlFKUKEsDaBBOjAJva5SMAWWUjARuYW1llIeUfZQoaBhoDIwCYjGUiYiHlFKUKEsDaBBOTk5K/////0r/////SwB0lGJLAIaUaBlo"
+        "DIwCaTGUiYiHlFKUKEsEaBBOTk5K/////0r/////SwB9lIwEZW51bZR9lCiMAUGUSwCMAUKUSwF1c3SUYksBhpRoGmgMjAJPOJSJiIeUUpQo"
+        "SwRoEE5OTkr/////Sv////9LP32UjAR2bGVulIwIYnVpbHRpbnOUjAVieXRlc5STlHN0lGJLAoaUdUsKSwFLG3SUYmgCaAVLAIWUaAeHlFKU"
+        "KEsBKWgXiV2UiEsAQwFhlIeUYXSUYoaUUpRoFGgMjANWMTCUiYiHlFKUKEsDaBBOjAJva5RoGYwEbmFtZZSHlH2UKGhDaAyMAmIxlImIh5RS"
+        "lChLA2gQTk5OSv////9K/////0sAdJRiSwCGlGgZaAyMAmkxlImIh5RSlChLBGgQTk5OSv////9K/////0sAfZSMBGVudW2UfZQoaChLAGgp"
+        "SwF1c3SUYksBhpRoRGgMjAJPOJSJiIeUUpQoSwRoEE5OTkr/////Sv////9LP32UjAR2bGVulGgzc3SUYksChpR1SwpLAUsbdJRiaAJoBUsA"
+        "hZRoB4eUUpQoSwEpaEKJXZSJSwFoB4eUYXSUYoaUUpRldJRiLg=="
+    ),
+    "0.13 c_h5v": (
+        "gAWVkgEAAAAAAACMFm51bXB5Ll9jb3JlLm11bHRpYXJyYXmUjAxfcmVjb25zdHJ1Y3SUk5SMBW51bXB5lIwHbmRhcnJheZSTlEsAhZRDAWKU"
+        "h5RSlChLAUsBhZRoA4wFZHR5cGWUk5SMAk84lImIh5RSlChLA4wBfJROTk5K/////0r/////Sz90lGKJXZRoAIwGc2NhbGFylJOUaAyMA1Yy"
+        "MJSJiIeUUpQoSwNoEE6MAXiUjAJ2bJSGlH2UKGgYaAyMAmk0lImIh5RSlChLA4wBPJROTk5K/////0r/////SwB0lGJLAIaUaBloDIwCTziU"
+        "iYiHlFKUKEsEaBBOTk5K/////0r/////Sz99lIwEdmxlbpRoHnN0lGJLBIaUdUsUSwFLG3SUYmgCaAVLAIWUaAeHlFKUKEsBKWgXiV2USwGM"
+        "E251bXB5Ll9jb3JlLm51bWVyaWOUjAtfZnJvbWJ1ZmZlcpSTlCiWDAAAAAAAAAAAAAAAAQAAAAIAAACUaB5LA4WUjAFDlHSUUpSGlGF0lGKG"
+        "lFKUYXSUYi4="
+    ),
+    "0.13 c_sub": (
+        "gAWVigEAAAAAAACMFm51bXB5Ll9jb3JlLm11bHRpYXJyYXmUjAxfcmVjb25zdHJ1Y3SUk5SMBW51bXB5lIwHbmRhcnJheZSTlEsAhZRDAWKU"
+        "h5RSlChLAUsBhZRoA4wFZHR5cGWUk5SMAk84lImIh5RSlChLA4wBfJROTk5K/////0r/////Sz90lGKJXZRoAIwGc2NhbGFylJOUaAyMA1Yz"
+        "MpSJiIeUUpQoSwNoEE6MAXiUjAF2lIwBc5SHlH2UKGgYaAyMAmk0lImIh5RSlChLA4wBPJROTk5K/////0r/////SwB0lGJLAIaUaBloDIwD"
+        "VjE2lImIh5RSlChLA2gQaAyMAmY4lImIh5RSlChLA2ggTk5OSv////9K/////0sAdJRiSwKFlIaUTk5LEEsISwB0lGJLBIaUaBpoDIwCVTOU"
+        "iYiHlFKUKEsDaCBOTk5LDEsESwh0lGJLFIaUdUsgSwFLGHSUYkMgAQAAAAAAAAAAAPA/AAAAAAAAAEBhAAAAAAAAAAAAAACUhpRSlGF0lGIu"
+    ),
+    "0.8 refs": (
+        "gAWVJwEAAAAAAACMFW51bXB5LmNvcmUubXVsdGlhcnJheZSMDF9yZWNvbnN0cnVjdJSTlIwFbnVtcHmUjAduZGFycmF5lJOUSwCFlEMBYpSH"
+        "lFKUKEsBSwOFlGgDjAVkdHlwZZSTlIwCTziUiYiHlFKUKEsDjAF8lE5OTkr/////Sv////9LP3SUYoldlCiMD2hkbWZfemFyci51dGlsc5SM"
+        "DVphcnJSZWZlcmVuY2WUk5QpgZQojAZzb3VyY2WUjAEulIwEcGF0aJSMAi9hlIwJb2JqZWN0X2lklE6MEHNvdXJjZV9vYmplY3RfaWSUjAdp"
+        "ZC1yb290lHVoFSmBlChoF2gYaBmMAi9ilGgbTmgcaB11aBUpgZQoaBdoGGgZjAIvYZRoG05oHGgddWV0lGIu"
+    ),
+    "0.8 c_tuples": (
+        "gAWVmAAAAAAAAACMFW51bXB5LmNvcmUubXVsdGlhcnJheZSMDF9yZWNvbnN0cnVjdJSTlIwFbnVtcHmUjAduZGFycmF5lJOUSwCFlEMBYpSH"
+        "lFKUKEsBSwJLAoaUaAOMBWR0eXBllJOUjAJPOJSJiIeUUpQoSwOMAXyUTk5OSv////9K/////0s/dJRiiV2UKEsBjAFhlEsCjALDqZRldJRi"
+        "Lg=="
+    ),
+    "0.8 cref": (
+        "gAWVkAEAAAAAAACMFW51bXB5LmNvcmUubXVsdGlhcnJheZSMDF9yZWNvbnN0cnVjdJSTlIwFbnVtcHmUjAduZGFycmF5lJOUSwCFlEMBYpSH"
+        "lFKUKEsBSwKFlGgDjAVkdHlwZZSTlIwDVjE2lImIh5RSlChLA4wBfJROjAlpZHhfc3RhcnSUjAVjb3VudJSMAnRzlIeUfZQoaBFoDIwCaTSU"
+        "iYiHlFKUKEsDjAE8lE5OTkr/////Sv////9LAHSUYksAhpRoEmgYSwSGlGgTaAyMAk84lImIh5RSlChLA2gQTk5OSv////9K/////0s/dJRi"
+        "SwiGlHVLEEsBSxt0lGKJXZQoSwBLAYwPaGRtZl96YXJyLnV0aWxzlIwNWmFyclJlZmVyZW5jZZSTlCmBlCiMBnNvdXJjZZSMAS6UjARwYXRo"
+        "lIwCL2GUjAlvYmplY3RfaWSUTowQc291cmNlX29iamVjdF9pZJSMB2lkLXJvb3SUdYeUSwFLAmgmKYGUKGgoaCloKowCL2KUaCxOaC1oLnWH"
+        "lGV0lGIu"
+    ),
+    "0.2 refs": (
+        "gAWV7wAAAAAAAACMFW51bXB5LmNvcmUubXVsdGlhcnJheZSMDF9yZWNvbnN0cnVjdJSTlIwFbnVtcHmUjAduZGFycmF5lJOUSwCFlEMBYpSH"
+        "lFKUKEsBSwOFlGgDjAVkdHlwZZSTlIwCTziUiYiHlFKUKEsDjAF8lE5OTkr/////Sv////9LP3SUYoldlCiMD2hkbWZfemFyci51dGlsc5SM"
+        "DVphcnJSZWZlcmVuY2WUk5QpgZQojAZzb3VyY2WUjAEulIwEcGF0aJSMAi9hlHVoFSmBlChoF2gYaBmMAi9ilHVoFSmBlChoF2gYaBmMAi9h"
+        "lHVldJRiLg=="
+    ),
+    "0.2 via_h5_cref_text": (
+        "gAWVZwEAAAAAAACMFW51bXB5LmNvcmUubXVsdGlhcnJheZSMDF9yZWNvbnN0cnVjdJSTlIwFbnVtcHmUjAduZGFycmF5lJOUSwCFlEMBYpSH"
+        "lFKUKEsBSwKFlGgDjAVkdHlwZZSTlIwCTziUiYiHlFKUKEsDjAF8lE5OTkr/////Sv////9LP3SUYoldlChdlChoAIwGc2NhbGFylJOUaAyM"
+        "Amk0lImIh5RSlChLA4wBPJROTk5K/////0r/////SwB0lGJDBAAAAACUhpRSlGgVaBhDBAEAAACUhpRSlIwPaGRtZl96YXJyLnV0aWxzlIwN"
+        "WmFyclJlZmVyZW5jZZSTlCmBlCiMBnNvdXJjZZSMAS6UjARwYXRolIwCL2GUdYwBeJRlXZQoaBVoGEMEAQAAAJSGlFKUaBVoGEMEAgAAAJSG"
+        "lFKUaCMpgZQojAZzb3VyY2WUjAEulIwEcGF0aJSMAi9ilHWMAsOplGVldJRiLg=="
+    ),
+    "0.2 c_h5": (
+        "gAWVgAIAAAAAAACMFW51bXB5LmNvcmUubXVsdGlhcnJheZSMDF9yZWNvbnN0cnVjdJSTlIwFbnVtcHmUjAduZGFycmF5lJOUSwCFlEMBYpSH"
+        "lFKUKEsBSwKFlGgDjAVkdHlwZZSTlIwCTziUiYiHlFKUKEsDjAF8lE5OTkr/////Sv////9LP3SUYoldlChoAIwGc2NhbGFylJOUaAyMA1Yy"
+        "MJSJiIeUUpQoSwNoEE6MAXiUjARuYW1llIwBZpSHlH2UKGgYaAyMAmk0lImIh5RSlChLA4wBPJROTk5K/////0r/////SwB0lGJLAIaUaBlo"
+        "DIwCTziUiYiHlFKUKEsEaBBOTk5K/////0r/////Sz99lIwEdmxlbpSMCGJ1aWx0aW5zlIwDc3RylJOUc3SUYksEhpRoGmgMjAJmOJSJiIeU"
+        "UpQoSwNoIE5OTkr/////Sv////9LAHSUYksMhpR1SxRLAUsbdJRiaAJoBUsAhZRoB4eUUpQoSwEpaBeJXZRLAUMBYZRHP+AAAAAAAACHlGF0"
+        "lGKGlFKUaBRoDIwDVjIwlImIh5RSlChLA2gQTmgYjARuYW1llGgah5R9lChoGGgMjAJpNJSJiIeUUpQoSwNoIE5OTkr/////Sv////9LAHSU"
+        "YksAhpRoP2gMjAJPOJSJiIeUUpQoSwRoEE5OTkr/////Sv////9LP32UjAR2bGVulGgqc3SUYksEhpRoGmgMjAJmOJSJiIeUUpQoSwNoIE5O"
+        "Tkr/////Sv////9LAHSUYksMhpR1SxRLAUsbdJRiaAJoBUsAhZRoB4eUUpQoSwEpaD6JXZRLAkMCw6mURz/4AAAAAAAAh5RhdJRihpRSlGV0"
+        "lGIu"
+    ),
+    "0.8 scalar text": (
+        "gAWVlAAAAAAAAACMFW51bXB5LmNvcmUubXVsdGlhcnJheZSMDF9yZWNvbnN0cnVjdJSTlIwFbnVtcHmUjAduZGFycmF5lJOUSwCFlEMB"
+        "YpSHlFKUKEsBSwGFlGgDjAVkdHlwZZSTlIwCTziUiYiHlFKUKEsDjAF8lE5OTkr/////Sv////9LP3SUYoldlIwJYSBzZXNzaW9ulGF0"
+        "lGIu"
+    ),
+}
+
+_IDS = {"object_id": None, "source_object_id": "id-root"}
+_A, _B = reference("/a", **_IDS), reference("/b", **_IDS)
+_OLD_A, _OLD_B = reference("/a"), reference("/b")
+_ROW = np.dtype([("x", "<i4"), ("name", "<U4")])
+_H5_ROW = np.dtype([("x", "<i4"), ("name", "O"), ("f", "<f8")])
+_H5_ENUM = np.dtype([("ok", "?"), ("e", "i1"), ("name", "O")])
+_H5_RAGGED = np.dtype({"names": ["x", "vl"], "formats": ["<i4", "O"], "offsets": [0, 4], "itemsize": 20})
+_SUB = np.dtype([("x", "<i4"), ("v", "<f8", (2,)), ("s", "<U3")])
+
+
+def _rows(dtype: np.dtype[Any], *rows: tuple[Any, ...]) -> Any:
+    return objects(*np.array(list(rows), dtype))
+
+
+EXPECTED = {
+    "0.13 refs": objects(_A, _B, _A),
+    "0.13 cref_text": np.array(
+        [(0, 1, _A, "x"), (1, 2, _B, "é")], [("idx_start", "<i4"), ("count", "<i4"), ("ts", "O"), ("label", "O")]
+    ),
+    "0.13 c_tuples": objects((1, "a"), (2, "é")),
+    "0.13 c_npvoid": _rows(_ROW, (1, "a"), (2, "é")),
+    "0.13 c_npscalar": objects((np.int32(1), np.str_("a")), (np.int32(2), "b")),
+    "0.13 c_h5arr": _rows(_H5_ROW, (1, b"a", 0.5), (2, "é".encode(), 1.5)),
+    "0.13 c_h5e": _rows(_H5_ENUM, (True, 0, b"a"), (False, 1, b"b")),
+    "0.13 c_h5v": _rows(_H5_RAGGED, (1, np.arange(3, dtype="i4"))),
+    "0.13 c_sub": _rows(_SUB, (1, (1.0, 2.0), "a")),
+    "0.8 refs": objects(_A, _B, _A),
+    "0.8 c_tuples": objects(1, "a", 2, "é", shape=(2, 2)),
+    "0.8 cref": np.array([(0, 1, _A), (1, 2, _B)], [("idx_start", "<i4"), ("count", "<i4"), ("ts", "O")]),
+    "0.8 scalar text": objects("a session"),
+    "0.2 refs": objects(_OLD_A, _OLD_B, _OLD_A),
+    "0.2 via_h5_cref_text": objects([np.int32(0), np.int32(1), _OLD_A, "x"], [np.int32(1), np.int32(2), _OLD_B, "é"]),
+    "0.2 c_h5": _rows(_H5_ROW, (1, b"a", 0.5), (2, "é".encode(), 1.5)),
+}
+
+
+def chunk(name: str) -> bytes:
+    return base64.b64decode(CHUNKS[name])
+
+
+@pytest.mark.parametrize("name", CHUNKS)
+def test_chunks_of_old_releases_read_as_what_was_written(name: str) -> None:
+    assert same(loads_data(chunk(name)), EXPECTED[name])
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("name", CHUNKS)
+def test_every_protocol_of_the_same_content_reads_the_same(name: str, protocol: int) -> None:
+    content = stock(chunk(name))
+    assert same(loads_data(pickle.dumps(content, protocol=protocol)), EXPECTED[name])
+    assert same(loads_data(pickle.dumps(content, protocol=protocol, fix_imports=False)), EXPECTED[name])
+
+
+def test_pickled_fill_value() -> None:
+    assert loads_data(base64.b64decode("gAVLAC4=")) == 0  # compound with references, 0.8 to 0.13
+
+
+@pytest.mark.peer
+def test_chunk_that_the_peer_writes_now(peer013: Peer, tmp_path: Path) -> None:
+    written = peer013.run(
+        """
+import base64, json, sys
+import numcodecs, numpy as np
+from hdmf.build import BuildManager, DatasetBuilder, GroupBuilder, ReferenceBuilder, TypeMap
+from hdmf.spec import NamespaceCatalog
+from hdmf_zarr.backend import ZarrIO
+
+path = sys.argv[1]
+target = DatasetBuilder("target", np.arange(3))
+refs = DatasetBuilder("refs", [ReferenceBuilder(target)] * 2, dtype="object")
+root = GroupBuilder("root", attributes={"object_id": "me"}, datasets=[target, refs])
+with ZarrIO(path, manager=BuildManager(TypeMap(NamespaceCatalog())), mode="w") as io:
+    io.write_builder(root)
+meta = json.load(open(path + "/refs/.zarray"))
+data = numcodecs.get_codec(meta["compressor"]).decode(open(path + "/refs/0", "rb").read())
+print(json.dumps({"filters": meta["filters"], "data": base64.b64encode(bytes(data)).decode()}))
+""",
+        tmp_path / "peer.zarr",
+    )
+    codec = DataPickle.from_config(written["filters"][0])
+    expected = reference("/target", object_id=None, source_object_id="me")
+    assert same(codec.decode(base64.b64decode(written["data"])), objects(expected, expected))
+
+
+def test_forms_of_a_reference() -> None:
+    items = {"source": ".", "path": "/x"}
+    keys = {"source": ".", "path": "/x", "object_id": None, "source_object_id": None}
+    name = b"chdmf_zarr.utils\nZarrReference\n"
+    filled = b"(" + b"".join(text(part) for pair in items.items() for part in pair) + b"u."
+    assert loads_data(name + b")\x81" + filled) == items  # NEWOBJ, SETITEMS
+    assert loads_data(name + b"(t\x81" + filled) == items
+    assert loads_data(name + b"(" + text(".") + text("/x") + b"tR.") == keys  # REDUCE of the class
+    assert loads_data(name + b")R.") == dict.fromkeys(keys)
+    state = b"}" + filled[:-1]
+    assert loads_data(name + b")\x81" + state + b"b.") == items  # attributes in place of items
+    for module, names in (("copy_reg", "__builtin__"), ("copyreg", "builtins")):
+        rebuilt = glob(module, "_reconstructor") + b"(" + name + glob(names, "dict") + state + b"tR."
+        assert loads_data(rebuilt) == items
+
+
+# --- what Python and NumPy pickle -----------------------------------------------------------------------------------
+
+_plain = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.integers(-(2**200), 2**200)
+)
+_data = st.recursive(
+    _plain,
+    lambda inner: st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(st.text(), inner),
+    max_leaves=30,
+)
+
+
+@given(_data, st.sampled_from(PROTOCOLS))
+def test_data_comes_back(value: Any, protocol: int) -> None:
+    assert same(loads_data(pickle.dumps(value, protocol=protocol)), value)
+    assert same(loads_data(pickle._dumps(value, protocol=protocol)), value)  # type: ignore[attr-defined]  # in Python
+
+
+@given(_data, st.sampled_from(PROTOCOLS))
+def test_shared_parts_come_back(value: Any, protocol: int) -> None:
+    assert same(
+        loads_data(pickle.dumps([value, {"again": value}, (value,)], protocol)), [value, {"again": value}, (value,)]
+    )
+
+
+_dtypes = (
+    hnp.boolean_dtypes()
+    | hnp.integer_dtypes()
+    | hnp.unsigned_integer_dtypes()
+    | hnp.floating_dtypes()
+    | hnp.complex_number_dtypes()
+    | hnp.byte_string_dtypes(min_len=0)
+    | hnp.unicode_string_dtypes(min_len=0)
+    | hnp.datetime64_dtypes()
+    | hnp.timedelta64_dtypes()
+)
+_names = st.lists(st.text("abcé", min_size=1), unique=True, min_size=1, max_size=4)
+
+
+@st.composite
+def _structures(draw: st.DrawFn, inner: st.SearchStrategy[np.dtype[Any]]) -> np.dtype[Any]:
+    fields = [(name, draw(inner), draw(st.sampled_from([(), (), (2,), (1, 3)]))) for name in draw(_names)]
+    return np.dtype(fields, align=draw(st.booleans()))
+
+
+_structured = _structures(_dtypes | _structures(_dtypes))
+_shapes = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3)
+
+
+@settings(deadline=None)
+@given(hnp.arrays(_dtypes | _structured, _shapes, elements=None), st.sampled_from(PROTOCOLS), st.sampled_from("CF"))
+def test_arrays_without_objects_come_back(array: Any, protocol: int, order: Any) -> None:
+    for value in (array.copy(order), array.reshape(-1)[:1].copy(), *array.reshape(-1)[:2]):
+        got = loads_data(pickle.dumps(value, protocol=protocol))
+        assert type(got) is type(value)
+        assert got.dtype == value.dtype
+        assert got.shape == value.shape
+        assert got.tobytes("A") == value.tobytes("A")
+
+
+@settings(deadline=None)
+@given(st.data(), _shapes, st.sampled_from(PROTOCOLS), st.sampled_from("CF"))
+def test_object_arrays_come_back(data: st.DataObject, shape: tuple[int, ...], protocol: int, order: Any) -> None:
+    size = int(np.prod(shape))
+    small = st.one_of(_data, hnp.arrays("i2", hnp.array_shapes(max_side=2)))
+    array = objects(*data.draw(st.lists(small, min_size=size, max_size=size)), shape=shape).copy(order)
+    assert same(loads_data(pickle.dumps(array, protocol=protocol)), array)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(-128, 127), _data, st.text("ab", max_size=2), _data)), st.sampled_from(PROTOCOLS))
+def test_structured_arrays_with_objects_come_back(rows: list[Any], protocol: int) -> None:
+    inner = np.dtype([("ref", "O"), ("s", "U2")])
+    array = np.empty(len(rows), np.dtype([("n", ">i1"), ("inner", inner), ("ok", "?"), ("last", "O")], align=True))
+    for place, (number, value, label, last) in enumerate(rows):
+        array[place] = (number, (value, label), number > 0, None)
+        array["last"][place] = last
+    assert same(loads_data(pickle.dumps(array, protocol=protocol)), array)
+    for row in array[:2]:
+        assert same(loads_data(pickle.dumps(row, protocol=protocol)), row)
+
+
+EDGES: list[Any] = [
+    "a\ud800b", "\n\\u0041\r\x1a\0", "x" * 70_000, b"y" * 70_000, b"", bytes(range(256)), -(2**31), 2**31, 2**2000,
+    float("inf"), -0.0, "\U0001f9e0", [[]] * 1500, {"": None}, [None] * 3000, {str(i): i for i in range(2500)},
+    np.float16(1.5), np.longdouble(1) / 3, np.complex64(1j), np.datetime64("2020-01-01", "25s"), np.str_(""),
+    np.timedelta64(3), np.bytes_(b""), np.bool_(True), np.array("x"), np.array(None), np.arange(12).reshape(3, 4).T,
+    np.zeros((0, 3), "S0"), np.array([(1, b"x")], [("a", "i2"), ("b", "V3")])[0], [bytearray(b"in-band")],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("place", range(len(EDGES)))
+def test_values_at_the_edges(place: int, protocol: int) -> None:
+    value = EDGES[place]
+    if place == len(EDGES) - 1 and protocol < 5:
+        pytest.skip("before protocol 5 a bytearray is a call of its class")
+    assert same(loads_data(pickle.dumps(value, protocol=protocol)), value)
+
+
+def test_dtype_metadata_is_left_out() -> None:
+    noted = np.dtype([("s", np.dtype("O", metadata={"vlen": str})), ("b", np.dtype("O", metadata={"vlen": bytes}))])
+    for protocol in PROTOCOLS:
+        array = loads_data(pickle.dumps(np.array([("a", b"b")], noted), protocol))
+        assert array.tolist() == [("a", b"b")]
+        assert array.dtype["s"].metadata is None
+
+
+def test_any_buffer() -> None:
+    data = pickle.dumps([1, "a"])
+    for buffer in (
+        data,
+        bytearray(data),
+        memoryview(data),
+        np.frombuffer(data, "u1"),
+        memoryview(data * 2)[: len(data)],
+    ):
+        assert DataPickle().decode(buffer) == [1, "a"]
+    assert loads_data(memoryview(data)) == [1, "a"]
+
+
+# --- the codec ------------------------------------------------------------------------------------------------------
+
+
+def test_codec_decodes_into_an_array() -> None:
+    out = np.empty((3, 1), dtype=object)
+    assert DataPickle().decode(chunk("0.13 refs"), out) is out
+    assert same(out.ravel(), EXPECTED["0.13 refs"])
+    for wrong, data in ((np.empty(2, object), chunk("0.13 refs")), (np.empty(1, object), pickle.dumps([1]))):
+        with pytest.raises(UnsafePickleError, match="no array of"):
+            DataPickle().decode(data, wrong)
+
+
+def test_codec_configuration() -> None:
+    config = {"id": "pickle", "protocol": 4}
+    codec = DataPickle.from_config(config)
+    assert codec.get_config() == config
+    assert codec == DataPickle.from_config({"protocol": 4}) == DataPickle(4) != DataPickle()
+    assert hash(codec) == hash(DataPickle(4))
+    assert repr(DataPickle()) == "DataPickle(protocol=5)"
+    assert DataPickle().get_config() == {"id": "pickle", "protocol": 5}
+
+
+def test_codec_does_not_encode() -> None:
+    with pytest.raises(UsageError, match="only read"):
+        DataPickle().encode(np.array([None]))
+
+
+def test_codec_works_in_zarr_without_being_registered(tmp_path: Path) -> None:
+    import numcodecs
+    from numcodecs.registry import codec_registry
+    from zarr.core.metadata.v2 import parse_filters
+
+    before = numcodecs.get_codec({"id": "pickle"})
+    codec = DataPickle()
+    assert parse_filters([codec]) == (codec,)
+    assert type(before) is numcodecs.Pickle is codec_registry["pickle"]
+
+
+# --- attacks: code ----------------------------------------------------------------------------------------------------
+
+
+def text(value: str) -> bytes:
+    raw = value.encode()
+    return b"X" + struct.pack("<I", len(raw)) + raw
+
+
+def raw(value: bytes) -> bytes:
+    return b"B" + struct.pack("<I", len(value)) + value
+
+
+def glob(module: str, name: str) -> bytes:
+    return f"c{module}\n{name}\n".encode()
+
+
+class Call:
+    """Pickles as a call."""
+
+    def __init__(self, function: Any, *arguments: Any, state: Any = None) -> None:
+        self.parts = (function, arguments) if state is None else (function, arguments, state)
+
+    def __reduce__(self) -> Any:
+        return self.parts
+
+
+def _code_attacks(marker: str) -> dict[str, bytes]:
+    import os
+    import subprocess
+
+    source = f"open({marker!r}, 'w').close()"
+    touch = Call(exec, source)
+    opened = Call(open, marker, "w")
+    values: dict[str, Any] = {
+        "exec": touch,
+        "eval": Call(eval, source),
+        "os.system": Call(os.system, f"\"{sys.executable}\" -c \"open(r'{marker}', 'w')\""),
+        "subprocess": Call(subprocess.call, [sys.executable, "-c", source]),
+        "open": opened,
+        "getattr": Call(Call(getattr, Path(marker), "touch")),
+        "partial": Call(functools.partial(Path.touch, Path(marker))),
+        "methodcaller": Call(operator.methodcaller("touch"), Path(marker)),
+        "attrgetter": Call(Call(operator.attrgetter("path.os.system"), os), f"{sys.executable} -c {source!r}"),
+        "import": Call(Call(getattr, Call(builtins.__import__, "builtins"), "exec"), source),
+        "type": Call(type, "X", (), {"__init_subclass__": touch}),
+        "nested pickle": Call(pickle.loads, pickle.dumps(touch)),
+        "numpy.save": Call(np.save, Path(marker), np.zeros(1)),
+        "numpy.tofile": Call(Call(getattr, np.zeros(1), "tofile"), marker),
+        "numpy.memmap": Call(np.memmap, marker, "u1", "w+", 0, (8,)),
+        "set": {touch_item(touch)},
+        "in a reference array": objects(reference("/a"), {"source": touch}),
+        "in a compound": np.array([(1, touch)], [("x", "i4"), ("ref", "O")]),
+        "in a row": objects(np.array([(1, touch)], [("x", "i4"), ("ref", "O")])[0]),
+        "in dtype metadata": np.array([None], np.dtype("O", metadata={"vlen": touch})),
+        "as array state": Call(np.ndarray.__new__, np.ndarray, touch),
+        "defaultdict": collections.defaultdict(functools.partial(exec, source), a=touch),
+    }
+    attacks = {}
+    for name, value in values.items():
+        for protocol in (0, 2, 4, 5):
+            attacks[f"{name} {protocol}"] = pickle.dumps(value, protocol=protocol)
+    quoted = repr(source).encode()
+    attacks["INST"] = b"(S" + quoted + b"\nibuiltins\nexec\n."
+    attacks["OBJ"] = b"(" + glob("builtins", "exec") + b"S" + quoted + b"\no."
+    attacks["names of names"] = text("builtins") + text("exec") + b"\x93" + text(source) + b"\x85R."
+    attacks["NEWOBJ"] = (
+        glob("subprocess", "Popen") + text(sys.executable) + text("-c") + text(source) + b"\x87\x85\x81."
+    )
+    attacks["dotted"] = (
+        b"\x80\x04" + text("hdmf_zarr.utils") + text("__builtins__.exec") + b"\x93" + text(source) + b"\x85R."
+    )
+    attacks["after data"] = pickle.dumps(EXPECTED["0.13 refs"])[:-1] + pickle.dumps(touch, 4)[2:]
+    attacks["before data"] = pickle.dumps(touch, 2)[:-1] + b"0" + pickle.dumps(EXPECTED["0.13 refs"], 2)[2:]
+    return attacks
+
+
+def touch_item(call: Call) -> Any:
+    """Return something hashable that runs ``call`` when it is unpickled."""
+    return Call(tuple, [call])
+
+
+def test_no_code_is_run(tmp_path: Path) -> None:
+    marker = tmp_path / "marker"
+    attacks = _code_attacks(str(marker))
+    for name, attack in attacks.items():
+        with pytest.raises(UnsafePickleError):
+            loads_data(attack)
+        assert not marker.exists(), name
+        with pytest.raises(UnsafePickleError):
+            DataPickle().decode(attack)
+    assert not marker.exists()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "name", ["exec 2", "open 4", "in a reference array 5", "in a compound 5", "nested pickle 4", "INST"]
+)
+def test_those_pickles_are_malicious(name: str, tmp_path: Path) -> None:
+    """The stock unpickler runs them: the test above tests something."""
+    marker = tmp_path / "marker"
+    stock(_code_attacks(str(marker))[name])
+    assert marker.exists()
+
+
+def test_registered_extensions_are_not_run(tmp_path: Path) -> None:
+    copyreg.add_extension("builtins", "exec", 250)
+    try:
+        for code in (b"\x82\xfa", b"\x83\xfa\0", b"\x84\xfa\0\0\0"):
+            with pytest.raises(UnsafePickleError, match="opcode EXT"):
+                loads_data(code + text("1/0") + b"\x85R.")
+    finally:
+        copyreg.remove_extension("builtins", "exec", 250)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ("os", "system"), ("builtins", "eval"), ("builtins", "object"), ("numpy", "load"), ("numpy", "memmap"),
+        ("numpy", "matrix"), ("numpy.core.multiarray", "fromfile"), ("numpy._core.multiarray", "_vec_string"),
+        ("numpy.ma.core", "_mareconstruct"), ("numpy.core.multiarray", "scalar.__class__"), ("copyreg", "__newobj__"),
+        ("_codecs", "decode"), ("hdmf_zarr.utils", "os"), ("hdmf_zarr.backend", "ZarrIO"), ("", ""),
+        ("hdmf_zarr", "utils.ZarrReference"), ("hdmf_zarr.utils ZarrReference", ""), ("x" * 10_000, "y"),
+        ("datetime", "datetime"), ("pandas", "Series"),
+    ],
+    ids=lambda name: ".".join(name)[:40],
+)  # fmt: skip
+def test_other_names_are_refused_and_shown(name: tuple[str, str]) -> None:
+    for data in (glob(*name), text(name[0]) + text(name[1]) + b"\x93"):
+        with pytest.raises(UnsafePickleError, match="it names") as caught:
+            loads_data(data + b".")
+        assert name[1][:20] in caught.value.reason
+        assert len(caught.value.reason) < 300
+        assert not caught.value.damaged
+
+
+# --- attacks: crashes, memory, time -----------------------------------------------------------------------------------
+
+DEEP = 300_000
+RECONSTRUCT = glob("numpy.core.multiarray", "_reconstruct")
+NDARRAY = glob("numpy", "ndarray")
+SCALAR = glob("numpy.core.multiarray", "scalar")
+
+
+def dtype(
+    kind: str, order: str = "|", base: bytes = b"N", fields: bytes = b"NN", size: int = -1, flags: int = 0
+) -> bytes:
+    state = b"K\x03" + text(order) + base + fields + integer(size) + integer(-1) + b"K" + bytes([flags])
+    return glob("numpy", "dtype") + b"(" + text(kind) + b"\x89\x88tR(" + state + b"tb"
+
+
+def integer(value: int) -> bytes:
+    return b"\x8a\x08" + struct.pack("<q", value)
+
+
+def fields(*parts: tuple[str, bytes, int]) -> bytes:
+    names = b"(" + b"".join(text(name) for name, _, _ in parts) + b"t"
+    return names + b"}(" + b"".join(text(name) + kind + integer(at) + b"\x86" for name, kind, at in parts) + b"u"
+
+
+def array(shape: tuple[int, ...], kind: bytes, data: bytes) -> bytes:
+    lengths = b"(" + b"".join(map(integer, shape)) + b"t"
+    return RECONSTRUCT + b"(" + NDARRAY + b"(K\x00t" + raw(b"b") + b"tR(K\x01" + lengths + kind + b"\x89" + data + b"tb"
+
+
+OBJECT = dtype("O8", flags=63)
+BYTE = dtype("i1")
+WIDE = dtype("i8", "<")
+POINTERS = raw(b"\x01\x02\x03\x04\x05\x06\x07\x08")
+
+
+def _zero_sized_tree() -> bytes:
+    """A dtype of 2**40 fields of no size."""
+    data = dtype("V0", size=0) + b"q\x00"
+    for level in range(40):
+        twice = fields(("a", b"h%c" % level, 0), ("b", b"h%c" % level, 0))
+        data += dtype("V0", fields=twice, size=0) + b"q%c" % (level + 1)
+    return data
+
+
+def _nested_arrays(around: bytes) -> bytes:
+    """Object arrays in each other: NumPy frees them recursively, in C."""
+    start = OBJECT + b"q\x00" + RECONSTRUCT + b"q\x01(" + NDARRAY + b"(K\x00t" + raw(b"b") + b"tq\x02"
+    return start + b"h\x01h\x02R(K\x01)h\x00\x89]" * DEEP + b"N" + (around + b"atb") * DEEP
+
+
+def _again(function: bytes, arguments: bytes, then: bytes = b"") -> bytes:
+    """One call of a few bytes, a hundred thousand times, with arguments from the memo."""
+    return function + b"q\x00" + arguments + b"q\x01" + b"](" + (b"h\x00h\x01R" + then) * 100_000 + b"e"
+
+
+_MEGABYTE = b"a" * 1_000_000
+_BIG_LIST = b"](" + b"N" * 200_000 + b"eq\x05"
+_BIG_ARRAY = _BIG_LIST + OBJECT + b"q\x06(K\x01(" + integer(200_000) + b"th\x06\x89h\x05tq\x07"
+_BIG_DTYPE = BYTE + b"q\x06(K\x03" + text("|") + b"N" + fields(*((f"f{i}", b"h\x06", 0) for i in range(1000)))
+_DEEP_TUPLE = b")" + b"\x85" * DEEP
+
+# name -> (pickle, what the error says)
+HOSTILE: dict[str, tuple[bytes, str]] = {
+    "deep tuple as key": (b"}" + _DEEP_TUPLE + b"Ns", "key that is no text"),
+    "deep tuple as keys": (b"}(" + _DEEP_TUPLE + b"Nu", "key that is no text"),
+    "deep tuple as DICT key": (b"(" + _DEEP_TUPLE + b"Nd", "key that is no text"),
+    "deep tuple as field name": (
+        dtype("V1", fields=_DEEP_TUPLE + b"\x85}" + text("a") + b"Ns", size=1),
+        "place of a str",
+    ),
+    "deep tuple as module": (_DEEP_TUPLE + text("x") + b"\x93", "name that is no text"),
+    "deep tuple as arguments": (glob("hdmf_zarr.utils", "ZarrReference") + _DEEP_TUPLE + b"\x81", "no ZarrReference"),
+    "deep tuple as a reference": (glob("hdmf_zarr.utils", "ZarrReference") + _DEEP_TUPLE + b"R", "other than text"),
+    "deep tuple as dtype": (array((), _DEEP_TUPLE, b"]"), "tuple in place of a _Dtype"),
+    "deep tuple as unit": (dtype("M8", "<")[:-2] + b"(" + _DEEP_TUPLE + b"K\x01K\x01K\x01t\x86tb", "state of a dtype"),
+    "deep tuple": (_DEEP_TUPLE, "more than 100 levels"),
+    "deep list": (b"]" * DEEP + b"a" * (DEEP - 1), "more than 100 levels"),
+    "deep dict": ((b"}" + text("a")) * DEEP + b"N" + b"s" * DEEP, "more than 100 levels"),
+    "deep list in an array": (array((1,), OBJECT, b"]" * DEEP + b"a" * (DEEP - 1)), "more than 100 levels"),
+    "deep arrays": (_nested_arrays(b""), "arrays too deep"),
+    "deep arrays and tuples": (b"(" + _nested_arrays(b"\x85") + b"t", "name or an unfinished array|levels"),
+    "deep arrays and tuples, alone": (_nested_arrays(b"\x85").partition(b"h\x01h")[0] + b"0", "opcode POP"),
+    "list in itself": (b"]q\x00h\x00a", "contains itself"),
+    "list in itself, appended to": (b"]q\x00(h\x00h\x00e", "contains itself"),
+    "list in its own list": (b"]q\x00](h\x00e" + b"q\x01ah\x00\x86", "contains itself"),
+    "dict in itself": (b"}q\x00" + text("a") + b"h\x00s", "contains itself"),
+    "tuple in itself": (b"]q\x00h\x00\x85a", "contains itself"),
+    "list in an array in that list": (b"]q\x00" + array((1,), OBJECT, b"](h\x00e") + b"a", "contains itself"),
+    "array in itself": (
+        RECONSTRUCT + b"(" + NDARRAY + b"(K\x00t" + raw(b"b") + b"tRq\x00(K\x01(K\x01t" + OBJECT + b"\x89]h\x00atb",
+        "unfinished array",
+    ),
+    "unfinished array": (RECONSTRUCT + b"(" + NDARRAY + b"(K\x00t" + raw(b"b") + b"tR", "unfinished array"),
+    "a name as data": (b"]" + NDARRAY + b"a", "a name"),
+    "a dtype as data": (b"}" + text("a") + OBJECT + b"s", "a name"),
+    "lists of 2**60 values": (b"(]" + b"".join(b"q%c](h%ch%ce" % (i, i, i) for i in range(60)) + b"t", "values"),
+    "tuples of 2**60 values": (b")" + b"".join(b"q%ch%c\x86" % (i, i) for i in range(60)), "values"),
+    "dicts of 2**60 values": (
+        b"(}" + b"".join(b"q%c}(%sh%c%sh%cu" % (i, text("a"), i, text("b"), i) for i in range(60)) + b"t",
+        "values",
+    ),
+    "object from bytes": (array((1,), OBJECT, POINTERS), "bytes in place of a list"),
+    "object flag cleared": (array((1,), dtype("O8", flags=0), POINTERS), "bytes in place of a list"),
+    "object field from bytes": (
+        array((1,), dtype("V8", fields=fields(("a", OBJECT, 0)), size=8), POINTERS),
+        "bytes in place of a list",
+    ),
+    "object scalar from bytes": (SCALAR + OBJECT + POINTERS + b"\x86R", "not of its type"),
+    "object row from bytes": (
+        SCALAR + dtype("V8", fields=fields(("a", OBJECT, 0)), size=8) + POINTERS + b"\x86R",
+        "not of its type",
+    ),
+    "object row from other bytes": (
+        SCALAR + dtype("V8", fields=fields(("a", OBJECT, 0)), size=8) + array((), WIDE, POINTERS) + b"\x86R",
+        "not of its type",
+    ),
+    "object buffer": (
+        glob("numpy._core.numeric", "_frombuffer") + b"(" + POINTERS + OBJECT + b"K\x01\x85" + text("C") + b"tR",
+        "out of bytes",
+    ),
+    "object subarray": (dtype("V8", base=OBJECT + b"K\x01\x85\x86", size=8), "subarray of objects"),
+    "object and number overlap": (
+        dtype("V8", fields=fields(("a", OBJECT, 0), ("b", WIDE, 0)), size=8, flags=63),
+        "overlapping object fields",
+    ),
+    "objects overlap": (
+        dtype("V12", fields=fields(("a", OBJECT, 0), ("b", OBJECT, 4)), size=12, flags=63),
+        "overlapping object fields",
+    ),
+    "field before the row": (dtype("V8", fields=fields(("a", OBJECT, -8)), size=8), "negative"),
+    "field behind the row": (dtype("V8", fields=fields(("a", OBJECT, 4)), size=8), "itemsize"),
+    "field at 2**62": (dtype("V8", fields=fields(("a", OBJECT, 2**62)), size=8), "Error"),
+    "row smaller than its field": (dtype("V4", fields=fields(("a", OBJECT, 0)), size=4), "itemsize"),
+    "fields that are not named": (dtype("V8", fields=b"(" + text("a") + b"t}", size=8), "not those that it names"),
+    "fields of other names": (
+        dtype("V8", fields=text("a") + b"\x85}" + text("b") + b"Ns", size=8),
+        "NoneType in place",
+    ),
+    "field named twice": (dtype("V8", fields=fields(("a", BYTE, 0), ("a", BYTE, 1)), size=8), "not those"),
+    "size other than the type's": (dtype("S4", size=400), "size of a dtype"),
+    "state given twice": (BYTE + b"(K\x03" + text("|") + b"NNN" + integer(-1) * 2 + b"K\x00tb", "state of a dtype"),
+    "comma dtype": (glob("numpy", "dtype") + text("O,O") + b"\x85R", "the dtype 'O,O'"),
+    "subarray text": (glob("numpy", "dtype") + text("(1000000,)i8") + b"\x85R", "the dtype"),
+    "dtype of digits": (glob("numpy", "dtype") + text("S" + "9" * 5000) + b"\x85R", "the dtype"),
+    "more elements than bytes": (array((1000,), WIDE, POINTERS), "8 bytes for 1000 elements"),
+    "more bytes than elements": (array((0,), WIDE, POINTERS), "8 bytes for 0 elements"),
+    "more elements than objects": (array((2,), OBJECT, b"]Na"), "1 objects for 2"),
+    "row without its fields": (array((1,), dtype("V8", fields=fields(("a", OBJECT, 0)), size=8), b"])a"), "fields"),
+    "text in a field of numbers": (
+        array((1,), dtype("V9", fields=fields(("a", OBJECT, 0), ("b", BYTE, 8)), size=9), b"]N" + text("1") + b"\x86a"),
+        "type of its field",
+    ),
+    "number too large for its field": (
+        array((1,), dtype("V9", fields=fields(("a", OBJECT, 0), ("b", BYTE, 8)), size=9), b"]NM\xff\xff\x86a"),
+        "OverflowError",
+    ),
+    "2**60 elements of no size": (array((2**60,), dtype("V0", size=0), raw(b"")), "more memory"),
+    "shape that overflows": (array((0, 2**62), WIDE, raw(b"")), "ValueError"),
+    "product that overflows": (array((2**32, 2**32), BYTE, raw(b"")), "0 bytes for"),
+    "negative shape": (array((-1,), BYTE, POINTERS), "shape of no array"),
+    "rank 200": (array((1,) * 200, BYTE, raw(b"a")), "shape of no array"),
+    "subarray of 2**60": (dtype("V8", base=WIDE + b"(" + integer(2**60) + b"t\x86", size=8), "Error"),
+    "2**40 fields": (_zero_sized_tree(), "more fields or levels"),
+    "other class of array": (
+        RECONSTRUCT + glob("builtins", "dict") + b")" + raw(b"b") + b"\x87R",
+        "other than ndarray",
+    ),
+    "truth value 5": (SCALAR + dtype("b1") + raw(b"\5") + b"\x86R", "truth value"),
+    "truth values in rows": (
+        array((2,), dtype("V2", fields=fields(("a", dtype("b1"), 1)), size=2), raw(b"\0\1\0\2")),
+        "truth value",
+    ),
+    "no character": (SCALAR + dtype("U1", "<", size=4) + raw(b"\0\0\x11\0") + b"\x86R", "Unicode"),
+    "no character, other order": (SCALAR + dtype("U1", ">", size=4) + raw(b"\0\x11\0\0") + b"\x86R", "Unicode"),
+    "memo index 2**31": (b"Nr\xff\xff\xff\x7f", "memo index 2147483647"),
+    "memo index of 4000 digits": (b"Np" + b"9" * 4000 + b"\n", "memo index"),
+    "memo index of 5000 digits": (b"Np" + b"9" * 5000 + b"\n", "5000 digits"),
+    "memo index -1": (b"Np-1\n", "memo index -1"),
+    "memo read at -1": (b"Nq\x00g-1\n", "negative memo index"),
+    "memo read at 2**31": (b"Nq\x00j\xff\xff\xff\x7f", "not there"),
+    "memo of an empty stack": (b"\x94", "not there"),
+    "text of 2**64 bytes": (b"\x8d" + b"\xff" * 8, "announced"),
+    "text of 4 GiB": (b"X\xff\xff\xff\xff", "announced"),
+    "text of 255 bytes": (b"\x8c\xff", "ends before STOP"),
+    "bytes of 2**63": (b"\x8e" + b"\xff" * 7 + b"\x7f", "announced"),
+    "buffer of 1 TiB": (b"\x96\0\0\0\0\0\1\0\0", "announced"),
+    "integer of 4 GiB": (b"\x8b\xff\xff\xff\xff\0", "announced"),
+    "integer of 5 MB": (b"\x8b" + struct.pack("<I", 5_000_000) + b"\1" * 5_000_000, "integer of 5000000 bytes"),
+    "integer of 5 MB of digits": (b"I" + b"9" * 5_000_000 + b"\n", "5000000 digits"),
+    "float of 5 MB of digits": (b"F" + b"9" * 5_000_000 + b"\n", "5000000 digits"),
+    "frame of 2**64 bytes": (b"\x80\x04\x95" + b"\xff" * 8 + b"N", "frame"),
+    "text without an end": (b"Vabc", "without an end"),
+    "text that is no UTF-8": (b"X\1\0\0\0\xff", "UnicodeDecodeError"),
+    "dictionary keys of numbers": (b"}K\1Ns", "key that is no text"),
+    "dictionary keys of bytes": (b"}" + raw(b"a") + b"Ns", "key that is no text"),
+    "dictionary without a last value": (b"}(" + text("a") + b"u", "ValueError"),
+    "items of a list": (b"](" + text("a") + b"Nu", "no dictionary"),
+    "append to a dictionary": (b"}Na", "dict in place of a list"),
+    "state of a list": (b"]}b", "state for something"),
+    "call of data": (text("a") + b")R", "str in place of a _Name"),
+    "call of a class": (NDARRAY + b")R", "call of NDARRAY"),
+    "reference of numbers": (glob("hdmf_zarr.utils", "ZarrReference") + b"K\1\x85R", "other than text"),
+    "reference of five": (glob("hdmf_zarr.utils", "ZarrReference") + b"(NNNNNtR", "other than text"),
+    "reconstructed list": (glob("copyreg", "_reconstructor") + glob("builtins", "dict") * 2 + b"}\x87R", "no Zarr"),
+    "other encoding": (glob("_codecs", "encode") + text("a") + text("rot13") + b"\x86R", "Latin 1"),
+    "beyond Latin 1": (glob("_codecs", "encode") + text("\u20ac") + text("latin1") + b"\x86R", "UnicodeEncodeError"),
+    "protocol 6": (b"\x80\6N", "protocol"),
+    "protocol in the middle": (b"N\x80\4", "protocol"),
+    "mark that is not closed": (b"(N", "STOP"),
+    "close without a mark": (b"Nt", "not there"),
+    "two values": (b"NN", "STOP"),
+    "nothing": (b"", "not there"),
+    "array again and again": (
+        _BIG_ARRAY + _again(RECONSTRUCT, b"(" + NDARRAY + b"(K\x00t" + raw(b"b") + b"t", b"h\x07b"),
+        "more memory",
+    ),
+    "scalar again and again": (
+        _again(SCALAR, dtype("S1000000", size=1_000_000) + raw(_MEGABYTE) + b"\x86"),
+        "more memory",
+    ),
+    "encode again and again": (
+        _again(glob("_codecs", "encode"), text(_MEGABYTE.decode()) + text("latin1") + b"\x86"),
+        "more memory",
+    ),
+    "copy again and again": (
+        _again(
+            glob("copyreg", "_reconstructor"),
+            glob("hdmf_zarr.utils", "ZarrReference")
+            + glob("builtins", "dict")
+            + b"}("
+            + b"".join(text(str(i)) + b"N" for i in range(20_000))
+            + b"u\x87",
+        ),
+        "more memory",
+    ),
+    "dtype again and again": (
+        _BIG_DTYPE
+        + integer(1)
+        + integer(-1)
+        + b"K\0tq\x07"
+        + _again(glob("numpy", "dtype"), text("V1") + b"\x85", b"h\x07b"),
+        "more memory",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_pickles_are_refused_in_little_time_and_memory(name: str) -> None:
+    data, reason = HOSTILE[name]
+    tracemalloc.start()
+    try:
+        begun = time.process_time()
+        with pytest.raises(UnsafePickleError, match=reason) as caught:
+            loads_data(data + b".", max_bytes=1 << 26)
+        spent = time.process_time() - begun
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert spent < 20  # under tracemalloc, which makes it about five times slower
+    assert peak < 200_000_000
+    assert len(str(caught.value)) < 400
+
+
+def test_default_limit_of_copies_follows_the_length() -> None:
+    payload = raw(b"a" * 100_000)
+    data = SCALAR + b"q\0" + dtype("S100000", size=100_000) + payload + b"\x86q\1](" + b"h\0h\1R" * 3000 + b"e\x86."
+    with pytest.raises(UnsafePickleError, match="more memory"):
+        loads_data(data)
+    with pytest.raises(UnsafePickleError, match="more memory"):
+        loads_data(array((1000,), WIDE, raw(bytes(8000))) + b".", max_bytes=7999)
+    assert loads_data(array((1000,), WIDE, raw(bytes(8000))) + b".", max_bytes=8000).sum() == 0
+
+
+@pytest.mark.parametrize("flood", [b"]", b"}", b"(", b"N", b")", b"N\x94", NDARRAY, b"K\1"])
+def test_floods_end_at_the_limit(flood: bytes) -> None:
+    with pytest.raises(UnsafePickleError, match="more than 10000 opcodes"):
+        loads_data(flood * 20_000, max_items=10_000)
+
+
+def test_limit_of_items_is_exact() -> None:
+    data = b"](NNNe."
+    assert loads_data(data, max_items=7) == [None] * 3
+    with pytest.raises(UnsafePickleError, match="more than 6 opcodes"):
+        loads_data(data, max_items=6)
+    objects_in_array = array((3,), OBJECT, data[:-1]) + b"."
+    assert loads_data(objects_in_array).tolist() == [None] * 3
+    shared = b"](NNNNNNNNeq\0(" + b"h\0" * 10 + b"t\x86."
+    assert len(loads_data(shared, max_items=110)[1]) == 10
+    with pytest.raises(UnsafePickleError, match="more than 40 values"):
+        loads_data(shared, max_items=40)
+
+
+def test_depth_that_is_still_read() -> None:
+    value: Any = None
+    for _ in range(95):
+        value = [value]
+    assert loads_data(pickle.dumps(value)) == value
+
+
+def test_arrays_in_arrays_that_are_still_read() -> None:
+    value: Any = objects(None)
+    for _ in range(6):
+        value = objects((value, "x"))
+        value = objects(value)
+    assert loads_data(pickle.dumps(objects(objects(1, 2), None)))[0].tolist() == [1, 2]
+    with pytest.raises(UnsafePickleError, match=r"levels|too deep"):
+        for _ in range(100):
+            value = objects(value)
+        loads_data(pickle.dumps(value))
+
+
+@pytest.mark.parametrize("code", b"012PQSTUio\x82\x83\x84\x8f\x90\x91\x92\x97\x98")
+def test_opcodes_that_build_no_data_are_refused_by_name(code: int) -> None:
+    import pickletools
+
+    name = next(entry.name for entry in pickletools.opcodes if entry.code == chr(code))
+    with pytest.raises(UnsafePickleError, match=f"opcode {name} "):
+        loads_data(b"](NN" + bytes([code]) + b"\0\0\0\0.")
+
+
+def test_unknown_opcodes_are_refused() -> None:
+    import pickletools
+
+    known = {ord(entry.code) for entry in pickletools.opcodes}
+    for code in set(range(256)) - known:
+        with pytest.raises(UnsafePickleError, match=f"opcode {code:#x}"):
+            loads_data(bytes([code]) + b".")
+
+
+def test_every_cut_and_every_addition_is_damage() -> None:
+    for name in CHUNKS:
+        data = chunk(name)
+        for end in range(len(data)):
+            with pytest.raises(UnsafePickleError) as caught:
+                loads_data(data[:end])
+            assert caught.value.damaged
+        with pytest.raises(UnsafePickleError, match="STOP is not at the end"):
+            loads_data(data + b"\0")
+
+
+def test_error_says_where_and_travels_between_processes() -> None:
+    with pytest.raises(UnsafePickleError, match=r"'os\.system', which is no data \(byte 13 of 17\)") as caught:
+        loads_data(b"(" + glob("os", "system") + b"tR.N"[:4])
+    assert not caught.value.damaged
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (str(again), again.reason, again.damaged) == (str(caught.value), caught.value.reason, False)
+    assert isinstance(again, ValueError)
+
+
+# --- random changes ---------------------------------------------------------------------------------------------------
+
+_SEEDS = [chunk(name) for name in CHUNKS]
+_PARTS = [b"h%c" % i for i in range(30)] + [b"K%c" % i for i in (0, 1, 2, 8)]
+_PARTS += [bytes([code]) for code in b".(])}NJKIeatudsqrhjgcRbpXCBlGFLV\x81\x85\x86\x87\x88\x89\x8a\x8c\x93\x94"]
+_PARTS += [
+    NDARRAY,
+    RECONSTRUCT,
+    SCALAR,
+    OBJECT,
+    WIDE,
+    POINTERS,
+    text("V8"),
+    text("O8"),
+    text("|"),
+    raw(b"b"),
+    integer(-1),
+]
+
+
+def _changed(data: bytes, rng: random.Random) -> bytes:
+    bare = bytearray(data[:2] + data[11:])  # without the frame, whose length would give most changes away
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        place = rng.randrange(len(bare))
+        if rng.random() < 0.4:
+            bare[place] = rng.randrange(256)
+        elif rng.random() < 0.5:
+            bare[place : place + rng.choice((0, 0, 1, 2))] = rng.choice(_PARTS)
+        else:
+            other = rng.choice(_SEEDS)
+            start = rng.randrange(11, len(other))
+            bare[place : place + rng.choice((0, 1, 3))] = other[start : start + rng.randrange(1, 40)]
+    return bytes(bare)
+
+
+def _only_data(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return not value.dtype.hasobject or _only_data(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return all(map(_only_data, value))
+    if isinstance(value, dict):
+        return all(type(key) is str for key in value) and all(map(_only_data, value.values()))
+    return value is None or isinstance(value, (bool, int, float, str, bytes, np.generic))
+
+
+@settings(deadline=None, max_examples=400)
+@given(st.sampled_from(_SEEDS), st.randoms(use_true_random=False))
+def test_changed_pickles_give_data_or_the_error(data: bytes, rng: random.Random) -> None:
+    try:
+        value = loads_data(_changed(data, rng))
+    except UnsafePickleError:
+        return
+    assert _only_data(value)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(st.sampled_from(_PARTS), max_size=60))
+def test_random_programs_give_data_or_the_error(parts: list[bytes]) -> None:
+    try:
+        value = loads_data(b"".join(parts) + b".")
+    except UnsafePickleError:
+        return
+    assert _only_data(value)
+
+
+# --- speed ------------------------------------------------------------------------------------------------------------
+
+
+def _fastest(work: Callable[[], Any]) -> float:
+    times = []
+    for _ in range(4):
+        begun = time.process_time()
+        work()
+        times.append(time.process_time() - begun)
+    return min(times)
+
+
+def test_100_000_references_take_little_longer_than_with_the_stock_unpickler() -> None:
+    """0.26 to 0.35 s of CPU on the machine where this was written, against 0.13 s; half a second was the goal."""
+    number = 100_000
+    keys = {"object_id": "9d40e1a8-4a7d-4e3c-9d50-07a2ea9d4d5c", "source_object_id": "root"}
+    data = pickle.dumps(objects(*(ZarrReference(reference(f"/general/shank{i}", **keys)) for i in range(number))))
+    assert len(loads_data(data)) == number
+    assert _fastest(lambda: loads_data(data)) < 12 * _fastest(lambda: pickle.loads(data))
