@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from hdmf.data_utils import DataIO
 
 from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.mapping.dtypes import JSON2, OBJECT_CODECS
 
 
 def codec_config(codec: Any) -> dict[str, Any]:
@@ -103,3 +105,34 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         import numpy as np
 
         return np.array(self.data, dtype=dtype) if copy else np.asarray(self.data, dtype=dtype)
+
+
+def object_codec(codec_class: type | None) -> dict[str, Any]:
+    """Return the configuration of the codec of references and rows.
+
+    Parameters
+    ----------
+    codec_class : type or None
+        ``numcodecs.JSON``, ``numcodecs.MsgPack`` or ``numcodecs.Pickle``; None: JSON.
+
+    Raises
+    ------
+    UsageError
+        Any other class.
+    """
+    if codec_class is None:
+        return dict(JSON2)
+    name = codec_class.__name__
+    if name not in OBJECT_CODECS:
+        raise UsageError(
+            f"object_codec_class {codec_class!r} is not supported",
+            remedy="Use numcodecs.JSON, numcodecs.MsgPack or numcodecs.Pickle.",
+        )
+    if name == "Pickle":
+        warnings.warn(
+            "Pickled references can only be read by Python programs that are willing to run code from the file, or that "
+            "have a reader like ours; use numcodecs.JSON unless something needs the pickles.",
+            UserWarning,
+            stacklevel=4,
+        )
+    return dict(OBJECT_CODECS[name])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from hdmf.backends.utils import WriteStatusTracker
 from hdmf.build import BuildManager, GroupBuilder, ObjectMapper, TypeMap
 from hdmf.spec import NamespaceCatalog
 
+from hdmf_zarr_backend.dataio import object_codec
 from hdmf_zarr_backend.errors import (
     ModeError,
     NotZarrError,
@@ -22,35 +23,25 @@ from hdmf_zarr_backend.errors import (
     UsageError,
     ZarrBackendError,
 )
-from hdmf_zarr_backend.mapping import dtypes
-from hdmf_zarr_backend.mapping.reserved import NCZARR_ATTR, SPECLOC
-from hdmf_zarr_backend.model import consolidated, v2
-from hdmf_zarr_backend.model.nodes import adopt, adopt_shapes, copy_hierarchy
+from hdmf_zarr_backend.mapping.dtypes import OBJECT_CODECS
 from hdmf_zarr_backend.progress import SILENT, Progress
-from hdmf_zarr_backend.read.assembler import Assembler
 from hdmf_zarr_backend.read.namespaces import load_cached_namespaces
-from hdmf_zarr_backend.read.parser import ParsedFile, parse
-from hdmf_zarr_backend.read.resolver import FileResolver
-from hdmf_zarr_backend.read.spectypes import restore_unsigned
+from hdmf_zarr_backend.read.parser import ParsedFile, is_hdmf_zarr, parse
+from hdmf_zarr_backend.read.session import ReadSession
 from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.storage.edits import Edits
-from hdmf_zarr_backend.storage.jsontext import dump, load
 from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.stores import local_path, open_keys, open_zarr_group
-from hdmf_zarr_backend.write.append import AppendPlanner
-from hdmf_zarr_backend.write.dimensions import rename_axes
-from hdmf_zarr_backend.write.planner import Planner, PlanOptions
-from hdmf_zarr_backend.write.specs import Texts, add_specs, namespace_texts
-from hdmf_zarr_backend.write.staging import staged
+from hdmf_zarr_backend.write.planner import PlanOptions
+from hdmf_zarr_backend.write.session import WriteRequest, flush_edits, write_difference, write_new
+from hdmf_zarr_backend.write.specs import namespace_texts
 from hdmf_zarr_backend.write.targets import Targets, object_id
-from hdmf_zarr_backend.write.writer import Writer
 
 ROOT_NAME = "root"
 EXPANDABLE = ("VectorData", "ElementIdentifiers")
 
 _MODES = ("r", "r-", "r+", "a", "w", "w-", "x")
 _NEW = ("w", "w-", "x")
-_OBJECT_CODECS = {"JSON": dtypes.JSON2, "MsgPack": dtypes.MSGPACK2, "Pickle": dtypes.PICKLE}
 
 
 class UnsupportedModeError(ModeError, UnsupportedOperation):  # type: ignore[misc]
@@ -120,14 +111,13 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         if synchronizer:
             warnings.warn("synchronizer is ignored: a file has one writer at a time", UserWarning, stacklevel=2)
         self._mode = mode
-        self._object_codec = _object_codec(object_codec_class)
+        self._object_codec = object_codec(object_codec_class)
         self._storage_options = dict(storage_options or {})
         self._force_overwrite = force_overwrite
         self._strict_json = strict_json
         self._keys: KeyStore | None = None
         self._parsed: ParsedFile | None = None
-        self._assemblers: dict[str, Assembler] = {}
-        self._resolvers: dict[str, FileResolver] = {}
+        self._reading: ReadSession | None = None
         self._written_builders = WriteStatusTracker()
         self._is_open = False
         self._zarr_group: Any = None
@@ -157,7 +147,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         """The numcodecs class that encodes references and rows."""
         import numcodecs
 
-        names = {config["id"]: name for name, config in _OBJECT_CODECS.items()}
+        names = {config["id"]: name for name, config in OBJECT_CODECS.items()}
         codec: type = getattr(numcodecs, names[self._object_codec["id"]])
         return codec
 
@@ -216,7 +206,14 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         """Close the file and write what was changed in place. Arrays that were handed out still read."""
         if self._is_open:
             self._is_open = False
-            self._flush_edits()
+            if self._edits is not None and self._keys is not None and self._parsed is not None:
+                flush_edits(
+                    self._edits,
+                    self._keys,
+                    self._parsed.hierarchy,
+                    consolidate=self._parsed.consolidated,
+                    strict_json=self._strict_json,
+                )
 
     def is_open(self) -> bool:
         """Tell whether the file is open."""
@@ -266,21 +263,19 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         """
         if not self._is_open:
             raise UnsupportedModeError("Cannot read data from a closed file", store=self.source, remedy="Open it again.")
-        assembler = self._own_assembler()
-        known = "" in assembler.builders
-        root = assembler.root()
+        session = self._session()
+        known = "" in session.own.builders
+        root = session.root()
         if not known:
             self._mark_written(root)
-            self._restore_types(assembler)
         return root
 
-    def _restore_types(self, assembler: Assembler) -> None:
-        """Ask the schema for the unsigned attributes that a file of another writer has no types for."""
-        catalog = self.manager.namespace_catalog
-        for path, builder in assembler.builders.items():
-            node = assembler.hierarchy.get(path)
-            if node is not None and NCZARR_ATTR not in node.attributes:
-                restore_unsigned(builder, catalog)
+    def _session(self) -> ReadSession:
+        if self._reading is None:
+            if self._parsed is None or self._keys is None:
+                raise UnsupportedModeError("there is nothing to read yet", store=self.source, remedy="Write it first.")
+            self._reading = ReadSession(self._keys, self._parsed, self.path, self.manager, edits=self._edits)
+        return self._reading
 
     def _mark_written(self, builder: Any) -> None:
         """Mark all builders of this file as being on disk."""
@@ -292,28 +287,6 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                 for members in (here.groups, here.datasets, here.links):
                     stack.extend(child for child in members.values() if child is not None)
 
-    def _own_assembler(self) -> Assembler:
-        if self._parsed is None or self._keys is None:
-            raise UnsupportedModeError("there is nothing to read yet", store=self.source, remedy="Write it first.")
-        return self._assembler(str(self.source), self._keys, self._parsed)
-
-    def _assembler(self, location: str, keys: KeyStore, parsed: ParsedFile) -> Assembler:
-        found = self._assemblers.get(location)
-        if found is None:
-            resolver = FileResolver(lambda: self._assemblers[location], self.manager)
-            edits = self._edits if location == str(self.source) else None
-            found = Assembler(keys, parsed.hierarchy, location, resolver, self._open_other, edits=edits)
-            self._assemblers[location] = found
-            self._resolvers[location] = resolver
-        return found
-
-    def _open_other(self, location: str) -> Assembler:
-        """Return the assembler of a linked file; read-only, and opened once."""
-        if location in self._assemblers:
-            return self._assemblers[location]
-        keys = open_keys(location)
-        return self._assembler(location, keys, parse(keys))
-
     def get_builder(self, zarr_obj: Any) -> Any:
         """Return the builder of a group or array of this file, or of one that it links to.
 
@@ -322,10 +295,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         ReferenceTargetError
             There is none at its path.
         """
-        location = zarr_obj.location if isinstance(zarr_obj, LazyArray) else str(self.source)
-        assembler = self._assemblers.get(location) or self._own_assembler()
-        assembler.root()
-        return assembler.builder_at(zarr_obj.path)
+        return self._session().builder_of(zarr_obj)
 
     def get_container(self, zarr_obj: Any) -> Any:
         """Return the container of a group or array."""
@@ -451,64 +421,35 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             max_shape=lambda child: self._max_shape(child, expandable),
             strict_json=self._strict_json,
         )
-        targets = Targets(str(self.source), export_source, self.manager, object_id(builder))
         catalogs = [self.manager.namespace_catalog] if spec_catalogs is None else spec_catalogs
-        texts = namespace_texts(catalogs) if cache_spec else {}
+        request = WriteRequest(
+            builder,
+            options,
+            Targets(self.path, export_source, self.manager, object_id(builder)),
+            namespace_texts(catalogs) if cache_spec else {},
+            consolidate=consolidate_metadata,
+            exhaust_in_turn=exhaust_dci,
+            progress=progress,
+        )
         if self._parsed is None:
-            self._write_new(
-                builder, options, targets, texts, progress, consolidate=consolidate_metadata, in_turn=exhaust_dci
-            )
+            self._parsed = ParsedFile(write_new(request), consolidated=consolidate_metadata)
         else:
-            self._append(builder, options, targets, texts, progress, consolidate=consolidate_metadata)
+            self._write_difference(request, self._parsed)
         self._mark_written(builder)
 
-    def _write_new(
-        self,
-        builder: Any,
-        options: PlanOptions,
-        targets: Targets,
-        texts: Texts,
-        progress: Progress,
-        *,
-        consolidate: bool,
-        in_turn: bool,
-    ) -> None:
-        plan = Planner(options, targets).plan_root(builder)
-        add_specs(plan, texts, location=options.location)
-        with staged(options.location) as keys:
-            writer = Writer(keys, plan, strict_json=self._strict_json, progress=progress)
-            writer.write(consolidate=consolidate, exhaust_in_turn=in_turn)
-        self._parsed = ParsedFile(plan.hierarchy, consolidated=consolidate)
-
-    def _append(
-        self, builder: Any, options: PlanOptions, targets: Targets, texts: Texts, progress: Progress, *, consolidate: bool
-    ) -> None:
-        """Write the difference between the file and ``builder``."""
-        assert self._keys is not None and self._parsed is not None
-        builders = self._own_assembler().builders
-        hierarchy = copy_hierarchy(self._parsed.hierarchy)  # what is known of the file stays true if the write fails
-        planner = AppendPlanner(
-            options, targets, hierarchy, is_written=self.get_written, original=lambda path: builders.get(path)
+    def _write_difference(self, request: WriteRequest, parsed: ParsedFile) -> None:
+        session = self._session()
+        write_difference(
+            request,
+            session.own.keys,
+            parsed.hierarchy,
+            self._edits,
+            is_written=self.get_written,
+            original=session.own.builders.get,
+            is_consolidated=parsed.consolidated,
         )
-        plan = planner.plan_root(builder)
-        planner.note_specs(add_specs(plan, texts, location=options.location))
-        self._flush_edits(targets.encode)
-        adopt_shapes(hierarchy, self._parsed.hierarchy)
-        if planner.changed or planner.added or not self._parsed.consolidated:
-            writer = Writer(self._keys, plan, strict_json=self._strict_json, progress=progress)
-            writer.write_changes(added=planner.added, changed=planner.changed, consolidate=consolidate)
-        adopt(self._parsed.hierarchy, hierarchy)
-        self._parsed.consolidated = consolidate
-        self._own_assembler().adopt(builder)
-
-    def _flush_edits(self, encode: Callable[[Any], Any] | None = None) -> None:
-        """Write the changes that were made to arrays directly, and make the consolidated document true again."""
-        if self._edits is None or not self._edits.pending or self._keys is None or self._parsed is None:
-            return
-        rename_axes(self._parsed.hierarchy, self._edits.changed)
-        self._edits.flush(encode)
-        if self._parsed.consolidated:
-            self._keys.set(v2.CONSOLIDATED, dump(consolidated.consolidate(self._parsed.hierarchy), strict=self._strict_json))
+        parsed.consolidated = request.consolidate
+        session.own.adopt(request.builder)
 
     def _max_shape(self, builder: Any, expandable: Collection[str]) -> tuple[int | None, ...] | None:
         """Return the shape that the schema allows, for the types whose datasets users append to (HDF5IO's rule)."""
@@ -580,36 +521,3 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
     def get_written(self, builder: Any) -> bool:
         """Tell whether this builder was read from or written to this file."""
         return bool(self._written_builders.get_written(builder))
-
-
-def _object_codec(codec_class: type | None) -> dict[str, Any]:
-    if codec_class is None:
-        return dict(dtypes.JSON2)
-    name = codec_class.__name__
-    if name not in _OBJECT_CODECS:
-        raise UsageError(
-            f"object_codec_class {codec_class!r} is not supported",
-            remedy="Use numcodecs.JSON, numcodecs.MsgPack or numcodecs.Pickle.",
-        )
-    if name == "Pickle":
-        warnings.warn(
-            "Pickled references can only be read by Python programs that are willing to run code from the file, or that "
-            "have a reader like ours; use numcodecs.JSON unless something needs the pickles.",
-            UserWarning,
-            stacklevel=3,
-        )
-    return dict(_OBJECT_CODECS[name])
-
-
-def is_hdmf_zarr(keys: KeyStore) -> bool:
-    """Tell whether the file is an HDMF Zarr file: its root says ``.specloc`` or ``namespace``, whoever wrote it."""
-    text = keys.get(v2.ATTRIBUTES) or keys.get("zarr.json")
-    if text is None:
-        return False
-    try:
-        document = load(text, key=v2.ATTRIBUTES)
-    except ZarrBackendError:
-        return False
-    if isinstance(document, dict) and "node_type" in document:
-        document = document.get("attributes")
-    return isinstance(document, dict) and (SPECLOC in document or "namespace" in document)

@@ -34,6 +34,7 @@ from hdmf_zarr_backend.mapping.facts import (
 
 __all__ = ["compare"]
 
+
 def compare(
     a: FileFacts | str | os.PathLike[str], b: FileFacts | str | os.PathLike[str], *, ignore: Collection[str] = ()
 ) -> list[Difference]:
@@ -63,7 +64,8 @@ def compare(
     """
     if unknown := set(ignore) - KINDS:
         raise UsageError(
-            f"no such kinds of differences: {', '.join(sorted(unknown))}", remedy=f"There are {', '.join(sorted(KINDS))}."
+            f"no such kinds of differences: {', '.join(sorted(unknown))}",
+            remedy=f"There are {', '.join(sorted(KINDS))}.",
         )
     with ExitStack() as stack:
         left, right = open_pair(a, b)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from hdmf_zarr_backend.errors import StoreNotFoundError, UsageError
 from hdmf_zarr_backend.hdf5.facts import Hdf5Facts, is_hdf5
@@ -73,7 +74,7 @@ def open_facts(path: str | os.PathLike[str], *, as_hdf5: bool = False) -> FileFa
     UsageError
         If something is there and no provider recognises it.
     """
-    return _open(path, _provider_of(path), as_hdf5=as_hdf5)
+    return _opened(path, _provider_of(path), as_hdf5=as_hdf5)
 
 
 def open_pair(
@@ -85,9 +86,9 @@ def open_pair(
     """
     known_a, known_b = (_provider_of(file) if isinstance(file, str | os.PathLike) else None for file in (a, b))
     as_hdf5 = known_a is not known_b
-    left = a if known_a is None else _open(a, known_a, as_hdf5=as_hdf5)
+    left = _opened(a, known_a, as_hdf5=as_hdf5)
     try:
-        right = b if known_b is None else _open(b, known_b, as_hdf5=as_hdf5)
+        right = _opened(b, known_b, as_hdf5=as_hdf5)
     except BaseException:
         if left is not a:
             left.close()
@@ -95,9 +96,11 @@ def open_pair(
     return left, right
 
 
-def _open(path: str | os.PathLike[str], provider: FactsProvider, *, as_hdf5: bool) -> FileFacts:
+def _opened(file: FileFacts | str | os.PathLike[str], provider: FactsProvider | None, *, as_hdf5: bool) -> FileFacts:
+    if not isinstance(file, str | os.PathLike) or provider is None:
+        return cast(FileFacts, file)
     opener = provider.open_as_hdf5 if as_hdf5 and provider.open_as_hdf5 is not None else provider.open
-    return opener(os.fspath(path))
+    return opener(os.fspath(file))
 
 
 def _provider_of(path: str | os.PathLike[str]) -> FactsProvider:

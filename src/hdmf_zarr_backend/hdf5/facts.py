@@ -36,9 +36,9 @@ class UnreadableHdf5Error(DamagedFileError, OSError):
 
 def is_hdf5(path: str | os.PathLike[str]) -> bool:
     """Tell whether a file carries the HDF5 signature, at 0 or after a user block of 512, 1024, 2048 ... bytes."""
-    if not os.path.isfile(path):  # noqa: PTH113 (PathLike is wider than Path)
+    if not os.path.isfile(path):
         return False
-    with open(path, "rb") as stream:  # noqa: PTH123
+    with open(path, "rb") as stream:
         end = stream.seek(0, os.SEEK_END)
         offset = 0
         while offset < end:
@@ -146,7 +146,7 @@ class Hdf5Facts(Mapping[str, NodeFacts]):
             parts = posixpath.join(posixpath.dirname(raw), value).split(b"/")
             return LinkFacts("soft", "/" + text_of(b"/".join(part for part in parts if part not in {b"", b"."})))
         file = os.fsdecode(value[0])
-        location = os.path.abspath(os.path.join(os.path.dirname(self.source), file))  # noqa: PTH100, PTH118, PTH120
+        location = os.path.abspath(os.path.join(os.path.dirname(self.source), file))
         return LinkFacts("external", "/" + text_of(value[1]).strip("/"), file, location)
 
     def _attributes(self, node: Any) -> dict[str, AttributeFacts]:
@@ -173,7 +173,7 @@ class Hdf5Facts(Mapping[str, NodeFacts]):
         tid, space, creation = node.get_type(), node.get_space(), node.get_create_plist()
         dtype = element_type(tid)
         empty = space.get_simple_extent_type() == h5s.NULL
-        chunked = creation.getlayout_of() == h5d.CHUNKED
+        chunked = creation.get_layout() == h5d.CHUNKED
         limits = () if empty else space.get_simple_extent_dims(1)
 
         filters = tuple(filter_at(creation, index, tid.get_size()) for index in range(creation.get_nfilters()))
@@ -221,7 +221,7 @@ class Hdf5Facts(Mapping[str, NodeFacts]):
             path = self._addresses.get(h5o.get_info(target).addr, "<unlinked>")
             if not isinstance(reference, h5py.RegionReference):
                 return Reference(path)
-            return Reference(path, region_of(h5r.getregion_of(reference, self._file.id)))
+            return Reference(path, region_of(h5r.get_region(reference, self._file.id)))
         except (ValueError, RuntimeError, OSError, KeyError):  # what HDF5's errors become, depending on the damage
             return Reference("<dangling>")
 

@@ -58,7 +58,7 @@ def layout_of(creation: Any) -> tuple[str, ...]:
     from h5py import h5d
 
     names = {h5d.COMPACT: "compact", h5d.CONTIGUOUS: "contiguous", h5d.CHUNKED: "chunked", h5d.VIRTUAL: "virtual"}
-    layout = creation.getlayout_of()
+    layout = creation.get_layout()
     files: list[str] = []
     if layout == h5d.VIRTUAL:
         for index in range(creation.get_virtual_count()):

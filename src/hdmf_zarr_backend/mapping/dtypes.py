@@ -42,6 +42,8 @@ JSON2: dict[str, Any] = {
 }  # fmt: skip
 MSGPACK2: dict[str, Any] = {"id": "msgpack2", "raw": False, "use_bin_type": True, "use_single_float": False}
 PICKLE: dict[str, Any] = {"id": "pickle", "protocol": 5}
+OBJECT_CODECS: dict[str, dict[str, Any]] = {"JSON": JSON2, "MsgPack": MSGPACK2, "Pickle": PICKLE}
+"""What references and rows may be stored with, by the name of the numcodecs class."""
 
 
 def zarr_type(dtype: np.dtype[Any]) -> Any:

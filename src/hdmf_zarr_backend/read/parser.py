@@ -6,6 +6,7 @@ import warnings
 from dataclasses import dataclass
 
 from hdmf_zarr_backend.errors import MetadataError, NotZarrError, StoreNotFoundError, ZarrBackendError
+from hdmf_zarr_backend.mapping.reserved import SPECLOC
 from hdmf_zarr_backend.model import consolidated, v2
 from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy
 from hdmf_zarr_backend.storage.jsontext import load
@@ -96,3 +97,17 @@ def _nothing_to_read(keys: KeyStore) -> ZarrBackendError:
         store=keys.location,
         remedy="HDF5 files are read with HDF5IO or NWBHDF5IO, and converted with `zarrio convert`.",
     )
+
+
+def is_hdmf_zarr(keys: KeyStore) -> bool:
+    """Tell whether the file is an HDMF Zarr file: its root says ``.specloc`` or ``namespace``, whoever wrote it."""
+    text = keys.get(v2.ATTRIBUTES) or keys.get("zarr.json")
+    if text is None:
+        return False
+    try:
+        document = load(text, key=v2.ATTRIBUTES)
+    except ZarrBackendError:
+        return False
+    if isinstance(document, dict) and "node_type" in document:
+        document = document.get("attributes")
+    return isinstance(document, dict) and (SPECLOC in document or "namespace" in document)

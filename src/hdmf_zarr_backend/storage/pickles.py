@@ -103,10 +103,10 @@ def loads_data(buffer: bytes | memoryview, *, max_items: int = MAX_ITEMS, max_by
         cause = error
     except (ValueError, TypeError, OverflowError, struct.error) as error:
         # bad text or digits; NumPy's constructors refuse what they are given
-        reason, damaged = f"{type(error).__name__}: {str(error)[:200]}", True
+        reason, damaged = f"{type(error).__name__}: {error}", True
         cause = error
     where = f"byte {min(machine.pos, len(data))} of {len(data)}"
-    raise UnsafePickleError(f"{reason} ({where})", damaged=damaged) from cause
+    raise UnsafePickleError(f"{reason[:250]} ({where})", damaged=damaged) from cause
 
 
 class DataPickle:

@@ -1,0 +1,81 @@
+"""What an open io knows of the files it has read: one assembler per file, its own and those that it links to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hdmf_zarr_backend.mapping.reserved import NCZARR_ATTR
+from hdmf_zarr_backend.read.assembler import Assembler
+from hdmf_zarr_backend.read.parser import ParsedFile, parse
+from hdmf_zarr_backend.read.resolver import FileResolver
+from hdmf_zarr_backend.read.spectypes import restore_unsigned
+from hdmf_zarr_backend.storage.arrays import LazyArray
+from hdmf_zarr_backend.storage.edits import Edits
+from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.storage.stores import open_keys
+
+
+class ReadSession:
+    """Reads one file, and the files that it links to.
+
+    Parameters
+    ----------
+    keys : KeyStore
+        The store of the file.
+    parsed : ParsedFile
+        Its metadata.
+    source : str
+        What its builders say they come from.
+    manager : BuildManager
+        Makes containers, and knows the namespaces.
+    edits : Edits, optional
+        Takes changes to the arrays of the file.
+    """
+
+    def __init__(
+        self, keys: KeyStore, parsed: ParsedFile, source: str, manager: Any, *, edits: Edits | None = None
+    ) -> None:
+        self._manager = manager
+        self._assemblers: dict[str, Assembler] = {}
+        self.own = self._add(source, keys, parsed, edits=edits)
+
+    def _add(self, location: str, keys: KeyStore, parsed: ParsedFile, *, edits: Edits | None = None) -> Assembler:
+        resolver = FileResolver(lambda: self._assemblers[location], self._manager)
+        assembler = Assembler(keys, parsed.hierarchy, location, resolver, self._open_other, edits=edits)
+        self._assemblers[location] = assembler
+        return assembler
+
+    def _open_other(self, location: str) -> Assembler:
+        """Return the assembler of a linked file; read-only, and opened once."""
+        if location not in self._assemblers:
+            keys = open_keys(location)
+            self._add(location, keys, parse(keys))
+        return self._assemblers[location]
+
+    def root(self) -> Any:
+        """Return the builder of the root, always the same object."""
+        if "" not in self.own.builders:
+            self.own.root()
+            self._restore_types()
+        return self.own.root()
+
+    def _restore_types(self) -> None:
+        """Ask the schema for the unsigned attributes that a file of another writer has no types for."""
+        catalog = self._manager.namespace_catalog
+        for path, builder in self.own.builders.items():
+            node = self.own.hierarchy.get(path)
+            if node is not None and NCZARR_ATTR not in node.attributes:
+                restore_unsigned(builder, catalog)
+
+    def builder_of(self, stored: Any) -> Any:
+        """Return the builder of a group or array of the file, or of one that it links to.
+
+        Raises
+        ------
+        ReferenceTargetError
+            There is none at its path.
+        """
+        location = stored.location if isinstance(stored, LazyArray) else self.own.source
+        assembler = self._assemblers.get(location, self.own)
+        assembler.root()
+        return assembler.builder_at(stored.path)

@@ -1,0 +1,134 @@
+"""Builders -> a file: made anew beside its place, or changed where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from hdmf_zarr_backend.model import consolidated, v2
+from hdmf_zarr_backend.model.nodes import Hierarchy, adopt, adopt_shapes, copy_hierarchy
+from hdmf_zarr_backend.progress import SILENT, Progress
+from hdmf_zarr_backend.storage.edits import Edits
+from hdmf_zarr_backend.storage.jsontext import dump
+from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.write.append import AppendPlanner
+from hdmf_zarr_backend.write.dimensions import rename_axes
+from hdmf_zarr_backend.write.planner import Planner, PlanOptions
+from hdmf_zarr_backend.write.specs import Texts, add_specs
+from hdmf_zarr_backend.write.staging import staged
+from hdmf_zarr_backend.write.targets import Targets
+from hdmf_zarr_backend.write.writer import Writer
+
+
+@dataclass(slots=True)
+class WriteRequest:
+    """One call of ``write_builder``.
+
+    Attributes
+    ----------
+    builder : GroupBuilder
+        The root.
+    options : PlanOptions
+        What is wanted of the plan.
+    targets : Targets
+        Names the targets of links and references.
+    texts : dict
+        Namespaces to cache.
+    consolidate : bool
+        Whether to write the consolidated document.
+    exhaust_in_turn : bool
+        Whether iterators are exhausted one after the other.
+    progress : Progress
+        Is told of the bytes written.
+    """
+
+    builder: Any
+    options: PlanOptions
+    targets: Targets
+    texts: Texts
+    consolidate: bool = True
+    exhaust_in_turn: bool = True
+    progress: Progress = SILENT
+
+
+def write_new(request: WriteRequest) -> Hierarchy:
+    """Write a new file; what is at its place is replaced when the new one is whole.
+
+    Returns
+    -------
+    Hierarchy
+        What is on disk now.
+    """
+    options = request.options
+    plan = Planner(options, request.targets).plan_root(request.builder)
+    add_specs(plan, request.texts, location=options.location)
+    with staged(options.location) as keys:
+        writer = Writer(keys, plan, strict_json=options.strict_json, progress=request.progress)
+        writer.write(consolidate=request.consolidate, exhaust_in_turn=request.exhaust_in_turn)
+    return plan.hierarchy
+
+
+def write_difference(
+    request: WriteRequest,
+    keys: KeyStore,
+    known: Hierarchy,
+    edits: Edits | None,
+    *,
+    is_written: Callable[[Any], bool],
+    original: Callable[[str], Any],
+    is_consolidated: bool,
+) -> None:
+    """Write what is new or differs; ``known`` says afterwards what is on disk.
+
+    Parameters
+    ----------
+    request : WriteRequest
+        What is wanted.
+    keys : KeyStore
+        The store of the file.
+    known : Hierarchy
+        What is on disk; it stays true if the write fails.
+    edits : Edits or None
+        Changes that were made to arrays directly.
+    is_written, original
+        As of `AppendPlanner`.
+    is_consolidated : bool
+        Whether the file has a consolidated document.
+    """
+    options = request.options
+    hierarchy = copy_hierarchy(known)
+    planner = AppendPlanner(options, request.targets, hierarchy, is_written=is_written, original=original)
+    plan = planner.plan_root(request.builder)
+    planner.note_specs(add_specs(plan, request.texts, location=options.location))
+    flush_edits(edits, keys, known, encode=request.targets.encode, consolidate=False, strict_json=options.strict_json)
+    adopt_shapes(hierarchy, known)
+    if planner.changed or planner.added or is_consolidated != request.consolidate:
+        writer = Writer(keys, plan, strict_json=options.strict_json, progress=request.progress)
+        writer.write_changes(added=planner.added, changed=planner.changed, consolidate=request.consolidate)
+    elif request.consolidate:
+        set_consolidated(keys, hierarchy, strict_json=options.strict_json)
+    adopt(known, hierarchy)
+
+
+def flush_edits(
+    edits: Edits | None,
+    keys: KeyStore,
+    known: Hierarchy,
+    *,
+    encode: Callable[[Any], Any] | None = None,
+    consolidate: bool,
+    strict_json: bool,
+) -> None:
+    """Write the changes that were made to arrays directly, and make the consolidated document true again."""
+    if edits is None or not edits.pending:
+        return
+    rename_axes(known, edits.changed)
+    edits.flush(encode)
+    if consolidate:
+        set_consolidated(keys, known, strict_json=strict_json)
+
+
+def set_consolidated(keys: KeyStore, hierarchy: Hierarchy, *, strict_json: bool) -> None:
+    """Set the consolidated document."""
+    keys.set(v2.CONSOLIDATED, dump(consolidated.consolidate(hierarchy), strict=strict_json))
