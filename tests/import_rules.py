@@ -33,7 +33,7 @@ ROOMS: dict[str, frozenset[str]] = {
         "read": "mapping storage model",
         "mapping": "model",
         "storage": "model",
-        "dataio": "",
+        "dataio": "mapping",
         "model": "",
         "progress": "",
         "errors": "",

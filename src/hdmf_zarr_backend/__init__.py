@@ -12,6 +12,7 @@ __all__ = [
     "ZarrBackendError",
     "ZarrDataIO",
     "ZarrIO",
+    "ZarrReference",
     "__version__",
     "convert",
     "enable_legacy_files",
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from hdmf_zarr_backend.dataio import ZarrDataIO
     from hdmf_zarr_backend.errors import ZarrBackendError
     from hdmf_zarr_backend.io import ZarrIO
+    from hdmf_zarr_backend.mapping.references import ZarrReference
     from hdmf_zarr_backend.nwb import NWBZarrIO
     from hdmf_zarr_backend.storage.zarr_plugin import enable_legacy_files
 
@@ -31,6 +33,7 @@ _ROOMS = {
     "ZarrBackendError": "errors",
     "ZarrDataIO": "dataio",
     "ZarrIO": "io",
+    "ZarrReference": "mapping.references",
     "convert": "convert",
     "enable_legacy_files": "storage.zarr_plugin",
 }

@@ -25,6 +25,7 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.mapping.dtypes import OBJECT_CODECS
 from hdmf_zarr_backend.progress import SILENT, Progress
+from hdmf_zarr_backend.read.html import dataset_html
 from hdmf_zarr_backend.read.namespaces import load_cached_namespaces
 from hdmf_zarr_backend.read.parser import ParsedFile, is_hdmf_zarr, parse
 from hdmf_zarr_backend.read.session import ReadSession
@@ -300,6 +301,11 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
     def get_container(self, zarr_obj: Any) -> Any:
         """Return the container of a group or array."""
         return self.manager.construct(self.get_builder(zarr_obj))
+
+    @staticmethod
+    def generate_dataset_html(dataset: Any) -> str:
+        """Return what a notebook shows of a dataset: type, shape, chunks, codecs, stored size and ratio."""
+        return dataset_html(dataset)
 
     # ---- namespaces -------------------------------------------------------------------------------------------------
 

@@ -431,6 +431,21 @@ def test_dtype_metadata_is_left_out() -> None:
         assert array.dtype["s"].metadata is None
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_subarrays_beside_objects(protocol: int) -> None:
+    pair = np.dtype([("a", "u1"), ("b", "S2")])
+    layout = np.dtype([("v", ">f8", (2, 3)), ("ref", "O"), ("p", pair, (2,)), ("q", pair)])
+    rows = np.zeros(2, layout)
+    rows["v"] = np.arange(12).reshape(2, 2, 3)
+    rows["ref"] = [reference("/a"), ["x"]]
+    rows["p"]["b"] = [[b"a", b"b"], [b"c", b"d"]]
+    got = loads_data(pickle.dumps(rows, protocol))
+    assert got.dtype == layout
+    assert got["ref"].tolist() == [reference("/a"), ["x"]]
+    assert all(np.array_equal(got[name], rows[name]) for name in "vpq")
+    assert loads_data(pickle.dumps(rows[:0], protocol)).dtype == layout
+
+
 def test_any_buffer() -> None:
     data = pickle.dumps([1, "a"])
     for buffer in (
@@ -696,7 +711,7 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "deep tuple as module": (_DEEP_TUPLE + text("x") + b"\x93", "name that is no text"),
     "deep tuple as arguments": (glob("hdmf_zarr.utils", "ZarrReference") + _DEEP_TUPLE + b"\x81", "no ZarrReference"),
     "deep tuple as a reference": (glob("hdmf_zarr.utils", "ZarrReference") + _DEEP_TUPLE + b"R", "other than text"),
-    "deep tuple as dtype": (array((), _DEEP_TUPLE, b"]"), "tuple in place of a _Dtype"),
+    "deep tuple as dtype": (array((), _DEEP_TUPLE, b"]"), "tuple in place of a dtype"),
     "deep tuple as unit": (dtype("M8", "<")[:-2] + b"N(" + _DEEP_TUPLE + b"K\1K\1K\1t\x86tb", "place of a bytes"),
     "deep tuple": (_DEEP_TUPLE, "more than 100 levels"),
     "deep list": (b"]" * DEEP + b"a" * (DEEP - 1), "more than 100 levels"),
@@ -762,6 +777,7 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     ),
     "field named twice": (dtype("V8", fields=fields(("a", BYTE, 0), ("a", BYTE, 1)), size=8), "not those"),
     "size other than the type's": (dtype("S4", size=400), "size of a dtype"),
+    "byte order that is none": (dtype("i4", "x"), "byte order 'x'"),
     "state given twice": (BYTE + b"(K\x03" + text("|") + b"NNN" + integer(-1) * 2 + b"K\x00tb", "state of a dtype"),
     "comma dtype": (glob("numpy", "dtype") + text("O,O") + b"\x85R", "the dtype 'O,O'"),
     "subarray text": (glob("numpy", "dtype") + text("(1000000,)i8") + b"\x85R", "the dtype"),
@@ -821,7 +837,7 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "items of a list": (b"](" + text("a") + b"Nu", "no dictionary"),
     "append to a dictionary": (b"}Na", "dict in place of a list"),
     "state of a list": (b"]}b", "state for something"),
-    "call of data": (text("a") + b")R", "str in place of a _Name"),
+    "call of data": (text("a") + b")R", "str in place of a name"),
     "call of a class": (NDARRAY + b")R", "call of NDARRAY"),
     "reference of numbers": (glob("hdmf_zarr.utils", "ZarrReference") + b"K\1\x85R", "other than text"),
     "reference of five": (glob("hdmf_zarr.utils", "ZarrReference") + b"(NNNNNtR", "other than text"),

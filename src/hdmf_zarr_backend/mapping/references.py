@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hdmf_zarr_backend.errors import MetadataError
+from hdmf_zarr_backend.mapping.regions import encode_region
 from hdmf_zarr_backend.mapping.reserved import DTYPE
 from hdmf_zarr_backend.model.nodes import absolute, relative
 
@@ -24,7 +25,9 @@ REGION = "region"
 
 @dataclass(slots=True, frozen=True)
 class Reference:
-    """A reference as a value.
+    """A reference as a value; public as ``ZarrReference``.
+
+    As the value of an attribute or as an element of a dataset of references it is stored as it is.
 
     Attributes
     ----------
@@ -34,8 +37,8 @@ class Reference:
         Absolute path of the target in that file.
     object_id, source_object_id : str or None
         Ids of the target and of its file, for checking.
-    region : object
-        JSON of the selected region, None for the whole object.
+    region : tuple, list or dict
+        The selected part: what `regions.encode_region` takes; None for the whole object.
     """
 
     source: str
@@ -44,10 +47,18 @@ class Reference:
     source_object_id: str | None = None
     region: Any = field(default=None, hash=False)
 
+    def __post_init__(self) -> None:
+        if self.region is not None:
+            object.__setattr__(self, "region", encode_region(self.region))
+
     @property
     def node_path(self) -> str:
         """The path in the model's spelling."""
         return relative(self.path)
+
+
+ZarrReference = Reference
+"""The public name."""
 
 
 def encode_reference(reference: Reference) -> dict[str, Any]:

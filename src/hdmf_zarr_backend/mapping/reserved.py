@@ -25,6 +25,9 @@ RESERVED = frozenset(
     }
 )  # fmt: skip
 
+FORMAT_VERSION = "1.0"
+"""Version of what this package adds to the storage specification; in the note of the root (docs/format)."""
+
 _ESCAPED = "escaped"
 
 
@@ -49,6 +52,11 @@ def visible(attributes: dict[str, Any]) -> dict[str, str]:
     renamed = notes_of(attributes).get(_ESCAPED)
     renamed = renamed if isinstance(renamed, dict) else {}
     return {name: str(renamed.get(name, name)) for name in attributes if name not in RESERVED}
+
+
+def root_notes() -> dict[str, Any]:
+    """Return the note that the root of a new file begins with."""
+    return {"version": FORMAT_VERSION}
 
 
 def notes_of(attributes: dict[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from hdmf_zarr_backend.mapping.attributes import decode_attributes
 from hdmf_zarr_backend.mapping.dimensions import decode_dimensions
 from hdmf_zarr_backend.mapping.links import Link, decode_links
 from hdmf_zarr_backend.mapping.references import Reference, decode_attribute_reference, decode_reference
+from hdmf_zarr_backend.mapping.regions import RegionReference
 from hdmf_zarr_backend.mapping.reserved import DTYPE, LINKS, SPECLOC, notes_of
 from hdmf_zarr_backend.mapping.specs import spec_location
 from hdmf_zarr_backend.model.locations import THIS_FILE, resolve_source, sibling_source
@@ -35,6 +36,10 @@ ROOT = "root"
 TYPED = frozenset({"neurodata_type", "data_type"})
 
 Open = Callable[[str], "Assembler"]
+
+
+class WrongTargetWarning(UserWarning):
+    """A link or reference leads to an object with another id than the one that was meant."""
 
 
 class Assembler:
@@ -113,7 +118,10 @@ class Assembler:
         for path, key, value in pending:
             self._fill_reference(self.builders[path], path, key, value)
         for path, reference in self._scalar_references.items():
-            self.builders[path].data = ReferenceBuilder(self.resolve(reference))
+            target = self.resolve(reference)
+            self.builders[path].data = (
+                ReferenceBuilder(target) if reference.region is None else RegionReference(target, reference.region)
+            )
         for path, node in nodes:
             if isinstance(node, GroupNode) and LINKS in node.attributes:
                 self._fill_links(path, node)
@@ -145,15 +153,20 @@ class Assembler:
     def _fill_reference(self, builder: Any, path: str, name: str, value: Any) -> None:
         try:
             if isinstance(value, list):
-                builder.set_attribute(name, [self.resolve(decode_attribute_reference(item.json)) for item in value])
+                builder.set_attribute(name, [self._referred(item.json) for item in value])
             else:
-                builder.set_attribute(name, self.resolve(decode_attribute_reference(value.json)))
+                builder.set_attribute(name, self._referred(value.json))
         except (DamagedFileError, StoreError) as error:
             warnings.warn(
                 f"The attribute {name!r} of {absolute(path)} in {self.source} refers to nothing and is left out: {error}",
                 BrokenLinkWarning,
                 stacklevel=2,
             )
+
+    def _referred(self, json: dict[str, Any]) -> Any:
+        reference = decode_attribute_reference(json)
+        target = self.resolve(reference)
+        return target if reference.region is None else RegionReference(target, reference.region)
 
     # ---- links and references ---------------------------------------------------------------------------------------
 
@@ -186,19 +199,35 @@ class Assembler:
             Nothing is there; file and path are named.
         """
         if reference.source in (THIS_FILE, ""):
-            return self.builder_at(reference.path)
+            return self._checked(reference, self.builder_at(reference.path), self)
         for location in dict.fromkeys(self._candidates(reference.source)):
             if location == self.source:
-                return self.builder_at(reference.path)
+                return self._checked(reference, self.builder_at(reference.path), self)
             if "://" in location or os.path.isdir(location):
                 other = self._open_other(location)
                 other.root()
-                return other.builder_at(reference.path)
+                return self._checked(reference, other.builder_at(reference.path), other)
         raise ReferenceTargetError(
             f"the file {reference.source!r} is not there",
             store=self.source,
             remedy="Put the linked file back to its place beside this one.",
         )
+
+    def _checked(self, reference: Reference, target: Any, file: Assembler) -> Any:
+        """Return ``target``; warn where its id, or that of its file, is not the one that the reference names."""
+        found = target.attributes.get("object_id")
+        for what, wanted, actual in (
+            (f"the object at {reference.path}", reference.object_id, found),
+            ("the file", reference.source_object_id, file.root_id),
+        ):
+            if wanted is not None and isinstance(actual, str) and wanted != actual:
+                warnings.warn(
+                    f"{self.source} refers to {reference.source!r}: {what} has the object_id {actual}, not {wanted}; "
+                    "it may have been replaced.",
+                    WrongTargetWarning,
+                    stacklevel=2,
+                )
+        return target
 
     def _candidates(self, source: str) -> Iterator[str]:
         yield resolve_source(source, self.source)

@@ -244,7 +244,7 @@ class ZarrFacts(Mapping[str, NodeFacts]):
         chosen = None if node.fill_value is None else self._arrays.fill(node)
         if chosen is not None:
             return block_values(np.array(chosen, dtype=dtype), element, (), self._resolve)
-        return default_element(element, dtype, self._resolve) if self._as_hdf5 else None
+        return default_element(element, dtype) if self._as_hdf5 else None
 
 
 class _Arrays:

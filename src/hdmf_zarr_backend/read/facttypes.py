@@ -184,14 +184,11 @@ def _texts(values: Values) -> Values:
     return made.reshape(values.shape)
 
 
-def default_element(element: ElementType, dtype: np.dtype[Any], resolve: Callable[[Any], Reference]) -> Values:
+def default_element(element: ElementType, dtype: np.dtype[Any]) -> Values:
     """Return what HDF5 fills with where nothing else was chosen: zero, empty text, a null reference."""
-    if dtype.kind != "O":
-        return plain_values(np.zeros((), dtype), element, resolve)
-    if element.kind == "compound":
+    if dtype.kind == "O" and element.kind == "compound":
         dtype = np.dtype([(name, _row_dtype(member)) for name, member in element.fields])
-        return plain_values(np.zeros((), dtype), element, resolve)
-    return plain_values(np.array(None, dtype=object), element, resolve)
+    return plain_values(np.zeros((), dtype), element, _no_reference)
 
 
 def canonical_region(region: Any) -> Region | None:

@@ -6,7 +6,7 @@ import warnings
 from dataclasses import dataclass
 
 from hdmf_zarr_backend.errors import MetadataError, NotZarrError, StoreNotFoundError, ZarrBackendError
-from hdmf_zarr_backend.mapping.reserved import SPECLOC
+from hdmf_zarr_backend.mapping.reserved import NOTES, SPECLOC
 from hdmf_zarr_backend.model import consolidated, v2
 from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy
 from hdmf_zarr_backend.storage.jsontext import load
@@ -100,7 +100,9 @@ def _nothing_to_read(keys: KeyStore) -> ZarrBackendError:
 
 
 def is_hdmf_zarr(keys: KeyStore) -> bool:
-    """Tell whether the file is an HDMF Zarr file: its root says ``.specloc`` or ``namespace``, whoever wrote it."""
+    """Tell whether the file is an HDMF Zarr file: its root says ``.specloc`` or ``namespace``, whoever wrote it, or bears our
+    note.
+    """
     text = keys.get(v2.ATTRIBUTES) or keys.get("zarr.json")
     if text is None:
         return False
@@ -110,4 +112,4 @@ def is_hdmf_zarr(keys: KeyStore) -> bool:
         return False
     if isinstance(document, dict) and "node_type" in document:
         document = document.get("attributes")
-    return isinstance(document, dict) and (SPECLOC in document or "namespace" in document)
+    return isinstance(document, dict) and bool({SPECLOC, "namespace", NOTES} & document.keys())

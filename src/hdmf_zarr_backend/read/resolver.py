@@ -9,6 +9,7 @@ import numpy as np
 
 from hdmf_zarr_backend.mapping import dtypes
 from hdmf_zarr_backend.mapping.references import decode_reference
+from hdmf_zarr_backend.mapping.regions import RegionReference
 from hdmf_zarr_backend.read.assembler import Assembler
 from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.storage.edits import DeferredReference
@@ -47,14 +48,16 @@ class FileResolver:
         found = self._builders.get(key)
         if found is None:
             found = self._builders[key] = self._assembler().resolve(decoded)
-        return found
+        return found if decoded.region is None else RegionReference(found, decoded.region)
 
     def container(self, reference: Any) -> Any:
         """Return the container of the builder that ``reference`` points to."""
         if isinstance(reference, DeferredReference):
             return reference.target
         builder = self.builder(reference)
-        return None if builder is None else self._manager.construct(builder)
+        if builder is None or isinstance(builder, RegionReference):
+            return builder
+        return self._manager.construct(builder)
 
     def append_reference(self, dataset: LazyArray, target: Any) -> None:
         """Add a reference at the end of ``dataset``; the path of ``target`` is looked up when the file is written.

@@ -158,6 +158,11 @@ class LazyArray(ZarrArray):
         """Number of chunks of the grid."""
         return int(np.prod(self.node.grid, dtype=np.int64))
 
+    def nbytes_stored(self) -> int:
+        """Return the bytes of all stored chunks; asks the store for their sizes."""
+        sizes = self.keys.sizes(self.path)
+        return sum(size for key, size in sizes.items() if not key.rpartition("/")[2].startswith(".z"))
+
     def __repr__(self) -> str:
         return f"<LazyArray {self.location}{self.name} shape={self.shape} dtype={self.dtype}>"
 

@@ -176,7 +176,7 @@ def _refuse(reason: str, *, damaged: bool = False) -> NoReturn:
 def _checked(value: Any, kind: type[T]) -> T:
     """Return ``value``, which is exactly of that type: what is not could not have been written for this place."""
     if type(value) is not kind:
-        _refuse(f"a {type(value).__name__} in place of a {kind.__name__}")
+        _refuse(f"a {type(value).__name__} in place of a {kind.__name__.strip('_').lower()}")
     return value
 
 
@@ -256,6 +256,8 @@ class _Dtype:
             self._unit(state[8:])
         if order in ("<", ">"):
             self.dtype = self.dtype.newbyteorder(order)
+        elif order not in ("|", "="):
+            _refuse(f"the byte order {order[:9]!r}")
         if type(size) is not int or size not in (-1, self.dtype.itemsize):
             _refuse("the size of a dtype is not the one that it states")
         self.complete = True

@@ -20,6 +20,7 @@ from hdmf.container import AbstractContainer
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
 from hdmf_zarr_backend.hdf5.describe import Description, describe, is_dataset
 from hdmf_zarr_backend.mapping import chunking, dtypes
+from hdmf_zarr_backend.mapping.regions import RegionReference
 from hdmf_zarr_backend.mapping.reserved import DTYPE
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 from hdmf_zarr_backend.write.plan import PlannedArray, StorageOptions
@@ -87,8 +88,9 @@ def plan_scalar_reference(value: Any, options: StorageOptions, reference: Encode
 
 
 def plan_references(data: Any, shape: tuple[int, ...], options: StorageOptions, reference: Encode) -> PlannedArray:
-    """Plan an array of references of any rank: objects of the object codec, ``zarr_dtype`` "object"."""
-    node = _object_node(shape, options.object_codec, None, options, "object")
+    """Plan an array of references of any rank: objects of the object codec, ``zarr_dtype`` "object" or "region"."""
+    is_region = getattr(first_leaf(data), "region", None) is not None
+    node = _object_node(shape, options.object_codec, None, options, "region" if is_region else "object")
     return PlannedArray(node, ElementSource(data, shape, reference))
 
 
@@ -289,7 +291,7 @@ def shape_of(data: Any) -> tuple[int, ...]:
 
 def _is_sequence(data: Any) -> bool:
     """Tell whether ``data`` has elements; builders and containers are elements themselves."""
-    return hasattr(data, "__len__") and not isinstance(data, (str, bytes, dict, AbstractContainer))
+    return hasattr(data, "__len__") and not isinstance(data, (str, bytes, dict, AbstractContainer, RegionReference))
 
 
 def first_leaf(data: Any) -> Any:

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hdmf.build import Builder, GroupBuilder, ReferenceBuilder
-from hdmf.container import AbstractContainer
+from hdmf.build import GroupBuilder
 from hdmf.data_utils import AbstractDataChunkIterator, DataIO
 from hdmf.query import BuilderResolver
 
@@ -19,7 +18,7 @@ from hdmf_zarr_backend.mapping.attributes import encode_attributes
 from hdmf_zarr_backend.mapping.dimensions import encode_dimensions
 from hdmf_zarr_backend.mapping.links import Link, encode_link, link_or_copy
 from hdmf_zarr_backend.mapping.references import Reference
-from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, LINKS
+from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, LINKS, root_notes
 from hdmf_zarr_backend.model.locations import THIS_FILE, relative_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, absolute, join
 from hdmf_zarr_backend.storage.arrays import LazyArray
@@ -27,7 +26,7 @@ from hdmf_zarr_backend.write import datasets
 from hdmf_zarr_backend.write.iterators import plan_iterator
 from hdmf_zarr_backend.write.plan import PlannedArray, StorageOptions, WritePlan
 from hdmf_zarr_backend.write.sources import ElementSource, RowSource
-from hdmf_zarr_backend.write.targets import Targets, builder_path, is_zarr_location
+from hdmf_zarr_backend.write.targets import REFERENCES, Targets, builder_path, is_zarr_location
 
 _STORE_NAMES = frozenset({".zarray", ".zgroup", ".zattrs", ".zmetadata", "zarr.json"})
 
@@ -104,7 +103,7 @@ class Planner:
                 self._dataset(child, node, join(path, self._name(name, path)), links, taken)
         for link in builder.links.values():
             self._link(link, node, path, links, taken)
-        node.attributes = self._attributes(builder.attributes, path, {})
+        node.attributes = self._attributes(builder.attributes, path, {} if path else root_notes())
         if links:
             node.attributes[LINKS] = [encode_link(link) for link in links]
 
@@ -215,7 +214,7 @@ class Planner:
     def _plan_data(self, builder: Any, data: Any, options: StorageOptions) -> PlannedArray:
         word = dtypes.word_of(builder.dtype)
         encode = self.targets.encode
-        if isinstance(data, (Builder, ReferenceBuilder)):
+        if isinstance(data, REFERENCES):
             return datasets.plan_scalar_reference(data, options, encode)
         if isinstance(data, AbstractDataChunkIterator):
             return plan_iterator(data, word, options)
@@ -256,4 +255,4 @@ def _holds_references(data: Any) -> bool:
     if isinstance(data, LazyArray):
         return False
     first = datasets.first_leaf(data)
-    return isinstance(first, (Builder, ReferenceBuilder, AbstractContainer))
+    return isinstance(first, REFERENCES)

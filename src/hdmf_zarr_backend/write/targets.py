@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+from dataclasses import replace
 from typing import Any
 
 from hdmf.build import Builder, LinkBuilder, ReferenceBuilder
@@ -11,8 +12,13 @@ from hdmf.container import AbstractContainer
 
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.mapping.references import Reference, encode_attribute_reference, encode_reference
+from hdmf_zarr_backend.mapping.regions import RegionReference
 from hdmf_zarr_backend.model import locations
 from hdmf_zarr_backend.model.nodes import absolute
+
+
+REFERENCES = (Builder, ReferenceBuilder, AbstractContainer, Reference, RegionReference)
+"""What is written as a reference where it stands as a value."""
 
 
 def builder_path(builder: Any) -> str:
@@ -100,12 +106,19 @@ class Targets:
 
     def encode(self, target: Any) -> dict[str, Any] | None:
         """Return the JSON of a reference in an array; None stays None."""
-        return None if target is None else encode_reference(self.reference_to(target))
+        return None if target is None else encode_reference(self._reference(target))
+
+    def _reference(self, target: Any) -> Reference:
+        if isinstance(target, Reference):
+            return target
+        if isinstance(target, RegionReference):
+            return replace(self.reference_to(target.builder), region=target.region)
+        return self.reference_to(target)
 
     def encode_attribute(self, value: Any) -> dict[str, Any] | None:
         """Return the JSON of an attribute that is a reference, None where it is none."""
-        if isinstance(value, (Builder, ReferenceBuilder, AbstractContainer)):
-            return encode_attribute_reference(self.reference_to(value))
+        if isinstance(value, REFERENCES):
+            return encode_attribute_reference(self._reference(value))
         return None
 
 

@@ -1,0 +1,315 @@
+"""HDF5 data types <-> JSON, and the memory types with which their values are read and written.
+
+The JSON is what a note keeps of a type that Zarr has no word for, and what Zarr -> HDF5 makes the type from again::
+
+    "<f8"  "|u1"                                      numbers, named as NumPy names them
+    "bool"  "object"  "region"                        h5py's enumeration; references
+    {"text": "utf-8"}                                 text of variable length; "ascii" is the other charset
+    {"text": "ascii", "size": 5, "pad": "nullterm"}   text of fixed length; "nullpad", "spacepad"
+    {"enum": [["red", 1], ...], "base": type}
+    {"bitfield": "<u2"}  {"opaque": 3, "tag": "..."}  {"complex": "<f8"}
+    {"number": "<u2", "precision": 12, "offset": 2}   a number with a layout of its own; floats: "fields", "bias" too
+    {"fields": [[name, type], ...]}                   with "offsets" and "size" where it is padded
+    {"array": type, "shape": [3]}  {"sequence": type}
+
+Source: HDF5 reference manual, "Datatypes"; `h5py.h5t` for what NumPy has a word for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
+
+TypeJSON: TypeAlias = "str | dict[str, Any]"
+
+OBJECT = "object"
+REGION = "region"
+BOOL = "bool"
+UTF8: TypeJSON = {"text": "utf-8"}
+ASCII: TypeJSON = {"text": "ascii"}
+
+_NUMBER = re.compile(r"^[<>|][iuf](\d{1,2})$")
+_STANDARD = ("1", "2", "4", "8")
+_PADDING = ("nullterm", "nullpad", "spacepad")  # in the order of HDF5's own numbers
+_BOOL_MEMBERS = [["FALSE", 0], ["TRUE", 1]]
+_MAX_DEPTH = 32
+
+
+# ---- HDF5 -> JSON ---------------------------------------------------------------------------------------------------
+
+
+def encode_type(tid: Any) -> TypeJSON:
+    """Return the JSON of an ``h5py.h5t.TypeID``.
+
+    Raises
+    ------
+    ValueRefusedError
+        A type that NumPy has no word for, such as HDF5's times.
+    """
+    from h5py import h5t
+
+    encode: dict[int, Callable[[Any], TypeJSON]] = {
+        h5t.INTEGER: _encode_number,
+        h5t.FLOAT: _encode_number,
+        h5t.STRING: _encode_text,
+        h5t.BITFIELD: lambda t: {"bitfield": t.dtype.str},
+        h5t.OPAQUE: lambda t: {"opaque": t.get_size(), "tag": _name(t.get_tag())},
+        h5t.COMPOUND: _encode_compound,
+        h5t.REFERENCE: _encode_reference,
+        h5t.ENUM: _encode_enum,
+        h5t.ARRAY: lambda t: {"array": encode_type(t.get_super()), "shape": list(t.get_array_dims())},
+        h5t.VLEN: lambda t: {"sequence": encode_type(t.get_super())},
+        getattr(h5t, "COMPLEX", -1): lambda t: {"complex": encode_type(t.get_super())},
+    }
+    known = encode.get(tid.get_class())
+    try:
+        if known is not None:
+            _ = tid.dtype
+            return known(tid)
+    except TypeError as error:
+        raise _refused(tid) from error
+    raise _refused(tid)
+
+
+def _refused(tid: Any) -> ValueRefusedError:
+    return ValueRefusedError(
+        f"the HDF5 type of class {tid.get_class()} and {tid.get_size()} bytes has no counterpart in NumPy",
+        remedy="Store the values in a standard type.",
+    )
+
+
+def _encode_number(tid: Any) -> TypeJSON:
+    from h5py import h5t
+
+    size = tid.get_size()
+    is_float = tid.get_class() == h5t.FLOAT
+    kind = "f" if is_float else "u" if tid.get_sign() == h5t.SGN_NONE else "i"
+    order = "|" if size == 1 else ">" if tid.get_order() == h5t.ORDER_BE else "<"
+    name = f"{order}{kind}{size}"
+    layout = {"precision": tid.get_precision(), "offset": tid.get_offset()}
+    is_plain = layout == {"precision": 8 * size, "offset": 0} and (size in (1, 2, 4, 8))
+    if is_float:
+        layout |= {"fields": list(tid.get_fields()), "bias": tid.get_ebias()}
+        is_plain = is_plain and size > 1 and _float_layout(h5t.py_create(np.dtype(name))) == _float_layout(tid)
+    return name if is_plain else {"number": name, **layout}
+
+
+def _float_layout(tid: Any) -> tuple[Any, ...]:
+    return (*tid.get_fields(), tid.get_ebias())
+
+
+def _encode_text(tid: Any) -> TypeJSON:
+    from h5py import h5t
+
+    charset = "utf-8" if tid.get_cset() == h5t.CSET_UTF8 else "ascii"
+    if tid.is_variable_str():
+        return {"text": charset}
+    return {"text": charset, "size": tid.get_size(), "pad": _PADDING[tid.get_strpad()]}
+
+
+def _encode_reference(tid: Any) -> TypeJSON:
+    import h5py
+
+    return REGION if h5py.check_ref_dtype(tid.dtype) is h5py.RegionReference else OBJECT
+
+
+def _encode_enum(tid: Any) -> TypeJSON:
+    base = encode_type(tid.get_super())
+    members = [[_name(tid.get_member_name(i)), int(tid.get_member_value(i))] for i in range(tid.get_nmembers())]
+    return BOOL if members == _BOOL_MEMBERS and base == "|i1" else {"enum": members, "base": base}
+
+
+def _encode_compound(tid: Any) -> TypeJSON:
+    members = range(tid.get_nmembers())
+    types = [tid.get_member_type(i) for i in members]
+    fields = [[_name(tid.get_member_name(i)), encode_type(types[i])] for i in members]
+    offsets = [tid.get_member_offset(i) for i in members]
+    packed = np.cumsum([0, *(member.get_size() for member in types)]).tolist()
+    if [*offsets, tid.get_size()] == packed:
+        return {"fields": fields}
+    return {"fields": fields, "offsets": offsets, "size": tid.get_size()}
+
+
+def _name(raw: Any) -> str:
+    return raw.decode("utf-8", "surrogateescape") if isinstance(raw, bytes) else str(raw)
+
+
+def type_of_dtype(dtype: np.dtype[Any]) -> TypeJSON:
+    """Return the JSON of the type in which h5py stores values of a plain NumPy ``dtype``."""
+    if dtype.subdtype is not None:
+        return {"array": type_of_dtype(dtype.base), "shape": list(dtype.shape)}
+    if dtype.names is not None:
+        return {"fields": [[name, type_of_dtype(dtype[name])] for name in dtype.names]}
+    if dtype.kind == "b":
+        return BOOL
+    if dtype.kind == "c":
+        part = f"{'>' if dtype.str[0] == '>' else '<'}f{dtype.itemsize // 2}"
+        return {"fields": [["r", part], ["i", part]]}
+    if dtype.kind == "S":
+        return {"text": "ascii", "size": max(1, dtype.itemsize), "pad": "nullpad"}
+    if dtype.kind == "V":
+        return {"opaque": dtype.itemsize, "tag": ""}
+    if dtype.kind in "mM":
+        return {"opaque": dtype.itemsize, "tag": f"NUMPY:{dtype.str}"}
+    if dtype.kind in "OUT":
+        return dict(UTF8)  # type: ignore[arg-type]
+    return dtype.str
+
+
+# ---- JSON -> HDF5 ---------------------------------------------------------------------------------------------------
+
+
+def decode_type(value: Any) -> Any:
+    """Return the ``h5py.h5t.TypeID`` that the JSON of a type describes.
+
+    Raises
+    ------
+    MetadataError
+        It describes none.
+    """
+    try:
+        return _decode(value, 0)
+    except (ValueError, TypeError, KeyError, IndexError, OverflowError, AttributeError, RuntimeError) as error:
+        raise MetadataError(f"{value!r} describes no HDF5 type ({error})", remedy="Run `zarrio verify`.") from error
+
+
+def _decode(value: Any, depth: int) -> Any:
+    from h5py import h5t
+
+    if depth > _MAX_DEPTH:
+        raise ValueError("nested too deep")
+    if isinstance(value, str):
+        return _decode_word(value)
+    if "text" in value:
+        return _decode_text(value)
+    if "fields" in value and "number" not in value:
+        return _decode_compound(value, depth)
+    if "number" in value:
+        return _decode_number(value)
+    if "enum" in value:
+        tid = h5t.enum_create(_decode(value["base"], depth + 1))
+        for name, number in value["enum"]:
+            tid.enum_insert(_raw(name), int(number))
+        return tid
+    if "bitfield" in value:
+        return _decode_bitfield(np.dtype(value["bitfield"]))
+    if "opaque" in value:
+        tid = h5t.create(h5t.OPAQUE, _size(value["opaque"]))
+        tid.set_tag(_raw(value["tag"]))
+        return tid
+    if "array" in value:
+        return h5t.array_create(_decode(value["array"], depth + 1), tuple(_size(n) for n in value["shape"]))
+    if "sequence" in value:
+        return h5t.vlen_create(_decode(value["sequence"], depth + 1))
+    part = np.dtype(value["complex"])
+    return getattr(h5t, f"COMPLEX_IEEE_F{8 * part.itemsize}{'BE' if part.str[0] == '>' else 'LE'}")  # HDF5 2.0
+
+
+def _decode_word(value: str) -> Any:
+    from h5py import h5t
+
+    words = {OBJECT: h5t.STD_REF_OBJ, REGION: h5t.STD_REF_DSETREG, BOOL: h5t.py_create(np.dtype("?"), logical=True)}
+    if value in words:
+        return words[value]
+    found = _NUMBER.match(value)
+    if found is None or found[1] not in _STANDARD:
+        raise ValueError("no such number")
+    return h5t.py_create(np.dtype(value))
+
+
+def _decode_text(value: dict[str, Any]) -> Any:
+    from h5py import h5t
+
+    tid = h5t.C_S1.copy()
+    tid.set_size(_size(value["size"]) if "size" in value else h5t.VARIABLE)
+    tid.set_cset({"utf-8": h5t.CSET_UTF8, "ascii": h5t.CSET_ASCII}[value["text"]])
+    tid.set_strpad(_PADDING.index(value.get("pad", "nullterm")))
+    return tid
+
+
+def _decode_number(value: dict[str, Any]) -> Any:
+    from h5py import h5t
+
+    name = value["number"]
+    found = _NUMBER.match(name)
+    if found is None:
+        raise ValueError("no such number")
+    tid = {"i": h5t.STD_I64LE, "u": h5t.STD_U64LE, "f": h5t.IEEE_F64LE}[name[1]].copy()
+    tid.set_order(h5t.ORDER_BE if name[0] == ">" else h5t.ORDER_LE)
+    if "bias" in value:
+        tid.set_fields(*map(int, value["fields"]))
+        tid.set_ebias(int(value["bias"]))
+    # the order matters: bits may not lie outside of the bytes at any moment
+    tid.set_precision(int(value["precision"]))
+    tid.set_size(_size(int(found[1])))
+    tid.set_offset(int(value["offset"]))
+    return tid
+
+
+def _decode_bitfield(dtype: np.dtype[Any]) -> Any:
+    from h5py import h5t
+
+    return getattr(h5t, f"STD_B{8 * dtype.itemsize}{'BE' if dtype.str[0] == '>' else 'LE'}")
+
+
+def _decode_compound(value: dict[str, Any], depth: int) -> Any:
+    from h5py import h5t
+
+    names = [_raw(field[0]) for field in value["fields"]]
+    types = [_decode(field[1], depth + 1) for field in value["fields"]]
+    packed = np.cumsum([0, *(member.get_size() for member in types)]).tolist()
+    offsets = value.get("offsets", packed[:-1])
+    tid = h5t.create(h5t.COMPOUND, _size(value.get("size", packed[-1])))
+    for name, offset, member in zip(names, offsets, types, strict=True):
+        tid.insert(name, int(offset), member)
+    return tid
+
+
+def _raw(name: Any) -> bytes:
+    return str(name).encode("utf-8", "surrogateescape")
+
+
+def _size(value: Any) -> int:
+    if not isinstance(value, int) or not 0 < value < 2**31:
+        raise ValueError(f"{value!r} is no size")
+    return value
+
+
+# ---- memory types ---------------------------------------------------------------------------------------------------
+
+
+def memory_type(tid: Any, *, writing: bool) -> Any:
+    """Return the type with which values of ``tid`` lie in a NumPy array of ``tid.dtype``.
+
+    Parameters
+    ----------
+    tid : h5py.h5t.TypeID
+        The type in the file.
+    writing : bool
+        Null-terminated text is written as it lies there, since HDF5 would replace its last byte by the terminator, which
+        such text need not have.
+    """
+    from h5py import h5t
+
+    form = tid.get_class()
+    dtype = tid.dtype
+    if form == h5t.STRING and not tid.is_variable_str():
+        return tid if writing and tid.get_strpad() == h5t.STR_NULLTERM else h5t.py_create(dtype)
+    if form in (h5t.OPAQUE, h5t.BITFIELD):
+        return tid
+    if form == h5t.ENUM and dtype.kind != "b":
+        return tid
+    if form == h5t.ARRAY:
+        return h5t.array_create(memory_type(tid.get_super(), writing=writing), tid.get_array_dims())
+    if form == h5t.COMPOUND and dtype.names is not None:
+        memory = h5t.create(h5t.COMPOUND, dtype.itemsize)
+        for index, name in enumerate(dtype.names):
+            member = memory_type(tid.get_member_type(index), writing=writing)
+            memory.insert(tid.get_member_name(index), dtype.fields[name][1], member)
+        return memory
+    return h5t.py_create(dtype)
