@@ -19,7 +19,7 @@ ROOMS: dict[str, frozenset[str]] = {
     room: frozenset(allowed.split())
     for room, allowed in {
         "__init__": "io nwb dataio convert verify compare zom interop progress",
-        "cli": "__init__ convert verify compare zom interop io read progress",
+        "cli": "__init__ convert verify compare zom interop io read model progress",
         "convert": "io nwb write read hdf5 mapping storage execution progress",
         "verify": "io read mapping storage model execution progress",
         "compare": "hdf5 read storage mapping model",

@@ -11,7 +11,7 @@ from typing import Any
 from hdmf.backends.errors import UnsupportedOperation
 from hdmf.backends.io import HDMFIO
 from hdmf.backends.utils import WriteStatusTracker
-from hdmf.build import BuildManager, GroupBuilder, ObjectMapper, TypeMap
+from hdmf.build import BuildManager, ConstructError, GroupBuilder, ObjectMapper, TypeMap
 from hdmf.spec import NamespaceCatalog
 
 from hdmf_zarr_backend.dataio import object_codec
@@ -29,6 +29,7 @@ from hdmf_zarr_backend.read.html import dataset_html
 from hdmf_zarr_backend.read.namespaces import load_cached_namespaces
 from hdmf_zarr_backend.read.parser import ParsedFile, is_hdmf_zarr, parse
 from hdmf_zarr_backend.read.session import ReadSession
+from hdmf_zarr_backend.read.typecheck import check_types, container_error
 from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.storage.edits import Edits
 from hdmf_zarr_backend.storage.keys import KeyStore
@@ -37,12 +38,14 @@ from hdmf_zarr_backend.write.planner import PlanOptions
 from hdmf_zarr_backend.write.session import WriteRequest, flush_edits, write_difference, write_new
 from hdmf_zarr_backend.write.specs import namespace_texts
 from hdmf_zarr_backend.write.targets import Targets, object_id
+from hdmf_zarr_backend.write.writer import MEMORY_BUDGET
 
 ROOT_NAME = "root"
 EXPANDABLE = ("VectorData", "ElementIdentifiers")
 
 _MODES = ("r", "r-", "r+", "a", "w", "w-", "x")
 _NEW = ("w", "w-", "x")
+_CONSTRUCTION = (ConstructError, ValueError, TypeError, KeyError, AttributeError, IndexError)  # what hdmf raises on reading
 
 
 class UnsupportedModeError(ModeError, UnsupportedOperation):  # type: ignore[misc]
@@ -240,6 +243,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             The file is open for writing a new one.
         NotZarrError
             The file holds no container.
+        ContainerError
+            What the file holds does not fit the namespaces that are loaded.
         """
         if self._mode in _NEW:
             raise UnsupportedModeError(
@@ -252,7 +257,15 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             raise NotZarrError(
                 "Cannot build data. There are no values", store=self.source, remedy="Is this the right file?"
             )
-        return super().read(**kwargs)
+        check_types(builder, self.manager.namespace_catalog, str(self.source))
+        try:
+            return super().read(**kwargs)
+        except ZarrBackendError:
+            raise
+        except _CONSTRUCTION as error:
+            if isinstance(error.__cause__, ZarrBackendError):  # it says itself what is wrong where
+                raise error.__cause__ from None
+            raise container_error(error, builder, str(self.source)) from error
 
     def read_builder(self) -> Any:
         """Return the builder of the root, always the same object.
@@ -392,6 +405,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         spec_catalogs: Collection[NamespaceCatalog] | None = None,
         expandable: Collection[str] = EXPANDABLE,
         progress: Progress = SILENT,
+        executor: Any = None,
+        memory_budget: int = MEMORY_BUDGET,
         number_of_jobs: int = 1,
         max_threads_per_process: int | None = None,
         multiprocessing_context: str | None = None,
@@ -416,8 +431,14 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             Data types whose datasets may grow as far as the schema allows.
         progress : Progress
             Is told of the bytes written.
-        number_of_jobs, max_threads_per_process, multiprocessing_context
-            Taken for compatibility; the work is done in this thread.
+        executor : None, "threads", "processes", int, concurrent.futures.Executor or dask.distributed.Client
+            Who encodes and writes the chunks of large arrays; None: this thread.
+        memory_budget : int
+            Bytes of values that may be in flight beyond the caller's own arrays.
+        number_of_jobs : int
+            Number of threads, where ``executor`` is not given (hdmf-zarr's word for it).
+        max_threads_per_process, multiprocessing_context
+            Taken for compatibility; threads need neither.
         """
         options = PlanOptions(
             location=str(self.source),
@@ -436,6 +457,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             consolidate=consolidate_metadata,
             exhaust_in_turn=exhaust_dci,
             progress=progress,
+            executor=number_of_jobs if executor is None and number_of_jobs > 1 else executor,
+            memory_budget=memory_budget,
         )
         if self._parsed is None:
             self._parsed = ParsedFile(write_new(request), consolidated=consolidate_metadata)

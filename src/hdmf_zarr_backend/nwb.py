@@ -64,7 +64,11 @@ class NWBZarrIO(ZarrIO):
             manager = BuildManager(pynwb.get_type_map())
         super().__init__(path, mode, manager, **options)
         if wanted and self.mode not in _NEW:
-            self.load_namespaces_io(self.manager.type_map)
+            try:
+                self.load_namespaces_io(self.manager.type_map)
+            except BaseException:
+                self.close()
+                raise
 
     @property
     def nwb_version(self) -> tuple[str | None, tuple[int | str, ...] | None]:
@@ -94,11 +98,17 @@ class NWBZarrIO(ZarrIO):
             text, parts = self.nwb_version
             if parts is None:
                 raise UnsupportedFileError(
-                    "Missing NWB version in file", store=self.source, remedy="This is no NWB file; ZarrIO may read it."
+                    "Missing NWB version in file",
+                    store=self.source,
+                    path="/",
+                    remedy="This is no NWB file; ZarrIO may read it.",
                 )
             if isinstance(parts[0], int) and parts[0] < 2:
                 raise UnsupportedFileError(
-                    f"NWB version {text} is not supported", store=self.source, remedy="PyNWB reads version 2 and above."
+                    f"NWB version {text} is not supported",
+                    store=self.source,
+                    path="/",
+                    remedy="PyNWB reads version 2 and above.",
                 )
         return super().read(**kwargs)
 

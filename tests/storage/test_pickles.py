@@ -380,7 +380,7 @@ def test_arrays_without_objects_come_back(array: Any, protocol: int, order: Any)
         assert type(got) is type(value)
         assert got.dtype == value.dtype
         assert got.shape == value.shape
-        assert got.tobytes("A") == value.tobytes("A")
+        assert same(got.tolist(), value.tolist())
 
 
 @settings(deadline=None)
@@ -679,11 +679,11 @@ def _zero_sized_tree() -> bytes:
     return data
 
 
-def _nested_arrays(around: bytes) -> bytes:
-    """Object arrays in each other: NumPy frees them recursively, in C."""
+def _nested_arrays(before: bytes = b"", behind: bytes = b"") -> bytes:
+    """Object arrays in each other, with something in between: NumPy frees them recursively, in C."""
     arguments = NDARRAY + b"K\0\x85" + raw(b"b") + b"\x87q\1"
     start = RECONSTRUCT + b"q\0" + arguments + b"R(K\1)" + OBJECT + b"q\2\x89]Natb"
-    return start + b"h\0h\1R(K\1)h\2\x89]" * DEEP + b"N" + (around + b"atb") * DEEP + b"\x86"
+    return start + (b"h\0h\1R(K\1)h\2\x89]" + before) * DEEP + b"N" + (behind + b"atb") * DEEP + b"\x86"
 
 
 def _again(function: bytes, arguments: bytes, then: bytes = b"", memo: int = 0) -> bytes:
@@ -717,8 +717,10 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "deep list": (b"]" * DEEP + b"a" * (DEEP - 1), "more than 100 levels"),
     "deep dict": ((b"}" + text("a")) * DEEP + b"N" + b"s" * DEEP, "more than 100 levels"),
     "deep list in an array": (array((1,), OBJECT, b"]" * DEEP + b"a" * (DEEP - 1)), "more than 100 levels"),
-    "deep arrays": (_nested_arrays(b""), "arrays too deep"),
-    "deep arrays and tuples": (_nested_arrays(b"\x85"), "more than 100 levels"),
+    "deep arrays": (_nested_arrays(), "arrays too deep"),
+    "deep arrays and lists": (_nested_arrays(b"]", b"a"), "too many arrays of lists"),
+    "deep arrays and tuples": (_nested_arrays(b"", b"\x85"), "too many arrays of lists"),
+    "deep arrays and dicts": (_nested_arrays(b"}" + text("a"), b"s"), "too many arrays of lists"),
     "list in itself": (b"]q\x00h\x00a", "contains itself"),
     "list in itself, appended to": (b"]q\x00(h\x00h\x00e", "contains itself"),
     "list in its own list": (b"]q\x00](h\x00e" + b"q\x01ah\x00\x86", "contains itself"),
@@ -934,15 +936,19 @@ def test_depth_that_is_still_read() -> None:
 
 
 def test_arrays_in_arrays_that_are_still_read() -> None:
-    value: Any = objects(None)
-    for _ in range(6):
-        value = objects((value, "x"))
-        value = objects(value)
-    assert loads_data(pickle.dumps(objects(objects(1, 2), None)))[0].tolist() == [1, 2]
-    with pytest.raises(UnsafePickleError, match=r"levels|too deep"):
-        for _ in range(100):
-            value = objects(value)
-        loads_data(pickle.dumps(value))
+    row = np.array([(1, np.arange(3))], [("n", "i4"), ("values", "O")])[0]
+    rows = objects(*[row] * 300)  # as hdmf-zarr wrote ragged compounds
+    assert loads_data(pickle.dumps(rows))[299]["values"].tolist() == [0, 1, 2]
+    value: Any = objects({"a": 1})
+    for _ in range(3):
+        value = objects(value, "x")
+    assert loads_data(pickle.dumps(value))[0][0][0].tolist() == [{"a": 1}]
+    with pytest.raises(UnsafePickleError, match="too deep"):
+        loads_data(pickle.dumps(objects(value)))
+    hundred = [objects([place]) for place in range(100)]
+    assert len(loads_data(pickle.dumps(hundred))) == 100
+    with pytest.raises(UnsafePickleError, match="too many arrays"):
+        loads_data(pickle.dumps([*hundred, objects([100])]))
 
 
 @pytest.mark.parametrize("code", b"012PQSTUio\x82\x83\x84\x8f\x90\x91\x92\x97\x98")

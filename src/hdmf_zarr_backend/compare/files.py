@@ -36,7 +36,11 @@ __all__ = ["compare"]
 
 
 def compare(
-    a: FileFacts | str | os.PathLike[str], b: FileFacts | str | os.PathLike[str], *, ignore: Collection[str] = ()
+    a: FileFacts | str | os.PathLike[str],
+    b: FileFacts | str | os.PathLike[str],
+    *,
+    ignore: Collection[str] = (),
+    values: bool = True,
 ) -> list[Difference]:
     """List everything in which two files differ, in the order of paths.
 
@@ -47,6 +51,8 @@ def compare(
         format, of two formats in the words of HDF5.
     ignore : collection of str
         Kinds to leave out. With both ``value`` and ``reference`` no values of datasets are read.
+    values : bool
+        Compare the values of datasets; False: none is read.
 
     Returns
     -------
@@ -72,7 +78,7 @@ def compare(
         for given, opened in ((a, left), (b, right)):
             if given is not opened:
                 stack.enter_context(closing(opened))
-        found = _compare_files(left, right, with_values=not {"value", "reference"} <= set(ignore))
+        found = _compare_files(left, right, with_values=values and not {"value", "reference"} <= set(ignore))
         return [difference for difference in found if difference.kind not in ignore]
 
 

@@ -1,7 +1,16 @@
 """What an HDF5 dataset is: kind of elements, types, chunks, filters, fill value, largest shape.
 
 Nothing of h5py leaves this room but the dataset itself. The *note* is what Zarr has no word for; it is kept in the reserved
-attribute of the array, and Zarr -> HDF5 gives back the same dataset.
+attribute of the array, and Zarr -> HDF5 gives back the same dataset::
+
+    chunks   list of int, of a dataset in chunks
+    layout   "compact" where the values lie in the header; without it and chunks they lie in one piece
+    filters  list of [number, flags, [values]], in the order in which HDF5 applies them
+    enum     {name: value}, of an enumeration
+    charset  "utf-8", of text of fixed length
+    type     the type as JSON (see `types`), where it is not the one that the array leads to (`elements.default_type`)
+    fill     "undefined", or {"value": JSON} where Zarr has no fill value of that type
+    null     true, of a dataset without a dataspace
 """
 
 from __future__ import annotations
@@ -12,6 +21,8 @@ from typing import Any
 import numpy as np
 
 from hdmf_zarr_backend.errors import ValueRefusedError
+from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, TypeJSON, encode_type
+from hdmf_zarr_backend.hdf5.values import encode_array
 from hdmf_zarr_backend.mapping.dtypes import Kind, number_name, plain
 
 FieldWord = str
@@ -29,6 +40,10 @@ class Description:
         Type of plain elements, packed and without metadata.
     fields : list of (name, word)
         Of a compound.
+    type : str or dict
+        The HDF5 type as JSON.
+    inner : tuple of int
+        Shape of an element that is an array itself; further axes of the Zarr array.
     maxshape, chunks : tuple or None
         As HDF5 has them.
     fill_value : object
@@ -40,106 +55,128 @@ class Description:
     kind: Kind
     dtype: np.dtype[Any]
     fields: list[tuple[str, FieldWord]] = field(default_factory=list)
+    type: TypeJSON = ""
+    inner: tuple[int, ...] = ()
     maxshape: tuple[int | None, ...] | None = None
     chunks: tuple[int, ...] | None = None
     fill_value: Any = None
     note: dict[str, Any] = field(default_factory=dict)
 
 
-def describe_type(dtype: np.dtype[Any]) -> tuple[Kind, list[tuple[str, FieldWord]]]:
-    """Return the kind of elements of an h5py dtype and, for rows with text or references, the fields.
+def kind_of_type(kind: TypeJSON) -> Kind:
+    """Return the kind of the elements of a dataset.
 
     Raises
     ------
     ValueRefusedError
-        A type that neither HDMF nor Zarr has, such as sequences of variable length.
+        Sequences of variable length, which neither HDMF nor Zarr has.
     """
-    import h5py
-
-    if h5py.check_ref_dtype(dtype) is h5py.RegionReference:
-        return "region", []
-    if h5py.check_ref_dtype(dtype) is not None:
-        return "object", []
-    text = h5py.check_string_dtype(dtype)
-    if text is not None and text.length is None:
-        return ("text" if text.encoding == "utf-8" else "ascii"), []
-    if dtype.names is not None and dtype.fields is not None:
-        fields = [(name, _field_word(dtype.fields[name][0])) for name in dtype.names]
-        if any(dtype.fields[name][0].hasobject for name in dtype.names):
-            return "compound", fields
-        return "number", []
-    if dtype.hasobject:
+    if isinstance(kind, str):
+        return "object" if kind == OBJECT else "region" if kind == REGION else "number"
+    if "text" in kind:
+        return "number" if "size" in kind else "text" if kind["text"] == "utf-8" else "ascii"
+    if "sequence" in kind:
         raise ValueRefusedError(
-            f"HDF5 type {dtype} (sequences of variable length) has no place in HDMF",
+            "HDF5 sequences of variable length have no place in HDMF",
             remedy="Store the values as a ragged column: data and index.",
         )
-    return "number", []
+    if "array" in kind:
+        if kind_of_type(kind["array"]) != "number":
+            raise ValueRefusedError("elements that are arrays of text or references have no place in HDMF")
+        return "number"
+    if "fields" in kind and "number" not in kind:
+        return "compound" if any(kind_of_type(inner) != "number" for _, inner in kind["fields"]) else "number"
+    return "number"
 
 
-def _field_word(dtype: np.dtype[Any]) -> FieldWord:
-    kind, fields = describe_type(dtype)
-    if fields:
-        raise ValueRefusedError("a compound inside a compound holds text or references")
-    if kind != "number":
-        return {"text": "str", "ascii": "bytes", "object": "object", "region": "region"}[kind]
-    if dtype.subdtype is not None or dtype.names is not None:
-        raise ValueRefusedError("a compound with text or references also holds arrays")
-    return "bytes" if dtype.kind == "S" else number_name(plain(dtype))
+def _field_word(kind: TypeJSON, dtype: np.dtype[Any]) -> FieldWord:
+    word = {"text": "str", "ascii": "bytes", "object": "object", "region": "region"}.get(kind_of_type(kind))
+    if word is not None:
+        return word
+    if dtype.kind in "biuf":
+        return number_name(plain(dtype))
+    return "bytes" if dtype.kind == "S" else f"void{8 * dtype.itemsize}"  # JSON of a form of its own
 
 
 def describe(dataset: Any) -> Description:
     """Return what is known of an ``h5py.Dataset``."""
-    kind, fields = describe_type(dataset.dtype)
+    from h5py import h5d
+
+    tid, created = dataset.id.get_type(), dataset.id.get_create_plist()
+    found = encode_type(tid)
+    kind = kind_of_type(found)
+    dtype: np.dtype[Any] = tid.dtype
+    inner: tuple[int, ...] = ()
+    if dtype.subdtype is not None:
+        dtype, inner = dtype.subdtype
     note: dict[str, Any] = {}
-    created = dataset.id.get_create_plist()
+    if dataset.shape is None:
+        note["null"] = True
     if dataset.chunks is not None:
         note["chunks"] = list(dataset.chunks)
-    filters = [list(_filter(created.get_filter(i))) for i in range(created.get_nfilters())]
+    elif created.get_layout() == h5d.COMPACT:
+        note["layout"] = "compact"
+    filters = [_filter(created.get_filter(i)) for i in range(created.get_nfilters())]
     if filters:
         note["filters"] = filters
-    enum = _enumeration(dataset.dtype)
-    if enum:
-        note["enum"] = enum
-    fill = _fill_value(dataset, created, kind)
-    if dataset.dtype.kind == "S":
-        import h5py
-
-        text = h5py.check_string_dtype(dataset.dtype)
-        if text is not None and text.encoding == "utf-8":
-            note["charset"] = "utf-8"
-    return Description(
+    if isinstance(found, dict) and "enum" in found:
+        note["enum"] = dict(found["enum"])
+    if isinstance(found, dict) and "size" in found and found.get("text") == "utf-8":
+        note["charset"] = "utf-8"
+    description = Description(
         kind=kind,
-        dtype=plain(dataset.dtype),
-        fields=fields,
+        dtype=plain(dtype),
+        fields=_fields(found, dtype) if kind == "compound" else [],
+        type=found,
+        inner=tuple(inner),
         maxshape=tuple(dataset.maxshape) if dataset.shape else None,
         chunks=dataset.chunks,
-        fill_value=fill,
         note=note,
     )
+    _describe_fill(description, created, tid.dtype)
+    return description
 
 
-def _filter(entry: tuple[int, int, tuple[int, ...], bytes]) -> tuple[int, int, list[int]]:
+def _fields(found: Any, dtype: np.dtype[Any]) -> list[tuple[str, FieldWord]]:
+    return [(name, _field_word(inner, dtype[name])) for name, inner in found["fields"]]
+
+
+def _filter(entry: tuple[int, int, tuple[int, ...], bytes]) -> list[Any]:
     code, flags, values, _ = entry
-    return int(code), int(flags), [int(value) for value in values]
+    return [int(code), int(flags), [int(value) for value in values]]
 
 
-def _enumeration(dtype: np.dtype[Any]) -> dict[str, int] | None:
-    import h5py
+def _describe_fill(description: Description, created: Any, dtype: np.dtype[Any]) -> None:
+    """Put down the fill value where the file defines one that says something (zero says nothing)."""
+    from h5py import h5d
 
-    values = h5py.check_enum_dtype(dtype)
-    return None if values is None or dtype.kind == "b" else {str(name): int(value) for name, value in values.items()}
+    defined = created.fill_value_defined()
+    if defined == h5d.FILL_VALUE_UNDEFINED:
+        description.note["fill"] = "undefined"
+    if defined != h5d.FILL_VALUE_USER_DEFINED or not _has_readable_fill(description):
+        return
+    is_text = description.kind in ("text", "ascii")
+    value = np.zeros((1,) if is_text else (), dtype)  # h5py's bindings want it so
+    created.get_fill_value(value)
+    if is_text:
+        if value[0]:
+            description.note["fill"] = {"value": encode_array(value[0:1].reshape(()), description.type, _no_reference)}
+    elif not value.tobytes().strip(b"\0"):
+        return
+    elif value.dtype.names is None:
+        description.fill_value = value.astype(description.dtype)[()]
+    else:
+        description.note["fill"] = {"value": encode_array(value, description.type, _no_reference)}
 
 
-def _fill_value(dataset: Any, created: Any, kind: Kind) -> Any:
-    """Return the fill value where the file defines one that says something (zero says nothing)."""
-    import h5py
+def _has_readable_fill(description: Description) -> bool:
+    """Tell whether h5py can read such a fill value at all; it can write no other either."""
+    tagged = isinstance(description.type, dict) and bool(description.type.get("tag")) and description.dtype.kind == "V"
+    return not tagged and not description.inner and description.kind not in ("object", "region", "compound")
 
-    if kind != "number" or created.fill_value_defined() != h5py.h5d.FILL_VALUE_USER_DEFINED:
-        return None
-    value = np.asarray(dataset.fillvalue)
-    if dataset.dtype.names is not None or not value.tobytes().strip(b"\0"):
-        return None
-    return value.astype(plain(dataset.dtype))[()]
+
+def _no_reference(_: Any) -> None:
+    return None
 
 
 def is_dataset(data: Any) -> bool:

@@ -19,9 +19,11 @@ _FIELDS = {
     "bytes": "ascii", "bytes_": "ascii", "ascii": "ascii",
 }  # fmt: skip
 
+_SHUFFLES = {1: "shuffle", 2: "bitshuffle", -1: "autoshuffle"}  # of Blosc
+
 
 def type_word(node: ArrayNode[Attributes]) -> str:
-    """Return what the elements of an array are: ``int16``, ``text``, ``reference``, ``{x: int32, target: reference}``."""
+    """Return what the elements of an array are: ``int16``, ``text``, ``reference``, ``{x: int32, to: reference}``."""
     word = node.attributes.get(DTYPE)
     if isinstance(word, list) and word:
         stored = {name: data_type for name, data_type, *_ in _fields_of(node.data_type)}
@@ -62,7 +64,9 @@ def _field_word(word: Any, stored: Any) -> str:
 
 def _stored_word(data_type: Any) -> str:
     if isinstance(data_type, list):
-        return _compound([(name, _with_shape(_stored_word(kind), shape)) for name, kind, shape in _fields_of(data_type)])
+        return _compound(
+            [(name, _with_shape(_stored_word(kind), shape)) for name, kind, shape in _fields_of(data_type)]
+        )
     match = _SIMPLE.match(data_type) if isinstance(data_type, str) else None
     if match is None:
         return str(data_type)
@@ -116,6 +120,7 @@ def codec_words(node: ArrayNode[Attributes]) -> list[str]:
 
 def _codec_word(config: dict[str, Any]) -> str:
     name = str(config.get("id"))
-    shuffles = {0: "", 1: "shuffle", 2: "bitshuffle", -1: "autoshuffle"}
-    chosen = [config.get("cname"), config.get("clevel", config.get("level")), shuffles.get(config.get("shuffle", 0), "")]
+    shuffle = config.get("shuffle")
+    shuffled = _SHUFFLES.get(shuffle, "") if isinstance(shuffle, int) else ""
+    chosen = [config.get("cname"), config.get("clevel", config.get("level")), shuffled]
     return " ".join(str(part) for part in [name, *chosen] if part not in (None, ""))

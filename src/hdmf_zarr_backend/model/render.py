@@ -1,7 +1,7 @@
 """Hierarchy -> lines of text: a tree with aligned columns, readable for a file of a thousand objects too.
 
-What a node is called and what stands in its columns is told by a function, since the words are HDMF's and not Zarr's. Long
-runs of members that are alike (``trial_0001``, ``trial_0002``, ...) are shown by their first ones and a sum.
+What stands in the columns is told by a function, since the words are HDMF's and not Zarr's. Long runs of members that
+are alike (``trial_0001``, ``trial_0002``, ...) are shown by their first ones and a sum.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Symbols:
     times: str
 
 
-UNICODE = Symbols("├── ", "└── ", "│   ", "    ", "⋮", "→", "×")
+UNICODE = Symbols("├── ", "└── ", "│   ", "    ", "⋮", "→", "\N{MULTIPLICATION SIGN}")
 ASCII = Symbols("|-- ", "`-- ", "|   ", "    ", "...", "->", "x")
 
 
@@ -360,7 +360,7 @@ def _width(text: str) -> int:
 def size_text(size: float) -> str:
     """Return a number of bytes for people, in powers of 1000: ``512 B``, ``1.3 MB``."""
     for unit in ("B", "kB", "MB", "GB", "TB"):
-        if size < 999.5:  # noqa: PLR2004
+        if size < 999.5:
             return f"{size:.0f} B" if unit == "B" else f"{size:.3g} {unit}"
         size /= 1000
     return f"{size:,.0f} PB"

@@ -113,7 +113,8 @@ class Assembler:
                     builder = self._dataset(path, name, node, attributes, scalars)
             except ZarrBackendError as error:
                 raise error.located(store=self.source, path=absolute(path)) from error.__cause__
-            builder.location = absolute(split(path)[0])
+            if path:  # the root has no place in a parent, and its name is no part of any path
+                builder.location = absolute(split(path)[0])
             self.builders[path] = builder
         for path, key, value in pending:
             self._fill_reference(self.builders[path], path, key, value)
@@ -268,7 +269,10 @@ class Assembler:
 
     def _link_target(self, group: Any, name: str, seen: frozenset[str]) -> Any:
         """Return the target of a link that has not been filled in yet."""
-        own = self.hierarchy.get(join(relative(group.location), group.name) if group.name != ROOT else "")
+        place = "" if group.location is None else join(relative(group.location), group.name)
+        if group.source != self.source:
+            return self._open_other(group.source).builder_at(join(place, name))
+        own = self.hierarchy.get(place)
         links: list[Link] = decode_links(own.attributes) if isinstance(own, GroupNode) else []
         for link in links:
             if link.name == name:

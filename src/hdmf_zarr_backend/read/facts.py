@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hdmf_zarr_backend.errors import MetadataError, ZarrBackendError
+from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.mapping.attributes import decode_attributes
 from hdmf_zarr_backend.mapping.facts import (
     AttributeFacts,
@@ -146,10 +146,9 @@ class ZarrFacts(Mapping[str, NodeFacts]):
             return Reference(None)
         try:
             decoded = decode_reference(value)
-        except MetadataError:
+        except ZarrBackendError:
             return Reference(_DANGLING)
-        region = canonical_region(decoded.region)
-        return self._follow(decoded.source, decoded.node_path, region)
+        return self._follow(decoded.source, decoded.node_path, decoded.region)
 
     def _follow(self, source: str, path: str, region: Any) -> Reference:
         seen: set[str] = set()
@@ -162,8 +161,10 @@ class ZarrFacts(Mapping[str, NodeFacts]):
                 return Reference(_DANGLING)
             source, path, arrived = found
             if arrived:
-                return Reference(absolute(path), region)
-        return Reference(absolute(path), region, source)
+                target = self._hierarchy.get(path)
+                shape = target.shape if isinstance(target, ArrayNode) else None
+                return Reference(absolute(path), canonical_region(region, shape))
+        return Reference(absolute(path), canonical_region(region, None), source)
 
     def _next_step(self, path: str) -> tuple[str, str, bool] | None:
         """Return the file and path that `path` means after its first link, and whether that is a node."""
@@ -197,9 +198,9 @@ class ZarrFacts(Mapping[str, NodeFacts]):
     def _attribute_reference(self, value: dict[str, Any]) -> Reference:
         try:
             decoded = decode_attribute_reference(value)
-        except MetadataError:
+        except ZarrBackendError:
             return Reference(_DANGLING)
-        return self._follow(decoded.source, decoded.node_path, canonical_region(decoded.region))
+        return self._follow(decoded.source, decoded.node_path, decoded.region)
 
     # ---- datasets ----------------------------------------------------------------------------------------
 

@@ -191,30 +191,36 @@ def default_element(element: ElementType, dtype: np.dtype[Any]) -> Values:
     return plain_values(np.zeros((), dtype), element, _no_reference)
 
 
-def canonical_region(region: Any) -> Region | None:
+def canonical_region(region: Any, shape: tuple[int, ...] | None) -> Region | None:
     """Return the selection of a region reference in the one spelling of `Region`, None where there is none.
 
-    On disk it is one entry per axis, ``{"slice": [start, stop, step]}`` or ``{"index": [...]}``, or for the whole
-    ``{"points": [[...], ...]}``; what is none of these is kept as it is, so that it differs from everything else.
+    Parameters
+    ----------
+    region : list, dict or None
+        As `mapping.regions` has it on disk. What is no region is kept as it is, so that it differs from every other.
+    shape : tuple of int or None
+        Of the target, which the ends of a slice may be left to.
     """
     if region is None:
         return None
     try:
         if isinstance(region, dict):
             return (("points", tuple(tuple(int(n) for n in point) for point in region["points"])),)
-        axes = [_axis(entry) for entry in region]
-    except (KeyError, TypeError, ValueError):
+        axes = [_selected(entry, axis, shape) for axis, entry in enumerate(region)]
+    except (KeyError, TypeError, ValueError, IndexError):
         return (("unknown", (json.dumps(region, sort_keys=True, default=repr),)),)
     if any(not axis for axis in axes):
         return (("none", ()),)
     return tuple(even_steps(axis) or ("index", tuple(axis)) for axis in axes)
 
 
-def _axis(entry: dict[str, Any]) -> Sequence[int] | Any:
-    if "slice" in entry:
-        start, stop, step = entry["slice"]
-        return list(range(start, stop, 1 if step is None else step))
-    return [int(index) for index in entry["index"]]
+def _selected(entry: dict[str, Any], axis: int, shape: tuple[int, ...] | None) -> list[int]:
+    if "slice" not in entry:
+        return [int(index) for index in entry["index"]]
+    start, stop, step = entry["slice"]
+    if start is None or stop is None or shape is not None:
+        return list(range(*slice(start, stop, step).indices((shape or ())[axis])))
+    return list(range(start, stop, 1 if step is None else step))
 
 
 # -------------------------------------------------------------------------------------------- attributes

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 from hdmf_zarr_backend.errors import MetadataError, NotZarrError, StoreNotFoundError, ZarrBackendError
 from hdmf_zarr_backend.mapping.reserved import NOTES, SPECLOC
 from hdmf_zarr_backend.model import consolidated, v2
-from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy
+from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy, absolute, split
 from hdmf_zarr_backend.storage.jsontext import load
 from hdmf_zarr_backend.storage.keys import KeyStore
 
@@ -75,10 +76,17 @@ def _parse_listing(keys: KeyStore) -> Hierarchy:
     if root is None:
         raise _nothing_to_read(keys)
     documents = keys.get_many(sorted(keys.list_documents()))
-    hierarchy = v2.from_documents({key: load(text, key=key) for key, text in documents.items()})
+    hierarchy = v2.from_documents({key: _document(text, key) for key, text in documents.items()})
     if not isinstance(hierarchy.root, GroupNode):
         raise NotZarrError("the root is an array, not a group", remedy="Give the path of the file, not of an array in it.")
     return hierarchy
+
+
+def _document(text: bytes, key: str) -> Any:
+    try:
+        return load(text, key=key)
+    except ZarrBackendError as error:
+        raise error.located(path=absolute(split(key)[0])) from error.__cause__
 
 
 def _nothing_to_read(keys: KeyStore) -> ZarrBackendError:

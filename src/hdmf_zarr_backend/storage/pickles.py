@@ -40,7 +40,10 @@ T = TypeVar("T")
 MAX_ITEMS: Final = 10_000_000
 _FREE_BYTES: Final = 1 << 28  # arrays may take this much, and four times what the pickle has
 _MAX_DEPTH: Final = 100  # lists in lists; far below Python's own recursion limit
-_MAX_ARRAY_DEPTH: Final = 8  # freeing object arrays inside each other recurses in C
+# Freeing an array of objects that is inside another recurses in C, and CPython does not stop that in time when there
+# are containers between them. So both ways down are short; a chunk of rows with ragged values is two arrays deep.
+_MAX_ARRAY_DEPTH: Final = 4
+_MAX_HOLDERS: Final = 100  # arrays, or fields of them, that have lists, tuples or dictionaries as elements
 _MAX_DTYPE_DEPTH: Final = 16
 _MAX_FIELDS: Final = 1024
 _FIELD_COST: Final = 16  # a field of a dtype takes the time and memory of that many elements
@@ -345,6 +348,7 @@ class _Arrays:
     def __init__(self, max_items: int, max_bytes: int) -> None:
         self._items_left = max_items
         self._bytes_left = max_bytes
+        self._holders = 0
         self._depths: dict[int, tuple[int, Any]] = {}  # by id of an array of objects, which this keeps alive
 
     def spend(self, items: int, nbytes: int) -> None:
@@ -404,7 +408,7 @@ class _Arrays:
         self.spend(0 if kind.itemsize else count, len(values))
         if not values:
             return np.zeros(shape, kind, order)
-        array = np.frombuffer(values, kind).reshape(shape, order=order).copy(order)
+        array = np.frombuffer(bytearray(values), kind).reshape(shape, order=order)
         _check_bytes(array)
         return array
 
@@ -424,14 +428,24 @@ class _Arrays:
             )
         elif view.dtype.kind == "O":
             view[:] = np.fromiter(values, object, len(values))
-            if not {np.ndarray, np.void}.isdisjoint(map(type, values)):
-                return max(self._depths.get(id(value), (0, None))[0] for value in values)
+            return self._depth(values)
         else:
             if not _FIELD_TYPES.get(view.dtype.kind, frozenset()).issuperset(map(type, values)):
                 _refuse("a value that is not of the type of its field", damaged=True)
             with np.errstate(all="ignore"):  # a float that a narrow field cannot hold is its infinity
                 view[:] = np.array(values, view.dtype)
         return 0
+
+    def _depth(self, values: list[Any]) -> int:
+        """Return how deep the arrays among the elements of an object array go."""
+        kinds = set(map(type, values))
+        if not kinds.isdisjoint((list, tuple, dict)):  # which may hold arrays, now or later
+            self._holders += 1
+            if self._holders > _MAX_HOLDERS:
+                _refuse("too many arrays of lists or dictionaries")
+        if kinds.isdisjoint((np.ndarray, np.void)):
+            return 0
+        return max(self._depths.get(id(value), (0, None))[0] for value in values)
 
 
 # --- the machine ----------------------------------------------------------------------------------------------------

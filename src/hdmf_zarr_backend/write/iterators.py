@@ -55,7 +55,7 @@ def plan_iterator(data: Any, word: Any, options: StorageOptions) -> PlannedArray
     if chunks is None:
         chunks = chunking.default_chunks(tuple(_GROWING if n is None else n for n in maxshape), itemsize)
     node: ArrayNode[Attributes] = ArrayNode(
-        shape=(0,) * len(maxshape),
+        shape=_first_shape(data, maxshape),
         chunks=chunks,
         data_type="|O" if dtype is None else dtypes.zarr_type(dtype),
         fill_value=None if dtype is None else encode_fill(options.fill_value, dtype),
@@ -95,6 +95,34 @@ def _recommended(data: Any, maxshape: tuple[int | None, ...]) -> tuple[int, ...]
     return tuple(int(n) for n in chunks)
 
 
+def _first_shape(data: Any, maxshape: tuple[int | None, ...]) -> tuple[int, ...]:
+    """Return the shape that the iterator recommends to begin with, as HDF5IO takes it; zeros where it says nothing."""
+    hint = data.recommended_data_shape()
+    if not isinstance(hint, (tuple, list)) or len(hint) != len(maxshape):
+        return (0,) * len(maxshape)
+    lengths = (0 if n is None else int(n) for n in hint)
+    return tuple(n if most is None else min(n, most) for n, most in zip(lengths, maxshape, strict=True))
+
+
+def _bounds(block: Any, ndim: int) -> tuple[int, ...]:
+    """Return the shape that is needed to hold ``block``; where its selection has no end, its data tell the length."""
+    selection = block.selection if isinstance(block.selection, tuple) else (block.selection,)
+    place = next((i for i, item in enumerate(selection) if item is Ellipsis), len(selection))
+    left, right = selection[:place], selection[place + 1 :]
+    selection = (*left, *(slice(None),) * (ndim - len(left) - len(right)), *right)
+    lengths = iter(np.shape(block.data))
+    bounds = []
+    for item in selection:
+        if not isinstance(item, slice):
+            bounds.append(int(np.max(item)) + 1)
+            if np.ndim(item):
+                next(lengths, None)
+            continue
+        length = next(lengths, 0)
+        bounds.append(int(item.stop) if item.stop is not None else (item.start or 0) + length * (item.step or 1))
+    return tuple(bounds)
+
+
 class GrowingArray:
     """Takes blocks for one array and writes its chunks.
 
@@ -121,9 +149,8 @@ class GrowingArray:
         """Take one `hdmf.data_utils.DataChunk`; the array grows to hold it."""
         if block.data is None:
             return
-        bounds = block.get_min_bounds()
-        bounds = (bounds,) if isinstance(bounds, int) else tuple(bounds)
-        self.node.shape = tuple(max(n, int(b)) for n, b in itertools.zip_longest(self.node.shape, bounds, fillvalue=0))
+        bounds = _bounds(block, len(self.node.shape))
+        self.node.shape = tuple(max(n, bound) for n, bound in zip(self.node.shape, bounds, strict=True))
         axes = normalise(block.selection, self.node.shape)
         data = self._typed(block.data)
         kept = tuple(axis.length for axis in axes)

@@ -18,7 +18,8 @@ from hdmf_zarr_backend.write.planner import Planner, PlanOptions
 from hdmf_zarr_backend.write.specs import Texts, add_specs
 from hdmf_zarr_backend.write.staging import staged
 from hdmf_zarr_backend.write.targets import Targets
-from hdmf_zarr_backend.write.writer import Writer
+from hdmf_zarr_backend.write.plan import WritePlan
+from hdmf_zarr_backend.write.writer import MEMORY_BUDGET, Writer
 
 
 @dataclass(slots=True)
@@ -41,6 +42,8 @@ class WriteRequest:
         Whether iterators are exhausted one after the other.
     progress : Progress
         Is told of the bytes written.
+    executor, memory_budget
+        As of `Writer`.
     """
 
     builder: Any
@@ -50,6 +53,19 @@ class WriteRequest:
     consolidate: bool = True
     exhaust_in_turn: bool = True
     progress: Progress = SILENT
+    executor: Any = None
+    memory_budget: int = MEMORY_BUDGET
+
+    def writer(self, keys: KeyStore, plan: WritePlan) -> Writer:
+        """Return the writer that carries out ``plan`` as this request asks."""
+        return Writer(
+            keys,
+            plan,
+            strict_json=self.options.strict_json,
+            progress=self.progress,
+            executor=self.executor,
+            memory_budget=self.memory_budget,
+        )
 
 
 def write_new(request: WriteRequest) -> Hierarchy:
@@ -64,7 +80,7 @@ def write_new(request: WriteRequest) -> Hierarchy:
     plan = Planner(options, request.targets).plan_root(request.builder)
     add_specs(plan, request.texts, location=options.location)
     with staged(options.location) as keys:
-        writer = Writer(keys, plan, strict_json=options.strict_json, progress=request.progress)
+        writer = request.writer(keys, plan)
         writer.write(consolidate=request.consolidate, exhaust_in_turn=request.exhaust_in_turn)
     return plan.hierarchy
 
@@ -104,7 +120,7 @@ def write_difference(
     flush_edits(edits, keys, known, encode=request.targets.encode, consolidate=False, strict_json=options.strict_json)
     adopt_shapes(hierarchy, known)
     if planner.changed or planner.added or is_consolidated != request.consolidate:
-        writer = Writer(keys, plan, strict_json=options.strict_json, progress=request.progress)
+        writer = request.writer(keys, plan)
         writer.write_changes(added=planner.added, changed=planner.changed, consolidate=request.consolidate)
     elif request.consolidate:
         set_consolidated(keys, hierarchy, strict_json=options.strict_json)

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import ValueRefusedError
+from hdmf_zarr_backend.hdf5.describe import is_dataset
 
 Array = npt.NDArray[Any]
 Region = tuple[slice, ...]
@@ -50,6 +51,12 @@ class StoredSource:
         self.dtype = dtype
         self.shape: tuple[int, ...] = tuple(data.shape)
 
+    def portable(self) -> H5FileSource | None:
+        """Return this source as file and path, None where the values are only in this process."""
+        if is_dataset(self.data):
+            return H5FileSource(str(self.data.file.filename), str(self.data.name), self.shape, self.dtype)
+        return None
+
     def read(self, region: Region) -> Array:
         """Return the block as ``dtype``."""
         block = self.data[region] if region else self.data[()]
@@ -60,6 +67,33 @@ class StoredSource:
         if block.dtype.names is not None:
             return _fields(block, self.dtype)
         return block.astype(self.dtype)
+
+
+class H5FileSource:
+    """A dataset of an HDF5 file, named by file and path; each worker opens the file itself.
+
+    Parameters
+    ----------
+    file, path : str
+        Where it is.
+    shape : tuple of int
+        Its shape.
+    dtype : numpy.dtype
+        Type that is stored.
+    """
+
+    def __init__(self, file: str, path: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self._file = file
+        self._path = path
+        self.shape = shape
+        self.dtype = dtype
+
+    def read(self, region: Region) -> Array:
+        """Return the block as ``dtype``."""
+        import h5py
+
+        with h5py.File(self._file, "r") as file:
+            return StoredSource(file[self._path], self.dtype).read(region)
 
 
 def _fields(block: Array, dtype: np.dtype[Any]) -> Array:

@@ -16,6 +16,8 @@ from hdmf_zarr_backend.mapping.regions import RegionReference
 from hdmf_zarr_backend.model import locations
 from hdmf_zarr_backend.model.nodes import absolute
 
+ROOT = "root"
+
 
 REFERENCES = (Builder, ReferenceBuilder, AbstractContainer, Reference, RegionReference)
 """What is written as a reference where it stands as a value."""
@@ -25,9 +27,9 @@ def builder_path(builder: Any) -> str:
     """Return the absolute path of a builder in its file.
 
     A builder that was read knows its parent's path (``location``); one that was built is under its parents, the topmost of
-    which is the root whatever its name.
+    which is the root whatever its name. HDF5IO says of the root that its parent is ``/``.
     """
-    if builder.location is not None:
+    if builder.location is not None and not (builder.parent is None and builder.name == ROOT):
         return absolute(posixpath.join(builder.location, builder.name))
     names: list[str] = []
     while builder.parent is not None:

@@ -5,27 +5,25 @@ Nothing is read back and no key is set twice; the document of an array that grow
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.execution.executors import Runner, runner
+from hdmf_zarr_backend.execution.tasks import TASK_BYTES, ChunkTask, cut
 from hdmf_zarr_backend.mapping.dimensions import encode_dimensions
 from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, NOTES
 from hdmf_zarr_backend.model import consolidated, v2
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, Node, absolute, join
+from hdmf_zarr_backend.model.nodes import Hierarchy, Node, absolute
 from hdmf_zarr_backend.progress import SILENT, Progress
-from hdmf_zarr_backend.storage.codecs import chunk_codec, fill_array
+from hdmf_zarr_backend.storage.codecs import chunk_codec
 from hdmf_zarr_backend.storage.jsontext import dump
 from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.write.iterators import GrowingArray
 from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan
-from hdmf_zarr_backend.write.sources import ArraySource, Region
+from hdmf_zarr_backend.write.sources import ArraySource, StoredSource
 
-Array = npt.NDArray[Any]
+MEMORY_BUDGET = 128 * 2**20
+_LARGE_BYTES = 2**20
 
 
 class Writer:
@@ -41,11 +39,24 @@ class Writer:
         No NaN or Infinity tokens.
     progress : Progress
         Is told of each array's bytes.
+    executor : object
+        As of `execution.executors.runner`; None: everything is done in this thread.
+    memory_budget : int
+        Bytes of values that may be in flight, beyond the caller's own arrays.
     """
 
     def __init__(
-        self, keys: KeyStore, plan: WritePlan, *, strict_json: bool = False, progress: Progress = SILENT
+        self,
+        keys: KeyStore,
+        plan: WritePlan,
+        *,
+        strict_json: bool = False,
+        progress: Progress = SILENT,
+        executor: Any = None,
+        memory_budget: int = MEMORY_BUDGET,
     ) -> None:
+        self._executor = executor
+        self._budget = memory_budget
         self._keys = keys
         self._plan = plan
         self._strict = strict_json
@@ -67,9 +78,7 @@ class Writer:
         for path, node in self._plan.hierarchy.walk():
             if path not in growing:
                 self._documents(path, node)
-        for path, planned in arrays.items():
-            if planned.source is not None:
-                self._array(path, planned.node, planned.source)
+        self._arrays()
         self._exhaust(growing, in_turn=exhaust_in_turn)
         if consolidate:
             self._keys.set(v2.CONSOLIDATED, dump(consolidated.consolidate(self._plan.hierarchy), strict=self._strict))
@@ -89,9 +98,7 @@ class Writer:
         """
         arrays = self._plan.arrays
         self._progress.start(sum(planned_bytes(planned) for planned in arrays.values()))
-        for path, planned in arrays.items():
-            if planned.source is not None:
-                self._array(path, planned.node, planned.source)
+        self._arrays()
         growing = {path: planned for path, planned in arrays.items() if planned.iterator is not None}
         self._exhaust(growing, in_turn=True)
         for path in sorted(added, reverse=True):  # a group appears when all that is in it is there
@@ -116,13 +123,35 @@ class Writer:
         for key, document in v2.node_documents(path, node):
             self._keys.set(key, dump(document, strict=self._strict))
 
-    def _array(self, path: str, node: ArrayNode[Attributes], source: ArraySource) -> None:
-        try:
-            for key, value, size in encoded_chunks(path, node, source):
-                self._keys.set(key, value)
-                self._progress.advance(absolute(path), size)
-        except ZarrBackendError as error:
-            raise error.located(store=self._keys.location, path=absolute(path)) from error.__cause__
+    def _arrays(self) -> None:
+        """Write the chunks of all arrays that have a source: large plain ones by the executor, the others here."""
+        later: list[tuple[str, PlannedArray]] = []
+        for path, planned in self._plan.arrays.items():
+            source = planned.source
+            if source is None:
+                continue
+            if self._executor is not None and _is_large(planned):
+                later.append((path, planned))
+                continue
+            for task in cut(self._keys, path, planned.node, source):
+                self._progress.advance(absolute(path), task.run())
+        if later:
+            self._run(later)
+
+    def _run(self, arrays: list[tuple[str, PlannedArray]]) -> None:
+        with runner(self._executor) as pool:
+            size = max(1, min(TASK_BYTES, self._budget // (3 * pool.workers)))
+            sent: list[ChunkTask] = []
+            kept: list[ChunkTask] = []
+            for path, planned in arrays:
+                source = planned.source if not pool.needs_pickle else _by_name(planned.source)
+                if source is not None:
+                    sent.extend(cut(self._keys, path, planned.node, source, task_bytes=size))
+                elif planned.source is not None:  # values in this process's memory are not copied to another
+                    kept.extend(cut(self._keys, path, planned.node, planned.source, task_bytes=size))
+            for tasks, who in ((sent, pool), (kept, Runner())):
+                for task, done in who.run(tasks):
+                    self._progress.advance(absolute(task.path), done)
 
     def _exhaust(self, growing: dict[str, PlannedArray], *, in_turn: bool) -> None:
         open_arrays = {path: (GrowingArray(self._keys, path, p.node), iter(p.iterator)) for path, p in growing.items()}
@@ -158,28 +187,13 @@ def planned_bytes(planned: PlannedArray) -> int:
     return planned.node.size * chunk_codec(planned.node).dtype.itemsize
 
 
-def regions(node: ArrayNode[Attributes]) -> Iterator[tuple[tuple[int, ...], Region]]:
-    """Yield the index of each chunk of ``node`` and the region of the array that it holds."""
-    for index in itertools.product(*map(range, node.grid)):
-        yield index, tuple(
-            slice(i * c, min((i + 1) * c, n)) for i, c, n in zip(index, node.chunks, node.shape, strict=True)
-        )
+def _is_large(planned: PlannedArray) -> bool:
+    """Tell whether an array is worth a task: plain values of more than a megabyte, from a source that threads may share."""
+    return isinstance(planned.source, StoredSource) and planned_bytes(planned) > _LARGE_BYTES
 
 
-def encoded_chunks(
-    path: str, node: ArrayNode[Attributes], source: ArraySource
-) -> Iterator[tuple[str, bytes, int]]:
-    """Yield ``(key, bytes, size)`` of each chunk; ``size`` is that of its values in memory."""
-    codec = chunk_codec(node)
-    for index, region in regions(node):
-        block = source.read(region)
-        yield join(path, node.chunk_name(index)), codec.encode(whole_chunk(block, node, codec.dtype)), block.nbytes
-
-
-def whole_chunk(block: Array, node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> Array:
-    """Return ``block`` as a chunk of full size (Zarr v2: chunks at the edge are stored whole)."""
-    if block.shape == node.chunks:
-        return np.ascontiguousarray(block)
-    chunk = fill_array(node, dtype, node.chunks)
-    chunk[tuple(slice(0, n) for n in block.shape)] = block
-    return chunk
+def _by_name(source: ArraySource | None) -> ArraySource | None:
+    """Return ``source`` in a form that can be sent to another process, names and ranges only; None where it has none."""
+    described = getattr(source, "portable", None)
+    found: ArraySource | None = None if described is None else described()
+    return found

@@ -1,0 +1,84 @@
+"""What a command of `zarrio` is: one module that makes one `Command`, and how it tells its result."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from enum import IntEnum
+from typing import Any, TextIO
+
+from hdmf_zarr_backend.model.render import ASCII, UNICODE, Symbols
+
+
+class Exit(IntEnum):
+    """Exit codes of all commands."""
+
+    OK = 0
+    FOUND = 1
+    FAILED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command.
+
+    Parameters
+    ----------
+    name : str
+        What the user types.
+    summary : str
+        One line, for the list of commands.
+    description : str
+        What it does, for its own help.
+    examples : str
+        At least one line that can be typed.
+    configure : callable
+        Adds its arguments to a parser.
+    run : callable
+        Does it, and returns the exit code.
+    """
+
+    name: str
+    summary: str
+    description: str
+    examples: str
+    configure: Callable[[ArgumentParser], None]
+    run: Callable[[Namespace], Exit]
+
+
+def complain(message: str) -> None:
+    """Write one line to standard error."""
+    print(f"zarrio: {' '.join(message.split())}", file=sys.stderr)
+
+
+def print_json(document: Any) -> None:
+    """Write a document to standard output as strict JSON.
+
+    ASCII only, so that no terminal and no pipe can spoil it; NaN and infinities, which JSON has no word for, as text.
+    """
+    print(json.dumps(_strict(document), indent=2, allow_nan=False))
+
+
+def _strict(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _strict(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(item) for item in value]
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    if value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    return str(value)
+
+
+def symbols_for(stream: TextIO) -> Symbols:
+    """Return what a tree can be drawn with on `stream`."""
+    try:
+        "".join(getattr(UNICODE, field.name) for field in fields(UNICODE)).encode(stream.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return ASCII
+    return UNICODE

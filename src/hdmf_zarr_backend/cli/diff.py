@@ -1,0 +1,97 @@
+"""`zarrio diff`: everything in which two files differ, each in Zarr or HDF5."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from hdmf_zarr_backend.cli.command import Command, Exit, print_json
+
+if TYPE_CHECKING:
+    from hdmf_zarr_backend.compare.differences import Difference
+
+_LINES = 100
+
+
+def _configure(parser: ArgumentParser) -> None:
+    parser.add_argument("a", metavar="A", help="a file, Zarr or HDF5")
+    parser.add_argument("b", metavar="B", help="another file, Zarr or HDF5")
+    parser.add_argument(
+        "--structure", action="store_true", help="compare everything but the values of datasets, which are not read"
+    )
+    parser.add_argument(
+        "--ignore",
+        action="append",
+        default=[],
+        metavar="KIND",
+        help="leave out differences of this kind, such as chunks, or of several, separated by commas; can be repeated",
+    )
+    parser.add_argument(
+        "--limit",
+        type=int,
+        default=_LINES,
+        metavar="N",
+        help="print at most N differences; 0: all (default: %(default)s)",
+    )
+    parser.add_argument("--json", action="store_true", help="print all differences as one JSON document")
+
+
+def _run(arguments: Namespace) -> Exit:
+    # here and not above: NumPy takes longer to start than the rest of the command line
+    from hdmf_zarr_backend.compare.differences import summarise
+    from hdmf_zarr_backend.compare.files import compare
+
+    ignored = {kind.strip() for part in arguments.ignore for kind in part.split(",") if kind.strip()}
+    found = compare(arguments.a, arguments.b, ignore=ignored, values=not arguments.structure)
+    counts = summarise(found)
+    if arguments.json:
+        document = {"a": arguments.a, "b": arguments.b, "counts": counts, "differences": list(map(_as_json, found))}
+        print_json(document)
+    else:
+        _print(found, counts, limit=arguments.limit)
+    return Exit.FOUND if found else Exit.OK
+
+
+def _print(found: Sequence[Difference], counts: dict[str, int], *, limit: int) -> None:
+    shown = found if limit <= 0 else found[:limit]
+    for difference in shown:
+        print(difference)
+    if len(shown) < len(found):
+        print(f"... and {len(found) - len(shown):,} more; --limit 0 shows them all")
+    if found:
+        print(f"{len(found):,} difference{'' if len(found) == 1 else 's'}: {_list(counts)}")
+
+
+def _list(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
+
+
+def _as_json(difference: Difference) -> dict[str, Any]:
+    return {
+        "path": difference.path,
+        "attribute": difference.attribute,
+        "kind": difference.kind,
+        "place": difference.place,
+        "count": difference.count,
+        "a": difference.a,
+        "b": difference.b,
+    }
+
+
+COMMAND = Command(
+    name="diff",
+    summary="show in what two files differ",
+    description=(
+        "Show all differences of two files: groups, datasets, links, types, shapes, values, references, attributes.\n"
+        "Prints nothing if there are none. A Zarr file is compared with an HDF5 file as the dataset that it was, or\n"
+        "would be, in HDF5; two Zarr files also by their own chunks and codecs."
+    ),
+    examples="""\
+  zarrio diff session.nwb session.nwb.zarr
+  zarrio diff before.nwb.zarr after.nwb.zarr --structure
+  zarrio diff a.nwb.zarr b.nwb.zarr --ignore chunks,filters
+""",
+    configure=_configure,
+    run=_run,
+)

@@ -1,0 +1,68 @@
+"""`zarrio inspect`: what is in a file, from its metadata alone."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+
+from hdmf_zarr_backend.cli.command import Command, Exit, print_json, symbols_for
+from hdmf_zarr_backend.model.render import render
+
+
+def _configure(parser: ArgumentParser) -> None:
+    parser.add_argument("path", metavar="PATH", help="a Zarr file: a local directory")
+    parser.add_argument("--depth", type=_level, metavar="N", help="show so many levels; of deeper ones only the sums")
+    parser.add_argument("--all", action="store_true", help="show each member of long runs of members that are alike")
+    parser.add_argument("--attributes", action="store_true", help="show the values of attributes too")
+    parser.add_argument("--sizes", action="store_true", help="show what each array takes on disk; lists all chunks")
+    parser.add_argument("--specs", action="store_true", help="show the cached specifications")
+    parser.add_argument("--json", action="store_true", help="print one JSON document, each node in it")
+
+
+def _level(text: str) -> int:
+    level = int(text)
+    if level < 0:
+        raise ValueError
+    return level
+
+
+_level.__name__ = "level"  # argparse names it: invalid level value
+
+
+def _run(arguments: Namespace) -> Exit:
+    # here and not above: `zarrio --help` needs none of it
+    from hdmf_zarr_backend.read.outline import open_outline
+
+    outline = open_outline(arguments.path, sizes=arguments.sizes, specs=arguments.specs, values=arguments.attributes)
+    if arguments.json:
+        print_json(outline.document(depth=arguments.depth))
+        return Exit.OK
+    symbols = symbols_for(sys.stdout)
+    outline.times = symbols.times
+    lines = render(
+        outline.hierarchy,
+        outline.describe,
+        outline.columns,
+        depth=arguments.depth,
+        whole=arguments.all,
+        symbols=symbols,
+    )
+    print("\n".join([outline.heading(), "", *lines]))
+    return Exit.OK
+
+
+COMMAND = Command(
+    name="inspect",
+    summary="show the tree of a Zarr file",
+    description=(
+        "Show groups, arrays with types, shapes, chunks, codecs and uncompressed sizes, links and references.\n"
+        "Only metadata is read."
+    ),
+    examples="""\
+  zarrio inspect session.nwb.zarr
+  zarrio inspect session.nwb.zarr --depth 2 --sizes
+  zarrio inspect session.nwb.zarr --json | jq '.nodes[] | select(.kind == "array") | .path'
+""",
+    configure=_configure,
+    run=_run,
+)

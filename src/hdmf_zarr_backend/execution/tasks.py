@@ -1,0 +1,135 @@
+"""Work, cut along the chunks of the target.
+
+A task names an array, some of its chunks and a source of values; it opens what it needs itself and can be sent to another
+process if its source can. Two tasks never share a chunk, so that no order of execution can lose a value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice, product
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
+from hdmf_zarr_backend.storage.codecs import ChunkCodec, chunk_codec, fill_array
+from hdmf_zarr_backend.storage.keys import KeyStore
+
+Array = npt.NDArray[Any]
+Index = tuple[int, ...]
+
+TASK_BYTES = 50 * 2**20
+"""Bytes of values that one task handles at most, where a budget does not ask for less."""
+
+
+class ChunkSource(Protocol):
+    """Gives the values of a region of an array; sources of stored chunks may also give the chunks as they are."""
+
+    def read(self, region: tuple[slice, ...]) -> Array:
+        """Return the values of ``region`` as they are stored."""
+
+
+@dataclass(slots=True)
+class ChunkTask:
+    """Writes some chunks of one array.
+
+    Attributes
+    ----------
+    keys : KeyStore
+        The store that is written.
+    path : str
+        The array.
+    node : ArrayNode
+        Its metadata.
+    source : ChunkSource
+        Its values.
+    indices : list of tuple of int
+        The chunks.
+    """
+
+    keys: KeyStore
+    path: str
+    node: ArrayNode[Attributes]
+    source: ChunkSource
+    indices: list[Index]
+
+    def run(self) -> int:
+        """Write the chunks.
+
+        Returns
+        -------
+        int
+            Bytes of their values in memory.
+
+        Raises
+        ------
+        ZarrBackendError
+            Naming the store and the array.
+        """
+        codec = chunk_codec(self.node)
+        done = 0
+        try:
+            for index in self.indices:
+                key = join(self.path, self.node.chunk_name(index))
+                data, size = encode_chunk(self.node, codec, self.source, index)
+                self.keys.set(key, data)
+                done += size
+        except ZarrBackendError as error:
+            raise error.located(store=self.keys.location, path=absolute(self.path)) from error.__cause__
+        return done
+
+
+def encode_chunk(
+    node: ArrayNode[Attributes], codec: ChunkCodec, source: ChunkSource, index: Index
+) -> tuple[bytes, int]:
+    """Return the stored form of the chunk at ``index``, and the bytes of its values in memory.
+
+    A source that has the chunk in its stored form already (``encoded(index)``) is not asked to decode it.
+    """
+    encoded = getattr(source, "encoded", None)
+    if encoded is not None:
+        raw = encoded(index)
+        if raw is not None:
+            return raw, math.prod(node.chunks) * codec.dtype.itemsize
+    block = source.read(region_of(node, index))
+    return codec.encode(whole_chunk(block, node, codec.dtype)), block.nbytes
+
+
+def region_of(node: ArrayNode[Attributes], index: Index) -> tuple[slice, ...]:
+    """Return the region of the array that the chunk at ``index`` holds."""
+    return tuple(slice(i * c, min((i + 1) * c, n)) for i, c, n in zip(index, node.chunks, node.shape, strict=True))
+
+
+def whole_chunk(block: Array, node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> Array:
+    """Return ``block`` as a chunk of full size (Zarr v2: chunks at the edge are stored whole)."""
+    if block.shape == node.chunks:
+        return np.ascontiguousarray(block)
+    chunk = fill_array(node, dtype, node.chunks)
+    chunk[tuple(slice(0, n) for n in block.shape)] = block
+    return chunk
+
+
+def chunk_indices(node: ArrayNode[Attributes]) -> Iterator[Index]:
+    """Yield the indices of all chunks of ``node``."""
+    return product(*map(range, node.grid))
+
+
+def chunk_bytes(node: ArrayNode[Attributes]) -> int:
+    """Return the bytes of one chunk in memory."""
+    return max(1, math.prod(node.chunks) * chunk_codec(node).dtype.itemsize)
+
+
+def cut(
+    keys: KeyStore, path: str, node: ArrayNode[Attributes], source: ChunkSource, *, task_bytes: int = TASK_BYTES
+) -> Iterator[ChunkTask]:
+    """Yield the tasks that write all chunks of ``node``, each of at most ``task_bytes`` (but at least one chunk)."""
+    count = max(1, task_bytes // chunk_bytes(node))
+    indices: Iterable[Index] = chunk_indices(node)
+    iterator = iter(indices)
+    while batch := list(islice(iterator, count)):
+        yield ChunkTask(keys, path, node, source, batch)

@@ -1,0 +1,209 @@
+"""Values as h5py reads them <-> JSON, directed by the JSON of their HDF5 type.
+
+For what Zarr holds as JSON or not at all: rows with text or references, attributes that HDMF has no word for, fill values::
+
+    numbers        a number, "NaN", "Infinity"; complex [re, im]; bool, enumerations and bitfields as bool or integer
+    text           text; bytes that are not UTF-8 {"base64": "..."}
+    opaque         {"base64": "..."}
+    references     what the given function makes of them, null for a null reference
+    compound       a list of the fields;  array, sequence: a list of the elements
+
+``decode(encode(x)) == x``.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from hdmf_zarr_backend.errors import MetadataError
+from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, TypeJSON
+
+Array: TypeAlias = npt.NDArray[Any]
+Convert: TypeAlias = Callable[[Any], Any]
+
+_DECODE_ERRORS = (ValueError, TypeError, KeyError, IndexError, OverflowError, AttributeError, binascii.Error)
+
+
+# ---- HDF5 -> JSON ---------------------------------------------------------------------------------------------------
+
+
+def encoder(kind: TypeJSON, reference: Convert) -> Convert:
+    """Return the function that makes JSON of one value of type ``kind``.
+
+    Parameters
+    ----------
+    kind : str or dict
+        As of `encode_type`.
+    reference : callable
+        Makes JSON of an h5py reference.
+    """
+    if isinstance(kind, str):
+        return reference if kind in (OBJECT, REGION) else _encode_number
+    if "text" in kind:
+        return encode_text
+    if "opaque" in kind:
+        return _encode_raw
+    if "number" not in kind and "fields" in kind:
+        return _encode_fields([(name, encoder(field, reference)) for name, field in kind["fields"]])
+    inner = kind.get("array", kind.get("sequence"))
+    if inner is not None:
+        return _encode_each(encoder(inner, reference))
+    return _encode_number
+
+
+def _encode_number(value: Any) -> Any:
+    item = value.item() if isinstance(value, (np.generic, np.ndarray)) else value
+    if isinstance(item, complex):
+        return [_encode_number(item.real), _encode_number(item.imag)]
+    if isinstance(item, float) and not math.isfinite(item):
+        return "NaN" if math.isnan(item) else "Infinity" if item > 0 else "-Infinity"
+    return item
+
+
+def encode_text(value: Any) -> Any:
+    """Return text as ``str``; bytes that are not UTF-8 as Base64; what was never written is empty."""
+    if isinstance(value, str):
+        return str(value)
+    if not isinstance(value, bytes):
+        return ""
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return _base64(value)
+
+
+def _encode_raw(value: Any) -> Any:
+    return _base64(value.tobytes())
+
+
+def _base64(raw: bytes) -> dict[str, str]:
+    return {"base64": base64.b64encode(raw).decode()}
+
+
+def _encode_fields(fields: list[tuple[str, Convert]]) -> Convert:
+    def encode(row: Any) -> list[Any]:
+        if isinstance(row, (complex, np.complexfloating)):  # h5py's word for two fields r and i
+            return [_encode_number(row.real), _encode_number(row.imag)]
+        return [convert(row[name]) for name, convert in fields]
+
+    return encode
+
+
+def _encode_each(convert: Convert) -> Convert:
+    def encode(values: Any) -> Any:
+        if isinstance(values, np.ndarray) and values.ndim > 1:
+            return [encode(part) for part in values]
+        return [convert(item) for item in values] if isinstance(values, np.ndarray) else []
+
+    return encode
+
+
+def encode_array(values: Array, kind: TypeJSON, reference: Convert) -> Any:
+    """Return the JSON of an array of values of type ``kind``: nested lists, or one value for a 0-d array.
+
+    The axes of an array type count as part of its values.
+    """
+    convert = encoder(kind, reference)
+    own = values.ndim - (len(kind["shape"]) if isinstance(kind, dict) and "array" in kind else 0)
+
+    def encode(part: Any, depth: int) -> Any:
+        return [encode(item, depth - 1) for item in part] if depth else convert(part)
+
+    return encode(values if values.ndim else values[()], own)
+
+
+# ---- JSON -> HDF5 ---------------------------------------------------------------------------------------------------
+
+
+def decode_array(value: Any, shape: tuple[int, ...], kind: TypeJSON, dtype: np.dtype[Any], reference: Convert) -> Array:
+    """Return the array that nested lists stand for.
+
+    Parameters
+    ----------
+    value : list or scalar
+        As of `encode_array`.
+    shape : tuple of int
+        Shape of the array, without the axes of an array type.
+    kind : str or dict
+        Type of an element.
+    dtype : numpy.dtype
+        The ``dtype`` of that type.
+    reference : callable
+        Makes an h5py reference of its JSON.
+
+    Raises
+    ------
+    MetadataError
+        The value does not fit.
+    """
+    try:
+        flat = _flatten(value, len(shape))
+        return fill_array([decode(flat_item, kind, dtype, reference) for flat_item in flat], shape, dtype)
+    except _DECODE_ERRORS as error:
+        raise MetadataError(f"a value does not fit the HDF5 type {kind!r} ({error})") from error
+
+
+def _flatten(value: Any, depth: int) -> list[Any]:
+    if not depth:
+        return [value]
+    rows = list(value)
+    for _ in range(depth - 1):
+        rows = [item for row in rows for item in row]
+    return rows
+
+
+def fill_array(values: list[Any], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Return an array of ``shape`` whose elements are ``values``, which may be sequences themselves."""
+    base, inner = dtype.subdtype if dtype.subdtype is not None else (dtype, ())
+    made: Array = np.empty((len(values), *inner), base)
+    for position, item in enumerate(values):
+        made[position] = item
+    return made.reshape((*shape, *inner))
+
+
+def decode(value: Any, kind: TypeJSON, dtype: np.dtype[Any], reference: Convert) -> Any:
+    """Return what an array of ``dtype`` takes for the JSON of one value."""
+    if isinstance(kind, str):
+        return reference(value) if kind in (OBJECT, REGION) else _decode_number(value, dtype)
+    if "text" in kind:
+        return decode_text(value)
+    if "opaque" in kind:
+        return np.frombuffer(base64.b64decode(value["base64"]), dtype)[0]
+    if "number" not in kind and "fields" in kind:
+        return _decode_fields(value, kind, dtype, reference)
+    if "array" in kind:
+        return decode_array(value, tuple(kind["shape"]), kind["array"], dtype.base, reference)
+    if "sequence" in kind:
+        from hdmf_zarr_backend.hdf5.types import decode_type
+
+        base = decode_type(kind["sequence"]).dtype
+        return decode_array(value, (len(value),), kind["sequence"], base, reference)
+    return _decode_number(value, dtype)
+
+
+def _decode_number(value: Any, dtype: np.dtype[Any]) -> Any:
+    if isinstance(value, list):
+        return complex(float(value[0]), float(value[1]))
+    return float(value) if isinstance(value, str) and dtype.kind == "f" else value
+
+
+def decode_text(value: Any) -> bytes:
+    """Return the bytes of text in the form of `encode_text`."""
+    if isinstance(value, bytes):
+        return bytes(value)
+    return base64.b64decode(value["base64"]) if isinstance(value, dict) else str(value).encode("utf-8", "surrogateescape")
+
+
+def _decode_fields(value: Any, kind: dict[str, Any], dtype: np.dtype[Any], reference: Convert) -> Any:
+    if dtype.names is None:
+        return _decode_number(value, dtype)
+    return tuple(
+        decode(item, field, dtype[name], reference) for item, (name, field) in zip(value, kind["fields"], strict=True)
+    )
