@@ -82,6 +82,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         For remote stores.
     strict_json : bool
         Write no NaN or Infinity tokens into documents (hdmf-zarr 0.13 cannot read what stands for them).
+    use_inlined : bool
+        Take scalars and cached specifications from the consolidated document where it holds them; False: from their chunks.
     synchronizer : object, optional
         Taken for compatibility; zarr 3 has none, and one writer per file is the rule here.
 
@@ -104,6 +106,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         force_overwrite: bool = False,
         herd_path: str | None = None,
         strict_json: bool = False,
+        use_inlined: bool = True,
         synchronizer: Any = None,
     ) -> None:
         if mode not in _MODES:
@@ -119,6 +122,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         self._storage_options = dict(storage_options or {})
         self._force_overwrite = force_overwrite
         self._strict_json = strict_json
+        self._use_inlined = use_inlined
         self._keys: KeyStore | None = None
         self._parsed: ParsedFile | None = None
         self._reading: ReadSession | None = None
@@ -179,7 +183,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             self._check_target(keys)
         else:
             try:
-                self._parsed = parse(keys, use_consolidated=self._mode != "r-")
+                self._parsed = parse(keys, use_consolidated=self._mode != "r-", use_inlined=self._use_inlined)
+                keys = self._parsed.keys(keys)
             except StoreNotFoundError as error:
                 raise TargetMissingError(
                     f"Unable to open file in {self._mode!r} mode. File does not exist",
@@ -215,6 +220,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                     self._edits,
                     self._keys,
                     self._parsed.hierarchy,
+                    self._parsed.inlined,
                     consolidate=self._parsed.consolidated,
                     strict_json=self._strict_json,
                 )
@@ -354,7 +360,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                 raise UsageError("neither path nor file is given", remedy="Pass path=.")
             path = str(file.store_path.store.root)
         keys = open_keys(local_path(path))
-        return load_cached_namespaces(namespace_catalog, keys, parse(keys).hierarchy, namespaces)
+        parsed = parse(keys)
+        return load_cached_namespaces(namespace_catalog, parsed.keys(keys), parsed.hierarchy, namespaces)
 
     def load_namespaces_io(
         self, namespace_catalog: NamespaceCatalog | TypeMap, namespaces: list[str] | None = None
@@ -461,7 +468,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             memory_budget=memory_budget,
         )
         if self._parsed is None:
-            self._parsed = ParsedFile(write_new(request), consolidated=consolidate_metadata)
+            hierarchy, inlined = write_new(request)
+            self._parsed = ParsedFile(hierarchy, consolidated=consolidate_metadata, inlined=inlined)
         else:
             self._write_difference(request, self._parsed)
         self._mark_written(builder)
@@ -472,6 +480,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             request,
             session.own.keys,
             parsed.hierarchy,
+            parsed.inlined,
             self._edits,
             is_written=self.get_written,
             original=session.own.builders.get,

@@ -409,8 +409,9 @@ EDGES: list[Any] = [
     "a\ud800b", "\n\\u0041\r\x1a\0", "x" * 70_000, b"y" * 70_000, b"", bytes(range(256)), -(2**31), 2**31, 2**2000,
     float("inf"), -0.0, "\U0001f9e0", [[]] * 1500, {"": None}, [None] * 3000, {str(i): i for i in range(2500)},
     np.float16(1.5), np.longdouble(1) / 3, np.complex64(1j), np.datetime64("2020-01-01", "25s"), np.str_(""),
-    np.timedelta64(3), np.bytes_(b""), np.bool_(True), np.array("x"), np.array(None), np.arange(12).reshape(3, 4).T,
-    np.zeros((0, 3), "S0"), np.array([(1, b"x")], [("a", "i2"), ("b", "V3")])[0], [bytearray(b"in-band")],
+    np.timedelta64(3, "ms"), np.bytes_(b""), np.bool_(True), np.array("x"), np.array(None),
+    np.arange(12).reshape(3, 4).T, np.zeros((0, 3), "S0"), np.array([(1, b"x")], [("a", "i2"), ("b", "V3")])[0],
+    [bytearray(b"in-band")],
 ]  # fmt: skip
 
 

@@ -2,10 +2,18 @@
 
 Format 2 is one JSON object with ``zarr_consolidated_format: 1`` and, under ``metadata``, every document by its key.
 It is written from the model, never by reading the store again, and it is the last key set: the commit of a write.
+
+Beside them stands a block of our own, ``hdmf_inline``: the stored bytes of the scalars and of the cached specifications, so that
+a file opens with one request. The chunks are stored as well; other readers ignore the block, and whoever consolidates again
+drops it.
+
+Source: issue "Fast, lean, and as wide as the machine or the cluster", part 2.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,11 +22,40 @@ from hdmf_zarr_backend.model import v2
 from hdmf_zarr_backend.model.nodes import Hierarchy
 
 FORMAT_KEY = "zarr_consolidated_format"
+INLINE_KEY = "hdmf_inline"
+
+INLINE_BYTES = 2**20
+"""Bound of the bytes that are inlined in one file."""
+
+_VERSION = 1
 
 
-def consolidate(hierarchy: Hierarchy) -> dict[str, Any]:
-    """Return the ``.zmetadata`` document of ``hierarchy``."""
-    return wrap(v2.to_documents(hierarchy))
+def consolidate(hierarchy: Hierarchy, inlined: Mapping[str, bytes] | None = None) -> dict[str, Any]:
+    """Return the ``.zmetadata`` document of ``hierarchy``.
+
+    Parameters
+    ----------
+    hierarchy : Hierarchy
+        All nodes.
+    inlined : mapping, optional
+        ``{key: bytes}`` of chunks to put in as well; what exceeds `INLINE_BYTES` is left out.
+    """
+    document = wrap(v2.to_documents(hierarchy))
+    block = _encode_block(inlined or {})
+    if block:
+        document[INLINE_KEY] = {"version": _VERSION, "chunks": block}
+    return document
+
+
+def _encode_block(inlined: Mapping[str, bytes]) -> dict[str, str]:
+    block: dict[str, str] = {}
+    left = INLINE_BYTES
+    for key in sorted(inlined, key=lambda key: len(inlined[key])):
+        left -= len(inlined[key])
+        if left < 0:
+            break
+        block[key] = base64.b64encode(inlined[key]).decode("ascii")
+    return block
 
 
 def wrap(documents: Mapping[str, Any]) -> dict[str, Any]:
@@ -34,16 +71,37 @@ def unwrap(document: Any) -> dict[str, Any]:
     MetadataError
         It is not an object of the one version that there is.
     """
-    if not isinstance(document, dict) or document.get(FORMAT_KEY) != 1 or not isinstance(document.get("metadata"), dict):
+    metadata = document.get("metadata") if isinstance(document, dict) and document.get(FORMAT_KEY) == 1 else None
+    if not isinstance(metadata, dict):
         raise MetadataError(
             f"{v2.CONSOLIDATED} is no consolidated document",
             path="/",
             remedy="Open with mode='r-' to ignore it, and run `zarrio verify`.",
         )
-    metadata: dict[str, Any] = document["metadata"]
     return metadata
 
 
 def parse(document: Any) -> Hierarchy:
     """Return the hierarchy that a ``.zmetadata`` document describes."""
     return v2.from_documents(unwrap(document))
+
+
+def inlined_chunks(document: Any) -> dict[str, bytes]:
+    """Return the chunks that a ``.zmetadata`` document holds itself; ``{}`` where it has no block that we know.
+
+    Raises
+    ------
+    MetadataError
+        The block is damaged.
+    """
+    block = document.get(INLINE_KEY) if isinstance(document, dict) else None
+    if not isinstance(block, dict) or block.get("version") != _VERSION or not isinstance(block.get("chunks"), dict):
+        return {}
+    try:
+        return {str(key): base64.b64decode(text, validate=True) for key, text in block["chunks"].items()}
+    except (TypeError, ValueError, binascii.Error) as error:
+        raise MetadataError(
+            f"the block {INLINE_KEY!r} of {v2.CONSOLIDATED} is damaged ({error})",
+            path="/",
+            remedy="Open with use_inlined=False, and consolidate the file again.",
+        ) from error

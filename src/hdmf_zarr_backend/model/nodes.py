@@ -42,6 +42,8 @@ class ArrayNode(Generic[A]):
         The user attributes, as JSON.
     extra : dict
         Keys of the document that the format does not define; kept, so that reading and writing lose nothing.
+    keeps_attributes : bool
+        The file has a document of attributes even where there are none (zarr-python 3 writes one).
     """
 
     shape: tuple[int, ...]
@@ -54,6 +56,7 @@ class ArrayNode(Generic[A]):
     separator: str = "."
     attributes: A = field(default_factory=lambda: cast(A, {}))
     extra: dict[str, Any] = field(default_factory=dict)
+    keeps_attributes: bool = False
 
     @property
     def grid(self) -> tuple[int, ...]:
@@ -85,11 +88,14 @@ class GroupNode(Generic[A]):
         Child nodes by name.
     extra : dict
         Keys of the group document beyond ``zarr_format``; read, and not written (Zarr v2: MUST NOT have other keys).
+    keeps_attributes : bool
+        As of `ArrayNode`.
     """
 
     attributes: A = field(default_factory=lambda: cast(A, {}))
     members: dict[str, Node] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)
+    keeps_attributes: bool = False
 
 
 Node: TypeAlias = "GroupNode[Attributes] | ArrayNode[Attributes]"
@@ -186,14 +192,17 @@ class Hierarchy:
 
 
 def _group_at(flat: dict[str, Node], path: str) -> GroupNode[Attributes]:
-    node = flat.get(path)
-    if node is None:
-        node = flat[path] = GroupNode()
-        if path:
-            parent, name = split(path)
-            _group_at(flat, parent).members[name] = node
+    missing: list[str] = []
+    while path and path not in flat:
+        missing.append(path)
+        path = split(path)[0]
+    node = flat.setdefault(path, GroupNode())
     if isinstance(node, ArrayNode):
         raise MetadataError("an array has members", path=absolute(path), remedy="Run `zarrio verify` on the file.")
+    for below in reversed(missing):
+        group: GroupNode[Attributes] = GroupNode()
+        flat[below] = node.members[split(below)[1]] = group
+        node = group
     return node
 
 
@@ -205,7 +214,7 @@ def copy_hierarchy(hierarchy: Hierarchy) -> Hierarchy:
 def _copy_node(node: Node) -> Node:
     if isinstance(node, ArrayNode):
         return replace(node)
-    return GroupNode(node.attributes, {name: _copy_node(child) for name, child in node.members.items()}, node.extra)
+    return replace(node, members={name: _copy_node(child) for name, child in node.members.items()})
 
 
 def adopt_shapes(planned: Hierarchy, known: Hierarchy) -> None:

@@ -1,8 +1,8 @@
 """Nodes <-> the metadata documents of Zarr format 2.
 
-A node at ``p`` is ``p/.zgroup`` or ``p/.zarray``, and ``p/.zattrs``. Documents are plain Python values here; text is the
-business of `storage`. ``to_documents(from_documents(d)) == d`` for every valid ``d`` (keys in order, unknown keys kept),
-but for the keys that the specification forbids in ``.zgroup``.
+A node at ``p`` is ``p/.zgroup`` or ``p/.zarray``, and ``p/.zattrs``. Documents are plain Python values here; text is
+the business of `storage`. ``to_documents(from_documents(d)) == d`` for every valid ``d``, unknown keys and empty
+``.zattrs`` included, but for the keys that the specification forbids in ``.zgroup``.
 
 Source: Zarr v2 specification, "Metadata", "Hierarchies", "Attributes".
 """
@@ -54,12 +54,12 @@ def group_document() -> dict[str, Any]:
 
 
 def node_documents(path: str, node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield ``(key, document)`` of one node; attributes only where there are any."""
+    """Yield ``(key, document)`` of one node; attributes only where there are any, or the file has a document for them."""
     if isinstance(node, ArrayNode):
         yield key_of(path, ARRAY), array_document(node)
     else:
         yield key_of(path, GROUP), group_document()
-    if node.attributes:
+    if node.attributes or node.keeps_attributes:
         yield key_of(path, ATTRIBUTES), node.attributes
 
 
@@ -78,16 +78,29 @@ def from_documents(documents: Mapping[str, Any]) -> Hierarchy:
     ------
     MetadataError
         A document is not an object, lacks a key, or has a value of the wrong kind.
+
+    Notes
+    -----
+    Where a node has both documents it is an array. A group without ``.zgroup`` that members imply has its attributes.
     """
     nodes: dict[str, Node] = {}
+    described: list[str] = []
     for key, document in documents.items():
         path, name = split(key)
         if name == ARRAY:
             nodes[path] = parse_array(document, _attributes(documents, path), path)
-        elif name == GROUP:
-            if path not in nodes:
-                nodes[path] = parse_group(document, _attributes(documents, path), path)
-    return Hierarchy.from_flat(nodes, zarr_format=2)
+        elif name == GROUP and path not in nodes:
+            nodes[path] = parse_group(document, _attributes(documents, path), path)
+        elif name == ATTRIBUTES:
+            described.append(path)
+    hierarchy = Hierarchy.from_flat(nodes, zarr_format=2)
+    for path in described:
+        node = nodes.get(path)
+        if node is None and (node := hierarchy.get(path)) is not None:
+            node.attributes = _attributes(documents, path)
+        if node is not None:
+            node.keeps_attributes = not node.attributes
+    return hierarchy
 
 
 def _attributes(documents: Mapping[str, Any], path: str) -> Attributes:
@@ -165,4 +178,6 @@ def _filters(value: Any, path: str) -> list[dict[str, Any]] | None:
         return None
     if not isinstance(value, list):
         raise MetadataError(f"filters {value!r} is no list", path=absolute(path), remedy=_REMEDY)
+    if None in value:
+        raise MetadataError("filters holds null", path=absolute(path), remedy=_REMEDY)
     return [codec for item in value if (codec := _codec(item, "filters", path)) is not None]

@@ -15,7 +15,7 @@ import numpy as np
 from hdmf.backends.warnings import BrokenLinkWarning
 from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
 
-from hdmf_zarr_backend.errors import DamagedFileError, ReferenceTargetError, StoreError, ZarrBackendError
+from hdmf_zarr_backend.errors import DamagedFileError, MetadataError, ReferenceTargetError, StoreError, ZarrBackendError
 from hdmf_zarr_backend.mapping.attributes import decode_attributes
 from hdmf_zarr_backend.mapping.dimensions import decode_dimensions
 from hdmf_zarr_backend.mapping.links import Link, decode_links
@@ -36,6 +36,8 @@ ROOT = "root"
 TYPED = frozenset({"neurodata_type", "data_type"})
 
 Open = Callable[[str], "Assembler"]
+Seen = frozenset[tuple[str, str]]
+_NOTHING_SEEN: Seen = frozenset()
 
 
 class WrongTargetWarning(UserWarning):
@@ -91,7 +93,11 @@ class Assembler:
     def root(self) -> Any:
         """Return the builder of the root, always the same one."""
         if "" not in self.builders:
-            self._assemble()
+            try:
+                self._assemble()
+            except BaseException:
+                self.builders.clear()  # half a tree must not pass for a whole one when it is asked for again
+                raise
         return self.builders[""]
 
     def _visible(self) -> Iterator[tuple[str, Any]]:
@@ -119,10 +125,7 @@ class Assembler:
         for path, key, value in pending:
             self._fill_reference(self.builders[path], path, key, value)
         for path, reference in self._scalar_references.items():
-            target = self.resolve(reference)
-            self.builders[path].data = (
-                ReferenceBuilder(target) if reference.region is None else RegionReference(target, reference.region)
-            )
+            self._fill_scalar_reference(path, reference)
         for path, node in nodes:
             if isinstance(node, GroupNode) and LINKS in node.attributes:
                 self._fill_links(path, node)
@@ -136,7 +139,10 @@ class Assembler:
             child = self.builders.get(join(path, member))
             if child is not None:
                 (groups if isinstance(child, GroupBuilder) else datasets)[member] = child
-        return GroupBuilder(name=name, groups=groups, datasets=datasets, attributes=attributes, source=self.source)
+        try:
+            return GroupBuilder(name=name, groups=groups, datasets=datasets, attributes=attributes, source=self.source)
+        except ValueError as error:
+            raise MetadataError(f"HDMF takes each name once in a group ({error})", remedy="Rename one of them.") from error
 
     def _attributes(self, path: str, node: Any, pending: list[tuple[Any, str, Any]]) -> dict[str, Any]:
         try:
@@ -169,6 +175,24 @@ class Assembler:
         target = self.resolve(reference)
         return target if reference.region is None else RegionReference(target, reference.region)
 
+    def _fill_scalar_reference(self, path: str, reference: Reference) -> None:
+        try:
+            target = self.resolve(reference)
+        except (DamagedFileError, StoreError) as error:
+            warnings.warn(
+                f"The dataset {absolute(path)} in {self.source} refers to nothing and is left out: {error}",
+                BrokenLinkWarning,
+                stacklevel=2,
+            )
+            parent, name = split(path)
+            del self.builders[path]
+            del self.builders[parent].datasets[name]
+            del self.builders[parent].obj_type[name]
+            return
+        self.builders[path].data = (
+            ReferenceBuilder(target) if reference.region is None else RegionReference(target, reference.region)
+        )
+
     # ---- links and references ---------------------------------------------------------------------------------------
 
     def _fill_links(self, path: str, node: GroupNode[Attributes]) -> None:
@@ -180,7 +204,7 @@ class Assembler:
         for link in links:
             try:
                 target = self.resolve(link.target)
-            except (DamagedFileError, StoreError) as error:
+            except (DamagedFileError, StoreError, OSError) as error:
                 warnings.warn(
                     f"Path to Group altered/broken at {absolute(join(path, link.name))} in {self.source}: {error}",
                     BrokenLinkWarning,
@@ -189,10 +213,17 @@ class Assembler:
                 continue
             link_builder = LinkBuilder(builder=target, name=link.name, source=self.source)
             link_builder.location = absolute(path)
-            builder.set_link(link_builder)
+            try:
+                builder.set_link(link_builder)
+            except ValueError as error:
+                raise MetadataError(
+                    f"a link has the name of another member ({error})", store=self.source, path=link_builder.location
+                ) from error
 
-    def resolve(self, reference: Reference) -> Any:
+    def resolve(self, reference: Reference, seen: Seen = _NOTHING_SEEN) -> Any:
         """Return the builder that ``reference`` points to, in this file or another.
+
+        ``seen`` are the places of the links that led here.
 
         Raises
         ------
@@ -200,14 +231,14 @@ class Assembler:
             Nothing is there; file and path are named.
         """
         if reference.source in (THIS_FILE, ""):
-            return self._checked(reference, self.builder_at(reference.path), self)
+            return self._checked(reference, self.builder_at(reference.path, seen), self)
         for location in dict.fromkeys(self._candidates(reference.source)):
             if location == self.source:
-                return self._checked(reference, self.builder_at(reference.path), self)
+                return self._checked(reference, self.builder_at(reference.path, seen), self)
             if "://" in location or os.path.isdir(location):
                 other = self._open_other(location)
                 other.root()
-                return self._checked(reference, other.builder_at(reference.path), other)
+                return self._checked(reference, other.builder_at(reference.path, seen), other)
         raise ReferenceTargetError(
             f"the file {reference.source!r} is not there",
             store=self.source,
@@ -234,8 +265,10 @@ class Assembler:
         yield resolve_source(source, self.source)
         yield sibling_source(source, self.source)  # hdmf-zarr 0.10 named the store from its folder
 
-    def builder_at(self, path: str) -> Any:
+    def builder_at(self, path: str, seen: Seen = _NOTHING_SEEN) -> Any:
         """Return the builder at ``path``, through links where the path goes through some.
+
+        ``seen`` are the places of the links that led here.
 
         Raises
         ------
@@ -246,10 +279,11 @@ class Assembler:
         found = self.builders.get(wanted)
         if found is not None:
             return found
-        return self._through_links(wanted, frozenset())
+        return self._through_links(wanted, seen)
 
-    def _through_links(self, path: str, seen: frozenset[str]) -> Any:
-        if path in seen:
+    def _through_links(self, path: str, seen: Seen) -> Any:
+        place = (self.source, path)
+        if place in seen:
             raise ReferenceTargetError(
                 "links go round in a circle", store=self.source, path=absolute(path), remedy="Remove one of them."
             )
@@ -257,28 +291,26 @@ class Assembler:
         if found is not None:
             return found
         parent, _, name = path.rpartition("/")
-        here = self._through_links(parent, seen | {path}) if path else None
-        target = here[name] if isinstance(here, GroupBuilder) and name in here.obj_type else None
-        if target is None and here is not None:
-            target = self._link_target(here, name, seen | {path})
+        here = self._through_links(parent, seen | {place}) if path else None
+        target = _member(here, name) if isinstance(here, GroupBuilder) else None
+        if target is None and isinstance(here, GroupBuilder):
+            target = self._link_target(here, name, seen | {place})
         if target is None:
             raise ReferenceTargetError(
                 "there is no such group or dataset", store=self.source, path=absolute(path), remedy="Run `zarrio verify`."
             )
         return target.builder if isinstance(target, LinkBuilder) else target
 
-    def _link_target(self, group: Any, name: str, seen: frozenset[str]) -> Any:
+    def _link_target(self, group: Any, name: str, seen: Seen) -> Any:
         """Return the target of a link that has not been filled in yet."""
         place = "" if group.location is None else join(relative(group.location), group.name)
         if group.source != self.source:
-            return self._open_other(group.source).builder_at(join(place, name))
+            return self._open_other(group.source).builder_at(join(place, name), seen)
         own = self.hierarchy.get(place)
         links: list[Link] = decode_links(own.attributes) if isinstance(own, GroupNode) else []
         for link in links:
             if link.name == name:
-                if link.target.source != THIS_FILE:
-                    return self.resolve(link.target)
-                return self._through_links(link.target.node_path, seen)
+                return self.resolve(link.target, seen)
         return None
 
     # ---- datasets ---------------------------------------------------------------------------------------------------
@@ -374,6 +406,11 @@ class Assembler:
             except UnicodeDecodeError:
                 return value, "bytes"
         return value, "utf8" if isinstance(value, str) else lazy.dtype
+
+
+def _member(group: Any, name: str) -> Any:
+    """Return the group, dataset or link of that name; an attribute is none."""
+    return group.groups.get(name) or group.datasets.get(name) or group.links.get(name)
 
 
 class _Pending:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hdmf_zarr_backend.errors import MetadataError, NotZarrError, StoreNotFoundError, ZarrBackendError
@@ -11,7 +11,7 @@ from hdmf_zarr_backend.mapping.reserved import NOTES, SPECLOC
 from hdmf_zarr_backend.model import consolidated, v2
 from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy, absolute, split
 from hdmf_zarr_backend.storage.jsontext import load
-from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.storage.keys import InlinedKeys, KeyStore
 
 
 class DamagedMetadataWarning(UserWarning):
@@ -28,13 +28,20 @@ class ParsedFile:
         All nodes.
     consolidated : bool
         Whether they came from the consolidated document.
+    inlined : dict
+        ``{key: bytes}`` of the chunks that the consolidated document holds itself.
     """
 
     hierarchy: Hierarchy
     consolidated: bool
+    inlined: dict[str, bytes] = field(default_factory=dict)
+
+    def keys(self, keys: KeyStore) -> KeyStore:
+        """Return the store with what is inlined before it."""
+        return InlinedKeys(keys, self.inlined) if self.inlined else keys
 
 
-def parse(keys: KeyStore, *, use_consolidated: bool = True) -> ParsedFile:
+def parse(keys: KeyStore, *, use_consolidated: bool = True, use_inlined: bool = True) -> ParsedFile:
     """Return the metadata of the file that ``keys`` holds.
 
     One get where there is a consolidated document.
@@ -45,6 +52,8 @@ def parse(keys: KeyStore, *, use_consolidated: bool = True) -> ParsedFile:
         The store.
     use_consolidated : bool
         False: list the store and read each document (mode ``r-``, and files that were changed by others).
+    use_inlined : bool
+        False: ignore the values inside the consolidated document.
 
     Raises
     ------
@@ -59,7 +68,9 @@ def parse(keys: KeyStore, *, use_consolidated: bool = True) -> ParsedFile:
         text = keys.get(v2.CONSOLIDATED) if use_consolidated else None
         if text is not None:
             try:
-                return ParsedFile(consolidated.parse(load(text, key=v2.CONSOLIDATED)), consolidated=True)
+                document = load(text, key=v2.CONSOLIDATED)
+                inlined = consolidated.inlined_chunks(document) if use_inlined else {}
+                return ParsedFile(consolidated.parse(document), consolidated=True, inlined=inlined)
             except MetadataError as error:
                 warnings.warn(
                     f"{error.located(store=keys.location)} The documents of the nodes are read instead.",

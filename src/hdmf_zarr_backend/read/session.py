@@ -49,7 +49,8 @@ class ReadSession:
         """Return the assembler of a linked file; read-only, and opened once."""
         if location not in self._assemblers:
             keys = open_keys(location)
-            self._add(location, keys, parse(keys))
+            parsed = parse(keys)
+            self._add(location, parsed.keys(keys), parsed)
         return self._assemblers[location]
 
     def root(self) -> Any:

@@ -10,7 +10,7 @@ import zarr
 
 from hdmf_zarr_backend.errors import NotZarrError, UsageError
 from hdmf_zarr_backend.model.locations import is_url
-from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys
+from hdmf_zarr_backend.storage.keys import InlinedKeys, KeyStore, LocalKeys
 
 
 def local_path(path: str | os.PathLike[str]) -> str:
@@ -56,6 +56,8 @@ def open_zarr_array(keys: KeyStore, path: str) -> Any:
 
 
 def _zarr_location(keys: KeyStore) -> str:
+    if isinstance(keys, InlinedKeys):
+        return _zarr_location(keys.keys)
     if isinstance(keys, LocalKeys):
         return keys.root
     raise NotZarrError("zarr has no view of this store", store=keys.location)

@@ -68,13 +68,15 @@ class WriteRequest:
         )
 
 
-def write_new(request: WriteRequest) -> Hierarchy:
+def write_new(request: WriteRequest) -> tuple[Hierarchy, dict[str, bytes]]:
     """Write a new file; what is at its place is replaced when the new one is whole.
 
     Returns
     -------
     Hierarchy
         What is on disk now.
+    dict
+        ``{key: bytes}`` of the scalars.
     """
     options = request.options
     plan = Planner(options, request.targets).plan_root(request.builder)
@@ -82,13 +84,14 @@ def write_new(request: WriteRequest) -> Hierarchy:
     with staged(options.location) as keys:
         writer = request.writer(keys, plan)
         writer.write(consolidate=request.consolidate, exhaust_in_turn=request.exhaust_in_turn)
-    return plan.hierarchy
+    return plan.hierarchy, writer.inlined
 
 
 def write_difference(
     request: WriteRequest,
     keys: KeyStore,
     known: Hierarchy,
+    inlined: dict[str, bytes],
     edits: Edits | None,
     *,
     is_written: Callable[[Any], bool],
@@ -105,6 +108,8 @@ def write_difference(
         The store of the file.
     known : Hierarchy
         What is on disk; it stays true if the write fails.
+    inlined : dict
+        ``{key: bytes}`` of the scalars; updated.
     edits : Edits or None
         Changes that were made to arrays directly.
     is_written, original
@@ -117,13 +122,16 @@ def write_difference(
     planner = AppendPlanner(options, request.targets, hierarchy, is_written=is_written, original=original)
     plan = planner.plan_root(request.builder)
     planner.note_specs(add_specs(plan, request.texts, location=options.location))
-    flush_edits(edits, keys, known, encode=request.targets.encode, consolidate=False, strict_json=options.strict_json)
+    flush_edits(
+        edits, keys, known, inlined, encode=request.targets.encode, consolidate=False, strict_json=options.strict_json
+    )
     adopt_shapes(hierarchy, known)
     if planner.changed or planner.added or is_consolidated != request.consolidate:
         writer = request.writer(keys, plan)
+        writer.inlined = inlined
         writer.write_changes(added=planner.added, changed=planner.changed, consolidate=request.consolidate)
     elif request.consolidate:
-        set_consolidated(keys, hierarchy, strict_json=options.strict_json)
+        set_consolidated(keys, hierarchy, inlined, strict_json=options.strict_json)
     adopt(known, hierarchy)
 
 
@@ -131,6 +139,7 @@ def flush_edits(
     edits: Edits | None,
     keys: KeyStore,
     known: Hierarchy,
+    inlined: dict[str, bytes],
     *,
     encode: Callable[[Any], Any] | None = None,
     consolidate: bool,
@@ -142,9 +151,11 @@ def flush_edits(
     rename_axes(known, edits.changed)
     edits.flush(encode)
     if consolidate:
-        set_consolidated(keys, known, strict_json=strict_json)
+        set_consolidated(keys, known, inlined, strict_json=strict_json)
 
 
-def set_consolidated(keys: KeyStore, hierarchy: Hierarchy, *, strict_json: bool) -> None:
+def set_consolidated(
+    keys: KeyStore, hierarchy: Hierarchy, inlined: dict[str, bytes], *, strict_json: bool
+) -> None:
     """Set the consolidated document."""
-    keys.set(v2.CONSOLIDATED, dump(consolidated.consolidate(hierarchy), strict=strict_json))
+    keys.set(v2.CONSOLIDATED, dump(consolidated.consolidate(hierarchy, inlined), strict=strict_json))

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.execution.executors import Runner, runner
-from hdmf_zarr_backend.execution.tasks import TASK_BYTES, ChunkTask, cut
+from hdmf_zarr_backend.execution.tasks import TASK_BYTES, ChunkTask, cut, encode_chunk
 from hdmf_zarr_backend.mapping.dimensions import encode_dimensions
-from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, NOTES
+from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, DTYPE, NOTES
 from hdmf_zarr_backend.model import consolidated, v2
-from hdmf_zarr_backend.model.nodes import Hierarchy, Node, absolute
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, Node, absolute, join
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.storage.codecs import chunk_codec
 from hdmf_zarr_backend.storage.jsontext import dump
@@ -43,6 +44,11 @@ class Writer:
         As of `execution.executors.runner`; None: everything is done in this thread.
     memory_budget : int
         Bytes of values that may be in flight, beyond the caller's own arrays.
+
+    Attributes
+    ----------
+    inlined : dict
+        ``{key: bytes}`` of the scalars, for the consolidated document.
     """
 
     def __init__(
@@ -55,6 +61,7 @@ class Writer:
         executor: Any = None,
         memory_budget: int = MEMORY_BUDGET,
     ) -> None:
+        self.inlined: dict[str, bytes] = {}
         self._executor = executor
         self._budget = memory_budget
         self._keys = keys
@@ -81,7 +88,8 @@ class Writer:
         self._arrays()
         self._exhaust(growing, in_turn=exhaust_in_turn)
         if consolidate:
-            self._keys.set(v2.CONSOLIDATED, dump(consolidated.consolidate(self._plan.hierarchy), strict=self._strict))
+            document = consolidated.consolidate(self._plan.hierarchy, self.inlined)
+            self._keys.set(v2.CONSOLIDATED, dump(document, strict=self._strict))
         self._progress.finish()
 
     def write_changes(self, *, added: Collection[str], changed: Collection[str], consolidate: bool = True) -> None:
@@ -109,7 +117,8 @@ class Writer:
         for path in sorted(changed, reverse=True):
             self._documents(path, self._node(path))
         if consolidate:
-            self._keys.set(v2.CONSOLIDATED, dump(consolidated.consolidate(self._plan.hierarchy), strict=self._strict))
+            document = consolidated.consolidate(self._plan.hierarchy, self.inlined)
+            self._keys.set(v2.CONSOLIDATED, dump(document, strict=self._strict))
         else:
             self._keys.delete([v2.CONSOLIDATED])
         self._progress.finish()
@@ -133,10 +142,25 @@ class Writer:
             if self._executor is not None and _is_large(planned):
                 later.append((path, planned))
                 continue
+            if planned.node.size == 1 and planned.node.attributes.get(DTYPE) == "scalar":
+                self._scalar(path, planned.node, source)
+                continue
             for task in cut(self._keys, path, planned.node, source):
                 self._progress.advance(absolute(path), task.run())
         if later:
             self._run(later)
+
+    def _scalar(self, path: str, node: ArrayNode[Attributes], source: ArraySource) -> None:
+        """Write a scalar, and keep its bytes for the consolidated document."""
+        index = (0,) * len(node.shape)
+        key = join(path, node.chunk_name(index))
+        try:
+            data, size = encode_chunk(node, chunk_codec(node), source, index)
+        except ZarrBackendError as error:
+            raise error.located(store=self._keys.location, path=absolute(path)) from error.__cause__
+        self._keys.set(key, data)
+        self.inlined[key] = data
+        self._progress.advance(absolute(path), size)
 
     def _run(self, arrays: list[tuple[str, PlannedArray]]) -> None:
         with runner(self._executor) as pool:

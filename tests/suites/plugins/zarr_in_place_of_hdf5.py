@@ -1,7 +1,7 @@
 """A pytest plugin that puts this project's classes in the place of hdmf's and pynwb's classes for HDF5.
 
 It is loaded before a suite is imported, so that ``from hdmf.backends.hdf5 import HDF5IO`` in a test gives `HDF5IO` of
-this module. Only names and file operations change; what a test asserts stays.
+this module. Only names, signatures and file operations change; what a test asserts stays.
 """
 
 from __future__ import annotations
@@ -9,49 +9,103 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from pathlib import Path
 
+import h5py
+import h5py_view
 import hdmf.backends.hdf5
 import hdmf.common
-import hdmf.testing
+import hdmf.testing  # noqa: F401
 import numcodecs
+import numpy as np
+from hdmf.build import DatasetBuilder
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 
 try:
     import pynwb
+    import pynwb.testing
 except ModuleNotFoundError:
     pynwb = None
 
 _REAL_HDF5IO = hdmf.backends.hdf5.HDF5IO
 _REAL_DATAIO = hdmf.backends.hdf5.H5DataIO
-_REAL_NWBHDF5IO = pynwb.NWBHDF5IO if pynwb else None
 
 
 def _path_of(path, file):
     if path is None and file is None:
         raise ValueError("Either the 'path' or 'file' argument must be supplied.")
+    if path is not None and file is not None and os.path.abspath(file.filename) != os.path.abspath(path):
+        raise ValueError(f"You argued '{path}' as this object's path, but supplied a file with filename: {file.filename}")
     return file.filename if path is None else path
 
 
-class HDF5IO(ZarrIO):
+class _AsHDF5IO:
+    """What HDF5IO has besides HDMFIO, in terms of ZarrIO."""
+
+    @property
+    def _file(self):
+        return h5py_view.FileView(self.source, self.mode)
+
+    def close(self, close_links=True):
+        super().close()
+
+    def write_dataset(self, parent, builder, **options):
+        h5py_view.write_into(parent, builder, **options)
+        return parent[builder.name]
+
+    @classmethod
+    def load_namespaces(cls, namespace_catalog, path=None, namespaces=None, file=None, driver=None, aws_region=None):
+        return super().load_namespaces(namespace_catalog, _path_of(path, file), namespaces)
+
+    @classmethod
+    def get_namespaces(cls, path=None, file=None, driver=None, aws_region=None):
+        return super().get_namespaces(_path_of(path, file))
+
+    @staticmethod
+    def __chunked_iter_fill__(parent, name, data, options=None):
+        h5py_view.write_into(parent, DatasetBuilder(name, data))
+        return parent[name]
+
+    @staticmethod
+    def __list_fill__(parent, name, data, options=None):
+        dtype = (options or {}).get("dtype")
+        h5py_view.write_into(parent, DatasetBuilder(name, data, dtype=dtype and np.dtype(dtype).name))
+        return parent[name]
+
+
+class HDF5IO(_AsHDF5IO, ZarrIO):
     """`ZarrIO` with the signature of hdmf's HDF5IO."""
 
-    def __init__(self, path=None, mode="r", manager=None, comm=None, file=None, driver=None, aws_region=None, herd_path=None):
+    def __init__(
+        self, path=None, mode="r", manager=None, comm=None, file=None, driver=None, aws_region=None, herd_path=None
+    ):
         super().__init__(_path_of(path, file), mode, manager, herd_path=herd_path)
 
 
-class NWBHDF5IO(NWBZarrIO):
+class NWBHDF5IO(_AsHDF5IO, NWBZarrIO):
     """`NWBZarrIO` with the signature of pynwb's NWBHDF5IO."""
 
     def __init__(
-        self, path=None, mode="r", load_namespaces=True, manager=None, file=None, comm=None, driver=None, aws_region=None, herd_path=None
+        self,
+        path=None,
+        mode="r",
+        load_namespaces=True,
+        manager=None,
+        file=None,
+        comm=None,
+        driver=None,
+        aws_region=None,
+        herd_path=None,
     ):
         super().__init__(_path_of(path, file), mode, manager, load_namespaces=load_namespaces, herd_path=herd_path)
 
+    @staticmethod
+    def read_nwb(path=None, file=None):
+        return NWBHDF5IO(path, file=file).read()
+
 
 class H5DataIO(ZarrDataIO):
-    """`ZarrDataIO` with the arguments of H5DataIO that mean something on Zarr; the others are dropped."""
+    """`ZarrDataIO` with the arguments of H5DataIO: filters of HDF5 as the codecs of the same name."""
 
     def __init__(
         self,
@@ -69,33 +123,51 @@ class H5DataIO(ZarrDataIO):
         dtype=None,
         **options,
     ):
+        filters = list(options.pop("filters", None) or [])
+        if shuffle:
+            filters.append(numcodecs.Shuffle(getattr(getattr(data, "dtype", None), "itemsize", 8)))
+        if fletcher32:
+            filters.append(numcodecs.Fletcher32())
         if compression is not None:
-            options["compressor"] = compression and numcodecs.GZip(compression_opts if isinstance(compression_opts, int) else 4)
-        super().__init__(data, chunks=chunks or None, fillvalue=fillvalue, link_data=link_data, maxshape=maxshape, **options)
-
-
-_REPLACEMENTS = {_REAL_HDF5IO: HDF5IO, _REAL_DATAIO: H5DataIO}
-if pynwb:
-    _REPLACEMENTS[_REAL_NWBHDF5IO] = NWBHDF5IO
-    import pynwb.testing  # noqa: F401
+            level = compression_opts if isinstance(compression_opts, int) else 4
+            options["compressor"] = numcodecs.Zlib(level) if compression else False
+        if shape is not None or dtype is not None:
+            options |= {"shape": shape, "dtype": dtype}
+        super().__init__(
+            data,
+            chunks=chunks or None,
+            fillvalue=fillvalue,
+            filters=filters or None,
+            link_data=link_data,
+            maxshape=maxshape,
+            **options,
+        )
 
 
 def _replace_names() -> None:
+    replacements = {_REAL_HDF5IO: HDF5IO, _REAL_DATAIO: H5DataIO}
+    if pynwb:
+        replacements[pynwb.NWBHDF5IO] = NWBHDF5IO
     for name, module in list(sys.modules.items()):
-        if name.split(".")[0] not in ("hdmf", "pynwb") or name == "hdmf.build.objectmapper":
-            continue
-        for attribute, value in list(vars(module).items()):
-            if isinstance(value, type) and value in _REPLACEMENTS:
-                setattr(module, attribute, _REPLACEMENTS[value])
+        # objectmapper tells H5DataIO apart by isinstance: there, what is not HDF5 must stay what it is
+        if name.split(".")[0] in ("hdmf", "pynwb") and name != "hdmf.build.objectmapper":
+            for attribute, value in list(vars(module).items()):
+                if isinstance(value, type) and value in replacements:
+                    setattr(module, attribute, replacements[value])
+
+
+_os_remove = os.remove
 
 
 def _remove(path, *args, **kwargs):
+    """Remove a file, or the folder that is the file here."""
     if os.path.isdir(path):
         shutil.rmtree(path)
     else:
         _os_remove(path, *args, **kwargs)
 
 
-_os_remove = os.remove
 _replace_names()
 os.remove = _remove
+h5py.File = h5py_view.File
+h5py_view.show_arrays_as_h5py_does()

@@ -1,0 +1,1 @@
+"""Measured comparisons with hdmf-zarr, HDF5 and the physical floors."""

@@ -1,0 +1,1 @@
+"""How a figure is made, whatever the work."""

@@ -1,0 +1,109 @@
+"""The I/O classes of the engines behind one face. Each is imported in the interpreter that has it, and nowhere else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Protocol
+
+BLOSC = {"cname": "zstd", "clevel": 5}
+
+
+class Backend(Protocol):
+    """I/O classes for NWB files.
+
+    Attributes
+    ----------
+    suffix : str
+        Of its files.
+    """
+
+    suffix: str
+
+    def open(self, path: Path, mode: str) -> Any:
+        """Return the open I/O object."""
+
+    def wrap(self, data: Any, chunks: tuple[int, ...]) -> Any:
+        """Return ``data`` with these chunks and Blosc zstd 5 with byte shuffle (HDF5: gzip 4)."""
+
+
+class OursBackend:
+    """This package."""
+
+    suffix = ".zarr"
+
+    def open(self, path: Path, mode: str) -> Any:
+        """Return the open I/O object."""
+        from hdmf_zarr_backend import NWBZarrIO
+
+        return NWBZarrIO(str(path), mode)
+
+    def wrap(self, data: Any, chunks: tuple[int, ...]) -> Any:
+        """Return ``data`` with its storage options."""
+        from hdmf_zarr_backend import ZarrDataIO
+        from numcodecs import Blosc
+
+        return ZarrDataIO(data, chunks=chunks, compressor=Blosc(**BLOSC, shuffle=Blosc.SHUFFLE))
+
+
+class Peer013Backend:
+    """hdmf-zarr 0.13 on zarr 2."""
+
+    suffix = ".zarr"
+
+    def open(self, path: Path, mode: str) -> Any:
+        """Return the open I/O object."""
+        from hdmf_zarr import NWBZarrIO
+
+        return NWBZarrIO(str(path), mode=mode)
+
+    def wrap(self, data: Any, chunks: tuple[int, ...]) -> Any:
+        """Return ``data`` with its storage options."""
+        from hdmf_zarr import ZarrDataIO
+        from numcodecs import Blosc
+
+        return ZarrDataIO(data=data, chunks=chunks, compressor=Blosc(**BLOSC, shuffle=Blosc.SHUFFLE))
+
+
+class Peer014Backend:
+    """hdmf-zarr 0.14 on zarr 3."""
+
+    suffix = ".zarr"
+
+    def open(self, path: Path, mode: str) -> Any:
+        """Return the open I/O object."""
+        from hdmf_zarr import NWBZarrIO
+
+        return NWBZarrIO(str(path), mode=mode)
+
+    def wrap(self, data: Any, chunks: tuple[int, ...]) -> Any:
+        """Return ``data`` with its storage options."""
+        from hdmf_zarr import ZarrDataIO
+        from zarr.codecs import BloscCodec
+
+        return ZarrDataIO(data=data, chunks=chunks, compressors=BloscCodec(**BLOSC, shuffle="shuffle"))
+
+
+class Hdf5Backend:
+    """pynwb's own backend."""
+
+    suffix = ".nwb"
+
+    def open(self, path: Path, mode: str) -> Any:
+        """Return the open I/O object."""
+        from pynwb import NWBHDF5IO
+
+        return NWBHDF5IO(str(path), mode)
+
+    def wrap(self, data: Any, chunks: tuple[int, ...]) -> Any:
+        """Return ``data`` with its storage options."""
+        from pynwb import H5DataIO
+
+        return H5DataIO(data, chunks=chunks, compression="gzip", compression_opts=4)
+
+
+BACKENDS: dict[str, type[Backend]] = {
+    "ours": OursBackend,
+    "hdmf-zarr 0.13": Peer013Backend,
+    "hdmf-zarr 0.14": Peer014Backend,
+    "HDF5": Hdf5Backend,
+}

@@ -1,0 +1,129 @@
+"""W4, references: a column of n references to 100 time series, as plain references and as TimeSeriesReference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from benchmarks.harness.job import Job, Phase, Workload
+from benchmarks.workloads import floors
+
+TARGETS = 100
+ROWS = 100
+
+
+def _targets(nwbfile: Any) -> list[Any]:
+    import numpy as np
+    from pynwb import TimeSeries
+
+    series = [
+        TimeSeries(name=f"series{number:03d}", data=np.arange(10.0), unit="V", rate=10.0) for number in range(TARGETS)
+    ]
+    for one in series:
+        nwbfile.add_acquisition(one)
+    return series
+
+
+def _new() -> Any:
+    from pynwb import NWBFile
+
+    return NWBFile("references", "w4", datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def _number_of_target(row: int) -> int:
+    """Return the target of a row: all targets, in no simple order."""
+    return row * 7919 % TARGETS
+
+
+def make_objects(n: int) -> Any:
+    """Return a file with a table whose column holds references to whole objects."""
+    from hdmf.common import DynamicTable, VectorData
+
+    nwbfile = _new()
+    series = _targets(nwbfile)
+    column = VectorData(name="target", description="what a row is about", data=[series[_number_of_target(row)] for row in range(n)])
+    nwbfile.add_acquisition(DynamicTable(name="table", description="references", columns=[column]))
+    return nwbfile
+
+
+def make_rows(n: int) -> Any:
+    """Return a file with a table whose column holds TimeSeriesReference rows (index, count, reference)."""
+    from hdmf.common import DynamicTable
+    from pynwb.base import TimeSeriesReference, TimeSeriesReferenceVectorData
+
+    nwbfile = _new()
+    series = _targets(nwbfile)
+    data = [TimeSeriesReference(row % 5, 1 + row % 4, series[_number_of_target(row)]) for row in range(n)]
+    column = TimeSeriesReferenceVectorData(name="target", description="what a row is about", data=data)
+    nwbfile.add_acquisition(DynamicTable(name="table", description="references", columns=[column]))
+    return nwbfile
+
+
+def _name(value: Any) -> str:
+    name: str = value.timeseries.name if hasattr(value, "timeseries") else value.name
+    return name
+
+
+def _check(values: list[Any], rows: list[int]) -> None:
+    assert [_name(value) for value in values] == [f"series{_number_of_target(row):03d}" for row in rows]
+
+
+def _random_rows(n: int) -> list[int]:
+    import numpy as np
+
+    return [int(row) for row in np.random.default_rng(5).integers(0, n, ROWS)]
+
+
+def _write(make: Callable[[int], Any]) -> Callable[[Job], None]:
+    def work(job: Job) -> None:
+        nwbfile = make(job.size)
+        with job.meter.measured(), job.io.open(job.folder / "w4", "w") as io:
+            io.write(nwbfile)
+
+    return work
+
+
+def _build(make: Callable[[int], Any]) -> Callable[[Job], None]:
+    def work(job: Job) -> None:
+        floors.build_only(job, make(job.size))
+
+    return work
+
+
+def _resolve(job: Job) -> None:
+    with job.io.open(job.folder / "w4", "r") as io:
+        column = io.read().acquisition["table"]["target"]
+        with job.meter.measured():
+            values = column[:]
+        _check(list(values), list(range(job.size)))
+
+
+def _rows(job: Job) -> None:
+    with job.io.open(job.folder / "w4", "r") as io:
+        column = io.read().acquisition["table"]["target"]
+        rows = _random_rows(job.size)
+        with job.meter.measured():
+            values = [column[row] for row in rows]
+        _check(values, rows)
+
+
+def _workload(name: str, kind: str, make: Callable[[int], Any]) -> Workload:
+    return Workload(
+        name=name,
+        title=f"n {kind} to {TARGETS} time series",
+        phases=(
+            Phase("write", "write", {"backend": _write(make), "hdmf": _build(make)}, output="w4"),
+            Phase("resolve", "resolve all", {"backend": _resolve}),
+            Phase("rows", f"{ROWS} random rows", {"backend": _rows}),
+        ),
+        sizes=(100_000,),
+        quick_sizes=(500,),
+        warm_size=3,
+    )
+
+
+WORKLOADS = (
+    _workload("W4a", "object references", make_objects),
+    _workload("W4b", "TimeSeriesReference rows", make_rows),
+)

@@ -1,0 +1,237 @@
+"""Attributes of an HDF5 object <-> the values that `mapping.attributes` encodes, and a note of what those do not say.
+
+The note of an object is ``{name: {"type": ..., ...}}``, with an entry only where something would be lost:
+
+    type    the HDF5 type as JSON, where it is not `elements.default_attribute_type` of the value
+    space   "null" for an attribute without a dataspace
+    value, shape    an attribute that Zarr has no word for lives here only: sequences of variable length, compounds with text
+                    or references (both are how HDF5 stores dimension scales), null references
+
+A note that does not fit the value any more, because somebody changed the attribute, is not heeded.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from hdmf_zarr_backend.errors import ValueRefusedError, ZarrBackendError
+from hdmf_zarr_backend.hdf5.describe import kind_of_type
+from hdmf_zarr_backend.hdf5.elements import default_attribute_type
+from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, UTF8, TypeJSON, decode_type, encode_type, memory_type
+from hdmf_zarr_backend.hdf5.values import Array, decode_array, decode_text, encode_array, encode_text, fill_array
+from hdmf_zarr_backend.mapping.references import Reference
+
+Encode = Callable[[Any], "dict[str, Any] | None"]
+Refer = Callable[[Reference], Any]
+
+# ---- HDF5 -> values -------------------------------------------------------------------------------------------------
+
+
+def attribute_names(node: Any) -> Iterator[tuple[str, Any]]:
+    """Yield name and ``h5py.h5a.AttrID`` of the attributes of an object, by name."""
+    from h5py import h5a
+
+    for index in range(h5a.get_num_attrs(node)):
+        attribute = h5a.open(node, index=index)
+        yield attribute.name.decode("utf-8", "surrogateescape"), attribute
+
+
+def read_attribute(attribute: Any, encode: Encode) -> tuple[Any, dict[str, Any]]:
+    """Return the value of an attribute, None where it is all in the note, and the note, ``{}`` where there is nothing to say.
+
+    Parameters
+    ----------
+    attribute : h5py.h5a.AttrID
+        The attribute.
+    encode : callable
+        Makes JSON of an h5py reference.
+
+    Raises
+    ------
+    ValueRefusedError
+        A type that cannot be read.
+    """
+    import h5py
+    from h5py import h5s
+
+    tid = attribute.get_type()
+    kind = encode_type(tid)
+    if attribute.get_space().get_simple_extent_type() == h5s.NULL:
+        return h5py.Empty(tid.dtype), {"type": kind, "space": "null"}
+    values = _read(attribute, tid)
+    if _only_in_note(kind, values):
+        return None, {"type": kind, "shape": list(attribute.shape), "value": encode_array(values, kind, encode)}
+    value = _value(values, kind)
+    if kind in (OBJECT, REGION):
+        return value, {} if values.size else {"type": kind}
+    return value, {} if default_attribute_type(value) == kind else {"type": kind}
+
+
+def _read(attribute: Any, tid: Any) -> Array:
+    values: Array = np.zeros(attribute.shape, tid.dtype)
+    if values.size:
+        attribute.read(values, mtype=memory_type(tid, writing=False))
+    return values
+
+
+def _only_in_note(kind: TypeJSON, values: Array) -> bool:
+    if kind in (OBJECT, REGION):
+        return any(not item for item in values.flat)
+    try:
+        return kind_of_type(kind) == "compound"
+    except ValueRefusedError:
+        return True
+
+
+def _value(values: Array, kind: TypeJSON) -> Any:
+    if isinstance(kind, dict) and "text" in kind and (values.ndim == 0 or "size" not in kind):
+        return _texts(values)
+    if not values.dtype.hasobject and values.dtype.names is None:
+        values = values.astype(values.dtype.str, copy=False)  # without what h5py knows of the type
+    return values if values.ndim else values[()]
+
+
+def _texts(values: Array) -> Any:
+    texts = [encode_text(item) for item in values.flat]
+    if not all(isinstance(text, str) for text in texts):
+        texts = [decode_text(text) for text in texts]
+    found = fill_array(texts, values.shape, np.dtype(object))
+    return found if found.ndim else found[()]
+
+
+# ---- values -> HDF5 -------------------------------------------------------------------------------------------------
+
+
+def write_attribute(node: Any, name: str, value: Any, note: dict[str, Any], refer: Refer) -> None:
+    """Write one attribute.
+
+    Parameters
+    ----------
+    node : h5py.h5g.GroupID, h5py.h5d.DatasetID or h5py.h5t.TypeID
+        The object.
+    name : str
+        Name of the attribute.
+    value : object
+        As `mapping.attributes.decode_attributes` gives it; references as `Reference`. None: the value is in the note.
+    note : dict
+        What is noted of it, perhaps nothing.
+    refer : callable
+        Makes an h5py reference.
+
+    Raises
+    ------
+    ValueRefusedError
+        HDF5 has no form for it.
+    """
+    from h5py import h5a, h5s
+
+    tid, values = _typed(name, value, note, refer)
+    if values is None:
+        h5a.create(node, _raw(name), tid, h5s.create(h5s.NULL))
+        return
+    shape = values.shape[: values.ndim - len(tid.dtype.shape)]
+    space = h5s.create_simple(shape) if shape else h5s.create(h5s.SCALAR)
+    attribute = h5a.create(node, _raw(name), tid, space)
+    if values.size:
+        attribute.write(np.ascontiguousarray(values).reshape(values.shape), mtype=memory_type(tid, writing=True))
+
+
+def _raw(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
+
+
+def _typed(name: str, value: Any, note: dict[str, Any], refer: Refer) -> tuple[Any, Array | None]:
+    """Return the type and the values in memory; None for an attribute without a dataspace."""
+    kind = note.get("type")
+    if kind is not None and note.get("space") == "null" and np.size(value) == 0:
+        return decode_type(kind), None
+    if kind is not None and "value" in note:
+        tid = decode_type(kind)
+        return tid, decode_array(note["value"], tuple(note["shape"]), kind, tid.dtype, _refer_json(refer))
+    found = _references(value)
+    if found is not None:
+        wanted = REGION if any(item.region is not None for item in found.flat) else OBJECT
+        tid = decode_type(wanted)
+        return tid, fill_array([refer(item) for item in found.flat], found.shape, tid.dtype)
+    for candidate in (kind, default_attribute_type(value)):
+        if candidate is not None:
+            tid = decode_type(candidate)
+            values = _fitting(value, candidate, tid.dtype)
+            if values is not None:
+                return tid, values
+    text = _as_json(value)
+    if text is None:
+        raise ValueRefusedError(
+            f"HDF5 has no form for the attribute {name!r} of type {type(value).__name__}", remedy="Remove or change it."
+        )
+    tid = decode_type(UTF8)
+    return tid, fill_array([text.encode("utf-8", "surrogateescape")], (), tid.dtype)
+
+
+def _as_json(value: Any) -> str | None:
+    """Return the JSON text of what only JSON can say, such as a dict or a list of unlike things."""
+    try:
+        return json.dumps(value.tolist() if isinstance(value, np.ndarray) else value, sort_keys=True)
+    except (TypeError, ValueError):
+        return None
+
+
+def _refer_json(refer: Refer) -> Callable[[Any], Any]:
+    from hdmf_zarr_backend.mapping.references import decode_reference
+
+    return lambda value: None if value is None else refer(decode_reference(value))
+
+
+def _references(value: Any) -> Any:
+    """Return an array of references where the value is one or is made of them."""
+    if isinstance(value, Reference):
+        return fill_array([value], (), np.dtype(object))
+    if not isinstance(value, (list, np.ndarray)):
+        return None
+    array = value if isinstance(value, np.ndarray) else np.array(value, dtype=object)
+    if array.dtype != object or not array.size or not all(isinstance(item, Reference) for item in array.flat):
+        return None
+    return array
+
+
+def _fitting(value: Any, kind: TypeJSON, dtype: np.dtype[Any]) -> Array | None:
+    """Return the value as an array of ``dtype``, None where something of it would be lost."""
+    try:
+        array = value if isinstance(value, np.ndarray) else np.asarray(value)
+        if isinstance(kind, dict) and "text" in kind:
+            return _fitting_text(array, dtype)
+        if kind in (OBJECT, REGION):
+            return np.empty(array.shape, dtype) if not array.size else None
+        base = dtype.base
+        if base.names is not None:
+            return _fitting_rows(array, base)
+        cast = array.astype(base)
+        same = cast.tobytes() == array.tobytes() or bool(np.array_equal(cast, array, equal_nan=base.kind in "fc"))
+        return cast if same and array.dtype.kind not in "OU" else None
+    except (ValueError, TypeError, OverflowError, ZarrBackendError):
+        return None
+
+
+def _fitting_text(array: Array, dtype: np.dtype[Any]) -> Array | None:
+    if array.dtype.kind not in "OUST":
+        return None
+    items = array.reshape(-1).tolist()
+    if not all(isinstance(item, (str, bytes)) for item in items):
+        return None
+    raws = [decode_text(item) for item in items]
+    if dtype.kind == "S" and max(map(len, raws), default=0) > dtype.itemsize:
+        return None
+    return fill_array(raws, array.shape, dtype)
+
+
+def _fitting_rows(array: Array, dtype: np.dtype[Any]) -> Array | None:
+    if array.dtype.names != dtype.names:
+        return None
+    rows: Array = np.zeros(array.shape, dtype)
+    for name in dtype.names or ():
+        rows[name] = array[name]
+    return rows

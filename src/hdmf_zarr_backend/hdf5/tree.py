@@ -1,0 +1,368 @@
+"""What is in an HDF5 file and where it goes in a Zarr file: groups, datasets, named types, links, and what references mean.
+
+A Zarr file has no hard links and cannot point into HDF5. So an object is placed once, at the first of its paths (depth first,
+by name), and further paths are links to it; what an external link leads to is placed where the link is, with all that is
+below it, and likewise what links inside of that lead to.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import warnings
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from hdmf.backends.warnings import BrokenLinkWarning
+
+from hdmf_zarr_backend.errors import DamagedFileError, UnsupportedFileError
+from hdmf_zarr_backend.hdf5.regions import encode_region
+from hdmf_zarr_backend.mapping.references import Reference
+from hdmf_zarr_backend.model.locations import THIS_FILE, relative_source
+from hdmf_zarr_backend.model.nodes import absolute, join, relative
+
+Kind = Literal["group", "dataset", "datatype"]
+H5_ERRORS = (OSError, RuntimeError, KeyError, ValueError)
+"""What HDF5's errors become in h5py."""
+
+_Address = tuple[int, int]
+
+
+class SourceFile:
+    """One open HDF5 file.
+
+    Parameters
+    ----------
+    location : str
+        Absolute path.
+
+    Raises
+    ------
+    UnsupportedFileError
+        HDF5 cannot open it.
+    """
+
+    def __init__(self, location: str) -> None:
+        import h5py
+
+        self.location = location
+        try:
+            self.file = h5py.File(location, "r")
+        except OSError as error:
+            raise UnsupportedFileError(
+                f"HDF5 cannot open this file ({error})",
+                store=location,
+                remedy="It may be cut short, or be open for writing elsewhere.",
+            ) from error
+        self._last: tuple[bytes, Any] | None = None
+
+    def open(self, raw: bytes) -> Any:
+        """Return the low-level object at a path; the last one stays open, and with it HDF5's cache of its chunks."""
+        from h5py import h5o
+
+        if self._last is None or self._last[0] != raw:
+            try:
+                self._last = (raw, h5o.open(self.file.id, raw))
+            except H5_ERRORS as error:
+                raise damaged(error, self.location, raw) from error
+        return self._last[1]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._last = None
+        self.file.close()
+
+
+def damaged(error: Exception, location: str, raw: bytes) -> DamagedFileError:
+    """Return the error of a node that HDF5 cannot read."""
+    return DamagedFileError(
+        f"HDF5 cannot read this ({error})",
+        store=location,
+        path=text_of(raw),
+        remedy="If a filter is missing, install hdf5plugin; otherwise the file is damaged there.",
+    )
+
+
+def text_of(raw: bytes) -> str:
+    """Return a path or name of HDF5 as text; bytes that are not UTF-8 as surrogate escapes."""
+    return raw.decode("utf-8", "surrogateescape")
+
+
+@dataclass(slots=True)
+class Placed:
+    """A group, dataset or named type, and its path in the Zarr file, in the model's spelling."""
+
+    path: str
+    kind: Kind
+    file: SourceFile
+    raw: bytes
+
+
+@dataclass(slots=True)
+class PlacedLink:
+    """A link: its path, its target, and what is to be noted of its form in HDF5 (None: a plain soft link)."""
+
+    path: str
+    target: Reference
+    note: Any = None
+
+
+@dataclass(slots=True)
+class _Pending:
+    path: str
+    file: SourceFile
+    raw: bytes
+    note: Any = field(default=None)
+
+
+class Hdf5Tree:
+    """What is in a file, and where it goes.
+
+    Parameters
+    ----------
+    location : str
+        Absolute path of the HDF5 file.
+    target : str
+        Absolute path of the Zarr file; sources of links are relative to it.
+
+    Attributes
+    ----------
+    nodes : list of Placed
+        Parents before members.
+    links : list of PlacedLink
+        All links.
+    notes : dict
+        ``{path of a group: {name: note}}`` of members that were links in HDF5 and are copies in Zarr.
+    """
+
+    def __init__(self, location: str, target: str) -> None:
+        self.main = SourceFile(location)
+        self._target = target
+        self._files: dict[str, SourceFile | None] = {os.path.realpath(location): self.main}
+        self._places: dict[_Address, str] = {}
+        self._ids: dict[_Address, str | None] = {}
+        self._pending: deque[_Pending] = deque()
+        self.nodes: list[Placed] = []
+        self.links: list[PlacedLink] = []
+        self.notes: dict[str, dict[str, Any]] = {}
+        try:
+            self._descend("", self.main, b"/")
+            while self._pending:
+                self._place_link(self._pending.popleft())
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close all files."""
+        for file in self._files.values():
+            if file is not None:
+                file.close()
+
+    # ---- where things go --------------------------------------------------------------------------------------------
+
+    def _descend(self, place: str, file: SourceFile, raw: bytes) -> None:
+        """Place an object and all that is below it."""
+        stack = [(place, raw)]
+        while stack:
+            path, here = stack.pop()
+            try:
+                if here not in (b"/", raw) and self._set_aside(path, file, here):
+                    continue
+                stack.extend(self._place(path, file, here))
+            except H5_ERRORS as error:
+                raise damaged(error, file.location, here) from error
+
+    def _set_aside(self, path: str, file: SourceFile, raw: bytes) -> bool:
+        """Keep a link for when all objects have their places."""
+        from h5py import h5l
+
+        if file.file.id.links.get_info(raw).type == h5l.TYPE_HARD:
+            return False
+        self._pending.append(_Pending(path, file, raw))
+        return True
+
+    def _place(self, path: str, file: SourceFile, raw: bytes) -> list[tuple[str, bytes]]:
+        """Give one object its place, and return its members, last first."""
+        from h5py import h5g, h5o
+
+        info = h5o.get_info(file.file.id, raw)
+        known = self._places.setdefault((info.fileno, info.addr), path)
+        if known != path:
+            self.links.append(PlacedLink(path, self._own(known, (info.fileno, info.addr), file, raw), "hard"))
+            return []
+        kinds: dict[int, Kind] = {h5o.TYPE_GROUP: "group", h5o.TYPE_DATASET: "dataset"}
+        self.nodes.append(Placed(path, kinds.get(info.type, "datatype"), file, raw))
+        if info.type != h5o.TYPE_GROUP:
+            return []
+        prefix = raw.rstrip(b"/") + b"/"
+        names = sorted(h5g.open(file.file.id, raw), reverse=True)
+        return [(join(path, text_of(name)), prefix + name) for name in names]
+
+    def _place_link(self, link: _Pending) -> None:
+        from h5py import h5l
+
+        links = link.file.file.id.links
+        form = links.get_info(link.raw).type
+        value = links.get_val(link.raw) if form in (h5l.TYPE_SOFT, h5l.TYPE_EXTERNAL) else None
+        if form == h5l.TYPE_SOFT:
+            self._place_soft(link, value)
+        elif form == h5l.TYPE_EXTERNAL:
+            self._place_external(link, os.fsdecode(value[0]), value[1])
+        else:
+            warnings.warn(
+                f"The link {text_of(link.raw)} in {link.file.location} is of a class of its own ({form}) and is left out.",
+                BrokenLinkWarning,
+                stacklevel=2,
+            )
+
+    def _place_soft(self, link: _Pending, value: bytes) -> None:
+        # HDF5 starts a relative target at the group of the link, and knows "." but not ".."
+        parts = posixpath.join(posixpath.dirname(link.raw), value).split(b"/")
+        raw = b"/" + b"/".join(part for part in parts if part not in (b"", b"."))
+        found = _address(link.file, raw)
+        if found is not None and found not in self._places and link.file is not self.main:
+            self._copy(link.path, link.file, raw, None)
+            return
+        known = self._places.get(found) if found is not None else None
+        if found is None:
+            _warn_broken(link, text_of(raw))
+        path = text_of(raw) if known is None else known
+        written = text_of(value)
+        note = None if link.file is not self.main or written == absolute(path) else {"soft": written}
+        self.links.append(PlacedLink(link.path, self._own(path, found, link.file, raw), note))
+
+    def _place_external(self, link: _Pending, name: str, value: bytes) -> None:
+        raw = b"/" + value.strip(b"/")
+        location = self._external_location(link.file.location, name)
+        file = self._open(location)
+        found = None if file is None else _address(file, raw)
+        source = relative_source(location, self._target)
+        if file is None or found is None:
+            _warn_broken(link, f"{name}:{text_of(raw)}")
+            self.links.append(PlacedLink(link.path, Reference(source, text_of(raw))))
+            return
+        note = {"source": source, "path": text_of(raw)}
+        known = self._places.get(found)
+        if known is None:
+            self._copy(link.path, file, raw, note)
+        else:
+            note = None if file is self.main else note
+            self.links.append(PlacedLink(link.path, self._own(known, found, file, raw), note))
+
+    def _copy(self, path: str, file: SourceFile, raw: bytes, note: Any) -> None:
+        if note is not None:
+            parent, _, name = path.rpartition("/")
+            self.notes.setdefault(parent, {})[name] = note
+        self._descend(path, file, raw)
+
+    @staticmethod
+    def _external_location(origin: str, name: str) -> str:
+        return os.path.abspath(os.path.join(os.path.dirname(origin), name))
+
+    def _open(self, location: str) -> SourceFile | None:
+        """Return an open file, None where there is none that HDF5 opens."""
+        real = os.path.realpath(location)
+        if real not in self._files:
+            try:
+                self._files[real] = SourceFile(location)
+            except UnsupportedFileError:
+                self._files[real] = None
+        return self._files[real]
+
+    # ---- references -------------------------------------------------------------------------------------------------
+
+    def _own(self, path: str, address: _Address | None, file: SourceFile, raw: bytes) -> Reference:
+        """Return the reference to a path in the Zarr file."""
+        identifier = None if address is None else self._object_id(address, file, raw)
+        return Reference(THIS_FILE, absolute(path), identifier, self.root_id)
+
+    @property
+    def root_id(self) -> str | None:
+        """Object id of the root."""
+        return self._root_id(self.main)
+
+    def _root_id(self, file: SourceFile) -> str | None:
+        address = _address(file, b"/")
+        return None if address is None else self._object_id(address, file, b"/")
+
+    def _object_id(self, address: _Address, file: SourceFile, raw: bytes) -> str | None:
+        if address not in self._ids:
+            from h5py import h5o
+
+            self._ids[address] = object_id(h5o.open(file.file.id, raw))
+        return self._ids[address]
+
+    def refer(self, reference: Any, file: SourceFile) -> Reference | None:
+        """Return what an h5py reference in ``file`` means in the Zarr file, None for a null reference.
+
+        One that leads to nothing is null as well, with a warning.
+        """
+        import h5py
+        from h5py import h5i, h5o, h5r
+
+        if not reference:
+            return None
+        try:
+            target = h5r.dereference(reference, file.file.id)
+            info = h5o.get_info(target)
+            region = None
+            if isinstance(reference, h5py.RegionReference):
+                region = encode_region(h5r.get_region(reference, file.file.id))
+        except H5_ERRORS as error:
+            warnings.warn(f"A reference in {file.location} leads to nothing ({error}).", BrokenLinkWarning, stacklevel=2)
+            return None
+        address = (info.fileno, info.addr)
+        if address not in self._ids:
+            self._ids[address] = object_id(target)
+        place = self._places.get(address)
+        if place is not None:
+            return Reference(THIS_FILE, absolute(place), self._ids[address], self.root_id, region)
+        name = h5i.get_name(target)
+        warnings.warn(
+            f"A reference leads to {name!r} in {file.location}, which is not part of the new file.",
+            BrokenLinkWarning,
+            stacklevel=2,
+        )
+        source = relative_source(file.location, self._target)
+        return Reference(source, absolute(text_of(name or b"/")), self._ids[address], self._root_id(file), region)
+
+
+def _address(file: SourceFile, raw: bytes) -> _Address | None:
+    """Return what is at a path, through links, None where nothing is."""
+    from h5py import h5o
+
+    try:
+        info = h5o.get_info(file.file.id, raw)
+    except H5_ERRORS:
+        return None
+    return info.fileno, info.addr
+
+
+def object_id(node: Any) -> str | None:
+    """Return the object id of a low-level object, None if it has none."""
+    from h5py import h5a
+
+    if not h5a.exists(node, b"object_id"):
+        return None
+    import numpy as np
+
+    attribute = h5a.open(node, b"object_id")
+    values = np.zeros(attribute.shape, attribute.dtype)
+    if values.ndim or values.dtype.kind not in "OS":
+        return None
+    attribute.read(values)
+    value = values[()]
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else None
+
+
+def _warn_broken(link: _Pending, target: str) -> None:
+    warnings.warn(
+        f"The link {text_of(link.raw)} in {link.file.location} leads to {target}, which is not there; it is kept as it is.",
+        BrokenLinkWarning,
+        stacklevel=2,
+    )
+
+
+__all__ = ["H5_ERRORS", "Hdf5Tree", "Kind", "Placed", "PlacedLink", "SourceFile", "damaged", "object_id", "relative", "text_of"]
