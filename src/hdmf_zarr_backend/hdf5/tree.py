@@ -11,16 +11,17 @@ import os
 import posixpath
 import warnings
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 from hdmf.backends.warnings import BrokenLinkWarning
 
 from hdmf_zarr_backend.errors import DamagedFileError, UnsupportedFileError
 from hdmf_zarr_backend.hdf5.regions import encode_region
 from hdmf_zarr_backend.mapping.references import Reference
 from hdmf_zarr_backend.model.locations import THIS_FILE, relative_source
-from hdmf_zarr_backend.model.nodes import absolute, join, relative
+from hdmf_zarr_backend.model.nodes import absolute, join
 
 Kind = Literal["group", "dataset", "datatype"]
 H5_ERRORS = (OSError, RuntimeError, KeyError, ValueError)
@@ -113,7 +114,6 @@ class _Pending:
     path: str
     file: SourceFile
     raw: bytes
-    note: Any = field(default=None)
 
 
 class Hdf5Tree:
@@ -178,9 +178,14 @@ class Hdf5Tree:
         """Keep a link for when all objects have their places."""
         from h5py import h5l
 
-        if file.file.id.links.get_info(raw).type == h5l.TYPE_HARD:
+        form = file.file.id.links.get_info(raw).type
+        if form == h5l.TYPE_HARD:
             return False
-        self._pending.append(_Pending(path, file, raw))
+        link = _Pending(path, file, raw)
+        if form == h5l.TYPE_EXTERNAL:
+            self._pending.appendleft(link)  # soft links may lead through it
+        else:
+            self._pending.append(link)
         return True
 
     def _place(self, path: str, file: SourceFile, raw: bytes) -> list[tuple[str, bytes]]:
@@ -344,14 +349,10 @@ def object_id(node: Any) -> str | None:
     """Return the object id of a low-level object, None if it has none."""
     from h5py import h5a
 
-    if not h5a.exists(node, b"object_id"):
+    attribute = h5a.open(node, b"object_id") if h5a.exists(node, b"object_id") else None
+    if attribute is None or attribute.shape != () or attribute.dtype.kind not in "OS":
         return None
-    import numpy as np
-
-    attribute = h5a.open(node, b"object_id")
-    values = np.zeros(attribute.shape, attribute.dtype)
-    if values.ndim or values.dtype.kind not in "OS":
-        return None
+    values = np.zeros((), attribute.dtype)
     attribute.read(values)
     value = values[()]
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else None
@@ -364,5 +365,3 @@ def _warn_broken(link: _Pending, target: str) -> None:
         stacklevel=2,
     )
 
-
-__all__ = ["H5_ERRORS", "Hdf5Tree", "Kind", "Placed", "PlacedLink", "SourceFile", "damaged", "object_id", "relative", "text_of"]

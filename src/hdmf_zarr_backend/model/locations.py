@@ -1,7 +1,8 @@
 """Arithmetic on the ``source`` of links and references.
 
-On disk a source is ``"."`` for the same file, else a path relative to the store itself (a sibling is ``../b.zarr``), with
-``/`` between its parts on every system, or a URL. In memory a *location* is an absolute local path or a URL.
+On disk a source is ``"."`` for the same file, else a path relative to the store itself (a sibling is ``../b.zarr``),
+with ``/`` between its parts on every system, or a URL. In memory a *location* is an absolute local path or a URL. What
+`relative_source` makes, `resolve_source` leads back to the same location.
 
 Source: hdmf-zarr storage specification, "Links"; what hdmf-zarr 0.1 to 0.13 wrote (0.10 wrote the store's own name).
 """
@@ -10,21 +11,22 @@ from __future__ import annotations
 
 import posixpath
 import re
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote
 
 THIS_FILE = "."
-_SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")
+_LOCAL = "file://"
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+://[^/?#]*)([^?#]*)", re.DOTALL)
 _DRIVE = re.compile(r"^[A-Za-z]:[/\\]")
 
 
 def is_url(location: str) -> bool:
     """Tell whether ``location`` has a scheme such as ``s3://``; a Windows drive is none."""
-    return _SCHEME.match(location) is not None
+    return _URL.match(location) is not None
 
 
 def to_posix(path: str) -> str:
     """Return a local path with ``/`` between its parts."""
-    return path.replace("\\", "/") if "\\" in path and "/" not in path or _DRIVE.match(path) else path
+    return path.replace("\\", "/") if _DRIVE.match(path) or ("\\" in path and "/" not in path) else path
 
 
 def relative_source(target: str, origin: str) -> str:
@@ -45,18 +47,35 @@ def relative_source(target: str, origin: str) -> str:
     if is_url(target) or is_url(origin):
         return _relative_url(target, origin)
     target, origin = to_posix(target), to_posix(origin)
-    if _DRIVE.match(target) and target[:1].lower() != origin[:1].lower():
+    if _root(target) != _root(origin):
         return target
-    return posixpath.relpath(target, origin)
+    source = posixpath.relpath(target, origin)
+    return source if resolve_source(source, origin) == posixpath.normpath(target) else target
+
+
+def _root(path: str) -> str:
+    """Return what has to be the same for a relative path to exist: a drive, or two slashes and a server."""
+    if _DRIVE.match(path):
+        return path[:2].lower()
+    return "//" + path.split("/")[2] if path.startswith("//") and not path.startswith("///") else ""
 
 
 def _relative_url(target: str, origin: str) -> str:
-    if not (is_url(target) and is_url(origin)):
+    if not is_url(target):
+        # seen from a URL, an absolute path is one of that host
+        path = to_posix(target)
+        return _LOCAL + quote(path if path.startswith("/") else f"/{path}", safe="/:", errors="surrogateescape")
+    if not is_url(origin) or _split_url(target)[0] != _split_url(origin)[0]:
         return target
-    t, o = urlsplit(target), urlsplit(origin)
-    if (t.scheme, t.netloc) != (o.scheme, o.netloc):
-        return target
-    return posixpath.relpath(t.path or "/", o.path or "/")
+    source = posixpath.relpath(_split_url(target)[1] or "/", _split_url(origin)[1] or "/")
+    # what has a query, a doubled slash or a dot in its path cannot be named from elsewhere
+    return source if resolve_source(source, origin) == target else target
+
+
+def _split_url(url: str) -> tuple[str, str]:
+    """Return scheme and host, and the path, of a URL."""
+    match = _URL.match(url)
+    return (match[1], match[2]) if match else ("", url)
 
 
 def resolve_source(source: str, origin: str) -> str:
@@ -72,11 +91,10 @@ def resolve_source(source: str, origin: str) -> str:
     if source in (THIS_FILE, "", "./"):
         return origin
     if is_url(source):
-        return source
+        return _local_or_url(source)
     if is_url(origin):
-        parts = urlsplit(origin)
-        path = posixpath.normpath(posixpath.join(parts.path or "/", source))
-        return f"{parts.scheme}://{parts.netloc}{path}"
+        host, path = _split_url(origin)
+        return host + posixpath.normpath(posixpath.join(path or "/", to_posix(source)))
     source = to_posix(source)
     if source.startswith("/") or _DRIVE.match(source):
         return posixpath.normpath(source)
@@ -84,10 +102,17 @@ def resolve_source(source: str, origin: str) -> str:
     return posixpath.normpath(posixpath.join(base, source))
 
 
+def _local_or_url(url: str) -> str:
+    """Return the path of a ``file://`` URL without a host; other URLs are locations already."""
+    if not url.startswith(f"{_LOCAL}/"):
+        return url
+    path = unquote(url[len(_LOCAL) :], errors="surrogateescape")
+    return path[1:] if _DRIVE.match(path[1:]) else path
+
+
 def sibling_source(source: str, origin: str) -> str:
     """Return the location if ``source`` is meant relative to the folder of ``origin``, as hdmf-zarr 0.10 wrote it."""
     if is_url(origin):
-        parts = urlsplit(origin)
-        path = posixpath.normpath(posixpath.join(posixpath.dirname(parts.path), source))
-        return f"{parts.scheme}://{parts.netloc}{path}"
+        host, path = _split_url(origin)
+        return host + posixpath.normpath(posixpath.join(posixpath.dirname(path) or "/", to_posix(source)))
     return posixpath.normpath(posixpath.join(posixpath.dirname(to_posix(origin)), to_posix(source)))

@@ -410,7 +410,10 @@ class Assembler:
 
 def _member(group: Any, name: str) -> Any:
     """Return the group, dataset or link of that name; an attribute is none."""
-    return group.groups.get(name) or group.datasets.get(name) or group.links.get(name)
+    for members in (group.groups, group.datasets, group.links):
+        if name in members:
+            return members[name]
+    return None
 
 
 class _Pending:

@@ -215,10 +215,9 @@ class ZarrFacts(Mapping[str, NodeFacts]):
         shape = () if scalar else stored
         chunks: tuple[int, ...] | None = None if scalar else node.chunks[: len(stored)]
         filters = _codecs(node)
-        if self._as_hdf5 and scalar:
-            filters = ()
-        elif self._as_hdf5:
+        if self._as_hdf5:
             chunks, filters = _hdf5_storage(node, chunks, filters)
+            filters = () if scalar else filters
 
         def read(selection: Selection) -> Values:
             lengths = tuple(part.stop - part.start for part in selection)
@@ -296,10 +295,13 @@ def _codecs(node: ArrayNode[Attributes]) -> tuple[FilterFacts, ...]:
 def _hdf5_storage(
     node: ArrayNode[Attributes], chunks: tuple[int, ...] | None, filters: tuple[FilterFacts, ...]
 ) -> tuple[tuple[int, ...] | None, tuple[FilterFacts, ...]]:
-    """Return the chunks and filters that a dataset had in HDF5; those of the array where it never was there."""
+    """Return the chunks and filters that a dataset had in HDF5; those of the array where it never was there.
+
+    What makes bytes of objects is no filter in HDF5, it is part of the type.
+    """
     note = notes_of(node.attributes).get("hdf5")
     if not isinstance(note, dict):
-        return chunks, filters
+        return chunks, filters[1:] if node.data_type == "|O" else filters
     kept = note.get("chunks")
     steps = [step for step in note.get("filters", []) if isinstance(step, list) and len(step) == 3]
     return tuple(kept) if isinstance(kept, list) else None, tuple(hdf5_filter(c, tuple(o), None) for c, _, o in steps)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import datetime
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ from hdmf.container import AbstractContainer
 
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
 from hdmf_zarr_backend.hdf5.describe import Description, describe, is_dataset
+from hdmf_zarr_backend.hdf5.elements import default_type
+from hdmf_zarr_backend.hdf5.values import encoder
 from hdmf_zarr_backend.mapping import chunking, dtypes
 from hdmf_zarr_backend.mapping.regions import RegionReference
 from hdmf_zarr_backend.mapping.reserved import DTYPE
@@ -94,53 +96,119 @@ def plan_references(data: Any, shape: tuple[int, ...], options: StorageOptions, 
     return PlannedArray(node, ElementSource(data, shape, reference))
 
 
-def plan_rows(data: Any, length: int, fields: Fields, options: StorageOptions, reference: Encode) -> PlannedArray:
-    """Plan a compound with text or references: an ``(n, k)`` array of objects, one row a list."""
-    converters = {"object": reference, "region": reference, "str": to_text}
-    encoders: list[Encode] = []
-    for _, word in fields:
-        kind = dtypes.kind_of(word)
-        encoders.append(to_text if kind in ("text", "ascii", "bytes") else converters.get(word, to_json_number))
+def plan_rows(
+    data: Any,
+    length: int,
+    fields: Fields,
+    options: StorageOptions,
+    reference: Encode,
+    encoders: Sequence[Encode] | None = None,
+) -> PlannedArray:
+    """Plan a compound with text or references: an ``(n, k)`` array of objects, one row a list.
+
+    ``encoders`` make JSON of the fields, where their words alone do not say how.
+    """
     shape = (length, len(fields))
     rows = StorageOptions(chunks=options.chunks and (options.chunks[0], len(fields)), compressor=options.compressor,
                           object_codec=options.object_codec)  # fmt: skip
     node = _object_node(shape, options.object_codec, None, rows, [{"name": n, "dtype": w} for n, w in fields])
     node.chunks = (node.chunks[0], len(fields))
-    planned = PlannedArray(node, RowSource(data, length, encoders))
+    planned = PlannedArray(node, RowSource(data, length, encoders or [_field_encoder(w, reference) for _, w in fields]))
     planned.notes["rows"] = True
     if options.maxshape is not None:
         planned.notes["maxshape"] = list(options.maxshape)[:1]
     return planned
 
 
+def _field_encoder(word: str, reference: Encode) -> Encode:
+    kind = dtypes.kind_of(word)
+    if kind in ("text", "ascii", "bytes"):
+        return to_text
+    return reference if kind in ("object", "region") else to_json_number
+
+
 def plan_h5_dataset(dataset: Any, options: StorageOptions, reference: Encode) -> PlannedArray:
     """Plan the copy of an ``h5py.Dataset`` as it is, keeping what only HDF5 knows."""
-    found = describe(dataset)
-    options.maxshape = options.maxshape or found.maxshape
-    if options.chunks is None and found.kind == "number" and dataset.shape:
-        options.chunks = chunking.chunks_from_hdf5(dataset.shape, found.dtype.itemsize, found.chunks)
+    return plan_described(dataset, describe(dataset), options, reference)
+
+
+def plan_described(data: Any, found: Description, options: StorageOptions, reference: Encode) -> PlannedArray:
+    """Plan the copy of an HDF5 dataset whose description is known.
+
+    Parameters
+    ----------
+    data : array
+        Has ``shape`` (with the axes that an element has itself; None without a dataspace) and ``__getitem__``.
+    found : Description
+        What the dataset is.
+    options : StorageOptions
+        How to store it.
+    reference : callable
+        Encodes an element that is a reference.
+    """
+    shape = data.shape
+    if options.maxshape is None and found.maxshape is not None:
+        options.maxshape = found.maxshape + found.inner
+    if options.chunks is None and found.kind == "number" and shape:
+        chunks = None if found.chunks is None else found.chunks + found.inner
+        options.chunks = chunking.chunks_from_hdf5(shape, found.dtype.itemsize, chunks)
     if options.fill_value is None:
         options.fill_value = found.fill_value
-    planned = _plan_described(dataset, found, options, reference)
-    if found.note or dataset.shape:
-        planned.notes["hdf5"] = found.note
+    planned = _plan_null(found, options) if shape is None else _plan_kind(data, found, options, reference)
+    if options.maxshape is not None and "maxshape" not in planned.notes:
+        planned.notes["maxshape"] = list(options.maxshape)
+    note = dict(found.note)
+    if default_type(planned.node, {**planned.notes, "hdf5": note}) != found.type:
+        note["type"] = found.type
+    if note or shape:
+        planned.notes["hdf5"] = note
     return planned
 
 
-def _plan_described(dataset: Any, found: Description, options: StorageOptions, reference: Encode) -> PlannedArray:
-    if not dataset.shape and found.kind != "compound":
-        return plan_scalar(dataset[()], found.kind if found.kind in ("text", "ascii") else None, options, reference)
-    if found.kind in ("object", "region"):
-        return plan_references(dataset, dataset.shape, options, reference)
-    if found.kind == "compound":
-        data = dataset if dataset.shape else [dataset[()]]
-        planned = plan_rows(data, dataset.shape[0] if dataset.shape else 1, found.fields, options, reference)
-        if not dataset.shape:
-            planned.notes["scalar"] = True
+def _plan_null(found: Description, options: StorageOptions) -> PlannedArray:
+    """Plan an array without elements for a dataset that has a type and nothing else."""
+    if found.kind == "number":
+        return _plan_stored(np.zeros(0, found.dtype), found.dtype, options)
+    word: Any = found.kind if found.kind in ("object", "region") else "str"
+    codec = dtypes.VLEN_UTF8 if word == "str" else options.object_codec
+    return PlannedArray(_object_node((0,), codec, None, options, word))
+
+
+def _plan_kind(data: Any, found: Description, options: StorageOptions, reference: Encode) -> PlannedArray:
+    kind = found.kind
+    if kind == "compound":
+        return _plan_h5_rows(data, found, options, reference)
+    if kind in ("object", "region"):
+        planned = plan_references(data, data.shape, options, reference) if data.shape else plan_scalar_reference(
+            data[()], options, reference
+        )  # fmt: skip
+        planned.node.attributes[DTYPE] = kind  # the first element may be a null reference
         return planned
-    if found.kind in ("text", "ascii"):
-        return _plan_text(dataset, dataset.shape, found.kind, options)
-    return _plan_stored(dataset, found.dtype, options)
+    if not data.shape:
+        value = data[()]
+        if isinstance(value, np.void) and value.dtype.names is None:
+            return _plan_scalar_row(value, None, options, reference)
+        return plan_scalar(value, kind if kind in ("text", "ascii") else None, options, reference)
+    if kind in ("text", "ascii"):
+        return _plan_text(data, data.shape, kind if _all_utf8(data, data.shape) else "bytes", options)
+    return _plan_stored(data, found.dtype, options)
+
+
+def _plan_h5_rows(data: Any, found: Description, options: StorageOptions, reference: Encode) -> PlannedArray:
+    if len(data.shape) > 1:
+        raise ValueRefusedError(
+            f"a compound with text or references has {len(data.shape)} axes", remedy="HDMF has such data with one axis only."
+        )
+    assert isinstance(found.type, dict)
+    kinds = [inner for _, inner in found.type["fields"]]
+    encoders = [to_json_number if isinstance(kind, str) and kind not in ("object", "region") else encoder(kind, reference)
+                for kind in kinds]  # fmt: skip
+    rows = data if data.shape else [data[()]]
+    planned = plan_rows(rows, data.shape[0] if data.shape else 1, found.fields, options, reference, encoders)
+    if not data.shape:
+        planned.notes["scalar"] = True
+        planned.node.compressor = None
+    return planned
 
 
 def plan_array(data: Any, word: Any, options: StorageOptions, reference: Encode) -> PlannedArray:

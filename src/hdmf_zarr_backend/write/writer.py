@@ -5,6 +5,7 @@ Nothing is read back and no key is set twice; the document of an array that grow
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from typing import Any
 
@@ -25,6 +26,8 @@ from hdmf_zarr_backend.write.sources import ArraySource, StoredSource
 
 MEMORY_BUDGET = 128 * 2**20
 _LARGE_BYTES = 2**20
+_INLINE_ARRAY_BYTES = 4096
+_FEW = 4
 
 
 class Writer:
@@ -48,7 +51,7 @@ class Writer:
     Attributes
     ----------
     inlined : dict
-        ``{key: bytes}`` of the scalars, for the consolidated document.
+        ``{key: bytes}`` of what is read whenever the file is opened, for the consolidated document.
     """
 
     def __init__(
@@ -142,16 +145,16 @@ class Writer:
             if self._executor is not None and _is_large(planned):
                 later.append((path, planned))
                 continue
-            if planned.node.size == 1 and planned.node.attributes.get(DTYPE) == "scalar":
-                self._scalar(path, planned.node, source)
+            if is_read_at_open(planned.node):
+                self._inlined(path, planned.node, source)
                 continue
             for task in cut(self._keys, path, planned.node, source):
                 self._progress.advance(absolute(path), task.run())
         if later:
             self._run(later)
 
-    def _scalar(self, path: str, node: ArrayNode[Attributes], source: ArraySource) -> None:
-        """Write a scalar, and keep its bytes for the consolidated document."""
+    def _inlined(self, path: str, node: ArrayNode[Attributes], source: ArraySource) -> None:
+        """Write an array of one chunk, and keep its bytes for the consolidated document."""
         index = (0,) * len(node.shape)
         key = join(path, node.chunk_name(index))
         try:
@@ -159,7 +162,8 @@ class Writer:
         except ZarrBackendError as error:
             raise error.located(store=self._keys.location, path=absolute(path)) from error.__cause__
         self._keys.set(key, data)
-        self.inlined[key] = data
+        if len(data) <= _INLINE_ARRAY_BYTES or node.attributes.get(DTYPE) == "scalar":
+            self.inlined[key] = data
         self._progress.advance(absolute(path), size)
 
     def _run(self, arrays: list[tuple[str, PlannedArray]]) -> None:
@@ -202,6 +206,19 @@ class Writer:
         else:
             node.attributes.pop(NOTES, None)
         self._documents(path, node)
+
+
+def is_read_at_open(node: ArrayNode[Attributes]) -> bool:
+    """Tell whether hdmf looks at the values of an array whenever the file is opened.
+
+    Scalars are held by builders; the first id of a table is checked; dates (a few texts) are parsed.
+    """
+    if not node.size or math.prod(node.grid) != 1:
+        return False
+    if node.attributes.get(DTYPE) == "scalar":
+        return True
+    few_texts = node.attributes.get(DTYPE) == "str" and node.size <= _FEW
+    return few_texts or node.attributes.get("neurodata_type", node.attributes.get("data_type")) == "ElementIdentifiers"
 
 
 def planned_bytes(planned: PlannedArray) -> int:

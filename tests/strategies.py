@@ -1,0 +1,184 @@
+"""What the property tests are fed with: names, JSON, hierarchies, dtypes, arrays and what stands between brackets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+DOCUMENTS = (".zarray", ".zgroup", ".zattrs", ".zmetadata", "zarr.json")
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+"""Text that UTF-8 can hold, NUL included."""
+
+NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/\\\0"), min_size=1, max_size=6).filter(
+    lambda name: name not in {".", "..", *DOCUMENTS}
+)
+"""Names that a node can have."""
+
+# small enough to be quick, wide enough to hold what documents hold
+JSON_LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXT
+)
+JSON = st.recursive(
+    JSON_LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3), max_leaves=5
+)
+JSON_OBJECTS = st.dictionaries(TEXT, JSON, max_size=3)
+
+CODECS = st.fixed_dictionaries({"id": st.sampled_from(["zlib", "blosc", "delta", "x-unknown"])}, optional={"level": JSON})
+
+_KNOWN = {"chunks", "compressor", "dtype", "fill_value", "filters", "order", "shape", "zarr_format", "dimension_separator"}
+
+
+@st.composite
+def array_nodes(draw: st.DrawFn) -> ArrayNode[Any]:
+    """Return the metadata of an array; what the codecs and types mean does not matter to the model."""
+    rank = draw(st.integers(0, 3))
+    attributes = draw(JSON_OBJECTS)
+    return ArrayNode(
+        shape=tuple(draw(st.lists(st.integers(0, 2**40), min_size=rank, max_size=rank))),
+        chunks=tuple(draw(st.lists(st.integers(1, 2**20), min_size=rank, max_size=rank))),
+        data_type=draw(st.sampled_from(["<f4", "|O", [["a", "<i4"], ["b", "|S3", [2]]]])),
+        fill_value=draw(JSON_LEAVES),
+        compressor=draw(st.none() | CODECS),
+        filters=draw(st.none() | st.lists(CODECS, max_size=2)),
+        order=draw(st.sampled_from("CF")),
+        separator=draw(st.sampled_from("./")),
+        attributes=attributes,
+        extra=draw(st.dictionaries(TEXT.filter(lambda key: key not in _KNOWN), JSON, max_size=2)),
+        keeps_attributes=not attributes and draw(st.booleans()),
+    )
+
+
+@st.composite
+def group_nodes(draw: st.DrawFn, members: st.SearchStrategy[dict[str, Any]]) -> GroupNode[Any]:
+    """Return a group with these members."""
+    attributes = draw(JSON_OBJECTS)
+    keeps = not attributes and draw(st.booleans())
+    return GroupNode(attributes=attributes, members=draw(members), keeps_attributes=keeps)
+
+
+NODES = st.recursive(
+    array_nodes() | group_nodes(st.just({})),
+    lambda inner: group_nodes(st.dictionaries(NAMES, inner, max_size=3)),
+    max_leaves=6,
+)
+
+HIERARCHIES = NODES.map(Hierarchy)
+
+
+# ---- arrays --------------------------------------------------------------------------------------------------------
+
+ORDERS = st.sampled_from("<>")
+NUMBERS = st.sampled_from(
+    [f"{order}{code}" for code in ("i2", "i4", "i8", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16") for order in "<>"]
+    + ["|i1", "|u1", "|b1"]
+).map(np.dtype)
+TIMES = st.builds(
+    lambda kind, order, unit: np.dtype(f"{order}{kind}8[{unit}]"),
+    st.sampled_from("mM"),
+    ORDERS,
+    st.sampled_from(["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "25s"]),
+)
+FIXED = st.builds(lambda kind, n: np.dtype(f"{kind}{n}"), st.sampled_from(["|S", "<U", ">U"]), st.integers(1, 5))
+PLAIN = NUMBERS | TIMES | FIXED
+
+
+def structured(inner: st.SearchStrategy[np.dtype[Any]]) -> st.SearchStrategy[np.dtype[Any]]:
+    """Return types with named fields, some of which are arrays."""
+    fields = st.lists(
+        st.tuples(st.text("abcxyz_é", min_size=1, max_size=4), inner, st.sampled_from([(), (2,), (2, 1)])),
+        min_size=1,
+        max_size=3,
+        unique_by=lambda field: field[0],
+    )
+    return fields.map(lambda given: np.dtype([(n, t, s) if s else (n, t) for n, t, s in given]))
+
+
+STRUCTURED = st.recursive(PLAIN, structured, max_leaves=3).filter(lambda dtype: dtype.names is not None)
+
+
+def shapes(*, most: int = 3, longest: int = 7) -> st.SearchStrategy[tuple[int, ...]]:
+    """Return shapes of at least one axis; some axes are empty."""
+    return hnp.array_shapes(min_dims=1, max_dims=most, min_side=0, max_side=longest)
+
+
+@st.composite
+def raw_arrays(draw: st.DrawFn, dtypes: st.SearchStrategy[np.dtype[Any]], shape: Any = None) -> np.ndarray[Any, Any]:
+    """Return arrays whose bytes are arbitrary: every NaN, every NaT, denormals; text is text."""
+    dtype = draw(dtypes)
+    size = draw(shape if shape is not None else shapes())
+    return filled(draw, dtype, size)
+
+
+def filled(draw: st.DrawFn, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Return an array of ``dtype`` and ``shape`` with drawn contents."""
+    array = np.zeros(shape, dtype)
+    if dtype.names is not None:
+        for name in dtype.names:
+            base, inner = dtype[name].subdtype or (dtype[name], ())
+            array[name] = filled(draw, base, (*shape, *inner))
+        return array
+    if dtype.kind == "U":
+        array.reshape(-1)[:] = draw(st.lists(TEXT, min_size=array.size, max_size=array.size))
+        return array
+    raw = draw(st.binary(min_size=array.nbytes, max_size=array.nbytes)) if array.nbytes <= 64 else _noise(draw, array.nbytes)
+    if dtype.kind == "b":
+        raw = bytes(byte & 1 for byte in raw)
+    return np.frombuffer(raw, dtype).reshape(shape).copy() if array.size else array
+
+
+def _noise(draw: st.DrawFn, size: int) -> bytes:
+    return np.random.default_rng(draw(st.integers(0, 99))).bytes(size)
+
+
+# ---- selections ----------------------------------------------------------------------------------------------------
+
+
+def axis_keys(length: int) -> st.SearchStrategy[Any]:
+    """Return what selects on one axis of ``length``: integers, slices of any step, lists, masks."""
+    keys: list[st.SearchStrategy[Any]] = [st.slices(length), st.lists(st.booleans(), min_size=length, max_size=length)]
+    if length:
+        index = st.integers(-length, length - 1)
+        lists = st.lists(index, max_size=6)
+        keys += [index, index.map(np.int16), lists, lists.map(lambda given: np.array(given, np.int32))]
+        keys.append(st.lists(st.integers(0, length - 1), min_size=1, max_size=6).map(lambda given: np.array(given, np.uint64)))
+        keys.append(st.just(range(0, length, 2)))
+    else:
+        keys.append(st.just([]))
+    return st.one_of(keys)
+
+
+@st.composite
+def selections(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
+    """Return a key for an array of ``shape``: a part for some axes, an ellipsis for some of the others."""
+    parts = [draw(axis_keys(length)) for length in shape]
+    if draw(st.booleans()):
+        start = draw(st.integers(0, len(parts)))
+        stop = draw(st.integers(start, len(parts)))
+        parts[start:stop] = [Ellipsis]
+    else:
+        parts = parts[: draw(st.integers(0, len(parts)))]
+    return parts[0] if len(parts) == 1 and draw(st.booleans()) else tuple(parts)
+
+
+def expected(array: np.ndarray[Any, Any], key: Any) -> np.ndarray[Any, Any]:
+    """Return what NumPy selects where each axis is selected on its own; an integer drops its axis."""
+    parts = list(key) if isinstance(key, tuple) else [key]
+    if Ellipsis not in [part if part is Ellipsis else None for part in parts]:
+        parts.append(Ellipsis)
+    place = next(i for i, part in enumerate(parts) if part is Ellipsis)
+    parts[place : place + 1] = [slice(None)] * (array.ndim - len(parts) + 1)
+    for axis in reversed(range(array.ndim)):
+        part = parts[axis]
+        if isinstance(part, (list, range)):
+            part = np.array(list(part), dtype=None if len(part) else np.intp)
+        array = array[(slice(None),) * axis + (part,)]
+    return array

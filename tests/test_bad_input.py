@@ -1,0 +1,623 @@
+"""What is wrong is told once, by an error or a warning of ours that names the store, the node and what to do."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numcodecs
+import numpy as np
+import pytest
+import zarr
+from hdmf.backends.errors import UnsupportedOperation
+from hdmf.backends.warnings import BrokenLinkWarning
+from hdmf.build import ConstructError, DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
+from hdmf.data_utils import DataChunkIterator
+from hdmf.spec import NamespaceCatalog
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO
+from hdmf_zarr_backend.errors import (
+    ChunkError,
+    DamagedFileError,
+    MetadataError,
+    NameRefusedError,
+    NotZarrError,
+    ReferenceTargetError,
+    StoreExistsError,
+    StoreNotFoundError,
+    UnsupportedFileError,
+    UsageError,
+    ValueRefusedError,
+    ZarrBackendError,
+)
+from hdmf_zarr_backend.read.namespaces import MissingNamespacesWarning
+from hdmf_zarr_backend.read.parser import DamagedMetadataWarning
+from hdmf_zarr_backend.read.typecheck import ContainerError, UnreadTypeWarning
+from pynwb import NWBHDF5IO, TimeSeries
+
+from tests import samples
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    nwbfile = samples.plain_nwbfile()
+    nwbfile.add_trial(start_time=0.0, stop_time=1.0, timeseries=[nwbfile.acquisition["trace"]])
+    copy = TimeSeries(name="copy", data=nwbfile.acquisition["trace"], unit="m", rate=10.0)
+    nwbfile.add_acquisition(copy)
+    return samples.write_zarr(tmp_path_factory.mktemp("written") / "file.nwb.zarr", nwbfile)
+
+
+@pytest.fixture
+def store(written: Path, tmp_path: Path) -> Path:
+    """A copy that may be spoiled; its documents are read one by one."""
+    path = tmp_path / "file.nwb.zarr"
+    shutil.copytree(written, path)
+    (path / ".zmetadata").unlink()
+    return path
+
+
+def change(document: Path, edit: Callable[[dict[str, Any]], Any]) -> None:
+    content = json.loads(document.read_text(encoding="utf-8"))
+    edit(content)
+    document.write_text(json.dumps(content), encoding="utf-8")
+
+
+def make_group(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.mkdir()
+    (folder / ".zgroup").write_text('{"zarr_format": 2}')
+
+
+def read(path: Path, **options: Any) -> Any:
+    with NWBZarrIO(path, "r", **options) as io:
+        return io.read()
+
+
+def check(error: BaseException, store: Path, node: str | None = None) -> None:
+    """Assert that an error says where it happened and what to do."""
+    assert isinstance(error, ZarrBackendError)
+    assert error.store == str(store)
+    assert error.path == node
+    assert error.remedy.endswith(".")
+    assert all(part in str(error) for part in (error.problem, str(store), node or "", error.remedy))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+# ---- nothing to read -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["r", "r-", "r+"])
+@pytest.mark.parametrize("io_class", [ZarrIO, NWBZarrIO])
+def test_a_path_that_does_not_exist(tmp_path, mode, io_class):
+    with pytest.raises(StoreNotFoundError) as caught:
+        io_class(tmp_path / "absent.zarr", mode)
+    check(caught.value, tmp_path / "absent.zarr")
+    assert isinstance(caught.value, (FileNotFoundError, UnsupportedOperation))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_namespaces_of_a_path_that_does_not_exist(tmp_path):
+    with pytest.raises(StoreNotFoundError) as caught:
+        ZarrIO.load_namespaces(NamespaceCatalog(), tmp_path / "absent.zarr")
+    check(caught.value, tmp_path / "absent.zarr")
+
+
+def _empty_folder(path: Path) -> None:
+    path.mkdir()
+
+
+def _folder_of_other_files(path: Path) -> None:
+    path.mkdir()
+    (path / "thesis.txt").write_text("all of it")
+
+
+def _text_file(path: Path) -> None:
+    path.write_text("no directory")
+
+
+def _hdf5_file(path: Path) -> None:
+    samples.write_hdf5(path, samples.plain_nwbfile())
+
+
+def _single_array(path: Path) -> None:
+    zarr.create_array(str(path), shape=(3,), dtype="i4", zarr_format=2)
+
+
+@pytest.mark.parametrize("mode", ["r", "r-", "r+", "a"])
+@pytest.mark.parametrize("make", [_empty_folder, _folder_of_other_files, _text_file, _hdf5_file, _single_array])
+def test_what_is_no_zarr_file(tmp_path, make, mode):
+    path = tmp_path / "thing"
+    make(path)
+    before = contents(tmp_path)
+    with pytest.raises(NotZarrError) as caught:
+        NWBZarrIO(path, mode)
+    check(caught.value, path)
+    assert not NWBZarrIO.can_read(path)
+    assert contents(tmp_path) == before
+
+
+def test_the_remedy_for_an_hdf5_file_is_to_convert_it(tmp_path):
+    _hdf5_file(tmp_path / "file.nwb")
+    with pytest.raises(NotZarrError, match="zarrio convert"):
+        NWBZarrIO(tmp_path / "file.nwb")
+
+
+def test_an_array_inside_a_file_is_no_file(store):
+    with pytest.raises(NotZarrError, match="single Zarr array") as caught:
+        ZarrIO(store / "acquisition" / "trace" / "data")
+    check(caught.value, store / "acquisition" / "trace" / "data")
+
+
+def test_what_is_no_path():
+    with pytest.raises(UsageError, match="no path"):
+        ZarrIO(3)
+    with pytest.raises(UsageError, match="mode 'rw' is unknown"):
+        ZarrIO("file.zarr", "rw")
+
+
+# ---- Zarr, but not HDMF --------------------------------------------------------------------------------------------
+
+
+def _plain_zarr(path: Path, **attributes: Any) -> Path:
+    group = zarr.create_group(str(path), zarr_format=2, attributes=attributes)
+    group.create_array("values", shape=(3,), dtype="i4")
+    return path
+
+
+@pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.read.namespaces.MissingNamespacesWarning")
+def test_a_zarr_file_of_another_program(tmp_path):
+    path = _plain_zarr(tmp_path / "other.zarr", answer=42)
+    with pytest.raises(UnsupportedFileError, match="Missing NWB version") as caught:
+        read(path)
+    check(caught.value, path, "/")
+    with NWBZarrIO(path) as io, pytest.raises(ContainerError, match="the root has no neurodata_type") as caught:
+        io.read(skip_version_check=True)
+    check(caught.value, path, "/")
+    with ZarrIO(path) as io, pytest.raises(ContainerError, match="the root has no data_type") as caught:
+        io.read()
+    check(caught.value, path, "/")
+
+
+def test_an_empty_zarr_group(tmp_path):
+    zarr.create_group(str(tmp_path / "empty.zarr"), zarr_format=2)
+    with ZarrIO(tmp_path / "empty.zarr") as io, pytest.raises(NotZarrError, match="There are no values") as caught:
+        io.read()
+    check(caught.value, tmp_path / "empty.zarr")
+
+
+def test_no_cached_namespace(store):
+    """The installed namespaces do where they know the types; an extension that nothing knows is an error."""
+    change(store / ".zattrs", lambda root: root.pop(".specloc"))
+    with pytest.warns(MissingNamespacesWarning, match=str(store)):
+        assert read(store).identifier == "plain"
+    change(store / "acquisition" / "trace" / ".zattrs", lambda node: node.update(namespace="ndx-unheard-of"))
+    with pytest.warns(MissingNamespacesWarning), pytest.raises(ContainerError, match="'ndx-unheard-of'") as caught:
+        read(store)
+    check(caught.value, store, "/acquisition/trace")
+
+
+def test_a_namespace_that_is_asked_for_and_not_cached(store):
+    with pytest.raises(MetadataError, match="'ndx-x' is not cached") as caught:
+        ZarrIO.load_namespaces(NamespaceCatalog(), store, namespaces=["ndx-x"])
+    check(caught.value, store, "/specifications")
+    assert "core" in caught.value.remedy
+
+
+def test_a_type_without_a_namespace(store):
+    change(store / "acquisition" / "trace" / ".zattrs", lambda node: node.pop("namespace"))
+    with pytest.raises(ContainerError, match="'TimeSeries' names no namespace") as caught:
+        read(store)
+    check(caught.value, store, "/acquisition/trace")
+    change(store / ".zattrs", lambda node: node.pop("namespace"))
+    with pytest.raises(ContainerError, match="'NWBFile' names no namespace") as caught:
+        read(store)
+    check(caught.value, store, "/")
+
+
+def test_a_type_that_is_not_in_its_namespace(store):
+    change(store / "acquisition" / "trace" / ".zattrs", lambda node: node.update(neurodata_type="SpaceSeries"))
+    with pytest.warns(UnreadTypeWarning) as caught:
+        nwbfile = read(store)
+    told = [str(warning.message) for warning in caught if warning.category is UnreadTypeWarning]
+    assert len(told) == 1
+    assert all(part in told[0] for part in ("SpaceSeries", "/acquisition/trace", str(store), "core"))
+    assert "trace" not in nwbfile.acquisition
+
+
+def test_containers_that_nobody_told_the_types_of(store):
+    with ZarrIO(store) as io, pytest.raises(ContainerError, match="the root has no data_type") as caught:
+        io.read()
+    check(caught.value, store, "/")
+
+
+@pytest.mark.parametrize("version", ["1.0.6", "1.2.0_beta"])
+def test_nwb_1(store, version):
+    change(store / ".zattrs", lambda root: root.update(nwb_version=version))
+    with pytest.raises(UnsupportedFileError, match=f"NWB version {version} is not supported") as caught:
+        read(store)
+    check(caught.value, store, "/")
+
+
+# ---- damaged -------------------------------------------------------------------------------------------------------
+
+
+def test_a_group_where_an_array_is_named(store):
+    make_group(store / "acquisition" / "trace" / "data")
+    with pytest.raises(ContainerError, match="a group where the schema names a dataset") as caught:
+        read(store)
+    check(caught.value, store, "/acquisition/trace/data")
+
+
+def test_a_group_in_the_root_where_an_array_is_named(store):
+    make_group(store / "session_description")
+    with pytest.raises(ContainerError, match="a group where the schema names a dataset") as caught:
+        read(store)
+    check(caught.value, store, "/session_description")
+
+
+def test_an_array_where_a_group_is_named(store):
+    shutil.rmtree(store / "acquisition")
+    shutil.copytree(store / "identifier", store / "acquisition")
+    with pytest.warns(UnreadTypeWarning, match="/acquisition in .* is a dataset, and a group in the schema"):
+        read(store)
+
+
+def test_a_group_where_cached_namespaces_are(store):
+    (version,) = (folder for folder in (store / "specifications" / "core").iterdir() if folder.is_dir())
+    make_group(version / "namespace")
+    with pytest.raises(MetadataError, match="'namespace' is missing") as caught:
+        read(store)
+    check(caught.value, store, f"/specifications/core/{version.name}/namespace")
+    assert read(store, load_namespaces=False).identifier == "plain"
+
+
+def test_what_no_container_can_be_made_of(store):
+    shutil.rmtree(store / "session_description")
+    with pytest.raises(ContainerError, match="session_description") as caught:
+        read(store)
+    check(caught.value, store, "/")
+    assert isinstance(caught.value, ConstructError)
+
+
+def test_a_member_that_has_the_name_of_an_attribute(store):
+    change(store / "acquisition" / "trace" / ".zattrs", lambda node: node.update(data=3))
+    with pytest.raises(MetadataError, match="each name once") as caught:
+        read(store)
+    check(caught.value, store, "/acquisition/trace")
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        (".zattrs", "{"),
+        (".zattrs", "[1]"),
+        ("data/.zarray", '{"zarr_format": 2}'),
+        ("data/.zarray", '{"zarr_format": 3}'),
+        ("data/.zattrs", "[" * 100000),
+        (".zgroup", "nothing"),
+    ],
+    ids=["cut", "no object", "keys missing", "other format", "nested", "no JSON"],
+)
+def test_a_damaged_document(store, key, text):
+    path = store / "acquisition" / "trace" / key
+    path.write_text(text)
+    with pytest.raises(MetadataError) as caught:
+        read(store)
+    check(caught.value, store, f"/acquisition/trace/{key}".rpartition("/")[0])
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"metadata": {}}'])
+def test_a_damaged_consolidated_document_is_told_and_not_needed(store, text):
+    (store / ".zmetadata").write_text(text)
+    with pytest.warns(DamagedMetadataWarning, match=str(store)):
+        assert read(store).acquisition["trace"].data.shape == (20, 3)
+
+
+@pytest.mark.parametrize(
+    ("key", "node"),
+    [("acquisition/trace/data/0.0", "/acquisition/trace/data"), ("session_description/0", "/session_description")],
+)
+def test_a_damaged_chunk(store, key, node):
+    (store / key).write_bytes(b"\1\2\3")
+    with pytest.raises(ChunkError, match="the chunk '0") as caught:
+        read(store).acquisition["trace"].data[:]
+    check(caught.value, store, node)
+
+
+def test_the_rest_of_a_file_with_a_damaged_chunk_reads(store):
+    (store / "acquisition" / "trace" / "data" / "0.0").write_bytes(b"\1\2\3")
+    nwbfile = read(store)
+    assert nwbfile.identifier == "plain"
+    assert nwbfile.trials["start_time"][:].tolist() == [0.0]
+
+
+def test_a_failed_read_does_not_leave_half_a_tree(store):
+    """Asking again gives the error again, not what had been assembled until then."""
+    change(store / "acquisition" / "trace" / ".zattrs", lambda node: node.update(zarr_link=[{"path": "/x"}]))
+    with NWBZarrIO(store) as io:
+        for _ in range(2):
+            with pytest.raises(MetadataError, match="has no name") as caught:
+                io.read_builder()
+            check(caught.value, store, "/acquisition/trace")
+
+
+# ---- links and references to nothing -------------------------------------------------------------------------------
+
+
+def _break_link(store: Path, **target: str) -> None:
+    def edit(attributes: dict[str, Any]) -> None:
+        (link,) = attributes["zarr_link"]
+        assert link["name"] == "data"
+        link.update(target)
+
+    change(store / "acquisition" / "copy" / ".zattrs", edit)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        {"path": "/acquisition/nothing"},
+        {"path": "/acquisition/trace/comments"},
+        {"path": "/acquisition/copy/data"},
+        {"source": "../absent.zarr"},
+        {"source": ".."},
+        {"source": "s3://bucket/absent.zarr"},
+    ],
+    ids=["no node", "an attribute", "itself", "no file", "no Zarr file", "another store"],
+)
+def test_a_broken_link_is_a_warning_and_the_rest_reads(store, target):
+    _break_link(store, **target)
+    with pytest.warns(BrokenLinkWarning) as caught, NWBZarrIO(store) as io:
+        builder = io.read_builder()
+    told = [str(warning.message) for warning in caught]
+    assert len(told) == 1
+    assert "/acquisition/copy/data" in told[0]
+    assert str(store) in told[0]
+    assert "data" not in builder["acquisition/copy"]
+    assert builder["acquisition/trace/data"].data[:].sum() == np.arange(60).sum()
+
+
+def test_a_link_to_a_file_that_has_gone_is_as_with_hdf5(tmp_path):
+    target = samples.write_zarr(tmp_path / "target.zarr", samples.plain_nwbfile())
+    with NWBZarrIO(target) as source, NWBZarrIO(tmp_path / "linked.zarr", "w") as io:
+        nwbfile = samples.plain_nwbfile("linked")
+        data = source.read().acquisition["trace"].data
+        nwbfile.add_acquisition(TimeSeries(name="far", data=data, unit="m", rate=1.0))
+        io.write(nwbfile, link_data=True)
+    assert not (tmp_path / "linked.zarr" / "acquisition" / "far" / "data").exists()
+    assert read(tmp_path / "linked.zarr").acquisition["far"].data.shape == (20, 3)
+    target.rename(tmp_path / "elsewhere.zarr")
+    with pytest.warns(BrokenLinkWarning, match="/acquisition/far/data"), NWBZarrIO(tmp_path / "linked.zarr") as io:
+        assert "trace" in io.read_builder()["acquisition"].groups
+
+
+def test_links_in_a_circle(tmp_path):
+    """Within a file and through another file."""
+    documents = {
+        "a.zarr": [("one", ".", "/two"), ("two", ".", "/one"), ("far", "../b.zarr", "/back")],
+        "b.zarr": [("back", "../a.zarr", "/far")],
+    }
+    for name, links in documents.items():
+        entries = [{"name": link, "source": source, "path": path} for link, source, path in links]
+        zarr.create_group(str(tmp_path / name), zarr_format=2, attributes={"zarr_link": entries, "data_type": "Group"})
+    with ZarrIO(tmp_path / "a.zarr") as io, pytest.warns(BrokenLinkWarning) as caught:
+        assert io.read_builder().links == {}
+    told = [str(warning.message) for warning in caught]
+    assert {name: any(f"at /{name} in {tmp_path}" in text for text in told) for name in ("one", "two", "far", "back")} == (
+        dict.fromkeys(("one", "two", "far", "back"), True)
+    )
+    assert all("circle" in text or "nothing" in text or "no such" in text for text in told)
+
+
+def _references(path: Path, target: dict[str, Any]) -> Path:
+    """Write a file whose references, of every form, point to a target that is then renamed away."""
+    goal = GroupBuilder(name="goal")
+    here = GroupBuilder(name="here", attributes={"kept": 1, "attribute": ReferenceBuilder(goal)})
+    here.set_dataset(DatasetBuilder(name="array", data=[ReferenceBuilder(here), ReferenceBuilder(goal)], dtype="object"))
+    here.set_dataset(DatasetBuilder(name="scalar", data=ReferenceBuilder(goal), dtype="object"))
+    fields = [{"name": "n", "dtype": "int32"}, {"name": "to", "dtype": "object"}]
+    rows = [(1, ReferenceBuilder(here)), (2, ReferenceBuilder(goal))]
+    here.set_dataset(DatasetBuilder(name="rows", data=rows, dtype=fields))
+    with ZarrIO(path, "w") as io:
+        io.write_builder(GroupBuilder(name="root", groups={"goal": goal, "here": here}))
+    (path / "goal").rename(path / "gone")
+    (path / ".zmetadata").unlink()
+    return path
+
+
+def test_references_to_nothing_fail_when_they_are_resolved(tmp_path):
+    path = _references(tmp_path / "file.zarr", {})
+    with ZarrIO(path) as io:
+        with pytest.warns(BrokenLinkWarning) as caught:
+            here = io.read_builder()["here"]
+        told = sorted(str(warning.message) for warning in caught)
+        assert len(told) == 2
+        assert all(str(path) in text and "/goal" in text for text in told)
+        assert "'attribute' of /here" in told[0]
+        assert "/here/scalar" in told[1]
+        assert dict(here.attributes) == {"kept": 1}
+        assert sorted(here.datasets) == ["array", "rows"]
+        assert here["array"].data[0] is here
+        assert here["rows"].data[0]["to"] is here
+        for name in ("array", "rows"):
+            with pytest.raises(ReferenceTargetError) as failed:
+                here[name].data[1]
+            check(failed.value, path, "/goal")
+            assert isinstance(failed.value, (KeyError, DamagedFileError))
+
+
+def test_a_reference_that_is_none(store):
+    """The elements of an array of references are dicts with a path; anything else is damage, and told where it is used."""
+    chunk = numcodecs.JSON().encode(np.array([["no reference"], [[1]]], dtype=object))
+    node = store / "intervals" / "trials" / "timeseries"
+    assert (node / "0.0").exists()
+    (node / "0.0").write_bytes(numcodecs.Blosc().encode(chunk))
+    with NWBZarrIO(store) as io:
+        nwbfile = io.read()
+        with pytest.raises(DamagedFileError) as caught:
+            nwbfile.trials["timeseries"][0]
+    check(caught.value, store, "/intervals/trials/timeseries")
+
+
+# ---- refusing to write ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["w", "w-", "x"])
+@pytest.mark.parametrize("make", [_empty_folder, _folder_of_other_files, _text_file, _hdf5_file, _plain_zarr])
+def test_what_is_no_hdmf_zarr_file_is_not_replaced(tmp_path, make, mode):
+    path = tmp_path / "thing"
+    make(path)
+    before = contents(tmp_path)
+    with pytest.raises(StoreExistsError) as caught:
+        NWBZarrIO(path, mode)
+    check(caught.value, path)
+    assert isinstance(caught.value, FileExistsError)
+    assert contents(tmp_path) == before
+    assert path.exists()
+
+
+@pytest.mark.parametrize("mode", ["w-", "x"])
+def test_modes_that_make_new_files_only(store, mode):
+    before = contents(store)
+    with pytest.raises(StoreExistsError) as caught:
+        NWBZarrIO(store, mode)
+    check(caught.value, store)
+    assert isinstance(caught.value, UnsupportedOperation)
+    assert contents(store) == before
+
+
+@pytest.mark.parametrize("make", [_empty_folder, _folder_of_other_files, _text_file, _hdf5_file, _plain_zarr])
+def test_force_overwrite_replaces_anything(tmp_path, make):
+    path = tmp_path / "thing"
+    make(path)
+    samples.write_zarr(path, samples.plain_nwbfile("new"), force_overwrite=True)
+    assert read(path).identifier == "new"
+    assert not (path / "thesis.txt").exists()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["thing"]
+
+
+@pytest.mark.parametrize(
+    "attributes", [{".specloc": "specifications"}, {"namespace": "core"}, {".specloc": {"path": "/specifications"}}]
+)
+def test_any_hdmf_zarr_file_is_replaced(tmp_path, attributes):
+    """Whoever wrote it: its root says ``.specloc`` or ``namespace``."""
+    path = _plain_zarr(tmp_path / "old.zarr", **attributes)
+    with NWBZarrIO(path, "w") as io:
+        assert (path / "values").exists(), "opening alone deletes nothing"
+        io.write(samples.plain_nwbfile("new"))
+    assert read(path).identifier == "new"
+    assert not (path / "values").exists()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["old.zarr"]
+
+
+def test_a_link_to_a_folder_is_replaced_and_the_folder_kept(store, tmp_path):
+    link = tmp_path / "link.zarr"
+    link.symlink_to(store, target_is_directory=True)
+    before = contents(store)
+    samples.write_zarr(link, samples.plain_nwbfile("new"))
+    assert read(link).identifier == "new"
+    assert not link.is_symlink()
+    assert contents(store) == before
+
+
+class _BrokenError(Exception):
+    pass
+
+
+def _breaking_after(blocks: int) -> Iterator[Any]:
+    for _ in range(blocks):
+        yield np.zeros(3)
+    raise _BrokenError
+
+
+def _unstorable(value: Any) -> GroupBuilder:
+    good = DatasetBuilder(name="a_good_one", data=np.arange(4), dtype="int64")
+    return GroupBuilder(name="root", datasets={"a_good_one": good, "bad": DatasetBuilder(name="bad", data=value)})
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda: _unstorable(DataChunkIterator(data=_breaking_after(5), buffer_size=2)), _BrokenError),
+        (lambda: _unstorable(np.array([object()], dtype=object)), ValueRefusedError),
+        (lambda: _unstorable(np.zeros(2, "g")), ValueRefusedError),
+    ],
+    ids=["iterator", "object", "long double"],
+)
+@pytest.mark.parametrize("present", [True, False], ids=["old file", "no file"])
+def test_a_write_that_fails_leaves_what_was_there(tmp_path, written, make, error, present):
+    path = tmp_path / "file.zarr"
+    if present:
+        shutil.copytree(written, path)
+    before = contents(tmp_path)
+    with ZarrIO(path, "w") as io, pytest.raises(error) as caught:
+        io.write_builder(make())
+    if error is ValueRefusedError:
+        check(caught.value, path, "/bad")
+    assert contents(tmp_path) == before
+    assert [entry.name for entry in tmp_path.iterdir()] == (["file.zarr"] if present else [])
+
+
+@pytest.mark.parametrize("name", [".zarray", ".zgroup", ".zattrs", ".zmetadata", "zarr.json", ".", "..", "a\\b", "a\0b"])
+def test_names_that_no_store_can_hold(tmp_path, name):
+    builder = GroupBuilder(name="root", groups={"inner": GroupBuilder(name="inner", groups={name: GroupBuilder(name=name)})})
+    with ZarrIO(tmp_path / "file.zarr", "w") as io, pytest.raises(NameRefusedError) as caught:
+        io.write_builder(builder)
+    check(caught.value, tmp_path / "file.zarr", "/inner")
+    assert repr(name) in caught.value.problem
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_with_a_name_that_no_store_can_hold(tmp_path):
+    target = GroupBuilder(name="target")
+    links = {"..": LinkBuilder(builder=target, name="..")}
+    with ZarrIO(tmp_path / "file.zarr", "w") as io, pytest.raises(NameRefusedError) as caught:
+        io.write_builder(GroupBuilder(name="root", groups={"target": target}, links=links))
+    check(caught.value, tmp_path / "file.zarr", "/")
+
+
+# ---- exporting -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spelling", ["same", "dotted", "linked", "forced"])
+def test_a_file_is_not_exported_onto_itself(store, tmp_path, monkeypatch, spelling):
+    monkeypatch.chdir(tmp_path)
+    target: Path | str = store
+    if spelling == "dotted":
+        target = f"./x/../{store.name}"
+        (tmp_path / "x").mkdir()
+    if spelling == "linked":
+        target = tmp_path / "link.zarr"
+        target.symlink_to(store, target_is_directory=True)
+    before = contents(store)
+    with NWBZarrIO(store) as source, NWBZarrIO(target, "w", force_overwrite=spelling == "forced") as io:
+        with pytest.raises(StoreExistsError, match="onto itself") as caught:
+            io.export(source)
+    check(caught.value, Path(io.source))
+    assert contents(store) == before
+
+
+def test_the_source_of_an_export_is_never_replaced(tmp_path):
+    path = samples.write_hdf5(tmp_path / "file.nwb", samples.plain_nwbfile())
+    before = path.read_bytes()
+    with NWBHDF5IO(path, "r") as source, NWBZarrIO(path, "w", force_overwrite=True) as io:
+        with pytest.raises(StoreExistsError, match="onto itself"):
+            io.export(source)
+    assert path.read_bytes() == before
+
+
+def test_an_export_that_fails_leaves_what_was_there(tmp_path, written, store):
+    (store / "acquisition" / "trace" / "data" / "0.0").write_bytes(b"\1\2\3")
+    target = tmp_path / "target.zarr"
+    shutil.copytree(written, target)
+    before = contents(target)
+    with NWBZarrIO(store) as source, NWBZarrIO(target, "w") as io, pytest.raises(ChunkError) as caught:
+        io.export(source)
+    check(caught.value, store, "/acquisition/trace/data")
+    assert contents(target) == before
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file.nwb.zarr", "target.zarr"]
