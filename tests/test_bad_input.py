@@ -131,7 +131,7 @@ def _single_array(path: Path) -> None:
 @pytest.mark.parametrize("mode", ["r", "r-", "r+", "a"])
 @pytest.mark.parametrize("make", [_empty_folder, _folder_of_other_files, _text_file, _hdf5_file, _single_array])
 def test_what_is_no_zarr_file(tmp_path, make, mode):
-    path = tmp_path / "thing"
+    path = tmp_path / "thing.nwb"
     make(path)
     before = contents(tmp_path)
     with pytest.raises(NotZarrError) as caught:
@@ -470,7 +470,7 @@ def test_a_reference_that_is_none(store):
 @pytest.mark.parametrize("mode", ["w", "w-", "x"])
 @pytest.mark.parametrize("make", [_empty_folder, _folder_of_other_files, _text_file, _hdf5_file, _plain_zarr])
 def test_what_is_no_hdmf_zarr_file_is_not_replaced(tmp_path, make, mode):
-    path = tmp_path / "thing"
+    path = tmp_path / "thing.nwb"
     make(path)
     before = contents(tmp_path)
     with pytest.raises(StoreExistsError) as caught:
@@ -493,12 +493,12 @@ def test_modes_that_make_new_files_only(store, mode):
 
 @pytest.mark.parametrize("make", [_empty_folder, _folder_of_other_files, _text_file, _hdf5_file, _plain_zarr])
 def test_force_overwrite_replaces_anything(tmp_path, make):
-    path = tmp_path / "thing"
+    path = tmp_path / "thing.nwb"
     make(path)
     samples.write_zarr(path, samples.plain_nwbfile("new"), force_overwrite=True)
     assert read(path).identifier == "new"
     assert not (path / "thesis.txt").exists()
-    assert [entry.name for entry in tmp_path.iterdir()] == ["thing"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["thing.nwb"]
 
 
 @pytest.mark.parametrize(

@@ -411,6 +411,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         cache_spec: bool = False,
         spec_catalogs: Collection[NamespaceCatalog] | None = None,
         expandable: Collection[str] = EXPANDABLE,
+        doc: bool = False,
         progress: Progress = SILENT,
         executor: Any = None,
         memory_budget: int = MEMORY_BUDGET,
@@ -436,6 +437,9 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             Cache the namespaces of ``spec_catalogs`` (default: the manager's) in the file.
         expandable : collection of str
             Data types whose datasets may grow as far as the schema allows.
+        doc : bool
+            Write the schema's documentation of each typed group and dataset as its attribute ``doc``, as the storage
+            specification's tables say; hidden on reading.
         progress : Progress
             Is told of the bytes written.
         executor : None, "threads", "processes", int, concurrent.futures.Executor or dask.distributed.Client
@@ -454,6 +458,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             object_codec=self._object_codec,
             max_shape=lambda child: self._max_shape(child, expandable),
             strict_json=self._strict_json,
+            doc=self._doc if doc else lambda child: None,
         )
         catalogs = [self.manager.namespace_catalog] if spec_catalogs is None else spec_catalogs
         request = WriteRequest(
@@ -497,6 +502,12 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         if not any(self.manager.is_sub_data_type(builder, name) for name in expandable):
             return None
         return tuple(shape)
+
+    def _doc(self, builder: Any) -> str | None:
+        data_type, namespace = self.manager.get_builder_dt(builder), self.manager.get_builder_ns(builder)
+        if data_type is None or namespace is None:
+            return None
+        return str(self.manager.namespace_catalog.get_spec(namespace, data_type).doc)
 
     def export(
         self,

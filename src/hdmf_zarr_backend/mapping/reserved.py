@@ -16,6 +16,8 @@ SPECLOC = ".specloc"
 DIMENSIONS = "_ARRAY_DIMENSIONS"
 NCZARR_ATTR = "_nczarr_attr"
 NOTES = "_hdmf"
+DOC = "doc"
+"""The schema's documentation of a node; hidden where the note of the node says that it was written as such."""
 
 RESERVED = frozenset(
     {
@@ -49,9 +51,11 @@ def escape(attributes: dict[str, Any], notes: dict[str, Any]) -> dict[str, str]:
 
 def visible(attributes: dict[str, Any]) -> dict[str, str]:
     """Return ``{stored name: user's name}`` of the attributes of a node that a user may see."""
-    renamed = notes_of(attributes).get(_ESCAPED)
+    notes = notes_of(attributes)
+    renamed = notes.get(_ESCAPED)
     renamed = renamed if isinstance(renamed, dict) else {}
-    return {name: str(renamed.get(name, name)) for name in attributes if name not in RESERVED}
+    hidden = RESERVED | {DOC} if notes.get(DOC) is True else RESERVED
+    return {name: str(renamed.get(name, name)) for name in attributes if name not in hidden}
 
 
 def root_notes() -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ from hdmf_zarr_backend.mapping.attributes import encode_attributes
 from hdmf_zarr_backend.mapping.dimensions import encode_dimensions
 from hdmf_zarr_backend.mapping.links import Link, encode_link, link_or_copy
 from hdmf_zarr_backend.mapping.references import Reference
-from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, LINKS, root_notes
+from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, DOC, LINKS, root_notes
 from hdmf_zarr_backend.model.locations import THIS_FILE, relative_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, absolute, join
 from hdmf_zarr_backend.storage.arrays import LazyArray
@@ -30,6 +30,7 @@ from hdmf_zarr_backend.write.targets import REFERENCES, Targets, builder_path, i
 
 _STORE_NAMES = frozenset({".zarray", ".zgroup", ".zattrs", ".zmetadata", "zarr.json"})
 
+Doc = Callable[[Any], "str | None"]
 MaxShape = Callable[[Any], "tuple[int | None, ...] | None"]
 
 
@@ -51,6 +52,8 @@ class PlanOptions:
         Largest shape that the schema allows for a dataset builder, None where it says nothing.
     strict_json : bool
         No NaN or Infinity tokens in documents.
+    doc : callable
+        The schema's documentation of a builder, None where none is to be written.
     """
 
     location: str
@@ -59,6 +62,7 @@ class PlanOptions:
     object_codec: dict[str, Any] = field(default_factory=lambda: dict(dtypes.JSON2))
     max_shape: MaxShape = lambda builder: None
     strict_json: bool = False
+    doc: Doc = lambda builder: None
 
 
 class Planner:
@@ -103,7 +107,7 @@ class Planner:
                 self._dataset(child, node, join(path, self._name(name, path)), links, taken)
         for link in builder.links.values():
             self._link(link, node, path, links, taken)
-        node.attributes = self._attributes(builder.attributes, path, {} if path else root_notes())
+        node.attributes = self._attributes(builder, path, {} if path else root_notes())
         if links:
             node.attributes[LINKS] = [encode_link(link) for link in links]
 
@@ -114,10 +118,15 @@ class Planner:
             )
         return name
 
-    def _attributes(self, attributes: Mapping[str, Any], path: str, notes: dict[str, Any]) -> Attributes:
+    def _attributes(self, builder: Any, path: str, notes: dict[str, Any]) -> Attributes:
+        attributes = dict(builder.attributes)
+        doc = None if DOC in attributes else self.options.doc(builder)
+        if doc is not None:
+            attributes[DOC] = doc
+            notes[DOC] = True
         try:
             return encode_attributes(
-                dict(attributes), notes=notes, reference=self.targets.encode_attribute, strict=self.options.strict_json
+                attributes, notes=notes, reference=self.targets.encode_attribute, strict=self.options.strict_json
             )
         except ZarrBackendError as error:
             raise error.located(store=self.options.location, path=absolute(path)) from error.__cause__
@@ -181,7 +190,7 @@ class Planner:
         else:
             planned.labels = builder.dimension_labels
             planned.taken = taken
-        array.attributes = {**self._attributes(builder.attributes, path, planned.notes), **reserved}
+        array.attributes = {**self._attributes(builder, path, planned.notes), **reserved}
 
     def _storage_options(self, builder: Any) -> tuple[StorageOptions, bool]:
         data = builder.data
