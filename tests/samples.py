@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
 from hdmf.common import DynamicTable, VectorData, VectorIndex
-from hdmf_zarr_backend import NWBZarrIO
 from pynwb import NWBHDF5IO, NWBFile, TimeSeries
 from pynwb.base import Images
 from pynwb.behavior import Position, SpatialSeries
@@ -28,6 +27,8 @@ from pynwb.ophys import (
     RoiResponseSeries,
     TwoPhotonSeries,
 )
+
+from hdmf_zarr_backend import NWBZarrIO
 
 START = datetime(2024, 2, 29, 12, 34, 56, 789012, tzinfo=timezone(timedelta(hours=-5)))
 TEXTS = ["plain", "", "größer als ∑ 🐁", "two\nlines", "NaN"]
@@ -266,9 +267,7 @@ def column_table(name: str) -> DynamicTable:
     columns.append(VectorData(name="matrix", description="2-D", data=np.arange(10.0).reshape(5, 2)))
     ragged = VectorData(name="ragged", description="ragged text", data=[*TEXTS, *TEXTS])
     index = VectorIndex(name="ragged_index", target=ragged, data=np.array([1, 1, 4, 6, 10], "u8"))
-    return DynamicTable(
-        name=name, description="all types", columns=[*columns, ragged, index], id=list(range(5))
-    )
+    return DynamicTable(name=name, description="all types", columns=[*columns, ragged, index], id=list(range(5)))
 
 
 def write_hdf5(path: Path, nwbfile: NWBFile | None = None) -> Path:

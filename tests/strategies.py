@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+
+from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy
 
 DOCUMENTS = (".zarray", ".zgroup", ".zattrs", ".zmetadata", "zarr.json")
 
@@ -21,20 +22,20 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/\\
 
 # small enough to be quick, wide enough to hold what documents hold
 JSON_LEAVES = (
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**70), 2**70)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | TEXT
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False) | TEXT
 )
 JSON = st.recursive(
     JSON_LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3), max_leaves=5
 )
 JSON_OBJECTS = st.dictionaries(TEXT, JSON, max_size=3)
 
-CODECS = st.fixed_dictionaries({"id": st.sampled_from(["zlib", "blosc", "delta", "x-unknown"])}, optional={"level": JSON})
+CODECS = st.fixed_dictionaries(
+    {"id": st.sampled_from(["zlib", "blosc", "delta", "x-unknown"])}, optional={"level": JSON}
+)
 
-_KNOWN = {"chunks", "compressor", "dtype", "fill_value", "filters", "order", "shape", "zarr_format", "dimension_separator"}
+_KNOWN = set(
+    ["chunks", "compressor", "dtype", "fill_value", "filters", "order", "shape", "zarr_format", "dimension_separator"]
+)
 
 
 @st.composite
@@ -129,7 +130,8 @@ def filled(draw: st.DrawFn, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.
     if dtype.kind == "U":
         array.reshape(-1)[:] = draw(st.lists(TEXT, min_size=array.size, max_size=array.size))
         return array
-    raw = draw(st.binary(min_size=array.nbytes, max_size=array.nbytes)) if array.nbytes <= 64 else _noise(draw, array.nbytes)
+    size = array.nbytes
+    raw = draw(st.binary(min_size=size, max_size=size)) if size <= 64 else _noise(draw, size)
     if dtype.kind == "b":
         raw = bytes(byte & 1 for byte in raw)
     return np.frombuffer(raw, dtype).reshape(shape).copy() if array.size else array
@@ -149,7 +151,8 @@ def axis_keys(length: int) -> st.SearchStrategy[Any]:
         index = st.integers(-length, length - 1)
         lists = st.lists(index, max_size=6)
         keys += [index, index.map(np.int16), lists, lists.map(lambda given: np.array(given, np.int32))]
-        keys.append(st.lists(st.integers(0, length - 1), min_size=1, max_size=6).map(lambda given: np.array(given, np.uint64)))
+        unsigned = st.lists(st.integers(0, length - 1), min_size=1, max_size=6)
+        keys.append(unsigned.map(lambda given: np.array(given, np.uint64)))
         keys.append(st.just(range(0, length, 2)))
     else:
         keys.append(st.just([]))

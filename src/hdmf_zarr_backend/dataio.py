@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from hdmf.data_utils import DataIO
+import numpy as np
+from hdmf.data_utils import AbstractDataChunkIterator, DataIO, InvalidDataIOError
+from hdmf.utils import get_data_shape
 
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.mapping.dtypes import JSON2, OBJECT_CODECS
@@ -51,6 +54,11 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
     ------
     UsageError
         A codec that is none, or chunks that are no lengths.
+
+    Warns
+    -----
+    UserWarning
+        ``link_data`` is asked for data that are no stored array.
     """
 
     def __init__(
@@ -69,21 +77,25 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
             if any(n < 1 for n in chunks):
                 raise UsageError(f"chunks {chunks} has a length below 1", remedy="Give positive lengths.")
         self.chunks: tuple[int, ...] | None = None if chunks is True else chunks
+        self._chunks_are_automatic = chunks is True
         self.fillvalue = fillvalue
         self.compressor: Any = compressor if isinstance(compressor, bool) or compressor is None else codec_config(compressor)
         self.filters = None if filters is None else [codec_config(codec) for codec in filters]
+        if link_data and isinstance(data, (list, tuple, np.ndarray, AbstractDataChunkIterator)):
+            warnings.warn(f"link_data parameter in {type(self).__name__} will be ignored", UserWarning, stacklevel=2)
+            link_data = False
         self.link_data = bool(link_data)
-        self.maxshape = maxshape
+        self._maxshape = None if maxshape is None else tuple(maxshape)
 
     def get_io_params(self) -> dict[str, Any]:
         """Return the options as arguments for another `ZarrDataIO`."""
         return {
-            "chunks": self.chunks,
+            "chunks": True if self._chunks_are_automatic else self.chunks,
             "fillvalue": self.fillvalue,
             "compressor": self.compressor,
             "filters": self.filters,
             "link_data": self.link_data,
-            "maxshape": self.maxshape,
+            "maxshape": self._maxshape,
         }
 
     @property
@@ -91,19 +103,28 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         """A copy of the storage options that are set."""
         return {key: value for key, value in self.get_io_params().items() if value is not None and key != "link_data"}
 
+    @property
+    def maxshape(self) -> tuple[int | None, ...] | None:
+        """The largest shape: what was given, else that of the data, else their shape."""
+        if self._maxshape is not None:
+            return self._maxshape
+        known = getattr(self.data, "maxshape", None)
+        shape: tuple[int | None, ...] | None = get_data_shape(self.data) if known is None else known
+        return shape
+
     def __copy__(self) -> ZarrDataIO:
         return ZarrDataIO(self.data, **self.get_io_params())
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ZarrDataIO:
-        import copy
-
         result = ZarrDataIO(copy.deepcopy(self.data, memo), **self.get_io_params())
         memo[id(self)] = result
         return result
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:  # noqa: FBT001 - NumPy's protocol
-        import numpy as np
-
+        if not self.valid:
+            raise InvalidDataIOError("Cannot convert data to array. Data is not valid.")
+        if isinstance(self.data, AbstractDataChunkIterator):
+            raise NotImplementedError("a data chunk iterator cannot be turned into an array: it can be read only once")
         return np.array(self.data, dtype=dtype) if copy else np.asarray(self.data, dtype=dtype)
 
 

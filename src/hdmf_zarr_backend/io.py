@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Collection, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.mapping.dtypes import OBJECT_CODECS
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.read.html import dataset_html
-from hdmf_zarr_backend.read.namespaces import load_cached_namespaces
+from hdmf_zarr_backend.read.namespaces import load_cached_namespaces, newest_versions
 from hdmf_zarr_backend.read.parser import ParsedFile, is_hdmf_zarr, parse
 from hdmf_zarr_backend.read.session import ReadSession
 from hdmf_zarr_backend.read.typecheck import check_types, container_error
@@ -45,11 +46,16 @@ EXPANDABLE = ("VectorData", "ElementIdentifiers")
 
 _MODES = ("r", "r-", "r+", "a", "w", "w-", "x")
 _NEW = ("w", "w-", "x")
-_CONSTRUCTION = (ConstructError, ValueError, TypeError, KeyError, AttributeError, IndexError)  # what hdmf raises on reading
+# what hdmf raises while it makes containers
+_CONSTRUCTION = (ConstructError, ValueError, TypeError, KeyError, AttributeError, IndexError)
 
 
 class UnsupportedModeError(ModeError, UnsupportedOperation):  # type: ignore[misc]
     """The operation is not possible in this mode; hdmf's own error for it as well."""
+
+
+class NoValuesError(NotZarrError, UnsupportedOperation):  # type: ignore[misc]
+    """There is a Zarr hierarchy with nothing in it; hdmf's own error for it as well."""
 
 
 class TargetExistsError(StoreExistsError, UnsupportedOperation):  # type: ignore[misc]
@@ -221,9 +227,19 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                     self._keys,
                     self._parsed.hierarchy,
                     self._parsed.inlined,
+                    encode=partial(self._targets().encode_stored, is_written=self.get_written),
                     consolidate=self._parsed.consolidated,
                     strict_json=self._strict_json,
                 )
+
+    def _targets(self) -> Targets:
+        """Return what names the objects of this file that are on disk."""
+        known = None if self._parsed is None else self._parsed.hierarchy.root.attributes.get("object_id")
+        return Targets(self.path, None, self.manager, known if isinstance(known, str) else None)
+
+    def _create_ref(self, builder: Any) -> dict[str, Any] | None:
+        """Return the stored form of a reference to ``builder``; hdmf's users append it to a dataset of rows."""
+        return self._targets().encode_stored(builder, is_written=self.get_written)
 
     def is_open(self) -> bool:
         """Tell whether the file is open."""
@@ -247,8 +263,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         ------
         UnsupportedModeError
             The file is open for writing a new one.
-        NotZarrError
-            The file holds no container.
+        NoValuesError
+            The file holds nothing.
         ContainerError
             What the file holds does not fit the namespaces that are loaded.
         """
@@ -260,8 +276,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             )
         builder = self.read_builder()
         if not (builder.groups or builder.datasets or builder.links or builder.attributes):
-            raise NotZarrError(
-                "Cannot build data. There are no values", store=self.source, remedy="Is this the right file?"
+            raise NoValuesError(
+                f"Cannot read data in mode {self._mode!r}. There are no values", store=self.source, remedy="Is this the right file?"
             )
         check_types(builder, self.manager.namespace_catalog, str(self.source))
         try:
@@ -355,13 +371,20 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         dict
             ``{namespace: {dependency: types}}``, empty (with a warning) where no namespace is cached.
         """
-        if path is None:
-            if file is None:
-                raise UsageError("neither path nor file is given", remedy="Pass path=.")
-            path = str(file.store_path.store.root)
-        keys = open_keys(local_path(path))
+        keys = open_keys(_location(path, file))
         parsed = parse(keys)
         return load_cached_namespaces(namespace_catalog, parsed.keys(keys), parsed.hierarchy, namespaces)
+
+    @classmethod
+    def get_namespaces(cls, path: str | Path | None = None, file: Any = None) -> dict[str, str]:
+        """Return ``{namespace: version}`` of the newest version of each namespace that is cached in a file.
+
+        Parameters
+        ----------
+        path, file
+            As of `load_namespaces`.
+        """
+        return newest_versions(parse(open_keys(_location(path, file))).hierarchy)
 
     def load_namespaces_io(
         self, namespace_catalog: NamespaceCatalog | TypeMap, namespaces: list[str] | None = None
@@ -570,3 +593,10 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
     def get_written(self, builder: Any) -> bool:
         """Tell whether this builder was read from or written to this file."""
         return bool(self._written_builders.get_written(builder))
+
+
+def _location(path: str | Path | None, file: Any) -> str:
+    """Return the location of a file that is given by its path or as an open ``zarr.Group``."""
+    if path is None and file is None:
+        raise UsageError("Either the 'path' or 'file' argument must be supplied", remedy="Pass path=.")
+    return local_path(str(file.store_path.store.root) if path is None else path)

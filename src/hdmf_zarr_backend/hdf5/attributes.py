@@ -13,6 +13,7 @@ A note that does not fit the value any more, because somebody changed the attrib
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,10 +24,18 @@ from hdmf_zarr_backend.hdf5.describe import kind_of_type
 from hdmf_zarr_backend.hdf5.elements import default_attribute_type
 from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, UTF8, TypeJSON, decode_type, encode_type, memory_type
 from hdmf_zarr_backend.hdf5.values import Array, decode_array, decode_text, encode_array, encode_text, fill_array
-from hdmf_zarr_backend.mapping.references import Reference
+from hdmf_zarr_backend.mapping.attributes import is_reference
+from hdmf_zarr_backend.mapping.references import Reference, decode_attribute_reference, decode_reference
 
 Encode = Callable[[Any], "dict[str, Any] | None"]
 Refer = Callable[[Reference], Any]
+
+_ROOM = 64_000  # a little less than what fits into a message of an object header
+
+
+class LargeAttributeError(Exception):
+    """An attribute needs a version of HDF5's format that has room for it; never leaves this package."""
+
 
 # ---- HDF5 -> values -------------------------------------------------------------------------------------------------
 
@@ -56,11 +65,10 @@ def read_attribute(attribute: Any, encode: Encode) -> tuple[Any, dict[str, Any]]
         A type that cannot be read.
     """
     import h5py
-    from h5py import h5s
 
     tid = attribute.get_type()
     kind = encode_type(tid)
-    if attribute.get_space().get_simple_extent_type() == h5s.NULL:
+    if attribute.shape is None:
         return h5py.Empty(tid.dtype), {"type": kind, "space": "null"}
     values = _read(attribute, tid)
     if _only_in_note(kind, values):
@@ -69,6 +77,15 @@ def read_attribute(attribute: Any, encode: Encode) -> tuple[Any, dict[str, Any]]
     if kind in (OBJECT, REGION):
         return value, {} if values.size else {"type": kind}
     return value, {} if default_attribute_type(value) == kind else {"type": kind}
+
+
+def note_attribute(attribute: Any, encode: Encode) -> dict[str, Any]:
+    """Return an attribute as a note, for an object that has no place in Zarr itself; the inverse is `write_attribute`."""
+    tid = attribute.get_type()
+    kind = encode_type(tid)
+    if attribute.shape is None:
+        return {"type": kind, "space": "null"}
+    return {"type": kind, "shape": list(attribute.shape), "value": encode_array(_read(attribute, tid), kind, encode)}
 
 
 def _read(attribute: Any, tid: Any) -> Array:
@@ -106,7 +123,9 @@ def _texts(values: Array) -> Any:
 # ---- values -> HDF5 -------------------------------------------------------------------------------------------------
 
 
-def write_attribute(node: Any, name: str, value: Any, note: dict[str, Any], refer: Refer) -> None:
+def write_attribute(
+    node: Any, name: str, value: Any, note: dict[str, Any], refer: Refer, *, is_roomy: bool
+) -> None:
     """Write one attribute.
 
     Parameters
@@ -121,11 +140,15 @@ def write_attribute(node: Any, name: str, value: Any, note: dict[str, Any], refe
         What is noted of it, perhaps nothing.
     refer : callable
         Makes an h5py reference.
+    is_roomy : bool
+        Whether the version of the file has room for attributes of any size.
 
     Raises
     ------
     ValueRefusedError
         HDF5 has no form for it.
+    LargeAttributeError
+        The file has no room for it.
     """
     from h5py import h5a, h5s
 
@@ -134,6 +157,8 @@ def write_attribute(node: Any, name: str, value: Any, note: dict[str, Any], refe
         h5a.create(node, _raw(name), tid, h5s.create(h5s.NULL))
         return
     shape = values.shape[: values.ndim - len(tid.dtype.shape)]
+    if not is_roomy and math.prod(shape) * tid.get_size() > _ROOM:
+        raise LargeAttributeError(name)
     space = h5s.create_simple(shape) if shape else h5s.create(h5s.SCALAR)
     attribute = h5a.create(node, _raw(name), tid, space)
     if values.size:
@@ -181,8 +206,6 @@ def _as_json(value: Any) -> str | None:
 
 
 def _refer_json(refer: Refer) -> Callable[[Any], Any]:
-    from hdmf_zarr_backend.mapping.references import decode_reference
-
     return lambda value: None if value is None else refer(decode_reference(value))
 
 
@@ -193,9 +216,11 @@ def _references(value: Any) -> Any:
     if not isinstance(value, (list, np.ndarray)):
         return None
     array = value if isinstance(value, np.ndarray) else np.array(value, dtype=object)
-    if array.dtype != object or not array.size or not all(isinstance(item, Reference) for item in array.flat):
+    if array.dtype != object or not array.size:
         return None
-    return array
+    if all(is_reference(item) for item in array.flat):  # those of several axes are left as JSON
+        return fill_array([decode_attribute_reference(item) for item in array.flat], array.shape, array.dtype)
+    return array if all(isinstance(item, Reference) for item in array.flat) else None
 
 
 def _fitting(value: Any, kind: TypeJSON, dtype: np.dtype[Any]) -> Array | None:

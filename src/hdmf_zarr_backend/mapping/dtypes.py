@@ -31,6 +31,8 @@ WORDS: dict[str, Kind] = {
 }  # fmt: skip
 """Word of HDMF or ``zarr_dtype`` -> kind of element."""
 
+_KINDS: dict[str, Kind | None] = {"S": "bytes", "U": "text", "T": "text", "V": "compound", "O": None}
+
 OPEN_WORDS = frozenset({"numeric", "any"})
 """Words that leave the type to the data."""
 
@@ -47,12 +49,12 @@ OBJECT_CODECS: dict[str, dict[str, Any]] = {"JSON": JSON2, "MsgPack": MSGPACK2, 
 
 
 def zarr_type(dtype: np.dtype[Any]) -> Any:
-    """Return the format-2 data type of a NumPy dtype: explicit byte order, fields as lists.
+    """Return the format-2 data type of a NumPy dtype: explicit byte order, fields as lists; padding is not told.
 
     Raises
     ------
     ValueRefusedError
-        Zarr has no such type (objects inside, ``longdouble``, padding that would be lost is packed instead).
+        Zarr has no such type: objects inside, ``longdouble``, elements without bytes.
     """
     if dtype.hasobject:
         raise ValueRefusedError(f"{dtype} holds Python objects", remedy="Give text, numbers or references.")
@@ -63,13 +65,31 @@ def zarr_type(dtype: np.dtype[Any]) -> Any:
             base, shape = field.subdtype if field.subdtype else (field, ())
             fields.append([name, zarr_type(base), *([list(shape)] if shape else [])])
         return fields
-    if dtype.kind not in "?biufcmMSUV" or (dtype.kind in "fc" and dtype.itemsize not in (2, 4, 8, 16)):
-        raise ValueRefusedError(f"Zarr has no data type for {dtype}", remedy="Convert the data to a standard type.")
-    if dtype.kind == "f" and dtype.itemsize == 16:
-        raise ValueRefusedError(f"Zarr has no data type for {dtype}", remedy="Convert the data to float64.")
+    sizes = {"f": (2, 4, 8), "c": (8, 16)}
+    if dtype.kind not in "biufcmMSUV" or dtype.itemsize not in sizes.get(dtype.kind, (dtype.itemsize,)):
+        remedy = "Convert the data to float64 or complex128." if dtype.kind in "fc" else "Convert the data to another type."
+        raise ValueRefusedError(f"Zarr has no data type for {dtype}", remedy=remedy)
     if dtype.kind in "SU" and dtype.itemsize == 0:
         return dtype.str[:2] + "1"
+    if not dtype.itemsize:
+        raise ValueRefusedError(f"Zarr has no data type for {dtype}", remedy="Give elements that have bytes.")
     return dtype.str
+
+
+def from_zarr_type(data_type: Any) -> np.dtype[Any]:
+    """Return the NumPy dtype of a format-2 data type; `zarr_type` the other way round.
+
+    Raises
+    ------
+    ValueError, TypeError, SyntaxError
+        It is none.
+    """
+    if isinstance(data_type, str):
+        return np.dtype(data_type)
+    fields: list[Any] = []
+    for name, base, *shape in data_type:
+        fields.append((str(name), from_zarr_type(base), *map(tuple, shape)))
+    return np.dtype(fields)
 
 
 def plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -83,7 +103,7 @@ def plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
         return np.dtype(fields)
     if dtype.hasobject:
         return np.dtype(object)
-    return np.dtype(dtype.str)
+    return np.dtype(dtype.str if dtype.itemsize or dtype.kind not in "SU" else f"{dtype.str[:2]}1")
 
 
 def word_of(dtype: Any) -> Any:
@@ -109,7 +129,8 @@ def word_of(dtype: Any) -> Any:
             return "utf8"
         if issubclass(dtype, bytes):
             return "ascii"
-        return np.dtype(dtype).name
+        found = np.dtype(dtype)
+        return None if found.hasobject else found.name
     raise ValueRefusedError(f"{dtype!r} is no data type that HDMF uses")
 
 
@@ -136,8 +157,8 @@ def kind_of(word: str) -> Kind | None:
     if word in NUMBERS:
         return "number"
     try:
-        return {"S": "bytes", "U": "text", "V": "compound"}.get(np.dtype(word).kind, "number")  # type: ignore[return-value]
-    except TypeError as error:
+        return _KINDS.get(np.dtype(word).kind, "number")
+    except (TypeError, ValueError, SyntaxError) as error:
         raise ValueRefusedError(f"{word!r} is no data type that HDMF uses") from error
 
 

@@ -142,7 +142,9 @@ class Assembler:
         try:
             return GroupBuilder(name=name, groups=groups, datasets=datasets, attributes=attributes, source=self.source)
         except ValueError as error:
-            raise MetadataError(f"HDMF takes each name once in a group ({error})", remedy="Rename one of them.") from error
+            raise MetadataError(
+                f"HDMF takes each name once in a group ({error})", remedy="Rename one of them."
+            ) from error
 
     def _attributes(self, path: str, node: Any, pending: list[tuple[Any, str, Any]]) -> dict[str, Any]:
         try:

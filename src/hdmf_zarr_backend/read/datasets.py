@@ -10,7 +10,7 @@ Source: `hdmf.query.ReferenceResolver`; ``hdmf.backends.hdf5.h5_utils`` for what
 from __future__ import annotations
 
 from abc import ABCMeta
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -34,6 +34,12 @@ class Resolver(Protocol):
 
     def container(self, reference: Any) -> Any:
         """Return the container of that builder."""
+
+    def builders(self, references: Sequence[Any]) -> list[Any]:
+        """Return the builders of many references."""
+
+    def containers(self, references: Sequence[Any]) -> list[Any]:
+        """Return the containers of many references."""
 
     def append_reference(self, dataset: LazyArray, target: Any) -> None:
         """Add a reference to ``target`` (a container or builder) at the end of ``dataset``."""
@@ -60,7 +66,7 @@ class _Resolving(HDMFDataset, ReferenceResolver, metaclass=ABCMeta):  # type: ig
         """Largest shape."""
         return cast(LazyArray, self.dataset).maxshape
 
-    def _target(self, reference: Any) -> Any:
+    def _targets(self, references: Sequence[Any]) -> list[Any]:
         raise NotImplementedError
 
     def _arguments(self) -> tuple[Any, ...]:
@@ -86,10 +92,15 @@ class _References(_Resolving):
         return "object"
 
     def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, (int, np.integer)) and len(self.shape) == 1:
+            try:
+                return self._targets([self.dataset.element(int(key))])[0]
+            except LookupError:
+                pass
         found = self.dataset[_index(key)]
         if not isinstance(found, np.ndarray):
-            return self._target(found)
-        return _nested(found, self._target)
+            return self._targets([found])[0]
+        return _nested(found, self._targets)
 
     def __iter__(self) -> Iterator[Any]:
         for start in range(0, len(self), _ROWS):
@@ -100,8 +111,8 @@ class _References(_Resolving):
         self.resolver.append_reference(self.dataset, arg)
 
 
-def _nested(array: Array, target: Any) -> list[Any]:
-    return [_nested(row, target) for row in array] if array.ndim > 1 else [target(item) for item in array]
+def _nested(array: Array, targets: Callable[[Sequence[Any]], list[Any]]) -> list[Any]:
+    return [_nested(row, targets) for row in array] if array.ndim > 1 else targets(array.tolist())
 
 
 def _index(key: Any) -> Any:
@@ -116,8 +127,8 @@ class BuilderReferences(BuilderResolver, _References):  # type: ignore[misc]
         """Return the view of containers."""
         return ContainerReferences
 
-    def _target(self, reference: Any) -> Any:
-        return self.resolver.builder(reference)
+    def _targets(self, references: Sequence[Any]) -> list[Any]:
+        return self.resolver.builders(references)
 
 
 class ContainerReferences(ContainerResolver, _References):  # type: ignore[misc]
@@ -128,8 +139,8 @@ class ContainerReferences(ContainerResolver, _References):  # type: ignore[misc]
         """Return the view of builders."""
         return BuilderReferences
 
-    def _target(self, reference: Any) -> Any:
-        return self.resolver.container(reference)
+    def _targets(self, references: Sequence[Any]) -> list[Any]:
+        return self.resolver.containers(references)
 
 
 class _Table(_Resolving):
@@ -180,15 +191,16 @@ class _Table(_Resolving):
         single = rows.ndim == 0
         rows = rows.reshape(-1) if single else rows
         for name in self._references:
-            column = rows[name]
-            for position in range(len(column)):
-                column[position] = self._target(column[position])
+            rows[name] = np.fromiter(self._targets(rows[name].tolist()), dtype=object, count=len(rows))
         return rows[0] if single else rows
 
     def _rows(self, key: Any) -> Array:
         """Return the selected rows as a structured array of their own."""
         lazy = cast(LazyArray, self.dataset)
-        if lazy.dtype.names is None and lazy.ndim == 2:
+        if isinstance(key, (int, np.integer)) and lazy.ndim == 2:
+            flat = self._single(lazy, int(key))
+            shape: tuple[int, ...] = ()
+        elif lazy.dtype.names is None and lazy.ndim == 2:
             rows_key = slice(None) if isinstance(key, tuple) and not key or key is Ellipsis else key
             found = lazy[(*rows_key, slice(None)) if isinstance(rows_key, tuple) else (rows_key, slice(None))]
             flat = found.reshape(-1, found.shape[-1])
@@ -199,13 +211,27 @@ class _Table(_Resolving):
             shape = found.shape
         rows = np.empty(len(flat), self._row_dtype)
         try:
-            for position, row in enumerate(flat):
-                rows[position] = tuple(row)
-        except (ValueError, TypeError) as error:
+            if flat.ndim == 2:
+                for column, name in enumerate(self.field_names):
+                    rows[name] = flat[:, column]
+            elif flat.dtype.names is not None:
+                for stored, name in zip(flat.dtype.names, self.field_names, strict=True):
+                    rows[name] = flat[stored]
+            else:
+                for position, row in enumerate(flat):
+                    rows[position] = tuple(row)
+        except (ValueError, TypeError, IndexError) as error:
             raise DamagedFileError(
                 f"a row does not fit the fields {self.field_names} ({error})", store=lazy.location, path=absolute(lazy.path)
             ) from error
         return rows.reshape(shape)
+
+    def _single(self, lazy: LazyArray, position: int) -> Array:
+        try:
+            cells = lazy.element(position)
+        except LookupError:
+            cells = lazy[position].tolist()
+        return np.fromiter(cells, dtype=object).reshape(1, -1)
 
     def __iter__(self) -> Iterator[Any]:
         for start in range(0, len(self), _ROWS):
@@ -244,8 +270,8 @@ class BuilderTable(BuilderResolver, _Table):  # type: ignore[misc]
         """Return the view of containers."""
         return ContainerTable
 
-    def _target(self, reference: Any) -> Any:
-        return self.resolver.builder(reference)
+    def _targets(self, references: Sequence[Any]) -> list[Any]:
+        return self.resolver.builders(references)
 
 
 class ContainerTable(ContainerResolver, _Table):  # type: ignore[misc]
@@ -256,5 +282,5 @@ class ContainerTable(ContainerResolver, _Table):  # type: ignore[misc]
         """Return the view of builders."""
         return BuilderTable
 
-    def _target(self, reference: Any) -> Any:
-        return self.resolver.container(reference)
+    def _targets(self, references: Sequence[Any]) -> list[Any]:
+        return self.resolver.containers(references)

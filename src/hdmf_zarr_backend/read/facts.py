@@ -83,7 +83,7 @@ class ZarrFacts(Mapping[str, NodeFacts]):
         self.source = local_path(path)
         self._as_hdf5 = as_hdf5
         self._keys: KeyStore = LocalKeys(self.source)
-        self._hierarchy = parse(self._keys).hierarchy
+        self._hierarchy = parse(self._keys, use_inlined=False).hierarchy
         self._links: dict[str, Link] = {}
         self._paths: list[str] = []
         self._arrays = _Arrays(self._keys)

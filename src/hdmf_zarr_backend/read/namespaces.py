@@ -28,6 +28,11 @@ def cached_versions(hierarchy: Hierarchy) -> dict[str, list[str]]:
     return {name: sorted(node.members) for name, node in sorted(group.members.items()) if isinstance(node, GroupNode)}
 
 
+def newest_versions(hierarchy: Hierarchy) -> dict[str, str]:
+    """Return ``{namespace: version}`` of the newest cached version of each."""
+    return {name: newest_version(versions) for name, versions in cached_versions(hierarchy).items() if versions}
+
+
 def load_cached_namespaces(
     catalog: Any, keys: KeyStore, hierarchy: Hierarchy, namespaces: list[str] | None = None
 ) -> dict[str, Any]:

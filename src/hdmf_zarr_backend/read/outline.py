@@ -274,7 +274,7 @@ def open_outline(
     """
     location = local_path(path)
     keys = LocalKeys(location)
-    parsed = parse(keys)
+    parsed = parse(keys, use_inlined=False)
     stored = _stored_sizes(keys, parsed.hierarchy) if sizes else None
     return Outline(location, parsed.hierarchy, parsed.consolidated, stored, specs, values)
 

@@ -29,7 +29,8 @@ class FileResolver:
     def __init__(self, assembler: Callable[[], Assembler], manager: Any) -> None:
         self._assembler = assembler
         self._manager = manager
-        self._builders: dict[tuple[str, str], Any] = {}
+        self._builders: dict[tuple[Any, Any, bool], Any] = {}
+        self._containers: dict[tuple[Any, Any, bool], Any] = {}
 
     def builder(self, reference: Any) -> Any:
         """Return the builder that the stored ``reference`` points to; None for None.
@@ -39,25 +40,52 @@ class FileResolver:
         ReferenceTargetError
             Nothing is there.
         """
+        return self.builders([reference])[0]
+
+    def container(self, reference: Any) -> Any:
+        """Return the container of the builder that ``reference`` points to."""
+        return self.containers([reference])[0]
+
+    def builders(self, references: Sequence[Any]) -> list[Any]:
+        """Return the builders of many references; each distinct target is looked up once."""
+        return self._resolve(references, self._builders, self._find_builder)
+
+    def containers(self, references: Sequence[Any]) -> list[Any]:
+        """Return the containers of many references; each distinct target is looked up once."""
+        return self._resolve(references, self._containers, self._find_container)
+
+    def _resolve(
+        self, references: Sequence[Any], known: dict[tuple[Any, Any, bool], Any], find: Callable[[Any], Any]
+    ) -> list[Any]:
+        found = []
+        for reference in references:
+            try:
+                found.append(known[reference["source"], reference["path"], reference.get("region") is None])
+            except (KeyError, TypeError, AttributeError):
+                found.append(find(reference))
+        return found
+
+    def _find_builder(self, reference: Any) -> Any:
         if reference is None:
             return None
         if isinstance(reference, DeferredReference):
             return self._manager.get_builder(reference.target)
         decoded = decode_reference(reference)
-        key = (decoded.source, decoded.path)
-        found = self._builders.get(key)
-        if found is None:
-            found = self._builders[key] = self._assembler().resolve(decoded)
-        return found if decoded.region is None else RegionReference(found, decoded.region)
+        builder = self._assembler().resolve(decoded)
+        if decoded.region is not None:
+            return RegionReference(builder, decoded.region)
+        self._builders[reference.get("source"), reference["path"], True] = builder
+        return builder
 
-    def container(self, reference: Any) -> Any:
-        """Return the container of the builder that ``reference`` points to."""
+    def _find_container(self, reference: Any) -> Any:
         if isinstance(reference, DeferredReference):
             return reference.target
-        builder = self.builder(reference)
+        builder = self._find_builder(reference)
         if builder is None or isinstance(builder, RegionReference):
             return builder
-        return self._manager.construct(builder)
+        container = self._manager.construct(builder)
+        self._containers[reference.get("source"), reference["path"], True] = container
+        return container
 
     def append_reference(self, dataset: LazyArray, target: Any) -> None:
         """Add a reference at the end of ``dataset``; the path of ``target`` is looked up when the file is written.

@@ -1,7 +1,7 @@
 """What a file says that it holds, against the namespaces that are loaded: told before containers are made of it.
 
-hdmf leaves out what it finds no type for, without a word, and where a group stands in the place of a dataset it fails with
-an error that names neither. Here the first is a warning and the second an error, and both name the node.
+hdmf leaves out what it finds no type for, without a word, and where a group stands in the place of a dataset it fails
+with an error that names neither. Here the first is a warning and the second an error, and both name the node.
 
 Source: issue "The main job", bad input; ``hdmf.build.ObjectMapper`` for what is left out.
 """
@@ -44,7 +44,8 @@ def check_types(root: Any, catalog: Any, source: str) -> None:
     Raises
     ------
     ContainerError
-        The root has no type; a type has no namespace, or one that is not loaded; a group is where the schema names a dataset.
+        The root has no type; a type has no namespace, or one that is not loaded; a group is where the schema names a
+        dataset.
 
     Warns
     -----
@@ -84,7 +85,7 @@ def _check_builder(builder: Any, key: str, known: dict[str, frozenset[str]], cat
         )
     if data_type not in known[namespace]:
         warnings.warn(
-            f"The type {data_type!r} of {path_of(builder)} in {source} is not in the namespace {namespace!r}: left out.",
+            f"The type {data_type!r} of {path_of(builder)} in {source} is not in {namespace!r}: left out.",
             UnreadTypeWarning,
             stacklevel=2,
         )

@@ -167,9 +167,11 @@ class LazyArray(ZarrArray):
         return f"<LazyArray {self.location}{self.name} shape={self.shape} dtype={self.dtype}>"
 
     def __eq__(self, other: object) -> bool:
-        return self is other
+        """Tell whether it is the same stored array, as with h5py; values are not compared."""
+        return isinstance(other, LazyArray) and (self.location, self.path) == (other.location, other.path)
 
-    __hash__ = object.__hash__
+    def __hash__(self) -> int:
+        return hash((self.location, self.path))
 
     # ---- reading ----------------------------------------------------------------------------------------------------
 
@@ -191,6 +193,18 @@ class LazyArray(ZarrArray):
         if field is not None:
             values = values[field]
         return values[()] if values.ndim == 0 else values
+
+    def element(self, position: int) -> Any:
+        """Return element or row ``position`` of an array of references or rows; cheap however large the chunk is.
+
+        Raises
+        ------
+        LookupError
+            It has to be read with its chunk.
+        """
+        if self.dtype != object or not 0 <= position < len(self):
+            raise LookupError(position)
+        return self._reader.element(position)
 
     def decoded(self, data: bytes | None) -> Array:
         """Return the values of an array of one chunk whose stored bytes are at hand; None: the chunk is not stored."""

@@ -19,11 +19,13 @@ from hdmf_zarr_backend.errors import ChunkError, ZarrBackendError
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
 from hdmf_zarr_backend.storage.codecs import chunk_codec, fill_array
 from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.storage.objects import SplitElements
 from hdmf_zarr_backend.storage.selection import Axis, normalise
 
 Array = npt.NDArray[Any]
 
 CACHE_BYTES = 64 * 2**20
+_SPLIT = "/#"  # no key of a store ends so
 _OBJECT_BYTES = 200  # what an element of an object array is taken to cost
 
 
@@ -39,11 +41,20 @@ class ChunkCache:
     def __init__(self, max_bytes: int = CACHE_BYTES) -> None:
         self._max = max_bytes
         self._bytes = 0
-        self._chunks: OrderedDict[str, tuple[Array, int]] = OrderedDict()
+        self._chunks: OrderedDict[str, tuple[Any, int]] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, key: str) -> Array | None:
         """Return the chunk of ``key``; it must not be changed."""
+        found: Array | None = self._get(key)
+        return found
+
+    def split(self, key: str) -> SplitElements | None:
+        """Return the elements of the chunk of ``key`` as text."""
+        found: SplitElements | None = self._get(key + _SPLIT)
+        return found
+
+    def _get(self, key: str) -> Any:
         with self._lock:
             entry = self._chunks.get(key)
             if entry is None:
@@ -53,7 +64,13 @@ class ChunkCache:
 
     def put(self, key: str, chunk: Array) -> None:
         """Remember the chunk of ``key``."""
-        size = chunk.size * _OBJECT_BYTES if chunk.dtype.hasobject else chunk.nbytes
+        self._put(key, chunk, chunk.size * _OBJECT_BYTES if chunk.dtype.hasobject else chunk.nbytes)
+
+    def put_split(self, key: str, elements: SplitElements) -> None:
+        """Remember the elements of the chunk of ``key`` as text."""
+        self._put(key + _SPLIT, elements, elements.nbytes)
+
+    def _put(self, key: str, chunk: Any, size: int) -> None:
         if size > self._max // 4:
             return
         with self._lock:
@@ -139,6 +156,31 @@ class ChunkReader:
                for a, n in zip(axes, node.shape, strict=True)):  # fmt: skip
             return None
         return self._load((0,) * len(node.shape))
+
+    def element(self, position: int) -> Any:
+        """Return one element along the first axis of an array of references or rows, without decoding its chunk.
+
+        Raises
+        ------
+        LookupError
+            It cannot be had so; read the chunk.
+        """
+        node = self.node
+        index = (position // node.chunks[0], *(0 for _ in node.shape[1:]))
+        key = join(self.path, node.chunk_name(index))
+        if self.edits is not None or node.shape[1:] != node.chunks[1:] or self._cache.get(key) is not None:
+            raise LookupError(key)
+        split = self._cache.split(key)
+        if split is None:
+            data = self.keys.get(key)
+            split = None if data is None else self.codec.split(data)
+            if split is None:
+                raise LookupError(key)
+            self._cache.put_split(key, split)
+        try:
+            return split[position % node.chunks[0]]
+        except ValueError as error:
+            raise LookupError(key) from error
 
     def chunk(self, index: tuple[int, ...]) -> Array:
         """Return the decoded chunk at ``index``, whole, not to be changed."""

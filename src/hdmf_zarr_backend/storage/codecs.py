@@ -14,7 +14,6 @@ import binascii
 import json
 import struct
 import zlib
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Protocol, cast
 
@@ -24,6 +23,7 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, UnsafeDataError
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
+from hdmf_zarr_backend.storage.objects import JSONRows, SplitElements
 from hdmf_zarr_backend.storage.pickles import UnsafePickleError, loads_data
 
 Array = npt.NDArray[Any]
@@ -90,56 +90,6 @@ class DataPickle:
     def decode(self, buf: Any, out: Any = None) -> Any:
         """Return the objects of a pickle that holds nothing but data."""
         return loads_data(memoryview(buf).tobytes())
-
-
-class JSONRows:
-    """The ``json2`` filter as hdmf-zarr wrote it, structured rows included (numcodecs refuses to decode those)."""
-
-    def __init__(self, config: dict[str, Any], dtype: np.dtype[Any]) -> None:
-        self._encoder = json.JSONEncoder(
-            ensure_ascii=config.get("ensure_ascii", True), allow_nan=True, sort_keys=config.get("sort_keys", True),
-            separators=(",", ":"),
-        )  # fmt: skip
-        self._encoding = config.get("encoding", "utf-8")
-        self._dtype = dtype
-
-    def encode(self, buf: Any) -> bytes:
-        """Return the elements, the dtype and the shape as one JSON list (numcodecs' layout)."""
-        items: list[Any] = buf.tolist() if buf.shape else [buf.tolist()]
-        items += [buf.dtype.str, list(buf.shape)]
-        return self._encoder.encode(items).encode(self._encoding)
-
-    def decode(self, buf: Any, out: Any = None) -> Array:
-        """Return the elements as an object array of the stored shape, or as a structured one."""
-        items = json.loads(bytes(buf).decode(self._encoding))
-        if not isinstance(items, list) or len(items) < 2 or not isinstance(items[-1], list):
-            raise ValueError("no list of elements, dtype and shape")
-        shape = tuple(int(n) for n in items[-1])
-        rows = items[:-2]
-        if self._dtype.names is not None:
-            return np.array([tuple(row) for row in rows], dtype=self._dtype).reshape(shape)
-        array: Array = np.empty(shape, dtype=object)
-        if not shape:
-            array[()] = rows[0]
-        elif len(shape) == 1:
-            array[:] = _as_objects(rows)
-        elif rows:
-            flat = array.reshape(-1)
-            flat[:] = _as_objects(_flatten(rows, len(shape)))
-        return array
-
-
-def _as_objects(values: Sequence[Any]) -> Array:
-    array: Array = np.empty(len(values), dtype=object)
-    for position, value in enumerate(values):
-        array[position] = value
-    return array
-
-
-def _flatten(rows: list[Any], depth: int) -> list[Any]:
-    for _ in range(depth - 1):
-        rows = [item for row in rows for item in row]
-    return rows
 
 
 def make_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Codec:
@@ -222,6 +172,15 @@ class ChunkCodec:
                 f"a chunk does not decode ({type(error).__name__}: {error})",
                 remedy="Restore it from a copy, or run `zarrio verify` to list all such chunks.",
             ) from error
+
+    def split(self, data: bytes) -> SplitElements | None:
+        """Return the elements of a chunk of references or rows unparsed, None for any other chunk."""
+        if len(self._filters) != 1 or not isinstance(self._filters[0], JSONRows):
+            return None
+        try:
+            return self._filters[0].split(bytes(self._compressor.decode(data)) if self._compressor is not None else data)
+        except DECODE_ERRORS:
+            return None  # the full decoder will say what is wrong
 
     def _decode(self, data: bytes, shape: tuple[int, ...]) -> Array:
         buffer: Any = data

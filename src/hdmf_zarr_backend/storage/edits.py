@@ -73,11 +73,12 @@ class Edits:
         """Keep a changed chunk."""
         key = (reader.path, index)
         if key not in self._chunks:
-            self._bytes += chunk.size * _OBJECT_BYTES if chunk.dtype.hasobject else chunk.nbytes
+            self._bytes += _size(chunk)
         self._chunks[key] = chunk
         self._readers[reader.path] = reader
         if self._bytes > WAITING_BYTES and not chunk.dtype.hasobject:
-            self._write_chunks(None)
+            # references among objects may have no path yet: those chunks wait for `flush`
+            self._write_chunks({place: chunk for place, chunk in self._chunks.items() if not chunk.dtype.hasobject})
 
     def grow(self, reader: ChunkReader) -> None:
         """Note that the shape of an array has changed."""
@@ -88,36 +89,31 @@ class Edits:
         """Whether anything waits to be written."""
         return bool(self._chunks or self.changed)
 
-    def _write_chunks(self, encode: Encode | None) -> None:
-        ready = {place: _resolved(chunk, encode, place[0], self._keys.location) for place, chunk in self._chunks.items()}
-        for (path, index), chunk in ready.items():
+    def _write_chunks(self, chunks: dict[tuple[str, Index], Array]) -> None:
+        for (path, index), chunk in chunks.items():
             reader = self._readers[path]
             self._keys.set(join(path, reader.node.chunk_name(index)), reader.codec.encode(chunk))
-        for path, reader in self._readers.items():
-            reader.forget(path)
-        self._chunks.clear()
-        self._readers.clear()
-        self._bytes = 0
+            self._bytes -= _size(self._chunks.pop((path, index)))
+        for path in {path for path, _ in chunks}:
+            self._readers[path].forget(path)
 
-    def flush(self, encode: Encode | None = None) -> dict[str, ArrayNode[Attributes]]:
+    def flush(self, encode: Encode) -> dict[str, ArrayNode[Attributes]]:
         """Write everything: chunks, then the documents of the arrays that grew.
 
         Parameters
         ----------
-        encode : callable, optional
-            Returns the stored form of the target of a deferred reference.
-
-        Raises
-        ------
-        ConflictError
-            A reference was appended to something that is not written; nothing was changed.
+        encode : callable
+            Returns the stored form of the target of a deferred reference; its ConflictError, for a target that is in no
+            file, is raised before anything is written.
 
         Returns
         -------
         dict
             ``{path: node}`` of the arrays whose document changed.
         """
-        self._write_chunks(encode)
+        location = self._keys.location
+        self._write_chunks({p: _resolved(chunk, encode, p[0], location) for p, chunk in self._chunks.items()})
+        self._readers.clear()
         for path, node in self.changed.items():
             for key, document in v2.node_documents(path, node):
                 self._keys.set(key, dump(document))
@@ -125,7 +121,11 @@ class Edits:
         return changed
 
 
-def _resolved(chunk: Array, encode: Encode | None, path: str, location: str) -> Array:
+def _size(chunk: Array) -> int:
+    return chunk.size * _OBJECT_BYTES if chunk.dtype.hasobject else chunk.nbytes
+
+
+def _resolved(chunk: Array, encode: Encode, path: str, location: str) -> Array:
     """Return ``chunk`` with its deferred references in their stored form."""
     if not chunk.dtype.hasobject:
         return chunk
@@ -134,14 +134,10 @@ def _resolved(chunk: Array, encode: Encode | None, path: str, location: str) -> 
         flat = (chunk if name is None else chunk[name]).reshape(-1)
         for position, item in enumerate(flat):
             if isinstance(item, DeferredReference):
-                if encode is None:
-                    raise ConflictError(
-                        "a reference was appended to something that is not in the file",
-                        store=location,
-                        path=absolute(path),
-                        remedy="Write the file with io.write(container) before closing it.",
-                    )
-                flat[position] = encode(item.target)
+                try:
+                    flat[position] = encode(item.target)
+                except ConflictError as error:
+                    raise error.located(store=location, path=absolute(path)) from None
     return chunk
 
 

@@ -32,6 +32,22 @@ def dump(value: Any, *, strict: bool = False) -> bytes:
     return (_STRICT if strict else _COMPACT).encode(value).encode("utf-8", "surrogatepass")
 
 
+def parse_fast(text: bytes, *, encoding: str = "utf-8") -> Any:
+    """Return the value of JSON ``text``, by orjson where it is installed and takes the text.
+
+    Raises
+    ------
+    ValueError
+        It is no JSON.
+    """
+    if orjson is not None and encoding.lower().replace("_", "-") in ("utf-8", "utf8", "ascii"):
+        try:
+            return orjson.loads(text)
+        except ValueError:
+            pass  # NaN, Infinity and huge integers are for the standard library
+    return json.loads(text.decode(encoding))
+
+
 def load(text: bytes, *, key: str) -> Any:
     """Return the value of JSON ``text``; ``key`` is named if it does not parse.
 
@@ -40,13 +56,8 @@ def load(text: bytes, *, key: str) -> Any:
     MetadataError
         The text is no JSON, or nested too deep to be read.
     """
-    if orjson is not None:
-        try:
-            return orjson.loads(text)
-        except ValueError:
-            pass  # NaN, Infinity and huge integers are for the standard library
     try:
-        return json.loads(text)
+        return parse_fast(text)
     except (ValueError, RecursionError) as error:
         raise MetadataError(
             f"the document {key!r} is no JSON ({type(error).__name__}: {error})",

@@ -23,7 +23,7 @@ from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.write.dimensions import names_in
 from hdmf_zarr_backend.write.plan import WritePlan
 from hdmf_zarr_backend.write.planner import Planner, PlanOptions
-from hdmf_zarr_backend.write.targets import Targets
+from hdmf_zarr_backend.write.targets import Targets, object_id
 
 _KEPT = frozenset({DTYPE, DIMENSIONS, LINKS, ".specloc"})
 
@@ -60,8 +60,23 @@ class AppendPlanner(Planner):
         self._original = original
 
     def plan_root(self, builder: Any) -> WritePlan:
-        """Plan what is new or differs; ``changed`` and ``added`` name the paths."""
-        self._merge_group(builder, self.plan.hierarchy.root, "")
+        """Plan what is new or differs; ``changed`` and ``added`` name the paths.
+
+        Raises
+        ------
+        ConflictError
+            The file holds something else where something is to be written, or another root object.
+        """
+        root = self.plan.hierarchy.root
+        there, wanted = root.attributes.get("object_id"), object_id(builder)
+        if isinstance(there, str) and wanted is not None and there != wanted and not self._is_written(builder):
+            raise ConflictError(
+                f"the file holds the root object {there} and {wanted} is to be written: the name already exists",
+                store=self.options.location,
+                path="/",
+                remedy="Read the file, change what was read and write that; or use mode 'w' to replace the file.",
+            )
+        self._merge_group(builder, root, "")
         return self.plan
 
     def note_specs(self, added: set[str]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hdmf_zarr_backend.errors import ZarrBackendError
-from hdmf_zarr_backend.hdf5.attributes import attribute_names, read_attribute
+from hdmf_zarr_backend.hdf5.attributes import attribute_names, note_attribute, read_attribute
 from hdmf_zarr_backend.hdf5.datasets import Hdf5Data
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree, Placed, SourceFile, text_of
 from hdmf_zarr_backend.hdf5.types import encode_type
@@ -135,8 +135,6 @@ class Hdf5Planner:
     def _datatype(self, node: Any, file: SourceFile) -> dict[str, Any]:
         """Return what is to be noted of a named type."""
         attributes: dict[str, Any] = {}
-        from hdmf_zarr_backend.hdf5.attributes import note_attribute
-
         for name, attribute in attribute_names(node):
             attributes[name] = note_attribute(attribute, self._encoder(file))
         return {"type": encode_type(node), **({"attributes": attributes} if attributes else {})}

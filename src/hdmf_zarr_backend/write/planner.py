@@ -201,8 +201,8 @@ class Planner:
         options.fill_value = data.fillvalue
         options.compressor = data.compressor
         options.filters = data.filters
-        options.maxshape = data.maxshape or options.maxshape
-        return options, data.link_data or self.options.link_data and isinstance(data.data, LazyArray)
+        options.maxshape = data.io_settings.get("maxshape", options.maxshape)
+        return options, data.link_data
 
     def _linked(self, data: LazyArray, path: str, links: list[Link], *, link_data: bool) -> bool:
         decision = link_or_copy(

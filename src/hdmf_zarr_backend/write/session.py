@@ -141,7 +141,7 @@ def flush_edits(
     known: Hierarchy,
     inlined: dict[str, bytes],
     *,
-    encode: Callable[[Any], Any] | None = None,
+    encode: Callable[[Any], Any],
     consolidate: bool,
     strict_json: bool,
 ) -> None:

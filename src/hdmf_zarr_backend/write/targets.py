@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import posixpath
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from hdmf.build import Builder, LinkBuilder, ReferenceBuilder
 from hdmf.container import AbstractContainer
 
-from hdmf_zarr_backend.errors import ValueRefusedError
+from hdmf_zarr_backend.errors import ConflictError, ValueRefusedError
 from hdmf_zarr_backend.mapping.references import Reference, encode_attribute_reference, encode_reference
 from hdmf_zarr_backend.mapping.regions import RegionReference
 from hdmf_zarr_backend.model import locations
@@ -64,6 +65,7 @@ class Targets:
         self.export_location = export_location
         self._manager = manager
         self._root_id = root_id
+        self._encoded: dict[Reference, dict[str, Any]] = {}
         self._known: dict[int, tuple[Any, Reference]] = {}
 
     def is_own(self, builder: Any) -> bool:
@@ -108,7 +110,15 @@ class Targets:
 
     def encode(self, target: Any) -> dict[str, Any] | None:
         """Return the JSON of a reference in an array; None stays None."""
-        return None if target is None else encode_reference(self._reference(target))
+        if target is None:
+            return None
+        reference = self._reference(target)
+        encoded = self._encoded.get(reference) if reference.region is None else None
+        if encoded is None:
+            encoded = encode_reference(reference)
+            if reference.region is None:
+                self._encoded[reference] = encoded  # the same object each time, which the codec encodes once
+        return encoded
 
     def _reference(self, target: Any) -> Reference:
         if isinstance(target, Reference):
@@ -116,6 +126,23 @@ class Targets:
         if isinstance(target, RegionReference):
             return replace(self.reference_to(target.builder), region=target.region)
         return self.reference_to(target)
+
+    def encode_stored(self, target: Any, *, is_written: Callable[[Any], bool]) -> dict[str, Any] | None:
+        """Return the JSON of a reference to something that is in a file already.
+
+        Raises
+        ------
+        ConflictError
+            It is in none: it has no builder, or one of this file that was not written.
+        """
+        builder = self._manager.get_builder(target) if isinstance(target, AbstractContainer) else target
+        if builder is None or (isinstance(builder, Builder) and self.is_own(builder) and not is_written(builder)):
+            raise ConflictError(
+                "a reference was appended to something that is not in the file",
+                store=self.location,
+                remedy="Write the file with io.write(container) before closing it.",
+            )
+        return self.encode(builder)
 
     def encode_attribute(self, value: Any) -> dict[str, Any] | None:
         """Return the JSON of an attribute that is a reference, None where it is none."""

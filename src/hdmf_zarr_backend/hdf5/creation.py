@@ -1,0 +1,148 @@
+"""How a dataset is laid out in HDF5: chunks, filters, fill value; as noted, or what a pynwb user would expect.
+
+Without a note: numbers of more than 64 KiB that are compressed in Zarr lie in chunks of at most 4 MiB, shuffled and
+compressed with gzip 4, which every HDF5 reads; all else lies in one piece. What may grow lies in chunks.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from hdmf_zarr_backend.hdf5.types import TypeJSON
+from hdmf_zarr_backend.hdf5.values import decode_array
+from hdmf_zarr_backend.mapping.chunking import CHUNK_BYTES, LEAST_CHUNK_BYTES, default_chunks
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
+from hdmf_zarr_backend.storage.codecs import fill_scalar, numpy_dtype
+
+Shape = tuple[int, ...]
+MaxShape = tuple["int | None", ...]
+
+_DEFLATE, _SHUFFLE = 1, 2
+_OPTIONAL = 1
+_GZIP_LEVEL = 4
+_CHUNK_TARGET = 2**20  # of chunks that are cut anew: HDF5's cache of chunks
+_COMPACT_BYTES = 60_000  # HDF5 allows 64 KiB for a header message
+
+
+class FilterMissingWarning(UserWarning):
+    """A filter that the dataset had is not installed; it is stored without it."""
+
+
+def creation_list(
+    node: ArrayNode[Attributes], note: dict[str, Any] | None, kind: TypeJSON, tid: Any, shape: Shape, maxshape: MaxShape
+) -> Any:
+    """Return the ``h5py.h5p.PropDCID`` of a dataset.
+
+    Parameters
+    ----------
+    node : ArrayNode
+        The array in Zarr.
+    note : dict or None
+        What is noted of the dataset; None if it never was in HDF5.
+    kind, tid
+        Its type, as JSON and of HDF5.
+    shape, maxshape : tuple
+        Of the dataset; an axis of ``maxshape`` that is None has no bound.
+    """
+    from h5py import h5d, h5p
+
+    properties = h5p.create(h5p.DATASET_CREATE)
+    properties.set_obj_track_times(False)  # equal input, equal output
+    if shape and not (note or {}).get("null"):
+        chunks = _chunks(node, note, tid, shape, maxshape)
+        if chunks is not None:
+            properties.set_chunk(tuple(chunks))
+            for code, flags, values in _filters(node, note, tid):
+                _set_filter(properties, code, flags, values)
+    if (note or {}).get("layout") == "compact" and math.prod(shape) * tid.get_size() < _COMPACT_BYTES:
+        properties.set_layout(h5d.COMPACT)
+    _set_fill(properties, node, note or {}, kind, tid)
+    return properties
+
+
+def _chunks(
+    node: ArrayNode[Attributes], note: dict[str, Any] | None, tid: Any, shape: Shape, maxshape: MaxShape
+) -> Shape | None:
+    noted = (note or {}).get("chunks")
+    if isinstance(noted, list) and len(noted) == len(shape) and all(type(n) is int and n > 0 for n in noted):
+        return tuple(n if bound is None else max(1, min(n, bound)) for n, bound in zip(noted, maxshape, strict=True))
+    grows = maxshape != shape
+    if not grows and (note is not None or not _is_worth_compressing(node)):
+        return None
+    itemsize = tid.get_size()
+    own = node.chunks[: len(shape)]
+    if not numpy_dtype(node.data_type).hasobject and LEAST_CHUNK_BYTES <= math.prod(own) * itemsize <= CHUNK_BYTES:
+        chunks = own
+    else:
+        chunks = _cut(own, itemsize)
+    return tuple(n if bound is None else max(1, min(n, bound)) for n, bound in zip(chunks, maxshape, strict=True))
+
+
+def _is_worth_compressing(node: ArrayNode[Attributes]) -> bool:
+    dtype = numpy_dtype(node.data_type)
+    return node.compressor is not None and not dtype.hasobject and node.size * dtype.itemsize > LEAST_CHUNK_BYTES
+
+
+def _cut(chunks: Shape, itemsize: int) -> Shape:
+    """Cut chunks of Zarr that are too large for HDF5, into equal parts along the first axis where that goes."""
+    small = default_chunks(chunks, itemsize, target=_CHUNK_TARGET)
+    parts = -(-chunks[0] // small[0])
+    return (-(-chunks[0] // parts), *small[1:])
+
+
+def _filters(node: ArrayNode[Attributes], note: dict[str, Any] | None, tid: Any) -> list[tuple[int, int, tuple[int, ...]]]:
+    if note is None:
+        if not _is_worth_compressing(node):
+            return []
+        shuffle = [(_SHUFFLE, _OPTIONAL, ())] if tid.get_size() > 1 else []
+        return [*shuffle, (_DEFLATE, _OPTIONAL, (_GZIP_LEVEL,))]
+    steps = note.get("filters", [])
+    found = [step for step in steps if isinstance(step, list) and len(step) == 3]
+    return [(int(code), int(flags), tuple(int(value) for value in values)) for code, flags, values in found]
+
+
+def _set_filter(properties: Any, code: int, flags: int, values: tuple[int, ...]) -> None:
+    if not is_filter_there(code):
+        warnings.warn(
+            f"HDF5 filter {code} is not installed; the dataset is stored without it. Install hdf5plugin to keep it.",
+            FilterMissingWarning,
+            stacklevel=2,
+        )
+        return
+    properties.set_filter(code, flags, values)
+
+
+def is_filter_there(code: int) -> bool:
+    """Tell whether HDF5 can encode with a filter, with those of hdf5plugin if it is installed."""
+    from h5py import h5z
+
+    if not h5z.filter_avail(code):
+        try:
+            import hdf5plugin  # noqa: F401 - importing it is what registers the filters
+        except ModuleNotFoundError:
+            return False
+    return bool(h5z.filter_avail(code) and h5z.get_filter_info(code) & h5z.FILTER_CONFIG_ENCODE_ENABLED)
+
+
+def _set_fill(properties: Any, node: ArrayNode[Attributes], note: dict[str, Any], kind: TypeJSON, tid: Any) -> None:
+    """Set the fill value; one that is undefined cannot be said through h5py, and makes no difference to what is stored."""
+    noted = note.get("fill")
+    dtype: np.dtype[Any] = tid.dtype
+    if isinstance(noted, dict) and "value" in noted:
+        value = decode_array(noted["value"], (), kind, dtype, lambda reference: None)
+    else:
+        own = numpy_dtype(node.data_type)
+        chosen = None if own.hasobject or dtype.subdtype is not None else fill_scalar(node, own)
+        if chosen is None or dtype.kind == "O":
+            return
+        value = np.array(chosen, own).astype(dtype)
+    if dtype.kind in "OS":
+        import h5py
+
+        charset = kind.get("text", "utf-8") if isinstance(kind, dict) else "utf-8"
+        value = np.array(value[()], dtype=h5py.string_dtype(charset))  # h5py writes garbage for any other text type
+    properties.set_fill_value(value)

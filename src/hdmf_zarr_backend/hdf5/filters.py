@@ -1,0 +1,385 @@
+"""HDF5 filter pipelines <-> numcodecs configurations, such that a stored chunk is the same bytes on both sides.
+
+=====================  =====================================================================
+HDF5 filter            numcodecs
+=====================  =====================================================================
+1 deflate              ``zlib``
+2 shuffle              ``shuffle``, before anything that changes the length
+3 fletcher32           ``fletcher32``, last
+307 bzip2              ``bz2``
+32001 blosc            ``blosc``; not with Snappy, which numcodecs is built without
+32004 lz4              ``lz4``, last: another frame around the same block (one block per chunk)
+32015 zstd             ``zstd``
+=====================  =====================================================================
+
+A pipeline with any other filter (lzf, szip, scaleoffset, nbit, bitshuffle, blosc2, a user's own) has no counterpart;
+HDF5 has to decode it.
+
+Source: HDF5 file format specification, "Filter pipeline message"; the HDF Group's registry of filters for the numbers
+above 255 and the meaning of their options; numcodecs for the byte layouts.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hdmf_zarr_backend.errors import ChunkError
+from hdmf_zarr_backend.storage.codecs import DECODE_ERRORS, Codec, make_codec
+
+Config: TypeAlias = dict[str, Any]
+Pipeline: TypeAlias = list[list[Any]]
+"""``[[number, flags, [option, ...]], ...]`` in the order in which HDF5 applies them, as a note keeps it."""
+
+DEFLATE, SHUFFLE, FLETCHER32, BZIP2, BLOSC, LZ4, ZSTD = 1, 2, 3, 307, 32001, 32004, 32015
+BUILT_IN = frozenset({DEFLATE, SHUFFLE, FLETCHER32})
+"""Filters that every HDF5 library has; the others are plugins."""
+
+_OPTIONAL, _MANDATORY = 1, 0
+_BLOSC_NAMES = ("blosclz", "lz4", "lz4hc", None, "zlib", "zstd")  # by the number that the filter gives them
+_LZ4_HEADER = struct.Struct(">QI")
+_UNSIGNED = 2**32
+
+
+@dataclass(frozen=True, slots=True)
+class CodecPipeline:
+    """The codecs that decode the chunks of an HDF5 dataset, one for each filter.
+
+    Attributes
+    ----------
+    codecs : tuple of dict
+        Configurations, in the order in which they encode.
+    reframed : bool
+        The last one is ``lz4``: its chunks need another frame to be Zarr chunks.
+    """
+
+    codecs: tuple[Config, ...] = ()
+    reframed: bool = False
+
+    @property
+    def filters(self) -> list[Config] | None:
+        """Format 2's ``filters``: all codecs but the last; None for none."""
+        return [dict(config) for config in self.codecs[:-1]] or None
+
+    @property
+    def compressor(self) -> Config | None:
+        """Format 2's ``compressor``: the last codec."""
+        return dict(self.codecs[-1]) if self.codecs else None
+
+    def stored(self, data: bytes) -> bytes | None:
+        """Return a chunk that passed all filters as Zarr stores it, None where it has to be encoded anew."""
+        return lz4_from_hdf5(data) if self.reframed else data
+
+    def decode(self, data: bytes, *, mask: int = 0) -> Any:
+        """Return the decoded bytes of a chunk as HDF5 stores it.
+
+        Parameters
+        ----------
+        data : bytes
+            The chunk in the file.
+        mask : int
+            HDF5's filter mask: bit ``i`` says that filter ``i`` was not applied.
+
+        Returns
+        -------
+        bytes-like
+            Of whatever type the first codec gives.
+
+        Raises
+        ------
+        ChunkError
+            It does not decode.
+        """
+        buffer: Any = data
+        try:
+            for number in reversed(range(len(self.codecs))):
+                if mask >> number & 1:
+                    continue
+                if self.reframed and number == len(self.codecs) - 1:
+                    buffer = _lz4_decoded(buffer)
+                else:
+                    buffer = _codec(tuple(self.codecs[number].items())).decode(buffer)
+        except DECODE_ERRORS as error:
+            raise ChunkError(
+                f"a chunk of HDF5 does not decode ({type(error).__name__}: {error})",
+                remedy="The HDF5 file is damaged; try `h5dump` on the dataset, or restore the file from a copy.",
+            ) from error
+        return buffer
+
+
+@lru_cache(maxsize=256)
+def _codec(items: tuple[tuple[str, Any], ...]) -> Codec:
+    return make_codec(dict(items), np.dtype("u1"))
+
+
+# ---- HDF5 -> numcodecs ----------------------------------------------------------------------------------------------
+
+
+def codecs_of(pipeline: Sequence[Sequence[Any]], dtype: np.dtype[Any]) -> CodecPipeline | None:
+    """Return the codecs with which the raw chunks of a dataset are Zarr chunks, None where there are none.
+
+    Parameters
+    ----------
+    pipeline : sequence of (number, flags, options)
+        The filters in the order of ``h5py.h5p.PropDCID.get_filter(i)``.
+    dtype : numpy.dtype
+        Of the elements, packed.
+    """
+    entries = _entries(pipeline)
+    if entries is None:
+        return None
+    codecs: list[Config] = []
+    for position, (number, _, options) in enumerate(entries):
+        is_last = position == len(entries) - 1
+        if number == SHUFFLE and any(config["id"] != "shuffle" for config in codecs):
+            return None  # lengths that are no multiple of the element: numcodecs does not shuffle them
+        if number in (FLETCHER32, LZ4) and not is_last:
+            return None
+        config = _CONFIGS[number](options, dtype) if number in _CONFIGS else None
+        if config is None:
+            return None
+        codecs.append(config)
+    return CodecPipeline(tuple(codecs), reframed=bool(entries) and entries[-1][0] == LZ4)
+
+
+def _entries(pipeline: Any) -> list[tuple[int, int, list[int]]] | None:
+    """Return the filters as numbers, None if it is no pipeline (a note in a file is not to be trusted)."""
+    entries = []
+    for entry in pipeline if isinstance(pipeline, (list, tuple)) else [None]:
+        if not isinstance(entry, (list, tuple)) or len(entry) != 3 or not isinstance(entry[2], (list, tuple)):
+            return None
+        numbers = [entry[0], entry[1], *entry[2]]
+        if not all(isinstance(n, int) and 0 <= n < _UNSIGNED for n in numbers):
+            return None
+        entries.append((int(entry[0]), int(entry[1]), [int(n) for n in entry[2]]))
+    return entries
+
+
+def _option(options: list[int], position: int, default: int) -> int:
+    return options[position] if position < len(options) else default
+
+
+def _shuffle(options: list[int], dtype: np.dtype[Any]) -> Config | None:
+    size = _option(options, 0, dtype.itemsize)
+    fits = size > 0 and (size % dtype.itemsize == 0 or dtype.itemsize % size == 0)  # elements may be arrays of dtype
+    return {"id": "shuffle", "elementsize": size} if fits else None
+
+
+def _zlib(options: list[int], dtype: np.dtype[Any]) -> Config | None:
+    return {"id": "zlib", "level": min(9, _option(options, 0, 6))}
+
+
+def _bz2(options: list[int], dtype: np.dtype[Any]) -> Config | None:
+    return {"id": "bz2", "level": min(9, max(1, _option(options, 0, 9)))}
+
+
+def _zstd(options: list[int], dtype: np.dtype[Any]) -> Config | None:
+    level = _option(options, 0, 3)
+    return {"id": "zstd", "level": level - _UNSIGNED if level >= _UNSIGNED // 2 else level}
+
+
+def _blosc(options: list[int], dtype: np.dtype[Any]) -> Config | None:
+    """Source: the registered filter 32001; options 4 to 6 are the user's, 0 to 3 the filter's own."""
+    clevel, shuffle, code = (_option(options, position, default) for position, default in ((4, 5), (5, 1), (6, 0)))
+    name = _BLOSC_NAMES[code] if code < len(_BLOSC_NAMES) else None
+    if name is None or shuffle > 2:
+        return None
+    return {"id": "blosc", "cname": name, "clevel": min(9, clevel), "shuffle": shuffle, "blocksize": 0}
+
+
+_CONFIGS: dict[int, Callable[[list[int], np.dtype[Any]], Config | None]] = {
+    DEFLATE: _zlib,
+    SHUFFLE: _shuffle,
+    FLETCHER32: lambda options, dtype: {"id": "fletcher32"},
+    BZIP2: _bz2,
+    BLOSC: _blosc,
+    LZ4: lambda options, dtype: {"id": "lz4", "acceleration": 1},
+    ZSTD: _zstd,
+}
+
+
+# ---- numcodecs -> HDF5 ----------------------------------------------------------------------------------------------
+
+
+def pipeline_of(
+    filters: Sequence[Config] | None, compressor: Config | None, dtype: np.dtype[Any], *, noted: Any = None
+) -> Pipeline | None:
+    """Return the HDF5 filters whose raw chunks are the chunks of a Zarr array, None where there are none.
+
+    Parameters
+    ----------
+    filters, compressor
+        Format 2's.
+    dtype : numpy.dtype
+        Of the elements.
+    noted : list, optional
+        The pipeline that the dataset had in HDF5; it is given back if its chunks are the same bytes.
+
+    Notes
+    -----
+    Whether this HDF5 library has the filters is another question: `usable`.
+    """
+    configs = [*(filters or ()), *([compressor] if compressor else ())]
+    if noted is not None:
+        known = codecs_of(noted, dtype)
+        if known is not None and list(known.codecs) == [_plain(config) for config in configs]:
+            return [[number, flags, options] for number, flags, options in _entries(noted) or ()]
+    pipeline: Pipeline = []
+    for position, config in enumerate(configs):
+        identity = str(config.get("id"))
+        entry = _FILTERS[identity](config, dtype) if identity in _FILTERS else None
+        is_late = identity == "shuffle" and any(number != SHUFFLE for number, _, _ in pipeline)
+        is_early = identity in ("fletcher32", "lz4") and position < len(configs) - 1
+        if entry is None or is_late or is_early:
+            return None
+        pipeline.append(entry)
+    return pipeline
+
+
+def _plain(config: Config) -> Config:
+    """Return ``config`` without the words that only some releases of numcodecs write and that mean nothing here."""
+    return {key: value for key, value in config.items() if (key, value) != ("checksum", False)}
+
+
+def _level(config: Config, default: int) -> int:
+    level = config.get("level", default)
+    return level if isinstance(level, int) else default
+
+
+def _from_shuffle(config: Config, dtype: np.dtype[Any]) -> list[Any] | None:
+    # HDF5 shuffles by the element of the dataset, whatever the option says; netcdf-c writes 0 and means the same
+    size = config.get("elementsize", 4) or dtype.itemsize
+    return [SHUFFLE, _OPTIONAL, [size]] if size == dtype.itemsize else None
+
+
+def _from_blosc(config: Config, dtype: np.dtype[Any]) -> list[Any] | None:
+    name, shuffle = config.get("cname", "lz4"), config.get("shuffle", 1)
+    if shuffle == -1:
+        shuffle = 2 if dtype.itemsize == 1 else 1
+    clevel = config.get("clevel", 5)
+    if not isinstance(name, str) or name not in _BLOSC_NAMES or shuffle not in (0, 1, 2) or clevel not in range(10):
+        return None
+    return [BLOSC, _MANDATORY, [0, 0, 0, 0, clevel, shuffle, _BLOSC_NAMES.index(name)]]
+
+
+_FILTERS: dict[str, Callable[[Config, np.dtype[Any]], list[Any] | None]] = {
+    "zlib": lambda config, dtype: [DEFLATE, _OPTIONAL, [min(9, max(0, _level(config, 1)))]],
+    "shuffle": _from_shuffle,
+    "fletcher32": lambda config, dtype: [FLETCHER32, _MANDATORY, []],
+    "bz2": lambda config, dtype: [BZIP2, _MANDATORY, [min(9, max(1, _level(config, 9)))]],
+    "blosc": _from_blosc,
+    "lz4": lambda config, dtype: [LZ4, _MANDATORY, [0]],
+    "zstd": lambda config, dtype: [ZSTD, _MANDATORY, [_level(config, 3) % _UNSIGNED]],
+}
+
+
+def usable(pipeline: Pipeline) -> bool:
+    """Tell whether this HDF5 library can read and write through ``pipeline``.
+
+    Plugins of the package ``hdf5plugin`` are registered where it is installed and they are needed.
+    """
+    return all(number in BUILT_IN or _is_registered(number) or _register(number) for number, _, _ in pipeline)
+
+
+def _is_registered(number: int) -> bool:
+    from h5py import h5z
+
+    both = h5z.FILTER_CONFIG_ENCODE_ENABLED | h5z.FILTER_CONFIG_DECODE_ENABLED
+    return bool(h5z.filter_avail(number)) and h5z.get_filter_info(number) & both == both
+
+
+def _register(number: int) -> bool:
+    try:
+        import hdf5plugin  # registers its filters when it is imported
+    except ImportError:
+        return False
+    return bool(hdf5plugin) and _is_registered(number)
+
+
+def set_filters(created: Any, pipeline: Iterable[Sequence[Any]]) -> None:
+    """Add the filters to a dataset creation property list (``h5py.h5p.PropDCID``)."""
+    for number, flags, options in pipeline:
+        created.set_filter(number, flags, tuple(options))
+
+
+# ---- LZ4 ------------------------------------------------------------------------------------------------------------
+# HDF5: length and block length (big endian), then each block behind its own length; a block that did not shrink is stored
+# as it is. numcodecs: length (little endian), then one block. Both: the LZ4 block format.
+
+
+def _lz4_blocks(data: Any) -> tuple[int, list[tuple[int, memoryview]]]:
+    """Return the length of a chunk and ``(length, block)`` of each of its blocks.
+
+    Raises
+    ------
+    ValueError
+        It is no such chunk.
+    """
+    view = memoryview(data).cast("B")
+    if len(view) < _LZ4_HEADER.size:
+        raise ValueError("no LZ4 header")
+    total, block_size = _LZ4_HEADER.unpack_from(view)
+    if not 0 < total < _UNSIGNED or not block_size:
+        raise ValueError("an LZ4 header of impossible lengths")
+    blocks: list[tuple[int, memoryview]] = []
+    place, left = _LZ4_HEADER.size, total
+    while left:
+        if place + 4 > len(view):
+            raise ValueError("LZ4 blocks are missing")
+        size, length = int.from_bytes(view[place : place + 4], "big"), min(block_size, left)
+        if place + 4 + size > len(view):
+            raise ValueError("an LZ4 block ends early")
+        blocks.append((length, view[place + 4 : place + 4 + size]))
+        place, left = place + 4 + size, left - length
+    return total, blocks
+
+
+def _lz4_decoded(data: Any) -> bytes:
+    _, blocks = _lz4_blocks(data)
+    codec = _codec((("id", "lz4"),))
+    return b"".join(
+        block if len(block) == length else codec.decode(length.to_bytes(4, "little") + block.tobytes())
+        for length, block in blocks
+    )
+
+
+def lz4_from_hdf5(data: bytes) -> bytes | None:
+    """Return an LZ4 chunk of HDF5 in the frame of numcodecs, None where that takes encoding it anew.
+
+    Raises
+    ------
+    ChunkError
+        It is no LZ4 chunk.
+    """
+    try:
+        total, blocks = _lz4_blocks(data)
+    except ValueError as error:
+        raise ChunkError(f"a chunk of HDF5 does not decode ({error})", remedy="The HDF5 file is damaged.") from error
+    length, block = blocks[0]
+    if len(blocks) > 1 or len(block) == length or total >= 2**31:
+        return None
+    return total.to_bytes(4, "little") + block.tobytes()
+
+
+def lz4_to_hdf5(data: bytes) -> bytes:
+    """Return an LZ4 chunk of numcodecs in the frame of HDF5's filter.
+
+    Raises
+    ------
+    ChunkError
+        It is no LZ4 chunk.
+    """
+    total, block = int.from_bytes(data[:4], "little"), data[4:]
+    if not block or not 0 < total < 2**31:
+        raise ChunkError("an LZ4 chunk has no header", remedy="Run `zarrio verify`.")
+    if len(block) >= total:  # the filter would take it for a block that is stored as it is
+        try:
+            block = bytes(_codec((("id", "lz4"),)).decode(data))
+        except DECODE_ERRORS as error:
+            raise ChunkError(f"an LZ4 chunk does not decode ({error})", remedy="Run `zarrio verify`.") from error
+    return _LZ4_HEADER.pack(total, total) + len(block).to_bytes(4, "big") + block

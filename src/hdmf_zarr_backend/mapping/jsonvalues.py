@@ -1,0 +1,374 @@
+"""One attribute value <-> JSON, the name that NCZarr has for its type, and a remark where that does not say it all.
+
+A remark is an object with ``dtype``, and ``shape`` where nested lists do not show it:
+
+* a data type of format 2: booleans, half floats, complex numbers (as pairs), dates (as integers), fixed-length text and
+  bytes, rows and opaque values (``base64``: their bytes);
+* ``"str"``, ``"bytes"``: objects of variable length; bytes that are not UTF-8 in ``base64``;
+* ``"list"``: the empty list; ``"complex"``: a Python number; ``"json"``: as it stands, ``text``: as JSON in a text.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import json
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from hdmf_zarr_backend.errors import ValueRefusedError
+from hdmf_zarr_backend.mapping.dtypes import from_zarr_type, plain, zarr_type
+
+Array: TypeAlias = npt.NDArray[Any]
+Reference: TypeAlias = Callable[[Any], "dict[str, Any] | None"]
+Resolve: TypeAlias = Callable[[dict[str, Any]], Any]
+Encoded: TypeAlias = "tuple[Any, str | None, dict[str, Any] | None]"
+
+_NCZARR = frozenset({"i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"})
+_DATES = (datetime.datetime, datetime.date)
+_LARGEST = 2**26  # bytes of an attribute: a file may claim a text of any length
+
+
+def encode_value(value: Any, reference: Reference, *, strict: bool) -> Encoded:
+    """Return the JSON, the NCZarr type and the remark of a value.
+
+    Parameters
+    ----------
+    value : object
+        Text, bytes, number, bool, date, NumPy scalar or array, reference, list of those, JSON.
+    reference : callable
+        Returns the JSON of a value that is a reference, else None.
+    strict : bool
+        Write NaN and infinities as text.
+
+    Raises
+    ------
+    ValueRefusedError
+        There is no JSON for it.
+    """
+    encoded, kind, remark = _encode(value, reference)
+    if not strict:
+        return encoded, kind, remark
+    if remark is not None and remark["dtype"] == "json" and not _is_strict(encoded):
+        return json.dumps(encoded), None, {"dtype": "json", "text": True}
+    return _strict(encoded, kind, remark)
+
+
+def _encode(value: Any, reference: Reference) -> Encoded:
+    found = reference(value)
+    if found is not None:
+        return found, None, None
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return _encode_list(list(value), reference)
+    if isinstance(value, np.ndarray):
+        return _encode_array(value, reference)
+    if isinstance(value, np.generic):
+        return _encode_numpy_scalar(value)
+    return _encode_python(value)
+
+
+def _encode_python(value: Any) -> Encoded:
+    if isinstance(value, bytes):
+        return _encode_objects([bytes(value)], (), lambda item: None)
+    if isinstance(value, (str, bool, int, float)):
+        return value, None, None
+    if isinstance(value, complex):
+        return [value.real, value.imag], None, {"dtype": "complex"}
+    if isinstance(value, _DATES):
+        return value.isoformat(), None, None
+    if isinstance(value, dict) and _is_json(value):
+        return value, None, {"dtype": "json"}
+    if type(value).__name__ == "Empty" and hasattr(value, "dtype"):  # h5py.Empty, without importing h5py for the test
+        return "", None, {"dtype": np.dtype(value.dtype).str if value.dtype is not None else "|S1", "null": True}
+    raise ValueRefusedError(f"a value of type {type(value).__name__} has no JSON form")
+
+
+def _is_json(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _is_json(item) for key, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_json, value))
+    return value is None or (isinstance(value, (str, bool, int, float)) and not isinstance(value, np.generic))
+
+
+def _encode_numpy_scalar(value: np.generic) -> Encoded:
+    if isinstance(value, np.str_):
+        return str(value), None, None
+    if isinstance(value, np.bytes_):
+        return _encode_python(bytes(value))
+    return _encode_array(np.array(value), lambda item: None)
+
+
+def _encode_list(items: list[Any], reference: Reference) -> Encoded:
+    if not items:
+        return [], None, {"dtype": "list"}
+    references = [reference(item) for item in items]
+    if all(item is not None for item in references):
+        return references, None, None
+    if any(item is not None for item in references):
+        raise ValueRefusedError("a list mixes references with other values")
+    leaves = list(_leaves(items))
+    shape = _shape(items)
+    if shape is not None and _all_of(leaves, (str, bytes, *_DATES)):
+        if _all_of(leaves, _DATES):
+            leaves = [leaf.isoformat() for leaf in leaves]
+        return _encode_objects(leaves, shape, reference)
+    array = _number_array(items, leaves)
+    if array is not None:
+        return _encode_array(array, reference)
+    if _is_json(items):
+        return items, None, {"dtype": "json"}
+    raise ValueRefusedError("a list holds values of several types, or rows that differ in length")
+
+
+def _all_of(leaves: list[Any], kinds: tuple[type, ...]) -> bool:
+    return bool(leaves) and all(isinstance(leaf, kinds) for leaf in leaves)
+
+
+def _number_array(items: list[Any], leaves: list[Any]) -> Array | None:
+    """Return numbers in nested lists as an array, None where they make none; integers stay integers."""
+    dtype: Any = None
+    if all(type(leaf) is int or isinstance(leaf, np.integer) for leaf in leaves) and any(type(n) is int for n in leaves):
+        low, high = int(min(leaves)), int(max(leaves))
+        # NumPy would make float64 of 2**63 and -1 together
+        dtype = "i8" if -(2**63) <= low and high < 2**63 else "u8" if 0 <= low and high < 2**64 else object
+    try:
+        array = np.array(items, dtype=dtype)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    if array.dtype.kind in "USTO" and not (dtype is object and _shape(items) == array.shape):
+        return None
+    return array
+
+
+def _leaves(value: Any) -> Iterable[Any]:
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _leaves(item)
+    else:
+        yield value
+
+
+def _shape(value: Any) -> tuple[int, ...] | None:
+    """Return the shape of nested lists, None where rows differ in length."""
+    if not isinstance(value, (list, tuple)):
+        return ()
+    rows = {_shape(item) for item in value}
+    if len(rows) > 1 or None in rows:
+        return None
+    return (len(value), *(rows.pop() or () if rows else ()))
+
+
+def _encode_array(array: Array, reference: Reference) -> Encoded:
+    if array.dtype.kind in "OT":
+        return _encode_objects(array.reshape(-1).tolist(), array.shape, reference)
+    if array.dtype.kind == "U":
+        return array.tolist(), None, _remark(array)
+    if array.dtype.kind == "S":
+        texts = [_text_or_none(item) for item in array.reshape(-1).tolist()]
+        if None in texts:
+            return _base64(array), None, {"dtype": array.dtype.str, "shape": list(array.shape), "base64": True}
+        return _nested(texts, array.shape), None, _remark(array)
+    return _encode_numbers(array)
+
+
+def _encode_objects(items: list[Any], shape: tuple[int, ...], reference: Reference) -> Encoded:
+    references = [reference(item) for item in items]
+    if items and all(item is not None for item in references):
+        return _nested(references, shape), None, None
+    if all(isinstance(item, str) for item in items):
+        return _nested([str(item) for item in items], shape), None, None if items else {"dtype": "str", "shape": list(shape)}
+    if all(isinstance(item, bytes) for item in items):
+        texts = [_text_or_none(item) for item in items]
+        if None not in texts:
+            return _nested(texts, shape), None, {"dtype": "bytes"}
+        coded = [base64.b64encode(item).decode() for item in items]
+        return _nested(coded, shape), None, {"dtype": "bytes", "shape": list(shape), "base64": True}
+    if all(type(item) is int for item in items):
+        return _nested(items, shape), None, {"dtype": "|O"}
+    kinds = sorted({type(item).__name__ for item in items})
+    raise ValueRefusedError(f"an array of objects of type {', '.join(kinds)} has no JSON form")
+
+
+def _remark(array: Array) -> dict[str, Any]:
+    """Return the remark that names the type, and the shape where nested lists do not show it."""
+    remark: dict[str, Any] = {"dtype": array.dtype.str}
+    return remark if array.size else {**remark, "shape": list(array.shape)}
+
+
+def _encode_numbers(array: Array) -> Encoded:
+    dtype = array.dtype
+    if dtype.kind in "iuf" and dtype.str[1:] in _NCZARR:
+        shown = array.size or array.ndim == 1
+        return array.tolist(), dtype.str.replace("|", "<"), None if shown else _remark(array)
+    if dtype.kind == "b" or dtype.str[1:] == "f2":
+        return array.tolist(), None, _remark(array)
+    if dtype.kind == "c" and dtype.itemsize in (8, 16):
+        pairs = np.stack([array.real, array.imag], axis=-1).tolist()
+        return pairs, None, {"dtype": dtype.str, "shape": list(array.shape)}
+    if dtype.kind in "mM":
+        return array.astype("i8").tolist(), None, {"dtype": dtype.str, "shape": list(array.shape)}
+    if dtype.kind == "V" and not dtype.hasobject and dtype.itemsize:
+        packed = array.astype(plain(dtype))
+        return _base64(packed), None, {"dtype": zarr_type(packed.dtype), "shape": list(array.shape), "base64": True}
+    raise ValueRefusedError(f"an attribute of type {dtype} has no JSON form")
+
+
+def _base64(array: Array) -> str:
+    return base64.b64encode(array.tobytes()).decode()
+
+
+def _text_or_none(value: bytes) -> str | None:
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def _nested(items: list[Any], shape: tuple[int, ...]) -> Any:
+    if not shape:
+        return items[0]
+    return _object_array(items, shape).tolist()
+
+
+def _object_array(items: list[Any], shape: tuple[int, ...]) -> Array:
+    array: Array = np.empty(len(items), object)
+    for position, item in enumerate(items):
+        array[position] = item
+    return array.reshape(shape)
+
+
+def _is_strict(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_strict, value.values()))
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_strict, value))
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def _strict(value: Any, kind: str | None, remark: dict[str, Any] | None) -> Encoded:
+    """Write NaN and infinities as text; they are numbers by their type, which a Python float does not have yet."""
+    if _is_strict(value):
+        return value, kind, remark
+    return _spelled(value), kind or (None if remark else "<f8"), remark
+
+
+def _spelled(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_spelled(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+# ---- back ----------------------------------------------------------------------------------------------------------
+
+
+def is_reference(value: Any) -> bool:
+    """Tell whether the JSON ``value`` is a reference of format 2."""
+    if not isinstance(value, dict) or value.get("zarr_dtype") not in ("object", "region"):
+        return False
+    return isinstance(value.get("value"), dict)
+
+
+def decode_value(value: Any, kind: Any, remark: Any, resolve: Resolve) -> Any:
+    """Return the value that JSON, an NCZarr type and a remark stand for.
+
+    Parameters
+    ----------
+    value : object
+        JSON.
+    kind : str, optional
+        Such as ``"<f4"``; what is no number (netcdf-c writes ``">S1"`` for text) is left to the JSON.
+    remark : dict, optional
+        As `encode_value` makes it.
+    resolve : callable
+        Returns the value for the JSON of a reference.
+
+    Raises
+    ------
+    ValueError, TypeError, OverflowError, KeyError, IndexError, AttributeError, SyntaxError
+        The parts do not fit each other.
+    """
+    if isinstance(remark, dict):
+        return _decode_remarked(value, remark)
+    if isinstance(kind, str) and kind[:1] in ("<", ">", "|") and kind[1:] in _NCZARR:
+        array = np.array(_numbers(value), dtype=kind)
+        return array if array.ndim else array[()]
+    if is_reference(value):
+        return resolve(value)
+    if isinstance(value, list):
+        return _decode_list(value, resolve)
+    return value
+
+
+def _numbers(value: Any) -> Any:
+    """Return text such as "NaN" as the number it stands for."""
+    if isinstance(value, list):
+        return [_numbers(item) for item in value]
+    return float(value) if isinstance(value, str) else value
+
+
+def _decode_list(value: list[Any], resolve: Resolve) -> Any:
+    if value and all(is_reference(item) for item in value):
+        return [resolve(item) for item in value]
+    leaves = list(_leaves(value))
+    kinds = {type(leaf) for leaf in leaves}
+    shape = _shape(value)
+    if shape is None or not leaves:
+        return value
+    if kinds == {str}:
+        return _object_array(leaves, shape)
+    if kinds == {bool} or kinds <= {int, float}:
+        array = _number_array(value, leaves)
+        return value if array is None else array
+    return value
+
+
+def _decode_remarked(value: Any, remark: dict[str, Any]) -> Any:
+    dtype = remark["dtype"]
+    if dtype == "json":
+        return json.loads(value) if remark.get("text") else value
+    if dtype == "list":
+        return []
+    if dtype == "complex":
+        return complex(*_numbers(value))
+    if remark.get("null"):
+        return np.zeros(0, dtype=str(dtype))  # an HDF5 attribute with a type and no value
+    shape = tuple(remark["shape"]) if "shape" in remark else _shape(value)
+    if shape is None:
+        raise ValueError("rows differ in length")
+    coded = bool(remark.get("base64"))
+    if dtype in ("str", "bytes", "|O"):
+        array = _object_array([_object(leaf, dtype, coded=coded) for leaf in _leaves(value)], shape)
+    else:
+        array = _decode_typed(value, from_zarr_type(dtype), shape, coded=coded)
+    if array.ndim:
+        return array
+    return str(array[()]) if array.dtype.kind == "U" else array[()]
+
+
+def _object(leaf: Any, dtype: str, *, coded: bool) -> Any:
+    if dtype == "bytes":
+        return base64.b64decode(leaf) if coded else leaf.encode("utf-8")
+    return leaf
+
+
+def _decode_typed(value: Any, dtype: np.dtype[Any], shape: tuple[int, ...], *, coded: bool) -> Array:
+    if coded:
+        return np.frombuffer(base64.b64decode(value), dtype).reshape(shape).copy()
+    leaves = list(_leaves(_numbers(value) if dtype.kind in "fc" else value))
+    if dtype.itemsize * len(leaves) > _LARGEST:
+        raise ValueError(f"{len(leaves)} elements of type {dtype} are more than an attribute holds")
+    if dtype.kind == "c":
+        parts = np.array(leaves, dtype=f"{dtype.str[0]}f{dtype.itemsize // 2}")
+        return parts.view(dtype).reshape(shape)
+    if dtype.kind in "mM":
+        return np.array(leaves, dtype="i8").view(dtype.newbyteorder("=")).astype(dtype).reshape(shape)
+    if dtype.kind == "S":
+        leaves = [leaf.encode("utf-8") for leaf in leaves]
+    return np.array(leaves, dtype=dtype).reshape(shape)

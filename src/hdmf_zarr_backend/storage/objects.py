@@ -1,0 +1,149 @@
+"""Arrays of objects as JSON: references and rows.
+
+The bytes are those of numcodecs' ``json2``: one list of the elements, then the dtype, then the shape. Speed matters here, since a
+table refers to the same few targets a hundred thousand times: each distinct reference is encoded once, and decoding is one
+call of a JSON parser.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hdmf_zarr_backend.storage.jsontext import parse_fast
+
+Array = npt.NDArray[Any]
+
+
+class JSONRows:
+    """The ``json2`` filter, structured rows included (numcodecs refuses to decode those).
+
+    Parameters
+    ----------
+    config : dict
+        The codec's configuration; ``ensure_ascii``, ``sort_keys`` and ``encoding`` are honoured.
+    dtype : numpy.dtype
+        Data type of the array.
+    """
+
+    def __init__(self, config: dict[str, Any], dtype: np.dtype[Any]) -> None:
+        encoder = json.JSONEncoder(
+            ensure_ascii=config.get("ensure_ascii", True),
+            allow_nan=True,
+            sort_keys=config.get("sort_keys", True),
+            separators=(",", ":"),
+        )
+        self._text = encoder.encode
+        self._encoding = config.get("encoding", "utf-8")
+        self._dtype = dtype
+
+    def encode(self, buf: Any) -> bytes:
+        """Return the elements, the dtype and the shape as one JSON list."""
+        if buf.dtype.names is not None or not buf.shape:
+            items: list[Any] = buf.tolist() if buf.shape else [buf.tolist()]
+            return self._text([*items, buf.dtype.str, list(buf.shape)]).encode(self._encoding)
+        parts = [*self._elements(buf, {}), self._text(buf.dtype.str), self._text(list(buf.shape))]
+        return f"[{','.join(parts)}]".encode(self._encoding)
+
+    def _elements(self, array: Array, known: dict[int, str]) -> list[str]:
+        """Return the text of each element along the first axis; an object that occurs again is not encoded again."""
+        if array.ndim > 1:
+            return [f"[{','.join(self._elements(row, known))}]" for row in array]
+        texts: list[str] = []
+        for item in array.tolist():
+            text = known.get(id(item))  # the array holds all items, so an id means one object
+            if text is None:
+                text = self._text(item)
+                if isinstance(item, dict):
+                    known[id(item)] = text
+            texts.append(text)
+        return texts
+
+    def split(self, buf: bytes) -> SplitElements | None:
+        """Return the elements of a chunk without parsing them, None where they cannot be told apart so simply."""
+        return split_elements(buf) if self._encoding == "utf-8" and self._dtype.names is None else None
+
+    def decode(self, buf: Any, out: Any = None) -> Array:
+        """Return the elements as an object array of the stored shape, or as a structured one.
+
+        Raises
+        ------
+        ValueError
+            The bytes are no such list, or the elements do not fill the shape.
+        """
+        items = parse_fast(bytes(buf), encoding=self._encoding)
+        if not isinstance(items, list) or len(items) < 2 or not isinstance(items[-1], list):
+            raise ValueError("no list of elements, dtype and shape")
+        shape = tuple(int(n) for n in items[-1])
+        rows: Iterable[Any] = items[:-2]
+        if self._dtype.names is not None:
+            return np.array([tuple(row) for row in rows], dtype=self._dtype).reshape(shape)
+        for _ in range(len(shape) - 1):
+            rows = itertools.chain.from_iterable(rows)
+        # fromiter never looks into its items, so lists stay elements
+        return np.fromiter(rows, dtype=object).reshape(shape)
+
+
+class SplitElements:
+    """The elements of one chunk as text; each is parsed when it is asked for.
+
+    One row of a table of a hundred thousand references is wanted far more often than all of them.
+
+    Parameters
+    ----------
+    parts : list of bytes
+        The text between the separators.
+    opening, closing : bytes
+        What the separators have taken away at both ends of a part.
+    """
+
+    def __init__(self, parts: list[bytes], opening: bytes, closing: bytes) -> None:
+        self._parts = parts
+        self._opening = opening
+        self._closing = closing
+        self.nbytes = sum(map(len, parts[:16])) * max(1, len(parts) // 16)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def __getitem__(self, position: int) -> Any:
+        """Return one element.
+
+        Raises
+        ------
+        ValueError
+            The part is no element: a separator stood inside a text, or it is beyond the array.
+        """
+        if position >= len(self._parts):
+            raise ValueError(position)
+        return parse_fast(self._opening + self._parts[position] + self._closing)
+
+
+_TAIL = b',"|O",['
+
+
+def split_elements(text: bytes) -> SplitElements | None:
+    """Cut the text of a chunk at the borders of its elements, if they are all objects or all lists, then perhaps nulls.
+
+    A separator inside a text would give one part too many, or parts that do not parse; the first is seen here, the second
+    when the part is asked for, and then the whole chunk is parsed instead.
+    """
+    opening, closing, separator = {b"[{": (b"{", b"}", b"},{"), b"[[": (b"[", b"]", b"],[")}.get(text[:2], (b"", b"", b""))
+    tail = text.rfind(_TAIL) if opening else -1
+    if tail < 0:
+        return None
+    shape = parse_fast(text[tail + len(_TAIL) - 1 : -1])
+    end = text.rfind(closing, 0, tail)
+    nulls, rest = divmod(tail - end - 1, len(_NULL))
+    if rest or text[end + 1 : tail] != _NULL * nulls or not isinstance(shape, list) or not shape:
+        return None
+    parts = text[2:end].split(separator)
+    return SplitElements(parts, opening, closing) if shape[0] == len(parts) + nulls else None
+
+
+_NULL = b",null"  # the end of a chunk that reaches beyond its array

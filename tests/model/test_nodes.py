@@ -1,0 +1,161 @@
+"""The tree and the flat view are the same objects; paths have one spelling."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hdmf_zarr_backend.errors import MetadataError
+from hdmf_zarr_backend.model.nodes import (
+    ArrayNode,
+    GroupNode,
+    Hierarchy,
+    absolute,
+    adopt,
+    adopt_shapes,
+    copy_hierarchy,
+    join,
+    relative,
+    split,
+)
+from tests.strategies import HIERARCHIES, NAMES
+
+
+def array(*shape: int) -> ArrayNode:
+    return ArrayNode(shape=shape, chunks=tuple(max(1, n) for n in shape), data_type="<i4")
+
+
+@given(HIERARCHIES)
+def test_flat_and_tree_are_the_same_nodes(hierarchy):
+    flat = hierarchy.flat()
+    assert Hierarchy.from_flat(flat) == hierarchy
+    for path, node in flat.items():
+        assert hierarchy.get(path) is node
+        assert hierarchy.get(absolute(path)) is node
+        assert path in hierarchy
+
+
+@given(HIERARCHIES)
+def test_walk_yields_parents_first_and_members_by_name(hierarchy):
+    paths = [path for path, _ in hierarchy.walk()]
+    assert paths[0] == ""
+    assert len(set(paths)) == len(paths)
+    for position, path in enumerate(paths[1:], 1):
+        assert split(path)[0] in paths[:position]
+    for parent, node in hierarchy.walk():
+        if isinstance(node, GroupNode):
+            members = [split(path)[1] for path in paths if path and split(path)[0] == parent]
+            assert members == sorted(node.members)
+
+
+@given(st.lists(NAMES, max_size=4))
+def test_paths_have_one_spelling(names):
+    path = ""
+    for name in names:
+        path = join(path, name)
+        assert split(path)[1] == name
+    assert relative(absolute(path)) == path
+    assert relative("/" + "//".join(names) + "/") == path
+    assert absolute(absolute(path)) == absolute(path) == "/" + "/".join(names)
+
+
+def test_what_is_not_there_is_none_and_below_an_array_is_nothing():
+    hierarchy = Hierarchy(GroupNode(members={"a": array(3), "g": GroupNode()}))
+    assert hierarchy.get("b") is None
+    assert hierarchy.get("a/b") is None
+    assert "a/b" not in hierarchy
+    assert 5 not in hierarchy
+
+
+def test_groups_that_only_members_imply_are_made():
+    node = array(2)
+    hierarchy = Hierarchy.from_flat({"/a/b/c": node, "a/d": array()})
+    assert hierarchy.get("a/b/c") is node
+    assert [path for path, _ in hierarchy.walk()] == ["", "a", "a/b", "a/b/c", "a/d"]
+
+
+def test_a_path_ten_thousand_groups_deep_is_no_recursion():
+    path = "/".join(["g"] * 10_000)
+    hierarchy = Hierarchy.from_flat({path: array(1)})
+    assert sum(1 for _ in hierarchy.walk()) == 10_001
+
+
+@pytest.mark.parametrize("nodes", [{"": array(2), "a": array(2)}, {"a": array(2), "a/b/c": GroupNode()}])
+def test_an_array_with_members_is_refused(nodes):
+    with pytest.raises(MetadataError, match="an array has members") as caught:
+        Hierarchy.from_flat(nodes)
+    assert caught.value.path in ("/", "/a")
+    assert caught.value.remedy
+
+
+def test_add_puts_a_node_into_a_group_that_is_there():
+    hierarchy = Hierarchy()
+    hierarchy.add("/a", GroupNode())
+    hierarchy.add("a/b", array(2))
+    assert hierarchy.get("a/b") == array(2)
+    with pytest.raises(MetadataError, match="no group holds this node"):
+        hierarchy.add("a/b/c", GroupNode())
+    with pytest.raises(MetadataError, match="/x/y"):
+        hierarchy.add("x/y", GroupNode())
+    root = GroupNode(attributes={"x": 1})
+    hierarchy.add("/", root)
+    assert hierarchy.root is root
+
+
+@pytest.mark.parametrize(
+    ("shape", "chunks", "grid", "size"),
+    [((), (), (), 1), ((0,), (3,), (0,), 0), ((7, 3), (2, 3), (4, 1), 21), ((1,), (100,), (1,), 1)],
+)
+def test_grid_and_size(shape, chunks, grid, size):
+    node = ArrayNode(shape=shape, chunks=chunks, data_type="<i4")
+    assert node.grid == grid
+    assert node.size == size
+
+
+def test_chunk_names_follow_the_separator():
+    node = ArrayNode(shape=(9, 9), chunks=(2, 2), data_type="<i4")
+    assert node.chunk_name((0, 3)) == "0.3"
+    node.separator = "/"
+    assert node.chunk_name((0, 3)) == "0/3"
+    assert node.chunk_name(()) == "0"
+
+
+@given(HIERARCHIES)
+def test_a_copy_is_equal_and_changes_alone(hierarchy):
+    before = hierarchy.flat()
+    copied = copy_hierarchy(hierarchy)
+    assert copied == hierarchy
+    for path, node in copied.walk():
+        assert node is not before[path]
+        node.attributes = {"changed": True}
+        if isinstance(node, GroupNode):
+            node.members["new"] = array(1)
+            break
+    assert hierarchy.flat() == before
+
+
+def test_shapes_are_adopted_where_both_are_arrays():
+    known = Hierarchy(GroupNode(members={"a": array(5), "b": GroupNode(), "c": array(2)}))
+    planned = Hierarchy(GroupNode(members={"a": array(3), "b": array(3), "d": array(1)}))
+    known.root.members["a"].attributes = {"_ARRAY_DIMENSIONS": ["x"]}
+    adopt_shapes(planned, known)
+    assert planned.get("a").shape == (5,)
+    assert planned.get("a").attributes == {"_ARRAY_DIMENSIONS": ["x"]}
+    assert planned.get("b").shape == (3,)
+
+
+def test_adopt_keeps_the_objects_that_others_hold():
+    kept = array(3)
+    known = Hierarchy(GroupNode(members={"a": kept, "g": GroupNode(members={"x": array(1)})}))
+    group = known.get("g")
+    written = Hierarchy(GroupNode(attributes={"n": 1}, members={"a": array(3), "g": GroupNode(), "new": array(2)}))
+    written.get("a").attributes = {"unit": "m"}
+    written.get("g").members["y"] = array(4)
+    adopt(known, written)
+    assert known.get("a") is kept
+    assert kept.attributes == {"unit": "m"}
+    assert known.get("g") is group
+    assert set(group.members) == {"x", "y"}
+    assert known.get("new") is written.get("new")
+    assert known.root.attributes == {"n": 1}

@@ -1,0 +1,154 @@
+"""Nodes <-> documents of format 2: nothing is lost either way, and what is wrong is named."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import numpy as np
+import pytest
+import zarr
+from hypothesis import given
+from hypothesis import strategies as st
+from zarr.storage import MemoryStore
+
+from hdmf_zarr_backend.errors import MetadataError
+from hdmf_zarr_backend.model import v2
+from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy
+from tests.strategies import HIERARCHIES, JSON
+
+ARRAY = {
+    "chunks": [2],
+    "compressor": None,
+    "dtype": "<i4",
+    "fill_value": 0,
+    "filters": None,
+    "order": "C",
+    "shape": [4],
+    "zarr_format": 2,
+}
+
+
+@given(HIERARCHIES)
+def test_documents_give_the_hierarchy_back(hierarchy):
+    documents = v2.to_documents(hierarchy)
+    assert v2.from_documents(documents) == hierarchy
+    through_text = {key: json.loads(json.dumps(document)) for key, document in documents.items()}
+    assert v2.from_documents(through_text) == hierarchy
+
+
+@given(HIERARCHIES, st.randoms(use_true_random=False))
+def test_the_hierarchy_gives_the_documents_back_in_any_order(hierarchy, random):
+    documents = v2.to_documents(hierarchy)
+    keys = list(documents)
+    random.shuffle(keys)
+    assert v2.to_documents(v2.from_documents({key: documents[key] for key in keys})) == documents
+
+
+@given(st.dictionaries(st.sampled_from(["x", "chunk_grid", "dimension_separator", "Order"]), JSON, max_size=3))
+def test_keys_that_the_format_does_not_know_are_kept(unknown):
+    unknown.pop("dimension_separator", None)
+    document = {**ARRAY, **unknown}
+    hierarchy = v2.from_documents({".zgroup": {"zarr_format": 2}, "a/.zarray": document})
+    assert hierarchy.get("a").extra == unknown
+    assert v2.to_documents(hierarchy)["a/.zarray"] == document
+
+
+@pytest.mark.parametrize("separator", [{}, {"dimension_separator": "."}, {"dimension_separator": "/"}])
+def test_a_separator_is_kept_as_it_was_said(separator):
+    document = {**ARRAY, **separator}
+    hierarchy = v2.from_documents({".zarray": document})
+    assert hierarchy.root.separator == separator.get("dimension_separator", ".")
+    assert v2.to_documents(hierarchy) == {".zarray": document}
+
+
+def test_empty_attribute_documents_stay():
+    documents = {".zgroup": {"zarr_format": 2}, ".zattrs": {}, "a/.zarray": ARRAY, "a/.zattrs": {}, "b/.zarray": ARRAY}
+    assert v2.to_documents(v2.from_documents(documents)) == documents
+
+
+def test_what_a_group_document_must_not_have_is_read_and_not_written():
+    hierarchy = v2.from_documents({".zgroup": {"zarr_format": 2, "_nczarr_group": {"dims": {}}}})
+    assert hierarchy.root.extra == {"_nczarr_group": {"dims": {}}}
+    assert v2.to_documents(hierarchy) == {".zgroup": {"zarr_format": 2}}
+
+
+def test_a_group_that_is_only_implied_has_its_attributes():
+    hierarchy = v2.from_documents({"g/.zattrs": {"x": 1}, "g/a/.zarray": ARRAY, "lone/.zattrs": {"y": 2}})
+    assert hierarchy.get("g").attributes == {"x": 1}
+    assert hierarchy.get("lone") is None
+
+
+@pytest.mark.parametrize("keys", [["a/.zgroup", "a/.zarray"], ["a/.zarray", "a/.zgroup"]])
+def test_a_node_with_both_documents_is_an_array(keys):
+    documents = {"a/.zgroup": {"zarr_format": 2}, "a/.zarray": ARRAY}
+    assert isinstance(v2.from_documents({key: documents[key] for key in keys}).get("a"), ArrayNode)
+
+
+def test_other_keys_are_no_nodes():
+    documents = {".zgroup": {"zarr_format": 2}, "a/0.0": 5, "x/.zmetadata": {}, "zarr.json": {}}
+    assert v2.from_documents(documents) == Hierarchy(GroupNode())
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"shape": None}, "shape None is no list"),
+        ({"shape": [-1]}, "shape"),
+        ({"shape": [True]}, "shape"),
+        ({"shape": [1.0]}, "shape"),
+        ({"shape": "4"}, "shape"),
+        ({"shape": {"0": 4}}, "shape"),
+        ({"chunks": [0]}, "chunks"),
+        ({"chunks": [2, 2]}, "differ in length"),
+        ({"order": "K"}, "order 'K'"),
+        ({"order": None}, "order"),
+        ({"dimension_separator": "-"}, "dimension_separator '-'"),
+        ({"dimension_separator": None}, "dimension_separator"),
+        ({"compressor": "zlib"}, "names no codec"),
+        ({"compressor": {"level": 1}}, "names no codec"),
+        ({"compressor": {"id": 5}}, "names no codec"),
+        ({"filters": {"id": "delta"}}, "is no list"),
+        ({"filters": [None]}, "null"),
+        ({"filters": [{"id": "delta"}, "zlib"]}, "names no codec"),
+        ({"zarr_format": 3}, "format 2"),
+        ({"zarr_format": "2"}, "format 2"),
+        ({"zarr_format": None}, "format 2"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_node(change, words):
+    with pytest.raises(MetadataError, match=words) as caught:
+        v2.from_documents({".zgroup": {"zarr_format": 2}, "g/a/.zarray": {**ARRAY, **change}})
+    assert caught.value.path == "/g/a"
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize("key", sorted(ARRAY))
+def test_a_missing_key_is_named(key):
+    document = {name: value for name, value in ARRAY.items() if name != key}
+    with pytest.raises(MetadataError, match="format 2" if key == "zarr_format" else f"lacks {key}"):
+        v2.from_documents({"a/.zarray": document})
+
+
+@given(JSON, st.sampled_from([".zgroup", "a/.zarray", "a/.zattrs", ".zattrs"]))
+def test_any_json_is_a_hierarchy_or_our_error(document, key):
+    documents = {".zgroup": {"zarr_format": 2}, "a/.zarray": copy.deepcopy(ARRAY), key: document}
+    try:
+        hierarchy = v2.from_documents(documents)
+    except MetadataError as error:
+        assert error.path in ("/", "/a")
+    else:
+        assert isinstance(hierarchy.get("a"), ArrayNode)
+
+
+def test_documents_of_zarr_python_come_back_as_they_are():
+    store = MemoryStore()
+    root = zarr.create_group(store, zarr_format=2, attributes={"x": 1})
+    root.create_group("g").create_array("a", shape=(3, 4), chunks=(2, 2), dtype="f4", fill_value=np.nan, order="F")
+    root.create_array("b", shape=(), dtype="i2", chunk_key_encoding={"name": "v2", "separator": "/"})
+    documents = {key: json.loads(value.to_bytes()) for key, value in store._store_dict.items() if "/." in f"/{key}"}
+    hierarchy = v2.from_documents(documents)
+    assert hierarchy.get("g/a").order == "F"
+    assert hierarchy.get("b").separator == "/"
+    assert {"g/.zattrs", "b/.zattrs"} <= set(documents)  # empty ones
+    assert v2.to_documents(hierarchy) == documents
