@@ -152,7 +152,7 @@ def run_tasks(engine: Engine, tasks: list[dict[str, Any]], *, timeout: float) ->
 
 def _last_line(error: PeerError) -> str:
     """Return what matters of a traceback, without places of this machine."""
-    print(f"    {error}", file=sys.stderr)
+    with Path(tempfile.gettempdir(), "bench-failures.log").open("a") as f: f.write(f"    {error}")
     return str(error).strip().splitlines()[-1].replace(os.fspath(ROOT), ".")[:300]
 
 

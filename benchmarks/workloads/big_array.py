@@ -49,7 +49,7 @@ def _nwbfile(data: Any) -> Any:
 
 
 def _store(job: Job, name: str, data: Any) -> None:
-    nwbfile = _nwbfile(job.io.wrap(data, (CHUNK_ROWS, CHANNELS)))
+    nwbfile = _nwbfile(job.io.wrap(data, (min(CHUNK_ROWS, job.size), CHANNELS)))
     with job.meter.measured(), job.io.open(job.folder / name, "w") as io:
         io.write(nwbfile)
 

@@ -49,15 +49,28 @@ def make_objects(n: int) -> Any:
 
 def make_rows(n: int) -> Any:
     """Return a file with a table whose column holds TimeSeriesReference rows (index, count, reference)."""
-    from hdmf.common import DynamicTable
+    import numpy as np
+    from hdmf.common import VectorData
     from pynwb.base import TimeSeriesReference, TimeSeriesReferenceVectorData
+    from pynwb.epoch import TimeIntervals
 
     nwbfile = _new()
     series = _targets(nwbfile)
     data = [TimeSeriesReference(row % 5, 1 + row % 4, series[_number_of_target(row)]) for row in range(n)]
-    column = TimeSeriesReferenceVectorData(name="target", description="what a row is about", data=data)
-    nwbfile.add_acquisition(DynamicTable(name="table", description="references", columns=[column]))
+    columns = [
+        VectorData(name="start_time", description="start", data=np.arange(float(n))),
+        VectorData(name="stop_time", description="stop", data=np.arange(float(n)) + 0.5),
+        # hdmf takes the type of its rows from the schema of the table, which must name the column
+        TimeSeriesReferenceVectorData(name="timeseries", description="what a row is about", data=data),
+    ]
+    nwbfile.add_time_intervals(TimeIntervals(name="table", description="references", columns=columns))
     return nwbfile
+
+
+def _column(nwbfile: Any) -> Any:
+    if "table" in nwbfile.acquisition:
+        return nwbfile.acquisition["table"]["target"]
+    return nwbfile.intervals["table"]["timeseries"]
 
 
 def _name(value: Any) -> str:
@@ -93,7 +106,7 @@ def _build(make: Callable[[int], Any]) -> Callable[[Job], None]:
 
 def _resolve(job: Job) -> None:
     with job.io.open(job.folder / "w4", "r") as io:
-        column = io.read().acquisition["table"]["target"]
+        column = _column(io.read())
         with job.meter.measured():
             values = column[:]
         _check(list(values), list(range(job.size)))
@@ -101,7 +114,7 @@ def _resolve(job: Job) -> None:
 
 def _rows(job: Job) -> None:
     with job.io.open(job.folder / "w4", "r") as io:
-        column = io.read().acquisition["table"]["target"]
+        column = _column(io.read())
         rows = _random_rows(job.size)
         with job.meter.measured():
             values = [column[row] for row in rows]

@@ -16,7 +16,7 @@ Grouped by what a handler would do::
     ├── WriteError                      change what is written
     │   ├── NameRefusedError            a name that no store can hold
     │   ├── ValueRefusedError           a value that has no place in Zarr
-    │   └── ConflictError               the file already says something else
+    │   └── ConflictError               (also ValueError) the file already says something else
     ├── UsageError                      (also ValueError) change the call
     │   └── ModeError                   not in this mode
     └── UnsupportedFileError            no reader for such a file, e.g. NWB 1.x
@@ -152,7 +152,7 @@ class ValueRefusedError(WriteError, TypeError):
     """A value that has no place in Zarr."""
 
 
-class ConflictError(WriteError):
+class ConflictError(WriteError, ValueError):
     """The file already says something else than what is to be written."""
 
 

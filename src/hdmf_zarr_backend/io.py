@@ -183,9 +183,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         if self._is_open:
             return
         keys = open_keys(str(self.source))
-        if self._mode == "a" and not keys.exists():
-            self._mode = "w-"
-        if self._mode in _NEW:
+        if self._mode in _NEW or (self._mode == "a" and not keys.exists()):
             self._check_target(keys)
         else:
             try:
@@ -277,7 +275,9 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         builder = self.read_builder()
         if not (builder.groups or builder.datasets or builder.links or builder.attributes):
             raise NoValuesError(
-                f"Cannot read data in mode {self._mode!r}. There are no values", store=self.source, remedy="Is this the right file?"
+                f"Cannot read data in mode {self._mode!r}. There are no values",
+                store=self.source,
+                remedy="Is this the right file?",
             )
         check_types(builder, self.manager.namespace_catalog, str(self.source))
         try:

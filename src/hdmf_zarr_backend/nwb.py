@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import warnings
+from collections.abc import Mapping
 from typing import Any
 
 from hdmf.backends.io import HDMFIO
 from hdmf.build import BuildManager, TypeMap
 
-from hdmf_zarr_backend.errors import UnsupportedFileError, UsageError
+from hdmf_zarr_backend.errors import UnsupportedFileError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.io import ZarrIO
+from hdmf_zarr_backend.read.parser import parse
+from hdmf_zarr_backend.storage.stores import local_path, open_keys
 
 try:
     import pynwb
@@ -19,6 +23,24 @@ except ModuleNotFoundError as error:
     ) from error
 
 _NEW = ("w", "w-", "x")
+
+Version = tuple[int | str, ...]
+
+
+class UnsupportedNWBError(UnsupportedFileError, TypeError):
+    """No NWB file of version 2 or above; a TypeError as with NWBHDF5IO."""
+
+
+def _version(attributes: Mapping[str, Any]) -> tuple[str | None, Version | None]:
+    version = attributes.get("nwb_version")
+    if not isinstance(version, str):
+        return None, None
+    parts = version.replace("-", ".").replace("_", ".").split(".")
+    return version, tuple(int(part) if part.isdigit() else part for part in parts)
+
+
+def _is_old(version: Version) -> bool:
+    return isinstance(version[0], int) and version[0] < 2
 
 
 class NWBZarrIO(ZarrIO):
@@ -71,15 +93,31 @@ class NWBZarrIO(ZarrIO):
                 raise
 
     @property
-    def nwb_version(self) -> tuple[str | None, tuple[int | str, ...] | None]:
+    def nwb_version(self) -> tuple[str | None, Version | None]:
         """Version of the NWB schema of the file, as text and in parts; ``(None, None)`` where it has none."""
-        if self._parsed is None:
-            return None, None
-        version = self._parsed.hierarchy.root.attributes.get("nwb_version")
-        if not isinstance(version, str):
-            return None, None
-        parts = version.replace("-", ".").replace("_", ".").split(".")
-        return version, tuple(int(part) if part.isdigit() else part for part in parts)
+        return _version({} if self._parsed is None else self._parsed.hierarchy.root.attributes)
+
+    @staticmethod
+    def can_read(path: str | os.PathLike[str]) -> bool:
+        """Tell whether there is an NWB file of version 2 or above at ``path``; any error is a no.
+
+        Warns
+        -----
+        UserWarning
+            It is a Zarr hierarchy, but of no version of NWB, or of version 1.
+        """
+        try:
+            _, parts = _version(parse(open_keys(local_path(path))).hierarchy.root.attributes)
+        except (ZarrBackendError, OSError):
+            return False
+        if parts is None:
+            reason = "missing NWB version in the Zarr file. The file is not a valid NWB file."
+        elif _is_old(parts):
+            reason = "PyNWB supports NWB files version 2 and above."
+        else:
+            return True
+        warnings.warn(f"Cannot read because {reason}", UserWarning, stacklevel=2)
+        return False
 
     def read(self, *, skip_version_check: bool = False, **kwargs: Any) -> Any:
         """Return the ``NWBFile``.
@@ -91,20 +129,20 @@ class NWBZarrIO(ZarrIO):
 
         Raises
         ------
-        UnsupportedFileError
+        UnsupportedNWBError
             There is no NWB version in the file, or it is 1.
         """
         if not skip_version_check and self.mode not in _NEW:
             text, parts = self.nwb_version
             if parts is None:
-                raise UnsupportedFileError(
+                raise UnsupportedNWBError(
                     "Missing NWB version in file",
                     store=self.source,
                     path="/",
                     remedy="This is no NWB file; ZarrIO may read it.",
                 )
-            if isinstance(parts[0], int) and parts[0] < 2:
-                raise UnsupportedFileError(
+            if _is_old(parts):
+                raise UnsupportedNWBError(
                     f"NWB version {text} is not supported",
                     store=self.source,
                     path="/",

@@ -67,7 +67,7 @@ def test_the_same_tree_in_ascii() -> None:
         SMALL, lambda path, node: Description([""], links=describe(path, node).links), COLUMNS, symbols=ASCII
     )
     assert "\n".join(lines).isascii()
-    assert "|   |-- clock       link  -> /a/times" in lines
+    assert "|   |-- clock   link  -> /a/times" in lines
 
 
 @pytest.mark.parametrize(

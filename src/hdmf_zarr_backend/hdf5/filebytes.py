@@ -1,7 +1,8 @@
 """Byte ranges of a local file, read without the HDF5 library.
 
-A `FileBytes` is small data (a name, a size, a time) that can be sent to another process and opens the file there when it is
-first read. All that name the same state of a file share one descriptor: a file with thousands of datasets is opened once.
+A `FileBytes` is small data (a name, a size, a time) that can be sent to another process and opens the file there when
+it is first read. All that name the same state of a file share one descriptor: a file of thousands of datasets is opened
+once.
 """
 
 from __future__ import annotations
@@ -74,9 +75,8 @@ class FileBytes:
             more = self._read(offset + len(data), size - len(data))
             if not more:
                 self.check()
-                raise ChunkError(
-                    f"the file ends before byte {offset + size}", store=self.path, remedy="It is damaged: restore a copy."
-                )
+                problem = f"the file ends before byte {offset + size}"
+                raise ChunkError(problem, store=self.path, remedy="It is damaged: restore a copy.")
             data += more
         self.check()
         return data

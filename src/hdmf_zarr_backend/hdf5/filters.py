@@ -308,8 +308,8 @@ def set_filters(created: Any, pipeline: Iterable[Sequence[Any]]) -> None:
 
 
 # ---- LZ4 ------------------------------------------------------------------------------------------------------------
-# HDF5: length and block length (big endian), then each block behind its own length; a block that did not shrink is stored
-# as it is. numcodecs: length (little endian), then one block. Both: the LZ4 block format.
+# HDF5: length and block length (big endian), then each block behind its own length; a block that did not shrink is
+# stored as it is. numcodecs: length (little endian), then one block. Both: the LZ4 block format.
 
 
 def _lz4_blocks(data: Any) -> tuple[int, list[tuple[int, memoryview]]]:

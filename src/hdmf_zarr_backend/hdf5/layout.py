@@ -21,8 +21,8 @@ def is_same_layout(kind: TypeJSON, dtype: np.dtype[Any]) -> bool:
 
     Notes
     -----
-    Not the same: padded compounds, numbers with a precision or fields of their own, and text that ends at a terminator or
-    is padded with spaces, which HDF5 changes when it is read into NumPy's.
+    Not the same: padded compounds, numbers with a precision or fields of their own, and text that ends at a terminator
+    or is padded with spaces, which HDF5 changes when it is read into NumPy's.
     """
     if isinstance(kind, str):
         return dtype.kind == "b" if kind == BOOL else _is_number(kind, dtype)
@@ -31,7 +31,8 @@ def is_same_layout(kind: TypeJSON, dtype: np.dtype[Any]) -> bool:
     if "text" in kind:
         return dtype.kind == "S" and (kind.get("size"), kind.get("pad")) == (dtype.itemsize, "nullpad")
     if "opaque" in kind:
-        return dtype.kind in "VmM" and dtype.names is None and dtype.subdtype is None and dtype.itemsize == kind["opaque"]
+        is_opaque = dtype.kind in "VmM" and dtype.names is None and dtype.subdtype is None
+        return is_opaque and dtype.itemsize == kind["opaque"]
     if "bitfield" in kind:
         return _is_number(kind["bitfield"], dtype)
     if "complex" in kind:

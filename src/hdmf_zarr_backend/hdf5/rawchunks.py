@@ -1,10 +1,10 @@
 """The stored chunks of an HDF5 dataset: where they are, and their bytes as they lie in the file.
 
-The index is taken once from the HDF5 library; from then on bytes are read at their offsets by the operating system, so that
-threads do not wait for the one lock of HDF5 and processes need no HDF5 at all.
+The index is taken once from the HDF5 library; from then on bytes are read at their offsets by the operating system, so
+that threads do not wait for the one lock of HDF5 and processes need no HDF5 at all.
 
-Nothing of zarr happens inside the callback of h5py: while the library holds its lock, another thread whose garbage collector
-frees an object of h5py would wait for ever.
+Nothing of zarr happens inside the callback of h5py: while the library holds its lock, another thread whose garbage
+collector frees an object of h5py would wait for ever.
 
 Source: HDF5 file format specification, "Data layout" and "Chunk indexing"; `h5py.h5d.DatasetID.chunk_iter`.
 """
@@ -35,7 +35,7 @@ _WHERE = np.dtype([("offset", "u8"), ("size", "u8"), ("mask", "u4")])
 
 
 class StoredChunk(NamedTuple):
-    """Where one chunk lies in the file: bytes from its beginning, length, and the mask of filters that were not applied."""
+    """Where one chunk lies in the file: bytes from its beginning, length, and the mask of filters not applied."""
 
     offset: int
     size: int
@@ -82,17 +82,18 @@ class RawChunks:
     """
 
     def __init__(self, dataset: Any, inner: tuple[int, ...] = ()) -> None:
-        if dataset.chunks is None or dataset.is_virtual or not hasattr(dataset.id, "chunk_iter"):
+        if not is_listable(dataset):
             raise UsageError("the dataset has no chunks that could be listed", path=dataset.name)
         self.shape: tuple[int, ...] = (*dataset.shape, *inner)
         self.chunks: tuple[int, ...] = (*dataset.chunks, *inner)
         self.location = str(dataset.file.filename)
         self.name = str(dataset.name)
         self._rank = len(dataset.shape)
+        self._wanted: frozenset[int] | None = None
         self._positions, self._where = _list_chunks(dataset)
-        self._bytes = _plain_file(dataset)
-        self._direct: _Direct | None = None if self._bytes is not None else _Direct(dataset)
-        if self._bytes is not None and not self._reads_as(_Direct(dataset)):
+        self._direct: _Direct | None = None
+        self._bytes = _plain_file(dataset) if not np.any(self._where["offset"] == _NOWHERE) else None
+        if self._bytes is None or not self._reads_as(_Direct(dataset)):
             self._bytes, self._direct = None, _Direct(dataset)
 
     def __len__(self) -> int:
@@ -109,8 +110,17 @@ class RawChunks:
         return self._bytes is not None
 
     def find(self, index: Index) -> StoredChunk | None:
-        """Return where the chunk at ``index`` is, None if it is not stored."""
+        """Return where the chunk at ``index`` is, None if it is not stored.
+
+        Raises
+        ------
+        UsageError
+            This is a `part` without that chunk.
+        """
         position = self._position(index)
+        if self._wanted is not None and position not in self._wanted:
+            problem = f"the chunk {index} is not in this part of the dataset"
+            raise UsageError(problem, store=self.location, path=self.name)
         place = int(np.searchsorted(self._positions, position))
         if place == len(self._positions) or self._positions[place] != position:
             return None
@@ -137,9 +147,11 @@ class RawChunks:
 
     def __iter__(self) -> Iterator[Index]:
         """Yield the indices of the stored chunks."""
-        grid = self.grid
-        for position in self._positions:
-            yield tuple(int(i) for i in np.unravel_index(position, grid))
+        return (self.index_at(place) for place in range(len(self)))
+
+    def index_at(self, place: int) -> Index:
+        """Return the index of the stored chunk that is number ``place`` in the order of iteration."""
+        return tuple(int(i) for i in np.unravel_index(self._positions[place], self.grid))
 
     def sizes(self) -> npt.NDArray[np.uint64]:
         """Return the stored bytes of each chunk, in the order of iteration."""
@@ -152,7 +164,7 @@ class RawChunks:
     def is_partial(self) -> npt.NDArray[np.bool_]:
         """Return, in the order of iteration, whether each chunk reaches over the edge of the array."""
         partial = np.zeros(len(self), bool)
-        for axis, index in enumerate(np.unravel_index(self._positions, self.grid)):
+        for axis, index in enumerate(np.unravel_index(self._positions, self.grid) if len(self) else ()):
             partial |= (index + 1) * self.chunks[axis] > self.shape[axis]
         return partial
 
@@ -162,10 +174,18 @@ class RawChunks:
 
     def part(self, indices: Iterable[Index]) -> RawChunks:
         """Return the same with nothing but the chunks at ``indices``, to be sent with a task."""
-        wanted = np.array(sorted({self._position(index) for index in indices}), np.int64)
-        kept = np.isin(self._positions, wanted, assume_unique=True)
+        wanted = frozenset(self._position(index) for index in indices)
+        if self._wanted is not None:
+            wanted &= self._wanted
+        ordered = np.array(sorted(wanted), np.int64)
+        kept = np.searchsorted(self._positions, ordered)
+        is_stored = kept < len(self)
+        is_stored[is_stored] = self._positions[kept[is_stored]] == ordered[is_stored]
+        kept = kept[is_stored]
         cut = object.__new__(RawChunks)
-        cut.__dict__.update(self.__dict__, _positions=self._positions[kept], _where=self._where[kept])
+        cut.__dict__.update(
+            self.__dict__, _positions=self._positions[kept], _where=self._where[kept], _wanted=wanted
+        )
         return cut
 
     def _position(self, index: Index) -> int:
@@ -175,23 +195,28 @@ class RawChunks:
         return position
 
     def _reads_as(self, direct: _Direct) -> bool:
-        """Tell whether the smallest chunk is the same read either way (offsets of old libraries left out user blocks)."""
+        """Tell whether the smallest chunk is the same either way: old libraries left user blocks out of offsets."""
         if not len(self):
             return True
-        place = int(np.argmin(self._where["size"]))
-        index = tuple(int(i) for i in np.unravel_index(self._positions[place], self.grid))
+        index = self.index_at(int(np.argmin(self._where["size"])))
         try:
             return self.read(index) == direct.read(index[: self._rank])
         except (ChunkError, StoreError):
             return False
 
 
+def is_listable(dataset: Any) -> bool:
+    """Tell whether the stored chunks of an ``h5py.Dataset`` can be listed: it has chunks, and h5py knows how."""
+    if dataset.chunks is None or dataset.is_virtual or not hasattr(dataset.id, "chunk_iter"):
+        return False
+    count = math.prod(-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True))
+    return bool(count < _MOST_CHUNKS)
+
+
 def _list_chunks(dataset: Any) -> tuple[npt.NDArray[np.int64], Array]:
     """Return the positions of the stored chunks in the grid, ascending, and where they are: one pass, one callback."""
     shape, chunks = dataset.shape, dataset.chunks
     grid = [-(-n // c) for n, c in zip(shape, chunks, strict=True)]
-    if math.prod(grid) >= _MOST_CHUNKS:
-        raise UsageError("the dataset has more chunks than can be counted", path=dataset.name)
     if dataset.file.mode != "r":
         dataset.flush()
     positions, offsets, sizes, masks = array("q"), array("Q"), array("Q"), array("I")
@@ -220,7 +245,7 @@ def _list_chunks(dataset: Any) -> tuple[npt.NDArray[np.int64], Array]:
 
 
 def _plain_file(dataset: Any) -> FileBytes | None:
-    """Return the file of ``dataset`` if it is a local file, the one that the HDF5 library has open, and nobody writes."""
+    """Return the file of ``dataset`` if it is local, the one that the HDF5 library has open, and not being written."""
     file = dataset.file
     if file.driver != "sec2" or file.mode != "r" or file.swmr_mode:
         return None

@@ -23,7 +23,9 @@ from hdmf_zarr_backend.storage.codecs import ChunkCodec
 Region = tuple[slice, ...]
 
 CACHE_BYTES = 32 * 2**20
-"""What one source keeps of decoded chunks that were asked for in part."""
+"""What all sources of a process keep of decoded chunks that were asked for in part."""
+
+_Key = tuple[int, Index]
 
 
 class _Recent:
@@ -32,27 +34,38 @@ class _Recent:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._bytes = 0
-        self._chunks: OrderedDict[Index, Array] = OrderedDict()
+        self._chunks: OrderedDict[_Key, Array] = OrderedDict()
         self._lock = threading.Lock()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (_Recent, (self._limit,))
-
-    def get(self, index: Index) -> Array | None:
+    def get(self, key: _Key) -> Array | None:
         with self._lock:
-            if index in self._chunks:
-                self._chunks.move_to_end(index)
-            return self._chunks.get(index)
+            if key in self._chunks:
+                self._chunks.move_to_end(key)
+            return self._chunks.get(key)
 
-    def put(self, index: Index, chunk: Array) -> None:
+    def put(self, key: _Key, chunk: Array) -> None:
         if chunk.nbytes > self._limit:
             return
         with self._lock:
-            if index not in self._chunks:
-                self._chunks[index] = chunk
+            if key not in self._chunks:
+                self._chunks[key] = chunk
                 self._bytes += chunk.nbytes
             while self._bytes > self._limit:
                 self._bytes -= self._chunks.popitem(last=False)[1].nbytes
+
+    def clear(self) -> None:
+        with self._lock:
+            self._chunks.clear()
+            self._bytes = 0
+
+
+_recent = _Recent(CACHE_BYTES)
+_numbers = itertools.count()
+
+
+def forget_decoded() -> None:
+    """Free what is kept of decoded chunks; for the end of a conversion."""
+    _recent.clear()
 
 
 class DecodedH5Source:
@@ -77,19 +90,23 @@ class DecodedH5Source:
         Of the dataset.
     """
 
-    def __init__(
-        self, raw: RawChunks, dtype: np.dtype[Any], pipeline: CodecPipeline, fill: bytes, *, cache: int = CACHE_BYTES
-    ) -> None:
+    def __init__(self, raw: RawChunks, dtype: np.dtype[Any], pipeline: CodecPipeline, fill: bytes) -> None:
         self.raw = raw
         self.dtype = dtype
         self.pipeline = pipeline
         self.shape = raw.shape
         self.chunks = raw.chunks
         self._fill = fill
-        self._recent = _Recent(cache)
+        self._number = next(_numbers)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.raw, self.dtype, self.pipeline, self._fill))
 
     def part(self, indices: Iterable[Index]) -> DecodedH5Source:
-        """Return the same with nothing but the stored chunks at ``indices``, to be sent with a task."""
+        """Return the same with nothing but the chunks at ``indices``, small enough to be sent with a task.
+
+        Asking it for any other chunk is an error.
+        """
         return type(self)(self.raw.part(indices), self.dtype, self.pipeline, self._fill)
 
     def covering(self, regions: Iterable[Region]) -> set[Index]:
@@ -144,7 +161,7 @@ class DecodedH5Source:
         )
 
     def _in_part(self, index: Index, region: Region) -> Array:
-        """Return what ``region`` has of the chunk at ``index``; chunks that others may ask for too are kept for a while."""
+        """Return what ``region`` has of the chunk at ``index``; one that is not used up is kept for a while."""
         inside = tuple(
             slice(max(part.start - i * c, 0), min(part.stop - i * c, c))
             for i, c, part in zip(index, self.chunks, region, strict=True)
@@ -153,11 +170,11 @@ class DecodedH5Source:
             part.start <= i * c and part.stop >= min((i + 1) * c, n)
             for i, c, n, part in zip(index, self.chunks, self.shape, region, strict=True)
         )
-        chunk = self._recent.get(index)
+        chunk = _recent.get((self._number, index))
         if chunk is None:
             chunk = self.decode(index)
             if not is_whole:
-                self._recent.put(index, chunk)
+                _recent.put((self._number, index), chunk)
         return chunk[inside]
 
 
@@ -167,14 +184,11 @@ class RawH5Source(DecodedH5Source):
     _codec: ChunkCodec | None = None
     _fill_chunk: bytes | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key not in ("_codec", "_fill_chunk")}
-
     def encoded(self, index: Index) -> bytes | None:
         """Return the Zarr chunk at ``index``.
 
-        A chunk that has passed all filters is not decoded; one that HDF5 could not compress is encoded anew, and one that
-        is not stored is the fill value.
+        A chunk that has passed all filters is not decoded; one that HDF5 could not compress is encoded anew, and one
+        that is not stored is the fill value.
 
         Raises
         ------

@@ -21,7 +21,7 @@ from hdmf_zarr_backend.hdf5.attributes import LargeAttributeError, write_attribu
 from hdmf_zarr_backend.hdf5.blocks import block_slices
 from hdmf_zarr_backend.hdf5.creation import creation_list
 from hdmf_zarr_backend.hdf5.elements import Elements, elements_of
-from hdmf_zarr_backend.hdf5.layout import HDF5, Hdf5Layout, Placed, ZarrFile, hdf5_note
+from hdmf_zarr_backend.hdf5.placement import HDF5, Placed, Placement, ZarrFile, hdf5_note
 from hdmf_zarr_backend.hdf5.regions import decode_region
 from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, TypeJSON, decode_type, memory_type
 from hdmf_zarr_backend.hdf5.values import Array, decode, decode_text, fill_array
@@ -42,15 +42,15 @@ class Hdf5Writer:
     ----------
     path : str
         Where the HDF5 file is written; it must not exist.
-    layout : Hdf5Layout
+    placement : Placement
         What goes where.
     advance : callable
         Is told path and bytes of each block that is written.
     """
 
-    def __init__(self, path: str, layout: Hdf5Layout, *, advance: Any = lambda path, done: None) -> None:
+    def __init__(self, path: str, placement: Placement, *, advance: Any = lambda path, done: None) -> None:
         self._path = path
-        self._layout = layout
+        self._placement = placement
         self._advance = advance
         self._file: Any = None
         self._caches: dict[str, ChunkCache] = {}
@@ -75,7 +75,7 @@ class Hdf5Writer:
         self._references.clear()
         with h5py.File(self._path, "w", libver=version) as file:
             self._file = file.id
-            planned = [(placed, self._create(placed)) for placed in self._layout.nodes]
+            planned = [(placed, self._create(placed)) for placed in self._placement.nodes]
             self._create_links()
             for placed, _ in planned:
                 self._attributes(placed, is_roomy=version is not None)
@@ -130,7 +130,7 @@ class Hdf5Writer:
         root = h5g.open(self._file, b"/")
         links = root.links
         creation = _link_creation()
-        for link in self._layout.links:
+        for link in self._placement.links:
             if link.form == "hard":
                 links.create_hard(_raw(link.path), root, _raw(link.target), lcpl=creation)
             elif link.form == "soft":
@@ -172,7 +172,7 @@ class Hdf5Writer:
         """Return an h5py reference; a null reference, with a warning, where the target is not in the new file."""
         from h5py import h5d, h5r
 
-        place = self._layout.place_of(reference, file)
+        place = self._placement.place_of(reference, file)
         if place is None:
             warnings.warn(
                 f"A reference in {file.location} leads to {reference.source}:{reference.path}, which is not in the new file; "

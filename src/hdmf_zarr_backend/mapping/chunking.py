@@ -46,7 +46,8 @@ def default_chunks(shape: tuple[int, ...], itemsize: int, *, target: int = CHUNK
         rest[longest] = -(-rest[longest] // 2)
         row = math.prod(rest) * max(1, itemsize)
     rows = max(1, target // row)
-    return (min(rows, shape[0]) if shape[0] else rows, *rest)
+    # equal chunks: the last one is stored whole, and would else be mostly padding
+    return (-(-shape[0] // -(-shape[0] // rows)) if shape[0] else rows, *rest)
 
 
 def chunks_from_hdf5(

@@ -1,8 +1,8 @@
 """Dimension labels <-> ``_ARRAY_DIMENSIONS``.
 
-xarray and netCDF want a name for every axis of every array, and one length for a name in a group; HDMF gives labels for some
-arrays, and the same label for axes that differ. So the stored names are made unique, and HDMF's own tuple is kept in the note
-where it says something else.
+xarray and netCDF want a name for every axis of every array, and one length for a name in a group; HDMF gives labels for
+some arrays, and the same label for axes that differ. So the stored names are made unique, and HDMF's own tuple is kept
+in the note where it says something else.
 
 Source: issue "The whole contract", part 5 (``<label>_<length>``, ``_anonymous<length>`` as NCZarr names them).
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, notes_of
 
 _NOTE = "dims"
@@ -48,20 +49,32 @@ def encode_dimensions(
 ) -> list[str]:
     """Return the names to store, and put HDMF's labels into ``notes`` where the names say something else."""
     names = stored_names(labels, shape, taken)
-    if labels is not None and list(labels) != names:
-        notes[_NOTE] = list(labels)
-    elif labels is None and any(not name.startswith("_anonymous") for name in names):
-        notes[_NOTE] = None
+    if _labels_of(names) != (None if labels is None else tuple(labels)):
+        notes[_NOTE] = None if labels is None else list(labels)
     return names
 
 
 def decode_dimensions(attributes: dict[str, Any]) -> tuple[str | None, ...] | None:
-    """Return HDMF's labels of an array, None where it has none."""
+    """Return HDMF's labels of an array, None where it has none.
+
+    Raises
+    ------
+    MetadataError
+        The note says something else than labels.
+    """
     notes = notes_of(attributes)
-    if _NOTE in notes:
-        labels = notes[_NOTE]
-        return None if labels is None else tuple(labels)
-    names = attributes.get(DIMENSIONS)
+    if _NOTE not in notes:
+        return _labels_of(attributes.get(DIMENSIONS))
+    labels = notes[_NOTE]
+    if labels is None:
+        return None
+    if not isinstance(labels, list) or not all(label is None or isinstance(label, str) for label in labels):
+        raise MetadataError(f"{labels!r} are no labels of dimensions", remedy="Run `zarrio verify` on the file.")
+    return tuple(labels)
+
+
+def _labels_of(names: Any) -> tuple[str | None, ...] | None:
+    """Return the labels that names alone stand for."""
     if not isinstance(names, list) or not names or all(str(name).startswith("_anonymous") for name in names):
         return None
     return tuple(None if name is None else str(name) for name in names)

@@ -112,6 +112,8 @@ def _encode_list(items: list[Any], reference: Reference) -> Encoded:
     if any(item is not None for item in references):
         raise ValueRefusedError("a list mixes references with other values")
     leaves = list(_leaves(items))
+    if not leaves and _is_json(items):
+        return items, None, {"dtype": "json"}
     shape = _shape(items)
     if shape is not None and _all_of(leaves, (str, bytes, *_DATES)):
         if _all_of(leaves, _DATES):
@@ -130,8 +132,10 @@ def _all_of(leaves: list[Any], kinds: tuple[type, ...]) -> bool:
 
 
 def _number_array(items: list[Any], leaves: list[Any]) -> Array | None:
-    """Return numbers in nested lists as an array, None where they make none; integers stay integers."""
+    """Return numbers in nested lists as an array, None where they make none; integers and booleans stay what they are."""
     dtype: Any = None
+    if len({isinstance(leaf, (bool, np.bool_)) for leaf in leaves}) > 1:
+        return None  # NumPy would make numbers of booleans
     if all(type(leaf) is int or isinstance(leaf, np.integer) for leaf in leaves) and any(type(n) is int for n in leaves):
         low, high = int(min(leaves)), int(max(leaves))
         # NumPy would make float64 of 2**63 and -1 together

@@ -16,11 +16,26 @@ from typing import Any
 from hdmf.spec import SpecReader, SpecWriter
 
 from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.model.nodes import relative
+from hdmf_zarr_backend.mapping.specloc import spec_location
+
+__all__ = [
+    "NAMESPACE",
+    "SPECIFICATIONS",
+    "TextSpecReader",
+    "TextSpecWriter",
+    "newest_version",
+    "spec_location",
+    "version_key",
+]
 
 SPECIFICATIONS = "specifications"
 NAMESPACE = "namespace"
 _UNVERSIONED = ("None", "unversioned")
+_VERSION = re.compile(r"v?(?P<release>[0-9]+(?:\.[0-9]+)*)(?P<suffix>.*)", re.DOTALL)
+_POST = re.compile(r"[-_.]?(?:post|rev|r)(?![a-z])")
+_IDENTIFIER = re.compile(r"[0-9]+|[a-z]+")
+_LONG = {"a": "alpha", "b": "beta", "c": "rc", "pre": "rc", "preview": "rc"}
+_END = (1,)
 
 
 class TextSpecWriter(SpecWriter):  # type: ignore[misc]
@@ -91,28 +106,35 @@ def newest_version(versions: Iterable[str]) -> str:
 
     Names that mean "no version" lose against any other.
     """
-    return max(versions, key=version_key)
+    return max(sorted(versions), key=version_key)
 
 
 def version_key(version: str) -> tuple[Any, ...]:
-    """Return a key that sorts versions from old to new."""
+    """Return a key that sorts versions from old to new, as SemVer 2.0 and PEP 440 do where they agree.
+
+    Pre-releases come before their release (``dev`` before ``alpha``), builds and post-releases after it; ``2.0`` is
+    ``2.0.0``. What is no version comes before all versions, what says that there is none first of all.
+    """
     if version in _UNVERSIONED:
         return (0,)
-    release, _, suffix = re.sub(r"^(\d+(?:\.\d+)*)[-+_.]?", r"\1 ", version).partition(" ")
-    numbers = tuple(int(part) for part in release.split(".") if part.isdigit())
-    while numbers and numbers[-1] == 0:
-        numbers = numbers[:-1]
-    parts = tuple((1, int(p), "") if p.isdigit() else (0, 0, p) for p in re.findall(r"\d+|[A-Za-z]+", suffix))
-    return (1, numbers, suffix == "", parts)
+    match = _VERSION.match(version)
+    if match is None:
+        return (1, version)
+    release = [_number(part) for part in match["release"].split(".")]
+    while release and not release[-1][0]:
+        release.pop()
+    suffix = match["suffix"].lower()
+    rank = 0 if not suffix else 1 if suffix.startswith("+") else 2 if _POST.match(suffix) else -1
+    return (2, release, rank, [*map(_identifier, _IDENTIFIER.findall(suffix)), _END])
 
 
-def spec_location(value: Any) -> str | None:
-    """Return the path that ``.specloc`` names, in the model's spelling, None where it names nothing.
+def _number(digits: str) -> tuple[int, str]:
+    """Return what sorts like the number; a crafted version may have more digits than `int` takes."""
+    significant = digits.lstrip("0")
+    return len(significant), significant
 
-    It is a path, or in old files a reference.
-    """
-    if isinstance(value, dict):
-        value = value.get("path", value.get("value"))
-        if isinstance(value, dict):
-            value = value.get("path")
-    return relative(value) if isinstance(value, str) and relative(value) else None
+
+def _identifier(text: str) -> tuple[Any, ...]:
+    if text[0].isdigit():
+        return (2, _number(text))
+    return (0,) if text == "dev" else (3, _LONG.get(text, text))

@@ -1,13 +1,17 @@
 """JSON text <-> Python values, as Zarr files hold them.
 
 NaN and Infinity are legal tokens in the files that exist (hdmf-zarr writes them), so both directions allow them unless
-asked to be strict. orjson is used for reading where it is installed; it refuses those tokens and integers beyond 64 bits,
-and then the standard library reads the same bytes.
+asked to be strict. orjson is used for reading where it is installed; it refuses those tokens and makes floats of integers
+beyond 64 bits, and such text is read by the standard library.
+
+Surrogates without a partner (h5py reads text that is not UTF-8 so) are written as escapes, and come back: the document
+stays UTF-8. Two of them that make a pair come back as the character that they mean.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from hdmf_zarr_backend.errors import MetadataError
@@ -17,6 +21,8 @@ try:
 except ModuleNotFoundError:  # the fallback is complete, only slower
     orjson = None  # type: ignore[assignment,unused-ignore]
 
+_LONG_INTEGER = re.compile(rb"[1-9][0-9]{18}")  # 2**63 has 19 digits
+_UTF8 = frozenset({"utf-8", "utf8", "ascii"})
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=True)
 _STRICT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
@@ -29,7 +35,8 @@ def dump(value: Any, *, strict: bool = False) -> bytes:
     ValueError
         ``strict`` and there is a NaN or an infinity.
     """
-    return (_STRICT if strict else _COMPACT).encode(value).encode("utf-8", "surrogatepass")
+    # what Python writes for a surrogate is what JSON reads as one: \udcb5
+    return (_STRICT if strict else _COMPACT).encode(value).encode("utf-8", "backslashreplace")
 
 
 def parse_fast(text: bytes, *, encoding: str = "utf-8") -> Any:
@@ -40,11 +47,11 @@ def parse_fast(text: bytes, *, encoding: str = "utf-8") -> Any:
     ValueError
         It is no JSON.
     """
-    if orjson is not None and encoding.lower().replace("_", "-") in ("utf-8", "utf8", "ascii"):
+    if orjson is not None and encoding.lower().replace("_", "-") in _UTF8 and not _LONG_INTEGER.search(text):
         try:
             return orjson.loads(text)
         except ValueError:
-            pass  # NaN, Infinity and huge integers are for the standard library
+            pass  # NaN, Infinity and surrogates are for the standard library
     return json.loads(text.decode(encoding))
 
 

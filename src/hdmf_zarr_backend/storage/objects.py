@@ -20,6 +20,9 @@ from hdmf_zarr_backend.storage.jsontext import parse_fast
 Array = npt.NDArray[Any]
 
 
+_MANY_BYTES = 2**16
+
+
 class JSONRows:
     """The ``json2`` filter, structured rows included (numcodecs refuses to decode those).
 
@@ -76,7 +79,11 @@ class JSONRows:
         ValueError
             The bytes are no such list, or the elements do not fill the shape.
         """
-        items = parse_fast(bytes(buf), encoding=self._encoding)
+        text = bytes(buf)
+        repeated = self._decode_repeated(text) if len(text) > _MANY_BYTES else None
+        if repeated is not None:
+            return repeated
+        items = parse_fast(text, encoding=self._encoding)
         if not isinstance(items, list) or len(items) < 2 or not isinstance(items[-1], list):
             raise ValueError("no list of elements, dtype and shape")
         shape = tuple(int(n) for n in items[-1])
@@ -87,6 +94,29 @@ class JSONRows:
             rows = itertools.chain.from_iterable(rows)
         # fromiter never looks into its items, so lists stay elements
         return np.fromiter(rows, dtype=object).reshape(shape)
+
+
+    def _decode_repeated(self, text: bytes) -> Array | None:
+        """Return the elements of a large chunk, parsing each distinct one once; None where that is not possible.
+
+        Equal elements become one object: they are references and rows, which nobody changes.
+        """
+        split = self.split(text)
+        if split is None or len(split.shape) > 2:
+            return None
+        known: dict[bytes, int] = {}
+        numbers = np.fromiter((known.setdefault(part, len(known)) for part in split.parts), np.intp, len(split.parts))
+        if len(known) * 2 > len(split.parts):
+            return None
+        distinct = parse_fast(b"[" + b",".join(split.whole(part) for part in known) + b"]")
+        if len(distinct) != len(known):
+            return None
+        if len(split.shape) == 2:
+            distinct = list(itertools.chain.from_iterable(distinct))
+        table = np.fromiter(distinct, dtype=object).reshape(len(known), *split.shape[1:])
+        array: Array = np.empty(split.shape, dtype=object)
+        array[: len(split.parts)] = table[numbers]
+        return array
 
 
 class SplitElements:
@@ -100,16 +130,23 @@ class SplitElements:
         The text between the separators.
     opening, closing : bytes
         What the separators have taken away at both ends of a part.
+    shape : tuple of int
+        Shape of the chunk; after the parts there may be nulls.
     """
 
-    def __init__(self, parts: list[bytes], opening: bytes, closing: bytes) -> None:
-        self._parts = parts
+    def __init__(self, parts: list[bytes], opening: bytes, closing: bytes, shape: tuple[int, ...]) -> None:
+        self.parts = parts
+        self.shape = shape
         self._opening = opening
         self._closing = closing
         self.nbytes = sum(map(len, parts[:16])) * max(1, len(parts) // 16)
 
+    def whole(self, part: bytes) -> bytes:
+        """Return a part with both its ends."""
+        return self._opening + part + self._closing
+
     def __len__(self) -> int:
-        return len(self._parts)
+        return len(self.parts)
 
     def __getitem__(self, position: int) -> Any:
         """Return one element.
@@ -119,9 +156,9 @@ class SplitElements:
         ValueError
             The part is no element: a separator stood inside a text, or it is beyond the array.
         """
-        if position >= len(self._parts):
+        if position >= len(self.parts):
             raise ValueError(position)
-        return parse_fast(self._opening + self._parts[position] + self._closing)
+        return parse_fast(self.whole(self.parts[position]))
 
 
 _TAIL = b',"|O",['
@@ -143,7 +180,9 @@ def split_elements(text: bytes) -> SplitElements | None:
     if rest or text[end + 1 : tail] != _NULL * nulls or not isinstance(shape, list) or not shape:
         return None
     parts = text[2:end].split(separator)
-    return SplitElements(parts, opening, closing) if shape[0] == len(parts) + nulls else None
+    if shape[0] != len(parts) + nulls or not all(type(n) is int and n >= 0 for n in shape):
+        return None
+    return SplitElements(parts, opening, closing, tuple(shape))
 
 
 _NULL = b",null"  # the end of a chunk that reaches beyond its array

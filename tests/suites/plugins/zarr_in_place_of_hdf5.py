@@ -15,8 +15,11 @@ import h5py_view
 import hdmf.backends.hdf5
 import hdmf.common
 import hdmf.testing  # noqa: F401
+import hdmf.utils
 import numcodecs
 import numpy as np
+import pytest
+import zarr
 from hdmf.build import DatasetBuilder
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
@@ -47,6 +50,9 @@ class _AsHDF5IO:
         return h5py_view.FileView(self.source, self.mode)
 
     def close(self, close_links=True):
+        if self.mode in ("w", "w-", "x", "a") and self.is_open() and not os.path.exists(self.source):
+            # an HDF5 file is there as soon as it has been opened
+            zarr.create_group(self.source, zarr_format=2, attributes={".specloc": "specifications"})
         super().close()
 
     def write_dataset(self, parent, builder, **options):
@@ -60,6 +66,10 @@ class _AsHDF5IO:
     @classmethod
     def get_namespaces(cls, path=None, file=None, driver=None, aws_region=None):
         return super().get_namespaces(_path_of(path, file))
+
+    @staticmethod
+    def __resolve_dtype__(dtype, data):
+        return np.dtype([(field["name"], field["dtype"]) for field in dtype])
 
     @staticmethod
     def __chunked_iter_fill__(parent, name, data, options=None):
@@ -144,8 +154,16 @@ class H5DataIO(ZarrDataIO):
         )
 
 
+class StrDataset:
+    """hdmf's wrapper that makes text of the bytes that h5py reads: Zarr reads text."""
+
+    def __new__(cls, dset, encoding, errors="strict"):
+        """Return what is wrapped."""
+        return h5py_view.value_of(dset.file.place, dset.path) if isinstance(dset, h5py_view.DatasetView) else dset
+
+
 def _replace_names() -> None:
-    replacements = {_REAL_HDF5IO: HDF5IO, _REAL_DATAIO: H5DataIO}
+    replacements = {_REAL_HDF5IO: HDF5IO, _REAL_DATAIO: H5DataIO, hdmf.utils.StrDataset: StrDataset}
     if pynwb:
         replacements[pynwb.NWBHDF5IO] = NWBHDF5IO
     for name, module in list(sys.modules.items()):
@@ -157,6 +175,13 @@ def _replace_names() -> None:
 
 
 _os_remove = os.remove
+
+
+@pytest.fixture(autouse=True)
+def _folder_of_its_own(request, tmp_path, monkeypatch):
+    """Run each test in an empty folder: many write files of fixed names, and a failure would leave its own behind."""
+    (tmp_path / "tests").symlink_to(request.config.rootpath / "tests")
+    monkeypatch.chdir(tmp_path)
 
 
 def _remove(path, *args, **kwargs):

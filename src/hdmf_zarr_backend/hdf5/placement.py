@@ -1,0 +1,319 @@
+"""What is in a Zarr file and where it goes in an HDF5 file: groups, arrays, links, and what references mean.
+
+Paths are the same. A link to another Zarr file becomes an external link to the HDF5 neighbour of the same stem
+(``../b.nwb.zarr`` -> ``b.nwb``) where there is one that has the target; else the target is placed where the link is, with all
+that is below it. A member that was an external link before a conversion from HDF5 becomes one again if the file is still there.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from hdmf.backends.warnings import BrokenLinkWarning
+
+from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.mapping.links import Link, decode_links
+from hdmf_zarr_backend.mapping.references import Reference
+from hdmf_zarr_backend.mapping.reserved import LINKS, notes_of
+from hdmf_zarr_backend.model.locations import THIS_FILE, is_url, resolve_source, sibling_source
+from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy, Node, absolute, join, relative, split
+from hdmf_zarr_backend.storage.keys import KeyStore
+
+HDF5 = "hdf5"
+"""Key of what is noted of an object in HDF5."""
+
+ExternalLinks = Literal["keep", "copy"]
+
+_SUFFIX = ".zarr"
+_NEIGHBOURS = ("", ".nwb", ".h5", ".hdf5")
+_MAX_LINKS = 64
+
+
+@dataclass(slots=True, eq=False)
+class ZarrFile:
+    """One Zarr file: its store, its nodes, and its absolute path or URL."""
+
+    keys: KeyStore
+    hierarchy: Hierarchy
+    location: str
+
+
+@dataclass(slots=True)
+class Placed:
+    """A group or array: its path in the HDF5 file, and where it comes from; paths in the model's spelling."""
+
+    path: str
+    file: ZarrFile
+    own: str
+    node: Node
+
+
+@dataclass(slots=True)
+class PlacedLink:
+    """A link: its path, its form, and its target as HDF5 is to hold it; ``file`` of an external one."""
+
+    path: str
+    form: Literal["soft", "hard", "external"]
+    target: str
+    file: str = ""
+
+
+@dataclass(slots=True)
+class _Pending:
+    path: str
+    file: ZarrFile
+    link: Link
+    note: Any
+
+
+def hdf5_note(node: Node) -> dict[str, Any]:
+    """Return what is noted of a node in HDF5."""
+    note = notes_of(node.attributes).get(HDF5)
+    return note if isinstance(note, dict) else {}
+
+
+class Placement:
+    """Where everything goes.
+
+    Parameters
+    ----------
+    main : ZarrFile
+        The file.
+    target : str
+        Absolute path of the HDF5 file; external links are relative to its folder.
+    open_other : callable
+        Returns another Zarr file by its location.
+    external_links : {"keep", "copy"}
+        Whether links to other files may become external links at all.
+
+    Attributes
+    ----------
+    nodes : list of Placed
+        Parents before members.
+    links : list of PlacedLink
+        All links.
+    """
+
+    def __init__(
+        self,
+        main: ZarrFile,
+        target: str,
+        open_other: Callable[[str], ZarrFile],
+        *,
+        external_links: ExternalLinks = "keep",
+    ) -> None:
+        self.main = main
+        self._folder = os.path.dirname(target)
+        self._open_other = open_other
+        self._keeps_external = external_links == "keep"
+        self._files: dict[str, ZarrFile | None] = {main.location: main}
+        self._places: dict[tuple[str, str], str] = {}
+        self._pending: deque[_Pending] = deque()
+        self.nodes: list[Placed] = []
+        self.links: list[PlacedLink] = []
+        self._descend("", main, "", main.hierarchy.root)
+        while self._pending:
+            self._place_link(self._pending.popleft())
+
+    # ---- where things go --------------------------------------------------------------------------------------------
+
+    def _descend(self, place: str, file: ZarrFile, own: str, top: Node) -> None:
+        stack = [(place, own, top)]
+        while stack:
+            path, here, node = stack.pop()
+            self._places.setdefault((file.location, here), path)
+            self.nodes.append(Placed(path, file, here, node))
+            if not isinstance(node, GroupNode):
+                continue
+            notes = hdf5_note(node).get("links")
+            notes = notes if isinstance(notes, dict) else {}
+            for name in sorted(node.members, reverse=True):
+                if not self._was_external(join(path, name), file, notes.get(name)):
+                    stack.append((join(path, name), join(here, name), node.members[name]))
+            self._pending.extend(self._links_of(path, file, here, node, notes))
+
+    def _was_external(self, path: str, file: ZarrFile, note: Any) -> bool:
+        """Make something the external link that it was, if what it led to is still there."""
+        if not isinstance(note, dict) or "source" not in note or not self._keeps_external:
+            return False
+        location = resolve_source(str(note["source"]), file.location)
+        if not _holds(location, str(note.get("path"))):
+            return False
+        self._add_external(path, location, str(note["path"]))
+        return True
+
+    def _links_of(
+        self, path: str, file: ZarrFile, own: str, node: GroupNode[Any], notes: dict[str, Any]
+    ) -> Iterator[_Pending]:
+        if LINKS not in node.attributes:
+            return
+        try:
+            links = decode_links(node.attributes)
+        except ZarrBackendError as error:
+            raise error.located(store=file.location, path=absolute(own)) from error.__cause__
+        seen = set(node.members)
+        for link in links:
+            if link.name not in seen:  # a member hides a link of its name, as it does when the file is read
+                seen.add(link.name)
+                yield _Pending(join(path, link.name), file, link, notes.get(link.name))
+
+    def _place_link(self, pending: _Pending) -> None:
+        if self._was_external(pending.path, pending.file, pending.note):
+            return
+        location = self._location(pending.link.target.source, pending.file)
+        if location != pending.file.location:
+            self._place_other(pending, location)
+        elif pending.file is self.main:
+            self._place_own(pending)
+        else:
+            self._place_copied(pending)
+
+    def _place_own(self, pending: _Pending) -> None:
+        """Place a link inside of the file."""
+        target, note = pending.link.target.node_path, pending.note
+        if note == "hard" and target in self.main.hierarchy:
+            self.links.append(PlacedLink(pending.path, "hard", absolute(target)))
+            return
+        if self._find(self.main, target) is None:
+            self._warn_broken(pending)
+        written = note.get("soft") if isinstance(note, dict) else None
+        self.links.append(PlacedLink(pending.path, "soft", written if isinstance(written, str) else absolute(target)))
+
+    def _place_copied(self, pending: _Pending) -> None:
+        """Place a link inside of another file, of which something was placed here."""
+        found = self._find(pending.file, pending.link.target.node_path)
+        if found is None:
+            self._warn_broken(pending)
+            self.links.append(PlacedLink(pending.path, "soft", absolute(pending.link.target.path)))
+        else:
+            self._place_found(pending.path, *found)
+
+    def _place_other(self, pending: _Pending, location: str) -> None:
+        """Place a link to another file."""
+        path = pending.link.target.path
+        neighbour = self._neighbour(location, path, pending.link.target.source) if self._keeps_external else None
+        if neighbour is not None:
+            self._add_external(pending.path, neighbour, path)
+            return
+        other = self._open(location)
+        found = None if other is None else self._find(other, relative(path))
+        if found is None:
+            self._warn_broken(pending)
+            self._add_external(pending.path, _stem(location), path)
+        else:
+            self._place_found(pending.path, *found)
+
+    def _place_found(self, path: str, file: ZarrFile, own: str) -> None:
+        """Link to where something is, or place it here if it is nowhere yet."""
+        place = self._places.get((file.location, own))
+        if place is not None:
+            self.links.append(PlacedLink(path, "soft", absolute(place)))
+            return
+        node = file.hierarchy.get(own)
+        assert node is not None
+        self._descend(path, file, own, node)
+
+    def _neighbour(self, location: str, path: str, source: str) -> str | None:
+        """Return the HDF5 file that stands for another file: that file itself, or one of the same stem."""
+        if is_url(location):
+            return None
+        beside = os.path.normpath(os.path.join(self._folder, os.path.basename(self.main.location), source))
+        for base in dict.fromkeys((_stem(beside), _stem(location))):
+            for suffix in _NEIGHBOURS:
+                if _holds(base + suffix, path):
+                    return base + suffix
+        return None
+
+    def _add_external(self, path: str, location: str, target: str) -> None:
+        name = location if is_url(location) else os.path.relpath(location, self._folder).replace(os.sep, "/")
+        self.links.append(PlacedLink(path, "external", absolute(target), name))
+
+    def _warn_broken(self, pending: _Pending) -> None:
+        target = pending.link.target
+        warnings.warn(
+            f"The link {absolute(pending.path)} in {pending.file.location} leads to {target.source}:{target.path}, which is "
+            f"not there; it is kept as it is.",
+            BrokenLinkWarning,
+            stacklevel=2,
+        )
+
+    # ---- finding things ---------------------------------------------------------------------------------------------
+
+    def _location(self, source: str, file: ZarrFile) -> str:
+        """Return the location that a source names; hdmf-zarr 0.10 named a store from its folder."""
+        if source in (THIS_FILE, ""):
+            return file.location
+        location, sibling = resolve_source(source, file.location), sibling_source(source, file.location)
+        if file.location in (location, sibling):
+            return file.location
+        return sibling if not os.path.lexists(location) and os.path.lexists(sibling) else location
+
+    def _open(self, location: str) -> ZarrFile | None:
+        if location not in self._files:
+            try:
+                self._files[location] = self._open_other(location)
+            except ZarrBackendError:
+                self._files[location] = None
+        return self._files[location]
+
+    def _find(self, file: ZarrFile, path: str) -> tuple[ZarrFile, str] | None:
+        """Return the file and path of what is at ``path``, through links; None where nothing is."""
+        for _ in range(_MAX_LINKS):
+            if path in file.hierarchy:
+                return file, path
+            step = self._follow(file, path)
+            if step is None:
+                return None
+            file, path = step
+        return None
+
+    def _follow(self, file: ZarrFile, path: str) -> tuple[ZarrFile, str] | None:
+        """Return the file and path that ``path`` means after its first link."""
+        parent, name = split(path)
+        rest: list[str] = []
+        while not isinstance(node := file.hierarchy.get(parent), GroupNode):
+            if not parent:
+                return None
+            rest.insert(0, name)
+            parent, name = split(parent)
+        for link in decode_links(node.attributes):
+            if link.name == name and name not in node.members:
+                other = self._open(self._location(link.target.source, file))
+                return None if other is None else (other, "/".join(filter(None, [link.target.node_path, *rest])))
+        return None
+
+    def place_of(self, reference: Reference, file: ZarrFile) -> str | None:
+        """Return where in the HDF5 file the target of a reference is, None if it is not there.
+
+        Parameters
+        ----------
+        reference : Reference
+            As stored.
+        file : ZarrFile
+            The file that it is stored in.
+        """
+        other = self._open(self._location(reference.source, file))
+        found = None if other is None else self._find(other, reference.node_path)
+        return None if found is None else self._places.get((found[0].location, found[1]))
+
+
+def _stem(location: str) -> str:
+    return location[: -len(_SUFFIX)] if location.endswith(_SUFFIX) else location
+
+
+def _holds(location: str, path: str) -> bool:
+    """Tell whether there is an HDF5 file that has something at ``path``."""
+    if is_url(location) or not os.path.isfile(location):
+        return False
+    import h5py
+
+    try:
+        with h5py.File(location, "r") as file:
+            return path in file
+    except (OSError, RuntimeError, ValueError):
+        return False

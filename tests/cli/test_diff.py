@@ -1,0 +1,106 @@
+"""`zarrio diff`: what it prints and how it ends; what it finds is tested in tests/compare."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from hdmf_zarr_backend.cli.main import main
+
+
+@pytest.fixture
+def a(small: Path) -> Path:
+    return small
+
+
+@pytest.fixture
+def b(a: Path) -> Path:
+    copy = Path(shutil.copytree(a, a.with_name("b.zarr")))
+    document = json.loads((copy / ".zmetadata").read_text())
+    document["metadata"]["data/.zarray"]["chunks"] = [5]
+    document["metadata"][".zattrs"]["unit"] = float("nan")
+    (copy / ".zmetadata").write_text(json.dumps(document))
+    (copy / "data/0").write_bytes(np.ones(5, [("a", "<i4"), ("b", "<f8")]).tobytes())
+    return copy
+
+
+def test_nothing_is_said_of_equal_files(a: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", str(a), str(a)]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_differences_are_lines_and_a_sum(a: Path, b: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", str(a), str(b)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("/ attribute 'unit' attribute: None | ")
+    assert lines[1] == "/data chunks: (2,) | (5,)"
+    assert lines[2] == "/data value[0]['a'] (5 elements): 0 | 1"
+    assert lines[3] == "3 differences: 1 attribute, 1 chunks, 1 value"
+
+
+def test_kinds_can_be_left_out(a: Path, b: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", str(a), str(b), "--ignore", "chunks,value", "--ignore", "attribute"]) == 0
+    assert main(["diff", str(a), str(b), "--ignore", "colour"]) == 2
+    assert "colour" in capsys.readouterr().err
+
+
+def test_the_structure_alone_reads_no_chunk(a: Path, b: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (b / "data/0").write_bytes(b"damaged")
+    assert main(["diff", str(a), str(b), "--structure"]) == 1
+    assert "value" not in capsys.readouterr().out
+    assert main(["diff", str(a), str(b)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "/data" in captured.err
+
+
+@pytest.mark.parametrize(("limit", "lines"), [("1", 3), ("0", 4), ("3", 4)])
+def test_the_number_of_lines_is_limited(
+    a: Path, b: Path, capsys: pytest.CaptureFixture[str], limit: str, lines: int
+) -> None:
+    assert main(["diff", str(a), str(b), "--limit", limit]) == 1
+    shown = capsys.readouterr().out.splitlines()
+    assert len(shown) == lines
+    assert ("... and 2 more; --limit 0 shows them all" in shown) == (limit == "1")
+
+
+def test_json(a: Path, b: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", str(a), str(b), "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["counts"] == {"attribute": 1, "chunks": 1, "value": 1}
+    assert found["differences"][1] == {
+        "path": "/data", "attribute": None, "kind": "chunks", "place": "", "count": 1, "a": [2], "b": [5],
+    }  # fmt: skip
+    assert main(["diff", str(a), str(a), "--json"]) == 0
+
+
+def test_zarr_and_hdf5_either_way(a: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with h5py.File(tmp_path / "c.h5", "w") as file:
+        file.create_dataset("data", data=np.zeros(5, [("a", "<i4"), ("b", "<f8")]), chunks=(2,))
+        file["link"] = h5py.SoftLink("/data")
+        file.attrs["ref"] = file["data"].ref
+    assert main(["diff", str(a), str(tmp_path / "c.h5")]) == 0
+    assert main(["diff", str(tmp_path / "c.h5"), str(a)]) == 0
+    with h5py.File(tmp_path / "c.h5", "r+") as file:
+        del file["link"]
+    assert main(["diff", str(tmp_path / "c.h5"), str(a)]) == 1
+    assert "/link extra" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\x89HDF\r\n\x1a\nxxxx"], ids=["absent", "unknown", "damaged"])
+def test_what_cannot_be_compared_is_told_in_one_line(
+    a: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes | None
+) -> None:
+    other = tmp_path / "other"
+    if content is not None:
+        other.write_bytes(content)
+    for pair in ((a, other), (other, a)):
+        assert main(["diff", *map(str, pair)]) == 2
+        captured = capsys.readouterr()
+        assert captured.err.count("\n") == 1
+        assert str(other) in captured.err

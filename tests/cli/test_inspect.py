@@ -1,0 +1,278 @@
+"""`zarrio inspect`: everything that metadata tell, of our files, hand-made ones and damaged ones."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hdmf.build import DatasetBuilder, GroupBuilder
+from pynwb import NWBFile
+from pynwb.ecephys import ElectricalSeries
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
+from hdmf_zarr_backend.cli.main import main
+from hdmf_zarr_backend.model.render import UNICODE
+from tests.samples import dataset_builders, plain_nwbfile, reference_tree
+
+DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs/reference/command-line.md"
+
+
+@pytest.fixture(scope="module")
+def nwb(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("nwb") / "a.nwb.zarr"
+    with NWBZarrIO(path, "w") as io:
+        io.write(plain_nwbfile())
+    return path
+
+
+def inspect(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    assert main(["inspect", *map(str, arguments)]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    return captured.out
+
+
+def document(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(inspect(capsys, *arguments, "--json"))
+    found["nodes"] = {node["path"]: node for node in found["nodes"]}
+    return found
+
+
+def line_of(shown: str, name: str) -> str:
+    (line,) = [line for line in shown.splitlines() if line.lstrip("│├└─ ").split("  ")[0] == name]
+    return line
+
+
+def test_the_tree_of_an_nwb_file(nwb: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = inspect(capsys, nwb)
+    heading, _, titles, root, *_ = shown.splitlines()
+    assert heading.startswith(f"{nwb}: Zarr format 2, consolidated, ")
+    assert titles.split() == ["type", "dtype", "shape", "chunks", "count", "codecs", "size"]
+    assert root.split() == ["/", "NWBFile"]
+    data = line_of(shown, "data").split()
+    assert data[data.index("int16") :] == [
+        "int16",
+        "20",
+        UNICODE.times,
+        "3",
+        "1",
+        "blosc",
+        "lz4",
+        "5",
+        "shuffle",
+        "120",
+        "B",
+    ]
+    assert line_of(shown, "trace").split()[-1] == "TimeSeries"
+    assert line_of(shown, "identifier").split()[2:5] == ["text", "scalar", "1"]
+    assert "core 2." in line_of(shown, "specifications")
+    assert "nwb.base" not in shown
+
+
+def test_the_documented_output_is_real(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nwbfile = NWBFile(session_description="x", identifier="x", session_start_time=datetime(2024, 1, 1, tzinfo=UTC))
+    group = nwbfile.create_electrode_group(
+        name="shank", description="x", location="CA1", device=nwbfile.create_device(name="probe")
+    )
+    for _ in range(4):
+        nwbfile.add_electrode(group=group, location="CA1")
+    region = nwbfile.create_electrode_table_region([0, 1, 2, 3], "all")
+    data = np.zeros((100_000, 4), "i2")
+    nwbfile.add_acquisition(ElectricalSeries(name="raw", data=data, electrodes=region, rate=30000.0))
+    with NWBZarrIO(tmp_path / "session.nwb.zarr", "w") as io:
+        io.write(nwbfile)
+    _, _, page = DOCUMENTATION.read_text(encoding="utf-8").partition("## `zarrio inspect`")
+    (block,) = [block for block in page.split("```") if block.startswith("text") and "NWBFile" in block]
+    shown = inspect(capsys, tmp_path / "session.nwb.zarr").splitlines()
+    assert block.splitlines()[1:] == shown[2 : 2 + len(block.splitlines()) - 1]
+
+
+def test_the_cached_specifications_are_shown_on_request(nwb: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "nwb.base" in inspect(capsys, nwb, "--specs")
+    hidden, specs = document(capsys, nwb), document(capsys, nwb, "--specs")
+    assert "core" in hidden["specifications"]
+    assert not [path for path in hidden["nodes"] if path.startswith("/specifications")]
+    assert [path for path in specs["nodes"] if path.endswith("/nwb.base")]
+
+
+def test_attributes_are_shown_on_request_but_never_the_reserved_ones(
+    nwb: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "@" not in inspect(capsys, nwb)
+    shown = inspect(capsys, nwb, "--attributes")
+    assert "@conversion  " in shown
+    assert '"TimeSeries"' in shown
+    assert "zarr_dtype" not in shown
+    nodes = document(capsys, nwb, "--attributes")["nodes"]
+    assert nodes["/acquisition/trace/data"]["attributes"]["conversion"] == 0.5
+    assert not [
+        name for node in nodes.values() for name in node.get("attributes", {}) if name.startswith(("_", "zarr"))
+    ]
+
+
+def test_links_and_references_are_shown_with_their_targets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.zarr"
+    with ZarrIO(path, "w") as io:
+        io.write_builder(reference_tree())
+    shown = inspect(capsys, path)
+    assert line_of(shown, "link_to_parent").split()[-3:] == ["link", "→", "/inner"]
+    assert line_of(shown, "@to_root").endswith("→ /")
+    assert line_of(shown, "@to_several").endswith("→ /target, /target/values")
+    assert " reference " in line_of(shown, "reference_matrix")
+    assert "{start: int32, to: reference, text: text}" in line_of(shown, "rows")
+    nodes = document(capsys, path)["nodes"]
+    assert nodes["/inner/deep/link_to_dataset"]["target"] == {"path": "/target/values"}
+    assert nodes["/inner/deep"]["references"]["to_several"] == [{"path": "/target"}, {"path": "/target/values"}]
+    assert nodes["/inner/deep/rows"]["shape"] == [2]
+    assert nodes["/inner/deep/reference"]["shape"] == []
+
+
+def test_an_external_link_names_the_file(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    metadata = json.loads((small / ".zmetadata").read_text())
+    metadata["metadata"][".zattrs"]["zarr_link"] = [{"name": "far", "source": "../b.zarr", "path": "/x"}]
+    (small / ".zmetadata").write_text(json.dumps(metadata))
+    assert line_of(inspect(capsys, small), "far").endswith(f"→ {small.parent}/b.zarr:/x")
+    far = document(capsys, small)["nodes"]["/far"]
+    assert far["target"] == {"path": "/x", "file": f"{small.parent}/b.zarr"}
+    assert far["source"] == "../b.zarr"
+
+
+def test_words_and_sizes_of_every_type(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.zarr"
+    builders = dataset_builders()
+    with ZarrIO(path, "w") as io:
+        io.write_builder(GroupBuilder(name="root", datasets=builders))
+    nodes = document(capsys, path)["nodes"]
+    with ZarrIO(path, "r") as io:
+        root = io.read_builder()
+        for name in builders:
+            node = nodes[f"/{name}"]
+            data = root[name].data
+            shape = list(np.shape(data)) if name != "text_rows" else [2]
+            assert node["shape"] == shape, name
+            dtype = getattr(data, "dtype", None)
+            if isinstance(dtype, np.dtype) and dtype.kind in "?biufc":
+                assert node["dtype"].removesuffix(" big-endian") == dtype.name, name
+                assert node["bytes"] == data.nbytes, name
+    assert nodes["/texts"]["dtype"] == "text"
+    assert nodes["/texts"]["bytes"] is None
+    assert nodes["/time"]["dtype"] == "isodatetime"
+    assert nodes["/ascii"]["dtype"] == "ascii"
+    assert nodes["/rows"]["dtype"] == "{a: int16, b: float64, c: bool}"
+    assert nodes["/big_endian"]["dtype"] == "int32 big-endian"
+
+
+def test_chunks_and_stored_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.zarr"
+    data = ZarrDataIO(np.zeros((1000, 30), "i4"), chunks=(100, 30))
+    with ZarrIO(path, "w") as io:
+        io.write_builder(
+            GroupBuilder(name="root", datasets={"data": DatasetBuilder(name="data", data=data, dtype="int32")})
+        )
+    node = document(capsys, path, "--sizes")["nodes"]["/data"]
+    assert (node["chunks"], node["chunk_count"], node["bytes"]) == ([100, 30], 10, 120_000)
+    assert node["stored_bytes"] == sum(file.stat().st_size for file in (path / "data").glob("[0-9]*"))
+    assert "stored_bytes" not in document(capsys, path)["nodes"]["/data"]
+    line = line_of(inspect(capsys, path, "--sizes"), "data")
+    assert f"1,000 {UNICODE.times} 30  100 {UNICODE.times} 30     10  blosc lz4 5 shuffle" in line
+    assert line.split()[-1] == f"{120_000 / node['stored_bytes']:.1f}"
+
+
+def test_stored_sizes_of_chunks_in_folders(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (small / "data/0").mkdir()
+    (small / "data/0/0").write_bytes(b"12345")
+    (small / "data/1").write_bytes(b"123")
+    assert document(capsys, small, "--sizes")["nodes"]["/data"]["stored_bytes"] == 8
+
+
+def test_depth(nwb: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = inspect(capsys, nwb, "--depth", "1")
+    assert "(1 group, 2 arrays, " in line_of(shown, "acquisition")
+    assert "trace" not in shown
+    paths = document(capsys, nwb, "--depth", "1")["nodes"]
+    assert "/acquisition" in paths
+    assert max(path.count("/") for path in paths) == 1
+
+
+def test_long_runs_are_shown_whole_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.zarr"
+    groups = {f"trial_{i}": GroupBuilder(name=f"trial_{i}") for i in range(100)}
+    with ZarrIO(path, "w") as io:
+        io.write_builder(GroupBuilder(name="root", groups=groups))
+    assert "97 more like these: trial_3 to trial_99" in inspect(capsys, path)
+    assert "trial_57" in inspect(capsys, path, "--all")
+
+
+def test_without_the_consolidated_document(nwb: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copy = Path(shutil.copytree(nwb, tmp_path / "b.nwb.zarr"))
+    (copy / ".zmetadata").unlink()
+    shown, before = inspect(capsys, copy), inspect(capsys, nwb)
+    assert "not consolidated" in shown.splitlines()[0]
+    assert shown.splitlines()[1:] == before.splitlines()[1:]
+
+
+def test_a_group_inside_a_file_can_be_looked_at(nwb: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "TimeSeries" in inspect(capsys, nwb / "acquisition")
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda path: None, "nothing is there"),
+        (lambda path: path.mkdir(), "no Zarr hierarchy"),
+        (lambda path: path.write_bytes(b"\x89HDF\r\n\x1a\n"), "zarrio convert"),
+        (lambda path: (path.mkdir(), (path / "zarr.json").write_text("{}")), "format 3"),
+        (lambda path: (path.mkdir(), (path / ".zgroup").write_text("{")), "no JSON"),
+    ],
+    ids=["absent", "empty", "hdf5", "format 3", "damaged"],
+)
+def test_what_cannot_be_looked_at_is_told_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], make: Any, said: str
+) -> None:
+    path = tmp_path / "a.zarr"
+    make(path)
+    assert main(["inspect", str(path)]) == 2
+    captured = capsys.readouterr()
+    assert said in captured.err
+    assert str(path) in captured.err
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "value"),
+    [
+        (".zattrs", "zarr_link", 5),
+        (".zattrs", "zarr_link", [{"name": "x"}]),
+        (".zattrs", "ref", {"zarr_dtype": "object", "value": {}}),
+        ("data/.zarray", "shape", [-1]),
+    ],
+)
+def test_damaged_metadata_are_told_with_file_and_node(
+    small: Path, capsys: pytest.CaptureFixture[str], key: str, name: str, value: Any
+) -> None:
+    (small / ".zmetadata").unlink()
+    damaged = json.loads((small / key).read_text())
+    damaged[name] = value
+    (small / key).write_text(json.dumps(damaged))
+    assert main(["inspect", str(small)]) == 2
+    shown = capsys.readouterr().err
+    assert str(small) in shown
+    assert ("'/data'" if key.startswith("data") else "'/'") in shown
+
+
+def test_strange_but_legal_metadata_do_no_harm(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    metadata = json.loads((small / ".zmetadata").read_text())
+    metadata["metadata"]["data/.zattrs"] = {
+        "neurodata_type": ["x"], "data_type": "Fallback", "zarr_dtype": {"a": 1}, "_hdmf": "no note", "null": None,
+        "nested": {"zarr_dtype": "object", "value": 3}, "_ARRAY_DIMENSIONS": 7,
+    }  # fmt: skip
+    metadata["metadata"]["data/.zarray"]["compressor"] = {"id": "blosc", "shuffle": [1], "clevel": {}}
+    (small / ".zmetadata").write_text(json.dumps(metadata))
+    assert "Fallback" in line_of(inspect(capsys, small, "--attributes"), "data")
+    document(capsys, small, "--attributes", "--sizes")

@@ -1,0 +1,222 @@
+"""`zarrio` as a whole: help, exit codes, one line for an error, a quick start."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import warnings
+from argparse import ArgumentParser, Namespace
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hdmf_zarr_backend import __version__
+from hdmf_zarr_backend.cli import main as cli
+from hdmf_zarr_backend.cli.command import Command, Exit, print_json
+from hdmf_zarr_backend.cli.main import COMMANDS, build_parser, main
+from hdmf_zarr_backend.errors import StoreNotFoundError
+
+DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs/reference/command-line.md"
+
+
+def options_of(parser: ArgumentParser) -> set[str]:
+    return {option for action in parser._actions for option in action.option_strings if option.startswith("--")}
+
+
+def parser_of(name: str) -> ArgumentParser:
+    (commands,) = [action for action in build_parser()._actions if action.choices]
+    return commands.choices[name]  # type: ignore[index,return-value]
+
+
+def test_without_a_command_the_usage_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert "COMMAND" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["bogus"], ["inspect"], ["inspect", "a", "--depth", "-1"], ["diff", "a"]])
+def test_a_wrong_call_is_told_and_ends_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "usage:" in captured.err
+
+
+def test_help_and_version_end_with_0(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert all(command.name in shown and command.summary in shown for command in COMMANDS)
+    assert main(["--version"]) == 0
+    assert __version__ in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_each_command_explains_itself_with_an_example_and_its_exit_codes(
+    command: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command.name, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert f"\n  zarrio {command.name} " in shown
+    for code in Exit:
+        assert re.search(rf"^  {int(code)}  \w", shown, re.MULTILINE)
+    for line in command.examples.splitlines():
+        assert build_parser().parse_args(line.partition("|")[0].split()[1:]).command is command
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_the_documentation_names_each_option(command: Command) -> None:
+    pages = re.split(r"^## ", DOCUMENTATION.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    (page,) = [page for page in pages if page.startswith(f"`zarrio {command.name}`")]
+    named = set(re.findall(r"^`(--[a-z-]+)|`(--[a-z-]+)[^`]*` \(short", page, flags=re.MULTILINE))
+    assert {first or second for first, second in named} == options_of(parser_of(command.name)) - {"--help"}
+
+
+def test_the_documentation_names_each_kind_of_difference() -> None:
+    from hdmf_zarr_backend.compare.differences import KINDS
+
+    _, _, table = DOCUMENTATION.read_text(encoding="utf-8").partition("| kind |")
+    rows = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
+    assert {kind for row in rows for kind in re.findall(r"`([a-z_-]+)`", row)} == KINDS
+
+
+def run_with(monkeypatch: pytest.MonkeyPatch, behaviour: object) -> int:
+    def run(_: Namespace) -> Exit:
+        if isinstance(behaviour, BaseException):
+            raise behaviour
+        return behaviour()  # type: ignore[operator,no-any-return]
+
+    monkeypatch.setattr(cli, "COMMANDS", (replace(COMMANDS[1], run=run),))
+    return main(["inspect", "x"])
+
+
+def test_an_error_of_ours_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    error = StoreNotFoundError("nothing is\nthere", store="/a/b", remedy="Check the path.")
+    assert run_with(monkeypatch, error) == 2
+    captured = capsys.readouterr()
+    assert captured.err == "zarrio: nothing is there (store '/a/b'). Check the path.\n"
+    assert captured.out == ""
+
+
+def test_an_error_of_the_operating_system_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_with(monkeypatch, PermissionError(13, "Permission denied", "/a")) == 2
+    assert capsys.readouterr().err == "zarrio: the operating system refuses: [Errno 13] Permission denied: '/a'\n"
+
+
+def test_an_interruption_shows_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_with(monkeypatch, KeyboardInterrupt()) == 2
+    assert capsys.readouterr().err == "zarrio: interrupted\n"
+
+
+def test_a_missing_library_is_told_with_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_with(monkeypatch, ModuleNotFoundError("No module named 'h5py'", name="h5py")) == 2
+    assert "pip install 'hdmf-zarr-backend[hdf5]'" in capsys.readouterr().err
+    with pytest.raises(ModuleNotFoundError):
+        run_with(monkeypatch, ModuleNotFoundError("No module named 'abc'", name="abc"))
+
+
+def test_a_mistake_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ZeroDivisionError):
+        run_with(monkeypatch, ZeroDivisionError())
+
+
+def test_warnings_are_lines_without_the_place_in_the_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run() -> Exit:
+        warnings.simplefilter("default")  # pytest makes errors of them
+        warnings.warn("the link 'x'\nis broken", stacklevel=1)
+        return Exit.OK
+
+    before = warnings.showwarning
+    assert run_with(monkeypatch, run) == 0
+    assert capsys.readouterr().err == "zarrio: warning: the link 'x' is broken\n"
+    assert warnings.showwarning is before
+
+
+def test_json_is_strict_and_ascii(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"ä": [float("nan"), float("inf"), 1.5, True, None, b"\xff"], "path": Path("a")})
+    shown = capsys.readouterr().out
+    assert shown.isascii()
+    document = json.loads(shown, parse_constant=pytest.fail)
+    assert document == {"ä": ["nan", "inf", 1.5, True, None, "\\xff"], "path": "a"}
+
+
+def zarrio(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "hdmf_zarr_backend.cli.main", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload,no-any-return]
+
+
+def test_the_installed_command_runs() -> None:
+    found = Path(sys.executable).with_name("zarrio")
+    if not found.exists():
+        pytest.skip("the package is not installed with its commands")
+    answer = subprocess.run([found, "--version"], capture_output=True, text=True, check=False)
+    assert answer.stdout == f"zarrio {__version__}\n"
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / ".zgroup").write_text('{"zarr_format": 2}')
+    for index in range(3000):
+        (tmp_path / f"{index:x}{'x' * (index % 7)}{index}").mkdir()
+        (tmp_path / f"{index:x}{'x' * (index % 7)}{index}" / ".zgroup").write_text('{"zarr_format": 2}')
+    command = [sys.executable, "-m", "hdmf_zarr_backend.cli.main", "inspect", "--all", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 0
+
+
+def test_a_terminal_without_unicode_gets_ascii(tmp_path: Path) -> None:
+    (tmp_path / ".zgroup").write_text('{"zarr_format": 2}')
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/.zgroup").write_text('{"zarr_format": 2}')
+    answer = zarrio("inspect", str(tmp_path), env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert answer.returncode == 0, answer.stderr
+    assert "`-- a" in answer.stdout
+
+
+HEAVY = ("hdmf", "zarr", "pynwb", "h5py", "pandas", "tqdm", "numcodecs", "dask", "fsspec")
+
+
+def loaded_by(*arguments: str) -> set[str]:
+    code = (
+        "import sys; from hdmf_zarr_backend.cli.main import main; "
+        f"code = main({list(arguments)!r}); print(code, *sorted(set(sys.modules)), file=sys.stderr)"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    code_text, *modules = answer.stderr.split()
+    assert code_text == "0", answer.stderr
+    return set(modules)
+
+
+def test_inspect_and_diff_of_the_structure_load_neither_hdmf_nor_zarr(small: Path) -> None:
+    path = str(small)
+    assert not loaded_by("--help") & {*HEAVY, "numpy"}
+    assert not loaded_by("inspect", path) & set(HEAVY)
+    assert not loaded_by("inspect", path, "--json", "--sizes", "--attributes", "--specs") & set(HEAVY)
+    assert not loaded_by("diff", path, path, "--structure") & (set(HEAVY) - {"numcodecs"})
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["inspect", "{}"], ["diff", "{}", "{}", "--structure"]])
+def test_the_start_takes_less_than_a_third_of_a_second_of_cpu(small: Path, arguments: list[str]) -> None:
+    filled = [argument.format(small) for argument in arguments]
+    taken = []
+    for _ in range(4):  # the first run may compile; the machine may be busy with others
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert zarrio(*filled).returncode == 0
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        taken.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(taken) < 0.3

@@ -1,0 +1,155 @@
+"""The table of data types, in every direction."""
+
+from __future__ import annotations
+
+import datetime
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from hdmf_zarr_backend.errors import ValueRefusedError
+from hdmf_zarr_backend.mapping.dtypes import (
+    NUMBERS,
+    OPEN_WORDS,
+    WORDS,
+    from_zarr_type,
+    kind_of,
+    number_name,
+    numpy_of,
+    plain,
+    word_of,
+    zarr_type,
+)
+from hdmf_zarr_backend.storage.codecs import numpy_dtype
+from tests.strategies import NUMBERS as NUMBER_TYPES
+from tests.strategies import PLAIN, STRUCTURED, TIMES
+
+
+@given(PLAIN | STRUCTURED)
+def test_a_type_comes_back_from_what_the_file_calls_it(dtype):
+    data_type = json.loads(json.dumps(zarr_type(dtype)))
+    assert from_zarr_type(data_type) == dtype
+    assert numpy_dtype(data_type) == dtype
+    assert plain(dtype) == dtype
+
+
+@given(NUMBER_TYPES | TIMES)
+def test_the_name_of_a_number_leads_back_to_it(dtype):
+    name = number_name(dtype)
+    assert kind_of(name) == "number"
+    assert numpy_of(name) == dtype.newbyteorder("=")
+    assert word_of(dtype) == name
+
+
+@pytest.mark.parametrize(
+    ("dtype", "data_type"),
+    [
+        ("i1", "|i1"),
+        ("u1", "|u1"),
+        ("?", "|b1"),
+        ("<f4", "<f4"),
+        (">f4", ">f4"),
+        ("S0", "|S1"),
+        ("U0", "<U1"),
+        ("M8[ns]", "<M8[ns]"),
+        ([("a", "i1"), ("b", "<f4", (2, 3))], [["a", "|i1"], ["b", "<f4", [2, 3]]]),
+        ([("a", [("b", ">u2")])], [["a", [["b", ">u2"]]]]),
+    ],
+)
+def test_what_a_file_calls_a_type(dtype, data_type):
+    assert zarr_type(np.dtype(dtype)) == data_type
+
+
+@pytest.mark.parametrize("dtype", ["O", "g", "G", "V0", [("a", "O")], [("a", "g")], np.dtypes.StringDType()])
+def test_types_that_zarr_does_not_have_are_refused(dtype):
+    with pytest.raises(ValueRefusedError) as caught:
+        zarr_type(np.dtype(dtype))
+    assert caught.value.remedy
+
+
+def test_plain_types_have_no_padding_no_metadata_and_no_empty_text():
+    h5py = pytest.importorskip("h5py")
+    padded = np.dtype({"names": ["a", "b"], "formats": ["i1", "f8"], "offsets": [0, 8], "itemsize": 24})
+    assert plain(padded) == np.dtype([("a", "i1"), ("b", "f8")])
+    enum = h5py.enum_dtype({"no": 0, "yes": 1}, basetype="u1")
+    assert plain(enum) == np.dtype("u1")
+    assert plain(enum).metadata is None
+    assert plain(np.dtype([("e", enum), ("s", "S0")])) == np.dtype([("e", "u1"), ("s", "S1")])
+    assert plain(h5py.string_dtype()) == np.dtype(object)
+
+
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [
+        *((word, "number") for word in NUMBERS),
+        *WORDS.items(),
+        *((word, None) for word in OPEN_WORDS),
+        ("<f4", "number"),
+        ("datetime64[ns]", "number"),
+        ("S5", "bytes"),
+        ("<U5", "text"),
+        ("V5", "compound"),
+        ("O", None),
+        ("|O", None),
+    ],
+)
+def test_kinds_of_words(word, kind):
+    assert kind_of(word) == kind
+
+
+@pytest.mark.parametrize("word", ["nonsense", "", "(1,", "f4,(", "int33"])
+def test_a_word_that_nobody_knows_is_refused(word):
+    with pytest.raises(ValueRefusedError, match="no data type"):
+        kind_of(word)
+
+
+class RefSpec:
+    def __init__(self, reftype: str) -> None:
+        self.reftype = reftype
+
+
+@pytest.mark.parametrize(
+    ("dtype", "word"),
+    [
+        (None, None),
+        ("int32", "int32"),
+        (str, "utf8"),
+        (bytes, "ascii"),
+        (np.str_, "utf8"),
+        (np.bytes_, "ascii"),
+        (int, "int64"),
+        (float, "float64"),
+        (bool, "bool"),
+        (np.uint8, "uint8"),
+        (object, None),
+        (datetime.datetime, None),
+        (np.dtype("O"), None),
+        (np.dtype("S3"), "ascii"),
+        (np.dtype("U3"), "utf8"),
+        (np.dtype([("a", "i4")]), None),
+        ({"reftype": "object", "target_type": "X"}, "object"),
+        ({"reftype": "region"}, "region"),
+        (RefSpec("object"), "object"),
+        ([{"name": "a", "dtype": "int"}], [{"name": "a", "dtype": "int"}]),
+    ],
+)
+def test_words_for_the_types_of_builders(dtype, word):
+    assert word_of(dtype) == word
+
+
+def test_what_is_no_type_is_refused():
+    with pytest.raises(ValueRefusedError, match="no data type"):
+        word_of(5)
+
+
+def test_words_of_the_specification_are_of_the_widths_that_its_table_says():
+    assert {word: NUMBERS[word].str for word in ("int", "float", "long", "double", "uint", "short")} == {
+        "int": "<i4",
+        "float": "<f4",
+        "long": "<i8",
+        "double": "<f8",
+        "uint": "<u4",
+        "short": "<i2",
+    }

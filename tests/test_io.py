@@ -1,0 +1,1242 @@
+"""`ZarrIO` and `NWBZarrIO` as their users see them: what goes in comes out, whatever the way."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numcodecs
+import numpy as np
+import pytest
+import zarr
+from hdmf.backends.errors import UnsupportedOperation
+from hdmf.backends.hdf5 import H5DataIO
+from hdmf.build import BuildManager, DatasetBuilder, GroupBuilder, LinkBuilder, TypeMap
+from hdmf.common import HERD, DynamicTable, VectorData, get_manager
+from hdmf.data_utils import DataChunk, DataChunkIterator, GenericDataChunkIterator
+from hdmf.spec import NamespaceCatalog
+from hdmf.testing import TestCase
+from pynwb import NWBHDF5IO, TimeSeries, get_type_map, validate
+from pynwb.file import NWBFile
+from pynwb.spec import NWBGroupSpec, NWBNamespaceBuilder
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
+from hdmf_zarr_backend.errors import ConflictError, MetadataError, ModeError, UsageError
+from hdmf_zarr_backend.mapping.reserved import RESERVED
+from hdmf_zarr_backend.read.namespaces import MissingNamespacesWarning
+from tests import samples
+
+
+def same_containers(one: Any, other: Any, **options: Any) -> None:
+    """Assert that two containers are equal, by hdmf's own comparison of every field."""
+    TestCase().assertContainerEqual(one, other, **options)
+
+
+def write_builder(path: Path, builder: GroupBuilder, **options: Any) -> Path:
+    with ZarrIO(path, "w") as io:
+        io.write_builder(builder, **options)
+    return path
+
+
+def read_builder(path: Path, mode: str = "r") -> GroupBuilder:
+    with ZarrIO(path, mode) as io:
+        return io.read_builder()
+
+
+def read(path: Path, mode: str = "r", **options: Any) -> NWBFile:
+    with NWBZarrIO(path, mode, **options) as io:
+        return io.read()
+
+
+def document(path: Path, key: str) -> Any:
+    return json.loads((path / key).read_text(encoding="utf-8"))
+
+
+def identical(one: Any, other: Any) -> bool:
+    """Tell whether two values have one type, shape and content, NaN and the sign of zero included."""
+    a, b = np.asarray(one), np.asarray(other)
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    return a.tolist() == b.tolist() if a.dtype == object else a.tobytes() == b.tobytes()
+
+
+@pytest.fixture(scope="module")
+def rich_hdf5(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return samples.write_hdf5(tmp_path_factory.mktemp("hdf5") / "rich.nwb")
+
+
+@pytest.fixture(scope="module")
+def rich_zarr(tmp_path_factory: pytest.TempPathFactory, rich_hdf5: Path) -> Path:
+    path = tmp_path_factory.mktemp("zarr") / "rich.nwb.zarr"
+    with NWBHDF5IO(rich_hdf5, "r") as source, NWBZarrIO(path, "w") as io:
+        io.export(source)
+    return path
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    return samples.write_zarr(tmp_path / "plain.nwb.zarr", samples.plain_nwbfile())
+
+
+# ---- whole files ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["r", "r-", "r+", "a"])
+def test_a_rich_file_has_the_same_containers_as_in_hdf5(rich_hdf5, rich_zarr, mode):
+    with NWBHDF5IO(rich_hdf5, "r") as one, NWBZarrIO(rich_zarr, mode) as other:
+        same_containers(other.read(), one.read())
+
+
+def test_a_rich_file_is_valid(rich_zarr):
+    with NWBZarrIO(rich_zarr) as io:
+        assert validate(io=io) == []
+
+
+def test_a_rich_file_comes_back_to_hdf5(rich_hdf5, rich_zarr, tmp_path):
+    with NWBZarrIO(rich_zarr) as source, NWBHDF5IO(tmp_path / "back.nwb", "w") as io:
+        io.export(source)
+    with NWBHDF5IO(rich_hdf5, "r") as one, NWBHDF5IO(tmp_path / "back.nwb", "r") as other:
+        same_containers(other.read(), one.read())
+
+
+def test_a_rich_file_is_copied_from_zarr_to_zarr(rich_hdf5, rich_zarr, tmp_path):
+    with NWBZarrIO(rich_zarr) as source, NWBZarrIO(tmp_path / "copy.zarr", "w") as io:
+        io.export(source)
+    shutil.copytree(rich_zarr, tmp_path / "kept.zarr")
+    with NWBHDF5IO(rich_hdf5, "r") as one, NWBZarrIO(tmp_path / "copy.zarr") as other:
+        same_containers(other.read(), one.read())
+    links = [key for key in _documents(tmp_path / "copy.zarr") if key[1] == "zarr_link"]
+    assert sorted(links) == sorted(key for key in _documents(rich_zarr) if key[1] == "zarr_link")
+    assert all(link["source"] == "." for entries in _links(tmp_path / "copy.zarr") for link in entries)
+
+
+def _documents(path: Path) -> list[tuple[str, str]]:
+    return [
+        (str(p.parent.relative_to(path)), name) for p in path.rglob(".zattrs") for name in json.loads(p.read_text())
+    ]
+
+
+def _links(path: Path) -> list[list[dict[str, Any]]]:
+    attributes = [json.loads(p.read_text()) for p in path.rglob(".zattrs")]
+    return [node["zarr_link"] for node in attributes if "zarr_link" in node]
+
+
+def test_what_was_written_reads_the_same_as_what_was_built(tmp_path):
+    nwbfile = samples.rich_nwbfile()
+    samples.write_zarr(tmp_path / "file.zarr", nwbfile)
+    with NWBZarrIO(tmp_path / "file.zarr") as io:
+        found = io.read()
+        trials = nwbfile.trials.to_dataframe()
+        assert found.trials.to_dataframe().drop(columns="timeseries").equals(trials.drop(columns="timeseries"))
+        pieces = found.trials["timeseries"][1]
+        assert [piece.timeseries for piece in pieces] == [found.acquisition["trace"], found.acquisition["raw"]]
+        assert pieces[0].timeseries is found.acquisition["trace"]
+        assert found.units["tags"][3] == samples.TEXTS[:3]
+        assert found.keywords[:].tolist() == [samples.TEXTS[0], *samples.TEXTS[2:]]
+        assert found.session_start_time == samples.START
+        assert found.electrodes["group"][3] is found.electrode_groups["shank1"]
+        assert found.electrode_groups["shank1"].position.tolist() == (1.5, 2.5, 1.0)
+        masks = found.processing["ophys"]["ImageSegmentation"]["cells"]["pixel_mask"]
+        assert [tuple(pixel) for pixel in masks[1]] == [(0, 1, 0.0), (1, 2, 0.5)]
+        assert found.processing["behavior"]["Position"]["track"].timestamps[-1] == 1.0
+        assert found.processing["tables"]["references"]["objects"][1] is found.acquisition["trace"]
+        assert found.icephys_repetitions["sequential_recordings"][0].iloc[0]["stimulus_type"] == "square"
+
+
+# ---- modes, opening and closing ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["w", "w-", "x", "a"])
+def test_modes_that_make_a_file(tmp_path, mode):
+    path = tmp_path / "file.zarr"
+    with NWBZarrIO(path, mode) as io:
+        assert not path.exists(), "opening alone makes nothing"
+        io.write(samples.plain_nwbfile())
+    assert read(path).identifier == "plain"
+
+
+@pytest.mark.parametrize("mode", ["w", "w-", "x"])
+def test_a_new_file_is_not_read(tmp_path, mode):
+    with NWBZarrIO(tmp_path / "file.zarr", mode) as io:
+        with pytest.raises(UnsupportedOperation, match=f"Cannot read from file in mode '{mode}'") as caught:
+            io.read()
+        assert isinstance(caught.value, ModeError)
+
+
+@pytest.mark.parametrize("mode", ["r", "r-"])
+def test_a_file_that_is_open_for_reading_is_not_written(plain, mode):
+    with NWBZarrIO(plain, mode) as io:
+        nwbfile = io.read()
+        with pytest.raises(UnsupportedOperation, match=f"Cannot write to file in mode '{mode}'"):
+            io.write(nwbfile)
+        data = nwbfile.acquisition["trace"].data
+        for change in (lambda: data.__setitem__(0, 1), lambda: data.append([[1, 2, 3]]), lambda: data.resize((30, 3))):
+            with pytest.raises(ModeError, match=r"open for reading .*/acquisition/trace/data"):
+                change()
+
+
+@pytest.mark.parametrize("mode", ["r", "r-", "r+", "a"])
+def test_only_a_new_file_is_exported_to(plain, rich_zarr, mode):
+    with NWBZarrIO(rich_zarr) as source, NWBZarrIO(plain, mode) as io:
+        with pytest.raises(UnsupportedOperation, match="Cannot export to file in mode"):
+            io.export(source)
+
+
+def test_closing_twice_and_reading_afterwards(plain):
+    io = NWBZarrIO(plain)
+    nwbfile = io.read()
+    assert io.is_open()
+    io.close()
+    io.close()
+    assert not io.is_open()
+    assert nwbfile.acquisition["trace"].data[-1].tolist() == [57, 58, 59]
+    with pytest.raises(ModeError, match="closed file"):
+        io.read_builder()
+    io.open()
+    assert io.read() is nwbfile
+    io.close()
+
+
+def test_a_relative_path_outlives_a_change_of_directory(plain, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with NWBZarrIO(plain.name) as io:
+        nwbfile = io.read()
+        os.chdir("/")
+        assert nwbfile.acquisition["trace"].data[0, 2] == 2
+        assert io.source == str(plain)
+    os.chdir(tmp_path)
+    with NWBZarrIO("new.zarr", "w") as io:
+        os.chdir("/")
+        io.write(samples.plain_nwbfile())
+    assert read(tmp_path / "new.zarr").identifier == "plain"
+
+
+@pytest.mark.parametrize("spell", [Path, str, lambda path: f"{path}/", lambda path: path.as_uri()], ids="Path str slash URI".split())
+def test_spellings_of_a_path(plain, spell):
+    with NWBZarrIO(spell(plain)) as io:
+        assert io.source == io.path == io.abspath == str(plain)
+        nwbfile = io.read()
+        assert nwbfile.container_source == nwbfile.acquisition["trace"].container_source == str(plain)
+
+
+def test_an_io_knows_what_it_is(plain):
+    with NWBZarrIO(plain, "r+") as io:
+        assert (io.mode, io.nwb_version[0].split(".")[0], io.object_codec_class) == ("r+", "2", numcodecs.JSON)
+        assert isinstance(io._file, zarr.Group)
+        assert io._file["acquisition/trace/data"].shape == (20, 3)
+    assert NWBZarrIO.can_read(plain)
+    assert not NWBZarrIO.can_read(plain / "nothing")
+
+
+def test_options_of_other_stores_and_old_versions(plain):
+    with ZarrIO(plain, storage_options={"anon": True}) as io:
+        assert io.read_builder() is io.read_builder()
+    with pytest.warns(UserWarning, match="synchronizer is ignored"):
+        ZarrIO(plain, synchronizer=object()).close()
+    with pytest.raises(UsageError, match="cannot be specified together"):
+        NWBZarrIO(plain, manager=get_manager(), extensions="x.yaml")
+
+
+def test_a_typemap_is_a_manager_too(tmp_path):
+    path = write_builder(tmp_path / "file.zarr", GroupBuilder(name="root", attributes={"x": 1}))
+    with ZarrIO(path, manager=TypeMap(NamespaceCatalog())) as io:
+        assert isinstance(io.manager, BuildManager)
+
+
+def test_many_files_open_at_once(tmp_path):
+    paths = [samples.write_zarr(tmp_path / f"{i}.zarr", samples.plain_nwbfile(f"file {i}")) for i in range(5)]
+    files = [NWBZarrIO(path) for path in paths]
+    nwbfiles = [io.read() for io in files]
+    assert [nwbfile.identifier for nwbfile in nwbfiles] == [f"file {i}" for i in range(5)]
+    assert {int(nwbfile.acquisition["trace"].data[1, 1]) for nwbfile in nwbfiles} == {4}
+    for io in files:
+        io.close()
+
+
+def test_read_nwb(plain):
+    nwbfile = NWBZarrIO.read_nwb(plain)
+    assert nwbfile.identifier == "plain"
+    nwbfile.read_io.close()
+
+
+def test_a_stale_consolidated_document_is_ignored_on_request(plain):
+    """By mode ``r-``, as the users of hdmf-zarr know it."""
+    shutil.copytree(plain / "acquisition" / "trace", plain / "acquisition" / "later")
+    assert list(read(plain).acquisition) == ["trace"]
+    assert sorted(read(plain, "r-").acquisition) == ["later", "trace"]
+
+
+def test_a_file_without_a_consolidated_document(tmp_path):
+    with NWBZarrIO(tmp_path / "file.zarr", "w") as io:
+        io.write(samples.plain_nwbfile(), consolidate_metadata=False)
+    assert not (tmp_path / "file.zarr" / ".zmetadata").exists()
+    assert read(tmp_path / "file.zarr").acquisition["trace"].data.shape == (20, 3)
+
+
+# ---- values --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def values_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    builder = GroupBuilder(name="root", datasets=samples.dataset_builders(), attributes=samples.attribute_values())
+    return write_builder(tmp_path_factory.mktemp("values") / "values.zarr", builder)
+
+
+_DTYPES = {
+    "big_endian": ">i4", "python_ints": "i4", "python_floats": "f4", "python_bools": "?", "texts": "O",
+    "text_matrix": "O", "no_texts": "O", "text": "U", "ascii": "O", "times": "O", "time": "U", "rows": None, "text_rows": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["r", "r-", "r+"])
+def test_every_kind_of_dataset_comes_back(values_file, mode):
+    written, found = samples.dataset_builders(), read_builder(values_file, mode).datasets
+    assert found.keys() == written.keys()
+    wrong = []
+    for name, builder in written.items():
+        data = found[name].data
+        if name in ("rows", "text_rows"):
+            rows = [tuple(row) for row in data[:]]
+            assert repr(rows) == repr([tuple(row) for row in np.asarray(builder.data).tolist()] if name == "rows" else
+                                      [tuple(row) for row in builder.data])  # fmt: skip
+            assert [field["name"] for field in found[name].dtype] == [field["name"] for field in builder.dtype]
+            continue
+        expected = np.asarray(builder.data, dtype=_DTYPES.get(name))
+        values = data[:] if hasattr(data, "shape") and data.shape else data
+        if not identical(values, expected):
+            wrong.append((name, values, expected))
+        if expected.shape == ():
+            assert not isinstance(data, np.ndarray), name
+    assert wrong == []
+
+
+def test_words_for_the_types_of_datasets(values_file):
+    """What hdmf and its validator take a dataset for."""
+    found = {name: builder.dtype for name, builder in read_builder(values_file).datasets.items()}
+    for code in samples.NUMBERS:
+        word = np.dtype(code).name
+        assert {found[f"{form}_{word}"] for form in ("array", "matrix", "scalar", "empty")} == {np.dtype(code)}
+    assert {found[name] for name in ("texts", "text", "times", "time", "text_matrix", "no_texts")} == {"utf8"}
+    assert found["ascii"] == "ascii"
+    assert found["text_rows"] == [{"name": "number", "dtype": "int32"}, {"name": "text", "dtype": "utf"}]
+
+
+def test_every_kind_of_attribute_comes_back(values_file):
+    written, found = samples.attribute_values(), read_builder(values_file).attributes
+    assert found.keys() == written.keys()
+    for name, value in written.items():
+        assert identical(found[name], value), (name, found[name], value)
+        if not isinstance(value, np.ndarray):
+            assert type(found[name]) is type(value), name
+
+
+def test_how_arrays_are_stored(values_file):
+    """The table in the format page: readable by as many tools as can be."""
+    for name in samples.dataset_builders():
+        array, attributes = document(values_file, f"{name}/.zarray"), document(values_file, f"{name}/.zattrs")
+        kind = name.partition("_")[0]
+        assert len(attributes["_ARRAY_DIMENSIONS"]) == len(array["shape"]) > 0
+        if array["dtype"] == "|O":
+            (codec,) = array["filters"]
+            assert codec["id"] == ("json2" if name == "text_rows" else "vlen-utf8")
+            assert array["fill_value"] == (None if name == "text_rows" else "")
+        else:
+            assert (array["filters"], array["fill_value"], array["order"]) == (None, None, "C")
+            assert isinstance(array["dtype"], list) or array["dtype"][0] in "<>|"
+        if kind in ("scalar", "text", "time") and name in ("text", "time", f"scalar_{name.partition('_')[2]}"):
+            assert (array["shape"], array["compressor"], attributes["zarr_dtype"]) == ([1], None, "scalar")
+        else:
+            assert attributes["zarr_dtype"] != "scalar"
+            assert array["compressor"] is not None
+
+
+@pytest.mark.parametrize("data", [np.array([1, None], dtype=object), [["ragged"], []], object(), np.zeros(2, "g")])
+def test_what_has_no_place_in_zarr_is_refused(tmp_path, data):
+    builder = DatasetBuilder(name="bad", data=data if not isinstance(data, list) else np.array(data, dtype=object))
+    with ZarrIO(tmp_path / "file.zarr", "w") as io, pytest.raises(TypeError) as caught:
+        io.write_builder(GroupBuilder(name="root", datasets={"bad": builder}))
+    assert "/bad" in str(caught.value)
+    assert not (tmp_path / "file.zarr").exists()
+
+
+def test_reserved_names_are_hidden_and_a_users_own_come_back(tmp_path):
+    own = {name: f"mine: {name}" for name in sorted(RESERVED)} | {"user_zarr_dtype": 1, "plain": 2}
+    inner = GroupBuilder(name="inner", attributes=dict(own))
+    dataset = DatasetBuilder(name="numbers", data=np.arange(3), dtype="int64", attributes=dict(own))
+    path = write_builder(
+        tmp_path / "file.zarr", GroupBuilder(name="root", groups={"inner": inner}, datasets={"numbers": dataset})
+    )
+    builder = read_builder(path)
+    assert dict(builder["inner"].attributes) == own
+    assert dict(builder["numbers"].attributes) == own
+    assert builder["numbers"].data[:].tolist() == [0, 1, 2]
+    assert dict(builder.attributes) == {}
+
+
+def test_strict_json(tmp_path):
+    attributes = {"nan": float("nan"), "infinities": np.array([np.inf, -np.inf], "f4"), "user": "NaN"}
+    path = tmp_path / "file.zarr"
+    with ZarrIO(path, "w", strict_json=True) as io:
+        io.write_builder(GroupBuilder(name="root", attributes=attributes))
+
+    def refuse(token: str) -> None:
+        raise AssertionError(f"{token} is no JSON")
+
+    for name in (".zattrs", ".zmetadata"):
+        json.loads((path / name).read_text(), parse_constant=refuse)
+    found = read_builder(path).attributes
+    assert all(identical(found[name], value) for name, value in attributes.items())
+
+
+# ---- object codecs -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("io_class", [ZarrIO, NWBZarrIO])
+@pytest.mark.parametrize(("codec", "ids"), [("JSON", "json2"), ("MsgPack", "msgpack2"), ("Pickle", "pickle")])
+def test_the_codec_of_references_is_the_users_choice(tmp_path, io_class, codec, ids):
+    path = tmp_path / "file.zarr"
+    with _may_warn(codec == "Pickle"):
+        io = io_class(path, "w", object_codec_class=getattr(numcodecs, codec))
+    with io:
+        assert io.object_codec_class is getattr(numcodecs, codec)
+        io.write_builder(samples.reference_tree())
+    for name in ("references", "reference_matrix", "reference", "rows"):
+        assert document(path, f"inner/deep/{name}/.zarray")["filters"][0]["id"] == ids
+    check_reference_tree(read_builder(path))
+
+
+def _may_warn(expected: bool) -> Any:
+    from contextlib import nullcontext
+
+    return pytest.warns(UserWarning, match="[Pp]ickle") if expected else nullcontext()
+
+
+def test_an_nwb_file_with_the_other_codecs(rich_hdf5, tmp_path):
+    for codec in (numcodecs.MsgPack, numcodecs.Pickle):
+        path = tmp_path / f"{codec.__name__}.zarr"
+        with _may_warn(codec is numcodecs.Pickle):
+            io = NWBZarrIO(path, "w", object_codec_class=codec)
+        with io, NWBHDF5IO(rich_hdf5, "r") as source:
+            io.export(source)
+            with NWBZarrIO(path) as written:
+                same_containers(written.read(), source.read())
+
+
+def test_other_codecs_are_refused(tmp_path):
+    with pytest.raises(UsageError, match="JSON"):
+        ZarrIO(tmp_path / "file.zarr", "w", object_codec_class=numcodecs.Zlib)
+
+
+# ---- references and links ------------------------------------------------------------------------------------------
+
+
+def check_reference_tree(root: GroupBuilder) -> None:
+    """Assert that a tree is the one of `samples.reference_tree`, by the identity of its builders."""
+    target, inner, deep = root["target"], root["inner"], root["inner/deep"]
+    values = root["target/values"]
+    assert values.data[:].tolist() == [0, 1, 2, 3]
+    single = {"to_root": root, "to_parent": inner, "to_group": target, "to_dataset": values, "to_itself": deep}
+    for name, builder in single.items():
+        assert deep.attributes[name] is builder, name
+    several = deep.attributes["to_several"]
+    assert len(several) == 2
+    assert several[0] is target
+    assert several[1] is values
+    assert deep["reference"].data.builder is values
+    assert deep["references"].dtype == deep["reference_matrix"].dtype == deep["reference"].dtype == "object"
+    assert all(one is other for one, other in zip(deep["references"].data, [target, root, target], strict=True))
+    assert deep["references"].data[1] is root
+    matrix = deep["reference_matrix"].data
+    assert matrix.shape == (2, 2)
+    assert matrix[1][0] is root
+    assert matrix[1, 1] is target
+    rows = deep["rows"]
+    assert [(field["name"], field["dtype"]) for field in rows.dtype] == [
+        ("start", "int32"), ("to", "object"), ("text", "utf"),
+    ]  # fmt: skip
+    assert rows.data[0]["to"] is target
+    assert rows.data[1]["to"] is root
+    assert [(int(row["start"]), row["text"]) for row in rows.data] == [(0, "a"), (1, samples.TEXTS[2])]
+    links = {"link_to_parent": inner, "link_to_dataset": values}
+    assert {name: link.builder is links[name] for name, link in deep.links.items()} == dict.fromkeys(links, True)
+    assert root.links["link_in_the_root"].builder is values
+
+
+@pytest.mark.parametrize("mode", ["r", "r-", "r+"])
+def test_references_and_links_of_all_kinds_in_circles(tmp_path, mode):
+    check_reference_tree(read_builder(write_builder(tmp_path / "file.zarr", samples.reference_tree()), mode))
+
+
+def test_references_and_links_stay_internal_on_export(tmp_path):
+    first = write_builder(tmp_path / "first.zarr", samples.reference_tree())
+    with ZarrIO(first) as source, ZarrIO(tmp_path / "second.zarr", "w") as io:
+        io.export(source, cache_spec=False)
+    shutil.rmtree(first)
+    check_reference_tree(read_builder(tmp_path / "second.zarr"))
+
+
+def test_each_target_is_resolved_once(tmp_path):
+    path = write_builder(tmp_path / "file.zarr", samples.reference_tree())
+    with ZarrIO(path) as io:
+        references = io.read_builder()["inner/deep/references"].data
+        assert references[0] is references[2]
+        assert references.invert() is references.invert()
+        assert references.invert().invert() is references
+
+
+def test_links_and_references_say_what_they_mean_by_object_ids(tmp_path):
+    path = write_builder(tmp_path / "file.zarr", samples.reference_tree())
+    attributes = document(path, "inner/deep/.zattrs")
+    ids = {"object_id": "values-id", "source_object_id": "root-id"}
+    assert attributes["zarr_link"][1] == {"name": "link_to_dataset", "source": ".", "path": "/target/values", **ids}
+    reference = {"source": ".", "path": "/target/values", **ids}
+    assert attributes["to_dataset"] == {"zarr_dtype": "object", "value": reference}
+
+
+def _two_files(folder: Path) -> tuple[Path, Path]:
+    """Write a file, and one in another folder that links to a group and a dataset of the first."""
+    first = samples.write_zarr(folder / "data" / "first.zarr", samples.plain_nwbfile("first"))
+    (folder / "linked").mkdir(parents=True)
+    second = folder / "linked" / "second.zarr"
+    with NWBZarrIO(first) as source, NWBZarrIO(second, "w", manager=source.manager) as io:
+        trace = source.read().acquisition["trace"]
+        nwbfile = samples.plain_nwbfile("second")
+        nwbfile.add_acquisition(TimeSeries(name="linked_data", data=trace.data, unit="m", rate=1.0))
+        nwbfile.add_acquisition(trace_like(trace))
+        io.write(nwbfile, link_data=True)
+    return first, second
+
+
+def trace_like(trace: TimeSeries) -> TimeSeries:
+    return TimeSeries(name="same_timestamps", data=np.arange(20.0), unit="m", rate=2.0, comments=trace.comments)
+
+
+def test_external_links_are_relative_and_survive_a_move_of_both(tmp_path):
+    (tmp_path / "here" / "data").mkdir(parents=True)
+    first, second = _two_files(tmp_path / "here")
+    (link,) = document(second, "acquisition/linked_data/.zattrs")["zarr_link"]
+    assert (link["name"], link["source"], link["path"]) == ("data", "../../data/first.zarr", "/acquisition/trace/data")
+    before = read(second).acquisition["linked_data"].data
+    assert before.location == str(first)
+    (tmp_path / "here").rename(tmp_path / "there")
+    data = read(tmp_path / "there" / "linked" / "second.zarr").acquisition["linked_data"].data
+    assert data[:].tolist() == np.arange(60).reshape(20, 3).tolist()
+    assert data.location == str(tmp_path / "there" / "data" / "first.zarr")
+
+
+@pytest.mark.parametrize("link_data", [True, False])
+def test_data_of_another_file_are_linked_or_copied(plain, tmp_path, link_data):
+    with NWBZarrIO(plain) as source, NWBZarrIO(tmp_path / "new.zarr", "w") as io:
+        nwbfile = samples.plain_nwbfile("new")
+        data = source.read().acquisition["trace"].data
+        nwbfile.add_acquisition(TimeSeries(name="far", data=data, unit="m", rate=1.0))
+        io.write(nwbfile, link_data=link_data)
+    assert (tmp_path / "new.zarr" / "acquisition" / "far" / "data").exists() is not link_data
+    assert read(tmp_path / "new.zarr").acquisition["far"].data[:].tolist() == np.arange(60).reshape(20, 3).tolist()
+
+
+def test_one_dataset_is_linked_where_the_others_are_copied(plain, tmp_path):
+    with NWBZarrIO(plain) as source, NWBZarrIO(tmp_path / "new.zarr", "w") as io:
+        nwbfile = samples.plain_nwbfile("new")
+        data = source.read().acquisition["trace"].data
+        nwbfile.add_acquisition(TimeSeries(name="copied", data=data, unit="m", rate=1.0))
+        linked = ZarrDataIO(data, link_data=True)
+        nwbfile.add_acquisition(TimeSeries(name="linked", data=linked, unit="m", rate=1.0))
+        io.write(nwbfile, link_data=False)
+    assert (tmp_path / "new.zarr" / "acquisition" / "copied" / "data").exists()
+    assert not (tmp_path / "new.zarr" / "acquisition" / "linked" / "data").exists()
+    acquisition = read(tmp_path / "new.zarr").acquisition
+    assert acquisition["copied"].data[:].tolist() == acquisition["linked"].data[:].tolist()
+
+
+@pytest.mark.parametrize("link_data", [True, False])
+def test_export_keeps_external_links_or_copies_what_they_lead_to(tmp_path, link_data):
+    (tmp_path / "data").mkdir()
+    first, second = _two_files(tmp_path)
+    third = tmp_path / "third.zarr"
+    with NWBZarrIO(second) as source, NWBZarrIO(third, "w") as io:
+        io.export(source, write_args={"link_data": link_data})
+    assert (third / "acquisition" / "linked_data" / "data").exists() is not link_data
+    shutil.rmtree(second)
+    if not link_data:
+        shutil.rmtree(first)
+    nwbfile = read(third)
+    assert nwbfile.acquisition["linked_data"].data[:].tolist() == np.arange(60).reshape(20, 3).tolist()
+    assert nwbfile.acquisition["trace"].data[:].tolist() == np.arange(60).reshape(20, 3).tolist()
+
+
+def test_a_chain_of_links(tmp_path):
+    """Through a link to a group that holds a link, within a file and over another one."""
+    values = DatasetBuilder(name="values", data=np.arange(3), dtype="int64")
+    first = write_builder(tmp_path / "first.zarr", GroupBuilder(name="root", datasets={"values": values}))
+    entries = {
+        "second.zarr": [{"name": "one", "source": "../first.zarr", "path": "/values"}],
+        "third.zarr": [
+            {"name": "two", "source": "../second.zarr", "path": "/one"},
+            {"name": "all", "source": "../second.zarr", "path": "/"},
+            {"name": "far", "source": ".", "path": "/all/one"},
+            {"name": "near", "source": ".", "path": "/two"},
+        ],
+    }
+    for name, links in entries.items():
+        zarr.create_group(str(tmp_path / name), zarr_format=2, attributes={"zarr_link": links})
+    with ZarrIO(tmp_path / "third.zarr") as io:
+        links = io.read_builder().links
+        assert {name: links[name].builder.data[:].tolist() for name in ("two", "far", "near")} == dict.fromkeys(
+            ("two", "far", "near"), [0, 1, 2]
+        )
+        assert links["two"].builder is links["far"].builder is links["near"].builder
+        assert links["two"].builder.source == str(first)
+
+
+def test_a_group_that_is_called_root(tmp_path):
+    inner = GroupBuilder(name="root", datasets={"x": DatasetBuilder(name="x", data=[1], dtype="int64")})
+    links = {"link": LinkBuilder(builder=inner, name="link")}
+    path = write_builder(tmp_path / "first.zarr", GroupBuilder(name="root", groups={"root": inner}, links=links))
+    with ZarrIO(path) as source, ZarrIO(tmp_path / "second.zarr", "w") as io:
+        io.export(source, cache_spec=False)
+    builder = read_builder(tmp_path / "second.zarr")
+    assert builder.links["link"].builder is builder["root"]
+    assert builder["root/x"].data[:].tolist() == [1]
+
+
+@pytest.mark.parametrize("name", ["root", "my table", "größe"])
+def test_a_root_container_of_any_name(tmp_path, name):
+    other = DynamicTable(name="other", description="a table", columns=[VectorData(name="b", description="b", data=[5])])
+    table = DynamicTable(name=name, description="a table", columns=[VectorData(name="a", description="a", data=[1, 2])])
+    table.add_column(name="to", description="by reference", data=[table, table])
+    path = tmp_path / "file.zarr"
+    with ZarrIO(path, "w", manager=get_manager()) as io:
+        io.write(table)
+    with ZarrIO(path, manager=get_manager()) as io:
+        found = io.read()
+        assert found["a"].data[:].tolist() == [1, 2]
+        assert found["to"].data[1] is found
+    with ZarrIO(path, "w", manager=get_manager()) as io:
+        io.write(other)
+    with ZarrIO(path, manager=get_manager()) as io:
+        assert io.read()["b"].data[:].tolist() == [5]
+
+
+def test_builders_and_containers_of_arrays(rich_zarr):
+    with NWBZarrIO(rich_zarr) as io:
+        trace = io.read().acquisition["trace"]
+        builder = io.get_builder(trace.data)
+        assert builder is io.read_builder()["acquisition/trace/data"]
+        assert io.get_written(builder)
+        electrodes = io.read().electrodes
+        assert io.get_container(electrodes["x"].data) is electrodes["x"]
+
+
+# ---- dimensions ----------------------------------------------------------------------------------------------------
+
+
+def test_dimension_labels_name_the_axes(rich_zarr):
+    names = {
+        "acquisition/trace/data": ["num_times", "num_DIM2"],
+        "acquisition/raw/data": ["num_times", "num_channels"],
+        "acquisition/two_photon/data": ["time", "width", "height"],
+    }
+    for path, labels in names.items():
+        assert document(rich_zarr, f"{path}/.zattrs")["_ARRAY_DIMENSIONS"] == labels
+
+
+def test_no_label_has_two_lengths_in_a_group(rich_zarr):
+    with ZarrIO(rich_zarr) as io:
+        io.read_builder()
+    for folder in rich_zarr.rglob(".zgroup"):
+        lengths: dict[str, int] = {}
+        for array in folder.parent.glob("*/.zarray"):
+            shape = json.loads(array.read_text())["shape"]
+            labels = json.loads((array.parent / ".zattrs").read_text())["_ARRAY_DIMENSIONS"]
+            assert len(labels) == len(shape)
+            for label, length in zip(labels, shape, strict=True):
+                assert lengths.setdefault(label, length) == length, (array, label)
+
+
+def test_dimension_labels_come_back_as_they_were(tmp_path):
+    labels = {"a": ("time", None), "b": ("time", "time"), "c": None, "d": ("x,y",)}
+    shapes = {"a": (4, 2), "b": (3, 5), "c": (6,), "d": (2,)}
+    datasets = {
+        name: DatasetBuilder(name=name, data=np.zeros(shape), dtype="float64", dimension_labels=labels[name])
+        for name, shape in shapes.items()
+    }
+    path = write_builder(tmp_path / "file.zarr", GroupBuilder(name="root", datasets=datasets))
+    found = read_builder(path)
+    assert {name: found[name].dimension_labels for name in ("a", "b", "d")} == {n: labels[n] for n in ("a", "b", "d")}
+    stored = {name: document(path, f"{name}/.zattrs")["_ARRAY_DIMENSIONS"] for name in labels}
+    assert stored["a"] == ["time", "_anonymous2"]
+    assert stored["b"] == ["time_3", "time_5"]
+    assert stored["c"] == ["_anonymous6"]
+
+
+# ---- specifications ------------------------------------------------------------------------------------------------
+
+
+def _extension(
+    folder: Path, name: str = "ndx-made-up", *, version: str = "0.1.0", doc: str = "a made-up series"
+) -> str:
+    """Write an extension with one type that nothing else knows; return the path of its namespace."""
+    builder = NWBNamespaceBuilder(doc="made up", name=name, version=version, author="nobody", contact="no@where.org")
+    builder.include_type("TimeSeries", namespace="core")
+    spec = NWBGroupSpec(
+        doc, neurodata_type_def="MadeUpSeries", neurodata_type_inc="TimeSeries",
+        attributes=[{"name": "knob", "doc": "a knob", "dtype": "uint8"}],
+    )  # fmt: skip
+    builder.add_spec(f"{name}.extensions.yaml", spec)
+    builder.export(f"{name}.namespace.yaml", outdir=str(folder))
+    return str(folder / f"{name}.namespace.yaml")
+
+
+def _write_with_extension(path: Path, namespace: str) -> Path:
+    from pynwb import get_manager as nwb_manager
+
+    manager = nwb_manager(extensions=namespace)
+    series_class = manager.type_map.get_dt_container_cls("MadeUpSeries", "ndx-made-up")
+    nwbfile = samples.plain_nwbfile()
+    nwbfile.add_acquisition(series_class(name="made_up", data=[1.0, 2.0], unit="m", rate=1.0, knob=np.uint8(7)))
+    with NWBZarrIO(path, "w", manager=manager) as io:
+        io.write(nwbfile)
+    return path
+
+
+def test_an_extension_that_only_the_file_knows(tmp_path):
+    namespace = _extension(tmp_path)
+    path = _write_with_extension(tmp_path / "file.zarr", namespace)
+    Path(namespace).unlink()
+    with NWBZarrIO(path) as io:
+        series = io.read().acquisition["made_up"]
+        assert type(series).__name__ == "MadeUpSeries"
+        assert (series.knob, series.knob.dtype) == (7, np.uint8)
+        assert validate(io=io) == []
+
+
+def test_an_extension_that_is_passed(tmp_path):
+    namespace = _extension(tmp_path)
+    path = _write_with_extension(tmp_path / "file.zarr", namespace)
+    with NWBZarrIO(path, extensions=namespace) as io:
+        assert type(io.read().acquisition["made_up"]).__name__ == "MadeUpSeries"
+
+
+def test_cached_specifications_travel_with_an_export(tmp_path):
+    path = _write_with_extension(tmp_path / "file.zarr", _extension(tmp_path))
+    with NWBZarrIO(path) as source, NWBHDF5IO(tmp_path / "file.nwb", "w") as io:
+        io.export(source)
+    with NWBHDF5IO(tmp_path / "file.nwb", "r") as source, NWBZarrIO(tmp_path / "back.zarr", "w") as io:
+        io.export(source)
+    with NWBZarrIO(tmp_path / "back.zarr") as io:
+        assert io.read().acquisition["made_up"].knob == 7
+    assert ZarrIO.load_namespaces(get_type_map(), tmp_path / "back.zarr").keys() >= {"core", "ndx-made-up"}
+
+
+def test_where_specifications_are(plain):
+    assert document(plain, ".zattrs")[".specloc"] == "specifications"
+    (version,) = (folder for folder in (plain / "specifications" / "core").iterdir() if folder.is_dir())
+    array = document(version, "namespace/.zarray")
+    assert (array["dtype"], array["shape"], array["filters"]) == ("|O", [1], [{"id": "vlen-utf8"}])
+    assert "specifications" not in read_builder(plain).groups
+
+
+@pytest.mark.parametrize(
+    ("versions", "newest"),
+    [
+        (["2.9.0", "2.11.0"], "2.11.0"),
+        (["1.0.0", "1.0.0-alpha", "0.9.9"], "1.0.0"),
+        (["1.8.0-alpha", "1.8.0-beta"], "1.8.0-beta"),
+    ],
+)
+def test_the_newest_of_several_cached_versions_counts(tmp_path, versions, newest):
+    path = samples.write_zarr(tmp_path / "file.zarr", samples.plain_nwbfile())
+    for version in versions:
+        (tmp_path / version).mkdir()
+        namespace = _extension(tmp_path / version, version=version, doc=f"as of {version}")
+        other = _write_with_extension(tmp_path / f"{version}.zarr", namespace)
+        shutil.copytree(other / "specifications" / "ndx-made-up", path / "specifications" / "ndx-made-up",
+                        dirs_exist_ok=True)  # fmt: skip
+    (path / ".zmetadata").unlink()
+    type_map = get_type_map()
+    assert "ndx-made-up" in ZarrIO.load_namespaces(type_map, path)
+    catalog = type_map.namespace_catalog
+    assert catalog.get_namespace("ndx-made-up").version == newest
+    assert catalog.get_spec("ndx-made-up", "MadeUpSeries").doc == f"as of {newest}"
+
+
+def test_only_the_namespaces_that_are_asked_for(plain):
+    loaded = ZarrIO.load_namespaces(NamespaceCatalog(), plain, namespaces=["hdmf-common"])
+    assert list(loaded) == ["hdmf-common"]
+    with ZarrIO(plain) as io:
+        catalog = NamespaceCatalog()
+        assert set(io.load_namespaces_io(catalog)) == {"core", "hdmf-common", "hdmf-experimental"}
+        assert ZarrIO.load_namespaces(NamespaceCatalog(), file=io._file).keys() == set(catalog.namespaces)
+    with pytest.raises(UsageError, match="neither path nor file"):
+        ZarrIO.load_namespaces(NamespaceCatalog())
+    with pytest.raises(ModeError, match="closed file"):
+        io.load_namespaces_io(NamespaceCatalog())
+
+
+def test_without_cached_specifications(tmp_path):
+    with NWBZarrIO(tmp_path / "file.zarr", "w") as io:
+        io.write(samples.plain_nwbfile(), cache_spec=False)
+    assert not (tmp_path / "file.zarr" / "specifications").exists()
+    with pytest.warns(MissingNamespacesWarning, match=re.escape(str(tmp_path / "file.zarr"))):
+        assert read(tmp_path / "file.zarr").identifier == "plain"
+    assert read(tmp_path / "file.zarr", load_namespaces=False).identifier == "plain"
+
+
+@pytest.mark.parametrize("form", [{"source": ".", "path": "/specs"}, {"path": "/specs", "zarr_dtype": "object"}])
+def test_specloc_in_its_old_forms(plain, form):
+    (plain / "specifications").rename(plain / "specs")
+    attributes = document(plain, ".zattrs")
+    value = form if "zarr_dtype" not in form else {"zarr_dtype": "object", "value": {"source": ".", "path": "/specs"}}
+    (plain / ".zattrs").write_text(json.dumps({**attributes, ".specloc": value}))
+    (plain / ".zmetadata").unlink()
+    assert ZarrIO.load_namespaces(NamespaceCatalog(), plain).keys() >= {"core"}
+    assert "specs" not in read_builder(plain).groups
+
+
+def test_a_cached_specification_that_is_no_json_is_an_error(tmp_path):
+    path = _write_with_extension(tmp_path / "file.zarr", _extension(tmp_path))
+    spoiled = path / "specifications" / "ndx-made-up" / "0.1.0" / "namespace" / "0"
+    spoiled.write_bytes(numcodecs.VLenUTF8().encode(np.array(["{no json"], dtype=object)))
+    (path / ".zmetadata").unlink()
+    with pytest.raises(MetadataError) as caught:
+        NWBZarrIO(path)
+    assert caught.value.store == str(path)
+    assert caught.value.path == "/specifications/ndx-made-up/0.1.0/namespace"
+
+
+# ---- iterators -----------------------------------------------------------------------------------------------------
+
+
+class _Blocks:
+    """Data chunks in any order, from a list of (start, values)."""
+
+    def __init__(self, dtype: Any, *blocks: tuple[tuple[int, ...], Any]) -> None:
+        self.dtype = dtype
+        self.blocks = blocks
+
+
+def _iterator(dtype: Any, maxshape: tuple[int | None, ...], *blocks: tuple[tuple[int, ...], Any]) -> Any:
+    from hdmf.data_utils import AbstractDataChunkIterator
+
+    class Iterator_(AbstractDataChunkIterator):
+        def __init__(self) -> None:
+            self._left = iter(blocks)
+
+        def __iter__(self) -> Any:
+            return self
+
+        def __next__(self) -> DataChunk:
+            start, values = next(self._left)
+            values = np.asarray(values)
+            selection = tuple(slice(s, s + n) for s, n in zip(start, values.shape, strict=True))
+            return DataChunk(values, selection)
+
+        next = __next__
+
+        def recommended_chunk_shape(self) -> None:
+            return None
+
+        def recommended_data_shape(self) -> None:
+            return None
+
+        @property
+        def dtype(self) -> Any:
+            return np.dtype(dtype) if not isinstance(dtype, str) else dtype
+
+        @property
+        def maxshape(self) -> tuple[int | None, ...]:
+            return maxshape
+
+    return Iterator_()
+
+
+class _Squares(GenericDataChunkIterator):
+    def __init__(self, values: np.ndarray[Any, Any], **options: Any) -> None:
+        self.values = values
+        super().__init__(**options)
+
+    def _get_data(self, selection: tuple[slice, ...]) -> np.ndarray[Any, Any]:
+        return self.values[selection]
+
+    def _get_maxshape(self) -> tuple[int, ...]:
+        return self.values.shape
+
+    def _get_dtype(self) -> np.dtype[Any]:
+        return self.values.dtype
+
+
+NUMBERS = np.arange(35, dtype="i4").reshape(7, 5)
+
+ITERATORS: dict[str, tuple[Callable[[], Any], Any]] = {
+    "rows": (lambda: DataChunkIterator(data=iter(NUMBERS), buffer_size=2), NUMBERS),
+    "array": (lambda: DataChunkIterator(data=NUMBERS, buffer_size=3), NUMBERS),
+    "no rows": (lambda: DataChunkIterator(data=iter([]), maxshape=(None,), dtype=np.dtype("i4")), np.empty(0, "i4")),
+    "with a dtype": (lambda: DataChunkIterator(data=iter(NUMBERS), maxshape=(None, 5), dtype=np.dtype("i4")), NUMBERS),
+    "generic": (lambda: _Squares(NUMBERS, buffer_shape=(4, 5), chunk_shape=(2, 5)), NUMBERS),
+    "out of order": (
+        lambda: _iterator("i4", (None, 5), ((4, 0), NUMBERS[4:]), ((0, 2), NUMBERS[:4, 2:]), ((0, 0), NUMBERS[:4, :2])),
+        NUMBERS,
+    ),
+    "growing on each axis": (
+        lambda: _iterator("i4", (None, None), ((0, 0), NUMBERS[:1, :1]), ((0, 1), NUMBERS[:1, 1:]), ((1, 0), NUMBERS[1:])),
+        NUMBERS,
+    ),
+    "large numbers": (
+        lambda: DataChunkIterator(data=iter([2**60 + 1, 2**60 + 3])), np.array([2**60 + 1, 2**60 + 3])
+    ),
+    "text": (
+        lambda: DataChunkIterator(data=iter(samples.TEXTS), buffer_size=2), np.array(samples.TEXTS, dtype=object)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ITERATORS)
+def test_iterators(tmp_path, name):
+    make, expected = ITERATORS[name]
+    builder = DatasetBuilder(name="data", data=make())
+    path = write_builder(tmp_path / "file.zarr", GroupBuilder(name="root", datasets={"data": builder}))
+    for mode in ("r", "r-"):
+        data = read_builder(path, mode)["data"].data
+        assert identical(data[:], expected)
+    assert document(path, "data/.zarray")["shape"] == list(expected.shape)
+
+
+def test_iterators_in_turn(tmp_path):
+    """``exhaust_dci=False``: iterators that share a source each get their blocks as it goes on."""
+    source: list[tuple[int, int]] = [(i, -i) for i in range(10)]
+    taken: list[str] = []
+
+    def follow(position: int) -> Iterator[np.ndarray[Any, Any]]:
+        for pair in source:
+            taken.append("ab"[position])
+            yield np.array([pair[position]])
+
+    datasets = {
+        "ab"[i]: DatasetBuilder(name="ab"[i], data=DataChunkIterator(data=follow(i), buffer_size=2)) for i in range(2)
+    }
+    path = write_builder(tmp_path / "file.zarr", GroupBuilder(name="root", datasets=datasets), exhaust_dci=False)
+    found = read_builder(path)
+    assert found["a"].data[:].ravel().tolist() == list(range(10))
+    assert found["b"].data[:].ravel().tolist() == [-i for i in range(10)]
+    order = "".join(taken)
+    assert re.search("a+b+a+b+a+b+", order), order
+
+
+def test_an_iterator_in_an_nwb_file(tmp_path):
+    nwbfile = samples.plain_nwbfile()
+    data = DataChunkIterator(data=iter(NUMBERS), buffer_size=2)
+    nwbfile.add_acquisition(TimeSeries(name="stream", data=data, unit="m", rate=1.0))
+    path = samples.write_zarr(tmp_path / "file.zarr", nwbfile)
+    with NWBZarrIO(path) as io:
+        stream = io.read().acquisition["stream"]
+        assert identical(stream.data[:], NUMBERS)
+        assert stream.data.maxshape[0] is None
+        assert validate(io=io) == []
+
+
+# ---- storage options -----------------------------------------------------------------------------------------------
+
+
+def _stored(tmp_path: Path, data: Any, **options: Any) -> tuple[dict[str, Any], Any]:
+    builder = DatasetBuilder(name="data", data=ZarrDataIO(data, **options))
+    path = write_builder(tmp_path / "file.zarr", GroupBuilder(name="root", datasets={"data": builder}))
+    return document(path, "data/.zarray"), read_builder(path)["data"].data
+
+
+def test_chunks(tmp_path):
+    array, data = _stored(tmp_path, NUMBERS, chunks=(2, 3))
+    assert array["chunks"] == [2, 3]
+    assert data.chunks == (2, 3)
+    assert identical(data[:], NUMBERS)
+    assert len([key for key in os.listdir(tmp_path / "file.zarr" / "data") if key[0] != "."]) == 8
+
+
+def test_one_chunk_where_nothing_is_said(tmp_path):
+    array, _ = _stored(tmp_path, NUMBERS)
+    assert array["chunks"] == [7, 5]
+
+
+@pytest.mark.parametrize(
+    ("option", "stored"),
+    [
+        (False, None),
+        (None, "default"),
+        (True, "default"),
+        (numcodecs.Zlib(level=3), {"id": "zlib", "level": 3}),
+        ({"id": "zlib", "level": 3}, {"id": "zlib", "level": 3}),
+        (numcodecs.Zstd(level=5), {"id": "zstd", "level": 5}),
+        (numcodecs.Blosc("zstd", 4, numcodecs.Blosc.BITSHUFFLE),
+         {"id": "blosc", "cname": "zstd", "clevel": 4, "shuffle": 2, "blocksize": 0}),
+    ],
+)  # fmt: skip
+def test_compressor(tmp_path, option, stored):
+    array, data = _stored(tmp_path, NUMBERS, compressor=option)
+    if stored == "default":
+        assert array["compressor"]["id"] in ("blosc", "zstd")
+        assert "checksum" not in array["compressor"]
+    else:
+        assert array["compressor"] == stored
+    assert data.compressor == array["compressor"]
+    assert identical(data[:], NUMBERS)
+    assert identical(zarr.open_array(str(tmp_path / "file.zarr" / "data"), zarr_format=2)[:], NUMBERS)
+
+
+def test_filters(tmp_path):
+    array, data = _stored(tmp_path, NUMBERS, filters=[numcodecs.Delta(dtype="i4")])
+    assert [codec["id"] for codec in array["filters"]] == ["delta"]
+    assert identical(data[:], NUMBERS)
+
+
+@pytest.mark.parametrize("fillvalue", [-1, 0, None])
+def test_fill_value(tmp_path, fillvalue):
+    array, _ = _stored(tmp_path, NUMBERS, fillvalue=fillvalue, chunks=(2, 5))
+    assert array["fill_value"] == fillvalue
+    (tmp_path / "file.zarr" / "data" / "0.0").unlink()
+    rest = read_builder(tmp_path / "file.zarr")["data"].data
+    assert rest[0].tolist() == [fillvalue or 0] * 5
+    assert identical(rest[2:], NUMBERS[2:])
+
+
+def test_largest_shape(tmp_path):
+    _, data = _stored(tmp_path, NUMBERS, maxshape=(None, 5))
+    assert data.maxshape == (None, 5)
+    with ZarrIO(tmp_path / "file.zarr") as io:
+        assert io.read_builder()["data"].maxshape == (None, 5)
+
+
+def test_storage_options_are_not_changed_by_a_write(tmp_path):
+    wrapped = ZarrDataIO(NUMBERS, chunks=(2, 5), compressor=numcodecs.Zlib(1))
+    before = copy.deepcopy(wrapped.get_io_params())
+    for i in range(2):
+        builder = GroupBuilder(name="root", datasets={"data": DatasetBuilder(name="data", data=wrapped)})
+        write_builder(tmp_path / f"{i}.zarr", builder)
+    assert wrapped.get_io_params() == before
+    assert ZarrDataIO(NUMBERS, **wrapped.get_io_params()).get_io_params() == before
+    for made in (copy.copy(wrapped), copy.deepcopy(wrapped)):
+        assert isinstance(made, ZarrDataIO)
+        assert made.get_io_params() == before
+        assert identical(np.array(made, dtype="f8"), NUMBERS.astype("f8"))
+
+
+@pytest.mark.parametrize("options", [{"chunks": (0,)}, {"compressor": "zlib"}, {"filters": [3]}, {"chunks": (2, -1)}])
+def test_storage_options_that_are_none(options):
+    with pytest.raises(UsageError):
+        ZarrDataIO(NUMBERS, **options)
+
+
+def test_storage_options_in_an_nwb_file(tmp_path):
+    nwbfile = samples.plain_nwbfile()
+    data = ZarrDataIO(NUMBERS, chunks=(3, 5), compressor=False)
+    nwbfile.add_acquisition(TimeSeries(name="chunked", data=data, unit="m", rate=1.0))
+    column = VectorData(name="column", description="text", data=ZarrDataIO(["a", "b"], compressor=numcodecs.Zlib(2)))
+    nwbfile.add_acquisition(DynamicTable(name="table", description="a table", columns=[column]))
+    path = samples.write_zarr(tmp_path / "file.zarr", nwbfile)
+    array = document(path, "acquisition/chunked/data/.zarray")
+    assert (array["chunks"], array["compressor"]) == ([3, 5], None)
+    assert document(path, "acquisition/table/column/.zarray")["compressor"] == {"id": "zlib", "level": 2}
+    with NWBZarrIO(path) as io:
+        nwbfile = io.read()
+        assert identical(nwbfile.acquisition["chunked"].data[:], NUMBERS)
+        assert nwbfile.acquisition["table"]["column"][1] == "b"
+
+
+def test_options_of_hdf5_are_taken_as_data(tmp_path):
+    nwbfile = samples.plain_nwbfile()
+    data = H5DataIO(NUMBERS, compression="gzip", chunks=(2, 5))
+    nwbfile.add_acquisition(TimeSeries(name="series", data=data, unit="m", rate=1.0))
+    path = samples.write_zarr(tmp_path / "file.zarr", nwbfile)
+    assert identical(read(path).acquisition["series"].data[:], NUMBERS)
+
+
+def test_an_open_hdf5_dataset_as_data(tmp_path):
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        file.create_dataset("numbers", data=NUMBERS, chunks=(2, 5), compression="gzip", maxshape=(None, 5))
+        file.create_dataset("text", data=samples.TEXTS[:2])
+        nwbfile = samples.plain_nwbfile()
+        nwbfile.add_acquisition(TimeSeries(name="series", data=file["numbers"], unit="m", rate=1.0))
+        column = VectorData(name="column", description="text", data=file["text"])
+        nwbfile.add_acquisition(DynamicTable(name="table", description="a table", columns=[column]))
+        path = samples.write_zarr(tmp_path / "file.zarr", nwbfile)
+    nwbfile = read(path)
+    data = nwbfile.acquisition["series"].data
+    assert identical(data[:], NUMBERS)
+    assert data.maxshape == (None, 5)
+    assert nwbfile.acquisition["table"]["column"][:].tolist() == samples.TEXTS[:2]
+
+
+# ---- appending -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["r+", "a"])
+def test_adding_to_a_file(plain, mode):
+    with NWBZarrIO(plain, mode) as io:
+        nwbfile = io.read()
+        trace = nwbfile.acquisition["trace"]
+        nwbfile.add_acquisition(TimeSeries(name="new", data=NUMBERS, unit="m", timestamps=np.arange(7.0)))
+        nwbfile.add_acquisition(
+            TimeSeries(name="linked", data=trace.data, unit="m", timestamps=nwbfile.acquisition["new"])
+        )
+        nwbfile.add_trial(start_time=0.0, stop_time=1.0, timeseries=[trace])
+        io.write(nwbfile)
+    for reading in ("r", "r-"):
+        with NWBZarrIO(plain, reading) as io:
+            found = io.read()
+            assert sorted(found.acquisition) == ["linked", "new", "trace"]
+            assert identical(found.acquisition["new"].data[:], NUMBERS)
+            assert found.acquisition["linked"].data[5].tolist() == [15, 16, 17]
+            assert found.acquisition["linked"].timestamps[6] == 6.0
+            assert found.trials["timeseries"][0][0].timeseries is found.acquisition["trace"]
+            assert validate(io=io) == []
+    assert not (plain / "acquisition" / "linked" / "data").exists()
+
+
+def test_adding_rows(rich_zarr, tmp_path):
+    path = tmp_path / "file.zarr"
+    shutil.copytree(rich_zarr, path)
+    with NWBZarrIO(path, "r+") as io:
+        nwbfile = io.read()
+        electrodes = nwbfile.electrodes
+        nwbfile.add_unit(
+            id=99, spike_times=[0.5, 0.75], obs_intervals=[[0.0, 2.0]], electrodes=[1], waveform_mean=np.ones((6, 3)),
+            electrode_group=nwbfile.electrode_groups["shank0"], quality="new", tags=["x"],
+        )  # fmt: skip
+        nwbfile.add_electrode(
+            group=nwbfile.electrode_groups["shank1"], location="CA3", x=9.0, y=9.0, z=9.0, label="new", good=True
+        )
+        electrodes.add_column(name="added", description="a new column", data=[1, 2, 3, 4, 5])
+        io.write(nwbfile)
+    with NWBZarrIO(path) as io:
+        nwbfile = io.read()
+        assert nwbfile.units["spike_times"][5].tolist() == [0.5, 0.75]
+        assert nwbfile.units["electrode_group"][5] is nwbfile.electrode_groups["shank0"]
+        assert nwbfile.units["tags"][5] == ["x"]
+        assert nwbfile.units.id[5] == 99
+        assert len(nwbfile.electrodes) == 5
+        assert nwbfile.electrodes["group"][4] is nwbfile.electrode_groups["shank1"]
+        assert nwbfile.electrodes["added"][:].tolist() == [1, 2, 3, 4, 5]
+        assert nwbfile.electrodes["label"][4] == "new"
+        assert validate(io=io) == []
+
+
+def test_changing_and_growing_data_in_place(plain):
+    with NWBZarrIO(plain, "r+") as io:
+        data = io.read().acquisition["trace"].data
+        data[3] = [-1, -2, -3]
+        data.append(np.array([[7, 8, 9]], "i2"))
+        assert data[-1].tolist() == [7, 8, 9]
+    for mode in ("r", "r-"):
+        data = read(plain, mode).acquisition["trace"].data
+        assert data.shape == (21, 3)
+        assert data[3].tolist() == [-1, -2, -3]
+        assert data[20].tolist() == [7, 8, 9]
+
+
+def test_a_change_that_contradicts_the_file_is_refused(plain):
+    builder = GroupBuilder(name="root", datasets={"identifier": DatasetBuilder(name="identifier", data="another")})
+    with NWBZarrIO(plain, "r+") as io:
+        io.read()
+        with pytest.raises(ConflictError) as caught:
+            io.write_builder(builder)
+    assert (caught.value.store, caught.value.path) == (str(plain), "/identifier")
+    assert "plain" in str(caught.value)
+    assert "another" in str(caught.value)
+    assert read(plain).identifier == "plain"
+
+
+def test_a_mode_a_file_is_read_back_in_the_same_io(tmp_path):
+    with NWBZarrIO(tmp_path / "file.zarr", "a") as io:
+        io.write(samples.plain_nwbfile())
+    with NWBZarrIO(tmp_path / "file.zarr", "a") as io:
+        assert io.read().identifier == "plain"
+
+
+def test_export_of_a_changed_container(plain, tmp_path):
+    with NWBZarrIO(plain) as source, NWBZarrIO(tmp_path / "new.zarr", "w") as io:
+        nwbfile = source.read()
+        nwbfile.add_acquisition(TimeSeries(name="new", data=[1.0], unit="m", rate=1.0))
+        nwbfile.acquisition["trace"].fields["comments"] = "changed"
+        nwbfile.acquisition["trace"].set_modified()
+        io.export(source, nwbfile)
+    found = read(tmp_path / "new.zarr")
+    assert sorted(found.acquisition) == ["new", "trace"]
+    assert found.acquisition["trace"].comments == "changed"
+    assert identical(found.acquisition["trace"].data[:], np.arange(60, dtype="i2").reshape(20, 3))
+    assert sorted(read(plain).acquisition) == ["trace"]
+
+
+# ---- neighbours ----------------------------------------------------------------------------------------------------
+
+
+def test_shown_to_people(rich_zarr):
+    with NWBZarrIO(rich_zarr) as io:
+        nwbfile = io.read()
+        html = nwbfile._repr_html_()
+        assert "(300, 3)" in html
+        assert "closed" not in html
+        data = nwbfile.acquisition["raw"].data
+        assert repr(data) == f"<LazyArray {rich_zarr}/acquisition/raw/data shape=(300, 3) dtype=int16>"
+        table = ZarrIO.generate_dataset_html(data)
+        for part in ("(300, 3)", "int16", "Chunk", "blosc"):
+            assert part.lower() in table.lower()
+        assert "raw" in repr(nwbfile)
+
+
+def test_resources_of_others(tmp_path):
+    path, herd_path = tmp_path / "file.zarr", tmp_path / "herd.zip"
+    nwbfile = samples.plain_nwbfile()
+    herd = HERD()
+    herd.add_ref(file=nwbfile, container=nwbfile, attribute="session_description", key="small",
+                 entity_id="X:1", entity_uri="https://example.org/1")  # fmt: skip
+    with NWBZarrIO(path, "w", herd_path=str(herd_path)) as io:
+        io.write(nwbfile, herd=herd)
+    assert herd_path.exists()
+    with NWBZarrIO(path, herd_path=str(herd_path)) as io:
+        io.read()
+        assert io.herd.keys.to_dataframe()["key"].tolist() == ["small"]
+
+
+def test_data_behave_as_users_of_h5py_expect(rich_hdf5, rich_zarr):
+    with NWBHDF5IO(rich_hdf5, "r") as one, NWBZarrIO(rich_zarr) as other:
+        expected, data = (io.read().acquisition["raw"].data for io in (one, other))
+        assert (len(data), data.shape, data.ndim, data.size) == (len(expected), expected.shape, 2, expected.size)
+        assert data.dtype == expected.dtype
+        for key in (
+            0,
+            -1,
+            slice(2, 5),
+            (slice(None), 1),
+            (3, 2),
+            [0, 5],
+            slice(0, 9, 2),
+            (slice(5), [0, 2]),
+            Ellipsis,
+            (),
+        ):
+            assert identical(data[key], expected[key]), key
+        mask = expected[:, 0] > 0
+        assert identical(data[mask], expected[mask])
+        assert identical(data[np.array([1, 3], "u8")], expected[[1, 3]])
+        assert data[[]].shape == (0, 3)
+        assert isinstance(data[0, 0], np.int16)
+        assert [row.tolist() for row in data] == expected[:].tolist()
+        assert identical(np.asarray(data), expected[:])
+        with pytest.raises(IndexError, match=r"Index \(300\) out of range for \(0-299\)"):
+            data[300]
+        text, expected_text = (io.read().electrodes["label"].data for io in (other, one))
+        assert list(text) == [item.decode() if isinstance(item, bytes) else item for item in expected_text]
+        assert isinstance(text[0], str)
+
+
+def test_nothing_of_the_source_is_changed_by_an_export(rich_zarr, tmp_path):
+    before = {p: p.stat().st_mtime_ns for p in rich_zarr.rglob("*")}
+    with NWBZarrIO(rich_zarr) as source, NWBZarrIO(tmp_path / "copy.zarr", "w") as io:
+        io.export(source)
+    assert {p: p.stat().st_mtime_ns for p in rich_zarr.rglob("*")} == before
