@@ -18,7 +18,8 @@ PACKAGE = "hdmf_zarr_backend"
 ROOMS: dict[str, frozenset[str]] = {
     room: frozenset(allowed.split())
     for room, allowed in {
-        "__init__": "io nwb dataio convert verify compare zom interop progress",
+        "__init__": "alias io nwb dataio convert verify compare zom interop progress",
+        "alias": "io nwb dataio hdf5 read mapping storage model",
         "cli": "__init__ convert verify compare zom interop io read model progress",
         "convert": "io nwb write read hdf5 mapping storage execution progress",
         "verify": "io read mapping storage model execution progress",

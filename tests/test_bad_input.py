@@ -419,10 +419,9 @@ def test_links_in_a_circle(tmp_path):
     with ZarrIO(tmp_path / "a.zarr") as io, pytest.warns(BrokenLinkWarning) as caught:
         assert io.read_builder().links == {}
     told = [str(warning.message) for warning in caught]
-    assert {
-        name: any(f"at /{name} in {tmp_path}" in text for text in told) for name in ("one", "two", "far", "back")
-    } == (dict.fromkeys(("one", "two", "far", "back"), True))
-    assert all("circle" in text or "nothing" in text or "no such" in text for text in told)
+    assert len(told) == 3
+    assert all(any(f"at /{name} in {tmp_path / 'a.zarr'}" in text for text in told) for name in ("one", "two", "far"))
+    assert all("links go round in a circle" in text for text in told)
 
 
 def _references(path: Path) -> Path:

@@ -50,18 +50,20 @@ def make_objects(n: int) -> Any:
 def make_rows(n: int) -> Any:
     """Return a file with a table whose column holds TimeSeriesReference rows (index, count, reference)."""
     import numpy as np
-    from hdmf.common import VectorData
+    from hdmf.common import VectorData, VectorIndex
     from pynwb.base import TimeSeriesReference, TimeSeriesReferenceVectorData
     from pynwb.epoch import TimeIntervals
 
     nwbfile = _new()
     series = _targets(nwbfile)
     data = [TimeSeriesReference(row % 5, 1 + row % 4, series[_number_of_target(row)]) for row in range(n)]
+    # hdmf takes the type of the rows from the schema of the table, which must name the column, and wants its index
+    column = TimeSeriesReferenceVectorData(name="timeseries", description="what a row is about", data=data)
     columns = [
         VectorData(name="start_time", description="start", data=np.arange(float(n))),
         VectorData(name="stop_time", description="stop", data=np.arange(float(n)) + 0.5),
-        # hdmf takes the type of its rows from the schema of the table, which must name the column
-        TimeSeriesReferenceVectorData(name="timeseries", description="what a row is about", data=data),
+        column,
+        VectorIndex(name="timeseries_index", target=column, data=np.arange(1, n + 1)),
     ]
     nwbfile.add_time_intervals(TimeIntervals(name="table", description="references", columns=columns))
     return nwbfile
@@ -70,7 +72,7 @@ def make_rows(n: int) -> Any:
 def _column(nwbfile: Any) -> Any:
     if "table" in nwbfile.acquisition:
         return nwbfile.acquisition["table"]["target"]
-    return nwbfile.intervals["table"]["timeseries"]
+    return nwbfile.intervals["table"]["timeseries"].target
 
 
 def _name(value: Any) -> str:

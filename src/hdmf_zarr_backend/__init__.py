@@ -16,9 +16,11 @@ __all__ = [
     "__version__",
     "convert",
     "enable_legacy_files",
+    "install_hdmf_zarr_alias",
 ]
 
 if TYPE_CHECKING:
+    from hdmf_zarr_backend.alias import install_hdmf_zarr_alias
     from hdmf_zarr_backend.convert import convert
     from hdmf_zarr_backend.dataio import ZarrDataIO
     from hdmf_zarr_backend.errors import ZarrBackendError
@@ -36,6 +38,7 @@ _ROOMS = {
     "ZarrReference": "mapping.references",
     "convert": "convert",
     "enable_legacy_files": "storage.zarr_plugin",
+    "install_hdmf_zarr_alias": "alias",
 }
 
 

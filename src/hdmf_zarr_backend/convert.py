@@ -1,8 +1,8 @@
 """HDF5 -> Zarr and Zarr -> HDF5, with nothing lost on the way.
 
-Both directions go straight from one format to the other, by a plan of the whole file; no containers and no builders are made
-of what is converted. What Zarr has no word for (exact types and text encodings, chunks, filters, link kinds, largest shapes)
-is kept in the notes of the Zarr file, so that HDF5 -> Zarr -> HDF5 gives the same file again.
+Both directions go straight from one format to the other, by a plan of the whole file; no containers and no builders
+are made of what is converted. What Zarr has no word for (exact types and text encodings, chunks, filters, link kinds,
+largest shapes) is kept in the notes of the Zarr file, so that HDF5 -> Zarr -> HDF5 gives the same file again.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Literal
 
+import numpy as np
 from hdmf.build.errors import BuildError, ConstructError, ContainerConfigurationError
 
 from hdmf_zarr_backend.errors import (
@@ -29,6 +30,7 @@ from hdmf_zarr_backend.hdf5.facts import is_hdf5
 from hdmf_zarr_backend.hdf5.placement import ExternalLinks, Placement, ZarrFile
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from hdmf_zarr_backend.hdf5.writer import Hdf5Writer
+from hdmf_zarr_backend.mapping.reserved import NOTES
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.read.parser import is_hdmf_zarr, parse
 from hdmf_zarr_backend.storage.stores import local_path, open_keys
@@ -100,23 +102,25 @@ def convert(
     Parameters
     ----------
     source : str or Path
-        An HDF5 file (known by its signature) or a Zarr file of format 2 (a directory), written by any release of hdmf-zarr.
+        An HDF5 file (known by its signature) or a Zarr file of format 2 (a directory), written by any release of
+        hdmf-zarr.
     target : str or Path
-        What is made. It comes into being beside its place and is moved there when it is whole, so that a conversion that
-        fails leaves nothing behind, and what was there stays until then.
+        What is made. It comes into being beside its place and is moved there when it is whole, so that a conversion
+        that fails leaves nothing behind, and what was there stays until then.
     to : {"zarr", "hdf5"}, optional
         Format of the target; None: Zarr if its name ends in ``.zarr``, else HDF5.
     force_overwrite : bool
-        Replace whatever is at ``target``. Without it only a file of the target's own kind is replaced: an HDMF Zarr file, or
-        an HDF5 file.
+        Replace whatever is at ``target``. Without it only a file of the target's own kind is replaced: an HDMF Zarr
+        file, or an HDF5 file.
     check : bool
         Refuse an NWB file that pynwb cannot read, before anything is written. Needs pynwb for more than the version.
+        It also tells the types of unsigned attributes in files of hdmf-zarr, which kept none.
     external_links : {"keep", "copy"}
-        Zarr to HDF5 only. ``"keep"``: what was an external link in HDF5, and a link to a Zarr neighbour ``../b.nwb.zarr``,
-        becomes an external link to the HDF5 file, or to the HDF5 neighbour of the same stem (``b.nwb``, beside the target or
-        beside the Zarr neighbour), if that is there and has the target of the link; changes made to a copy in the Zarr file
-        since it was converted are then not in the new file. ``"copy"``, and where no such file is there: the target of the
-        link is copied to its place.
+        Zarr to HDF5 only. ``"keep"``: what was an external link in HDF5, and a link to a Zarr neighbour
+        ``../b.nwb.zarr``, becomes an external link to the HDF5 file, or to the HDF5 neighbour of the same stem
+        (``b.nwb``, beside the target or beside the Zarr neighbour), if that is there and has the target of the link;
+        changes made to a copy in the Zarr file since it was converted are then not in the new file. ``"copy"``, and
+        where no such file is there: the target of the link is copied to its place.
     progress : Progress
         Is told of the bytes that are done.
 
@@ -142,12 +146,13 @@ def convert(
 
     Notes
     -----
-    HDF5 -> Zarr: what an external link leads to is copied to the link's place, since a Zarr file cannot point into HDF5;
-    where the other file is missing, the link is kept and a warning given. Further hard links of an object become soft links.
-    Data in external raw files and virtual datasets become plain data. An undefined fill value becomes the default one.
+    HDF5 -> Zarr: what an external link leads to is copied to the link's place, since a Zarr file cannot point into
+    HDF5; where the other file is missing, the link is kept and a warning given. Further hard links of an object
+    become soft links. Data in external raw files and virtual datasets become plain data. An undefined fill value
+    becomes the default one.
 
-    Zarr -> HDF5: datasets that never were in HDF5 are laid out as `hdf5.creation` describes: compressed numbers of more than
-    64 KiB in chunks with shuffle and gzip 4, everything else in one piece.
+    Zarr -> HDF5: datasets that never were in HDF5 are laid out as `hdf5.creation` describes: compressed numbers of
+    more than 64 KiB in chunks with shuffle and gzip 4, everything else in one piece.
     """
     origin, place = local_path(source), local_path(target)
     found = _format_of(origin)
@@ -182,9 +187,15 @@ def _format_of(location: str) -> Format:
 def _check_apart(source: str, target: str) -> None:
     """Refuse to write over the source, or over something that the source lies in or that lies in the source."""
     one, other = os.path.realpath(source), os.path.realpath(target)
-    if one == other or f"{one}{os.sep}".startswith(f"{other}{os.sep}") or f"{other}{os.sep}".startswith(f"{one}{os.sep}"):
+    if (
+        one == other
+        or f"{one}{os.sep}".startswith(f"{other}{os.sep}")
+        or f"{other}{os.sep}".startswith(f"{one}{os.sep}")
+    ):
         raise StoreExistsError(
-            "source and target are the same file, or one lies in the other", store=target, remedy="Choose another target."
+            "source and target are the same file, or one lies in the other",
+            store=target,
+            remedy="Choose another target.",
         )
     folder = os.path.dirname(target)
     if not os.path.isdir(folder):
@@ -239,15 +250,14 @@ def _to_hdf5(
             remedy="Choose another path, or pass force_overwrite=True if it may be deleted.",
         )
     main = _open_zarr(source)
-    if check:
-        _check_zarr(main)
+    typed = _check_zarr(main) if check else {}
     placement = Placement(main, target, _open_zarr, external_links=external_links)
     arrays = [placed.node for placed in placement.nodes if hasattr(placed.node, "shape")]
     nbytes = sum(map(_bytes_of, arrays))
     partial = os.path.join(os.path.dirname(target), f".{os.path.basename(target)}.{uuid.uuid4().hex}.partial")
     progress.start(nbytes)
     try:
-        Hdf5Writer(partial, placement, advance=progress.advance).write()
+        Hdf5Writer(partial, placement, typed=typed, advance=progress.advance).write()
         replace(partial, target)
     except BaseException:
         if os.path.lexists(partial):
@@ -280,10 +290,16 @@ def _check_hdf5(source: str) -> None:
     try:
         with h5py.File(source, "r") as file:
             kind, version = _text(file.attrs.get("neurodata_type")), file.attrs.get("nwb_version")
-            is_old = "nwb_version" in file  # a dataset in NWB 1.x
+            old = file.get("nwb_version")  # a dataset in NWB 1.x
+            if version is None and isinstance(old, h5py.Dataset):
+                version = old[()]
     except OSError as error:
-        raise UnsupportedFileError(f"HDF5 cannot open this file ({error})", store=source) from error
-    if kind != "NWBFile" and version is None and not is_old:
+        raise UnsupportedFileError(
+            f"HDF5 cannot open this file ({error})",
+            store=source,
+            remedy="It may be cut short, or be open for writing elsewhere.",
+        ) from error
+    if kind != "NWBFile" and version is None:
         return
     _check_version(source, version)
     if find_spec("pynwb") is None:
@@ -297,21 +313,41 @@ def _check_hdf5(source: str) -> None:
     _check_read(source, read)
 
 
-def _check_zarr(main: ZarrFile) -> None:
+def _check_zarr(main: ZarrFile) -> dict[str, dict[str, Any]]:
+    """Refuse an NWB file that pynwb cannot read; return the attributes whose types only the schema knows."""
     attributes = main.hierarchy.root.attributes
     version = attributes.get("nwb_version")
     if attributes.get("neurodata_type") != "NWBFile" and version is None:
-        return
+        return {}
     _check_version(main.location, version)
     if find_spec("pynwb") is None:
-        return
+        return {}
     from hdmf_zarr_backend.nwb import NWBZarrIO
+
+    typed: dict[str, dict[str, Any]] = {}
 
     def read() -> None:
         with NWBZarrIO(main.location, mode="r") as io:
             io.read()
+            if NOTES not in attributes:  # hdmf-zarr kept no types
+                typed.update(_unsigned(io.read_builder()))
 
     _check_read(main.location, read)
+    return typed
+
+
+def _unsigned(root: Any) -> dict[str, dict[str, Any]]:
+    """Return the unsigned attributes by path; where a file keeps no types, the reader takes those from the schema."""
+    found: dict[str, dict[str, Any]] = {}
+    stack = [("", root)]
+    while stack:
+        path, builder = stack.pop()
+        values = {name: value for name, value in builder.attributes.items() if np.asarray(value).dtype.kind == "u"}
+        if values:
+            found[path] = values
+        children = {**getattr(builder, "groups", {}), **getattr(builder, "datasets", {})}
+        stack.extend((f"{path}/{name}".strip("/"), child) for name, child in children.items() if child is not None)
+    return found
 
 
 def _text(value: Any) -> Any:
@@ -324,9 +360,11 @@ def _check_version(source: str, value: Any) -> None:
     if not isinstance(version, str):
         said = "has no NWB version" if version is None else "gives its NWB version as an array"
         raise UnsupportedFileError(
-            f"pynwb cannot read this file: it {said}", store=source, remedy="Pass check=False to convert it all the same."
+            f"pynwb cannot read this file: it {said}",
+            store=source,
+            remedy="Pass check=False to convert it all the same.",
         )
-    if version.strip().startswith("1."):
+    if version.strip().removeprefix("NWB-").startswith("1."):
         raise UnsupportedFileError(
             f"pynwb cannot read this file: it is of NWB version {version}, and NWB 2 is the first that pynwb reads",
             store=source,

@@ -49,11 +49,16 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         Link to a stored array that is given as ``data`` instead of copying it.
     maxshape : tuple, optional
         Largest shape, None for an axis without bound; kept and given back on read.
+    shape, dtype : tuple and type, optional
+        Instead of ``data``: an array of the fill value (else zeros) is written, to be filled through `dataset` while the
+        file is open.
 
     Raises
     ------
     UsageError
         A codec that is none, or chunks that are no lengths.
+    ValueError
+        Only one of ``shape`` and ``dtype`` is given.
 
     Warns
     -----
@@ -70,14 +75,15 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         filters: Sequence[Any] | None = None,
         link_data: bool = False,  # noqa: FBT001, FBT002 - the signature of the class that users know
         maxshape: tuple[int | None, ...] | None = None,
+        shape: tuple[int, ...] | None = None,
+        dtype: Any = None,
     ) -> None:
-        super().__init__(data=data)
+        super().__init__(data=data, shape=shape, dtype=np.dtype(dtype) if isinstance(dtype, str) else dtype)
         if chunks is not None and chunks is not True:
             chunks = tuple(int(n) for n in ([chunks] if isinstance(chunks, int) else chunks))
             if any(n < 1 for n in chunks):
                 raise UsageError(f"chunks {chunks} has a length below 1", remedy="Give positive lengths.")
         self.chunks: tuple[int, ...] | None = None if chunks is True else chunks
-        self._chunks_are_automatic = chunks is True
         self.fillvalue = fillvalue
         self.compressor: Any = compressor if isinstance(compressor, bool) or compressor is None else codec_config(compressor)
         self.filters = None if filters is None else [codec_config(codec) for codec in filters]
@@ -86,28 +92,39 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
             link_data = False
         self.link_data = bool(link_data)
         self._maxshape = None if maxshape is None else tuple(maxshape)
+        self._dataset: Any = None
+        self._given = {"chunks": chunks, "fillvalue": fillvalue, "compressor": compressor, "filters": filters}
+        self._given["maxshape"] = self._maxshape
+        if data is None and shape is not None:
+            self._given |= {"shape": tuple(shape), "dtype": dtype}
 
     def get_io_params(self) -> dict[str, Any]:
         """Return the options as arguments for another `ZarrDataIO`."""
-        return {
-            "chunks": True if self._chunks_are_automatic else self.chunks,
-            "fillvalue": self.fillvalue,
-            "compressor": self.compressor,
-            "filters": self.filters,
-            "link_data": self.link_data,
-            "maxshape": self._maxshape,
-        }
+        return {**self._given, "link_data": self.link_data}
 
     @property
     def io_settings(self) -> dict[str, Any]:
-        """A copy of the storage options that are set."""
-        return {key: value for key, value in self.get_io_params().items() if value is not None and key != "link_data"}
+        """A copy of the storage options that are set, as they were given."""
+        return {key: value for key, value in self._given.items() if value is not None}
+
+    @property
+    def dataset(self) -> Any:
+        """The array that was written for ``shape`` and ``dtype``, to be filled; None before."""
+        return self._dataset
+
+    @dataset.setter
+    def dataset(self, value: Any) -> None:
+        if self._dataset is not None:
+            raise UsageError(f"Cannot overwrite {type(self).__name__}.dataset", remedy="Wrap the data for each file anew.")
+        self._dataset = value
 
     @property
     def maxshape(self) -> tuple[int | None, ...] | None:
         """The largest shape: what was given, else that of the data, else their shape."""
         if self._maxshape is not None:
             return self._maxshape
+        if "shape" in self._given:
+            return tuple(self._given["shape"])
         known = getattr(self.data, "maxshape", None)
         shape: tuple[int | None, ...] | None = get_data_shape(self.data) if known is None else known
         return shape

@@ -54,6 +54,10 @@ class UnsupportedModeError(ModeError, UnsupportedOperation):  # type: ignore[mis
     """The operation is not possible in this mode; hdmf's own error for it as well."""
 
 
+class WrongArgumentError(UsageError, TypeError):
+    """An argument of a type that means nothing here."""
+
+
 class NoValuesError(NotZarrError, UnsupportedOperation):  # type: ignore[misc]
     """There is a Zarr hierarchy with nothing in it; hdmf's own error for it as well."""
 
@@ -132,6 +136,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         self._keys: KeyStore | None = None
         self._parsed: ParsedFile | None = None
         self._reading: ReadSession | None = None
+        self._source_ids: dict[str, str | None] = {}
         self._written_builders = WriteStatusTracker()
         self._is_open = False
         self._zarr_group: Any = None
@@ -196,7 +201,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                     remedy="Check the path, or use mode 'w' to make a new file.",
                 ) from error
         self._keys = keys
-        self._edits = Edits(keys) if self._mode in ("r+", "a") else None
+        self._edits = None if self._mode in ("r", "r-") else Edits(keys)
         self._is_open = True
 
     def _check_target(self, keys: KeyStore) -> None:
@@ -233,7 +238,11 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
     def _targets(self) -> Targets:
         """Return what names the objects of this file that are on disk."""
         known = None if self._parsed is None else self._parsed.hierarchy.root.attributes.get("object_id")
-        return Targets(self.path, None, self.manager, known if isinstance(known, str) else None)
+        return Targets(self.path, None, self.manager, known if isinstance(known, str) else None, self._file_ids())
+
+    def _file_ids(self) -> dict[str, str | None]:
+        """Return the object ids of the roots of the files that this io and the source of an export have read."""
+        return {**self._source_ids, **(self._reading.root_ids if self._reading is not None else {})}
 
     def _create_ref(self, builder: Any) -> dict[str, Any] | None:
         """Return the stored form of a reference to ``builder``; hdmf's users append it to a dataset of rows."""
@@ -474,6 +483,10 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         max_threads_per_process, multiprocessing_context
             Taken for compatibility; threads need neither.
         """
+        if isinstance(expandable, (bool, str)):
+            raise WrongArgumentError(
+                f"expandable={expandable!r} is no collection of names", remedy="Name the data types, such as ['VectorData']."
+            )
         options = PlanOptions(
             location=str(self.source),
             link_data=link_data,
@@ -487,7 +500,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         request = WriteRequest(
             builder,
             options,
-            Targets(self.path, export_source, self.manager, object_id(builder)),
+            Targets(self.path, export_source, self.manager, object_id(builder), self._file_ids()),
             namespace_texts(catalogs) if cache_spec else {},
             consolidate=consolidate_metadata,
             exhaust_in_turn=exhaust_dci,
@@ -501,6 +514,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         else:
             self._write_difference(request, self._parsed)
         self._mark_written(builder)
+        for wrapper, path in request.unfilled:
+            wrapper.dataset = self._session().own.array_at(path)
 
     def _write_difference(self, request: WriteRequest, parsed: ParsedFile) -> None:
         session = self._session()
@@ -574,6 +589,9 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             raise StoreExistsError(
                 "a file cannot be exported onto itself", store=self.source, remedy="Export to another path."
             )
+        if isinstance(src_io, ZarrIO):
+            src_io.read_builder()
+            self._source_ids = src_io._file_ids()
         arguments = {**(write_args or {}), **options, "export_source": source, "cache_spec": cache_spec}
         if cache_spec and src_io.manager is not None:
             arguments["spec_catalogs"] = [src_io.manager.namespace_catalog, self.manager.namespace_catalog]
@@ -581,7 +599,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             src_io=src_io,
             container=container,
             write_args=arguments,
-            clear_cache=clear_cache or not arguments.get("link_data", True),
+            clear_cache=clear_cache,
         )
 
     @classmethod

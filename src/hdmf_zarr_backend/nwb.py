@@ -81,11 +81,11 @@ class NWBZarrIO(ZarrIO):
             raise UsageError("'manager' and 'extensions' cannot be specified together", remedy="Pass one of them.")
         wanted = load_namespaces and manager is None and extensions is None
         if extensions is not None:
-            manager = pynwb.get_manager(extensions=extensions)
+            manager = BuildManager(_extended_type_map(extensions))
         elif manager is None:
             manager = BuildManager(pynwb.get_type_map())
         super().__init__(path, mode, manager, **options)
-        if wanted and self.mode not in _NEW:
+        if wanted and self._parsed is not None:
             try:
                 self.load_namespaces_io(self.manager.type_map)
             except BaseException:
@@ -171,3 +171,18 @@ class NWBZarrIO(ZarrIO):
     def read_nwb(path: str | os.PathLike[str], **options: Any) -> Any:
         """Return the ``NWBFile`` at ``path``; options as of `NWBZarrIO`."""
         return NWBZarrIO(path, mode="r", **options).read()
+
+
+def _extended_type_map(extensions: str | os.PathLike[str] | TypeMap | list[Any]) -> TypeMap:
+    """Return NWB's type map with ``extensions``, paths of namespaces and type maps, put into it."""
+    type_map = pynwb.get_type_map()
+    for extension in extensions if isinstance(extensions, (list, tuple)) else [extensions]:
+        if not isinstance(extension, TypeMap):
+            type_map.load_namespaces(os.fspath(extension))
+            continue
+        catalog = extension.namespace_catalog
+        for name in catalog.namespaces:
+            if name not in type_map.namespace_catalog.namespaces:  # those of NWB itself are in both
+                type_map.namespace_catalog.add_namespace(name, catalog.get_namespace(name))
+        type_map.merge(extension)
+    return type_map

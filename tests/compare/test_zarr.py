@@ -20,9 +20,11 @@ from hdmf_zarr_backend import ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.compare.differences import Difference, summarise
 from hdmf_zarr_backend.compare.files import compare
 from hdmf_zarr_backend.compare.providers import open_facts
+from hdmf_zarr_backend.convert import convert as convert_file
 from hdmf_zarr_backend.errors import ChunkError, DamagedFileError, MetadataError, NotZarrError
 from hdmf_zarr_backend.mapping.facts import DatasetFacts, ElementType, NodeFacts, Reference
 from hdmf_zarr_backend.read.facts import ZarrFacts, is_zarr
+from tests.compare import planted
 from tests.samples import attribute_values, dataset_builders, reference_tree
 
 TEXT_ROWS = [{"name": "number", "dtype": "int32"}, {"name": "text", "dtype": "utf8"}, {"name": "to", "dtype": "object"}]
@@ -376,6 +378,79 @@ def test_a_chunk_that_is_gone_is_a_difference_in_values(hdf5: Path, converted: P
     assert found == Difference("/numbers", "value", 0, -1, place="[0, 0]", count=240)
 
 
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """An HDF5 file with types and links that HDMF never writes, and the Zarr file that `convert` makes of it."""
+    folder = tmp_path_factory.mktemp("everything")
+    with h5py.File(folder / "other.h5", "w") as file:
+        file["data"] = np.arange(3)
+    with h5py.File(folder / "a.h5", "w") as file:
+        planted.write_sample(file)
+        del file["virtual"]  # becomes plain data, which is a difference
+    convert_file(folder / "a.h5", folder / "a.zarr")
+    return folder / "a.h5", folder / "a.zarr"
+
+
+def test_everything_that_is_converted_differs_in_nothing(everything: tuple[Path, Path]) -> None:
+    hdf5, zarr = everything
+    assert list(map(str, compare(hdf5, zarr))) == []
+    assert compare(zarr, zarr) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "attribute", "plant"),
+    [entry for name, entry in planted.PLANTED.items() if name != "virtual"],
+    ids=[name for name in planted.PLANTED if name != "virtual"],
+)
+def test_what_is_planted_in_hdf5_is_found_from_zarr(
+    everything: tuple[Path, Path],
+    tmp_path: Path,
+    kind: str,
+    path: str,
+    attribute: str | None,
+    plant: Callable[[h5py.File], object],
+) -> None:
+    hdf5, zarr = everything
+    shutil.copy(hdf5.with_name("other.h5"), zarr.with_name("other.h5"))
+    other = planted.changed(hdf5, tmp_path, plant)
+    found = [d for d in compare(zarr, other) if (d.path, d.kind) != ("/outside", "link") or path == "/outside"]
+    assert [(d.kind, d.path, d.attribute) for d in found] == [(kind, path, attribute)], list(map(str, found))
+
+
+def test_virtual_data_become_plain_data(tmp_path: Path) -> None:
+    layout = h5py.VirtualLayout((3,), "<f8")
+    layout[...] = h5py.VirtualSource("elsewhere.h5", "/data", (3,))
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_virtual_dataset("virtual", layout)
+    convert_file(tmp_path / "a.h5", tmp_path / "a.zarr")
+    (found,) = compare(tmp_path / "a.h5", tmp_path / "a.zarr")
+    assert str(found) == "/virtual layout: ('virtual', 'elsewhere.h5:/data') | ('contiguous',)"
+
+
+@pytest.mark.parametrize("spoil", [{"fields": [["x", "<i4"]]}, "object", {"text": "ascii"}])
+def test_a_noted_type_that_does_not_fit_any_more_says_nothing(
+    everything: tuple[Path, Path], tmp_path: Path, spoil: Any
+) -> None:
+    other = changed(everything[1], tmp_path, hdf5_note("plain", "type", spoil))
+    assert compare(everything[1], other) == []
+
+
+@pytest.mark.parametrize("spoil", ["nonsense", {}, 7, {"text": "ascii", "size": 3}, {"array": "<i4"}, {"fields": 3}])
+def test_a_noted_type_that_is_none_is_told(everything: tuple[Path, Path], tmp_path: Path, spoil: Any) -> None:
+    other = changed(everything[1], tmp_path, hdf5_note("plain", "type", spoil))
+    with pytest.raises(MetadataError, match="/plain"):
+        compare(everything[1], other)
+
+
+def test_a_noted_type_cannot_be_nested_without_end(everything: tuple[Path, Path], tmp_path: Path) -> None:
+    endless: Any = "<i4"
+    for _ in range(200):
+        endless = {"sequence": endless}
+    other = changed(everything[1], tmp_path, hdf5_note("plain", "type", endless))
+    with pytest.raises(MetadataError, match="too deep"):
+        compare(everything[1], other)
+
+
 def dataset(facts: NodeFacts) -> DatasetFacts:
     assert isinstance(facts, DatasetFacts)
     return facts
@@ -393,7 +468,7 @@ def test_two_views_of_one_array(converted: Path) -> None:
 def test_facts_of_rows_and_references(sample: Path) -> None:
     facts = ZarrFacts(sample)
     table = dataset(facts["/table"])
-    assert str(table.dtype) == "{number: int32, text: variable-length utf-8 text, to: reference}"
+    assert str(table.dtype) == "{number: int32 little-endian, text: variable-length utf-8 text, to: reference}"
     assert table.shape == (2,)
     assert table.read((slice(1, 2),)).tolist() == [(2, "ß", Reference("/text"))]
     ref = dataset(facts["/ref"])
@@ -560,7 +635,7 @@ def test_what_hdmf_zarr_wrote_is_understood(tmp_path: Path) -> None:
         (path / name / ".zattrs").write_text(json.dumps({"zarr_dtype": words}))
         (path / name / "0").write_bytes(bytes(codec.encode(data)))
     facts = ZarrFacts(path)
-    assert str(dataset(facts["/rows"]).dtype) == "{n: int32, t: variable-length utf-8 text}"
+    assert str(dataset(facts["/rows"]).dtype) == "{n: int32 little-endian, t: variable-length utf-8 text}"
     assert dataset(facts["/rows"]).read((slice(0, 2),)).tolist() == [(1, "x"), (2, "y")]
     assert dataset(facts["/spec"]).shape == ()
     assert dataset(facts["/spec"]).read(())[()] == "{}"
@@ -625,6 +700,19 @@ def test_zarr_is_known_by_its_documents(sample: Path, tmp_path: Path) -> None:
 # ---- real files ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.corpus
+@pytest.mark.filterwarnings("ignore:The link:hdmf.backends.warnings.BrokenLinkWarning")
+def test_a_converted_real_file_differs_in_nothing(nwbfiles: list[Path], tmp_path: Path) -> None:
+    unexpected = {}
+    for path in nwbfiles:
+        target = tmp_path / f"{path.name}.zarr"
+        convert_file(path, target, check=False)
+        if found := compare(path, target):
+            unexpected[path.name] = list(map(str, found))
+        shutil.rmtree(target)
+    assert unexpected == {}
+
+
 def is_documented(d: Difference) -> bool:
     """Tell whether HDF5IO -> builders -> Zarr makes this difference: HDF5IO reads no more than that (hdmf 6.2)."""
     if d.path.startswith("/specifications"):
@@ -645,7 +733,7 @@ def is_documented(d: Difference) -> bool:
 
 @pytest.mark.corpus
 @pytest.mark.filterwarnings("ignore")  # pynwb and hdmf on old files
-def test_a_converted_real_file_differs_as_documented(nwbfiles: list[Path], tmp_path: Path) -> None:
+def test_an_exported_real_file_differs_as_documented(nwbfiles: list[Path], tmp_path: Path) -> None:
     pynwb = pytest.importorskip("pynwb")
     from hdmf_zarr_backend import NWBZarrIO
 

@@ -147,7 +147,7 @@ def _type_changes(a: ElementType, b: ElementType) -> set[str]:
     if a.kind != b.kind or a.shape != b.shape:
         return {"dtype"}
     if a.kind == "text":
-        return set() if _same_text(a, b) else {"text-encoding"}
+        return {"text-encoding"}
     if [name for name, _ in a.fields] != [name for name, _ in b.fields]:
         return {"dtype"}
     inner = [(member_a, member_b) for (_, member_a), (_, member_b) in zip(a.fields, b.fields, strict=True)]
@@ -159,11 +159,6 @@ def _type_changes(a: ElementType, b: ElementType) -> set[str]:
     if a.byte_order != b.byte_order and "|" not in {a.byte_order, b.byte_order}:
         found.add("byte-order")
     return found
-
-
-def _same_text(a: ElementType, b: ElementType) -> bool:
-    same_padding = a.detail == b.detail or not (a.detail and b.detail)
-    return (a.size, a.encoding) == (b.size, b.encoding) and same_padding
 
 
 def _compare_storage(path: str, a: DatasetFacts, b: DatasetFacts) -> Iterator[Difference]:

@@ -2,9 +2,9 @@
 
 The note of an object is ``{name: {"type": ..., ...}}``, with an entry only where something would be lost:
 
-    type    the HDF5 type as JSON, where it is not `elements.default_attribute_type` of the value
-    space   "null" for an attribute without a dataspace
-    value, shape    an attribute that Zarr has no word for lives here only: sequences of variable length, compounds with text
+    type    the HDF5 type as JSON, where it is not `elements.default_attribute_type` of the value space   "null" for
+    an attribute without a dataspace value, shape    an attribute that Zarr has no word for lives here only: sequences
+    of variable length, compounds with text
                     or references (both are how HDF5 stores dimension scales), null references
 
 A note that does not fit the value any more, because somebody changed the attribute, is not heeded.
@@ -50,7 +50,7 @@ def attribute_names(node: Any) -> Iterator[tuple[str, Any]]:
 
 
 def read_attribute(attribute: Any, encode: Encode) -> tuple[Any, dict[str, Any]]:
-    """Return the value of an attribute, None where it is all in the note, and the note, ``{}`` where there is nothing to say.
+    """Return the value of an attribute, None where the note has all of it, and the note, perhaps an empty one.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def read_attribute(attribute: Any, encode: Encode) -> tuple[Any, dict[str, Any]]
 
 
 def note_attribute(attribute: Any, encode: Encode) -> dict[str, Any]:
-    """Return an attribute as a note, for an object that has no place in Zarr itself; the inverse is `write_attribute`."""
+    """Return an attribute as a note, for an object that has no place in Zarr; the inverse is `write_attribute`."""
     tid = attribute.get_type()
     kind = encode_type(tid)
     if attribute.shape is None:
@@ -123,9 +123,7 @@ def _texts(values: Array) -> Any:
 # ---- values -> HDF5 -------------------------------------------------------------------------------------------------
 
 
-def write_attribute(
-    node: Any, name: str, value: Any, note: dict[str, Any], refer: Refer, *, is_roomy: bool
-) -> None:
+def write_attribute(node: Any, name: str, value: Any, note: dict[str, Any], refer: Refer, *, is_roomy: bool) -> None:
     """Write one attribute.
 
     Parameters

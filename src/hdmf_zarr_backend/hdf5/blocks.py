@@ -1,4 +1,4 @@
-"""Blocks in which an array goes from Zarr to HDF5: whole chunks of HDF5, and of Zarr as far as a bound of bytes allows."""
+"""Blocks in which an array goes from Zarr to HDF5: whole chunks of HDF5, and of Zarr as far as a bound allows."""
 
 from __future__ import annotations
 
@@ -32,13 +32,15 @@ def block_slices(
     own = tuple(min(c, n) for c, n in zip(node.chunks, shape, strict=False))
     unit = own if chunks is None else tuple(min(c, n) for c, n in zip(chunks, shape, strict=True))
     bound = max(BLOCK_BYTES // max(1, itemsize), math.prod(own), math.prod(unit))
-    steps = _grown(_grown(unit, tuple(-(-z // u) * u for z, u in zip(own, unit, strict=True)), unit, bound), shape, unit, bound)
+    steps = _grown(
+        _grown(unit, tuple(-(-z // u) * u for z, u in zip(own, unit, strict=True)), unit, bound), shape, unit, bound
+    )
     for corner in itertools.product(*(range(0, n, step) for n, step in zip(shape, steps, strict=True))):
         yield tuple(slice(c, min(c + step, n)) for c, step, n in zip(corner, steps, shape, strict=True))
 
 
 def _grown(block: tuple[int, ...], wanted: tuple[int, ...], unit: tuple[int, ...], bound: int) -> tuple[int, ...]:
-    """Return ``block`` made larger, the last axis first, towards ``wanted``, in whole units and not beyond ``bound`` elements."""
+    """Return ``block`` made larger towards ``wanted``, the last axis first, in whole units, to ``bound`` elements."""
     grown = list(block)
     for axis in reversed(range(len(grown))):
         rest = math.prod(grown) // grown[axis]

@@ -94,7 +94,9 @@ def _cut(chunks: Shape, itemsize: int) -> Shape:
     return (-(-chunks[0] // parts), *small[1:])
 
 
-def _filters(node: ArrayNode[Attributes], note: dict[str, Any] | None, tid: Any) -> list[tuple[int, int, tuple[int, ...]]]:
+def _filters(
+    node: ArrayNode[Attributes], note: dict[str, Any] | None, tid: Any
+) -> list[tuple[int, int, tuple[int, ...]]]:
     if note is None:
         if not _is_worth_compressing(node):
             return []
@@ -129,7 +131,7 @@ def is_filter_there(code: int) -> bool:
 
 
 def _set_fill(properties: Any, node: ArrayNode[Attributes], note: dict[str, Any], kind: TypeJSON, tid: Any) -> None:
-    """Set the fill value; one that is undefined cannot be said through h5py, and makes no difference to what is stored."""
+    """Set the fill value; h5py has no way to say that it is undefined, which makes no difference to what is stored."""
     noted = note.get("fill")
     dtype: np.dtype[Any] = tid.dtype
     if isinstance(noted, dict) and "value" in noted:

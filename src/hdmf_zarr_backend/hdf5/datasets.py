@@ -68,8 +68,8 @@ class Hdf5Data:
             values = self._read(bounds[:outer])
         except H5_ERRORS as error:
             raise damaged(error, self._file.location, self._raw) from error
-        part = tuple(slice(start, stop) for start, stop in bounds[outer:])
-        values = values[(..., *part)] if part else values
+        inner: tuple[Any, ...] = tuple(slice(start, stop) for start, stop in bounds[outer:])
+        values = values[(..., *inner)] if inner else values
         return values if values.ndim else values[()]
 
     def _read(self, bounds: list[tuple[int, int]]) -> Array:

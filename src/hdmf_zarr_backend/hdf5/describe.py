@@ -1,7 +1,7 @@
 """What an HDF5 dataset is: kind of elements, types, chunks, filters, fill value, largest shape.
 
-Nothing of h5py leaves this room but the dataset itself. The *note* is what Zarr has no word for; it is kept in the reserved
-attribute of the array, and Zarr -> HDF5 gives back the same dataset::
+Nothing of h5py leaves this room but the dataset itself. The *note* is what Zarr has no word for; it is kept in the
+reserved attribute of the array, and Zarr -> HDF5 gives back the same dataset::
 
     chunks   list of int, of a dataset in chunks
     layout   "compact" where the values lie in the header; without it and chunks they lie in one piece
@@ -35,7 +35,8 @@ class Description:
     Attributes
     ----------
     kind : str
-        Kind of the elements; ``compound`` for rows that hold text or references, ``number`` for plain structured data too.
+        Kind of the elements; ``compound`` for rows that hold text or references, ``number`` for plain structured data
+        too.
     dtype : numpy.dtype
         Type of plain elements, packed and without metadata.
     fields : list of (name, word)
@@ -95,7 +96,7 @@ def _field_word(kind: TypeJSON, dtype: np.dtype[Any]) -> FieldWord:
         return word
     if dtype.kind in "biuf":
         return number_name(plain(dtype))
-    return "bytes" if dtype.kind == "S" else f"void{8 * dtype.itemsize}"  # JSON of a form of its own
+    return "bytes" if dtype.kind == "S" else f"V{dtype.itemsize}"  # JSON of a form of its own
 
 
 def describe(dataset: Any) -> Description:

@@ -55,16 +55,16 @@ def elements_of(node: ArrayNode[Attributes], notes: dict[str, Any]) -> Elements:
     word = node.attributes.get(DTYPE)
     shape = node.shape
     form: Form = "objects" if dtype.hasobject else "plain"
-    if dtype.hasobject and isinstance(word, list) or dtype.names is not None and dtype.hasobject:
+    if dtype.hasobject and (isinstance(word, list) or dtype.names is not None):
         form = "rows"
-        if notes.get("rows") or dtype.names is None and len(shape) == 2:
+        if notes.get("rows") or (dtype.names is None and len(shape) == 2):
             shape = shape[:-1]
     return Elements(form, default_type(node, notes), () if _is_scalar(word, notes, shape) else shape)
 
 
 def _is_scalar(word: Any, notes: dict[str, Any], shape: tuple[int, ...]) -> bool:
     marked = word == "scalar" or notes.get("scalar") is True
-    return not shape or marked and int(np.prod(shape)) == 1
+    return not shape or (marked and int(np.prod(shape)) == 1)
 
 
 def default_type(node: ArrayNode[Attributes], notes: dict[str, Any]) -> TypeJSON:
@@ -75,7 +75,7 @@ def default_type(node: ArrayNode[Attributes], notes: dict[str, Any]) -> TypeJSON
     note = note if isinstance(note, dict) else {}
     if dtype.hasobject and (isinstance(word, list) or dtype.names is not None):
         return _row_type(word, dtype)
-    if dtype == object:
+    if dtype.kind == "O":
         return _object_type(node, word, notes)
     if isinstance(note.get("enum"), dict) and dtype.kind in "iu":
         return {"enum": [[name, value] for name, value in note["enum"].items()], "base": type_of_dtype(dtype)}
@@ -88,7 +88,7 @@ def _object_type(node: ArrayNode[Attributes], word: Any, notes: dict[str, Any]) 
     if word in (OBJECT, REGION):
         return str(word)
     codec = (node.filters or [{}])[0].get("id")
-    is_bytes = notes.get("text") == "ascii" or codec == "vlen-bytes" and word != "scalar"
+    is_bytes = notes.get("text") == "ascii" or (codec == "vlen-bytes" and word != "scalar")
     return dict(ASCII if is_bytes else UTF8)
 
 

@@ -1,8 +1,9 @@
 """What is in a Zarr file and where it goes in an HDF5 file: groups, arrays, links, and what references mean.
 
 Paths are the same. A link to another Zarr file becomes an external link to the HDF5 neighbour of the same stem
-(``../b.nwb.zarr`` -> ``b.nwb``) where there is one that has the target; else the target is placed where the link is, with all
-that is below it. A member that was an external link before a conversion from HDF5 becomes one again if the file is still there.
+(``../b.nwb.zarr`` -> ``b.nwb``) where there is one that has the target; else the target is placed where the link is,
+with all that is below it. A member that was an external link before a conversion from HDF5 becomes one again if the
+file is still there.
 """
 
 from __future__ import annotations
@@ -236,8 +237,8 @@ class Placement:
     def _warn_broken(self, pending: _Pending) -> None:
         target = pending.link.target
         warnings.warn(
-            f"The link {absolute(pending.path)} in {pending.file.location} leads to {target.source}:{target.path}, which is "
-            f"not there; it is kept as it is.",
+            f"The link {absolute(pending.path)} in {pending.file.location} leads to "
+            f"{target.source}:{target.path}, which is not there; it is kept.",
             BrokenLinkWarning,
             stacklevel=2,
         )

@@ -1,7 +1,7 @@
 """The selection of an HDF5 region reference <-> the JSON of a region.
 
-One entry for each axis, ``{"slice": [start, stop, step]}`` or ``{"index": [...]}``, where the selection is made up of axes;
-else ``{"points": [[...], ...]}`` for the whole, in the order of the file.
+One entry for each axis, ``{"slice": [start, stop, step]}`` or ``{"index": [...]}``, where the selection is made up of
+axes; else ``{"points": [[...], ...]}`` for the whole, in the order of the file.
 
 Source: issue "The whole contract", part 3; HDF5 reference manual, "Dataspaces".
 """
@@ -26,7 +26,7 @@ def encode_region(space: Any) -> Any:
     if form == h5s.SEL_ALL:
         return [{"slice": [0, int(n), 1]} for n in space.shape]
     if form == h5s.SEL_NONE:
-        return {"points": []}
+        return [{"index": []} for _ in space.shape]
     if form == h5s.SEL_POINTS:
         return {"points": np.asarray(space.get_select_elem_pointlist()).tolist()}
     if space.is_regular_hyperslab():
@@ -72,7 +72,9 @@ def decode_region(region: Any, space: Any) -> None:
         if not space.select_valid():
             raise IndexError("it lies outside")
     except (ValueError, TypeError, KeyError, IndexError, OverflowError, RuntimeError) as error:
-        raise MetadataError(f"the region {region!r} does not fit its target ({error})", remedy="Run `zarrio verify`.") from error
+        raise MetadataError(
+            f"the region {region!r} does not fit its target ({error})", remedy="Run `zarrio verify`."
+        ) from error
 
 
 def _select(region: Any, space: Any) -> None:
@@ -80,10 +82,7 @@ def _select(region: Any, space: Any) -> None:
 
     if isinstance(region, dict):
         points = np.asarray(region["points"], dtype=np.uint64)
-        if points.size:
-            space.select_elements(points)
-        else:
-            space.select_none()
+        space.select_elements(points.reshape(len(points), len(space.shape)))
         return
     if len(region) != len(space.shape):
         raise ValueError(f"{len(region)} entries for {len(space.shape)} axes")
@@ -100,11 +99,11 @@ def _select(region: Any, space: Any) -> None:
 def _runs(entry: Any, length: int) -> list[tuple[int, int, int, int]]:
     """Return start, count, stride and block of the hyperslabs that make up one axis."""
     if "slice" in entry:
-        start, stop, step = map(int, entry["slice"])
+        start, stop, step = slice(*entry["slice"]).indices(length)
         steps = range(start, stop, step)
-        if step == 1:
-            return [(start, 1, 1, stop - start)] if steps else []
-        return [(start, len(steps), step, 1)] if steps else []
+        if not steps or step < 1:
+            return []
+        return [(start, 1, 1, stop - start) if step == 1 else (start, len(steps), step, 1)]
     indices = sorted({int(i) for i in entry["index"]})
     if indices and not 0 <= indices[0] <= indices[-1] < length:
         raise IndexError("an index lies outside")

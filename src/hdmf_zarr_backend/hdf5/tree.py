@@ -1,8 +1,8 @@
-"""What is in an HDF5 file and where it goes in a Zarr file: groups, datasets, named types, links, and what references mean.
+"""What is in an HDF5 file and where it goes in a Zarr file: groups, datasets, named types, links, references.
 
-A Zarr file has no hard links and cannot point into HDF5. So an object is placed once, at the first of its paths (depth first,
-by name), and further paths are links to it; what an external link leads to is placed where the link is, with all that is
-below it, and likewise what links inside of that lead to.
+A Zarr file has no hard links and cannot point into HDF5. So an object is placed once, at the first of its paths
+(depth first, by name), and further paths are links to it; what an external link leads to is placed where the link is,
+with all that is below it, and likewise what links inside of that lead to.
 """
 
 from __future__ import annotations
@@ -210,14 +210,14 @@ class Hdf5Tree:
 
         links = link.file.file.id.links
         form = links.get_info(link.raw).type
-        value = links.get_val(link.raw) if form in (h5l.TYPE_SOFT, h5l.TYPE_EXTERNAL) else None
         if form == h5l.TYPE_SOFT:
-            self._place_soft(link, value)
+            self._place_soft(link, links.get_val(link.raw))
         elif form == h5l.TYPE_EXTERNAL:
-            self._place_external(link, os.fsdecode(value[0]), value[1])
+            name, path = links.get_val(link.raw)
+            self._place_external(link, os.fsdecode(name), path)
         else:
             warnings.warn(
-                f"The link {text_of(link.raw)} in {link.file.location} is of a class of its own ({form}) and is left out.",
+                f"The link {text_of(link.raw)} in {link.file.location} is of an unknown class ({form}) and left out.",
                 BrokenLinkWarning,
                 stacklevel=2,
             )
@@ -253,8 +253,8 @@ class Hdf5Tree:
         if known is None:
             self._copy(link.path, file, raw, note)
         else:
-            note = None if file is self.main else note
-            self.links.append(PlacedLink(link.path, self._own(known, found, file, raw), note))
+            kept = None if file is self.main else note
+            self.links.append(PlacedLink(link.path, self._own(known, found, file, raw), kept))
 
     def _copy(self, path: str, file: SourceFile, raw: bytes, note: Any) -> None:
         if note is not None:
@@ -316,7 +316,9 @@ class Hdf5Tree:
             if isinstance(reference, h5py.RegionReference):
                 region = encode_region(h5r.get_region(reference, file.file.id))
         except H5_ERRORS as error:
-            warnings.warn(f"A reference in {file.location} leads to nothing ({error}).", BrokenLinkWarning, stacklevel=2)
+            warnings.warn(
+                f"A reference in {file.location} leads to nothing ({error}).", BrokenLinkWarning, stacklevel=2
+            )
             return None
         address = (info.fileno, info.addr)
         if address not in self._ids:
@@ -354,14 +356,13 @@ def object_id(node: Any) -> str | None:
         return None
     values = np.zeros((), attribute.dtype)
     attribute.read(values)
-    value = values[()]
+    value: Any = values[()]
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else None
 
 
 def _warn_broken(link: _Pending, target: str) -> None:
     warnings.warn(
-        f"The link {text_of(link.raw)} in {link.file.location} leads to {target}, which is not there; it is kept as it is.",
+        f"The link {text_of(link.raw)} in {link.file.location} leads to {target}, which is not there; it is kept.",
         BrokenLinkWarning,
         stacklevel=2,
     )
-

@@ -30,8 +30,8 @@ TypeJSON: TypeAlias = "str | dict[str, Any]"
 OBJECT = "object"
 REGION = "region"
 BOOL = "bool"
-UTF8: TypeJSON = {"text": "utf-8"}
-ASCII: TypeJSON = {"text": "ascii"}
+UTF8: dict[str, Any] = {"text": "utf-8"}
+ASCII: dict[str, Any] = {"text": "ascii"}
 
 _NUMBER = re.compile(r"^[<>|][iuf](\d{1,2})$")
 _STANDARD = ("1", "2", "4", "8")
@@ -145,20 +145,19 @@ def type_of_dtype(dtype: np.dtype[Any]) -> TypeJSON:
         return {"array": type_of_dtype(dtype.base), "shape": list(dtype.shape)}
     if dtype.names is not None:
         return {"fields": [[name, type_of_dtype(dtype[name])] for name in dtype.names]}
-    if dtype.kind == "b":
-        return BOOL
-    if dtype.kind == "c":
-        part = f"{'>' if dtype.str[0] == '>' else '<'}f{dtype.itemsize // 2}"
-        return {"fields": [["r", part], ["i", part]]}
-    if dtype.kind == "S":
-        return {"text": "ascii", "size": max(1, dtype.itemsize), "pad": "nullpad"}
-    if dtype.kind == "V":
-        return {"opaque": dtype.itemsize, "tag": ""}
-    if dtype.kind in "mM":
-        return {"opaque": dtype.itemsize, "tag": f"NUMPY:{dtype.str}"}
-    if dtype.kind in "OUT":
-        return dict(UTF8)  # type: ignore[arg-type]
-    return dtype.str
+    part = f"{'>' if dtype.str[0] == '>' else '<'}f{dtype.itemsize // 2}"
+    types: dict[str, TypeJSON] = {
+        "b": BOOL,
+        "c": {"fields": [["r", part], ["i", part]]},
+        "S": {"text": "ascii", "size": max(1, dtype.itemsize), "pad": "nullpad"},
+        "V": {"opaque": dtype.itemsize, "tag": ""},
+        "m": {"opaque": dtype.itemsize, "tag": f"NUMPY:{dtype.str}"},
+        "M": {"opaque": dtype.itemsize, "tag": f"NUMPY:{dtype.str}"},
+        "O": UTF8,
+        "U": UTF8,
+        "T": UTF8,
+    }
+    return types.get(dtype.kind, dtype.str)
 
 
 # ---- JSON -> HDF5 ---------------------------------------------------------------------------------------------------
@@ -174,7 +173,7 @@ def decode_type(value: Any) -> Any:
     """
     try:
         return _decode(value, 0)
-    except (ValueError, TypeError, KeyError, IndexError, OverflowError, AttributeError, RuntimeError) as error:
+    except (ValueError, TypeError, LookupError, OverflowError, AttributeError, RuntimeError, StopIteration) as error:
         raise MetadataError(f"{value!r} describes no HDF5 type ({error})", remedy="Run `zarrio verify`.") from error
 
 
@@ -185,29 +184,18 @@ def _decode(value: Any, depth: int) -> Any:
         raise ValueError("nested too deep")
     if isinstance(value, str):
         return _decode_word(value)
-    if "text" in value:
-        return _decode_text(value)
-    if "fields" in value and "number" not in value:
-        return _decode_compound(value, depth)
-    if "number" in value:
-        return _decode_number(value)
-    if "enum" in value:
-        tid = h5t.enum_create(_decode(value["base"], depth + 1))
-        for name, number in value["enum"]:
-            tid.enum_insert(_raw(name), int(number))
-        return tid
-    if "bitfield" in value:
-        return _decode_bitfield(np.dtype(value["bitfield"]))
-    if "opaque" in value:
-        tid = h5t.create(h5t.OPAQUE, _size(value["opaque"]))
-        tid.set_tag(_raw(value["tag"]))
-        return tid
-    if "array" in value:
-        return h5t.array_create(_decode(value["array"], depth + 1), tuple(_size(n) for n in value["shape"]))
-    if "sequence" in value:
-        return h5t.vlen_create(_decode(value["sequence"], depth + 1))
-    part = np.dtype(value["complex"])
-    return getattr(h5t, f"COMPLEX_IEEE_F{8 * part.itemsize}{'BE' if part.str[0] == '>' else 'LE'}")  # HDF5 2.0
+    decode: dict[str, Callable[[], Any]] = {
+        "text": lambda: _decode_text(value),
+        "number": lambda: _decode_number(value),
+        "fields": lambda: _decode_compound(value, depth),
+        "enum": lambda: _decode_enum(value, depth),
+        "bitfield": lambda: _standard("STD_B", np.dtype(value["bitfield"])),
+        "opaque": lambda: _decode_opaque(value),
+        "array": lambda: h5t.array_create(_decode(value["array"], depth + 1), tuple(_size(n) for n in value["shape"])),
+        "sequence": lambda: h5t.vlen_create(_decode(value["sequence"], depth + 1)),
+        "complex": lambda: _standard("COMPLEX_IEEE_F", np.dtype(value["complex"])),  # HDF5 2.0
+    }
+    return next(make for key, make in decode.items() if key in value)()
 
 
 def _decode_word(value: str) -> Any:
@@ -251,10 +239,28 @@ def _decode_number(value: dict[str, Any]) -> Any:
     return tid
 
 
-def _decode_bitfield(dtype: np.dtype[Any]) -> Any:
+def _standard(prefix: str, dtype: np.dtype[Any]) -> Any:
+    """Return a type that HDF5 has a name for."""
     from h5py import h5t
 
-    return getattr(h5t, f"STD_B{8 * dtype.itemsize}{'BE' if dtype.str[0] == '>' else 'LE'}")
+    return getattr(h5t, f"{prefix}{8 * dtype.itemsize}{'BE' if dtype.str[0] == '>' else 'LE'}")
+
+
+def _decode_enum(value: dict[str, Any], depth: int) -> Any:
+    from h5py import h5t
+
+    tid = h5t.enum_create(_decode(value["base"], depth + 1))
+    for name, number in value["enum"]:
+        tid.enum_insert(_raw(name), int(number))
+    return tid
+
+
+def _decode_opaque(value: dict[str, Any]) -> Any:
+    from h5py import h5t
+
+    tid = h5t.create(h5t.OPAQUE, _size(value["opaque"]))
+    tid.set_tag(_raw(value["tag"]))
+    return tid
 
 
 def _decode_compound(value: dict[str, Any], depth: int) -> Any:
@@ -291,8 +297,8 @@ def memory_type(tid: Any, *, writing: bool) -> Any:
     tid : h5py.h5t.TypeID
         The type in the file.
     writing : bool
-        Null-terminated text is written as it lies there, since HDF5 would replace its last byte by the terminator, which
-        such text need not have.
+        Null-terminated text is written as it lies there, since HDF5 would replace its last byte by the terminator,
+        which such text need not have.
     """
     from h5py import h5t
 

@@ -1,6 +1,7 @@
 """Values as h5py reads them <-> JSON, directed by the JSON of their HDF5 type.
 
-For what Zarr holds as JSON or not at all: rows with text or references, attributes that HDMF has no word for, fill values::
+For what Zarr holds as JSON or not at all: rows with text or references, attributes that HDMF has no word for, fill
+values::
 
     numbers        a number, "NaN", "Infinity"; complex [re, im]; bool, enumerations and bitfields as bool or integer
     text           text; bytes that are not UTF-8 {"base64": "..."}
@@ -198,7 +199,9 @@ def decode_text(value: Any) -> bytes:
     """Return the bytes of text in the form of `encode_text`."""
     if isinstance(value, bytes):
         return bytes(value)
-    return base64.b64decode(value["base64"]) if isinstance(value, dict) else str(value).encode("utf-8", "surrogateescape")
+    return (
+        base64.b64decode(value["base64"]) if isinstance(value, dict) else str(value).encode("utf-8", "surrogateescape")
+    )
 
 
 def _decode_fields(value: Any, kind: dict[str, Any], dtype: np.dtype[Any], reference: Convert) -> Any:

@@ -1,7 +1,7 @@
 """Zarr file -> HDF5 file, straight: every node with its type, layout and attributes, values block by block.
 
-Objects come first, then links, then attributes (which may refer to any object), then values, so that what cannot be written
-is found before the bulk of the data is touched.
+Objects come first, then links, then attributes (which may refer to any object), then values, so that what cannot be
+written is found before the bulk of the data is touched.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -44,13 +44,23 @@ class Hdf5Writer:
         Where the HDF5 file is written; it must not exist.
     placement : Placement
         What goes where.
+    typed : dict
+        ``{path: {name: value}}`` of attributes of the main file whose types are known from elsewhere.
     advance : callable
         Is told path and bytes of each block that is written.
     """
 
-    def __init__(self, path: str, placement: Placement, *, advance: Any = lambda path, done: None) -> None:
+    def __init__(
+        self,
+        path: str,
+        placement: Placement,
+        *,
+        typed: Mapping[str, Mapping[str, Any]] | None = None,
+        advance: Callable[[str, int], None] = lambda path, done: None,
+    ) -> None:
         self._path = path
         self._placement = placement
+        self._typed = typed or {}
         self._advance = advance
         self._file: Any = None
         self._caches: dict[str, ChunkCache] = {}
@@ -147,6 +157,8 @@ class Hdf5Writer:
             note = hdf5_note(placed.node)
             remarks = _dict(note.get("attributes"))
             values = decode_attributes(placed.node.attributes, resolve=decode_attribute_reference)
+            if placed.file is self._placement.main:
+                values.update(self._typed.get(placed.own, {}))
             if not placed.path:
                 self._add_specloc(placed, values)
             values.update({name: None for name, remark in remarks.items() if "value" in remark})
@@ -175,8 +187,8 @@ class Hdf5Writer:
         place = self._placement.place_of(reference, file)
         if place is None:
             warnings.warn(
-                f"A reference in {file.location} leads to {reference.source}:{reference.path}, which is not in the new file; "
-                f"HDF5 references cannot leave their file.",
+                f"A reference in {file.location} leads to {reference.source}:{reference.path}, which is not in the "
+                f"new file; HDF5 references cannot leave their file.",
                 BrokenLinkWarning,
                 stacklevel=2,
             )
@@ -265,7 +277,9 @@ class _Conversion:
 
     def _rows(self, block: Array, shape: tuple[int, ...]) -> Array:
         fields = self._kind["fields"]  # type: ignore[index]
-        rows = block.reshape(-1, len(fields)) if block.dtype == object and block.ndim > len(shape) else block.reshape(-1)
+        rows = (
+            block.reshape(-1, len(fields)) if block.dtype == object and block.ndim > len(shape) else block.reshape(-1)
+        )
         made: Array = np.empty(len(rows), self._dtype)
         for column, (name, kind) in enumerate(fields):
             values = [decode(row[column], kind, self._dtype[name], self._refer) for row in rows]
@@ -290,7 +304,7 @@ def _noted(elements: Elements, note: dict[str, Any]) -> Elements:
     elif stored.names is not None:
         fits = stored.names == wanted.names
     else:
-        fits = stored == wanted.base
+        fits = stored.newbyteorder("=") == wanted.base.newbyteorder("=")
     if not fits:
         return elements
     inner = len(wanted.shape) if elements.form == "plain" else 0
@@ -306,7 +320,11 @@ def _maxshape(noted: Any, shape: tuple[int, ...]) -> tuple[int | None, ...]:
 
 def _is_specification(placed: Placed) -> bool:
     location = spec_location(placed.file.hierarchy.root.attributes.get(SPECLOC))
-    return location is not None and placed.own.startswith(f"{location}/") and math.prod(getattr(placed.node, "shape", ())) == 1
+    return (
+        location is not None
+        and placed.own.startswith(f"{location}/")
+        and math.prod(getattr(placed.node, "shape", ())) == 1
+    )
 
 
 def _chunks_of(dataset: Any) -> tuple[int, ...] | None:

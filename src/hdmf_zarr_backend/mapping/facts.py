@@ -76,12 +76,11 @@ class ElementType:
     size : int or None
         Bytes of one element; None where it varies, and for compounds, whose padding is not compared.
     byte_order : {'<', '>', '|'}
-        ``|`` where there is none, or where numbers are stored as text and have none; not compared with another then.
+        ``|`` where there is none.
     encoding : str
         ``utf-8`` or ``ascii``, for text.
     detail : str
-        Whatever else tells two types apart: padding of fixed text (empty where the format has one way only; not
-        compared then), unit, tag, a non-standard float.
+        Whatever else tells two types apart: padding of fixed text, unit, tag, a non-standard float.
     members : tuple of (str, int)
         Names and values, for enums.
     fields : tuple of (str, ElementType)

@@ -85,13 +85,18 @@ def decode_reference(value: Any) -> Reference:
     if not isinstance(value, dict) or not isinstance(value.get("path"), str):
         raise MetadataError(f"{value!r} is no reference", remedy="Run `zarrio verify` on the file.")
     source = value.get("source")
-    return Reference(
-        source=source if isinstance(source, str) else ".",
-        path=value["path"],
-        object_id=_text(value.get("object_id")),
-        source_object_id=_text(value.get("source_object_id")),
-        region=value.get("region"),
-    )
+    try:
+        return Reference(
+            source=source if isinstance(source, str) else ".",
+            path=value["path"],
+            object_id=_text(value.get("object_id")),
+            source_object_id=_text(value.get("source_object_id")),
+            region=value.get("region"),
+        )
+    except (ValueError, TypeError, OverflowError) as error:
+        raise MetadataError(
+            f"the region of a reference is none ({error})", path=absolute(value["path"]), remedy="Run `zarrio verify`."
+        ) from error
 
 
 def _text(value: Any) -> str | None:

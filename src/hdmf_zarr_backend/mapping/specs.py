@@ -68,15 +68,18 @@ class TextSpecReader(SpecReader):  # type: ignore[misc]
 
     Parameters
     ----------
-    location : str
-        What messages name: the file and the group.
+    store : str
+        The file, for messages.
     text : callable
         Returns the JSON text of a source by its name.
+    path : str
+        Absolute path of the group that holds the sources.
     """
 
-    def __init__(self, location: str, text: Callable[[str], str]) -> None:
-        super().__init__(source=location)
-        self._location = location
+    def __init__(self, store: str, text: Callable[[str], str], *, path: str = "/") -> None:
+        super().__init__(source=f"{store}:{path}")
+        self._store = store
+        self._path = path.rstrip("/")
         self._source_text = text
 
     def read_spec(self, spec_path: str) -> Any:
@@ -87,7 +90,12 @@ class TextSpecReader(SpecReader):  # type: ignore[misc]
         """Return the list of namespaces of the source ``ns_path``."""
         document = self._load(ns_path)
         if not isinstance(document, dict) or not isinstance(document.get("namespaces"), list):
-            raise MetadataError(f"the cached source {ns_path!r} lists no namespaces", path=self._location)
+            raise MetadataError(
+                f"the cached source {ns_path!r} lists no namespaces",
+                store=self._store,
+                path=f"{self._path}/{ns_path}",
+                remedy="Open with load_namespaces=False to read the file with the installed schema.",
+            )
         return document["namespaces"]
 
     def _load(self, name: str) -> Any:
@@ -96,7 +104,8 @@ class TextSpecReader(SpecReader):  # type: ignore[misc]
         except (ValueError, RecursionError) as error:
             raise MetadataError(
                 f"the cached specification {name!r} is no JSON ({type(error).__name__})",
-                path=self._location,
+                store=self._store,
+                path=f"{self._path}/{name}",
                 remedy="Open with load_namespaces=False to read the file with the installed schema.",
             ) from error
 

@@ -92,21 +92,36 @@ class Assembler:
 
     def root(self) -> Any:
         """Return the builder of the root, always the same one."""
-        if "" not in self.builders:
-            try:
-                self._assemble()
-            except BaseException:
-                self.builders.clear()  # half a tree must not pass for a whole one when it is asked for again
-                raise
-        return self.builders[""]
+        return self._built("")
 
-    def _visible(self) -> Iterator[tuple[str, Any]]:
-        for path, node in self.hierarchy.walk():
-            if self._hidden is None or not (path == self._hidden or path.startswith(f"{self._hidden}/")):
+    def _built(self, path: str) -> Any:
+        """Return the builder of the node at ``path``, made together with all that is below it.
+
+        Of a file that is only linked to, no more is made than that: as with HDF5IO, what a link leads to has no parent.
+        """
+        if path not in self.builders:
+            made: list[str] = []
+            try:
+                self._assemble(path, made)
+            except BaseException:
+                for place in made:  # half a tree must not pass for a whole one when it is asked for again
+                    self.builders.pop(place, None)
+                raise
+        return self.builders[path]
+
+    def _is_hidden(self, path: str) -> bool:
+        return self._hidden is not None and (path == self._hidden or path.startswith(f"{self._hidden}/"))
+
+    def _below(self, top: str) -> Iterator[tuple[str, Any]]:
+        """Yield the nodes at and below ``top`` that have no builder yet."""
+        start = self.hierarchy.get(top)
+        for below, node in Hierarchy(start).walk() if start is not None else ():
+            path = join(top, below) if below else top
+            if path not in self.builders and not self._is_hidden(path):
                 yield path, node
 
-    def _assemble(self) -> None:
-        nodes = list(self._visible())
+    def _assemble(self, top: str, made: list[str]) -> None:
+        nodes = list(self._below(top))
         scalars = self._scalars(nodes)
         pending: list[tuple[Any, str, Any]] = []
         for path, node in reversed(nodes):  # members before their group
@@ -122,10 +137,11 @@ class Assembler:
             if path:  # the root has no place in a parent, and its name is no part of any path
                 builder.location = absolute(split(path)[0])
             self.builders[path] = builder
+            made.append(path)
         for path, key, value in pending:
             self._fill_reference(self.builders[path], path, key, value)
-        for path, reference in self._scalar_references.items():
-            self._fill_scalar_reference(path, reference)
+        for path in [path for path, _ in nodes if path in self._scalar_references]:
+            self._fill_scalar_reference(path, self._scalar_references.pop(path))
         for path, node in nodes:
             if isinstance(node, GroupNode) and LINKS in node.attributes:
                 self._fill_links(path, node)
@@ -232,17 +248,20 @@ class Assembler:
         ReferenceTargetError
             Nothing is there; file and path are named.
         """
-        if reference.source in (THIS_FILE, ""):
-            return self._checked(reference, self.builder_at(reference.path, seen), self)
-        for location in dict.fromkeys(self._candidates(reference.source)):
+        file = self._file(reference.source)
+        return self._checked(reference, file.builder_at(reference.path, seen), file)
+
+    def _file(self, source: str) -> Assembler:
+        """Return the assembler of the file that a link or reference of this one names."""
+        if source in (THIS_FILE, ""):
+            return self
+        for location in dict.fromkeys(self._candidates(source)):
             if location == self.source:
-                return self._checked(reference, self.builder_at(reference.path, seen), self)
+                return self
             if "://" in location or os.path.isdir(location):
-                other = self._open_other(location)
-                other.root()
-                return self._checked(reference, other.builder_at(reference.path, seen), other)
+                return self._open_other(location)
         raise ReferenceTargetError(
-            f"the file {reference.source!r} is not there",
+            f"the file {source!r} is not there",
             store=self.source,
             remedy="Put the linked file back to its place beside this one.",
         )
@@ -277,43 +296,41 @@ class Assembler:
         ReferenceTargetError
             Nothing is there, or only links that go round in a circle.
         """
-        wanted = relative(path)
-        found = self.builders.get(wanted)
+        found = self.builders.get(relative(path))
         if found is not None:
             return found
-        return self._through_links(wanted, seen)
+        file, place = self._locate(relative(path), seen)
+        return file._built(place)
 
-    def _through_links(self, path: str, seen: Seen) -> Any:
-        place = (self.source, path)
-        if place in seen:
+    def _locate(self, path: str, seen: Seen) -> tuple[Assembler, str]:
+        """Return file and path of the node that ``path`` leads to, once all links on the way are followed."""
+        here = (self.source, path)
+        if here in seen:
             raise ReferenceTargetError(
                 "links go round in a circle", store=self.source, path=absolute(path), remedy="Remove one of them."
             )
-        found = self.builders.get(path)
-        if found is not None:
-            return found
-        parent, _, name = path.rpartition("/")
-        here = self._through_links(parent, seen | {place}) if path else None
-        target = _member(here, name) if isinstance(here, GroupBuilder) else None
-        if target is None and isinstance(here, GroupBuilder):
-            target = self._link_target(here, name, seen | {place})
-        if target is None:
-            raise ReferenceTargetError(
-                "there is no such group or dataset", store=self.source, path=absolute(path), remedy="Run `zarrio verify`."
-            )
-        return target.builder if isinstance(target, LinkBuilder) else target
+        node: Any = self.hierarchy.root
+        parts = path.split("/") if path else []
+        for position, part in enumerate(parts):
+            if isinstance(node, GroupNode) and part in node.members:
+                node = node.members[part]
+                continue
+            link = _link_named(node, part)
+            if link is None:
+                raise self._nothing_at(path)
+            file = self._file(link.target.source)
+            return file._locate("/".join([link.target.node_path, *parts[position + 1 :]]).strip("/"), seen | {here})
+        if self._is_hidden(path):
+            raise self._nothing_at(path)
+        return self, path
 
-    def _link_target(self, group: Any, name: str, seen: Seen) -> Any:
-        """Return the target of a link that has not been filled in yet."""
-        place = "" if group.location is None else join(relative(group.location), group.name)
-        if group.source != self.source:
-            return self._open_other(group.source).builder_at(join(place, name), seen)
-        own = self.hierarchy.get(place)
-        links: list[Link] = decode_links(own.attributes) if isinstance(own, GroupNode) else []
-        for link in links:
-            if link.name == name:
-                return self.resolve(link.target, seen)
-        return None
+    def _nothing_at(self, path: str) -> ReferenceTargetError:
+        return ReferenceTargetError(
+            "there is no such group or dataset",
+            store=self.source,
+            path=absolute(path),
+            remedy="Run `zarrio verify` on the file.",
+        )
 
     # ---- datasets ---------------------------------------------------------------------------------------------------
 
@@ -334,6 +351,12 @@ class Assembler:
         # the data of a typed dataset are the data of a column, and those hdmf extends
         array = EditableColumn if TYPED & node.attributes.keys() else EditableArray
         return array(self._edits, self.keys, path, node, self.cache, **options)
+
+    def array_at(self, path: str) -> LazyArray:
+        """Return the array at ``path``, in the model's spelling."""
+        node = self.hierarchy.get(path)
+        assert isinstance(node, ArrayNode)
+        return self.lazy(path, node)
 
     def adopt(self, builder: Any) -> None:
         """Take over the builders of a tree that was written, so that references find them."""
@@ -381,11 +404,11 @@ class Assembler:
         return lazy, lazy.dtype
 
     def _structured(self, lazy: LazyArray) -> tuple[Any, Any]:
+        if not lazy.dtype.hasobject:
+            return lazy, _fields_of(lazy.dtype)
         names = list(lazy.dtype.names or ())
         words = ["object" if lazy.dtype[n].hasobject else lazy.dtype[n].base.name for n in names]
-        if lazy.dtype.hasobject:
-            return BuilderTable(lazy, self._resolver, names, words), _dtype_list(names, words)
-        return lazy, _dtype_list(names, words)
+        return BuilderTable(lazy, self._resolver, names, words), _dtype_list(names, words)
 
     def _scalar(self, path: str, node: ArrayNode[Attributes], scalars: dict[str, bytes]) -> tuple[Any, Any]:
         lazy = self.lazy(path, node)
@@ -400,8 +423,7 @@ class Assembler:
             self._scalar_references[path] = decode_reference(value)
             return None, "object"
         if isinstance(value, np.void):
-            names = list(lazy.dtype.names or ())
-            return np.array(value, dtype=lazy.dtype), _dtype_list(names, [lazy.dtype[n].base.name for n in names])
+            return np.array(value, dtype=lazy.dtype), _fields_of(lazy.dtype)
         if isinstance(value, bytes):
             try:
                 value = value.decode("utf-8")
@@ -410,12 +432,9 @@ class Assembler:
         return value, "utf8" if isinstance(value, str) else lazy.dtype
 
 
-def _member(group: Any, name: str) -> Any:
-    """Return the group, dataset or link of that name; an attribute is none."""
-    for members in (group.groups, group.datasets, group.links):
-        if name in members:
-            return members[name]
-    return None
+def _link_named(node: Any, name: str) -> Link | None:
+    links = decode_links(node.attributes) if isinstance(node, GroupNode) else []
+    return next((link for link in links if link.name == name), None)
 
 
 class _Pending:
@@ -449,6 +468,14 @@ def field_list(word: list[Any]) -> tuple[list[str], list[str]]:
 
 def _dtype_list(names: list[str], words: list[str]) -> list[dict[str, str]]:
     return [{"name": name, "dtype": field_type(word)} for name, word in zip(names, words, strict=True)]
+
+
+def _fields_of(dtype: np.dtype[Any]) -> list[dict[str, Any]]:
+    """Return HDMF's words for the fields of a structured type without objects; one inside another is a list again."""
+    bases = {name: dtype[name].base for name in dtype.names or ()}
+    return [
+        {"name": name, "dtype": _fields_of(base) if base.names else field_type(base.name)} for name, base in bases.items()
+    ]
 
 
 def _to_ascii(values: Any) -> Any:

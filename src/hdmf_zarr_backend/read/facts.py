@@ -1,13 +1,14 @@
 """What a Zarr file says, node by node, for comparing.
 
-Two views of the same file. As it is: its own chunks and codecs. As HDF5: what the dataset was, or would be, in HDF5,
-from the notes that a conversion keeps; so that a faithful conversion differs in nothing from its source.
+Two views of the same file. As it is: its own chunks and codecs, links as Zarr has them. As HDF5: what each object was,
+or would be, in HDF5, from the notes that a conversion keeps; so that a faithful conversion differs in nothing from its
+source.
 """
 
 from __future__ import annotations
 
-import math
 import os
+import posixpath
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,34 +18,23 @@ from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.mapping.attributes import decode_attributes
 from hdmf_zarr_backend.mapping.facts import (
     AttributeFacts,
-    DatasetFacts,
-    ElementType,
-    FilterFacts,
+    DatatypeFacts,
     GroupFacts,
     LinkFacts,
     NodeFacts,
     Reference,
-    Selection,
-    Values,
-    hdf5_filter,
 )
 from hdmf_zarr_backend.mapping.links import Link, decode_links
 from hdmf_zarr_backend.mapping.references import Reference as StoredReference
 from hdmf_zarr_backend.mapping.references import decode_attribute_reference, decode_reference
-from hdmf_zarr_backend.mapping.reserved import DTYPE, LINKS, SPECLOC, notes_of, visible
+from hdmf_zarr_backend.mapping.reserved import LINKS, SPECLOC, notes_of, visible
 from hdmf_zarr_backend.mapping.specloc import spec_location
 from hdmf_zarr_backend.model import v2
 from hdmf_zarr_backend.model.locations import THIS_FILE, resolve_source, sibling_source
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, absolute, join, relative
-from hdmf_zarr_backend.read.facttypes import (
-    REFERENCE,
-    array_element,
-    attribute_facts,
-    block_values,
-    canonical_region,
-    default_element,
-    empty_attribute,
-)
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Node, absolute, join, relative, split
+from hdmf_zarr_backend.read.factarrays import ArrayReader
+from hdmf_zarr_backend.read.facttypes import REFERENCE, noted_element, numpy_element
+from hdmf_zarr_backend.read.factvalues import attribute_facts, canonical_region, noted_attribute
 from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys
 from hdmf_zarr_backend.storage.paths import local_path
@@ -64,14 +54,15 @@ class ZarrFacts(Mapping[str, NodeFacts]):
     """`FileFacts` of a Zarr file of format 2.
 
     Links are not followed; references are resolved to the path of their target, through links where these lead there.
-    The consolidated document is used where there is one.
+    The consolidated document is used where there is one, but values are those of the chunks.
 
     Parameters
     ----------
     path : str or PathLike
         A local directory.
     as_hdf5 : bool
-        Give chunks, filters and fill values that the datasets have as HDF5, instead of those of the arrays.
+        Give what the objects are as HDF5: chunks, filters, layouts, fill values, forms of links; what was copied since
+        an external link led to it is the link again.
 
     Raises
     ------
@@ -84,28 +75,62 @@ class ZarrFacts(Mapping[str, NodeFacts]):
         self._as_hdf5 = as_hdf5
         self._keys: KeyStore = LocalKeys(self.source)
         self._hierarchy = parse(self._keys, use_inlined=False).hierarchy
-        self._links: dict[str, Link] = {}
+        self._spec_path = spec_location(self._hierarchy.root.attributes.get(SPECLOC))
+        self._arrays = ArrayReader(self._keys, self._resolve, as_hdf5=as_hdf5)
+        self._stored_links: dict[str, Link] = {}
+        self._links: dict[str, LinkFacts] = {}
+        self._datatypes: dict[str, dict[str, Any]] = {}
         self._paths: list[str] = []
-        self._arrays = _Arrays(self._keys)
+        hidden: set[str] = set()
         for node_path, node in self._hierarchy.walk():
+            parent = split(node_path)[0]
+            if parent in hidden or node_path in hidden:
+                hidden.add(node_path)  # below the copy of what an external link led to
+                continue
             self._paths.append(absolute(node_path))
-            if isinstance(node, GroupNode) and LINKS in node.attributes:
-                self._add_links(node_path, node)
+            if isinstance(node, GroupNode):
+                hidden |= self._add_members(node_path, node)
 
-    def _add_links(self, path: str, node: GroupNode[Attributes]) -> None:
+    def _add_members(self, path: str, node: GroupNode[Attributes]) -> set[str]:
+        """Add the links and named types of a group; return the paths of members that were links in HDF5."""
+        for name, link in self._links_of(path, node).items():
+            place = absolute(join(path, name))
+            self._stored_links[place] = link
+            self._add(place, self._link_facts(link.target))
+        note = _hdf5_note(node)
+        copies: set[str] = set()
+        for name, said in _dict(note.get("links")).items() if self._as_hdf5 else ():
+            facts = self._noted_link(path, name, said)
+            if facts is not None and (name in node.members or absolute(join(path, name)) in self._links):
+                self._add(absolute(join(path, name)), facts)
+                copies.add(join(path, name))
+        for name, datatype in _dict(note.get("datatypes")).items():
+            if name not in node.members and isinstance(datatype, dict):
+                self._datatypes[absolute(join(path, name))] = datatype
+                self._paths.append(absolute(join(path, name)))
+        return copies
+
+    def _add(self, place: str, facts: LinkFacts) -> None:
+        if place not in self._links:
+            self._paths.append(place)
+        self._links[place] = facts
+
+    def _links_of(self, path: str, node: GroupNode[Attributes]) -> dict[str, Link]:
+        if LINKS not in node.attributes:
+            return {}
         try:
             links = decode_links(node.attributes)
         except ZarrBackendError as error:
             raise error.located(store=self.source, path=absolute(path)) from None
+        found: dict[str, Link] = {}
         for link in links:
-            place = absolute(join(path, link.name))
-            if link.name not in node.members and place not in self._links:
-                self._links[place] = link
-                self._paths.append(place)
+            if link.name not in node.members:
+                found.setdefault(link.name, link)
+        return found
 
     def close(self) -> None:
         """Forget the decoded chunks."""
-        self._arrays = _Arrays(self._keys)
+        self._arrays.forget()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._paths)
@@ -115,25 +140,50 @@ class ZarrFacts(Mapping[str, NodeFacts]):
 
     def __getitem__(self, path: str) -> NodeFacts:
         if path in self._links:
-            return self._link_facts(self._links[path].target)
-        node = self._hierarchy.get(path)
-        if node is None:
-            raise KeyError(path)
+            return self._links[path]
         try:
-            attributes = self._attributes(path, node.attributes)
+            if path in self._datatypes:
+                return self._datatype(self._datatypes[path])
+            node = self._hierarchy.get(path)
+            if node is None:
+                raise KeyError(path)
+            attributes = self._attributes(path, node)
             if isinstance(node, GroupNode):
                 return GroupFacts(attributes)
-            return self._dataset(relative(path), node, attributes)
+            specs = self._spec_path
+            is_spec = specs is not None and path.startswith(f"/{specs}/")
+            return self._arrays.facts(relative(path), node, attributes, is_spec=is_spec)
         except ZarrBackendError as error:
             raise error.located(store=self.source, path=path) from error.__cause__
 
-    # ---- links and references ----------------------------------------------------------------------------
+    def _datatype(self, note: dict[str, Any]) -> DatatypeFacts:
+        attributes = {}
+        for name, said in _dict(note.get("attributes")).items():
+            facts = noted_attribute(None, _dict(said), self._resolve)
+            if facts is not None:
+                attributes[name] = facts
+        return DatatypeFacts(attributes, noted_element(note.get("type")))
+
+    # ---- links and references ---------------------------------------------------------------------------------------
 
     def _link_facts(self, target: StoredReference) -> LinkFacts:
         if self._is_own(target.source):
             return LinkFacts("soft", absolute(target.path))
         location = resolve_source(target.source, self.source)
         return LinkFacts("external", absolute(target.path), target.source, location)
+
+    def _noted_link(self, group: str, name: str, said: Any) -> LinkFacts | None:
+        """Return what a link was in HDF5: hard, soft with a target spelled otherwise, or external."""
+        place = absolute(join(group, name))
+        if said == "hard" and place in self._links:
+            return LinkFacts("hard", self._links[place].target)
+        if isinstance(said, dict) and isinstance(said.get("soft"), str):
+            parts = posixpath.join(absolute(group), said["soft"]).split("/")
+            return LinkFacts("soft", "/" + "/".join(part for part in parts if part not in ("", ".")))
+        if isinstance(said, dict) and isinstance(said.get("source"), str) and isinstance(said.get("path"), str):
+            location = resolve_source(said["source"], self.source)
+            return LinkFacts("external", absolute(said["path"]), said["source"], location)
+        return None
 
     def _is_own(self, source: str) -> bool:
         if source in (THIS_FILE, ""):
@@ -176,22 +226,28 @@ class ZarrFacts(Mapping[str, NodeFacts]):
             if isinstance(node, GroupNode) and part in node.members:
                 node = node.members[part]
                 continue
-            link = self._links.get(absolute(here))
+            if absolute(here) in self._datatypes and position == len(parts) - 1:
+                return THIS_FILE, path, True
+            link = self._stored_links.get(absolute(here))
             if link is None:
                 return None
             return link.target.source, "/".join([link.target.node_path, *parts[position + 1 :]]).strip("/"), False
         return THIS_FILE, path, True
 
-    # ---- attributes --------------------------------------------------------------------------------------
+    # ---- attributes -------------------------------------------------------------------------------------------------
 
-    def _attributes(self, path: str, stored: Attributes) -> dict[str, AttributeFacts]:
+    def _attributes(self, path: str, node: Node) -> dict[str, AttributeFacts]:
+        stored = node.attributes
         values = decode_attributes(stored, resolve=self._attribute_reference)
         facts = {name: attribute_facts(value) for name, value in values.items()}
         facts.update(_empty_attributes(stored))
-        specifications = spec_location(stored.get(SPECLOC)) if path == "/" else None
-        if specifications is not None:
+        for name, said in _dict(_hdf5_note(node).get("attributes")).items():
+            noted = noted_attribute(facts.get(name), _dict(said), self._resolve)
+            if noted is not None:
+                facts[name] = noted
+        if path == "/" and self._spec_path is not None:
             target = np.array(None, dtype=object)
-            target[()] = self._follow(THIS_FILE, specifications, None)
+            target[()] = self._follow(THIS_FILE, self._spec_path, None)
             facts[SPECLOC] = AttributeFacts(REFERENCE, (), target)
         return facts
 
@@ -202,118 +258,20 @@ class ZarrFacts(Mapping[str, NodeFacts]):
             return Reference(_DANGLING)
         return self._follow(decoded.source, decoded.node_path, decoded.region)
 
-    # ---- datasets ----------------------------------------------------------------------------------------
 
-    def _dataset(
-        self, path: str, node: ArrayNode[Attributes], attributes: Mapping[str, AttributeFacts]
-    ) -> DatasetFacts:
-        dtype = self._arrays.dtype(node)
-        element = array_element(node, dtype)
-        in_rows = element.kind == "compound" and dtype.kind == "O" and len(node.shape) == 2
-        stored = node.shape[:1] if in_rows else node.shape
-        scalar = _is_scalar(node, stored)
-        shape = () if scalar else stored
-        chunks: tuple[int, ...] | None = None if scalar else node.chunks[: len(stored)]
-        filters = _codecs(node)
-        if self._as_hdf5:
-            chunks, filters = _hdf5_storage(node, chunks, filters)
-            filters = () if scalar else filters
-
-        def read(selection: Selection) -> Values:
-            lengths = tuple(part.stop - part.start for part in selection)
-            try:
-                block = self._arrays.read(path, node, () if scalar else selection)
-                return block_values(block, element, lengths, self._resolve)
-            except ZarrBackendError as error:
-                raise error.located(store=self.source, path=absolute(path)) from error.__cause__
-
-        return DatasetFacts(
-            attributes=attributes,
-            dtype=element,
-            shape=shape,
-            maxshape=_maxshape(node, shape),
-            chunks=chunks,
-            layout=(),
-            filters=filters,
-            fill=self._fill(node, element, dtype),
-            read=read,
-            grid=None if scalar else node.chunks[: len(stored)],
-        )
-
-    def _fill(self, node: ArrayNode[Attributes], element: ElementType, dtype: np.dtype[Any]) -> Values | None:
-        chosen = None if node.fill_value is None else self._arrays.fill(node)
-        if chosen is not None:
-            return block_values(np.array(chosen, dtype=dtype), element, (), self._resolve)
-        return default_element(element, dtype) if self._as_hdf5 else None
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
-class _Arrays:
-    """Types and values of arrays. What decodes them is imported when the first of them is asked for."""
-
-    def __init__(self, keys: KeyStore) -> None:
-        self._keys = keys
-        self._cache: Any = None
-
-    def dtype(self, node: ArrayNode[Attributes]) -> np.dtype[Any]:
-        from hdmf_zarr_backend.storage.codecs import numpy_dtype
-
-        return numpy_dtype(node.data_type)
-
-    def fill(self, node: ArrayNode[Attributes]) -> Any:
-        from hdmf_zarr_backend.storage.codecs import fill_scalar
-
-        return fill_scalar(node, self.dtype(node))
-
-    def read(self, path: str, node: ArrayNode[Attributes], selection: Selection) -> Values:
-        from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
-
-        if self._cache is None:
-            self._cache = ChunkCache()
-        return ChunkReader(self._keys, path, node, self._cache).read(selection)
-
-
-def _is_scalar(node: ArrayNode[Attributes], shape: tuple[int, ...]) -> bool:
-    marked = node.attributes.get(DTYPE) == "scalar" or notes_of(node.attributes).get("scalar") is True
-    return not shape or (marked and math.prod(shape) == 1)
-
-
-def _maxshape(node: ArrayNode[Attributes], shape: tuple[int, ...]) -> tuple[int | None, ...]:
-    kept = notes_of(node.attributes).get("maxshape")
-    return tuple(kept) if isinstance(kept, list) and len(kept) == len(shape) else shape
-
-
-def _codecs(node: ArrayNode[Attributes]) -> tuple[FilterFacts, ...]:
-    """Return the codecs of an array in the order in which they are applied."""
-    configurations = [*(node.filters or []), *([node.compressor] if node.compressor else [])]
-    steps = []
-    for configuration in configurations:
-        options = {key: value for key, value in configuration.items() if key != "id"}
-        steps.append(FilterFacts(str(configuration["id"]), tuple(sorted((k, repr(v)) for k, v in options.items()))))
-    return tuple(steps)
-
-
-def _hdf5_storage(
-    node: ArrayNode[Attributes], chunks: tuple[int, ...] | None, filters: tuple[FilterFacts, ...]
-) -> tuple[tuple[int, ...] | None, tuple[FilterFacts, ...]]:
-    """Return the chunks and filters that a dataset had in HDF5; those of the array where it never was there.
-
-    What makes bytes of objects is no filter in HDF5, it is part of the type.
-    """
-    note = notes_of(node.attributes).get("hdf5")
-    if not isinstance(note, dict):
-        return chunks, filters[1:] if node.data_type == "|O" else filters
-    kept = note.get("chunks")
-    steps = [step for step in note.get("filters", []) if isinstance(step, list) and len(step) == 3]
-    return tuple(kept) if isinstance(kept, list) else None, tuple(hdf5_filter(c, tuple(o), None) for c, _, o in steps)
+def _hdf5_note(node: Node) -> dict[str, Any]:
+    return _dict(notes_of(node.attributes).get("hdf5"))
 
 
 def _empty_attributes(stored: Attributes) -> dict[str, AttributeFacts]:
     """Return the attributes that have a type and no value; decoded they look like arrays of length 0."""
-    remarks = notes_of(stored).get("attributes")
-    if not isinstance(remarks, dict):
-        return {}
+    remarks = _dict(notes_of(stored).get("attributes"))
     return {
-        name: empty_attribute(str(remark["dtype"]))
+        name: AttributeFacts(numpy_element(np.dtype(str(remark["dtype"]))), None, None)
         for key, name in visible(stored).items()
         if isinstance(remark := remarks.get(key), dict) and remark.get("null") and "dtype" in remark
     }

@@ -1,26 +1,36 @@
-"""Zarr's data types, selections and attribute values, in the words of `mapping.facts`."""
+"""What the elements of a Zarr array are, in the words of `mapping.facts`.
+
+By its data type and ``zarr_dtype``; and where a conversion from HDF5 has noted the exact type, by that. `hdf5.types`
+describes the JSON of such a type; here it is only read, without HDF5.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
-from hdmf_zarr_backend.errors import DamagedFileError
+from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.mapping import dtypes
-from hdmf_zarr_backend.mapping.facts import AttributeFacts, ElementType, Reference, Region, Values
-from hdmf_zarr_backend.mapping.factvalues import even_steps, plain_values, text_of
+from hdmf_zarr_backend.mapping.facts import ElementType
 from hdmf_zarr_backend.mapping.reserved import DTYPE, notes_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 
 UTF8 = ElementType("text", encoding="utf-8")
 ASCII = ElementType("text", encoding="ascii")
 REFERENCE = ElementType("reference")
+REGION = ElementType("region")
 
 _KINDS = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex"}
+_PADDING = {"nullterm": "null-terminated", "nullpad": "null-padded", "spacepad": "space-padded"}
+_WORDS = {"bool": ElementType("bool", 1), "object": REFERENCE, "region": REGION}
+_DATETIME_TAG = "NUMPY:"  # what h5py calls the opaque types of NumPy's dates
+_MAX_DEPTH = 32
+
+
+# ---- of data types ------------------------------------------------------------------------------------------------
 
 
 def numpy_element(dtype: np.dtype[Any], words: dict[str, str] | None = None) -> ElementType:
@@ -38,20 +48,17 @@ def numpy_element(dtype: np.dtype[Any], words: dict[str, str] | None = None) -> 
         return ElementType("array", base=numpy_element(base), shape=shape)
     if dtype.names is not None and dtype.fields is not None:
         known = words or {}
-        fields = (
-            (name, word_element(known.get(name, "object")) if dtype.fields[name][0].hasobject
-             else numpy_element(dtype.fields[name][0]))
-            for name in dtype.names
-        )  # fmt: skip
+        fields = []
+        for name in dtype.names:
+            field = dtype.fields[name][0]
+            fields.append((name, word_element(known.get(name, "object")) if field.hasobject else numpy_element(field)))
         return ElementType("compound", fields=tuple(fields))
     if dtype.kind in _KINDS:
         return ElementType(_KINDS[dtype.kind], dtype.itemsize, _order(dtype))
     if dtype.kind in "mM":
         return ElementType("datetime", dtype.itemsize, _order(dtype), detail=dtype.name)
     if dtype.kind == "S":
-        return ElementType("text", dtype.itemsize, encoding="ascii")
-    if dtype.kind == "U":
-        return ElementType("text", dtype.itemsize, encoding="utf-32")
+        return ElementType("text", max(1, dtype.itemsize), encoding="ascii", detail="null-padded")
     return ElementType("opaque", dtype.itemsize) if dtype.kind == "V" else UTF8
 
 
@@ -61,7 +68,7 @@ def _order(dtype: np.dtype[Any]) -> Literal["<", ">", "|"]:
 
 
 def word_element(word: str) -> ElementType:
-    """Return what HDMF's ``word`` for the field of a row is; numbers in rows are JSON and have no byte order.
+    """Return what HDMF's ``word`` for the field of a row is.
 
     Raises
     ------
@@ -70,9 +77,9 @@ def word_element(word: str) -> ElementType:
     """
     kind = dtypes.kind_of(word)
     if kind == "number":
-        return replace(numpy_element(dtypes.numpy_of(word)), byte_order="|")
+        return numpy_element(dtypes.numpy_of(word))
     if kind in ("object", "region"):
-        return REFERENCE if kind == "object" else ElementType("region")
+        return REFERENCE if kind == "object" else REGION
     return ASCII if kind in ("ascii", "bytes") else UTF8
 
 
@@ -84,13 +91,18 @@ def field_words(node: ArrayNode[Attributes]) -> dict[str, str] | None:
     words: dict[str, str] = {}
     for entry in word:
         if isinstance(entry, dict) and "name" in entry:
-            dtype = entry.get("dtype")
-            words.setdefault(str(entry["name"]), "object" if isinstance(dtype, dict) else str(dtype))
+            words.setdefault(str(entry["name"]), _field_word(entry.get("dtype")))
     return words
 
 
+def _field_word(word: Any) -> str:
+    if isinstance(word, dict):
+        return "region" if word.get("reftype") == "region" else "object"
+    return str(word)
+
+
 def array_element(node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> ElementType:
-    """Return what the elements of an array are, by its data type, its ``zarr_dtype`` and its note.
+    """Return what the elements of an array are.
 
     Parameters
     ----------
@@ -98,174 +110,138 @@ def array_element(node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> ElementT
         The array.
     dtype : numpy.dtype
         Of its data type.
+
+    Raises
+    ------
+    MetadataError
+        The noted type is none.
+    ValueRefusedError
+        ``zarr_dtype`` names no type.
     """
     notes = notes_of(node.attributes)
     hdf5 = notes.get("hdf5")
     hdf5 = hdf5 if isinstance(hdf5, dict) else {}
+    plain = _plain_element(node, dtype, notes, hdf5)
+    if "type" not in hdf5:
+        return plain
+    noted = noted_element(hdf5["type"])
+    return noted if _fits(noted, plain) else plain
+
+
+def _plain_element(
+    node: ArrayNode[Attributes], dtype: np.dtype[Any], notes: dict[str, Any], hdf5: dict[str, Any]
+) -> ElementType:
     words = field_words(node)
     if dtype.kind != "O":
-        return _with_note(numpy_element(dtype, words), hdf5)
+        element = numpy_element(dtype, words)
+        members = hdf5.get("enum")
+        if isinstance(members, dict) and element.kind in ("int", "uint"):
+            return replace(element, kind="enum", detail=element.kind, members=tuple(members.items()))
+        return replace(element, encoding=str(hdf5.get("charset", "ascii"))) if element.kind == "text" else element
     if words is not None:
         return ElementType("compound", fields=tuple((name, word_element(word)) for name, word in words.items()))
     word = node.attributes.get(DTYPE)
     if word in ("object", "region"):
-        return REFERENCE if word == "object" else ElementType("region")
+        return REFERENCE if word == "object" else REGION
     codec = (node.filters or [{}])[0].get("id")
-    return ASCII if notes.get("text") == "ascii" or codec == "vlen-bytes" else UTF8
+    return ASCII if notes.get("text") == "ascii" or (codec == "vlen-bytes" and word != "scalar") else UTF8
 
 
-def _with_note(element: ElementType, hdf5: dict[str, Any]) -> ElementType:
-    """Add what only HDF5 has a word for."""
-    members = hdf5.get("enum")
-    if isinstance(members, dict) and element.kind in ("int", "uint"):
-        return replace(element, kind="enum", detail=element.kind, members=tuple(members.items()))
-    if element.kind == "text":
-        encoding = str(hdf5.get("charset", element.encoding))
-        return replace(element, encoding=encoding, detail=str(hdf5.get("padding", "")))
-    return element
+# ---- noted types --------------------------------------------------------------------------------------------------
 
 
-# ------------------------------------------------------------------------------------------------ values
+def _fits(noted: ElementType, plain: ElementType) -> bool:
+    """Tell whether a noted type can be that of what is stored; if not, the array was replaced since the conversion."""
+    if noted.base is not None and noted.kind == "array":
+        noted = noted.base
+    if plain.kind == "compound" or noted.kind == "compound":
+        return [name for name, _ in noted.fields] == [name for name, _ in plain.fields]
+    references = {"reference", "region"}
+    if plain.kind == "text" or noted.kind == "text":
+        return plain.kind == noted.kind
+    return (plain.kind in references) == (noted.kind in references)
 
 
-def block_values(
-    values: Values, element: ElementType, shape: tuple[int, ...], resolve: Callable[[Any], Reference]
-) -> Values:
-    """Return a decoded block in the form of facts.
-
-    Parameters
-    ----------
-    values : numpy.ndarray
-        As the codecs give it; rows as ``(n, k)`` objects, or as ``n`` tuples.
-    element : ElementType
-        What it holds.
-    shape : tuple of int
-        Of the block as HDMF sees it.
-    resolve : callable
-        Returns the `Reference` of a stored reference.
+def noted_element(value: Any) -> ElementType:
+    """Return what the JSON of an HDF5 type says.
 
     Raises
     ------
-    DamagedFileError
-        Rows do not fit their fields.
+    MetadataError
+        It is none.
     """
-    if element.kind == "compound" and values.dtype == object:
-        rows = values.reshape(-1, values.shape[-1]) if values.ndim > len(shape) else values.reshape(-1)
-        values = _rows(rows, element)
-    elif element.kind == "text" and values.dtype == object:
-        values = _texts(values)
-    return plain_values(values.reshape(shape), element, resolve)
-
-
-def _rows(rows: Values, element: ElementType) -> Values:
-    made = np.empty(len(rows), dtype=[(name, _row_dtype(member)) for name, member in element.fields])
     try:
-        for position, row in enumerate(rows):
-            made[position] = tuple(row)
-    except (TypeError, ValueError, OverflowError) as error:
-        names = ", ".join(name for name, _ in element.fields)
-        raise DamagedFileError(f"a row does not fit the fields {names} ({error})") from error
-    return made
+        return _noted(value, 0)
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
+        raise MetadataError(f"{value!r} describes no HDF5 type ({error})", remedy="Run `zarrio verify`.") from error
 
 
-def _row_dtype(member: ElementType) -> np.dtype[Any]:
-    codes = {"bool": "?", "int": "i", "uint": "u", "float": "f", "complex": "c"}
-    code = codes.get(member.kind)
-    if code is None:
-        return np.dtype(object)
-    return np.dtype(code if code == "?" else f"{code}{member.size}")
+def _noted(value: Any, depth: int) -> ElementType:
+    if depth > _MAX_DEPTH:
+        raise ValueError("nested too deep")
+    if isinstance(value, str):
+        return _WORDS.get(value) or numpy_element(np.dtype(value))
+    for key, read in _READERS.items():
+        if key in value:
+            return read(value, depth + 1)
+    raise KeyError("it has none of the words of a type")
 
 
-def _texts(values: Values) -> Values:
-    """Turn what stands among text and is none into its JSON, so that it does not look like empty text."""
-    made = np.empty(values.size, dtype=object)
-    for position, item in enumerate(values.flat):
-        made[position] = item if item is None or isinstance(item, str | bytes) else json.dumps(item, default=repr)
-    return made.reshape(values.shape)
+def _noted_text(value: dict[str, Any], _: int) -> ElementType:
+    padding = _PADDING[value["pad"]] if "size" in value else ""
+    return ElementType("text", value.get("size"), encoding=str(value["text"]), detail=padding)
 
 
-def default_element(element: ElementType, dtype: np.dtype[Any]) -> Values:
-    """Return what HDF5 fills with where nothing else was chosen: zero, empty text, a null reference."""
-    if dtype.kind == "O" and element.kind == "compound":
-        dtype = np.dtype([(name, _row_dtype(member)) for name, member in element.fields])
-    return plain_values(np.zeros((), dtype), element, _no_reference)
+def _noted_enum(value: dict[str, Any], depth: int) -> ElementType:
+    base = _noted(value["base"], depth)
+    members = tuple((str(name), int(number)) for name, number in value["enum"])
+    return replace(base, kind="enum", detail=base.kind, members=members)
 
 
-def canonical_region(region: Any, shape: tuple[int, ...] | None) -> Region | None:
-    """Return the selection of a region reference in the one spelling of `Region`, None where there is none.
-
-    Parameters
-    ----------
-    region : list, dict or None
-        As `mapping.regions` has it on disk. What is no region is kept as it is, so that it differs from every other.
-    shape : tuple of int or None
-        Of the target, which the ends of a slice may be left to.
-    """
-    if region is None:
-        return None
-    try:
-        if isinstance(region, dict):
-            return (("points", tuple(tuple(int(n) for n in point) for point in region["points"])),)
-        axes = [_selected(entry, axis, shape) for axis, entry in enumerate(region)]
-    except (KeyError, TypeError, ValueError, IndexError):
-        return (("unknown", (json.dumps(region, sort_keys=True, default=repr),)),)
-    if any(not axis for axis in axes):
-        return (("none", ()),)
-    return tuple(even_steps(axis) or ("index", tuple(axis)) for axis in axes)
+def _noted_complex(value: dict[str, Any], depth: int) -> ElementType:
+    part = _noted(value["complex"], depth)
+    return replace(part, kind="complex", size=2 * (part.size or 0), detail="native")
 
 
-def _selected(entry: dict[str, Any], axis: int, shape: tuple[int, ...] | None) -> list[int]:
-    if "slice" not in entry:
-        return [int(index) for index in entry["index"]]
-    start, stop, step = entry["slice"]
-    if start is None or stop is None or shape is not None:
-        return list(range(*slice(start, stop, step).indices((shape or ())[axis])))
-    return list(range(start, stop, 1 if step is None else step))
+def _noted_array(value: dict[str, Any], depth: int) -> ElementType:
+    return ElementType("array", base=_noted(value["array"], depth), shape=tuple(map(int, value["shape"])))
 
 
-# -------------------------------------------------------------------------------------------- attributes
+def _noted_number(value: dict[str, Any], _: int) -> ElementType:
+    """Return a number with a layout of its own, told as `hdf5.facttypes` tells it."""
+    name = str(value["number"])
+    size = int(name[2:])
+    layout = int(value["precision"]), int(value["offset"])
+    detail = "" if layout == (8 * size, 0) else f"{layout[0]} bits from bit {layout[1]}"
+    if "bias" in value:
+        detail = f"sign, exponent and mantissa {tuple(map(int, value['fields']))}, bias {int(value['bias'])}"
+    order: Literal["<", ">", "|"] = "|" if size == 1 else ">" if name[0] == ">" else "<"
+    return ElementType(_KINDS[name[1]], size, order, detail=detail)
 
 
-def attribute_facts(value: Any) -> AttributeFacts:
-    """Return what a decoded attribute is as HDF5 would hold it.
-
-    Parameters
-    ----------
-    value : object
-        As `mapping.attributes.decode_attributes` gives it, references resolved to `Reference`.
-    """
-    if isinstance(value, dict):
-        return attribute_facts(json.dumps(value, sort_keys=True))
-    if isinstance(value, Reference):
-        return AttributeFacts(_reference_type(value), (), _objects([value], ()))
-    if isinstance(value, list) and value and all(isinstance(item, Reference) for item in value):
-        return AttributeFacts(_reference_type(value[0]), (len(value),), _objects(value, (len(value),)))
-    array = np.asarray(value) if not isinstance(value, str | bytes) else np.array(value, dtype=object)
-    if isinstance(value, np.bytes_):
-        array = np.asarray(value)
-    if array.dtype.kind in "OUT":
-        texts = [item if isinstance(item, str | bytes) else json.dumps(item, default=repr) for item in array.flat]
-        kind = ASCII if texts and all(isinstance(item, bytes) for item in texts) else UTF8
-        return AttributeFacts(kind, array.shape, _objects([text_of(item) for item in texts], array.shape))
-    element = numpy_element(array.dtype)
-    return AttributeFacts(element, array.shape, plain_values(array, element, _no_reference))
+def _noted_compound(value: dict[str, Any], depth: int) -> ElementType:
+    fields = [(str(name), _noted(inner, depth)) for name, inner in value["fields"]]
+    if [name for name, _ in fields] == ["r", "i"] and fields[0][1] == fields[1][1] and fields[0][1].kind == "float":
+        part = fields[0][1]  # how h5py stores complex numbers
+        return replace(part, kind="complex", size=2 * (part.size or 0))
+    return ElementType("compound", fields=tuple(fields))
 
 
-def empty_attribute(dtype: str) -> AttributeFacts:
-    """Return what an HDF5 attribute with a type and no value is."""
-    return AttributeFacts(numpy_element(np.dtype(dtype)), None, None)
+def _noted_opaque(value: dict[str, Any], _: int) -> ElementType:
+    tag = str(value.get("tag", ""))
+    if tag.startswith(_DATETIME_TAG):
+        return numpy_element(np.dtype(tag.removeprefix(_DATETIME_TAG)))
+    return ElementType("opaque", int(value["opaque"]), detail=tag)
 
 
-def _reference_type(value: Reference) -> ElementType:
-    return REFERENCE if value.region is None else ElementType("region")
-
-
-def _objects(items: Sequence[object], shape: tuple[int, ...]) -> Values:
-    made = np.empty(len(items), dtype=object)
-    for position, item in enumerate(items):
-        made[position] = item
-    return made.reshape(shape)
-
-
-def _no_reference(_: Any) -> Reference:
-    return Reference(None)
+_READERS: dict[str, Callable[[dict[str, Any], int], ElementType]] = {
+    "text": _noted_text,
+    "number": _noted_number,  # before "fields", which such a number has too
+    "fields": _noted_compound,
+    "enum": _noted_enum,
+    "bitfield": lambda value, _: replace(numpy_element(np.dtype(value["bitfield"])), kind="bitfield"),
+    "opaque": _noted_opaque,
+    "complex": _noted_complex,
+    "array": _noted_array,
+    "sequence": lambda value, depth: ElementType("sequence", base=_noted(value["sequence"], depth)),
+}

@@ -87,7 +87,7 @@ def _reader(keys: KeyStore, hierarchy: Hierarchy, path: str) -> TextSpecReader:
             )
         return spec_text(keys, place, node, cache)
 
-    return TextSpecReader(f"{keys.location}:{absolute(path)}", text)
+    return TextSpecReader(keys.location, text, path=absolute(path))
 
 
 def spec_text(keys: KeyStore, path: str, node: ArrayNode[Attributes], cache: ChunkCache) -> str:
@@ -101,5 +101,10 @@ def spec_text(keys: KeyStore, path: str, node: ArrayNode[Attributes], cache: Chu
     if isinstance(text, bytes):
         text = text.decode("utf-8")
     if not isinstance(text, str):
-        raise MetadataError("a cached source is no text", store=keys.location, path=absolute(path))
+        raise MetadataError(
+            "a cached source is no text",
+            store=keys.location,
+            path=absolute(path),
+            remedy="Open with load_namespaces=False to read the file with the installed schema.",
+        )
     return text

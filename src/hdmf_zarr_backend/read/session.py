@@ -78,5 +78,11 @@ class ReadSession:
         """
         location = stored.location if isinstance(stored, LazyArray) else self.own.source
         assembler = self._assemblers.get(location, self.own)
-        assembler.root()
+        if assembler is self.own:
+            assembler.root()
         return assembler.builder_at(stored.path)
+
+    @property
+    def root_ids(self) -> dict[str, str | None]:
+        """Object id of the root of each file that was read, by location."""
+        return {location: assembler.root_id for location, assembler in self._assemblers.items()}

@@ -1,7 +1,7 @@
 """Reading the chunks of one array, and remembering the ones that were decoded.
 
-A table of references or strings is read row by row by hdmf; decoding its chunk for each row would make that quadratic. The
-cache holds decoded chunks of one file, the least recently used ones going first, bounded in bytes.
+A table of references or strings is read row by row by hdmf; decoding its chunk for each row would make that quadratic.
+The cache holds decoded chunks of one file, the least recently used ones going first, bounded in bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
 from hdmf_zarr_backend.storage.codecs import chunk_codec, fill_array
 from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.objects import SplitElements
-from hdmf_zarr_backend.storage.selection import Axis, normalise
+from hdmf_zarr_backend.storage.selection import Axis, normalise, whole_mask
 
 Array = npt.NDArray[Any]
 
@@ -43,6 +43,9 @@ class ChunkCache:
         self._bytes = 0
         self._chunks: OrderedDict[str, tuple[Any, int]] = OrderedDict()
         self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[type[ChunkCache], tuple[int]]:
+        return ChunkCache, (self._max,)  # a copy, or another process, decodes for itself
 
     def get(self, key: str) -> Array | None:
         """Return the chunk of ``key``; it must not be changed."""
@@ -138,6 +141,9 @@ class ChunkReader:
         piece = self._piece(key)
         if piece is not None:
             return piece
+        masked = whole_mask(key, self.node.shape)
+        if masked is not None:
+            return self.read(masked[0])[masked[1]]
         axes = normalise(key, self.node.shape)
         whole = self._whole_single_chunk(axes)
         if whole is not None:

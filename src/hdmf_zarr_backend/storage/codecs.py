@@ -1,8 +1,9 @@
 """Chunks <-> arrays: one `ChunkCodec` for each combination of data type, filters and compressor.
 
-Codecs come from numcodecs by an allow-list of ids, since the configuration is the file's and a file is not to be trusted.
-``pickle`` is never given to numcodecs: it is decoded by the data-only reader in `pickles` and only encoded when the user
-asked for it.
+Codecs come from numcodecs by an allow-list of ids, since the configuration is the file's and a file is not to be
+trusted.
+``pickle`` is never given to numcodecs: it is decoded by the data-only reader in `pickles` and only encoded when the
+user asked for it.
 
 Source: Zarr v2 specification, "Chunks", "Filters", "Fill value encoding"; numcodecs for the byte layouts.
 """
@@ -12,6 +13,8 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import lzma
+import math
 import struct
 import zlib
 from functools import lru_cache
@@ -21,7 +24,7 @@ import numcodecs
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.errors import ChunkError, MetadataError, UnsafeDataError
+from hdmf_zarr_backend.errors import ChunkError, MetadataError, UnsafeDataError, ValueRefusedError
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 from hdmf_zarr_backend.storage.objects import JSONRows, SplitElements
 from hdmf_zarr_backend.storage.pickles import UnsafePickleError, loads_data
@@ -35,8 +38,10 @@ ALLOWED_CODECS = OBJECT_CODECS | {
     "zstd",
 }  # fmt: skip
 
-DECODE_ERRORS = (ValueError, TypeError, RuntimeError, IndexError, KeyError, OverflowError, EOFError, OSError,
-                 struct.error, zlib.error, MemoryError, RecursionError, UnicodeError)  # fmt: skip
+DECODE_ERRORS = (ValueError, TypeError, RuntimeError, LookupError, ArithmeticError, EOFError, OSError, AttributeError,
+                 AssertionError, BufferError, MemoryError, struct.error, zlib.error, lzma.LZMAError)  # fmt: skip
+
+_VLEN = frozenset({"vlen-utf8", "vlen-bytes", "vlen-array"})
 
 
 class Codec(Protocol):
@@ -63,9 +68,10 @@ def numpy_dtype(data_type: Any) -> np.dtype[Any]:
         It is no data type.
     """
     try:
-        return np.dtype(_dtype_argument(data_type))
+        dtype: np.dtype[Any] = np.dtype(_dtype_argument(data_type))
     except (TypeError, ValueError, SyntaxError, RecursionError) as error:
         raise MetadataError(f"the data type {data_type!r} is unknown ({error})") from error
+    return dtype
 
 
 def _dtype_argument(data_type: Any) -> Any:
@@ -101,21 +107,31 @@ def make_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Codec:
         The id is not one that is allowed, or the configuration is wrong.
     """
     codec_id = config.get("id")
-    if codec_id not in ALLOWED_CODECS:
+    if not isinstance(codec_id, str) or codec_id not in ALLOWED_CODECS:
         raise MetadataError(
             f"the codec {codec_id!r} is not one that this package decodes",
             remedy=f"Known codecs: {', '.join(sorted(ALLOWED_CODECS))}.",
         )
     if codec_id == "pickle":
         return DataPickle()
-    if codec_id == "json2":
-        return JSONRows(config, dtype)
-    if codec_id == "shuffle" and not config.get("elementsize"):
-        config = {**config, "elementsize": dtype.itemsize}  # netcdf-c writes 0 and means the size of an element
     try:
+        if codec_id == "json2":
+            return JSONRows(config, dtype)
+        if codec_id == "shuffle":
+            config = {**config, "elementsize": _element_size(config, dtype)}
         return cast(Codec, numcodecs.get_codec(dict(config)))
-    except (ValueError, TypeError, KeyError) as error:
-        raise MetadataError(f"the codec configuration {config!r} is not usable ({error})") from error
+    except (ValueError, TypeError, LookupError, AttributeError, SyntaxError) as error:
+        raise MetadataError(
+            f"the codec configuration {config!r} is not usable ({error})",
+            remedy="Install the codec if it is not available (numcodecs[msgpack], for one); else run `zarrio verify`.",
+        ) from error
+
+
+def _element_size(config: dict[str, Any], dtype: np.dtype[Any]) -> int:
+    size = config.get("elementsize") or dtype.itemsize  # netcdf-c writes 0 and means the size of an element
+    if type(size) is not int or size < 1:
+        raise ValueError("a shuffle needs the size of an element")  # numcodecs would give memory that nobody wrote
+    return size
 
 
 class ChunkCodec:
@@ -135,21 +151,34 @@ class ChunkCodec:
         self._filters = [make_codec(config, self.dtype) for config in filters or ()]
         self._compressor = make_codec(compressor, self.dtype) if compressor else None
         self.is_object = self.dtype.hasobject
-        if self.is_object and not any(config["id"] in OBJECT_CODECS for config in filters or ()):
+        ids = [config["id"] for config in filters or ()]
+        if self.is_object and not any(codec_id in OBJECT_CODECS for codec_id in ids):
             raise MetadataError("an array of objects names no codec for them", remedy="Run `zarrio verify`.")
+        if compressor and compressor["id"] in OBJECT_CODECS:
+            raise MetadataError(f"{compressor['id']!r} is no compressor", remedy="Run `zarrio verify` on the file.")
+        self._has_count = bool(ids) and ids[0] in _VLEN
+        self._keeps_shape = self.is_object and not self._has_count  # JSON, MessagePack and pickles know the shape
 
     def encode(self, chunk: Array) -> bytes:
-        """Return the stored form of one whole chunk."""
-        buffer: Any = chunk if self.is_object or self.order == "C" else chunk.ravel(order="F")
+        """Return the stored form of one whole chunk.
+
+        Raises
+        ------
+        ValueRefusedError
+            An element that the codec does not take.
+        """
+        try:
+            return self._encode(chunk)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise ValueRefusedError(f"the values cannot be stored ({error})") from error
+
+    def _encode(self, chunk: Array) -> bytes:
+        buffer: Any = chunk if self._keeps_shape else np.ravel(chunk, order=cast(Any, self.order))
         for codec in self._filters:
             buffer = codec.encode(buffer)
-        if isinstance(buffer, np.ndarray):
-            buffer = np.ascontiguousarray(buffer)
-            if buffer.dtype.kind in "Mm":
-                buffer = buffer.view("i8")
         if self._compressor is not None:
-            buffer = self._compressor.encode(buffer)
-        return buffer if type(buffer) is bytes else memoryview(buffer).cast("B").tobytes() if len(buffer) else b""
+            buffer = self._compressor.encode(_exportable(buffer) if isinstance(buffer, np.ndarray) else buffer)
+        return buffer if type(buffer) is bytes else _raw(buffer).tobytes()
 
     def decode(self, data: bytes, shape: tuple[int, ...]) -> Array:
         """Return one whole chunk of ``shape``; numbers come in a new, writable array.
@@ -178,7 +207,8 @@ class ChunkCodec:
         if len(self._filters) != 1 or not isinstance(self._filters[0], JSONRows):
             return None
         try:
-            return self._filters[0].split(bytes(self._compressor.decode(data)) if self._compressor is not None else data)
+            plain = data if self._compressor is None else _raw(self._compressor.decode(data)).tobytes()
+            return self._filters[0].split(plain)
         except DECODE_ERRORS:
             return None  # the full decoder will say what is wrong
 
@@ -187,28 +217,59 @@ class ChunkCodec:
         if self.is_object or self._filters:
             if self._compressor is not None:
                 buffer = self._compressor.decode(buffer)
-            for codec in reversed(self._filters):
-                buffer = codec.decode(buffer)
+            for position in reversed(range(len(self._filters))):
+                if position == 0 and self._has_count:
+                    _check_count(buffer, math.prod(shape))
+                buffer = self._filters[position].decode(buffer)
             if self.is_object:
-                return self._shaped(np.asarray(buffer), shape)
-            return self._shaped(np.frombuffer(memoryview(buffer).cast("B"), self.dtype).copy(), shape)
+                return self._shaped(buffer, shape)
+            return _raw(buffer).view(self.dtype).copy().reshape(shape, order=cast(Any, self.order))
         out: Array = np.empty(shape, self.dtype, order=cast(Any, self.order))
         flat = out.reshape(-1, order=cast(Any, self.order)).view("u1")
-        if self._compressor is None:
-            flat[:] = np.frombuffer(data, "u1")
-        else:
-            decoded = self._compressor.decode(data, flat)
-            if memoryview(decoded).nbytes != flat.nbytes:
-                raise ValueError(f"{memoryview(decoded).nbytes} bytes instead of {flat.nbytes}")
+        decoded = _raw(data if self._compressor is None else self._compressor.decode(data, flat))
+        if decoded.size != flat.size:
+            raise ValueError(f"{decoded.size} bytes instead of {flat.size}")
+        if not np.may_share_memory(decoded, flat):
+            flat[:] = decoded
         return out
 
-    def _shaped(self, array: Array, shape: tuple[int, ...]) -> Array:
-        if array.dtype.names is not None and self.dtype.names is None:
+    def _shaped(self, objects: Any, shape: tuple[int, ...]) -> Array:
+        if not isinstance(objects, np.ndarray):
+            raise ValueError(f"the filters give {type(objects).__name__}, not objects")
+        if objects.dtype.names != self.dtype.names or objects.dtype.kind != self.dtype.kind:
             # hdmf-zarr pickled structured arrays and declared them as plain objects
-            objects: Array = np.empty(array.shape, dtype=object)
-            objects[...] = array
-            array = objects
-        return array.reshape(shape, order=cast(Any, self.order))
+            made: Array = np.empty(objects.shape, dtype=object)
+            made[...] = objects
+            return made.reshape(shape, order=cast(Any, self.order))
+        shaped: Array = objects.reshape(shape, order=cast(Any, self.order))
+        return shaped
+
+
+def _exportable(array: Array) -> Array:
+    """Return ``array`` with a type that the buffer protocol knows; compressors look at the size of an element."""
+    if array.dtype.kind in "Mm":
+        return array.view("i8")
+    return array.view(f"V{array.dtype.itemsize}") if array.dtype.names is not None else array
+
+
+def _raw(buffer: Any) -> npt.NDArray[np.uint8]:
+    """Return what a codec gives as bytes.
+
+    Raises
+    ------
+    TypeError, ValueError
+        It gives objects.
+    """
+    if isinstance(buffer, np.ndarray):
+        return np.ravel(buffer, order="A").view(np.uint8)
+    return np.frombuffer(buffer, np.uint8)
+
+
+def _check_count(buffer: Any, wanted: int) -> None:
+    """Compare the number of elements that a chunk claims, before memory is taken for them."""
+    head = _raw(buffer)[:4].tobytes()
+    if len(head) == 4 and int.from_bytes(head, "little") != wanted:
+        raise ValueError(f"{int.from_bytes(head, 'little')} elements instead of {wanted}")
 
 
 @lru_cache(maxsize=4096)
@@ -228,11 +289,18 @@ def fill_array(node: ArrayNode[Attributes], dtype: np.dtype[Any], shape: tuple[i
     """
     array: Array = np.zeros(shape, dtype) if not dtype.hasobject else np.empty(shape, dtype)
     value = fill_scalar(node, dtype)
+    if value is None and dtype.kind == "O":
+        value = _EMPTY.get(_first_filter(node))
     if value is not None:
         array[...] = value
-    elif dtype == object and node.filters and node.filters[0]["id"] == "vlen-utf8":
-        array[...] = ""
     return array
+
+
+_EMPTY = {"vlen-utf8": "", "vlen-bytes": b""}
+
+
+def _first_filter(node: ArrayNode[Attributes]) -> str:
+    return str(node.filters[0]["id"]) if node.filters else ""
 
 
 def fill_scalar(node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> Any:
@@ -246,15 +314,32 @@ def fill_scalar(node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> Any:
     value = node.fill_value
     if value is None or (dtype.hasobject and dtype.names is not None):
         return None  # a fill of rows with references is a pickle in old files: never decoded, never needed
-    if dtype == object:
-        # hdmf-zarr declared 0 for text and bytes
-        return {"vlen-utf8": "", "vlen-bytes": b""}.get((node.filters or [{}])[0].get("id", "")) if value == 0 else value
+    if dtype.kind == "O":
+        return _object_fill(value, _first_filter(node))
     try:
         if dtype.kind in "SV" and isinstance(value, str):
             raw = base64.standard_b64decode(value)
             return np.frombuffer(raw.ljust(dtype.itemsize, b"\0")[: dtype.itemsize], dtype)[0]
+        if value == 0 and dtype.kind in "SUV":
+            return np.zeros((), dtype)[()]  # zarr 2 declared 0 for everything
         if dtype.kind == "c" and isinstance(value, list):
-            return dtype.type(complex(float(value[0]), float(value[1])))
-        return np.array(value).astype(dtype)[()]
-    except (ValueError, TypeError, IndexError, OverflowError, binascii.Error) as error:
-        raise MetadataError(f"the fill value {value!r} does not fit {dtype} ({error})") from error
+            real, imaginary = value
+            return dtype.type(complex(float(real), float(imaginary)))
+        if dtype.kind in "mM":
+            return np.array(value, "i8" if type(value) is int else dtype).astype(dtype)[()]
+        if isinstance(value, (list, dict)):
+            raise TypeError("it is no single value")
+        return np.array(value, dtype)[()]
+    except (ValueError, TypeError, OverflowError, binascii.Error) as error:
+        raise MetadataError(
+            f"the fill value {value!r} does not fit {dtype} ({error})", remedy="Run `zarrio verify` on the file."
+        ) from error
+
+
+def _object_fill(value: Any, codec_id: str) -> Any:
+    """Return the fill value of text, bytes or JSON; hdmf-zarr declared 0 for text and bytes."""
+    if codec_id not in _EMPTY:
+        return value
+    if isinstance(value, str):
+        return value if codec_id == "vlen-utf8" else value.encode("utf-8", "surrogatepass")
+    return _EMPTY[codec_id]

@@ -1,8 +1,8 @@
 """JSON text <-> Python values, as Zarr files hold them.
 
 NaN and Infinity are legal tokens in the files that exist (hdmf-zarr writes them), so both directions allow them unless
-asked to be strict. orjson is used for reading where it is installed; it refuses those tokens and makes floats of integers
-beyond 64 bits, and such text is read by the standard library.
+asked to be strict. orjson is used for reading where it is installed; it refuses those tokens and makes floats of
+integers beyond 64 bits, and such text is read by the standard library.
 
 Surrogates without a partner (h5py reads text that is not UTF-8 so) are written as escapes, and come back: the document
 stays UTF-8. Two of them that make a pair come back as the character that they mean.
@@ -12,14 +12,21 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 from hdmf_zarr_backend.errors import MetadataError
 
-try:
-    import orjson
-except ModuleNotFoundError:  # the fallback is complete, only slower
-    orjson = None  # type: ignore[assignment,unused-ignore]
+
+def _fast_parser() -> Callable[[bytes], Any] | None:
+    try:
+        from orjson import loads
+    except ModuleNotFoundError:  # the fallback is complete, only slower
+        return None
+    return loads
+
+
+_loads = _fast_parser()
 
 _LONG_INTEGER = re.compile(rb"[1-9][0-9]{18}")  # 2**63 has 19 digits
 _UTF8 = frozenset({"utf-8", "utf8", "ascii"})
@@ -47,9 +54,9 @@ def parse_fast(text: bytes, *, encoding: str = "utf-8") -> Any:
     ValueError
         It is no JSON.
     """
-    if orjson is not None and encoding.lower().replace("_", "-") in _UTF8 and not _LONG_INTEGER.search(text):
+    if _loads is not None and encoding.lower().replace("_", "-") in _UTF8 and not _LONG_INTEGER.search(text):
         try:
-            return orjson.loads(text)
+            return _loads(text)
         except ValueError:
             pass  # NaN, Infinity and surrogates are for the standard library
     return json.loads(text.decode(encoding))

@@ -1,8 +1,8 @@
 """Arrays of objects as JSON: references and rows.
 
-The bytes are those of numcodecs' ``json2``: one list of the elements, then the dtype, then the shape. Speed matters here, since a
-table refers to the same few targets a hundred thousand times: each distinct reference is encoded once, and decoding is one
-call of a JSON parser.
+The bytes are those of numcodecs' ``json2``: one list of the elements, then the dtype, then the shape. Speed matters here,
+since a table refers to the same few targets a hundred thousand times: each distinct reference is encoded once, and
+decoding is one call of a JSON parser.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from hdmf_zarr_backend.storage.jsontext import parse_fast
 Array = npt.NDArray[Any]
 
 
+_ENCODINGS = frozenset({"utf-8", "utf8", "utf_8", "ascii", "latin-1", "utf-16", "utf-32"})
 _MANY_BYTES = 2**16
 
 
@@ -32,6 +33,11 @@ class JSONRows:
         The codec's configuration; ``ensure_ascii``, ``sort_keys`` and ``encoding`` are honoured.
     dtype : numpy.dtype
         Data type of the array.
+
+    Raises
+    ------
+    ValueError
+        The encoding is none of those that JSON text has.
     """
 
     def __init__(self, config: dict[str, Any], dtype: np.dtype[Any]) -> None:
@@ -42,7 +48,9 @@ class JSONRows:
             separators=(",", ":"),
         )
         self._text = encoder.encode
-        self._encoding = config.get("encoding", "utf-8")
+        self._encoding = str(config.get("encoding", "utf-8")).lower()
+        if self._encoding not in _ENCODINGS:  # Python has others that are no text, or take a year
+            raise ValueError(f"{self._encoding!r} is no encoding of JSON")
         self._dtype = dtype
 
     def encode(self, buf: Any) -> bytes:
@@ -94,7 +102,6 @@ class JSONRows:
             rows = itertools.chain.from_iterable(rows)
         # fromiter never looks into its items, so lists stay elements
         return np.fromiter(rows, dtype=object).reshape(shape)
-
 
     def _decode_repeated(self, text: bytes) -> Array | None:
         """Return the elements of a large chunk, parsing each distinct one once; None where that is not possible.

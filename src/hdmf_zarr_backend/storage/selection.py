@@ -1,13 +1,14 @@
 """Selections: what a user puts between brackets, as work on chunks.
 
-The words are those of h5py, since that is what hdmf, pynwb and their users say: integers, slices, ``...``, one list of
-indices or a boolean mask on an axis (any number of axes here, each on its own), a mask of the whole shape, a field name.
+The words are those of h5py, since that is what hdmf, pynwb and their users say: integers, slices, ``...``, a list of
+indices or a boolean mask on an axis, a mask of the whole shape, a field name. Beyond h5py there are negative steps, lists
+in any order with repetitions, and lists on several axes, each on its own.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -15,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 IntArray: TypeAlias = npt.NDArray[np.intp]
-AxisPart: TypeAlias = tuple[int, "slice | IntArray", "slice | IntArray"]  # chunk index, inside the chunk, inside the result
+AxisPart: TypeAlias = tuple[int, "slice | IntArray", "slice | IntArray"]
+"""Number of the chunk, positions inside it, positions inside the result."""
 
 
 @dataclass(slots=True)
@@ -67,7 +69,6 @@ def normalise(key: Any, shape: tuple[int, ...]) -> list[Axis]:
         Out of range, in h5py's words, or more indices than axes.
     """
     keys = list(key) if isinstance(key, tuple) else [key]
-    keys = _expand_mask(keys, shape)
     ellipses = sum(1 for item in keys if item is Ellipsis)
     if ellipses > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
@@ -81,12 +82,24 @@ def normalise(key: Any, shape: tuple[int, ...]) -> list[Axis]:
     return [_axis(item, length) for item, length in zip(keys, shape, strict=True)]
 
 
-def _expand_mask(keys: list[Any], shape: tuple[int, ...]) -> list[Any]:
-    if len(keys) == 1 and isinstance(keys[0], (np.ndarray, list)):
-        mask = np.asarray(keys[0])
-        if mask.dtype == bool and mask.ndim > 1 and mask.shape == shape:
-            raise IndexError("a mask of several axes selects points; read the array and apply the mask to it")
-    return keys
+def whole_mask(key: Any, shape: tuple[int, ...]) -> tuple[tuple[slice, ...], npt.NDArray[np.bool_]] | None:
+    """Return the box that a mask of the whole shape selects from, and the mask inside it; None for any other key.
+
+    Raises
+    ------
+    IndexError
+        The mask has another shape.
+    """
+    mask = key[0] if isinstance(key, tuple) and len(key) == 1 else key
+    if not isinstance(mask, np.ndarray) or mask.dtype != bool or mask.ndim < 2:
+        return None
+    if mask.shape != shape:
+        raise IndexError(f"a mask of shape {mask.shape} does not fit an array of shape {shape}")
+    box: list[slice] = []
+    for axis in range(mask.ndim):
+        where = np.flatnonzero(mask.any(axis=tuple(other for other in range(mask.ndim) if other != axis)))
+        box.append(slice(int(where[0]), int(where[-1]) + 1) if where.size else slice(0, 0))
+    return tuple(box), mask[tuple(box)]
 
 
 def _axis(item: Any, length: int) -> Axis:
@@ -95,20 +108,29 @@ def _axis(item: Any, length: int) -> Axis:
         if step < 0:
             return Axis(0, 0, indices=np.arange(start, stop, step, dtype=np.intp))
         return Axis(start, max(start, stop), step)
-    if isinstance(item, (list, tuple, np.ndarray)) and np.ndim(item):
+    if isinstance(item, Sized) and not isinstance(item, (str, bytes)) and getattr(item, "ndim", True):
         return Axis(0, 0, indices=_indices(item, length))
     try:
+        if isinstance(item, bool):
+            raise TypeError("neither 0 nor 1 is meant")
         index = operator.index(item.item() if isinstance(item, np.ndarray) else item)
     except (TypeError, ValueError) as error:
         raise IndexError(f"{item!r} is no index: give integers, slices, lists of integers or masks") from error
     if not -length <= index < length:
-        raise IndexError(f"Index ({index}) out of range for ({f'0-{length - 1}' if length else 'empty dimension'})")
+        raise _out_of_range(index, length)
     index %= length
     return Axis(index, index + 1, drop=True)
 
 
+def _out_of_range(index: int, length: int) -> IndexError:
+    return IndexError(f"Index ({index}) out of range for {f'(0-{length - 1})' if length else 'empty dimension'}")
+
+
 def _indices(item: Any, length: int) -> IntArray:
-    array = np.asarray(item)
+    try:
+        array = np.asarray(item)
+    except ValueError as error:
+        raise IndexError(f"{item!r} is no list of indices ({error})") from error
     if array.dtype == bool:
         if array.shape != (length,):
             raise IndexError(f"a mask of shape {array.shape} does not fit an axis of length {length}")
@@ -117,8 +139,8 @@ def _indices(item: Any, length: int) -> IntArray:
         return np.zeros(0, np.intp)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise IndexError(f"indices must be a list of integers, not {array.dtype} of {array.ndim} dimensions")
-    indices = array.astype(np.intp)
-    outside = (indices < -length) | (indices >= length)
+    outside = (array < -length) | (array >= length)
     if outside.any():
-        raise IndexError(f"Index ({int(indices[outside][0])}) out of range for (0-{length - 1})")
+        raise _out_of_range(int(array[outside][0]), length)
+    indices = array.astype(np.intp)
     return np.where(indices < 0, indices + length, indices)

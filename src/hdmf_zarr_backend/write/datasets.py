@@ -194,15 +194,20 @@ def _plan_kind(data: Any, found: Description, options: StorageOptions, reference
     return _plan_stored(data, found.dtype, options)
 
 
+def _is_rich(kind: Any) -> bool:
+    """Tell whether a field is more than a number."""
+    return isinstance(kind, dict) or kind in ("object", "region")
+
+
 def _plan_h5_rows(data: Any, found: Description, options: StorageOptions, reference: Encode) -> PlannedArray:
     if len(data.shape) > 1:
         raise ValueRefusedError(
-            f"a compound with text or references has {len(data.shape)} axes", remedy="HDMF has such data with one axis only."
+            f"a compound with text or references has {len(data.shape)} axes",
+            remedy="HDMF has such data with one axis only.",
         )
     assert isinstance(found.type, dict)
     kinds = [inner for _, inner in found.type["fields"]]
-    encoders = [to_json_number if isinstance(kind, str) and kind not in ("object", "region") else encoder(kind, reference)
-                for kind in kinds]  # fmt: skip
+    encoders = [encoder(kind, reference) if _is_rich(kind) else to_json_number for kind in kinds]
     rows = data if data.shape else [data[()]]
     planned = plan_rows(rows, data.shape[0] if data.shape else 1, found.fields, options, reference, encoders)
     if not data.shape:
@@ -280,7 +285,7 @@ def _plan_typed(data: Any, kind: str | None, word: Any, options: StorageOptions)
 def _plan_stored(data: Any, dtype: np.dtype[Any], options: StorageOptions) -> PlannedArray:
     zarr_dtype: Any = dtypes.number_name(dtype)
     if dtype.names is not None:
-        zarr_dtype = [{"name": name, "dtype": _field_name(dtype, name)} for name in dtype.names]
+        zarr_dtype = _stored_fields(dtype)
     elif dtype.kind == "S":
         zarr_dtype = "bytes"
     node = _node(tuple(data.shape), dtypes.zarr_type(dtype), options, zarr_dtype, itemsize=dtype.itemsize)
@@ -288,9 +293,10 @@ def _plan_stored(data: Any, dtype: np.dtype[Any], options: StorageOptions) -> Pl
     return PlannedArray(node, StoredSource(data, dtype) if node.size else None)
 
 
-def _field_name(dtype: np.dtype[Any], name: str) -> str:
-    field = dtype.fields[name][0] if dtype.fields else dtype
-    return str(field.base.name)
+def _stored_fields(dtype: np.dtype[Any]) -> list[dict[str, Any]]:
+    """Return ``zarr_dtype`` of a structured type; a field that is structured itself says its own fields."""
+    bases = {name: dtype[name].base for name in dtype.names or ()}
+    return [{"name": name, "dtype": _stored_fields(base) if base.names else base.name} for name, base in bases.items()]
 
 
 def _plan_text(
@@ -321,21 +327,36 @@ def _utf8(value: bytes) -> str | None:
 
 
 def _plan_compound(data: Any, fields: list[Any], options: StorageOptions, reference: Encode) -> PlannedArray:
-    words = [(str(field["name"]), _field_word(field["dtype"])) for field in fields]
-    kinds = {dtypes.kind_of(word) for _, word in words}
-    if kinds <= {"number"}:
-        dtype = np.dtype([(name, dtypes.numpy_of(word)) for name, word in words])
+    dtype = _number_type(fields)
+    if dtype is not None:
         given = getattr(data, "dtype", None)
         if isinstance(given, np.dtype) and given.names is not None and hasattr(data, "shape"):
             return _plan_stored(data, dtypes.plain(given), options)
-        return _plan_stored(np.array([tuple(row) for row in data], dtype=dtype), dtype, options)
+        return _plan_stored(np.array([_row(row, dtype) for row in data], dtype=dtype), dtype, options)
+    words = [(str(field["name"]), _field_word(field["dtype"])) for field in fields]
     return plan_rows(data, len(data), words, options, reference)
+
+
+def _number_type(word: Any) -> np.dtype[Any] | None:
+    """Return the type of a number, or of a compound of numbers of any depth; None for anything else."""
+    word = dtypes.word_of(word)
+    if not isinstance(word, list):
+        return dtypes.numpy_of(word) if isinstance(word, str) and dtypes.kind_of(word) == "number" else None
+    fields = {str(field["name"]): _number_type(field["dtype"]) for field in word}
+    if any(dtype is None for dtype in fields.values()):  # `in` would compare, and float64 equals None for numpy
+        return None
+    return np.dtype([(name, dtype) for name, dtype in fields.items() if dtype is not None])
+
+
+def _row(row: Any, dtype: np.dtype[Any]) -> tuple[Any, ...]:
+    names = dtype.names or ()
+    return tuple(_row(v, dtype[n]) if dtype[n].names else v for v, n in zip(row, names, strict=True))
 
 
 def _field_word(dtype: Any) -> str:
     word = dtypes.word_of(dtype)
     if not isinstance(word, str):
-        raise ValueRefusedError(f"a field of type {dtype!r} cannot be stored")
+        raise ValueRefusedError(f"a field of type {dtype!r} cannot be stored: a compound inside may hold numbers only")
     kind = dtypes.kind_of(word)
     if kind == "number":
         return dtypes.number_name(dtypes.numpy_of(word))

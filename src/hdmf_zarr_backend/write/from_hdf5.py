@@ -1,7 +1,7 @@
 """HDF5 file -> WritePlan, straight: no builders, which know no hard links, no lists of references, no exact types.
 
-Everything that Zarr has a word for is said in Zarr's words, as the planner of builders would; the rest goes into the notes,
-so that Zarr -> HDF5 gives back the same file.
+Everything that Zarr has a word for is said in Zarr's words, as the planner of builders would; the rest goes into the
+notes, so that Zarr -> HDF5 gives back the same file.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ class Hdf5Planner:
         Returns the `StorageOptions` of a dataset by its path; the default chooses.
     """
 
-    def __init__(self, tree: Hdf5Tree, *, options: Callable[[str], StorageOptions] = lambda path: StorageOptions()) -> None:
+    def __init__(
+        self, tree: Hdf5Tree, *, options: Callable[[str], StorageOptions] = lambda path: StorageOptions()
+    ) -> None:
         self._tree = tree
         self._options = options
         self._taken: dict[str, dict[str, int]] = {}

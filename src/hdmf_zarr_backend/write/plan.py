@@ -77,7 +77,10 @@ class WritePlan:
         What will be on disk.
     arrays : dict
         ``{path: PlannedArray}``, paths in the model's spelling.
+    unfilled : list
+        ``(ZarrDataIO, path)`` of what was asked for by shape and type only.
     """
 
     hierarchy: Hierarchy = field(default_factory=Hierarchy)
     arrays: dict[str, PlannedArray] = field(default_factory=dict)
+    unfilled: list[tuple[Any, str]] = field(default_factory=list)

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from hdmf.build import GroupBuilder
 from hdmf.data_utils import AbstractDataChunkIterator, DataIO
 from hdmf.query import BuilderResolver
 
 from hdmf_zarr_backend.dataio import ZarrDataIO
-from hdmf_zarr_backend.errors import NameRefusedError, ZarrBackendError
+from hdmf_zarr_backend.errors import NameRefusedError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.hdf5.describe import is_dataset
 from hdmf_zarr_backend.mapping import dtypes
 from hdmf_zarr_backend.mapping.attributes import encode_attributes
@@ -79,6 +80,7 @@ class Planner:
     def __init__(self, options: PlanOptions, targets: Targets) -> None:
         self.options = options
         self.targets = targets
+        self._copied_files: set[str] = set()
         self.plan = WritePlan()
 
     def plan_root(self, builder: Any) -> WritePlan:
@@ -136,8 +138,12 @@ class Planner:
     def _link(self, link: Any, node: GroupNode[Attributes], path: str, links: list[Link], taken: dict[str, int]) -> None:
         target = link.builder
         name = self._name(link.name, path)
-        own = self.targets.is_own(target) or (target.source == link.source and self.options.export_location is not None)
-        if not own and not is_zarr_location(str(target.source)):
+        copied = self.targets.moved(target)
+        if copied is not None:
+            links.append(Link(name, copied))
+            return
+        own = self._is_own(link)
+        if not own and (self._copies(target) or not is_zarr_location(str(target.source))):
             self._copy_target(target, node, join(path, name), links, taken)
             return
         reference = self.targets.reference_to(target)
@@ -145,10 +151,25 @@ class Planner:
             reference = Reference(THIS_FILE, builder_path(target), reference.object_id)
         links.append(Link(name, reference))
 
+    def _is_own(self, link: Any) -> bool:
+        """Tell whether the target of a link is, or will be, in the file that is written."""
+        target = link.builder
+        if self.targets.is_own(target):
+            return True
+        exporting = self.options.export_location is not None and str(target.source) not in self._copied_files
+        return bool(exporting and target.source == link.source)
+
+    def _copies(self, target: Any) -> bool:
+        """Tell whether a link to another file becomes a copy: to data, on request; a group stays where its parents are."""
+        exporting = self.options.export_location is not None
+        return exporting and not self.options.link_data and not isinstance(target, GroupBuilder)
+
     def _copy_target(
         self, target: Any, node: GroupNode[Attributes], path: str, links: list[Link], taken: dict[str, int]
     ) -> None:
-        """Copy what a link into an HDF5 file points to: a Zarr file cannot point there, and nothing is dropped."""
+        """Copy what a link points to that cannot or shall not stay one: a Zarr file cannot point into an HDF5 file."""
+        self._copied_files.add(str(target.source))
+        self.targets.move(target, path)
         if isinstance(target, GroupBuilder):
             member: GroupNode[Attributes] = GroupNode()
             node.members[path.rpartition("/")[2]] = member
@@ -163,7 +184,7 @@ class Planner:
     ) -> None:
         data = builder.data
         options, link_data = self._storage_options(builder)
-        data = _unwrap(data)
+        data = self._unfilled(data, options, path) if _is_unfilled(data) else _unwrap(data)
         if isinstance(data, LazyArray) and self._linked(data, path, links, link_data=link_data):
             return
         try:
@@ -203,6 +224,19 @@ class Planner:
         options.filters = data.filters
         options.maxshape = data.io_settings.get("maxshape", options.maxshape)
         return options, data.link_data
+
+    def _unfilled(self, wrapper: Any, options: StorageOptions, path: str) -> Any:
+        """Return the values of a dataset that is to be filled later: as many fill values."""
+        if wrapper.dataset is not None:
+            raise UsageError(
+                f"Cannot overwrite {type(wrapper).__name__}.dataset",
+                store=self.options.location,
+                path=absolute(path),
+                remedy="It belongs to another file: wrap the data for each file anew.",
+            )
+        self.plan.unfilled.append((wrapper, path))
+        fill = np.zeros((), wrapper.dtype) if options.fill_value is None else np.asarray(options.fill_value, wrapper.dtype)
+        return np.broadcast_to(fill, wrapper.shape)
 
     def _linked(self, data: LazyArray, path: str, links: list[Link], *, link_data: bool) -> bool:
         decision = link_or_copy(
@@ -249,6 +283,10 @@ class Planner:
             fields = list(zip(data.field_names, data.field_words, strict=True))
             return datasets.plan_rows(data, len(data), fields, options, self.targets.encode)
         return datasets.plan_references(data, tuple(data.shape), options, self.targets.encode)
+
+
+def _is_unfilled(data: Any) -> bool:
+    return isinstance(data, ZarrDataIO) and data.data is None and "shape" in data.io_settings
 
 
 def _unwrap(data: Any) -> Any:

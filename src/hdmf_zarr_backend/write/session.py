@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hdmf_zarr_backend.model import consolidated, v2
@@ -44,6 +44,8 @@ class WriteRequest:
         Is told of the bytes written.
     executor, memory_budget
         As of `Writer`.
+    unfilled : list
+        ``(ZarrDataIO, path)`` of what was written by shape and type only; filled in by the write.
     """
 
     builder: Any
@@ -55,6 +57,7 @@ class WriteRequest:
     progress: Progress = SILENT
     executor: Any = None
     memory_budget: int = MEMORY_BUDGET
+    unfilled: list[tuple[Any, str]] = field(default_factory=list)
 
     def writer(self, keys: KeyStore, plan: WritePlan) -> Writer:
         """Return the writer that carries out ``plan`` as this request asks."""
@@ -84,6 +87,7 @@ def write_new(request: WriteRequest) -> tuple[Hierarchy, dict[str, bytes]]:
     with staged(options.location) as keys:
         writer = request.writer(keys, plan)
         writer.write(consolidate=request.consolidate, exhaust_in_turn=request.exhaust_in_turn)
+    request.unfilled = plan.unfilled
     return plan.hierarchy, writer.inlined
 
 
@@ -133,6 +137,7 @@ def write_difference(
     elif request.consolidate:
         set_consolidated(keys, hierarchy, inlined, strict_json=options.strict_json)
     adopt(known, hierarchy)
+    request.unfilled = plan.unfilled
 
 
 def flush_edits(

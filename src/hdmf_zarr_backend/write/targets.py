@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from hdmf.build import Builder, LinkBuilder, ReferenceBuilder
+from hdmf.build import Builder, GroupBuilder, LinkBuilder, ReferenceBuilder
 from hdmf.container import AbstractContainer
 
 from hdmf_zarr_backend.errors import ConflictError, ValueRefusedError
@@ -30,13 +30,19 @@ def builder_path(builder: Any) -> str:
     A builder that was read knows its parent's path (``location``); one that was built is under its parents, the topmost of
     which is the root whatever its name. HDF5IO says of the root that its parent is ``/``.
     """
-    if builder.location is not None and not (builder.parent is None and builder.name == ROOT):
+    if builder.location is not None and not _is_hdf5_root(builder):
         return absolute(posixpath.join(builder.location, builder.name))
     names: list[str] = []
     while builder.parent is not None:
         names.append(builder.name)
         builder = builder.parent
     return "/" + "/".join(reversed(names))
+
+
+def _is_hdf5_root(builder: Any) -> bool:
+    # what a link into another Zarr file leads to has no parent either, and may have any name
+    top = builder.parent is None and builder.name == ROOT and builder.location == "/"
+    return top and not is_zarr_location(str(builder.source))
 
 
 def object_id(builder: Any) -> str | None:
@@ -58,15 +64,25 @@ class Targets:
         Finds the builder of a container.
     root_id : str or None
         Object id of the root of the file that is written.
+    file_ids : mapping, optional
+        Object ids of the roots of other files, by location.
     """
 
-    def __init__(self, location: str, export_location: str | None, manager: Any, root_id: str | None) -> None:
+    def __init__(
+        self,
+        location: str,
+        export_location: str | None,
+        manager: Any,
+        root_id: str | None,
+        file_ids: Mapping[str, str | None] | None = None,
+    ) -> None:
         self.location = location
         self.export_location = export_location
         self._manager = manager
         self._root_id = root_id
         self._encoded: dict[Reference, dict[str, Any]] = {}
         self._known: dict[int, tuple[Any, Reference]] = {}
+        self._file_ids = dict(file_ids or {})
 
     def is_own(self, builder: Any) -> bool:
         """Tell whether the builder is, or will be, in the file that is written."""
@@ -87,6 +103,21 @@ class Targets:
             known = self._known[id(builder)] = (builder, self._make(builder))  # keeps the builder, and so its id, alive
         return known[1]
 
+    def move(self, builder: Any, path: str) -> None:
+        """Note that ``builder``, of another file, is copied with all that is in it to ``path`` of this one."""
+        stack = [(builder, path)]
+        while stack:
+            here, place = stack.pop()
+            reference = Reference(locations.THIS_FILE, absolute(place), object_id(here), self._root_id)
+            self._known[id(here)] = (here, reference)
+            for members in (here.groups, here.datasets) if isinstance(here, GroupBuilder) else ():
+                stack.extend((child, f"{place}/{name}") for name, child in members.items() if child is not None)
+
+    def moved(self, builder: Any) -> Reference | None:
+        """Return the place of a builder of another file that is copied into this one, None where it is not."""
+        known = self._known.get(id(builder))
+        return known[1] if known is not None and known[1].source == locations.THIS_FILE else None
+
     def _builder(self, target: Any) -> Any:
         if isinstance(target, ReferenceBuilder):
             return target.builder
@@ -105,8 +136,9 @@ class Targets:
         root = builder
         while root.parent is not None:
             root = root.parent
-        source = locations.relative_source(str(builder.source), self.location)
-        return Reference(source, path, object_id(builder), object_id(root) if hasattr(root, "attributes") else None)
+        file = str(builder.source)
+        file_id = self._file_ids.get(file) or (object_id(root) if builder_path(root) == "/" else None)
+        return Reference(locations.relative_source(file, self.location), path, object_id(builder), file_id)
 
     def encode(self, target: Any) -> dict[str, Any] | None:
         """Return the JSON of a reference in an array; None stays None."""

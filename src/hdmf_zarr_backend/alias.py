@@ -1,0 +1,269 @@
+"""This package under the name ``hdmf_zarr``, for code that looks for a module of that name; only on request.
+
+``pynwb.read_nwb(path)``, ``pynwb.validate(path=...)`` and hdmf's build of compound columns import ``hdmf_zarr`` by name, and
+so does code that was written for hdmf-zarr. After `install_hdmf_zarr_alias` they find the classes of this package, with the
+members and arguments that hdmf-zarr 0.13 documents. Nothing is replaced: where hdmf-zarr itself is installed, it is refused.
+
+Names that mean nothing here are missing, so that an import of them fails where it is: stores of zarr 2, the iterator queue, the
+writer and reader of specifications, synchronizers.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from abc import ABCMeta
+from collections.abc import Mapping
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any, ClassVar
+
+from hdmf.build import DatasetBuilder
+
+import hdmf_zarr_backend.dataio
+import hdmf_zarr_backend.io
+from hdmf_zarr_backend.errors import ReferenceTargetError, UsageError
+from hdmf_zarr_backend.hdf5.filters import codecs_of
+from hdmf_zarr_backend.mapping.references import ZarrReference
+from hdmf_zarr_backend.mapping.reserved import SPECLOC
+from hdmf_zarr_backend.mapping.specs import SPECIFICATIONS
+from hdmf_zarr_backend.model.locations import THIS_FILE
+from hdmf_zarr_backend.read.datasets import BuilderReferences, BuilderTable, ContainerReferences, ContainerTable
+from hdmf_zarr_backend.storage.codecs import make_codec
+from hdmf_zarr_backend.storage.stores import open_keys, open_zarr_group
+
+NAME = "hdmf_zarr"
+
+ANSWERS_TO = "0.13.0"
+"""The release of hdmf-zarr whose public names are given; ``hdmf_zarr.__version__`` says so and adds ours."""
+
+
+class AliasRefusedError(UsageError, ImportError):
+    """There is a real hdmf_zarr, and two cannot have one name."""
+
+
+class _SameAsOurs(ABCMeta):
+    """Makes instances of our class instances of the class under its other name as well."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        ours = vars(cls).get("ours")  # not inherited: a user's subclass is a class of its own
+        return super().__instancecheck__(instance) if ours is None else isinstance(instance, ours)
+
+
+class ZarrDataIO(hdmf_zarr_backend.dataio.ZarrDataIO, metaclass=_SameAsOurs):
+    """`hdmf_zarr_backend.ZarrDataIO` with what hdmf-zarr's class has besides."""
+
+    ours: ClassVar[type] = hdmf_zarr_backend.dataio.ZarrDataIO
+
+    @staticmethod
+    def is_h5py_dataset(obj: Any) -> bool:
+        """Tell whether ``obj`` is an ``h5py.Dataset``, without importing h5py."""
+        return (type(obj).__module__, type(obj).__name__) == ("h5py._hl.dataset", "Dataset")
+
+    @staticmethod
+    def hdf5_to_zarr_filters(h5dataset: Any) -> list[Any]:
+        """Return the codecs with which the chunks of an HDF5 dataset are chunks of Zarr; none where there are none."""
+        properties = h5dataset.id.get_create_plist()
+        filters = [properties.get_filter(number) for number in range(properties.get_nfilters())]
+        found = codecs_of([[number, flags, list(options)] for number, flags, options, _ in filters], h5dataset.dtype)
+        return [] if found is None else [make_codec(dict(config), h5dataset.dtype) for config in found.codecs]
+
+    @staticmethod
+    def from_h5py_dataset(h5dataset: Any, **options: Any) -> ZarrDataIO:
+        """Wrap an HDF5 dataset with its chunks, fill value and filters, as far as ``options`` do not say otherwise."""
+        filters = ZarrDataIO.hdf5_to_zarr_filters(h5dataset)
+        fill = h5dataset.fillvalue
+        options.setdefault("chunks", h5dataset.chunks)
+        options.setdefault("fillvalue", fill.decode("utf-8") if isinstance(fill, bytes) else fill)
+        if filters and not {"compressor", "filters"} & options.keys():
+            options |= {"compressor": filters[-1], "filters": filters[:-1] or None}
+        return ZarrDataIO(h5dataset, **options)
+
+
+class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=_SameAsOurs):
+    """`hdmf_zarr_backend.ZarrIO` with the members and the order of arguments of hdmf-zarr's class.
+
+    Parameters
+    ----------
+    path, mode, manager, object_codec_class, storage_options, force_overwrite
+        As of `hdmf_zarr_backend.ZarrIO`.
+    synchronizer : object
+        Ignored with a warning: a file has one writer.
+    driver, aws_region : None
+        Given by ``pynwb.validate``; they mean something for HDF5 only.
+    **options
+        Everything else that `hdmf_zarr_backend.ZarrIO` takes.
+    """
+
+    ours: ClassVar[type] = hdmf_zarr_backend.io.ZarrIO
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        mode: str = "r",
+        manager: Any = None,
+        synchronizer: Any = None,
+        object_codec_class: type | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        force_overwrite: bool = False,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        *,
+        driver: None = None,
+        aws_region: None = None,
+        **options: Any,
+    ) -> None:
+        for name, value in (("driver", driver), ("aws_region", aws_region)):
+            if value is not None:
+                raise UsageError(f"{name}={value!r} means nothing for Zarr", remedy="Use storage_options.")
+        super().__init__(
+            path,
+            mode,
+            manager,
+            synchronizer=synchronizer,
+            object_codec_class=object_codec_class,
+            storage_options=storage_options,
+            force_overwrite=force_overwrite,
+            **options,
+        )
+
+    @property
+    def synchronizer(self) -> None:
+        """None: zarr 3 has no synchronizers."""
+        return None
+
+    def is_remote(self) -> bool:
+        """Tell whether the file is elsewhere than in a local folder."""
+        return "://" in self.path
+
+    def get_written(self, builder: Any, check_on_disk: bool = False) -> bool:  # noqa: FBT001, FBT002 - hdmf-zarr's
+        """Tell whether a builder was read from or written to this file; ``check_on_disk``: and is there."""
+        return super().get_written(builder) and (not check_on_disk or self.get_builder_exists_on_disk(builder))
+
+    def get_builder_exists_on_disk(self, builder: Any) -> bool:
+        """Tell whether there is a group or array at the place of a builder."""
+        return os.path.exists(self.get_builder_disk_path(builder))
+
+    def get_builder_disk_path(self, builder: Any, filepath: str | None = None) -> str:
+        """Return the folder of a builder, in this file or in another one."""
+        names = []
+        while builder.parent is not None:
+            names.append(builder.name)
+            builder = builder.parent
+        return os.path.join(self.path if filepath is None else filepath, *reversed(names))
+
+    def resolve_ref(self, zarr_ref: Mapping[str, Any]) -> tuple[str | None, Any]:
+        """Return name and array or group of what a stored reference points to, the root for one without a path.
+
+        Raises
+        ------
+        UsageError
+            Nothing is there; a ValueError, as with hdmf-zarr.
+        """
+        reference = ZarrReference(zarr_ref.get("source") or THIS_FILE, zarr_ref.get("path") or "/")
+        self.read_builder()
+        try:
+            builder = self._session().own.resolve(reference)
+        except ReferenceTargetError as error:
+            raise UsageError(f"Found bad link to object {reference.path}", store=self.source, remedy=str(error)) from error
+        if isinstance(builder, DatasetBuilder):
+            return builder.name, getattr(builder.data, "dataset", builder.data)
+        group = self._file if reference.source == THIS_FILE else open_zarr_group(open_keys(builder.source))
+        return (None, group) if reference.path == "/" else (builder.name, group[reference.path])
+
+
+def install_hdmf_zarr_alias() -> None:
+    """Let ``import hdmf_zarr`` find this package, in this process.
+
+    Afterwards ``pynwb.read_nwb``, ``pynwb.validate(path=...)`` and code that was written for hdmf-zarr read and write Zarr
+    files with this package. A second call does nothing.
+
+    Raises
+    ------
+    AliasRefusedError
+        hdmf-zarr is installed, or a module of its name is loaded.
+
+    Examples
+    --------
+    >>> import hdmf_zarr_backend
+    >>> hdmf_zarr_backend.install_hdmf_zarr_alias()
+    >>> import pynwb
+    >>> nwbfile = pynwb.read_nwb("a.nwb.zarr")  # doctest: +SKIP
+    """
+    there = sys.modules.get(NAME)
+    if there is not None and getattr(there, "_is_alias", False):
+        return
+    origin = getattr(there, "__file__", None) if there is not None else _origin()
+    if there is not None or origin is not None:
+        raise AliasRefusedError(
+            f"there is a module {NAME} already, at {origin}",
+            remedy="Uninstall hdmf-zarr, or use the classes of hdmf_zarr_backend by their own names.",
+        )
+    for name, module in _modules().items():
+        sys.modules[name] = module
+
+
+def _origin() -> str | None:
+    spec = find_spec(NAME)
+    return None if spec is None else str(spec.origin or spec.submodule_search_locations)
+
+
+def _modules() -> dict[str, ModuleType]:
+    """Return the modules by name, each as attribute of the one above it."""
+    contents: dict[str, dict[str, Any]] = {
+        "": {
+            "ZarrIO": ZarrIO,
+            "ZarrDataIO": ZarrDataIO,
+            "__version__": f"{ANSWERS_TO}+hdmf.zarr.backend.{hdmf_zarr_backend.__version__}",
+            "_is_alias": True,
+        },
+        "backend": {
+            "ZarrIO": ZarrIO,
+            "ROOT_NAME": hdmf_zarr_backend.io.ROOT_NAME,
+            "SPEC_LOC_ATTR": SPECLOC,
+            "DEFAULT_SPEC_LOC_DIR": SPECIFICATIONS,
+        },
+        "utils": {"ZarrDataIO": ZarrDataIO, "ZarrReference": ZarrReference},
+        "zarr_utils": {
+            "BuilderZarrReferenceDataset": BuilderReferences,
+            "BuilderZarrTableDataset": BuilderTable,
+            "ContainerZarrReferenceDataset": ContainerReferences,
+            "ContainerZarrTableDataset": ContainerTable,
+        },
+        "nwb": {},
+    }
+    if find_spec("pynwb") is not None:
+        contents["nwb"] = {"NWBZarrIO": _nwb_class(), "ZarrIO": ZarrIO}
+        contents[""] |= contents["nwb"]
+    top = _module(NAME, contents.pop(""), is_package=True)
+    modules = {NAME: top}
+    for name, members in contents.items():
+        modules[f"{NAME}.{name}"] = _module(f"{NAME}.{name}", members, is_package=False)
+        setattr(top, name, modules[f"{NAME}.{name}"])
+    return modules
+
+
+def _module(name: str, members: dict[str, Any], *, is_package: bool) -> ModuleType:
+    module = ModuleType(name, "A part of hdmf_zarr_backend under the name that hdmf-zarr has for it.")
+    module.__spec__ = ModuleSpec(name, None, origin=__file__, is_package=is_package)
+    module.__file__ = __file__
+    if is_package:
+        module.__path__ = []
+    vars(module).update(members)
+    vars(module)["__all__"] = sorted(member for member in members if not member.startswith("_"))
+    return module
+
+
+def _nwb_class() -> type:
+    from hdmf_zarr_backend import nwb
+
+    class NWBZarrIO(ZarrIO, nwb.NWBZarrIO):
+        """`hdmf_zarr_backend.NWBZarrIO` with the members and the order of arguments of hdmf-zarr's class."""
+
+        ours: ClassVar[type] = nwb.NWBZarrIO
+
+        @staticmethod
+        def read_nwb(path: str | os.PathLike[str], **options: Any) -> Any:
+            """Return the ``NWBFile`` at ``path``; options as of `NWBZarrIO`."""
+            return NWBZarrIO(path, mode="r", **options).read()
+
+    return NWBZarrIO

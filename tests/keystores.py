@@ -1,0 +1,69 @@
+"""A store in memory that counts what is asked of it, and fails when it is told to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+DOCUMENTS = frozenset({".zgroup", ".zarray", ".zattrs"})
+
+
+class MemoryKeys:
+    """The contract of `storage.keys.KeyStore` on a dict.
+
+    Attributes
+    ----------
+    values : dict
+        ``{key: bytes}``.
+    calls : list of (str, str)
+        Operation and key, in order.
+    fails : callable
+        Is given operation and key of each call; what it raises is the failure.
+    """
+
+    def __init__(self, values: Mapping[str, bytes] | None = None, *, location: str = "/memory.zarr") -> None:
+        self.values = dict(values or {})
+        self.location = location
+        self.calls: list[tuple[str, str]] = []
+        self.fails = lambda operation, key: None
+
+    def _note(self, operation: str, key: str) -> None:
+        self.calls.append((operation, key))
+        self.fails(operation, key)
+
+    def get(self, key: str) -> bytes | None:
+        self._note("get", key)
+        return self.values.get(key)
+
+    def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
+        return {key: value for key in keys if (value := self.get(key)) is not None}
+
+    def set(self, key: str, value: bytes) -> None:
+        assert type(value) is bytes
+        self._note("set", key)
+        self.values[key] = value
+
+    def set_many(self, items: Mapping[str, bytes]) -> None:
+        for key, value in items.items():
+            self.set(key, value)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self._note("delete", key)
+            self.values.pop(key, None)
+
+    def list_documents(self) -> Iterator[str]:
+        return iter([key for key in self.values if key.rpartition("/")[2] in DOCUMENTS])
+
+    def list_prefix(self, prefix: str) -> Iterator[str]:
+        return iter(self.sizes(prefix))
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        start = f"{prefix}/" if prefix else ""
+        return {key: len(value) for key, value in self.values.items() if key.startswith(start)}
+
+    def exists(self) -> bool:
+        return bool(self.values)
+
+    def keys_set(self) -> list[str]:
+        """Return the keys that were set, in order."""
+        return [key for operation, key in self.calls if operation == "set"]
