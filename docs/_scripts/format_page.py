@@ -29,7 +29,9 @@ from hdmf_zarr_backend.storage.codecs import ALLOWED_CODECS
 FORMAT_PAGE = ROOT / "docs" / "format" / "format-2.md"
 SECURITY_PAGE = ROOT / "docs" / "explanation" / "security.md"
 
-_EXAMPLE = re.compile(r"^(```\{code-block\} (?:json|js)\n:caption: (?P<caption>.+)\n\n)(?P<text>.*?)\n```$", re.DOTALL | re.MULTILINE)
+_EXAMPLE = re.compile(
+    r"^(```\{code-block\} (?:json|js)\n:caption: (?P<caption>.+)\n\n)(?P<text>(?:(?!```).*\n)*)```$", re.MULTILINE
+)
 _WIDTH = 100
 
 _FILE_ID = "7a0e8c1e-52a1-4a7c-9a55-3f6f0d3c1b10"
@@ -173,7 +175,7 @@ def _labels() -> GroupBuilder:
 def captions(page: str) -> Iterator[tuple[str, str]]:
     """Yield caption and text of each example of a page."""
     for match in _EXAMPLE.finditer(page):
-        yield match["caption"], match["text"]
+        yield match["caption"], match["text"].strip()
 
 
 def example(folder: Path, caption: str) -> Any:
