@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Protocol
 
+from benchmarks.harness.job import UnsupportedError
+
 BLOSC = {"cname": "zstd", "clevel": 5}
 
 
@@ -22,6 +24,9 @@ class Backend(Protocol):
     def open(self, path: Path, mode: str) -> Any:
         """Return the open I/O object."""
 
+    def open_url(self, url: str) -> Any:
+        """Return the I/O object of a file that a web server has, open for reading."""
+
     def wrap(self, data: Any, chunks: tuple[int, ...]) -> Any:
         """Return ``data`` with these chunks and Blosc zstd 5 with byte shuffle (HDF5: gzip 4)."""
 
@@ -36,6 +41,26 @@ class OursBackend:
         from hdmf_zarr_backend import NWBZarrIO
 
         return NWBZarrIO(str(path), mode)
+
+    def open_url(self, url: str) -> Any:
+        """Return the open I/O object."""
+        from hdmf_zarr_backend import NWBZarrIO
+        from hdmf_zarr_backend.errors import UsageError
+
+        try:
+            return NWBZarrIO(url, "r")
+        except UsageError as error:
+            raise UnsupportedError("files are read from local directories only so far") from error
+
+    def open_format_3(self, path: Path) -> Any:
+        """Return the I/O object of a new file of Zarr format 3."""
+        from hdmf_zarr_backend import NWBZarrIO
+        from hdmf_zarr_backend.errors import UsageError
+
+        try:
+            return NWBZarrIO(str(path), "w", zarr_format=3)
+        except (TypeError, UsageError) as error:
+            raise UnsupportedError("format 3 is not written yet") from error
 
     def wrap(self, data: Any, chunks: tuple[int, ...]) -> Any:
         """Return ``data`` with its storage options."""
@@ -56,6 +81,12 @@ class Peer013Backend:
 
         return NWBZarrIO(str(path), mode=mode)
 
+    def open_url(self, url: str) -> Any:
+        """Return the open I/O object."""
+        from hdmf_zarr import NWBZarrIO
+
+        return NWBZarrIO(url, mode="r")
+
     def wrap(self, data: Any, chunks: tuple[int, ...]) -> Any:
         """Return ``data`` with its storage options."""
         from hdmf_zarr import ZarrDataIO
@@ -75,6 +106,12 @@ class Peer014Backend:
 
         return NWBZarrIO(str(path), mode=mode)
 
+    def open_url(self, url: str) -> Any:
+        """Return the open I/O object."""
+        from hdmf_zarr import NWBZarrIO
+
+        return NWBZarrIO(url, mode="r")
+
     def wrap(self, data: Any, chunks: tuple[int, ...]) -> Any:
         """Return ``data`` with its storage options."""
         from hdmf_zarr import ZarrDataIO
@@ -93,6 +130,18 @@ class Hdf5Backend:
         from pynwb import NWBHDF5IO
 
         return NWBHDF5IO(str(path), mode)
+
+    def open_url(self, url: str) -> Any:
+        """Return the open I/O object."""
+        import h5py
+        from pynwb import NWBHDF5IO
+
+        try:
+            import aiohttp  # noqa: F401 - fsspec needs it and says so only when it opens something
+            import fsspec
+        except ImportError as error:
+            raise UnsupportedError(f"{error.name} is not installed (the extra `remote`)") from error
+        return NWBHDF5IO(file=h5py.File(fsspec.open(url, "rb").open(), "r"))
 
     def wrap(self, data: Any, chunks: tuple[int, ...]) -> Any:
         """Return ``data`` with its storage options."""

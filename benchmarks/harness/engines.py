@@ -43,6 +43,11 @@ class Engine:
     interpreter: Peer
     environment: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def is_peer(self) -> bool:
+        """Tell whether it is a release of hdmf-zarr."""
+        return self.name.startswith("hdmf-zarr ")
+
     def versions(self) -> dict[str, str]:
         """Return the versions of Python and of the packages that decide."""
         found: dict[str, str] = self.interpreter.run(_VERSIONS, *_PACKAGES)
@@ -57,7 +62,7 @@ LOCAL = tuple(Engine(name, _HERE) for name in (OURS, "HDF5", "hdmf", "files"))
 NAMES = (OURS, BASE, "hdmf-zarr 0.14", "HDF5", "hdmf", "files")
 
 #: What hdmf-zarr needs to read by HTTP, in environments apart from those of the tests.
-_HTTP = ("fsspec==2026.9.0", "aiohttp==3.12.15", "requests==2.32.5")
+_HTTP = ("fsspec==2026.9.0", "aiohttp==3.14.5")
 
 
 def find_engines(names: tuple[str, ...]) -> tuple[list[Engine], dict[str, str]]:
@@ -86,10 +91,9 @@ def with_http(engine: Engine) -> Engine:
     PeerUnavailableError
         The environment cannot be made.
     """
-    release = engine.name.split()[-1]
-    if release not in RECIPES:
+    if not engine.is_peer:
         return engine
-    recipe = RECIPES[release]
+    recipe = RECIPES[engine.name.split()[-1]]
     recipe = replace(
         recipe,
         release=f"{recipe.release}-http",

@@ -69,78 +69,103 @@ def work_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-def measure(
-    workload: Workload, engines: Sequence[Engine], sizes: Sequence[int], folder: Path, *, rounds: int, timeout: float
-) -> Results:
+def measure(workload: Workload, engines: Sequence[Engine], sizes: Sequence[int], folder: Path, *, rounds: int) -> Results:
     """Measure a workload: in each round each phase is done by all engines, in an order that rotates.
 
     Parameters
     ----------
     folder : pathlib.Path
-        For files; empty again afterwards.
+        For files; what is made there is deleted again.
     rounds : int
-        How often each figure is taken. One more round counts operations and gives no times.
-    timeout : float
-        Factor for the workload's own limit.
+        How often each figure is taken. One more round counts operations on files and gives no times.
     """
     results = Results(rounds)
-    inputs = folder / "inputs"
-    inputs.mkdir()
     for size in sizes:
-        if workload.make_inputs:
-            workload.make_inputs(inputs, size)
+        _make_inputs(workload, folder, (workload.warm_size, size))
         for turn in range(rounds + 1):
-            counting = turn == rounds
-            _one_round(workload, engines, size, folder, turn, results, counting=counting, timeout=timeout)
-    shutil.rmtree(inputs)
+            _one_round(workload, engines, size, folder, turn, results)
+        shutil.rmtree(folder / "inputs")
     return results
 
 
+def try_out(workloads: Sequence[Workload], engines: Sequence[Engine], folder: Path) -> dict[str, Results]:
+    """Do everything once at the smallest sizes, all work of an engine in one process: this measures nothing.
+
+    An engine that fails in one thing does nothing after it.
+    """
+    results = {workload.name: Results(1) for workload in workloads}
+    for workload in workloads:
+        _make_inputs(workload, folder, workload.quick_sizes)
+    for engine in engines:
+        work = [
+            (workload, (phase.name, size, engine.name))
+            for workload in workloads
+            for size in workload.quick_sizes
+            for phase in workload.phases
+            if work_of(phase, engine.name) is not None and not (workload.over_http and engine.is_peer)
+        ]
+        tasks = [_task(workload, key, folder / f"{workload.name}-{key[1]}", folder / "inputs") for workload, key in work]
+        for (workload, key), answer in zip(work, run_tasks(engine, tasks, timeout=600), strict=True):
+            results[workload.name].add(key, 0, answer)
+            _say(workload, key, "tried", answer)
+    return results
+
+
+def _make_inputs(workload: Workload, folder: Path, sizes: Sequence[int]) -> None:
+    inputs = folder / "inputs"
+    inputs.mkdir(exist_ok=True)
+    if workload.make_inputs:
+        for size in sizes:
+            workload.make_inputs(inputs, size)
+
+
 def _one_round(
-    workload: Workload,
-    engines: Sequence[Engine],
-    size: int,
-    folder: Path,
-    turn: int,
-    results: Results,
-    *,
-    counting: bool,
-    timeout: float,
+    workload: Workload, engines: Sequence[Engine], size: int, folder: Path, turn: int, results: Results
 ) -> None:
+    counting = turn == results.rounds
     for phase in workload.phases:
         first = turn % len(engines)
         for engine in (*engines[first:], *engines[:first]):
             key = (phase.name, size, engine.name)
-            if work_of(phase, engine.name) is None or key in results.failures:
+            if work_of(phase, engine.name) is None or _has_failed(results, size, engine.name):
                 continue
-            task = _task(workload, phase.name, engine.name, size, folder, count=counting)
-            answer = run_tasks(engine, [task], timeout=workload.timeout * timeout)[0]
-            if counting and answer["status"] == "done":
-                results.operations[key] = answer["operations"]
-            elif not counting:
+            task = _task(workload, key, folder, folder / "inputs", count=counting, warm=True)
+            answer = run_tasks(engine, [task], timeout=workload.timeout)[0]
+            if not counting:
                 results.add(key, turn, answer)
-            _say(workload, key, turn, answer, counting=counting)
+            elif answer["status"] == "done":
+                results.operations[key] = answer["operations"]
+            _say(workload, key, "count" if counting else f"round {turn + 1}", answer)
     for engine in engines:
         shutil.rmtree(folder / engine.name, ignore_errors=True)
 
 
+def _has_failed(results: Results, size: int, engine: str) -> bool:
+    """Tell whether an engine failed at this size: later phases need what earlier ones wrote."""
+    return any(
+        where == size and who == engine and reason.startswith("failed")
+        for (_, where, who), reason in results.failures.items()
+    )
+
+
 def _task(
-    workload: Workload, phase: str, engine: str, size: int, folder: Path, *, count: bool = False, warm: bool = True
+    workload: Workload, key: Key, folder: Path, inputs: Path, *, count: bool = False, warm: bool = False
 ) -> dict[str, Any]:
+    phase, size, engine = key
     return {
         "workload": workload.name,
         "phase": phase,
         "engine": engine,
         "size": size,
         "folder": os.fspath(folder / engine),
-        "inputs": os.fspath(folder / "inputs"),
+        "inputs": os.fspath(inputs),
         "count": count,
         "warm": warm,
     }
 
 
 def run_tasks(engine: Engine, tasks: list[dict[str, Any]], *, timeout: float) -> list[dict[str, Any]]:
-    """Do tasks in one fresh process; an engine that fails fails in all of them."""
+    """Do tasks in one fresh process; what fails in one of them fails in all."""
     try:
         answers: list[dict[str, Any]] = engine.interpreter.run(
             _SCRIPT, json.dumps(tasks), env=engine.environment, timeout=timeout
@@ -151,13 +176,12 @@ def run_tasks(engine: Engine, tasks: list[dict[str, Any]], *, timeout: float) ->
 
 
 def _last_line(error: PeerError) -> str:
-    """Return what matters of a traceback, without places of this machine."""
-    with Path(tempfile.gettempdir(), "bench-failures.log").open("a") as f: f.write(f"    {error}")
+    """Return what matters of a traceback, without places of this machine; all of it goes to standard error."""
+    print(error, file=sys.stderr)
     return str(error).strip().splitlines()[-1].replace(os.fspath(ROOT), ".")[:300]
 
 
-def _say(workload: Workload, key: Key, turn: int, answer: dict[str, Any], *, counting: bool) -> None:
-    what = "count" if counting else f"round {turn + 1}"
+def _say(workload: Workload, key: Key, what: str, answer: dict[str, Any]) -> None:
     if answer["status"] == "done":
         told = ", ".join(f"{name} {answer[name]:.3f}" for name in ("cpu", "wall", "memory") if name in answer)
     else:

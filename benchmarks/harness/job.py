@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -102,6 +102,8 @@ class Workload:
         ``make_inputs(folder, size)``: writes, once, what all engines read.
     timeout : float
         Seconds for one phase, set-up and warm-up included.
+    over_http : bool
+        The engines need environments that can read by HTTP.
     """
 
     name: str
@@ -112,4 +114,4 @@ class Workload:
     warm_size: int = 0
     make_inputs: Callable[[Path, int], None] | None = None
     timeout: float = 300.0
-    notes: tuple[str, ...] = field(default=())
+    over_http: bool = False

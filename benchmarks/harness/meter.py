@@ -68,9 +68,15 @@ class Meter:
         self.figures = {"cpu": cpu, "wall": wall}
         if peak_is_reset:
             self.figures["memory"] = max(0.0, _peak_mib() - resident)
+            self.figures["peak"] = _peak_mib()
         if counter:
             counter.active = False
             self.operations = counter.counts
+
+    def note(self, **figures: float) -> None:
+        """Add figures that something else has counted."""
+        if self._enabled:
+            self.figures |= figures
 
 
 class _OperationCounter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -137,6 +138,12 @@ def _write_files(job: Job) -> None:
                 file.write(codec.encode(chunk))
 
 
+def _write_files_again(job: Job) -> None:
+    """The same floor once more, in the turn of the iterators."""
+    shutil.rmtree(job.folder / "w2", ignore_errors=True)
+    _write_files(job)
+
+
 def _decode(codec: Any, folder: Path, number: int) -> Any:
     import numpy as np
 
@@ -180,12 +187,12 @@ def _whole_files(job: Job) -> None:
     assert result[-1, 0] == _block(job.size)[(job.size - 1) % BLOCK_ROWS, 0] + (job.size - 1) // BLOCK_ROWS
 
 
-WORKLOAD = Workload(
-    name="W2",
+WHOLE = Workload(
+    name="W2a",
     title="one big array: n rows of 64 channels int16 (2,097,152 rows are 256 MiB)",
     phases=(
         Phase("write", "write from memory", {"backend": _write, "files": _write_files}, output="w2"),
-        Phase("iterator", "write from an iterator", {"backend": _write_iterator}, output="w2-iterator"),
+        Phase("iterator", "write from an iterator", {"backend": _write_iterator, "files": _write_files_again}, output="w2-iterator"),
         Phase("slices", "200 random one-second slices", {"backend": _slices, "files": _slices_files}),
         Phase("whole", "read whole", {"backend": _read_whole, "files": _whole_files}),
     ),
@@ -193,3 +200,17 @@ WORKLOAD = Workload(
     quick_sizes=(2**15,),
     warm_size=2**10,
 )
+
+LARGE = Workload(
+    name="W2b",
+    title="one array of n rows of 64 channels int16 (8,388,608: 1 GiB): memory does not grow with it",
+    phases=(
+        Phase("write", "write from memory", {"backend": _write}, output="w2"),
+        Phase("iterator", "write from an iterator", {"backend": _write_iterator}, output="w2-iterator"),
+    ),
+    sizes=(2**23,),
+    quick_sizes=(2**15,),
+    warm_size=2**10,
+)
+
+WORKLOADS = (WHOLE, LARGE)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from benchmarks.harness.job import Workload
-from benchmarks.workloads import big_array, references, small_objects, strings
+from benchmarks.workloads import big_array, conversion, references, remote, small_objects, strings
 
 WORKLOADS: dict[str, Workload] = {
     workload.name: workload
     for workload in (
         small_objects.WORKLOAD,
-        big_array.WORKLOAD,
+        *big_array.WORKLOADS,
+        *conversion.WORKLOADS,
         *references.WORKLOADS,
         strings.WORKLOAD,
+        remote.WORKLOAD,
     )
 }

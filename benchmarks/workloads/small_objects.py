@@ -7,6 +7,7 @@ import math
 from datetime import UTC, datetime
 from typing import Any
 
+from benchmarks.harness.backends import OursBackend
 from benchmarks.harness.job import Job, Phase, Workload
 from benchmarks.workloads import floors
 
@@ -40,6 +41,13 @@ def expected_sum(n: int) -> float:
 def _write(job: Job) -> None:
     nwbfile = make(job.size)
     with job.meter.measured(), job.io.open(job.folder / "w1", "w") as io:
+        io.write(nwbfile)
+
+
+def _write_3(job: Job) -> None:
+    """Write in format 3, which hdmf-zarr 0.14 always does."""
+    nwbfile = make(job.size)
+    with job.meter.measured(), OursBackend().open_format_3(job.folder / "w1-3") as io:
         io.write(nwbfile)
 
 
@@ -87,8 +95,9 @@ def _array(shape: list[int], attributes: dict[str, Any]) -> dict[str, Any]:
 def _write_files(job: Job) -> None:
     """Write the same groups and arrays, without hdmf and without zarr."""
     import numpy as np
-    from numcodecs import Blosc
+    from numcodecs import Blosc, blosc
 
+    blosc.use_threads = False  # threads of Blosc wait for each other
     codec = Blosc("lz4", 5, Blosc.SHUFFLE)
     data = [np.arange(VALUES, dtype="f8") + number for number in range(job.size)]
     kind = {"namespace": "core", "neurodata_type": "TimeSeries", "description": "no description", "comments": "-"}
@@ -109,8 +118,9 @@ def _write_files(job: Job) -> None:
 
 def _read_files(job: Job) -> None:
     """Read the documents and the values that builders hold (the start of each series)."""
-    from numcodecs import Blosc
+    from numcodecs import Blosc, blosc
 
+    blosc.use_threads = False  # threads of Blosc wait for each other
     codec = Blosc()
     with job.meter.measured():
         documents = json.loads((job.folder / "w1" / ".zmetadata").read_bytes())["metadata"]
@@ -123,8 +133,9 @@ def _read_files(job: Job) -> None:
 
 def _touch_files(job: Job) -> None:
     import numpy as np
-    from numcodecs import Blosc
+    from numcodecs import Blosc, blosc
 
+    blosc.use_threads = False  # threads of Blosc wait for each other
     codec = Blosc()
     with job.meter.measured():
         arrays = [
@@ -144,6 +155,7 @@ WORKLOAD = Workload(
     title="many small objects: n time series of 1 kB, n units, 64 electrodes",
     phases=(
         Phase("write", "write", {"backend": _write, "hdmf": _build, "files": _write_files}, output="w1"),
+        Phase("write-3", "write, format 3", {"ours": _write_3}, output="w1-3"),
         Phase("read", "open and read()", {"backend": _read, "hdmf": _construct, "files": _read_files}),
         Phase("touch", "touch every dataset once", {"backend": _touch, "files": _touch_files}),
     ),

@@ -80,8 +80,9 @@ def _encode(job: Job) -> tuple[Any, Any]:
 
 
 def _write_files(job: Job) -> None:
-    from numcodecs import Blosc, VLenUTF8
+    from numcodecs import Blosc, VLenUTF8, blosc
 
+    blosc.use_threads = False  # threads of Blosc wait for each other
     columns = _encode(job)
     text, codec = VLenUTF8(), Blosc("lz4", 5, Blosc.SHUFFLE)
     folder = job.folder / "w5"
@@ -92,8 +93,9 @@ def _write_files(job: Job) -> None:
 
 
 def _read_files(job: Job) -> None:
-    from numcodecs import Blosc, VLenUTF8
+    from numcodecs import Blosc, VLenUTF8, blosc
 
+    blosc.use_threads = False  # threads of Blosc wait for each other
     text, codec = VLenUTF8(), Blosc()
     folder = job.folder / "w5"
     with job.meter.measured():

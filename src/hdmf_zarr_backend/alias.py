@@ -25,6 +25,7 @@ import hdmf_zarr_backend.dataio
 import hdmf_zarr_backend.io
 from hdmf_zarr_backend.errors import ReferenceTargetError, UsageError
 from hdmf_zarr_backend.hdf5.filters import codecs_of
+from hdmf_zarr_backend.io import ROOT_NAME
 from hdmf_zarr_backend.mapping.references import ZarrReference
 from hdmf_zarr_backend.mapping.reserved import SPECLOC
 from hdmf_zarr_backend.mapping.specs import SPECIFICATIONS
@@ -126,6 +127,50 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=_SameAsOurs):
             **options,
         )
 
+    def write(  # type: ignore[override]  # hdmf-zarr has no `herd`, and `cache_spec` in its place
+        self,
+        container: Any,
+        cache_spec: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        link_data: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        exhaust_dci: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        number_of_jobs: int = 1,
+        max_threads_per_process: int | None = None,
+        multiprocessing_context: str | None = None,
+        consolidate_metadata: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        **options: Any,
+    ) -> None:
+        """Write a container, with the order of arguments of hdmf-zarr; they mean what `hdmf_zarr_backend.ZarrIO` says."""
+        super().write(
+            container,
+            cache_spec=cache_spec,
+            link_data=link_data,
+            exhaust_dci=exhaust_dci,
+            number_of_jobs=number_of_jobs,
+            max_threads_per_process=max_threads_per_process,
+            multiprocessing_context=multiprocessing_context,
+            consolidate_metadata=consolidate_metadata,
+            **options,
+        )
+
+    def write_builder(
+        self,
+        builder: Any,
+        link_data: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        exhaust_dci: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        export_source: str | None = None,
+        consolidate_metadata: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        **options: Any,
+    ) -> None:
+        """Write a builder, with the order of arguments of hdmf-zarr."""
+        super().write_builder(
+            builder,
+            link_data=link_data,
+            exhaust_dci=exhaust_dci,
+            export_source=export_source,
+            consolidate_metadata=consolidate_metadata,
+            **options,
+        )
+
     @property
     def synchronizer(self) -> None:
         """None: zarr 3 has no synchronizers."""
@@ -168,7 +213,7 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=_SameAsOurs):
         if isinstance(builder, DatasetBuilder):
             return builder.name, getattr(builder.data, "dataset", builder.data)
         group = self._file if reference.source == THIS_FILE else open_zarr_group(open_keys(builder.source))
-        return (None, group) if reference.path == "/" else (builder.name, group[reference.path])
+        return (ROOT_NAME, group) if reference.path == "/" else (builder.name, group[reference.path])
 
 
 def install_hdmf_zarr_alias() -> None:
@@ -218,7 +263,7 @@ def _modules() -> dict[str, ModuleType]:
         },
         "backend": {
             "ZarrIO": ZarrIO,
-            "ROOT_NAME": hdmf_zarr_backend.io.ROOT_NAME,
+            "ROOT_NAME": ROOT_NAME,
             "SPEC_LOC_ATTR": SPECLOC,
             "DEFAULT_SPEC_LOC_DIR": SPECIFICATIONS,
         },

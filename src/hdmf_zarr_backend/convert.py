@@ -377,9 +377,9 @@ def _check_read(source: str, read: Any) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what concerns the conversion is warned of by the conversion
             read()
-    except ZarrBackendError:
-        raise
     except UNREADABLE as error:
+        if isinstance(error, ZarrBackendError) and not isinstance(error, ConstructError):
+            raise  # it says itself what is wrong
         reason = " ".join(str(error).split())
         raise UnsupportedFileError(
             f"pynwb cannot read this file ({type(error).__name__}: {reason[:300]})",

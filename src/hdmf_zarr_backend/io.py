@@ -188,9 +188,9 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         if self._is_open:
             return
         keys = open_keys(str(self.source))
-        if self._mode in _NEW or (self._mode == "a" and not keys.exists()):
+        if self._mode in _NEW:
             self._check_target(keys)
-        else:
+        elif self._mode != "a" or keys.exists():
             try:
                 self._parsed = parse(keys, use_consolidated=self._mode != "r-", use_inlined=self._use_inlined)
                 keys = self._parsed.keys(keys)

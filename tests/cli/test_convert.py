@@ -5,27 +5,40 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import h5py
 import pytest
 
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import UnsupportedFileError
 from hdmf_zarr_backend.progress import SILENT
+from tests.samples import plain_nwbfile, write_hdf5
+
+DEFAULTS = {"to": None, "force_overwrite": False, "check": True, "external_links": "keep", "progress": SILENT}
+
+
+@dataclass
+class Report:
+    groups: int
+
+    def __str__(self) -> str:
+        return f"{self.groups} groups"
 
 
 class Calls(list[tuple[str, str, dict[str, Any]]]):
     """Stands for `hdmf_zarr_backend.convert.convert` and keeps what it was asked; files named ``bad`` fail."""
 
-    def convert(self, source: str, target: str, **options: Any) -> str:
+    def convert(self, source: str, target: str, **options: Any) -> Report:
         self.append((source, target, options))
         if "bad" in source:
             raise UnsupportedFileError("NWB 1.x is not supported", store=source, remedy="Upgrade it.")
         if "lost" in source:
             raise PermissionError(13, "Permission denied")
-        return "3 arrays"
+        return Report(7)
 
 
 @pytest.fixture
@@ -39,25 +52,28 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[Calls]:
 
 def test_a_source_and_a_target(calls: Calls, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "a.nwb", "b.zarr"]) == 0
-    assert calls == [("a.nwb", "b.zarr", {"force_overwrite": False, "check": True, "progress": SILENT})]
+    assert calls == [("a.nwb", "b.zarr", DEFAULTS)]
     captured = capsys.readouterr()
-    assert captured.out.startswith("a.nwb -> b.zarr: 3 arrays in 0.0 s")
+    assert captured.out.startswith("a.nwb -> b.zarr: 7 groups in 0.0 s")
     assert captured.err == ""
 
 
 def test_the_options_are_passed_on(calls: Calls) -> None:
-    assert main(["convert", "--force", "--no-check", "a.nwb", "b.zarr"]) == 0
-    assert calls[0][2] == {"force_overwrite": True, "check": False, "progress": SILENT}
+    given = ["--force", "--no-check", "--to", "zarr", "--external-links", "copy"]
+    assert main(["convert", *given, "a.nwb", "b"]) == 0
+    changed = {"to": "zarr", "force_overwrite": True, "check": False, "external_links": "copy", "progress": SILENT}
+    assert calls[0][2] == changed
 
 
 def test_a_batch_names_its_targets(calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "new/out"
-    sources = ["x/a.nwb", "b.h5", "c.nwb.zarr", "d.zarr", "e.nwb.zarr/"]
+    (tmp_path / "folder").mkdir()
+    sources = ["x/a.nwb", "b.h5", "c.nwb.zarr", "d.zarr", "e.nwb.zarr/", str(tmp_path / "folder")]
     assert main(["convert", *sources, "-o", str(out)]) == 0
     assert out.is_dir()
     names = [str(Path(target).relative_to(out)) for _, target, _ in calls]
-    assert names == ["a.nwb.zarr", "b.h5.zarr", "c.nwb", "d.nwb", "e.nwb"]
-    assert capsys.readouterr().out.splitlines()[-1] == "5 of 5 files converted"
+    assert names == ["a.nwb.zarr", "b.h5.zarr", "c.nwb", "d.nwb", "e.nwb", "folder.nwb"]
+    assert capsys.readouterr().out.splitlines()[-1] == "6 of 6 files converted"
 
 
 def test_a_batch_goes_on_past_bad_files_and_tells_at_the_end(
@@ -79,6 +95,7 @@ def test_a_batch_as_json(calls: Calls, tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["convert", "a.nwb", "bad.nwb", "-o", str(tmp_path), "--json"]) == 2
     good, bad = json.loads(capsys.readouterr().out)
     assert (good["source"], good["target"], good["error"]) == ("a.nwb", str(tmp_path / "a.nwb.zarr"), None)
+    assert good["groups"] == 7
     assert "NWB 1.x" in bad["error"]
 
 
@@ -97,3 +114,70 @@ def test_nothing_is_converted_if_the_paths_make_no_sense(
     assert calls == []
     assert said in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+# ---- with the real conversion ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def nwb(tmp_path: Path) -> Path:
+    return write_hdf5(tmp_path / "a.nwb", plain_nwbfile())
+
+
+def test_there_and_back_and_nothing_differs(nwb: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    zarr, back = nwb.with_name("a.nwb.zarr"), nwb.with_name("b.nwb")
+    assert main(["convert", str(nwb), str(zarr)]) == 0
+    assert main(["convert", str(zarr), str(back)]) == 0
+    shown = capsys.readouterr()
+    assert " groups, " in shown.out
+    assert shown.err == ""
+    for pair in ((nwb, zarr), (zarr, nwb), (nwb, back)):
+        assert main(["diff", *map(str, pair)]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_real_batch(nwb: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "bad.nwb").write_bytes(b"neither")
+    sources = [str(nwb), str(tmp_path / "bad.nwb"), str(tmp_path / "absent.nwb")]
+    assert main(["convert", *sources, "-o", str(tmp_path / "out"), "--json"]) == 2
+    captured = capsys.readouterr()
+    good, bad, absent = json.loads(captured.out)
+    assert good["error"] is None
+    assert good["format"] == "zarr"
+    assert good["datasets"] > 0
+    assert "neither an HDF5 file nor a Zarr directory" in bad["error"]
+    assert "nothing is there" in absent["error"]
+    assert len(captured.err.splitlines()) == 2
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["a.nwb.zarr"]
+
+
+def test_what_is_no_hdmf_file_is_replaced_only_by_force(nwb: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = nwb.with_name("a.zarr")
+    target.mkdir()
+    (target / "precious").write_text("x")
+    assert main(["convert", str(nwb), str(target)]) == 2
+    assert "use --force if it may be deleted" in capsys.readouterr().err
+    assert (target / "precious").exists()
+    assert main(["convert", str(nwb), str(target), "--force"]) == 0
+    assert not (target / "precious").exists()
+
+
+def test_a_file_of_nwb_1_ends_with_one_line_and_leaves_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with h5py.File(tmp_path / "old.nwb", "w") as file:
+        file["nwb_version"] = "NWB-1.0.6"
+    assert main(["convert", str(tmp_path / "old.nwb"), str(tmp_path / "old.zarr")]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1
+    assert "pynwb cannot read this file" in captured.err
+    assert "--no-check" in captured.err
+    assert [path.name for path in tmp_path.iterdir()] == ["old.nwb"]
+    assert main(["convert", str(tmp_path / "old.nwb"), str(tmp_path / "old.zarr"), "--no-check"]) == 0
+
+
+def test_the_name_of_the_target_says_the_format_unless_told(nwb: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", str(nwb), str(nwb.with_name("b.nwb"))]) == 2
+    assert "use --to" in capsys.readouterr().err
+    assert main(["convert", str(nwb), str(nwb.with_name("folder")), "--to", "zarr"]) == 0
+    assert main(["diff", str(nwb), str(nwb.with_name("folder"))]) == 0

@@ -61,7 +61,9 @@ def pipeline_in(dataset: Any) -> list[list[Any]]:
     return [[int(code), int(flags), [int(v) for v in values]] for code, flags, values, _ in entries]
 
 
-def create_with(file: Any, name: str, shape: tuple[int, ...], dtype: Any, *, chunks: Any, filters: Any, **kw: Any) -> Any:
+def create_with(
+    file: Any, name: str, shape: tuple[int, ...], dtype: Any, *, chunks: Any, filters: Any, **kw: Any
+) -> Any:
     """Create a dataset with filters in an order of their own, ``[(number, flags, options), ...]``."""
     created = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     created.set_chunk(chunks)

@@ -128,7 +128,10 @@ def test_a_note_that_is_no_pipeline_has_no_codecs(junk: Any) -> None:
         ([32015, 1, []], {"id": "zstd", "level": 3}),
         ([32015, 1, [2**32 - 5]], {"id": "zstd", "level": -5}),
         ([32001, 1, [2, 2, 4, 400]], {"id": "blosc", "cname": "blosclz", "clevel": 5, "shuffle": 1, "blocksize": 0}),
-        ([32001, 1, [2, 2, 4, 400, 9, 2, 5]], {"id": "blosc", "cname": "zstd", "clevel": 9, "shuffle": 2, "blocksize": 0}),
+        (
+            [32001, 1, [2, 2, 4, 400, 9, 2, 5]],
+            {"id": "blosc", "cname": "zstd", "clevel": 9, "shuffle": 2, "blocksize": 0},
+        ),
     ],
     ids=str,
 )

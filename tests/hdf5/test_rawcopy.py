@@ -31,7 +31,8 @@ from hypothesis import strategies as st
 
 from hdmf_zarr_backend.errors import ChunkError, StoreError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.execution.tasks import ChunkTask, chunk_indices, region_of
-from hdmf_zarr_backend.hdf5 import rawsource
+from hdmf_zarr_backend.hdf5 import contiguous, rawsource
+from hdmf_zarr_backend.hdf5.contiguous import ContiguousH5Source, plan_contiguous
 from hdmf_zarr_backend.hdf5.describe import describe
 from hdmf_zarr_backend.hdf5.filebytes import file_bytes
 from hdmf_zarr_backend.hdf5.filters import set_filters
@@ -219,7 +220,9 @@ def test_enumerations_are_copied_as_their_integers(tmp_path: Path, path: Path) -
 
 def test_elements_that_are_arrays_become_axes(tmp_path: Path, path: Path) -> None:
     with h5py.File(path, "w") as file:
-        dataset = file.create_dataset("x", (30,), np.dtype(("<i2", (3, 2))), chunks=(8,), compression="gzip", shuffle=True)
+        dataset = file.create_dataset(
+            "x", (30,), np.dtype(("<i2", (3, 2))), chunks=(8,), compression="gzip", shuffle=True
+        )
         dataset[:25] = np.arange(150, dtype="<i2").reshape(25, 3, 2)
     with h5py.File(path) as file:
         plan = _planned(file["x"])
@@ -303,7 +306,9 @@ def test_chunks_with_a_filter_mask_are_decoded_by_it_and_encoded_anew(tmp_path: 
         data: Any = values
         for number, codec in enumerate(encoders):
             data = data if mask >> number & 1 else codec.encode(data)
-        dataset.id.write_direct_chunk((20,), np.ascontiguousarray(np.frombuffer(data, "u1")).tobytes(), filter_mask=mask)
+        dataset.id.write_direct_chunk(
+            (20,), np.ascontiguousarray(np.frombuffer(data, "u1")).tobytes(), filter_mask=mask
+        )
     with h5py.File(path) as file:
         assert np.array_equal(file["x"][20:40], values)
         plan = _planned(file["x"])
@@ -424,6 +429,99 @@ def test_edges_that_cannot_be_told_are_left_to_hdf5(path: Path) -> None:
         dataset[:] = np.where(np.arange(1000)[:, None] < 900, 0, np.arange(3) * 70_001)
     with h5py.File(path) as file:
         assert _plan(file["x"]) is None  # the first edges read the same either way, the last do not
+
+
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+@pytest.mark.parametrize(
+    ("maxshape", "early"),
+    [
+        ((9, 30), False),
+        ((9, 30), True),
+        ((None, 30), False),
+        ((9, None), False),
+        ((None, None), False),
+        ((60, 90), False),
+    ],
+    ids=["fixed", "implicit", "rows-grow", "columns-grow", "both-grow", "bounded"],
+)
+@pytest.mark.parametrize("pipeline", ["none", "shuffle-gzip"])
+def test_every_index_of_chunks_is_listed(
+    tmp_path: Path, path: Path, libver: Any, maxshape: Any, early: bool, pipeline: str
+) -> None:
+    values = np.arange(270, dtype="<i4").reshape(9, 30)
+    with h5py.File(path, "w", libver=libver) as file:
+        created = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        created.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY if early else h5py.h5d.ALLOC_TIME_INCR)
+        dataset = file.create_dataset(
+            "x", (9, 30), "<i4", chunks=(2, 7), maxshape=maxshape, dcpl=created, **COPIED[pipeline]
+        )
+        for column in range(29, -1, -1):  # from the end, so that the order in the file is another
+            dataset[:, column] = values[:, column]
+    with h5py.File(path) as file:
+        plan = _planned(file["x"])
+        assert list(plan.source.raw) == list(itertools.product(range(5), range(5)))
+        _assert_copied(tmp_path / "z", file["x"], plan)
+
+
+class _Overlaid:
+    """Something of which some attributes are others."""
+
+    def __init__(self, real: Any, **others: Any) -> None:
+        self._real = real
+        self.__dict__.update(others)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+
+def _listing(dataset: Any, chunk_iter: Any) -> Any:
+    """Return an ``h5py.Dataset`` that lists other chunks."""
+    return _Overlaid(dataset, id=_Overlaid(dataset.id, chunk_iter=chunk_iter))
+
+
+def test_chunks_outside_of_the_array_are_not_taken_for_others(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=np.arange(24).reshape(4, 6), chunks=(2, 3), compression="gzip")
+    with h5py.File(path) as file:
+        real = file["x"]
+
+        def chunk_iter(callback: Any) -> None:
+            real.id.chunk_iter(callback)
+            callback(h5py.h5d.StoreInfo((0, 6), 0, 100, 20))  # counted along the rows, it would be (1, 0)
+            callback(h5py.h5d.StoreInfo((4, 0), 0, 100, 20))
+
+        raw = RawChunks(_listing(real, chunk_iter))
+        assert list(raw) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+        assert raw.find((1, 0)) == RawChunks(real).find((1, 0))
+
+
+def test_chunks_without_an_address_are_read_through_hdf5(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=np.arange(6), chunks=(3,), compression="gzip")
+    with h5py.File(path) as file:
+        real = file["x"]
+
+        def chunk_iter(callback: Any) -> None:
+            real.id.chunk_iter(lambda info: callback(info._replace(byte_offset=None)))
+
+        raw = RawChunks(_listing(real, chunk_iter))
+        assert not raw.is_plain_file
+        assert raw.read((1,)) == RawChunks(real).read((1,))
+
+
+def test_what_a_plugin_made_and_numcodecs_does_not_read_is_left_to_hdf5(path: Path) -> None:
+    values = np.repeat(np.arange(50), 40).astype("<i4")
+    with h5py.File(path, "w") as file:
+        snappy = file.create_dataset("snappy", data=values, chunks=(1000,), **DECODED["blosc-snappy"])
+        snappy.flush()
+        mask, data = snappy.id.read_direct_chunk((1000,))
+        assert mask == 0
+        dataset = file.create_dataset("x", data=values, chunks=(1000,), **COPIED["blosc-lz4-1"])
+        dataset.id.write_direct_chunk((0,), data)  # the filter reads what it is from the chunk
+        dataset.id.write_direct_chunk((1000,), data)
+    with h5py.File(path) as file:
+        assert file["x"][1500] == values[1500]
+        assert _plan(file["x"]) is None
 
 
 # ---- regions, threads, other chunks ---------------------------------------------------------------------------------
@@ -707,7 +805,11 @@ def test_a_process_without_h5py_copies_and_decodes(tmp_path: Path, path: Path) -
         print(task.source.read(region).tolist())
     """)
     done = subprocess.run(
-        [sys.executable, "-c", program, os.fspath(tmp_path / "task")], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", program, os.fspath(tmp_path / "task")],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     )
     assert done.stdout.strip() == str(values[region].tolist())
     (tmp_path / "z" / "x" / ".zarray").write_bytes(dump(v2.array_document(node)))
@@ -772,7 +874,9 @@ def test_threads_read_one_source_at_once(filled: Path) -> None:
 def test_memory_does_not_grow_with_the_dataset(tmp_path: Path, path: Path, decoded: bool) -> None:
     with h5py.File(path, "w") as file:
         values = np.random.default_rng(0).integers(0, 50, 2**18).astype("<i4")
-        dataset = file.create_dataset("x", (32 * 2**18,), "<i4", chunks=(2**18,), compression="gzip", compression_opts=1)
+        dataset = file.create_dataset(
+            "x", (32 * 2**18,), "<i4", chunks=(2**18,), compression="gzip", compression_opts=1
+        )
         for start in range(0, len(dataset), 2**18):
             dataset[start : start + 2**18] = values
     with h5py.File(path) as file:
@@ -794,31 +898,20 @@ def test_the_index_is_taken_in_one_pass(path: Path, monkeypatch: pytest.MonkeyPa
     with h5py.File(path, "w") as file:
         dataset = file.create_dataset("x", (count, 2), "i1", chunks=(1, 2))
         dataset[...] = 1
-    calls: list[Any] = []
+    calls: list[str] = []
 
-    class Counted:
-        def __init__(self, dataset: Any) -> None:
-            self._dataset = dataset
-
+    class Recorded(_Overlaid):
         def __getattr__(self, name: str) -> Any:
             if "chunk" in name:
                 calls.append(name)
-            return getattr(self._dataset.id, name) if name != "id" else self
-
-        def __len__(self) -> int:
-            raise AssertionError
+            return super().__getattr__(name)
 
     with h5py.File(path) as file:
         real = file["x"]
-        shown = Counted(real)
-
-        class Shown:
-            def __getattr__(self, name: str) -> Any:
-                return shown if name == "id" else getattr(real, name)
-
-        raw = RawChunks(Shown())
+        raw = RawChunks(_Overlaid(real, id=Recorded(real.id)))
         assert len(raw) == count
-        assert [name for name in calls if name != "chunk_iter"] == ["read_direct_chunk"]  # one chunk, to compare
+        assert sorted(set(calls)) == ["chunk_iter", "read_direct_chunk"]
+        assert calls.count("read_direct_chunk") == 1  # one chunk, to compare
         assert raw.find((count - 1, 0)) is not None
         assert list(itertools.islice(raw, 2)) == [(0, 0), (1, 0)]
 
@@ -829,13 +922,107 @@ def test_datasets_without_chunks_have_no_index(path: Path) -> None:
             RawChunks(file.create_dataset("x", data=np.arange(10)))
 
 
+# ---- in one piece ---------------------------------------------------------------------------------------------------
+
+
+def _contiguous(dataset: Any) -> ContiguousH5Source:
+    source = plan_contiguous(dataset, describe(dataset))
+    assert source is not None
+    return source
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_any_region_of_a_dataset_in_one_piece_is_what_h5py_reads(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    shape = tuple(data.draw(st.lists(st.integers(1, 12), min_size=1, max_size=4)))
+    bounds = [sorted(data.draw(st.tuples(st.integers(0, n), st.integers(0, n)))) for n in shape]
+    region = tuple(slice(a, b) for a, b in bounds)
+    path = tmp_path_factory.mktemp("region") / "a.h5"
+    with h5py.File(path, "w", userblock_size=data.draw(st.sampled_from([0, 512]))) as file:
+        file["x"] = np.arange(np.prod(shape), dtype=">i4").reshape(shape)
+    with h5py.File(path) as file, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(contiguous, "_LEAST_RUN", data.draw(st.sampled_from([0, 2**16])))
+        patch.setattr(contiguous, "_SLAB", data.draw(st.sampled_from([1, 50, 2**20])))
+        patch.setattr(contiguous, "_MOST_WASTE", data.draw(st.sampled_from([1, 3, 100])))
+        source = _contiguous(file["x"])
+        _assert_equal(file["x"][region], source.read(region))
+        _assert_equal(file["x"][region], pickle.loads(pickle.dumps(source.part([]))).read(region))
+
+
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=list(DTYPES))
+def test_every_dtype_is_read_in_one_piece(tmp_path: Path, path: Path, dtype: np.dtype[Any]) -> None:
+    values = _values((45, 7), dtype)
+    with h5py.File(path, "w") as file:
+        file["x"] = values
+    with h5py.File(path) as file:
+        source = _contiguous(file["x"])
+    node: ArrayNode[Attributes] = ArrayNode((45, 7), (20, 4), zarr_type(dtype))
+    _write(tmp_path / "z", "x", node, source)
+    _assert_equal(values, zarr.open_array(tmp_path / "z" / "x", mode="r")[...])
+
+
+def test_elements_that_are_arrays_are_read_in_one_piece(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        dataset = file.create_dataset("x", (30,), np.dtype(("<i2", (3, 2))))
+        dataset[:] = np.arange(180, dtype="<i2").reshape(30, 3, 2)
+    with h5py.File(path) as file:
+        source = _contiguous(file["x"])
+        assert source.shape == (30, 3, 2)
+        _assert_equal(file["x"][4:9][:, :, 1:2], source.read((slice(4, 9), slice(0, 3), slice(1, 2))))
+
+
+def _external(file: Any) -> Any:
+    name = os.path.join(os.path.dirname(file.filename), "raw")
+    return file.create_dataset("x", data=np.arange(10), external=[(name, 0, h5py.h5f.UNLIMITED)])
+
+
+def _compact(file: Any) -> Any:
+    created = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    created.set_layout(h5py.h5d.COMPACT)
+    return file.create_dataset("x", data=np.arange(10), dcpl=created)
+
+
+@pytest.mark.parametrize(
+    "create",
+    [
+        _external, _compact, _virtual,
+        lambda file: file.create_dataset("x", data=np.arange(10), chunks=(5,)),
+        lambda file: file.create_dataset("x", (10,), "i4"),
+        lambda file: file.create_dataset("x", (0,), "i4"),
+        lambda file: file.create_dataset("x", data=5),
+        lambda file: file.create_dataset("x", data=["a", "b"]),
+        lambda file: file.create_dataset("x", data=np.zeros(9, np.dtype([("a", "i1"), ("b", "<f8")], align=True))),
+    ],
+    ids=["external", "compact", "virtual", "chunked", "unallocated", "empty", "scalar", "text", "padded"],
+)  # fmt: skip
+def test_what_does_not_lie_in_one_piece_is_left_to_hdf5(path: Path, create: Any) -> None:
+    with h5py.File(path, "w") as file:
+        create(file)
+    with h5py.File(path) as file:
+        assert plan_contiguous(file["x"], describe(file["x"])) is None
+
+
+def test_errors_of_a_dataset_in_one_piece_name_file_and_dataset(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        file["g/x"] = np.arange(100)
+    with h5py.File(path) as file:
+        source = _contiguous(file["g/x"])
+    os.utime(path, ns=(0, 0))
+    with pytest.raises(StoreError, match=r"changed since.*a\.h5.*'/g/x'"):
+        source.read((slice(0, 5),))
+
+
 # ---- Zarr -> HDF5 ---------------------------------------------------------------------------------------------------
 
 
 def _create_direct(file: Any, node: ArrayNode[Attributes], pipeline: Any, **more: Any) -> Any:
     created = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     set_filters(created, pipeline)
-    dtype = np.dtype([tuple(f) for f in node.data_type]) if isinstance(node.data_type, list) else np.dtype(node.data_type)
+    dtype = (
+        np.dtype([tuple(f) for f in node.data_type]) if isinstance(node.data_type, list) else np.dtype(node.data_type)
+    )
     return file.create_dataset("x", node.shape, dtype, chunks=node.chunks, dcpl=created, **more)
 
 
@@ -948,7 +1135,9 @@ def test_real_files_are_copied_chunk_by_chunk(tmp_path: Path, nwbfiles: list[Pat
     for found in nwbfiles:
         with h5py.File(found) as file:
             datasets: list[Any] = []
-            file.visititems(lambda _, node, into=datasets: into.append(node) if isinstance(node, h5py.Dataset) else None)
+            file.visititems(
+                lambda _, node, into=datasets: into.append(node) if isinstance(node, h5py.Dataset) else None
+            )
             for number, dataset in enumerate(datasets):
                 try:
                     plan = _plan(dataset)

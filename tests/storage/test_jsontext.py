@@ -13,6 +13,7 @@ from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.storage import jsontext
 from tests.strategies import JSON
 
+
 def _load(text: bytes, *, fast: bool) -> object:
     kept = jsontext._loads
     if not fast:

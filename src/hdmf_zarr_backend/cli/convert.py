@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from argparse import ArgumentParser, Namespace
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,11 @@ from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
 from hdmf_zarr_backend.progress import terminal_progress
 
 _ZARR = ".zarr"
+_OPTIONS = {
+    "pass force_overwrite=True": "use --force",
+    "Pass check=False": "Use --no-check",
+    "say to=": "use --to",
+}
 
 
 @dataclass(slots=True)
@@ -37,8 +42,21 @@ def _configure(parser: ArgumentParser) -> None:
         metavar="FOLDER",
         help="convert each source to a file in this folder: a.nwb to a.nwb.zarr, a.nwb.zarr to a.nwb",
     )
-    parser.add_argument("--force", action="store_true", help="replace targets, whatever is there")
-    parser.add_argument("--no-check", action="store_true", help="do not compare what was written with the source")
+    parser.add_argument("--force", action="store_true", help="replace the target, whatever is there")
+    parser.add_argument(
+        "--no-check", action="store_true", help="convert NWB files too that pynwb cannot read; this is not tried then"
+    )
+    parser.add_argument(
+        "--to",
+        choices=("zarr", "hdf5"),
+        help="format of the target (default: zarr if its name ends in .zarr, else hdf5)",
+    )
+    parser.add_argument(
+        "--external-links",
+        choices=("keep", "copy"),
+        default="keep",
+        help="Zarr to HDF5: what becomes of links to other files (default: %(default)s)",
+    )
     parser.add_argument("--json", action="store_true", help="print what was done as one JSON document")
 
 
@@ -46,9 +64,15 @@ def _run(arguments: Namespace) -> Exit:
     pairs = _pairs(arguments.paths, arguments.output)
     if arguments.output is not None:
         Path(arguments.output).mkdir(parents=True, exist_ok=True)
+    options = {
+        "to": arguments.to,
+        "force_overwrite": arguments.force,
+        "check": not arguments.no_check,
+        "external_links": arguments.external_links,
+    }
     outcomes = []
     for source, target in pairs:
-        outcome = _convert(source, target, force=arguments.force, check=not arguments.no_check)
+        outcome = _convert(source, target, options)
         outcomes.append(outcome)
         if outcome.error is not None:
             complain(outcome.error if source in outcome.error else f"{source}: {outcome.error}")
@@ -92,35 +116,40 @@ def _pairs(paths: list[str], folder: str | None) -> list[tuple[str, str]]:
 
 def _target_name(source: str) -> str:
     name = Path(source).name
-    if not name.endswith(_ZARR):
+    if not name.endswith(_ZARR) and not Path(source).is_dir():
         return name + _ZARR
     stem = name.removesuffix(_ZARR)
     return stem if Path(stem).suffix else f"{stem}.nwb"
 
 
-def _convert(source: str, target: str, *, force: bool, check: bool) -> _Outcome:
+def _convert(source: str, target: str, options: dict[str, Any]) -> _Outcome:
     # here and not above: hdmf and zarr take seconds to start
     from hdmf_zarr_backend.convert import convert
 
     outcome = _Outcome(source, target)
+    progress = terminal_progress(Path(source).name)
     start = time.perf_counter()
     try:
-        outcome.report = convert(
-            source, target, force_overwrite=force, check=check, progress=terminal_progress(Path(source).name)
-        )
+        outcome.report = convert(source, target, progress=progress, **options)
     except (ZarrBackendError, OSError) as error:
-        outcome.error = str(error)
+        outcome.error = _in_options(str(error))
+    finally:
+        progress.finish()  # a bar that an error left would share its line with the message
     outcome.seconds = time.perf_counter() - start
     return outcome
 
 
+def _in_options(message: str) -> str:
+    """Return the message of an error with the options of this command in place of Python's arguments."""
+    for argument, option in _OPTIONS.items():
+        message = message.replace(argument, option)
+    return message
+
+
 def _as_json(outcome: _Outcome) -> dict[str, Any]:
-    return {
-        "source": outcome.source,
-        "target": outcome.target,
-        "seconds": round(outcome.seconds, 3),
-        "error": outcome.error,
-    }
+    done = {} if outcome.report is None else asdict(outcome.report)
+    said = {"source": outcome.source, "target": outcome.target, "seconds": round(outcome.seconds, 3)}
+    return {**done, **said, "error": outcome.error}
 
 
 COMMAND = Command(

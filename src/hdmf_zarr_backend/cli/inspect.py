@@ -47,7 +47,7 @@ def _run(arguments: Namespace) -> Exit:
         whole=arguments.all,
         symbols=symbols,
     )
-    print("\n".join([outline.heading(), "", *lines]))
+    print("\n".join([outline.heading(arguments.path), "", *lines]))
     return Exit.OK
 
 

@@ -13,7 +13,6 @@ A note that does not fit the value any more, because somebody changed the attrib
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -30,11 +29,9 @@ from hdmf_zarr_backend.mapping.references import Reference, decode_attribute_ref
 Encode = Callable[[Any], "dict[str, Any] | None"]
 Refer = Callable[[Reference], Any]
 
-_ROOM = 64_000  # a little less than what fits into a message of an object header
-
 
 class LargeAttributeError(Exception):
-    """An attribute needs a version of HDF5's format that has room for it; never leaves this package."""
+    """An attribute needs a version of HDF5's format that has room for more than 64 KiB; never leaves this package."""
 
 
 # ---- HDF5 -> values -------------------------------------------------------------------------------------------------
@@ -155,10 +152,13 @@ def write_attribute(node: Any, name: str, value: Any, note: dict[str, Any], refe
         h5a.create(node, _raw(name), tid, h5s.create(h5s.NULL))
         return
     shape = values.shape[: values.ndim - len(tid.dtype.shape)]
-    if not is_roomy and math.prod(shape) * tid.get_size() > _ROOM:
-        raise LargeAttributeError(name)
     space = h5s.create_simple(shape) if shape else h5s.create(h5s.SCALAR)
-    attribute = h5a.create(node, _raw(name), tid, space)
+    try:
+        attribute = h5a.create(node, _raw(name), tid, space)
+    except OSError as error:
+        if is_roomy:
+            raise
+        raise LargeAttributeError(name) from error  # HDF5 has no error of its own for it; others will come again
     if values.size:
         attribute.write(np.ascontiguousarray(values).reshape(values.shape), mtype=memory_type(tid, writing=True))
 
@@ -180,8 +180,8 @@ def _typed(name: str, value: Any, note: dict[str, Any], refer: Refer) -> tuple[A
         wanted = REGION if any(item.region is not None for item in found.flat) else OBJECT
         tid = decode_type(wanted)
         return tid, fill_array([refer(item) for item in found.flat], found.shape, tid.dtype)
-    for candidate in (kind, default_attribute_type(value)):
-        if candidate is not None:
+    if not _is_mixed(value):
+        for candidate in filter(None, (kind, default_attribute_type(value))):
             tid = decode_type(candidate)
             values = _fitting(value, candidate, tid.dtype)
             if values is not None:
@@ -193,6 +193,11 @@ def _typed(name: str, value: Any, note: dict[str, Any], refer: Refer) -> tuple[A
         )
     tid = decode_type(UTF8)
     return tid, fill_array([text.encode("utf-8", "surrogateescape")], (), tid.dtype)
+
+
+def _is_mixed(value: Any) -> bool:
+    """Tell whether a value was left a list since it is no array; NumPy would make text of its numbers."""
+    return isinstance(value, dict) or (isinstance(value, list) and bool(value))
 
 
 def _as_json(value: Any) -> str | None:

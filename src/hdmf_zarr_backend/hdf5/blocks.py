@@ -32,9 +32,8 @@ def block_slices(
     own = tuple(min(c, n) for c, n in zip(node.chunks, shape, strict=False))
     unit = own if chunks is None else tuple(min(c, n) for c, n in zip(chunks, shape, strict=True))
     bound = max(BLOCK_BYTES // max(1, itemsize), math.prod(own), math.prod(unit))
-    steps = _grown(
-        _grown(unit, tuple(-(-z // u) * u for z, u in zip(own, unit, strict=True)), unit, bound), shape, unit, bound
-    )
+    cover = tuple(-(-z // u) * u for z, u in zip(own, unit, strict=True))
+    steps = _grown(_grown(unit, cover, unit, bound), shape, cover, bound)
     for corner in itertools.product(*(range(0, n, step) for n, step in zip(shape, steps, strict=True))):
         yield tuple(slice(c, min(c + step, n)) for c, step, n in zip(corner, steps, shape, strict=True))
 

@@ -92,7 +92,7 @@ class RawChunks:
         self._wanted: frozenset[int] | None = None
         self._positions, self._where = _list_chunks(dataset)
         self._direct: _Direct | None = None
-        self._bytes = _plain_file(dataset) if not np.any(self._where["offset"] == _NOWHERE) else None
+        self._bytes = plain_file(dataset) if not np.any(self._where["offset"] == _NOWHERE) else None
         if self._bytes is None or not self._reads_as(_Direct(dataset)):
             self._bytes, self._direct = None, _Direct(dataset)
 
@@ -244,7 +244,7 @@ def _list_chunks(dataset: Any) -> tuple[npt.NDArray[np.int64], Array]:
     return found, where
 
 
-def _plain_file(dataset: Any) -> FileBytes | None:
+def plain_file(dataset: Any) -> FileBytes | None:
     """Return the file of ``dataset`` if it is local, the one that the HDF5 library has open, and not being written."""
     file = dataset.file
     if file.driver != "sec2" or file.mode != "r" or file.swmr_mode:

@@ -142,14 +142,15 @@ class Hdf5Tree:
         self._files: dict[str, SourceFile | None] = {os.path.realpath(location): self.main}
         self._places: dict[_Address, str] = {}
         self._ids: dict[_Address, str | None] = {}
-        self._pending: deque[_Pending] = deque()
+        self._external: deque[_Pending] = deque()
+        self._soft: deque[_Pending] = deque()
         self.nodes: list[Placed] = []
         self.links: list[PlacedLink] = []
         self.notes: dict[str, dict[str, Any]] = {}
         try:
             self._descend("", self.main, b"/")
-            while self._pending:
-                self._place_link(self._pending.popleft())
+            while self._external or self._soft:
+                self._place_link((self._external or self._soft).popleft())  # soft links may lead through external ones
         except BaseException:
             self.close()
             raise
@@ -181,11 +182,7 @@ class Hdf5Tree:
         form = file.file.id.links.get_info(raw).type
         if form == h5l.TYPE_HARD:
             return False
-        link = _Pending(path, file, raw)
-        if form == h5l.TYPE_EXTERNAL:
-            self._pending.appendleft(link)  # soft links may lead through it
-        else:
-            self._pending.append(link)
+        (self._external if form == h5l.TYPE_EXTERNAL else self._soft).append(_Pending(path, file, raw))
         return True
 
     def _place(self, path: str, file: SourceFile, raw: bytes) -> list[tuple[str, bytes]]:

@@ -32,7 +32,7 @@ from hdmf_zarr_backend.mapping.specloc import spec_location
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, absolute
 from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
 
-_CACHE_BYTES = 32 * 2**20
+_CACHE_BYTES = 8 * 2**20  # blocks are whole chunks of Zarr nearly always, so that few are needed twice
 
 
 class Hdf5Writer:

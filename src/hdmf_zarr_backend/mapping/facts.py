@@ -139,7 +139,7 @@ class FilterFacts:
     options: tuple[Any, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.name}{self.options}"
+        return f"{self.name}({', '.join(map(str, self.options))})"
 
 
 @dataclass(frozen=True, slots=True)

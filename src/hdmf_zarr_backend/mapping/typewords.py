@@ -77,7 +77,7 @@ def _stored_word(data_type: Any) -> str:
         return f"{name} big-endian" if order == ">" and size > 1 else name
     words = {"b": "bool", "?": "bool", "S": f"ascii[{size}]", "U": f"text[{size}]", "V": f"opaque[{size}]",
              "M": f"datetime64{unit or ''}", "m": f"timedelta64{unit or ''}", "O": "reference"}  # fmt: skip
-    return words.get(kind, data_type)
+    return words.get(kind, str(data_type))
 
 
 def _with_shape(word: str, shape: tuple[int, ...]) -> str:

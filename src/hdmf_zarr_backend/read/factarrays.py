@@ -191,7 +191,7 @@ def _codecs(node: ArrayNode[Attributes]) -> tuple[FilterFacts, ...]:
     configurations = [*(node.filters or []), *([node.compressor] if node.compressor else [])]
     steps = []
     for configuration in configurations:
-        options = sorted((key, repr(value)) for key, value in configuration.items() if key != "id")
+        options = sorted(f"{key}={value}" for key, value in configuration.items() if key != "id")
         steps.append(FilterFacts(str(configuration["id"]), tuple(options)))
     return tuple(steps)
 

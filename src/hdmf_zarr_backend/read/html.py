@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from html import escape
 from typing import Any
 
 from hdmf.utils import generate_array_html_repr, get_basic_array_info
 
 from hdmf_zarr_backend.storage.arrays import LazyArray
+
+_KIND = "Zarr Array"
 
 
 def dataset_html(dataset: Any) -> str:
@@ -19,22 +22,27 @@ def dataset_html(dataset: Any) -> str:
         A lazy array, a dataset of references or rows, or any array; of the latter only what NumPy knows.
     """
     lazy = getattr(dataset, "dataset", dataset)
-    if not isinstance(lazy, LazyArray):
-        kind = "NumPy array" if type(dataset).__module__ == "numpy" else type(dataset).__name__
-        return str(generate_array_html_repr(get_basic_array_info(dataset), dataset, kind))
-    info = get_basic_array_info(lazy)
-    stored = lazy.nbytes_stored()
-    info.update(
-        {
-            "Chunk shape": lazy.chunks,
-            "Chunks": lazy.nchunks,
-            "Compressor": escape(_codec_name(lazy.compressor)),
-            "Filters": escape(", ".join(_codec_name(codec) for codec in lazy.filters) or "none"),
-            "Stored size (bytes)": stored,
-            "Compression ratio": f"{lazy.nbytes / stored:.2f}" if stored and not lazy.dtype.hasobject else "undefined",
-        }
-    )
-    return str(generate_array_html_repr(info, lazy, "Zarr array"))
+    info = get_basic_array_info(lazy if isinstance(lazy, LazyArray) else dataset)
+    if isinstance(lazy, LazyArray):
+        info |= _stored_as(lazy, _codec_name(lazy.node.compressor), map(_codec_name, lazy.node.filters or ()))
+        return str(generate_array_html_repr(info, lazy, _KIND))
+    if hasattr(dataset, "compressors"):  # an array that zarr itself has opened
+        info |= _stored_as(dataset, ", ".join(map(str, dataset.compressors)), map(str, dataset.filters))
+        return str(generate_array_html_repr(info, dataset, _KIND))
+    kind = "NumPy array" if type(dataset).__module__ == "numpy" else type(dataset).__name__
+    return str(generate_array_html_repr(info, dataset, kind))
+
+
+def _stored_as(array: Any, compressor: str, filters: Iterable[str]) -> dict[str, Any]:
+    stored = array.nbytes_stored()
+    return {
+        "Chunk shape": array.chunks,
+        "Chunks": array.nchunks,
+        "Compressor": escape(compressor or "none"),
+        "Filters": escape(", ".join(filters) or "none"),
+        "Stored size (bytes)": stored,
+        "Compression ratio": f"{array.nbytes / stored:.2f}" if stored and not array.dtype.hasobject else "undefined",
+    }
 
 
 def _codec_name(config: Any) -> str:

@@ -229,8 +229,8 @@ class Outline:
             leaves += [Leaf(f"@{name}", text=_shortened(value)) for name, value in sorted(plain.items())]
         return leaves
 
-    def heading(self) -> str:
-        """Return one line about the file as a whole."""
+    def heading(self, name: str) -> str:
+        """Return one line about the file as a whole, which is called ``name``."""
         groups = arrays = links = size = 0
         for path, node in self._visible():
             if isinstance(node, ArrayNode):
@@ -250,7 +250,7 @@ class Outline:
         parts.append(f"{size_text(size)} uncompressed without text and references")
         if self.stored is not None:
             parts.append(f"{size_text(sum(self.stored.values()))} stored")
-        return f"{self.location}: {', '.join(parts)}"
+        return f"{name}: {', '.join(parts)}"
 
 
 def open_outline(

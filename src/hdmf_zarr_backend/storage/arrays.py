@@ -1,18 +1,19 @@
 """ArrayNode and store -> an array that reads when it is indexed, and behaves as users of h5py expect.
 
-`LazyArray` is a ``zarr.Array`` to every ``isinstance`` test of hdmf and pynwb, but needs no zarr machinery: shape and data
-type come from the metadata that was parsed with the whole file, chunks are read and decoded here, and the real
+`LazyArray` is a ``zarr.Array`` to every ``isinstance`` test of hdmf and pynwb, but needs no zarr machinery: shape and
+data type come from the metadata that was parsed with the whole file, chunks are read and decoded here, and the real
 ``zarr.Array`` behind it is made only when something asks for zarr's own methods.
 
-What a raw zarr 3 array lacks for hdmf (docs: "what hdmf expects of an array"): ``len``, chunk-wise iteration, scalars from
-integer indices, object dtype for text, integer-cast and empty index lists, ``astype``, ``maxshape``, ``compressor``, a hash.
+What a raw zarr 3 array lacks for hdmf (docs: "what hdmf expects of an array"): ``len``, chunk-wise iteration, scalars
+from integer indices, object dtype for text, integer-cast and empty index lists, ``astype``, ``maxshape``,
+``compressor``, a hash.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,12 +22,10 @@ import zarr
 from hdmf_zarr_backend.errors import ModeError
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, split
 from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.storage.codecs import make_codec
 from hdmf_zarr_backend.storage.keys import KeyStore
 
-if TYPE_CHECKING:
-    from zarr import Array as ZarrArray
-else:
-    ZarrArray = zarr.Array
+ZarrArray: Any = zarr.Array  # to the type checker too: what is overridden here differs from release to release
 
 Array = npt.NDArray[Any]
 Elements = Callable[[Array], Array]
@@ -34,7 +33,7 @@ Elements = Callable[[Array], Array]
 _ITER_ELEMENTS = 65536
 
 
-class LazyArray(ZarrArray):
+class LazyArray(ZarrArray):  # type: ignore[misc]
     """A dataset of a Zarr file.
 
     Parameters
@@ -51,8 +50,6 @@ class LazyArray(ZarrArray):
         Largest shape, None for an axis without bound; the shape where nothing else was recorded.
     elements : callable, optional
         Turns the stored elements of an object array into those that the user sees (ASCII text into bytes).
-    attributes : dict, optional
-        The user attributes as values.
     """
 
     def __init__(
@@ -125,13 +122,13 @@ class LazyArray(ZarrArray):
 
     @property
     def compressor(self) -> Any:
-        """Configuration of the compressor, or None."""
-        return self.node.compressor
+        """The compressor as a codec, or None; zarr 2 had it under this name, and tools look for it."""
+        return None if self.node.compressor is None else make_codec(self.node.compressor, self.dtype)
 
     @property
     def filters(self) -> Any:
-        """Configurations of the filters, in order."""
-        return tuple(self.node.filters or ())
+        """The filters as codecs, in order."""
+        return tuple(make_codec(config, self.dtype) for config in self.node.filters or ())
 
     @property
     def fill_value(self) -> Any:
@@ -184,15 +181,24 @@ class LazyArray(ZarrArray):
         return self.size > 0
 
     def __getitem__(self, key: Any) -> Any:
-        field = None
-        if isinstance(key, str):
-            key, field = (), key
+        names: list[str] = []
+        if isinstance(key, str) or (isinstance(key, tuple) and any(isinstance(part, str) for part in key)):
+            key, names = self._names(key)
         values = self._reader.read(key)
         if self._elements is not None:
             values = self._elements(values)
-        if field is not None:
-            values = values[field]
+        if names:
+            values = values[names[0] if len(names) == 1 else names]
         return values[()] if values.ndim == 0 else values
+
+    def _names(self, key: Any) -> tuple[tuple[Any, ...], list[str]]:
+        """Return what selects elements and what selects fields, as h5py takes them: ``["a"]``, ``[0:3, "a"]``."""
+        parts = key if isinstance(key, tuple) else (key,)
+        names = [part for part in parts if isinstance(part, str)]
+        for name in names:
+            if name not in (self.dtype.names or ()):
+                raise ValueError(f"there is no field {name!r} in elements of type {self.dtype}")
+        return tuple(part for part in parts if not isinstance(part, str)), names
 
     def element(self, position: int) -> Any:
         """Return element or row ``position`` of an array of references or rows; cheap however large the chunk is.
@@ -212,7 +218,7 @@ class LazyArray(ZarrArray):
         return self._elements(values) if self._elements is not None else values
 
     @property
-    def attrs(self) -> Any:  # type: ignore[override,unused-ignore]
+    def attrs(self) -> Any:
         """The attributes as the file has them, reserved ones included; read-only."""
         return MappingProxyType(self.node.attributes)
 
@@ -257,7 +263,7 @@ class LazyArray(ZarrArray):
     # ---- the real one -----------------------------------------------------------------------------------------------
 
     @property
-    def _async_array(self) -> Any:  # type: ignore[override,unused-ignore]
+    def _async_array(self) -> Any:
         if self._array is None:
             from hdmf_zarr_backend.storage.stores import open_zarr_array
 

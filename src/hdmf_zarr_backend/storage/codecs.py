@@ -70,7 +70,9 @@ def numpy_dtype(data_type: Any) -> np.dtype[Any]:
     try:
         dtype: np.dtype[Any] = np.dtype(_dtype_argument(data_type))
     except (TypeError, ValueError, SyntaxError, RecursionError) as error:
-        raise MetadataError(f"the data type {data_type!r} is unknown ({error})") from error
+        raise MetadataError(
+            f"the data type {data_type!r} is unknown ({error})", remedy="Run `zarrio verify` on the file."
+        ) from error
     return dtype
 
 

@@ -7,11 +7,12 @@ This module imports no zarr, so that the command line starts fast.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from contextlib import suppress
 from typing import Protocol
 
 from hdmf_zarr_backend.errors import StoreError
@@ -83,7 +84,8 @@ class LocalKeys:
 
     def _path(self, key: str) -> str:
         # a crafted document may name nodes such as "../../x": a key never leaves the store
-        if ".." in key and ".." in key.split("/") or key.startswith("/") or "\0" in key or (os.sep == "\\" and "\\" in key):
+        outside = ".." in key and ".." in key.split("/")
+        if outside or key.startswith("/") or "\0" in key or (os.sep == "\\" and "\\" in key):
             raise StoreError(f"the key {key!r} leads out of the store", store=self.location, remedy="Do not trust it.")
         return f"{self.root}/{key}"
 
@@ -96,6 +98,10 @@ class LocalKeys:
             return None
         except IsADirectoryError as error:
             raise StoreError(f"the key {key!r} is a directory", store=self.location) from error
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                return None  # nobody can have set it
+            raise
 
     def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
         """Return the values of those ``keys`` that are there."""
@@ -104,15 +110,21 @@ class LocalKeys:
     def set(self, key: str, value: bytes) -> None:
         """Set ``key``."""
         path = self._path(key)
-        target = f"{path}.{uuid.uuid4().hex}.partial" if self._replace else path
         parent = os.path.dirname(path)
         if parent not in self._made:
             os.makedirs(parent, exist_ok=True)
             self._made.add(parent)
-        with open(target, "wb", buffering=0) as file:
-            _write_all(file.fileno(), value)
-        if self._replace:
-            os.replace(target, path)
+        if not self._replace:
+            _write_file(path, value)
+            return
+        partial = f"{path}.{uuid.uuid4().hex}.partial"
+        try:
+            _write_file(partial, value)
+            os.replace(partial, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(partial)
+            raise
 
     def set_many(self, items: Mapping[str, bytes]) -> None:
         """Set several keys."""
@@ -122,17 +134,18 @@ class LocalKeys:
     def delete(self, keys: Iterable[str]) -> None:
         """Delete those ``keys`` that are there."""
         for key in keys:
-            Path(self._path(key)).unlink(missing_ok=True)
+            with suppress(FileNotFoundError, NotADirectoryError):
+                os.unlink(self._path(key))
 
     def list_documents(self) -> Iterator[str]:
         """Yield the keys of all metadata documents; arrays are not searched for chunks."""
         stack = [""]
         while stack:
             prefix = stack.pop()
-            names = {entry.name: entry for entry in os.scandir(f"{self.root}/{prefix}")}
+            names = {entry.name: entry for entry in self._entries(prefix)}
             yield from (prefix + name for name in names if name in _DOCUMENTS)
             if ".zarray" not in names:
-                stack.extend(f"{prefix}{name}/" for name, entry in names.items() if entry.is_dir())
+                stack.extend(f"{prefix}{name}/" for name, entry in names.items() if _is_folder(entry))
 
     def list_prefix(self, prefix: str) -> Iterator[str]:
         """Yield all keys below ``prefix/``."""
@@ -145,16 +158,18 @@ class LocalKeys:
         stack = [start]
         while stack:
             here = stack.pop()
-            try:
-                entries = list(os.scandir(f"{self.root}/{here}"))
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-            for entry in entries:
-                if entry.is_dir():
+            for entry in self._entries(here):
+                if _is_folder(entry):
                     stack.append(f"{here}{entry.name}/")
-                else:
+                elif entry.is_file():
                     found[here + entry.name] = entry.stat().st_size
         return found
+
+    def _entries(self, prefix: str) -> list[os.DirEntry[str]]:
+        try:
+            return list(os.scandir(f"{self.root}/{prefix}"))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
 
     def exists(self) -> bool:
         """Tell whether anything is at the location."""
@@ -235,7 +250,16 @@ class InlinedKeys:
         return self.keys.exists()
 
 
-def _write_all(descriptor: int, value: bytes) -> None:
-    view = memoryview(value)
-    while len(view):
-        view = view[os.write(descriptor, view) :]
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Tell whether to look into an entry; a link to a folder that it is itself in would never end."""
+    if not entry.is_symlink():
+        return entry.is_dir()
+    folder, here = os.path.realpath(entry.path), os.path.realpath(os.path.dirname(entry.path))
+    return os.path.isdir(folder) and os.path.commonpath([folder, here]) != folder
+
+
+def _write_file(path: str, value: bytes) -> None:
+    with open(path, "wb", buffering=0) as file:
+        view = memoryview(value)
+        while view.nbytes:
+            view = view[os.write(file.fileno(), view) :]

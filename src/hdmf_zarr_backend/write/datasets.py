@@ -89,10 +89,16 @@ def plan_scalar_reference(value: Any, options: StorageOptions, reference: Encode
     return planned
 
 
-def plan_references(data: Any, shape: tuple[int, ...], options: StorageOptions, reference: Encode) -> PlannedArray:
-    """Plan an array of references of any rank: objects of the object codec, ``zarr_dtype`` "object" or "region"."""
-    is_region = getattr(first_leaf(data), "region", None) is not None
-    node = _object_node(shape, options.object_codec, None, options, "region" if is_region else "object")
+def plan_references(
+    data: Any, shape: tuple[int, ...], options: StorageOptions, reference: Encode, *, word: str | None = None
+) -> PlannedArray:
+    """Plan an array of references of any rank: objects of the object codec, ``zarr_dtype`` "object" or "region".
+
+    ``word`` says which of them; None: the first reference tells.
+    """
+    if word is None:
+        word = "object" if getattr(first_leaf(data), "region", None) is None else "region"
+    node = _object_node(shape, options.object_codec, None, options, word)
     return PlannedArray(node, ElementSource(data, shape, reference))
 
 

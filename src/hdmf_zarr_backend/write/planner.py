@@ -19,10 +19,11 @@ from hdmf_zarr_backend.mapping.attributes import encode_attributes
 from hdmf_zarr_backend.mapping.dimensions import encode_dimensions
 from hdmf_zarr_backend.mapping.links import Link, encode_link, link_or_copy
 from hdmf_zarr_backend.mapping.references import Reference
-from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, DOC, LINKS, root_notes
+from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, DOC, DTYPE, LINKS, root_notes
 from hdmf_zarr_backend.model.locations import THIS_FILE, relative_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, absolute, join
 from hdmf_zarr_backend.storage.arrays import LazyArray
+from hdmf_zarr_backend.storage.foreign import stored_view
 from hdmf_zarr_backend.write import datasets
 from hdmf_zarr_backend.write.iterators import plan_iterator
 from hdmf_zarr_backend.write.plan import PlannedArray, StorageOptions, WritePlan
@@ -184,7 +185,7 @@ class Planner:
     ) -> None:
         data = builder.data
         options, link_data = self._storage_options(builder)
-        data = self._unfilled(data, options, path) if _is_unfilled(data) else _unwrap(data)
+        data = self._unfilled(data, options, path) if _is_unfilled(data) else stored_view(_unwrap(data))
         if isinstance(data, LazyArray) and self._linked(data, path, links, link_data=link_data):
             return
         try:
@@ -282,7 +283,8 @@ class Planner:
         if isinstance(data.dtype, list):
             fields = list(zip(data.field_names, data.field_words, strict=True))
             return datasets.plan_rows(data, len(data), fields, options, self.targets.encode)
-        return datasets.plan_references(data, tuple(data.shape), options, self.targets.encode)
+        word = kept.node.attributes.get(DTYPE) if isinstance(kept, LazyArray) else None
+        return datasets.plan_references(data, tuple(data.shape), options, self.targets.encode, word=word)
 
 
 def _is_unfilled(data: Any) -> bool:

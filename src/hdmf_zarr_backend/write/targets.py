@@ -87,7 +87,8 @@ class Targets:
     def is_own(self, builder: Any) -> bool:
         """Tell whether the builder is, or will be, in the file that is written."""
         source = builder.source
-        return source is None or source in (self.location, self.export_location)
+        places = (self.location, self.export_location)
+        return source is None or source in places or _full(source) in places
 
     def reference_to(self, target: Any) -> Reference:
         """Return the reference to a builder, a reference builder or a container.
@@ -136,7 +137,7 @@ class Targets:
         root = builder
         while root.parent is not None:
             root = root.parent
-        file = str(builder.source)
+        file = _full(str(builder.source))
         file_id = self._file_ids.get(file) or (object_id(root) if builder_path(root) == "/" else None)
         return Reference(locations.relative_source(file, self.location), path, object_id(builder), file_id)
 
@@ -181,6 +182,11 @@ class Targets:
         if isinstance(value, REFERENCES):
             return encode_attribute_reference(self._reference(value))
         return None
+
+
+def _full(source: str) -> str:
+    """Return the absolute path of a source: a builder that was made by hand may have been given a relative one."""
+    return source if locations.is_url(source) else os.path.abspath(source)
 
 
 def is_zarr_location(location: str) -> bool:

@@ -13,7 +13,7 @@ from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.execution.executors import Runner, runner
 from hdmf_zarr_backend.execution.tasks import TASK_BYTES, ChunkTask, cut, encode_chunk
 from hdmf_zarr_backend.mapping.dimensions import encode_dimensions
-from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, DTYPE, NOTES
+from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, DTYPE, NOTES, notes_of
 from hdmf_zarr_backend.model import consolidated, v2
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, Node, absolute, join
 from hdmf_zarr_backend.progress import SILENT, Progress
@@ -215,7 +215,7 @@ def is_read_at_open(node: ArrayNode[Attributes]) -> bool:
     """
     if not node.size or math.prod(node.grid) != 1:
         return False
-    if node.attributes.get(DTYPE) == "scalar":
+    if node.attributes.get(DTYPE) == "scalar" or notes_of(node.attributes).get("scalar") is True:
         return True
     few_texts = node.attributes.get(DTYPE) == "str" and node.size <= _FEW
     return few_texts or node.attributes.get("neurodata_type", node.attributes.get("data_type")) == "ElementIdentifiers"

@@ -1,18 +1,22 @@
 """A pytest plugin under which hdmf-zarr's own tests run on this project: ``hdmf_zarr`` is the alias.
 
 What zarr 3 says in other words than zarr 2 is given under the old name where it means the same: stores that are a local
-folder, the mode as second argument of ``zarr.open``, ``zarr.Blosc``.
+folder, the mode as second argument of ``zarr.open``, ``zarr.Blosc``. ``write_dataset`` and ``write_attributes`` of single
+objects, which this project does not have, are written as part of a whole file.
 """
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import h5py_view
 import numcodecs
+import numpy as np
 import pytest
 import zarr
 import zarr.storage
+from hdmf.build import DatasetBuilder, GroupBuilder
 
 import hdmf_zarr_backend
 
@@ -35,27 +39,77 @@ class NestedDirectoryStore(DirectoryStore):
     """The same folder with another layout of chunks, which is not that of the written file here."""
 
 
+class OpenFile:
+    """``ZarrIO._file`` while a new file is written: what is on disk at the moment of asking."""
+
+    def __init__(self, path):
+        self.path = Path(path)
+
+    @property
+    def _group(self):
+        return zarr.open_group(self.path, mode="r", zarr_format=2, use_consolidated=False)
+
+    @property
+    def attrs(self):
+        return self._group.attrs
+
+    @property
+    def store(self):
+        return self._group.store
+
+    def __getitem__(self, name):
+        data = h5py_view.value_of(self.path, name)
+        return data if isinstance(data, h5py_view.LazyArray) else self._group[name]
+
+    def __contains__(self, name):
+        return name in self._group
+
+
 def _write_dataset(self, parent, builder, **options):
-    self.close()
-    h5py_view.write_into(h5py_view.FileView(self.source), builder, **options)
-    return h5py_view.FileView(self.source)[builder.name]
+    root = vars(self).setdefault("_root_of_parts", GroupBuilder("root"))
+    root.set_dataset(builder)
+    self.write_builder(root, **options)
 
 
-_zarr_open = zarr.open
+def _write_attributes(self, obj, attributes):
+    self.write_builder(GroupBuilder("root", attributes=attributes))
+
+
+def _list_fill(self, parent, name, data, options=None):
+    dtype = (options or {}).get("dtype")
+    _write_dataset(self, parent, DatasetBuilder(name, data, dtype=dtype and np.dtype(dtype).name))
+    return self._file[name]
+
+
+def _file(self):
+    if self.mode in ("w", "w-", "x", "a"):
+        return OpenFile(self.source)
+    return super(hdmf_zarr.ZarrIO, self)._file
+
+
+_zarr_open, _zarr_open_array = zarr.open, zarr.open_array
 
 
 def _open(store=None, mode=None, **options):
-    if isinstance(store, DirectoryStore):
-        store = store.path
-    return _zarr_open(store, **({} if mode is None else {"mode": mode}), **options)
+    return _zarr_open(os.fspath(store), **({} if mode is None else {"mode": mode}), **options)
+
+
+def _open_array(store=None, **options):
+    return _zarr_open_array(store, **options, **({"zarr_format": 2} if "compressor" in options else {}))
 
 
 zarr.storage.DirectoryStore = DirectoryStore
 zarr.storage.NestedDirectoryStore = NestedDirectoryStore
+zarr.MemoryStore = zarr.storage.MemoryStore
 zarr.Blosc = numcodecs.Blosc
 zarr.open = _open
+zarr.open_array = _open_array
+zarr.Group.__enter__ = lambda self: self
+zarr.Group.__exit__ = lambda self, *exception: None
 hdmf_zarr.ZarrIO.write_dataset = _write_dataset
-h5py_view.show_arrays_as_h5py_does()
+hdmf_zarr.ZarrIO.write_attributes = _write_attributes
+hdmf_zarr.ZarrIO.__list_fill__ = _list_fill
+hdmf_zarr.ZarrIO._file = property(_file)
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,199 @@
+"""Facts of Zarr files made by hand: references, links, regions, old files, damaged files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from hdmf_zarr_backend.compare.differences import summarise
+from hdmf_zarr_backend.compare.files import compare
+from hdmf_zarr_backend.compare.providers import open_facts
+from hdmf_zarr_backend.errors import ChunkError, MetadataError, NotZarrError
+from hdmf_zarr_backend.mapping.facts import DatasetFacts, ElementType, NodeFacts, Reference
+from hdmf_zarr_backend.read.facts import ZarrFacts, is_zarr
+
+
+def dataset(facts: NodeFacts) -> DatasetFacts:
+    assert isinstance(facts, DatasetFacts)
+    return facts
+
+
+def hand_made(path: Path, **attributes: Any) -> Path:
+    """A Zarr file of a group, an array of shape (10, 4) in it, and attributes of the root; not consolidated."""
+    (path / "group/data").mkdir(parents=True)
+    array = {"chunks": [10, 4], "compressor": None, "dtype": "<i4", "fill_value": 3, "filters": None, "order": "C",
+             "shape": [10, 4], "zarr_format": 2}  # fmt: skip
+    (path / "group/data/.zarray").write_text(json.dumps(array))
+    for folder in (path, path / "group"):
+        (folder / ".zgroup").write_text('{"zarr_format": 2}')
+    (path / ".zattrs").write_text(json.dumps(attributes))
+    return path
+
+
+def stored(path: str, source: str = ".", **more: Any) -> dict[str, Any]:
+    kind = "region" if "region" in more else "object"
+    return {"zarr_dtype": kind, "value": {"source": source, "path": path, **more}}
+
+
+def attribute(path: Path, name: str) -> Any:
+    facts = ZarrFacts(path)["/"]
+    assert not isinstance(facts, DatasetFacts)
+    return facts.attributes[name].value[()]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("region", "meant"),
+    [
+        ([{"slice": [0, 4, 1]}, {"slice": [0, 4, 2]}], (("slice", (0, 4, 1)), ("slice", (0, 3, 2)))),
+        ([{"slice": [None, None, None]}, {"index": [1, 2, 3]}], (("slice", (0, 10, 1)), ("slice", (1, 4, 1)))),
+        ([{"index": [0, 1, 5]}, {"slice": [1, 2, 1]}], (("index", (0, 1, 5)), ("slice", (1, 2, 1)))),
+        ([{"slice": [4, 4, 1]}, {"slice": [0, 4, 1]}], (("none", ()),)),
+        ({"points": [[1, 2], [0, 3]]}, (("points", ((1, 2), (0, 3))),)),
+    ],
+    ids=str,
+)
+def test_regions_have_one_spelling(tmp_path: Path, region: Any, meant: Any) -> None:
+    path = hand_made(tmp_path / "a.zarr", part=stored("/group/data", region=region))
+    assert attribute(path, "part") == Reference("/group/data", meant)
+
+
+def test_a_region_of_hdf5_equals_the_same_region_of_zarr(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        data = file.create_dataset("group/data", (10, 4), "<i4", fillvalue=3, chunks=(10, 4))
+        file.attrs["part"] = data.regionref[0:4, 1:3]
+    regions = {"same": [[0, 4, 1], [1, 3, 1]], "other": [[0, 4, 1], [1, 4, 1]]}
+    for name, axes in regions.items():
+        region = [{"slice": axis} for axis in axes]
+        hand_made(tmp_path / name, part=stored("/group/data", region=region))
+    assert compare(tmp_path / "a.h5", tmp_path / "same") == []
+    assert summarise(compare(tmp_path / "a.h5", tmp_path / "other")) == {"reference": 1}
+
+
+@pytest.mark.parametrize(
+    ("reference", "meant"),
+    [
+        (stored("/group/data"), Reference("/group/data")),
+        (stored("group/data/"), Reference("/group/data")),
+        (stored("/"), Reference("/")),
+        (stored("/nothing"), Reference("<dangling>")),
+        (stored("/group/data/deeper"), Reference("<dangling>")),
+        (stored("/soft"), Reference("/group/data")),
+        (stored("/chain"), Reference("/group/data")),
+        (stored("/folder/data"), Reference("/group/data")),
+        (stored("/loop_a"), Reference("<dangling>")),
+        (stored("/outside/x"), Reference("/there/x", None, "../b.zarr")),
+        (stored("/x", "../b.zarr"), Reference("/x", None, "../b.zarr")),
+        (stored("/group", "a.zarr"), Reference("/group")),  # as hdmf-zarr 0.10 named the file itself
+        ({"zarr_dtype": "object", "value": {"source": "."}}, Reference("<dangling>")),
+    ],
+    ids=lambda value: str(value["value"]) if isinstance(value, dict) else "",
+)
+def test_references_lead_through_links_and_never_astray(tmp_path: Path, reference: Any, meant: Reference) -> None:
+    links = [
+        {"name": "soft", "source": ".", "path": "/group/data"},
+        {"name": "chain", "source": ".", "path": "/soft"},
+        {"name": "folder", "source": ".", "path": "/group"},
+        {"name": "loop_a", "source": ".", "path": "/loop_b"},
+        {"name": "loop_b", "source": ".", "path": "/loop_a"},
+        {"name": "outside", "source": "../b.zarr", "path": "/there"},
+    ]
+    path = hand_made(tmp_path / "a.zarr", zarr_link=links, ref=reference)
+    assert attribute(path, "ref") == meant
+    facts = ZarrFacts(path)
+    assert str(facts["/outside"]) == "external link to ../b.zarr:/there"
+    assert compare(path, path) == []
+
+
+def test_external_links_are_equal_by_text_or_by_the_file_meant(tmp_path: Path) -> None:
+    def linked(path: Path, source: str) -> Path:
+        return hand_made(path, zarr_link=[{"name": "link", "source": source, "path": "/x"}])
+
+    a = linked(tmp_path / "a.zarr", "../other.zarr")
+    moved = linked(tmp_path / "deep/b.zarr", "../other.zarr")
+    rewritten = linked(tmp_path / "deep/c.zarr", "../../other.zarr")
+    assert compare(a, moved) == []
+    assert compare(a, rewritten) == []
+    assert summarise(compare(moved, rewritten)) == {"link": 1}
+
+
+# ---- old and damaged files -------------------------------------------------------------------------------------------
+
+
+def test_what_hdmf_zarr_wrote_is_understood(tmp_path: Path) -> None:
+    import numcodecs
+
+    rows = np.empty(2, dtype=object)
+    rows[:] = [(1, "x"), (2, "y")]
+    scalar = np.array(["{}"], dtype=object)
+    path = hand_made(tmp_path / "a.zarr")
+    for name, data, codec, words in (
+        ("rows", rows, numcodecs.Pickle(), [{"name": "n", "dtype": "int32"}, {"name": "t", "dtype": "str_"}] * 2),
+        ("spec", scalar, numcodecs.JSON(), "scalar"),
+        ("times", np.array([b"2020"], dtype=object), numcodecs.VLenBytes(), "bytes"),
+    ):
+        (path / name).mkdir()
+        document = {"chunks": [len(data)], "compressor": None, "dtype": "|O", "fill_value": 0,
+                    "filters": [codec.get_config()], "order": "C", "shape": [len(data)], "zarr_format": 2}  # fmt: skip
+        (path / name / ".zarray").write_text(json.dumps(document))
+        (path / name / ".zattrs").write_text(json.dumps({"zarr_dtype": words}))
+        (path / name / "0").write_bytes(bytes(codec.encode(data)))
+    facts = ZarrFacts(path)
+    assert str(dataset(facts["/rows"]).dtype) == "{n: int32 little-endian, t: variable-length utf-8 text}"
+    assert dataset(facts["/rows"]).read((slice(0, 2),)).tolist() == [(1, "x"), (2, "y")]
+    assert dataset(facts["/spec"]).shape == ()
+    assert dataset(facts["/spec"]).read(())[()] == "{}"
+    assert dataset(facts["/times"]).dtype == ElementType("text", encoding="ascii")
+    assert dataset(facts["/times"]).read((slice(0, 1),)).tolist() == ["2020"]
+
+
+def test_what_stands_among_text_does_not_look_like_empty_text(tmp_path: Path) -> None:
+    import numcodecs
+
+    values = np.empty(3, dtype=object)
+    values[:] = ["", 5, {"a": 1}]
+    path = hand_made(tmp_path / "a.zarr")
+    document = json.loads((path / "group/data/.zarray").read_text())
+    document.update(dtype="|O", shape=[3], chunks=[3], filters=[numcodecs.JSON().get_config()], fill_value=None)
+    (path / "group/data/.zarray").write_text(json.dumps(document))
+    (path / "group/data/0").write_bytes(bytes(numcodecs.JSON().encode(values)))
+    assert dataset(ZarrFacts(path)["/group/data"]).read((slice(0, 3),)).tolist() == ["", "5", '{"a": 1}']
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "error", "said"),
+    [
+        (".zattrs", '{"zarr_link": 5}', MetadataError, "zarr_link"),
+        (".zattrs", '{"zarr_link": [{"path": "/group"}]}', MetadataError, "no name"),
+        ("group/data/.zattrs", '{"_nczarr_attr": {"types": {"x": "<i4"}}, "x": "word"}', MetadataError, "/group/data"),
+        ("group/data/.zattrs", '{"zarr_dtype": [{"name": "x", "dtype": "nonsense"}]}', None, ""),
+        ("group/data/.zarray", "{}", MetadataError, "/group/data"),
+        ("group/data/0.0", "xy", ChunkError, "/group/data"),
+    ],
+)
+def test_damage_is_told_with_file_and_node(
+    tmp_path: Path, key: str, text: str, error: type[Exception] | None, said: str
+) -> None:
+    path = hand_made(tmp_path / "a.zarr")
+    (path / key).write_text(text)
+    if error is None:
+        assert compare(path, path) == []
+        return
+    with pytest.raises(error, match=said) as caught:
+        compare(path, path)
+    assert str(path) in str(caught.value)
+
+
+def test_zarr_is_known_by_its_documents(tmp_path: Path) -> None:
+    path = hand_made(tmp_path / "a.zarr")
+    assert is_zarr(path)
+    (tmp_path / "zarr.json").write_text("{}")
+    assert is_zarr(tmp_path)
+    with pytest.raises(NotZarrError, match="format 3"):
+        open_facts(tmp_path)
+    assert not is_zarr(tmp_path / "absent")
+    assert not is_zarr(path / ".zgroup")

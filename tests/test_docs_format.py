@@ -1,0 +1,231 @@
+"""The format page says what the library writes: each JSON example, each table, and some sentences.
+
+After a change of the format: ``python docs/_scripts/format_page.py``, and read what it has changed.
+"""
+
+from __future__ import annotations
+
+import base64
+import importlib
+import json
+import re
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hdmf.backends.warnings import BrokenLinkWarning
+
+from hdmf_zarr_backend import ZarrIO, convert
+from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, DTYPE, FORMAT_VERSION, LINKS, NOTES, RESERVED
+from tests.everything import write_everything
+
+SCRIPTS = Path(__file__).resolve().parents[1] / "docs" / "_scripts"
+PAGE = SCRIPTS.parent / "format" / "format-2.md"
+REPAIR = "run: python docs/_scripts/format_page.py"
+
+_FENCE = re.compile(r"^```\S*.*$", re.MULTILINE)
+_CAPTION = re.compile(r"^```\{code-block\} (?:json|js)\n:caption: (.+)$", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def script() -> Iterator[ModuleType]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(SCRIPTS)
+        yield importlib.import_module("format_page")
+
+
+@pytest.fixture(scope="module")
+def folder(script: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("format")
+    script.write_examples(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def arrays(folder: Path) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
+    """``{path: (.zarray, .zattrs)}`` of all arrays of the example files, by their path in the folder."""
+    return {
+        path.parent.relative_to(folder).as_posix(): (
+            json.loads(path.read_text(encoding="utf-8")),
+            json.loads((path.parent / ".zattrs").read_text(encoding="utf-8")),
+        )
+        for path in sorted(folder.rglob(".zarray"))
+    }
+
+
+def page() -> str:
+    return PAGE.read_text(encoding="utf-8")
+
+
+# ---- examples ------------------------------------------------------------------------------------------------------
+
+
+def test_every_block_of_json_is_an_example(script):
+    blocks = [fence for fence in _FENCE.findall(page()) if "js" in fence]
+    captions = [caption for caption, _ in script.captions(page())]
+    assert len(blocks) == len(captions) == len(set(captions)) == len(_CAPTION.findall(page()))
+    assert len(captions) > 25
+
+
+@pytest.mark.parametrize("caption", _CAPTION.findall(page()))
+def test_an_example_is_what_the_library_writes(caption, script, folder):
+    shown = dict(script.captions(page()))[caption]
+    # text of both sides, since NaN is not equal to itself
+    written = script.example(folder, caption)
+    assert json.dumps(json.loads(shown), sort_keys=True) == json.dumps(written, sort_keys=True), REPAIR
+    assert list(json.loads(shown)) == list(written), REPAIR
+
+
+def test_the_pages_are_as_the_script_makes_them(script, folder):
+    for path, text in script.pages(folder).items():
+        assert path.read_text(encoding="utf-8") == text, f"{path.name}: {REPAIR}"
+
+
+def test_a_page_that_has_drifted_is_noticed(script, folder):
+    drifted = page().replace('"zarr_dtype": "int16"', '"zarr_dtype": "int"')
+    assert drifted != page()
+    assert script.with_examples(drifted, folder) == page()
+    assert script.with_parts(drifted.replace(f"**{FORMAT_VERSION}**", "**0.0**"), script.format_tables()) == drifted
+
+
+def test_a_part_that_nobody_makes_is_noticed(script):
+    with pytest.raises(ValueError, match="other"):
+        script.with_parts("% generated: other\n\n% end: other\n", script.format_tables())
+
+
+# ---- sentences -----------------------------------------------------------------------------------------------------
+
+
+def test_the_version_is_in_the_root_of_every_file(folder):
+    roots = {path.parent.name: json.loads(path.read_text("utf-8")) for path in folder.glob("*/.zattrs")}
+    assert set(roots) == {"session.zarr", "raw.zarr", "small.zarr", "strict.zarr"}
+    assert {attributes[NOTES]["version"] for attributes in roots.values()} == {FORMAT_VERSION}
+    assert f"Version: **{FORMAT_VERSION}**" in page()
+    assert f"| {FORMAT_VERSION} |" in page().split("## Changes")[1]
+
+
+def test_what_holds_for_every_array(arrays):
+    assert len(arrays) > 15
+    for path, (document, attributes) in arrays.items():
+        assert document["order"] == "C", path
+        assert document["fill_value"] is None, path
+        assert "dimension_separator" not in document, path
+        assert (document["filters"] is None) == (document["dtype"] != "|O"), path
+        assert DTYPE in attributes, path
+        assert len(attributes[DIMENSIONS]) == len(document["shape"]) == len(set(attributes[DIMENSIONS])), path
+        if attributes[DTYPE] == "scalar" or attributes.get(NOTES, {}).get("scalar"):
+            assert (document["shape"], document["compressor"]) == ([1], None), path
+
+
+def test_every_chunk_of_the_grid_is_stored(folder, arrays):
+    for path, (document, _) in arrays.items():
+        grid = [-(-length // chunk) for length, chunk in zip(document["shape"], document["chunks"], strict=True)]
+        names = {""}
+        for count in grid:
+            names = {f"{name}.{index}" for name in names for index in range(count)}
+        stored = {key.name for key in (folder / path).iterdir() if not key.name.startswith(".z")}
+        assert stored == {name[1:] for name in names}, path
+
+
+def test_no_document_of_attributes_is_empty(folder):
+    assert [path for path in folder.rglob(".zattrs") if json.loads(path.read_text("utf-8")) == {}] == []
+
+
+def test_documents_are_those_of_the_consolidated_one(folder):
+    for file in ("session.zarr", "raw.zarr", "small.zarr"):
+        root = folder / file
+        stored = {path.relative_to(root).as_posix(): path for path in root.rglob(".z*") if path.name != ".zmetadata"}
+        consolidated = json.loads((root / ".zmetadata").read_text("utf-8"))["metadata"]
+        assert {key: json.loads(path.read_text("utf-8")) for key, path in stored.items()} == consolidated
+
+
+def test_inlined_chunks_are_stored_as_well(folder, script):
+    block = script.example(folder, "session.zarr/.zmetadata")["hdmf_inline"]
+    assert block["version"] == 1
+    assert {"arrays/number/0", "arrays/date/0", "specifications/lab/1.2.0/namespace/0"} <= block["chunks"].keys()
+    for key, coded in block["chunks"].items():
+        assert (folder / "session.zarr" / key).read_bytes() == base64.b64decode(coded), key
+
+
+def test_what_the_note_may_say_is_in_its_table(arrays, folder):
+    table = page().split("## The note")[1].split("###")[0]
+    listed = set(re.findall(r"^\| `(\w+)`", table, re.MULTILINE))
+    attributes = [json.loads(path.read_text("utf-8")) for path in folder.rglob(".zattrs")]
+    used = {key for found in attributes for key in found.get(NOTES, {})}
+    assert used <= listed
+    assert {"version", "escaped", "attributes", "text", "scalar", "rows", "maxshape", "dims", "hdf5"} <= used
+    assert listed - used == {"doc"}  # needs a schema; see the tests of the writer
+
+
+@pytest.fixture(scope="module")
+def hdf5_notes(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What is noted of each object of an HDF5 file with about everything that HDF5 has."""
+    folder = tmp_path_factory.mktemp("everything")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BrokenLinkWarning)  # it has broken links as well
+        convert(write_everything(folder / "everything.h5"), folder / "everything.zarr", check=False)
+    attributes = [json.loads(path.read_text("utf-8")) for path in sorted(folder.rglob(".zattrs"))]
+    return [found[NOTES]["hdf5"] for found in attributes if "hdf5" in found.get(NOTES, {})]
+
+
+def first_cells(section: str) -> set[str]:
+    return set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`[^|]*) \|", section, re.MULTILINE))))
+
+
+def test_what_is_noted_of_hdf5_is_in_the_tables(hdf5_notes):
+    section = page().split("### What an object was in HDF5")[1].split("### HDF5 types")[0]
+    dataset, attribute, group = re.split(r"^Of .*:$|^Of any object, .*$", section, flags=re.MULTILINE)[1:]
+    keys = {key for note in hdf5_notes for key in note}
+    remarks = {key for note in hdf5_notes for remark in note.get("attributes", {}).values() for key in remark}
+    assert keys == first_cells(dataset) | first_cells(group)
+    assert remarks == first_cells(attribute)
+    forms = {form if isinstance(form, str) else "+".join(sorted(form)) for n in hdf5_notes for form in n.get("links", {}).values()}
+    assert forms <= {"hard", "soft", "path+source"}
+
+
+def test_types_of_hdf5_are_in_their_table(hdf5_notes):
+    table = page().split("### HDF5 types")[1].split("## ")[0]
+    listed = set(re.findall(r'"(\w+)"', table)) | {"fields", "bias", "offsets", "size"}
+    words, stack = set(), [remark["type"] for note in hdf5_notes for remark in _typed(note)]
+    while stack:
+        kind = stack.pop()
+        if isinstance(kind, str):
+            words |= {kind} if kind[0].isalpha() else set()
+            continue
+        words |= kind.keys()
+        stack += [kind[key] for key in ("base", "array", "sequence", "complex") if key in kind]
+        stack += [field[1] for field in kind.get("fields", ()) if isinstance(field, list)]
+    assert words <= listed
+    assert {"object", "region", "text", "enum", "bitfield", "number", "fields", "array", "sequence"} <= words
+
+
+def _typed(note: dict[str, Any]) -> list[dict[str, Any]]:
+    found = [note, *note.get("attributes", {}).values()]
+    for datatype in note.get("datatypes", {}).values():
+        found += [datatype, *datatype.get("attributes", {}).values()]
+    return [remark for remark in found if "type" in remark]
+
+
+def test_reserved_names_never_reach_a_builder(folder):
+    with ZarrIO(folder / "session.zarr", "r") as io:
+        stack, seen = [io.read_builder()], 0
+        while stack:
+            builder = stack.pop()
+            escaped = {DTYPE} if builder.name == "escaped" else set()
+            assert RESERVED & set(builder.attributes) == escaped, builder.path
+            seen += 1
+            stack += [*getattr(builder, "groups", {}).values(), *getattr(builder, "datasets", {}).values()]
+    assert seen > 20
+
+
+def test_links_say_all_that_the_page_lists(folder, script):
+    entries = script.example(folder, "session.zarr/links/.zattrs")[LINKS]
+    assert [sorted(entry) for entry in entries] == [["name", "object_id", "path", "source", "source_object_id"]] * 2
+    with ZarrIO(folder / "session.zarr", "r") as io:
+        links = io.read_builder().groups["links"].links
+        assert {name: link.builder.attributes["object_id"] for name, link in links.items()} == {
+            entry["name"]: entry["object_id"] for entry in entries
+        }

@@ -1,0 +1,504 @@
+"""Files that want to do harm: nothing in them is run, no key leads out of the store, the error says which node it was.
+
+What the data-only reader of pickles refuses is tested in ``storage/test_pickles.py``; here whole files are opened.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import pickle
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numcodecs
+import numpy as np
+import pytest
+from hdmf.backends.warnings import BrokenLinkWarning
+from hdmf.build import DatasetBuilder, GroupBuilder
+from numcodecs.abc import Codec
+from pynwb import NWBHDF5IO, NWBFile
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO
+from hdmf_zarr_backend.errors import (
+    ChunkError,
+    DamagedFileError,
+    MetadataError,
+    StoreError,
+    UnsafeDataError,
+    ZarrBackendError,
+)
+from tests import samples
+
+PICKLE = {"id": "pickle", "protocol": 5}
+
+
+class Payload:
+    """Touches a file when it is unpickled by anything that runs code."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.marker,)
+
+
+_RUN: list[str] = []
+_HEARD = ("pickle.find_class", "os.system", "subprocess.Popen", "os.exec", "os.posix_spawn", "socket.connect")
+_listening = False
+
+
+def _hear(event: str, args: tuple[Any, ...]) -> None:
+    if _listening and event in _HEARD:
+        _RUN.append(f"{event} {args!r:.100}")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _auditing() -> None:
+    sys.addaudithook(_hear)  # there is no way to remove it; it is deaf but for the tests of this file
+
+
+@pytest.fixture
+def marker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The file that must not come to be, even where numcodecs was told to trust every pickle."""
+    monkeypatch.setenv("NUMCODECS_ALLOW_UNSAFE_PICKLE_DECODE", "1")
+    path = tmp_path / "code-was-run"
+    yield path
+    assert not path.exists()
+
+
+@pytest.fixture
+def nothing_runs(marker: Path) -> Iterator[None]:
+    """Listen to what Python tells of code that is looked up or run."""
+    global _listening  # noqa: PLW0603 - the hook stays for ever
+    _RUN.clear()
+    _listening = True
+    try:
+        yield
+    finally:
+        _listening = False
+    assert _RUN == []
+
+
+def _nwbfile() -> NWBFile:
+    nwbfile = samples.plain_nwbfile()
+    device = nwbfile.create_device(name="probe")
+    shanks = [
+        nwbfile.create_electrode_group(name=f"shank{i}", description="x", location="x", device=device) for i in range(2)
+    ]
+    nwbfile.add_electrode_column(name="label", description="a name")
+    for i in range(4):
+        nwbfile.add_electrode(group=shanks[i % 2], location="CA1", label=samples.TEXTS[i])
+    for i in range(2):
+        nwbfile.add_trial(start_time=i + 0.0, stop_time=i + 1.0, timeseries=[nwbfile.acquisition["trace"]])
+    return nwbfile
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = samples.write_zarr(tmp_path_factory.mktemp("written") / "file.nwb.zarr", _nwbfile())
+    with NWBZarrIO(path) as io:  # everything that is imported on first use is by now
+        io.read().trials.to_dataframe()
+    return path
+
+
+@pytest.fixture
+def store_with_specs(written: Path, tmp_path: Path) -> Path:
+    """A copy that may be spoiled; its documents are read one by one."""
+    path = tmp_path / "file.nwb.zarr"
+    shutil.copytree(written, path)
+    (path / ".zmetadata").unlink()
+    return path
+
+
+@pytest.fixture
+def store(written: Path, tmp_path: Path) -> Path:
+    """The same without the cached specifications, since a copy of those costs most of the time of a test."""
+    path = tmp_path / "file.nwb.zarr"
+    shutil.copytree(written, path, ignore=shutil.ignore_patterns("specifications", ".zmetadata"))
+    return path
+
+
+def opened(store: Path) -> NWBZarrIO:
+    return NWBZarrIO(store, load_namespaces=False)
+
+
+def change(node: Path, document: str = ".zarray", **changes: Any) -> None:
+    content = json.loads((node / document).read_text())
+    (node / document).write_text(json.dumps({**content, **changes}))
+
+
+def plant(node: Path, chunk: str, value: Any, **changes: Any) -> None:
+    """Make an array of pickled objects of ``node`` and put ``value`` into it."""
+    change(node, dtype="|O", filters=[PICKLE], compressor=None, **changes)
+    (node / chunk).write_bytes(value if isinstance(value, bytes) else pickle.dumps(value, 5))
+
+
+def objects(*values: Any) -> np.ndarray[Any, Any]:
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+def rows(*values: Any) -> np.ndarray[Any, Any]:
+    array = np.empty((len(values), 3), dtype=object)
+    for position, value in enumerate(values):
+        array[position] = value
+    return array
+
+
+def check(error: BaseException, store: Path, node: str | None) -> None:
+    assert isinstance(error, ZarrBackendError)
+    assert (error.store, error.path) == (str(store), node)
+    assert error.remedy
+    assert str(store) in str(error)
+    assert (node or "") in str(error)
+
+
+def test_the_payload_does_run_where_pickles_are_trusted(tmp_path):
+    marker = tmp_path / "run"
+    for value in (Payload(marker), objects(Payload(marker)), rows((0, 1, Payload(marker)))):
+        pickle.loads(pickle.dumps(value, 5))
+        assert marker.exists()
+        marker.unlink()
+
+
+# ---- pickles -------------------------------------------------------------------------------------------------------
+
+FORMS: dict[str, Callable[[Payload], Any]] = {
+    "an element": lambda payload: objects({"source": ".", "path": "/"}, payload, {"source": ".", "path": "/"}, payload),
+    "inside an element": lambda payload: objects(*[{"source": ".", "path": payload}] * 4),
+    "everything": lambda payload: payload,
+    "old protocol": lambda payload: pickle.dumps(objects(*[payload] * 4), 0),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_malicious_pickle_in_an_array_of_references(store, marker, nothing_runs, form):
+    node = store / "general" / "extracellular_ephys" / "electrodes" / "group"
+    plant(node, "0", FORMS[form](Payload(marker)))
+    with NWBZarrIO(store) as io:
+        electrodes = io.read().electrodes
+        for _ in range(2):
+            with pytest.raises(UnsafeDataError, match="a pickle holds more than data") as caught:
+                electrodes["group"][:]
+            check(caught.value, store, "/general/extracellular_ephys/electrodes/group")
+        assert electrodes["label"][0] == samples.TEXTS[0]
+    assert not marker.exists()
+
+
+def test_a_malicious_pickle_in_rows_with_references(store, marker, nothing_runs):
+    node = store / "intervals" / "trials" / "timeseries"
+    length = json.loads((node / ".zarray").read_text())["shape"][0]
+    value = rows(*[(0, 1, {"source": ".", "path": "/"})] * (length - 1), (0, 1, Payload(marker)))
+    plant(node, "0.0", value)
+    with NWBZarrIO(store) as io:
+        trials = io.read().trials
+        with pytest.raises(UnsafeDataError) as caught:
+            trials["timeseries"][0]
+    check(caught.value, store, "/intervals/trials/timeseries")
+
+
+def test_a_malicious_pickle_in_one_reference(tmp_path, marker, nothing_runs):
+    path = tmp_path / "file.zarr"
+    with ZarrIO(path, "w") as io:
+        io.write_builder(samples.reference_tree())
+    (path / ".zmetadata").unlink()
+    plant(path / "inner" / "deep" / "reference", "0", objects(Payload(marker)))
+    with ZarrIO(path) as io, pytest.raises(UnsafeDataError) as caught:
+        io.read_builder()
+    check(caught.value, path, "/inner/deep/reference")
+
+
+@pytest.mark.parametrize("cached", [True, False], ids=["consolidated", "listed"])
+def test_a_malicious_pickle_in_a_cached_specification(written, tmp_path, marker, cached):
+    """It would run when the file is opened, before anything is read."""
+    store = tmp_path / "file.zarr"
+    shutil.copytree(written, store)
+    (version,) = (folder for folder in (store / "specifications" / "core").iterdir() if folder.is_dir())
+    (version.parent).rename(version.parent.parent / "ndx-evil")
+    version = version.parent.parent / "ndx-evil" / version.name
+    plant(version / "namespace", "0", objects(Payload(marker)))
+    (store / ".zmetadata").unlink()
+    if cached:
+        documents = {str(p.relative_to(store)): json.loads(p.read_text()) for p in store.rglob(".z*")}
+        (store / ".zmetadata").write_text(json.dumps({"metadata": documents, "zarr_consolidated_format": 1}))
+    with pytest.raises(UnsafeDataError) as caught:
+        NWBZarrIO(store)
+    check(caught.value, store, f"/specifications/ndx-evil/{version.name}/namespace")
+    with NWBZarrIO(store, load_namespaces=False) as io:
+        assert io.read().identifier == "rich"
+
+
+@pytest.mark.parametrize("chunk", [True, False], ids=["chunk there", "chunk missing"])
+@pytest.mark.parametrize("dtype", [[["a", "<i4"], ["to", "|O"]], "|O"], ids=["compound", "object"])
+def test_a_malicious_fill_value(tmp_path, marker, nothing_runs, dtype, chunk):
+    """zarr 2 decodes it as soon as the array is opened."""
+    path = tmp_path / "file.zarr"
+    data = DatasetBuilder(name="rows", data=np.arange(2), dtype="int64")
+    with ZarrIO(path, "w") as io:
+        io.write_builder(GroupBuilder(name="root", datasets={"rows": data}))
+    (path / ".zmetadata").unlink()
+    fill = base64.standard_b64encode(pickle.dumps(Payload(marker), 5)).decode()
+    change(path / "rows", dtype=dtype, filters=[PICKLE], compressor=None, fill_value=fill)
+    words = [{"name": "a", "dtype": "int32"}, {"name": "to", "dtype": "object"}]
+    change(path / "rows", ".zattrs", zarr_dtype=words if isinstance(dtype, list) else "object")
+    if chunk:
+        target = {"source": ".", "path": "/rows"}
+        value = np.array([(1, target), (2, target)], dtype=[("a", "<i4"), ("to", "O")])
+        plain = value if isinstance(dtype, list) else objects(target, target)
+        (path / "rows" / "0").write_bytes(pickle.dumps(plain, 5))
+    else:
+        (path / "rows" / "0").unlink()
+    for mode in ("r", "r-", "r+"):
+        with ZarrIO(path, mode) as io:
+            builder = io.read_builder()["rows"]
+            with suppress(DamagedFileError):  # a chunk that is missing has no references
+                found = builder.data[0]
+                assert (found["to"] if isinstance(dtype, list) else found) is (builder if chunk else None)
+            assert not marker.exists()
+
+
+def test_a_malicious_pickle_does_not_travel(store, tmp_path, marker):
+    """Exporting reads all data; nothing is written of a file that cannot be read."""
+    node = store / "general" / "extracellular_ephys" / "electrodes" / "group"
+    plant(node, "0", FORMS["an element"](Payload(marker)))
+    with NWBZarrIO(store) as source, NWBZarrIO(tmp_path / "copy.zarr", "w") as io, pytest.raises(UnsafeDataError):
+        io.export(source)
+    with NWBZarrIO(store) as source, NWBHDF5IO(tmp_path / "copy.nwb", "w") as io, pytest.raises(UnsafeDataError):
+        io.export(source, write_args={"link_data": False})
+    assert not (tmp_path / "copy.zarr").exists()
+    assert not marker.exists()
+
+
+def test_pickles_that_are_only_data_are_read_without_a_switch(store, monkeypatch, nothing_runs):
+    monkeypatch.delenv("NUMCODECS_ALLOW_UNSAFE_PICKLE_DECODE", raising=False)
+    node = store / "general" / "extracellular_ephys" / "electrodes" / "group"
+    target = {"source": ".", "path": "/general/extracellular_ephys/shank1"}
+    plant(node, "0", objects(*[target] * 4))
+    with NWBZarrIO(store) as io:
+        nwbfile = io.read()
+        assert nwbfile.electrodes["group"][2] is nwbfile.electrode_groups["shank1"]
+
+
+# ---- codecs --------------------------------------------------------------------------------------------------------
+
+
+class EvilCodec(Codec):  # type: ignore[misc]  # numcodecs has no type hints
+    """A codec that somebody's package registered, and that runs what a file says."""
+
+    codec_id = "evil"
+    made = 0
+
+    def __init__(self, **options: Any) -> None:
+        type(self).made += 1
+
+    def encode(self, buf: Any) -> Any:
+        raise AssertionError
+
+    decode = encode
+
+
+@pytest.mark.parametrize(
+    "codec",
+    [
+        {"id": "evil", "code": "..."},
+        {"id": "os.system", "command": "true"},
+        {"id": "numcodecs.pickles.Pickle"},
+        {"id": "hdmf_zarr_backend.storage.pickles"},
+        {"id": "__reduce__"},
+        {"id": "unheard-of"},
+        {"id": ""},
+    ],
+    ids=lambda codec: codec["id"] or "empty",
+)
+@pytest.mark.parametrize("place", ["compressor", "filters"])
+def test_codecs_that_are_not_known(store, nothing_runs, monkeypatch, codec, place):
+    monkeypatch.setitem(numcodecs.registry.codec_registry, "evil", EvilCodec)
+    EvilCodec.made = 0
+    node = store / "acquisition" / "trace" / "data"
+    change(node, **{place: codec if place == "compressor" else [codec]})
+    with NWBZarrIO(store) as io, pytest.raises(MetadataError, match="is not one that this package decodes") as caught:
+        io.read().acquisition["trace"].data[:]
+    check(caught.value, store, "/acquisition/trace/data")
+    assert repr(codec["id"]) in caught.value.problem
+    assert EvilCodec.made == 0
+
+
+@pytest.mark.parametrize(
+    "codec",
+    [3, "blosc", [], {"id": 3}, {"id": ["zlib"]}, {}, {"id": "zlib", "surprise": 1}],
+    ids=str,
+)
+def test_codecs_that_are_none(store, nothing_runs, codec):
+    change(store / "acquisition" / "trace" / "data", compressor=codec)
+    with pytest.raises(MetadataError) as caught, NWBZarrIO(store) as io:
+        io.read().acquisition["trace"].data[:]
+    check(caught.value, store, "/acquisition/trace/data")
+
+
+@pytest.mark.parametrize("place", ["compressor", "filters"])
+def test_pickle_where_numbers_should_be(store, marker, nothing_runs, place):
+    node = store / "acquisition" / "trace" / "data"
+    change(node, **({"compressor": PICKLE} if place == "compressor" else {"filters": [PICKLE], "compressor": None}))
+    (node / "0.0").write_bytes(pickle.dumps(Payload(marker), 5))
+    with pytest.raises(DamagedFileError, match=r"is no compressor|more than data") as caught, NWBZarrIO(store) as io:
+        io.read().acquisition["trace"].data[:]
+    check(caught.value, store, "/acquisition/trace/data")
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    ["os.system", "O", "|O", "i4,|O", [["a", "|O"]], [["a", [["b", "|O"]]]], "|V0", [], [["a"]], {"id": "x"}, None, "<x9",
+     [["a", "<i4"], ["a", "<i4"]], "V999999999999999999999"],
+    ids=str,
+)  # fmt: skip
+def test_data_types_that_are_none(store, nothing_runs, dtype):
+    change(store / "acquisition" / "trace" / "data", dtype=dtype)
+    with pytest.raises(DamagedFileError) as caught, NWBZarrIO(store) as io:
+        io.read().acquisition["trace"].data[:]
+    check(caught.value, store, "/acquisition/trace/data")
+
+
+def test_a_chunk_that_claims_a_petabyte(store, nothing_runs):
+    change(store / "acquisition" / "trace" / "data", chunks=[2**25, 2**25], shape=[2**25, 2**25])
+    with NWBZarrIO(store) as io:
+        data = io.read().acquisition["trace"].data
+        with pytest.raises(DamagedFileError) as caught:
+            data[0, 0]
+    check(caught.value, store, "/acquisition/trace/data")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"shape": [-1, 3]}, {"shape": "20"}, {"shape": [1e3, 3]}, {"shape": [True, 3]}, {"shape": None}, {"shape": [20]},
+        {"chunks": [0, 3]}, {"chunks": [20]}, {"order": "K"}, {"dimension_separator": "../"}, {"zarr_format": 1},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_grids_that_are_none(store, changes):
+    change(store / "acquisition" / "trace" / "data", **changes)
+    with pytest.raises(MetadataError) as caught:
+        NWBZarrIO(store)
+    check(caught.value, store, "/acquisition/trace/data")
+
+
+def test_a_chunk_that_is_too_short_or_too_long(store):
+    node = store / "acquisition" / "trace" / "data"
+    change(node, compressor=None)
+    for size in (0, 119, 121, 12000):
+        (node / "0.0").write_bytes(bytes(size))
+        with NWBZarrIO(store) as io, pytest.raises(ChunkError) as caught:
+            io.read().acquisition["trace"].data[:]
+        check(caught.value, store, "/acquisition/trace/data")
+
+
+# ---- ways out of the store -----------------------------------------------------------------------------------------
+
+
+def _touches_outside(store: Path) -> Callable[[], list[str]]:
+    """Return what tells the files below the folder of the store, but outside it, that were opened since."""
+    before = len(_OPENED)
+    return lambda: [
+        path
+        for path in _OPENED[before:]
+        if path.startswith(f"{store.parent}{os.sep}") and not f"{path}{os.sep}".startswith(f"{store}{os.sep}")
+    ]
+
+
+_OPENED: list[str] = []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _opening() -> None:
+    def hear(event: str, args: tuple[Any, ...]) -> None:
+        if _listening and event in ("open", "os.listdir", "os.scandir") and isinstance(args[0], (str, bytes)):
+            _OPENED.append(os.path.abspath(os.fsdecode(args[0])))
+
+    sys.addaudithook(hear)
+
+
+OUTSIDE = ["../outside", "acquisition/../../outside", "acquisition/trace/../../../outside", "..", "./x/.."]
+
+
+@pytest.mark.parametrize("name", [*OUTSIDE, "/outside", "{absolute}"])
+@pytest.mark.parametrize("mode", ["r", "r+"])
+def test_keys_do_not_lead_out_of_the_store(written, tmp_path, nothing_runs, name, mode):
+    """Whatever the consolidated document says is there, nothing outside is read."""
+    outside, store = tmp_path / "outside", tmp_path / "file.zarr"
+    shutil.copytree(written / "identifier", outside)
+    shutil.copytree(written, store)
+    document = json.loads((store / ".zmetadata").read_text())
+    document.pop("hdmf_inline", None)
+    place = name.format(absolute=outside)
+    for key in (".zarray", ".zattrs"):
+        document["metadata"][f"{place}/{key}"] = json.loads((outside / key).read_text())
+    (store / ".zmetadata").write_text(json.dumps(document))
+    touched = _touches_outside(store)
+    if name in OUTSIDE:
+        with pytest.raises((StoreError, DamagedFileError)) as caught, NWBZarrIO(store, mode) as io:
+            io.read_builder()
+        assert caught.value.store == str(store)
+    else:  # slashes at the beginning say nothing: a node of that name inside the store
+        with NWBZarrIO(store, mode) as io:
+            assert io.read_builder().get(place.strip("/")).data == ""
+    assert touched() == []
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file.zarr", "outside"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/../outside", "../outside", "/acquisition/../../outside", "/acquisition/trace/../trace/data"]
+)
+def test_paths_of_links_do_not_lead_out_of_the_store(store, tmp_path, nothing_runs, path):
+    shutil.copytree(store, tmp_path / "outside")
+    entries = [{"name": "evil", "source": ".", "path": path}]
+    change(store, ".zattrs", zarr_link=entries)
+    touched = _touches_outside(store)
+    with NWBZarrIO(store) as io, pytest.warns(BrokenLinkWarning, match="/evil"):
+        assert io.read_builder().links == {}
+    assert touched() == []
+
+
+def test_cached_specifications_are_not_looked_for_outside(store, tmp_path, nothing_runs):
+    shutil.copytree(store / "specifications", tmp_path / "outside")
+    change(store, ".zattrs", **{".specloc": "../outside"})
+    touched = _touches_outside(store)
+    with pytest.warns(UserWarning, match="No cached namespaces"):
+        NWBZarrIO(store).close()
+    assert touched() == []
+
+
+def test_a_cached_source_is_not_looked_for_outside(written, tmp_path, nothing_runs):
+    """A namespace may name its sources; the names are those of arrays beside it, not of files."""
+    store = tmp_path / "file.zarr"
+    shutil.copytree(written, store)
+    (core,) = (folder for folder in (store / "specifications" / "core").iterdir() if folder.is_dir())
+    evil = store / "specifications" / "ndx-evil" / "1.0.0"
+    shutil.copytree(core / "namespace", evil / "namespace")
+    schema = [{"namespace": "hdmf-common"}, {"source": str(tmp_path / "outside.yaml")}, {"source": "../../core"}]
+    namespace = {"name": "ndx-evil", "version": "1.0.0", "doc": "evil", "author": "x", "contact": "x", "schema": schema}
+    text = np.array([json.dumps({"namespaces": [namespace]})], dtype=object)
+    (evil / "namespace" / "0").write_bytes(numcodecs.VLenUTF8().encode(text))
+    for folder in (evil, evil.parent):
+        (folder / ".zgroup").write_text('{"zarr_format": 2}')
+    (tmp_path / "outside.yaml").write_text("groups: []")
+    (store / ".zmetadata").unlink()
+    touched = _touches_outside(store)
+    with pytest.raises(MetadataError, match="is missing") as caught:
+        NWBZarrIO(store)
+    assert caught.value.store == str(store)
+    assert str(caught.value.path).startswith("/specifications/ndx-evil/1.0.0")
+    assert touched() == []
+
+
+def test_names_that_lead_out_are_not_written(tmp_path):
+    for name in ("..", "../x", "a/../../x", "/x"):
+        with suppress(ValueError), ZarrIO(tmp_path / "file.zarr", "w") as io:
+            io.write_builder(GroupBuilder(name="root", groups={name: GroupBuilder(name=name)}))
+    assert not any(entry.name == "x" for entry in tmp_path.rglob("*"))
