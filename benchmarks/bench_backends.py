@@ -1,8 +1,8 @@
 """Compare this package with hdmf-zarr 0.13 and 0.14, HDF5 and the physical floors; see README.md here.
 
-    python benchmarks/bench_backends.py --quick       # seconds: shows that everything runs, measures nothing
-    python benchmarks/bench_backends.py --full        # an hour or more: the figures of the documentation
-    python benchmarks/bench_backends.py --only W1,W5  # some of the workloads
+python benchmarks/bench_backends.py --quick       # seconds: shows that everything runs, measures nothing
+python benchmarks/bench_backends.py --full        # an hour or more: the figures of the documentation
+python benchmarks/bench_backends.py --only W1,W5  # some of the workloads
 """
 
 from __future__ import annotations
@@ -98,7 +98,9 @@ def _saved(workloads: list[Workload]) -> list[Path]:
 def _write_report(made: list[records.Record], docs: Path | None) -> int:
     judged = report.lines(made)
     table = report.targets_table(judged)
-    details = [f"## {WORKLOADS[one.workload].title}\n\n{report.cells_table(one, WORKLOADS[one.workload])}" for one in made]
+    details = [
+        f"## {WORKLOADS[one.workload].title}\n\n{report.cells_table(one, WORKLOADS[one.workload])}" for one in made
+    ]
     origin = report.provenance(made)
     print("\n".join(["", table, "", *details, "", origin]))
     drawing = plot.picture(judged)
@@ -132,7 +134,9 @@ def _parse() -> argparse.Namespace:
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--quick", action="store_true", help="tiny sizes, one run each: shows that everything runs")
     how.add_argument("--full", action="store_true", help="the sizes that count (the default)")
-    how.add_argument("--report", action="store_true", help="measure nothing; make the page anew of the results that are there")
+    how.add_argument(
+        "--report", action="store_true", help="measure nothing; make the page anew of the results that are there"
+    )
     parser.add_argument(
         "--only", type=lambda text: _names(text, WORKLOADS), default=list(WORKLOADS), help="workloads, such as W1,W4a"
     )
@@ -141,7 +145,9 @@ def _parse() -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, default=5, help="how often each figure is taken (5)")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the results as JSON")
-    parser.add_argument("--docs", type=Path, help="folder for the tables and the picture; a whole full run writes the page")
+    parser.add_argument(
+        "--docs", type=Path, help="folder for the tables and the picture; a whole full run writes the page"
+    )
     options = parser.parse_args()
     options.is_whole = options.only == list(WORKLOADS) and options.engines == list(NAMES)
     options.command = _command(options)

@@ -51,10 +51,16 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def store(written: Path, tmp_path: Path) -> Path:
-    """A copy that may be spoiled; its documents are read one by one."""
+    """A copy that may be spoiled, read document by document; without the cached specifications, which are many."""
     path = tmp_path / "file.nwb.zarr"
-    shutil.copytree(written, path)
-    (path / ".zmetadata").unlink()
+    shutil.copytree(written, path, ignore=shutil.ignore_patterns("specifications", ".zmetadata"))
+    return path
+
+
+@pytest.fixture
+def store_with_specs(written: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "file.nwb.zarr"
+    shutil.copytree(written, path, ignore=shutil.ignore_patterns(".zmetadata"))
     return path
 
 
@@ -70,8 +76,8 @@ def make_group(folder: Path) -> None:
     (folder / ".zgroup").write_text('{"zarr_format": 2}')
 
 
-def read(path: Path, **options: Any) -> Any:
-    with NWBZarrIO(path, "r", **options) as io:
+def read(path: Path, *, load_namespaces: bool = False) -> Any:
+    with NWBZarrIO(path, load_namespaces=load_namespaces) as io:
         return io.read()
 
 
@@ -194,14 +200,15 @@ def test_no_cached_namespace(store):
     """The installed namespaces do where they know the types; an extension that nothing knows is an error."""
     change(store / ".zattrs", lambda root: root.pop(".specloc"))
     with pytest.warns(MissingNamespacesWarning, match=str(store)):
-        assert read(store).identifier == "plain"
+        assert read(store, load_namespaces=True).identifier == "plain"
     change(store / "acquisition" / "trace" / ".zattrs", lambda node: node.update(namespace="ndx-unheard-of"))
     with pytest.warns(MissingNamespacesWarning), pytest.raises(ContainerError, match="'ndx-unheard-of'") as caught:
-        read(store)
+        read(store, load_namespaces=True)
     check(caught.value, store, "/acquisition/trace")
 
 
-def test_a_namespace_that_is_asked_for_and_not_cached(store):
+def test_a_namespace_that_is_asked_for_and_not_cached(store_with_specs):
+    store = store_with_specs
     with pytest.raises(MetadataError, match="'ndx-x' is not cached") as caught:
         ZarrIO.load_namespaces(NamespaceCatalog(), store, namespaces=["ndx-x"])
     check(caught.value, store, "/specifications")
@@ -278,11 +285,12 @@ def test_an_array_where_a_group_is_named(store):
         read(store)
 
 
-def test_a_group_where_cached_namespaces_are(store):
+def test_a_group_where_cached_namespaces_are(store_with_specs):
+    store = store_with_specs
     (version,) = (folder for folder in (store / "specifications" / "core").iterdir() if folder.is_dir())
     make_group(version / "namespace")
     with pytest.raises(MetadataError, match="'namespace' is missing") as caught:
-        read(store)
+        read(store, load_namespaces=True)
     check(caught.value, store, f"/specifications/core/{version.name}/namespace")
     assert read(store, load_namespaces=False).identifier == "plain"
 
@@ -350,7 +358,7 @@ def test_the_rest_of_a_file_with_a_damaged_chunk_reads(store):
 def test_a_failed_read_does_not_leave_half_a_tree(store):
     """Asking again gives the error again, not what had been assembled until then."""
     change(store / "acquisition" / "trace" / ".zattrs", lambda node: node.update(zarr_link=[{"path": "/x"}]))
-    with NWBZarrIO(store) as io:
+    with NWBZarrIO(store, load_namespaces=False) as io:
         for _ in range(2):
             with pytest.raises(MetadataError, match="has no name") as caught:
                 io.read_builder()
@@ -383,7 +391,7 @@ def _break_link(store: Path, **target: str) -> None:
 )
 def test_a_broken_link_is_a_warning_and_the_rest_reads(store, target):
     _break_link(store, **target)
-    with pytest.warns(BrokenLinkWarning) as caught, NWBZarrIO(store) as io:
+    with pytest.warns(BrokenLinkWarning) as caught, NWBZarrIO(store, load_namespaces=False) as io:
         builder = io.read_builder()
     told = [str(warning.message) for warning in caught]
     assert len(told) == 1
@@ -469,7 +477,7 @@ def test_a_reference_that_is_none(store):
     node = store / "intervals" / "trials" / "timeseries"
     assert (node / "0.0").exists()
     (node / "0.0").write_bytes(numcodecs.Blosc().encode(chunk))
-    with NWBZarrIO(store) as io:
+    with NWBZarrIO(store, load_namespaces=False) as io:
         nwbfile = io.read()
         with pytest.raises(DamagedFileError) as caught:
             nwbfile.trials["timeseries"][0]
@@ -612,7 +620,7 @@ def test_a_file_is_not_exported_onto_itself(store, tmp_path, monkeypatch, spelli
         target.symlink_to(store, target_is_directory=True)
     before = contents(store)
     with (
-        NWBZarrIO(store) as source,
+        NWBZarrIO(store, load_namespaces=False) as source,
         NWBZarrIO(target, "w", force_overwrite=spelling == "forced") as io,
         pytest.raises(StoreExistsError, match="onto itself") as caught,
     ):
@@ -638,7 +646,11 @@ def test_an_export_that_fails_leaves_what_was_there(tmp_path, written, store):
     target = tmp_path / "target.zarr"
     shutil.copytree(written, target)
     before = contents(target)
-    with NWBZarrIO(store) as source, NWBZarrIO(target, "w") as io, pytest.raises(ChunkError) as caught:
+    with (
+        NWBZarrIO(store, load_namespaces=False) as source,
+        NWBZarrIO(target, "w") as io,
+        pytest.raises(ChunkError) as caught,
+    ):
         io.export(source)
     check(caught.value, store, "/acquisition/trace/data")
     assert contents(target) == before

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
 from benchmarks.harness.job import UnsupportedError
-
-BLOSC = {"cname": "zstd", "clevel": 5}
 
 
 class Backend(Protocol):
@@ -32,7 +31,7 @@ class Backend(Protocol):
 
 
 class OursBackend:
-    """This package."""
+    """The classes of this package."""
 
     suffix = ".zarr"
 
@@ -64,10 +63,11 @@ class OursBackend:
 
     def wrap(self, data: Any, chunks: tuple[int, ...]) -> Any:
         """Return ``data`` with its storage options."""
-        from hdmf_zarr_backend import ZarrDataIO
         from numcodecs import Blosc
 
-        return ZarrDataIO(data, chunks=chunks, compressor=Blosc(**BLOSC, shuffle=Blosc.SHUFFLE))
+        from hdmf_zarr_backend import ZarrDataIO
+
+        return ZarrDataIO(data, chunks=chunks, compressor=Blosc(cname="zstd", clevel=5, shuffle=Blosc.SHUFFLE))
 
 
 class Peer013Backend:
@@ -92,7 +92,7 @@ class Peer013Backend:
         from hdmf_zarr import ZarrDataIO
         from numcodecs import Blosc
 
-        return ZarrDataIO(data=data, chunks=chunks, compressor=Blosc(**BLOSC, shuffle=Blosc.SHUFFLE))
+        return ZarrDataIO(data=data, chunks=chunks, compressor=Blosc(cname="zstd", clevel=5, shuffle=Blosc.SHUFFLE))
 
 
 class Peer014Backend:
@@ -117,7 +117,7 @@ class Peer014Backend:
         from hdmf_zarr import ZarrDataIO
         from zarr.codecs import BloscCodec
 
-        return ZarrDataIO(data=data, chunks=chunks, compressors=BloscCodec(**BLOSC, shuffle="shuffle"))
+        return ZarrDataIO(data=data, chunks=chunks, compressors=BloscCodec(cname="zstd", clevel=5, shuffle="shuffle"))
 
 
 class Hdf5Backend:
@@ -136,11 +136,11 @@ class Hdf5Backend:
         import h5py
         from pynwb import NWBHDF5IO
 
-        try:
-            import aiohttp  # noqa: F401 - fsspec needs it and says so only when it opens something
-            import fsspec
-        except ImportError as error:
-            raise UnsupportedError(f"{error.name} is not installed (the extra `remote`)") from error
+        for name in ("fsspec", "aiohttp"):
+            if find_spec(name) is None:
+                raise UnsupportedError(f"{name} is not installed (the extra `remote`)")
+        import fsspec
+
         return NWBHDF5IO(file=h5py.File(fsspec.open(url, "rb").open(), "r"))
 
     def wrap(self, data: Any, chunks: tuple[int, ...]) -> Any:

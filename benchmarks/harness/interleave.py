@@ -69,7 +69,9 @@ def work_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-def measure(workload: Workload, engines: Sequence[Engine], sizes: Sequence[int], folder: Path, *, rounds: int) -> Results:
+def measure(
+    workload: Workload, engines: Sequence[Engine], sizes: Sequence[int], folder: Path, *, rounds: int
+) -> Results:
     """Measure a workload: in each round each phase is done by all engines, in an order that rotates.
 
     Parameters
@@ -104,7 +106,9 @@ def try_out(workloads: Sequence[Workload], engines: Sequence[Engine], folder: Pa
             for phase in workload.phases
             if work_of(phase, engine.name) is not None and not (workload.over_http and engine.is_peer)
         ]
-        tasks = [_task(workload, key, folder / f"{workload.name}-{key[1]}", folder / "inputs") for workload, key in work]
+        tasks = [
+            _task(workload, key, folder / f"{workload.name}-{key[1]}", folder / "inputs") for workload, key in work
+        ]
         for (workload, key), answer in zip(work, run_tasks(engine, tasks, timeout=600), strict=True):
             results[workload.name].add(key, 0, answer)
             _say(workload, key, "tried", answer)

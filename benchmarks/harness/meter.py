@@ -57,7 +57,9 @@ class Meter:
             yield
             return
         if self.figures:
-            raise RuntimeError("one process measures one block: another would inherit its caches and its peak of memory")
+            raise RuntimeError(
+                "one process measures one block: another would inherit its caches and its peak of memory"
+            )
         gc.collect()
         counter = _OperationCounter(self._count_below) if self._count_below else None
         peak_is_reset = _reset_peak()

@@ -95,7 +95,9 @@ def _target(x: float, y: float) -> str:
 
 
 def _square(x: float, y: float) -> str:
-    return f"<rect x='{x - 4.5:.1f}' y='{y - 4.5}' width='9' height='9' fill='white' stroke='{_INK}' stroke-width='1.3'/>"
+    return (
+        f"<rect x='{x - 4.5:.1f}' y='{y - 4.5}' width='9' height='9' fill='white' stroke='{_INK}' stroke-width='1.3'/>"
+    )
 
 
 def _diamond(x: float, y: float) -> str:

@@ -10,7 +10,7 @@ from benchmarks.harness.job import Workload
 from benchmarks.harness.records import Record
 from benchmarks.harness.targets import TARGETS, Figures, Line, Value, judge
 
-_OTHERS = ("hdmf-zarr 0.13", "hdmf-zarr 0.14", "HDF5", "hdmf alone", "files alone")
+_OTHERS = ("hdmf-zarr 0.14", "HDF5", "hdmf alone", "files alone")
 _LABELS = {OURS: "this package", "hdmf": "hdmf alone", "files": "files alone"}
 
 
@@ -23,13 +23,13 @@ def lines(records: Sequence[Record]) -> list[Line]:
 
 def targets_table(judged: Iterable[Line]) -> str:
     """Return the table of targets and verdicts."""
-    head = ["work", "this package", "target", "", *_OTHERS[1:]]
+    head = ["work", "this package", "target", "verdict", *_OTHERS]
     rows = []
     for line in judged:
         target = line.target
         limit = f"{'>=' if target.at_least else '<='} {_number(target.limit)} {target.unit}".strip()
         ours = _spread(line.ours, target.unit) if line.ours else line.reason
-        rows.append([target.work, ours, limit, line.verdict, *(_median(line.others.get(name)) for name in _OTHERS[1:])])
+        rows.append([target.work, ours, limit, line.verdict, *(_median(line.others.get(name)) for name in _OTHERS)])
     return _table(head, rows)
 
 
@@ -85,10 +85,9 @@ def provenance(records: Sequence[Record]) -> str:
         same = [record for record in records if record.command == command]
         rounds = sorted({record.results.rounds for record in same})
         dates = sorted({record.date for record in same})
-        text.append(
-            f"- `{command}`: {', '.join(record.workload for record in same)}; {' to '.join(dict.fromkeys((dates[0], dates[-1])))};"
-            f" {' or '.join(map(str, rounds))} interleaved rounds"
-        )
+        names = ", ".join(record.workload for record in same)
+        when = " to ".join(dict.fromkeys((dates[0], dates[-1])))
+        text.append(f"- `{command}`: {names}; {when}; {' or '.join(map(str, rounds))} interleaved rounds")
     machine = records[-1].machine
     text.append("- machine: " + ", ".join(f"{name} {value}" for name, value in machine.items()))
     versions = {engine: found for record in records for engine, found in record.engines.items()}

@@ -157,7 +157,10 @@ class Figures:
     def ratio(self, cells: tuple[Cell, ...], base: Cell | None, figure: str) -> Value | None:
         """Return the sum of the cells, divided by ``base`` round by round."""
         columns = [self.rounds(cell, figure) for cell in cells]
-        sums = [None if None in row else sum(part for part in row if part is not None) for row in zip(*columns, strict=False)]
+        sums = [
+            None if None in row else sum(part for part in row if part is not None)
+            for row in zip(*columns, strict=False)
+        ]
         if base is None:
             return _value([one for one in sums if one is not None])
         pairs = zip(sums, self.rounds(base, figure), strict=False)
@@ -173,7 +176,8 @@ class Figures:
         if ratio is None:
             return None
         step = math.log(sizes[-1] / sizes[0])
-        return Value(*(math.log(one) / step for one in (ratio.median, ratio.least, ratio.most)), ratio.rounds)
+        median, least, most = (math.log(one) / step for one in (ratio.median, ratio.least, ratio.most))
+        return Value(median, least, most, ratio.rounds)
 
 
 def judge(target: Target, figures: Figures) -> Line:
@@ -206,7 +210,15 @@ def _verdict(value: Value, target: Target) -> str:
 
 
 def _against_peer(
-    work: str, workload: str, phase: str, limit: float, *, size: int = -1, base: str = "", figure: str = "cpu", unit: str = "c"
+    work: str,
+    workload: str,
+    phase: str,
+    limit: float,
+    *,
+    size: int = -1,
+    base: str = "",
+    figure: str = "cpu",
+    unit: str = "c",
 ) -> Target:
     """Return a target as a ratio to hdmf-zarr 0.13, with the other engines beside it."""
     peer = base or phase
@@ -220,13 +232,13 @@ def _against_peer(
         "hdmf alone": cell("hdmf"),
         "files alone": cell("files"),
     }
-    return Target(work, Cell(workload, phase, OURS, size), limit, Cell(workload, peer, BASE, size), figure, unit, others)
+    return Target(
+        work, Cell(workload, phase, OURS, size), limit, Cell(workload, peer, BASE, size), figure, unit, others
+    )
 
 
 def _absolute(work: str, cell: Cell, limit: float, figure: str, unit: str) -> Target:
-    others = {
-        name: (Cell(cell.workload, cell.phase, name, cell.size),) for name in (BASE, "hdmf-zarr 0.14", "HDF5")
-    }
+    others = {name: (Cell(cell.workload, cell.phase, name, cell.size),) for name in (BASE, "hdmf-zarr 0.14", "HDF5")}
     return Target(work, cell, limit, None, figure, unit, others)
 
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def run_task(task: dict[str, Any]) -> dict[str, Any]:
     answer: dict[str, Any] = {"status": "done", **meter.figures}
     if task["count"]:
         answer["operations"] = dict(meter.operations)
-    if phase.output:
+    if phase.output and (folder / phase.output).exists():
         answer |= _stored(folder / phase.output)
     return answer
 
@@ -54,8 +55,10 @@ def _warm_up(workload: Workload, position: int, engine: str, folder: Path, input
     backend = BACKENDS[engine]() if engine in BACKENDS else None
     for phase in workload.phases[: position + 1]:
         work = work_of(phase, engine)
-        if work is not None:
-            place.mkdir(exist_ok=True)
+        if work is None:
+            continue
+        place.mkdir(exist_ok=True)
+        with suppress(UnsupportedError):  # told by the phase itself, in its turn
             work(Job(workload.warm_size, place, inputs, Meter(enabled=False), backend))
     shutil.rmtree(place, ignore_errors=True)
 

@@ -139,7 +139,7 @@ def _write_files(job: Job) -> None:
 
 
 def _write_files_again(job: Job) -> None:
-    """The same floor once more, in the turn of the iterators."""
+    """Measure the same floor once more, in the turn of the iterators."""
     shutil.rmtree(job.folder / "w2", ignore_errors=True)
     _write_files(job)
 
@@ -192,7 +192,12 @@ WHOLE = Workload(
     title="one big array: n rows of 64 channels int16 (2,097,152 rows are 256 MiB)",
     phases=(
         Phase("write", "write from memory", {"backend": _write, "files": _write_files}, output="w2"),
-        Phase("iterator", "write from an iterator", {"backend": _write_iterator, "files": _write_files_again}, output="w2-iterator"),
+        Phase(
+            "iterator",
+            "write from an iterator",
+            {"backend": _write_iterator, "files": _write_files_again},
+            output="w2-iterator",
+        ),
         Phase("slices", "200 random one-second slices", {"backend": _slices, "files": _slices_files}),
         Phase("whole", "read whole", {"backend": _read_whole, "files": _whole_files}),
     ),

@@ -187,7 +187,11 @@ SINGLE = Workload(
     phases=(
         Phase("kept", "HDF5 -> Zarr, chunks kept", {"ours": _ours(_single, "kept.zarr", codec="keep")}, "kept.zarr"),
         Phase("lz4", "HDF5 -> Zarr, recompressed to lz4", {"ours": _ours(_single, "lz4.zarr", codec=LZ4)}, "lz4.zarr"),
-        Phase("one", "recompressed to blosc-zstd, one worker", {"ours": _ours(_single, "one.zarr", codec=ZSTD, executor=1)}),
+        Phase(
+            "one",
+            "recompressed to blosc-zstd, one worker",
+            {"ours": _ours(_single, "one.zarr", codec=ZSTD, executor=1)},
+        ),
         Phase("two", "recompressed to blosc-zstd, two workers", {"ours": _equal_output}),
         Phase(
             "export",

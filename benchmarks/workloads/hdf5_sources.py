@@ -22,7 +22,7 @@ def mixed(folder: Path, rows: int) -> Path:
 
 
 def single(folder: Path, rows: int, channels: int) -> Path:
-    """Return the path of a file with ``rows`` rows of ``channels`` channels, shuffle and gzip 4, chunks of 64 channels."""
+    """Return the path of a file with ``rows`` rows of ``channels`` channels, shuffle, gzip 4, 64 channels a chunk."""
     from pynwb import NWBFile
 
     path = folder / f"single-{rows}.nwb"
@@ -31,11 +31,13 @@ def single(folder: Path, rows: int, channels: int) -> Path:
     return path
 
 
-def _store(path: Path, nwbfile: Any, rows: int, chunks: tuple[int, int], channels: int, filters: dict[str, Any]) -> None:
+def _store(
+    path: Path, nwbfile: Any, rows: int, chunks: tuple[int, int], channels: int, filters: dict[str, Any]
+) -> None:
     """Write the file; chunks are compressed for one block, and their bytes are stored again and again."""
     import h5py
     import numpy as np
-    from pynwb import H5DataIO, NWBHDF5IO, TimeSeries
+    from pynwb import NWBHDF5IO, H5DataIO, TimeSeries
 
     block = noise(min(rows, chunks[0] * BLOCK_CHUNKS), channels)
     data = H5DataIO(

@@ -42,7 +42,9 @@ def make_objects(n: int) -> Any:
 
     nwbfile = _new()
     series = _targets(nwbfile)
-    column = VectorData(name="target", description="what a row is about", data=[series[_number_of_target(row)] for row in range(n)])
+    column = VectorData(
+        name="target", description="what a row is about", data=[series[_number_of_target(row)] for row in range(n)]
+    )
     nwbfile.add_acquisition(DynamicTable(name="table", description="references", columns=[column]))
     return nwbfile
 

@@ -1,7 +1,7 @@
 """The tables and pictures of the architecture page: taken from the code, put onto the page by this.
 
-``python docs/_scripts/architecture.py`` rewrites them; ``tests/test_docs_architecture.py`` holds the page to them. The import
-table is that of ``tests/import_rules.py``, by which the test run judges every import.
+``python docs/_scripts/architecture.py`` rewrites them; ``tests/test_docs_architecture.py`` holds the page to them. The
+import table is that of ``tests/import_rules.py``, by which the test run judges every import.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def rooms_table(rooms: Mapping[str, frozenset[str]]) -> str:
 def reserved_rooms(rooms: Mapping[str, frozenset[str]]) -> str:
     """Return the rooms that have a place in the table and are not there yet."""
     missing = [room for room in rooms if room_path(room) is None]
-    return f"Rooms with a place in the table that are not built yet: {code_list(missing)}." if missing else "All are built."
+    return f"Not built yet, with a place in the table: {code_list(missing)}." if missing else "All are built."
 
 
 def libraries_table(rules: ModuleType) -> str:

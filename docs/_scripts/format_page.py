@@ -1,4 +1,4 @@
-"""The examples and tables of the format page and of the security page: written by the library, put onto the pages by this.
+"""The examples and tables of the format page and of the security page: written by the library, put there by this.
 
 ``python docs/_scripts/format_page.py`` rewrites them; ``tests/test_docs_format.py`` holds the pages to them.
 
@@ -97,7 +97,9 @@ def _session(raw_series: GroupBuilder, hdf5: h5py.Dataset) -> GroupBuilder:
         dimension_labels=("time", "channel"),
         maxshape=(None, 2),
     )
-    series = GroupBuilder("series", datasets={"data": data}, attributes={"object_id": _SERIES_ID, "data_type": "Series"})
+    series = GroupBuilder(
+        "series", datasets={"data": data}, attributes={"object_id": _SERIES_ID, "data_type": "Series"}
+    )
     device = GroupBuilder("device", attributes={"object_id": _DEVICE_ID})
     groups = {
         "series": series,
@@ -106,9 +108,13 @@ def _session(raw_series: GroupBuilder, hdf5: h5py.Dataset) -> GroupBuilder:
         "references": _references(series, device),
         "attributes": _attributes(series, device),
         "labels": _labels(),
-        "links": GroupBuilder("links", links={"own": LinkBuilder(device, "own"), "other": LinkBuilder(raw_series, "other")}),
+        "links": GroupBuilder(
+            "links", links={"own": LinkBuilder(device, "own"), "other": LinkBuilder(raw_series, "other")}
+        ),
     }
-    return GroupBuilder("root", groups=groups, attributes={"object_id": _FILE_ID, "namespace": "lab", "data_type": "File"})
+    return GroupBuilder(
+        "root", groups=groups, attributes={"object_id": _FILE_ID, "namespace": "lab", "data_type": "File"}
+    )
 
 
 def _arrays(hdf5: h5py.Dataset) -> GroupBuilder:
@@ -127,7 +133,10 @@ def _arrays(hdf5: h5py.Dataset) -> GroupBuilder:
 
 
 def _references(series: GroupBuilder, device: GroupBuilder) -> GroupBuilder:
-    row = [{"name": "count", "dtype": "int32"}, {"name": "target", "dtype": {"reftype": "object", "target_type": "Series"}}]
+    row = [
+        {"name": "count", "dtype": "int32"},
+        {"name": "target", "dtype": {"reftype": "object", "target_type": "Series"}},
+    ]
     region = ZarrReference(".", "/series/data", source_object_id=_FILE_ID, region=(slice(0, 4, 1), [1]))
     points = ZarrReference(".", "/series/data", source_object_id=_FILE_ID, region={"points": [[0, 0], [5, 1]]})
     made = [
@@ -136,7 +145,9 @@ def _references(series: GroupBuilder, device: GroupBuilder) -> GroupBuilder:
         DatasetBuilder("rows", [(3, ReferenceBuilder(series))], dtype=row),
         DatasetBuilder("regions", [region, points]),
     ]
-    return GroupBuilder("references", datasets={builder.name: builder for builder in made}, attributes={"region": region})
+    return GroupBuilder(
+        "references", datasets={builder.name: builder for builder in made}, attributes={"region": region}
+    )
 
 
 def _attributes(series: GroupBuilder, device: GroupBuilder) -> GroupBuilder:
@@ -158,7 +169,9 @@ def _attributes(series: GroupBuilder, device: GroupBuilder) -> GroupBuilder:
         "reference": {"target": ReferenceBuilder(series), "both": [ReferenceBuilder(series), ReferenceBuilder(device)]},
         "escaped": {"zarr_dtype": "an attribute of the user"},
     }
-    return GroupBuilder("attributes", groups={name: GroupBuilder(name, attributes=values) for name, values in found.items()})
+    return GroupBuilder(
+        "attributes", groups={name: GroupBuilder(name, attributes=values) for name, values in found.items()}
+    )
 
 
 def _labels() -> GroupBuilder:
@@ -231,7 +244,10 @@ def format_tables() -> dict[str, str]:
         "version": f"Version: **{reserved.FORMAT_VERSION}**",
         "numbers": table(
             ["words of a schema", "`zarr_dtype`", "data type of the array"],
-            [(code_list(words), f"`{name}`", f"`{dtypes.zarr_type(np.dtype(name))}`") for name, words in by_type.items()],
+            [
+                (code_list(words), f"`{name}`", f"`{dtypes.zarr_type(np.dtype(name))}`")
+                for name, words in by_type.items()
+            ],
         ),
         "words": table(["words", "kind"], [(code_list(words), kind) for kind, words in by_kind.items()]),
         "reserved": table(

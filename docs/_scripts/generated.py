@@ -31,7 +31,9 @@ def with_parts(page: str, texts: Mapping[str, str]) -> str:
     """
     if parts(page).keys() != texts.keys():
         raise ValueError(f"the page has the parts {sorted(parts(page))}, and there are texts for {sorted(texts)}")
-    return _PART.sub(lambda match: f"% generated: {match['name']}\n\n{texts[match['name']]}\n\n% end: {match['name']}", page)
+    return _PART.sub(
+        lambda match: f"% generated: {match['name']}\n\n{texts[match['name']]}\n\n% end: {match['name']}", page
+    )
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

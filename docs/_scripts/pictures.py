@@ -30,21 +30,34 @@ class Picture:
     _parts: list[str] = field(default_factory=list)
 
     def words(
-        self, x: float, y: float, text: str, *, size: int = 13, color: str = _INK, bold: bool = False, anchor: str = "middle"
+        self,
+        x: float,
+        y: float,
+        text: str,
+        *,
+        size: int = 13,
+        color: str = _INK,
+        bold: bool = False,
+        anchor: str = "middle",
     ) -> None:
         """Put a line of text; ``x`` is its middle (or its start), ``y`` its base line."""
-        weight = ' font-weight="600"' if bold else ""
-        self._parts.append(
-            f'<text x="{x:g}" y="{y:g}" font-size="{size}" fill="{color}" text-anchor="{anchor}"{weight}>{escape(text)}</text>'
-        )
+        style = f'font-size="{size}" fill="{color}" text-anchor="{anchor}"' + (' font-weight="600"' if bold else "")
+        self._parts.append(f'<text x="{x:g}" y="{y:g}" {style}>{escape(text)}</text>')
 
     def box(
-        self, x: float, y: float, width: float, height: float, title: str, *lines: str, fill: str = "node", bold: bool = True
+        self,
+        x: float,
+        y: float,
+        width: float,
+        height: float,
+        title: str,
+        *lines: str,
+        fill: str = "node",
+        bold: bool = True,
     ) -> None:
         """Put a box with a title and lines of text in its middle."""
-        self._parts.append(
-            f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="6" fill="{_FILLS[fill]}" stroke="{_SOFT}"/>'
-        )
+        place = f'x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}"'
+        self._parts.append(f'<rect {place} rx="6" fill="{_FILLS[fill]}" stroke="{_SOFT}"/>')
         middle, top = x + width / 2, y + height / 2 - 9 * len(lines) + 4
         self.words(middle, top, title, bold=bold, size=13 if bold else 12)
         for number, line in enumerate(lines, start=1):
@@ -60,17 +73,23 @@ class Picture:
 
     def svg(self) -> str:
         """Return the text of the file."""
-        heads = "".join(
-            f'<marker id="head-{color.strip("#")}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
-            f'orient="auto"><path d="M0,0 L8,4 L0,8 z" fill="{color}"/></marker>'
-            for color in (_SOFT, _WRITE, _READ)
-        )
-        body = "\n".join(self._parts)
-        return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}" width="{self.width}" '
-            f'height="{self.height}" role="img" font-family="{_FONT}">\n<title>{escape(self.title)}</title>\n'
-            f'<defs>{heads}</defs>\n<rect width="{self.width}" height="{self.height}" rx="8" fill="{_PAPER}"/>\n{body}\n</svg>\n'
-        )
+        size = f'width="{self.width}" height="{self.height}"'
+        lines = [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}" {size} role="img"',
+            f'     font-family="{_FONT}">',
+            f"<title>{escape(self.title)}</title>",
+            f"<defs>{''.join(map(_head, (_SOFT, _WRITE, _READ)))}</defs>",
+            f'<rect {size} rx="8" fill="{_PAPER}"/>',
+            *self._parts,
+            "</svg>",
+        ]
+        return "\n".join(lines) + "\n"
+
+
+def _head(color: str) -> str:
+    """Return the head of the arrows of one colour."""
+    box = 'viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"'
+    return f'<marker id="head-{color.strip("#")}" {box}><path d="M0,0 L8,4 L0,8 z" fill="{color}"/></marker>'
 
 
 # ---- the way of the data -------------------------------------------------------------------------------------------
@@ -83,7 +102,7 @@ _STATIONS = (
     ("store", "keys", "and bytes"),
 )
 
-#: What leads from one station to the next when a file is written, and back when it is read; modules of the package, or hdmf.
+#: What leads from one station to the next when a file is written, and back when it is read: modules, or hdmf.
 WRITE_STEPS = ("hdmf: build", "write/planner", "model/v2", "write/writer")
 READ_STEPS = ("hdmf: construct", "read/assembler", "model/v2", "read/parser")
 MAPPINGS = ("dtypes", "attributes", "references", "regions", "links", "dimensions", "specs")
@@ -108,8 +127,8 @@ def data_flow() -> str:
         picture.words(middle, 46, to_right, size=12, color=_WRITE)
         picture.words(middle, 178, to_left, size=12, color=_READ)
     middle, half = (left[1] + width + left[2]) / 2, 132
-    lines = (", ".join(MAPPINGS[:4]) + ",", ", ".join(MAPPINGS[4:]))
-    picture.box(middle - half, 222, 2 * half, 66, "mapping", *lines, fill="mapping")
+    first, second = ", ".join(MAPPINGS[:4]) + ",", ", ".join(MAPPINGS[4:])
+    picture.box(middle - half, 222, 2 * half, 66, "mapping", first, second, fill="mapping")
     picture.arrow((middle, 220), (middle, 188))
     picture.words(middle + half + 14, 251, "words of HDMF and words of Zarr,", size=12, color=_SOFT, anchor="start")
     picture.words(middle + half + 14, 269, "both directions in one module", size=12, color=_SOFT, anchor="start")

@@ -27,6 +27,7 @@ from hdmf_zarr_backend.hdf5.filters import (
 from tests.hdf5.pipelines import COPIED, DECODED, pipeline_in
 
 _I4 = np.dtype("<i4")
+_BLOSC_NAMES = ("blosclz", "lz4", "lz4hc", "zlib", "zstd")
 _VALUES = np.random.default_rng(7).integers(0, 3000, 600).astype("<i4")
 
 
@@ -196,7 +197,7 @@ def test_pipelines_come_back(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     "compressor",
     [
-        *(numcodecs.Blosc(c, 5, s).get_config() for c in ("blosclz", "lz4", "lz4hc", "zlib", "zstd") for s in (-1, 0, 1, 2)),
+        *(numcodecs.Blosc(name, 5, s).get_config() for name in _BLOSC_NAMES for s in (-1, 0, 1, 2)),
         numcodecs.Zstd(5).get_config(), numcodecs.Zstd(0).get_config(), numcodecs.Zstd(3, checksum=True).get_config(),
         numcodecs.Zlib(0).get_config(), numcodecs.Zlib(9).get_config(), numcodecs.BZ2(9).get_config(),
         numcodecs.LZ4().get_config(), numcodecs.Fletcher32().get_config(), numcodecs.Shuffle(4).get_config(), None,

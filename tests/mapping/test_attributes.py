@@ -198,7 +198,9 @@ _WORDS = st.sampled_from(["<f4", ">i2", "|b1", "|S3", "<U2", "<M8[s]", "|O", "st
 @given(
     JSON,
     _WORDS | JSON,
-    st.fixed_dictionaries({}, optional={"dtype": _WORDS | JSON, "shape": JSON, "base64": JSON, "null": JSON, "text": JSON}),
+    st.fixed_dictionaries(
+        {}, optional={"dtype": _WORDS | JSON, "shape": JSON, "base64": JSON, "null": JSON, "text": JSON}
+    ),
 )
 def test_any_type_beside_any_value_gives_a_value_or_our_error(value, kind, remark):
     attributes = {"x": value, NCZARR_ATTR: {"types": {"x": kind}}, NOTES: {"attributes": {"x": remark}}}
@@ -296,7 +298,7 @@ def test_text_of_numpy_comes_back_as_text():
 
 
 def test_subclasses_are_what_they_derive_from():
-    class Color(str, enum.Enum):
+    class Color(str, enum.Enum):  # noqa: UP042 - not every enumeration is a StrEnum
         RED = "red"
 
     class Level(enum.IntEnum):

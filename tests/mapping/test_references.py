@@ -31,7 +31,12 @@ REGIONS = st.none() | st.sampled_from(
     ]
 )
 REFERENCES = st.builds(
-    Reference, st.sampled_from([".", "../b.zarr", "s3://x/b.zarr"]) | TEXT, PATHS, st.none() | TEXT, st.none() | TEXT, REGIONS
+    Reference,
+    st.sampled_from([".", "../b.zarr", "s3://x/b.zarr"]) | TEXT,
+    PATHS,
+    st.none() | TEXT,
+    st.none() | TEXT,
+    REGIONS,
 )
 
 

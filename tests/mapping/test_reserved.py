@@ -18,7 +18,7 @@ def test_every_name_is_stored_under_a_name_of_its_own(names):
     assert set(stored) == names
     assert len(set(stored.values())) == len(names)
     assert not set(stored.values()) & RESERVED
-    document = {name: 0 for name in stored.values()} | ({NOTES: notes} if notes else {})
+    document = dict.fromkeys(stored.values(), 0) | ({NOTES: notes} if notes else {})
     assert visible(document) == {name: user for user, name in stored.items()}
 
 

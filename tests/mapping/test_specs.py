@@ -24,7 +24,8 @@ IN_ORDER = [
     ["2.9.0-alpha", "2.9.0", "2.10.0", "2.11.0"],
     ["1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-beta", "1.0.0-beta.2", "1.0.0-beta.11", "1.0.0-rc.1",
      "1.0.0"],  # SemVer 2.0, section 11
-    ["1.0.dev1", "1.0a1.dev1", "1.0a1", "1.0b2", "1.0rc1", "1.0", "1.0+local", "1.0.post1.dev2", "1.0.post1", "1.1.dev0"],
+    ["1.0.dev1", "1.0a1.dev1", "1.0a1", "1.0b2", "1.0rc1", "1.0", "1.0+local", "1.0.post1.dev2", "1.0.post1",
+     "1.1.dev0"],  # PEP 440
     ["None", "latest", "0.0.1", "0.1", "0.1.1", "v0.2", "0.10"],
     ["2.0b", "2.0.0", "2.0.1"],
     ["unversioned", "²", "9" * 5000 + "0", "9" * 5000 + "1", "1" + "0" * 6000],
@@ -41,7 +42,9 @@ def test_versions_in_order(versions):
 PEP440 = st.builds(
     lambda release, suffix: ".".join(map(str, release)) + suffix,
     st.lists(st.integers(0, 12), min_size=1, max_size=4),
-    st.sampled_from(["", "", ".dev1", "a1", "a10", "b2", "rc1", ".post1", ".post2", "a1.dev3", "+abc", "-beta", "-alpha.1"]),
+    st.sampled_from(
+        ["", "", ".dev1", "a1", "a10", "b2", "rc1", ".post1", ".post2", "a1.dev3", "+abc", "-beta", "-alpha.1"]
+    ),
 )
 
 
@@ -70,7 +73,7 @@ def test_texts_come_back():
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "nul"])
 def test_a_text_that_is_no_json_names_the_source(text):
     reader = TextSpecReader("/a.zarr", lambda name: text)
-    with pytest.raises(MetadataError, match="'nwb.base' is no JSON") as caught:
+    with pytest.raises(MetadataError, match=r"'nwb\.base' is no JSON") as caught:
         reader.read_spec("nwb.base")
     assert "load_namespaces=False" in caught.value.remedy
 

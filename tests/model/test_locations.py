@@ -21,7 +21,9 @@ PARTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/\0
     lambda part: part not in (".", "..")
 )
 PATHS = st.lists(PARTS, min_size=1, max_size=4).map(lambda parts: "/" + "/".join(parts))
-HOSTS = st.sampled_from(["s3://bucket", "https://host:80", "gs://b", "http://[::1]", "memory://", "file://", "S3://Bucket"])
+HOSTS = st.sampled_from(
+    ["s3://bucket", "https://host:80", "gs://b", "http://[::1]", "memory://", "file://", "S3://Bucket"]
+)
 URLS = st.builds(lambda host, path: host + path, HOSTS, PATHS)
 WINDOWS_PARTS = st.text("ab .é-", min_size=1, max_size=3).filter(lambda part: part.strip(" .") == part)
 WINDOWS = st.builds(

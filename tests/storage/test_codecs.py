@@ -429,7 +429,7 @@ CONFIGS = st.builds(
     st.lists(CONFIGS, max_size=2),
     st.none() | CONFIGS,
     st.sampled_from(["<f4", "|u1", "|O", "<U2", "|b1", [["a", "<i4"]], [["a", "|O"]], "<M8[s]"]),
-    st.binary(max_size=40) | st.sampled_from([b"[1,2,\"|O\",[2]]", b"\x02\0\0\0\x01\0\0\0a\x01\0\0\0b"]),
+    st.binary(max_size=40) | st.sampled_from([b'[1,2,"|O",[2]]', b"\x02\0\0\0\x01\0\0\0a\x01\0\0\0b"]),
     st.sampled_from("CF"),
 )
 def test_any_configuration_on_any_bytes_gives_a_chunk_or_our_error(filters, compressor, data_type, data, order):

@@ -47,8 +47,12 @@ def test_numbers_come_back_to_the_last_bit(number, fast):
 
 
 # a high surrogate before a low one is a character, and comes back as that
-LONE = st.text(st.characters(categories=["Cs"], max_codepoint=0xDBFF) | st.characters(exclude_categories=["Cs"]), max_size=5)
-ESCAPED = st.text(st.characters(min_codepoint=0xDC80, max_codepoint=0xDCFF) | st.characters(codec="latin-1"), max_size=5)
+LONE = st.text(
+    st.characters(categories=["Cs"], max_codepoint=0xDBFF) | st.characters(exclude_categories=["Cs"]), max_size=5
+)
+ESCAPED = st.text(
+    st.characters(min_codepoint=0xDC80, max_codepoint=0xDCFF) | st.characters(codec="latin-1"), max_size=5
+)
 
 
 @given(LONE | ESCAPED, st.booleans())
@@ -70,7 +74,9 @@ def test_tokens_are_written_unless_asked_to_be_strict():
         jsontext.dump([math.nan], strict=True)
 
 
-@pytest.mark.parametrize("text", [b"", b"{", b"nul", b"\xff", b'"\xff"', b"[1,]", b"9" * 5000, b"[" * 10**6, b'{"a":1}x'])
+@pytest.mark.parametrize(
+    "text", [b"", b"{", b"nul", b"\xff", b'"\xff"', b"[1,]", b"9" * 5000, b"[" * 10**6, b'{"a":1}x']
+)
 @pytest.mark.parametrize("fast", [True, False])
 def test_what_is_no_json_names_the_document(text, fast):
     with pytest.raises(MetadataError, match="'k' is no JSON"):

@@ -109,7 +109,9 @@ def test_arrays_without_axes_are_integers():
     assert (axis.start, axis.stop, axis.drop) == (3, 4, True)
 
 
-@given(shapes(longest=4).filter(lambda shape: len(shape) > 1).flatmap(lambda s: st.tuples(st.just(s), st.integers(0, 99))))
+@given(
+    shapes(longest=4).filter(lambda shape: len(shape) > 1).flatmap(lambda s: st.tuples(st.just(s), st.integers(0, 99)))
+)
 def test_a_mask_of_the_whole_shape_is_a_box_and_the_mask_in_it(case):
     shape, seed = case
     mask = np.random.default_rng(seed).random(shape) < 0.2
@@ -118,7 +120,10 @@ def test_a_mask_of_the_whole_shape_is_a_box_and_the_mask_in_it(case):
         box, inner = whole_mask(key, shape)
         assert array[box][inner].tolist() == array[mask].tolist()
     if mask.any():
-        assert all(inner.any(axis=tuple(a for a in range(inner.ndim) if a != axis))[[0, -1]].all() for axis in range(inner.ndim))
+        assert all(
+            inner.any(axis=tuple(a for a in range(inner.ndim) if a != axis))[[0, -1]].all()
+            for axis in range(inner.ndim)
+        )
 
 
 def test_a_mask_of_another_shape_is_refused():

@@ -6,7 +6,12 @@ that threads do not wait for the one lock of HDF5 and processes need no HDF5 at 
 Nothing of zarr happens inside the callback of h5py: while the library holds its lock, another thread whose garbage
 collector frees an object of h5py would wait for ever.
 
-Source: HDF5 file format specification, "Data layout" and "Chunk indexing"; `h5py.h5d.DatasetID.chunk_iter`.
+The library is not believed where it is known to err, and is asked for one chunk to compare: until 1.14.3 its offsets
+left out the user block, and up to 2.0 it counts the chunks of an extensible array (one unlimited axis) as if that axis
+were the first one, so that a chunk would be taken for another.
+
+Source: HDF5 file format specification, "Data layout" and "Chunk indexing"; `h5py.h5d.DatasetID.chunk_iter`; issue 3003
+of HDFGroup/hdf5 for user blocks; the order of extensible arrays was observed with HDF5 1.14.2 and 2.0.0.
 """
 
 from __future__ import annotations
@@ -42,16 +47,21 @@ class StoredChunk(NamedTuple):
     mask: int
 
 
+class _Chunk(NamedTuple):
+    data: bytes
+    mask: int
+
+
 class _Direct:
     """Reads chunks through the HDF5 library, for files that are not simply a local file that nobody writes to."""
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
 
-    def read(self, index: Index) -> bytes:
+    def read(self, index: Index) -> _Chunk:
         start = tuple(i * c for i, c in zip(index, self._dataset.chunks, strict=True))
-        _, data = self._dataset.id.read_direct_chunk(start)
-        return bytes(data)
+        mask, data = self._dataset.id.read_direct_chunk(start)
+        return _Chunk(bytes(data), int(mask))
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise UsageError(
@@ -72,13 +82,15 @@ class RawChunks:
     ----------
     shape, chunks : tuple of int
         Of the dataset, the axes of elements that are arrays included.
+    grid : tuple of int
+        Number of chunks along each axis, stored or not.
     location : str
         The file, for messages.
 
     Raises
     ------
     UsageError
-        It is not chunked, or this h5py cannot list its chunks.
+        It is not chunked, or its chunks cannot be listed with certainty.
     """
 
     def __init__(self, dataset: Any, inner: tuple[int, ...] = ()) -> None:
@@ -86,6 +98,7 @@ class RawChunks:
             raise UsageError("the dataset has no chunks that could be listed", path=dataset.name)
         self.shape: tuple[int, ...] = (*dataset.shape, *inner)
         self.chunks: tuple[int, ...] = (*dataset.chunks, *inner)
+        self.grid = tuple(-(-n // c) for n, c in zip(self.shape, self.chunks, strict=True))
         self.location = str(dataset.file.filename)
         self.name = str(dataset.name)
         self._rank = len(dataset.shape)
@@ -93,16 +106,13 @@ class RawChunks:
         self._positions, self._where = _list_chunks(dataset)
         self._direct: _Direct | None = None
         self._bytes = plain_file(dataset) if not np.any(self._where["offset"] == _NOWHERE) else None
-        if self._bytes is None or not self._reads_as(_Direct(dataset)):
-            self._bytes, self._direct = None, _Direct(dataset)
+        if self._bytes is None:
+            self._direct = _Direct(dataset)
+        elif not self._compare(_Direct(dataset), int(dataset.file.userblock_size)):
+            raise _uncertain(dataset)
 
     def __len__(self) -> int:
         return len(self._positions)
-
-    @property
-    def grid(self) -> tuple[int, ...]:
-        """Number of chunks along each axis, stored or not."""
-        return tuple(-(-n // c) for n, c in zip(self.shape, self.chunks, strict=True))
 
     @property
     def is_plain_file(self) -> bool:
@@ -136,12 +146,24 @@ class RawChunks:
             The file ends before.
         StoreError
             The file is gone or has changed.
+        UsageError
+            This is a `part` without that chunk.
         """
         found = self.find(index)
-        if found is None:
-            return None
+        return None if found is None else self.read_found(index, found)
+
+    def read_found(self, index: Index, found: StoredChunk) -> bytes:
+        """Return the bytes of the chunk at ``index``, which is where `find` has ``found`` it."""
         if self._direct is not None:
-            return self._direct.read(index[: self._rank])
+            data, mask = self._direct.read(index[: self._rank])
+            if len(data) != found.size or found.mask not in (mask, UNFILTERED):
+                raise StoreError(
+                    f"the chunk {index} has changed since it was planned from",
+                    store=self.location,
+                    path=self.name,
+                    remedy="Do not write to the HDF5 file before the copy is done.",
+                )
+            return data
         assert self._bytes is not None
         return self._bytes.read(found.offset, found.size)
 
@@ -194,15 +216,20 @@ class RawChunks:
             position = position * n + i
         return position
 
-    def _reads_as(self, direct: _Direct) -> bool:
-        """Tell whether the smallest chunk is the same either way: old libraries left user blocks out of offsets."""
+    def _compare(self, direct: _Direct, userblock: int) -> bool:
+        """Tell whether the smallest chunk is the same read either way, after adding the user block if need be."""
         if not len(self):
             return True
         index = self.index_at(int(np.argmin(self._where["size"])))
-        try:
-            return self.read(index) == direct.read(index[: self._rank])
-        except (ChunkError, StoreError):
-            return False
+        expected = direct.read(index[: self._rank]).data
+        for shift in (0, userblock):
+            self._where["offset"] += np.uint64(shift)
+            try:
+                if self.read(index) == expected:
+                    return True
+            except (ChunkError, StoreError):
+                continue
+        return False
 
 
 def is_listable(dataset: Any) -> bool:
@@ -215,18 +242,17 @@ def is_listable(dataset: Any) -> bool:
 
 def _list_chunks(dataset: Any) -> tuple[npt.NDArray[np.int64], Array]:
     """Return the positions of the stored chunks in the grid, ascending, and where they are: one pass, one callback."""
-    shape, chunks = dataset.shape, dataset.chunks
-    grid = [-(-n // c) for n, c in zip(shape, chunks, strict=True)]
-    if dataset.file.mode != "r":
-        dataset.flush()
+    chunks = dataset.chunks
+    grid = [-(-n // c) for n, c in zip(dataset.shape, chunks, strict=True)]
     positions, offsets, sizes, masks = array("q"), array("Q"), array("Q"), array("I")
     steps = list(zip(chunks, grid, strict=True))
+    outside = 0
 
     def note(chunk: Any) -> None:
+        nonlocal outside
         position = 0
         for start, (length, count) in zip(chunk.chunk_offset, steps, strict=True):
-            if start >= length * count:
-                return  # left over from before the dataset shrank
+            outside += start >= length * count
             position = position * count + start // length
         positions.append(position)
         offsets.append(chunk.byte_offset if chunk.byte_offset is not None else _NOWHERE)
@@ -237,11 +263,36 @@ def _list_chunks(dataset: Any) -> tuple[npt.NDArray[np.int64], Array]:
         dataset.id.chunk_iter(note)
     where = np.empty(len(positions), _WHERE)
     where["offset"], where["size"], where["mask"] = offsets, sizes, masks
-    found = np.array(positions, np.int64)
-    if np.any(found[1:] <= found[:-1]):
-        order = np.argsort(found, kind="stable")
-        found, where = found[order], where[order]
+    order = np.argsort(positions, kind="stable")
+    found, where = np.array(positions, np.int64)[order], where[order]
+    if outside or np.any(found[1:] == found[:-1]) or not _is_order_certain(dataset, found, grid):
+        raise _uncertain(dataset)
     return found, where
+
+
+def _is_order_certain(dataset: Any, positions: npt.NDArray[np.int64], grid: list[int]) -> bool:
+    """Tell whether chunks were not counted along the wrong axes.
+
+    That happens where the only unlimited axis is not the first, and there is more than one chunk along those before it.
+    Then the library never counts on along those, so that a chunk that lies further along them proves it right.
+    """
+    unlimited = [axis for axis, bound in enumerate(dataset.maxshape) if bound is None]
+    if len(unlimited) != 1 or not len(positions):
+        return True
+    before = range(unlimited[0])
+    if math.prod(-(-dataset.maxshape[axis] // dataset.chunks[axis]) for axis in before) <= 1:
+        return True
+    indices = np.unravel_index(positions, grid)
+    return any(bool(np.any(indices[axis])) for axis in before)
+
+
+def _uncertain(dataset: Any) -> UsageError:
+    return UsageError(
+        "where the chunks of the dataset are is not certain",
+        store=dataset.file.filename,
+        path=dataset.name,
+        remedy="Read it through h5py.",
+    )
 
 
 def plain_file(dataset: Any) -> FileBytes | None:

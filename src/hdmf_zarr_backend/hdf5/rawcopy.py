@@ -76,7 +76,10 @@ def plan_raw(dataset: Any, description: Description) -> RawPlan | None:
     size = math.prod(dataset.chunks) * element.itemsize
     if any(size % config["elementsize"] for config in pipeline.codecs if config["id"] == "shuffle"):
         return None
-    source = RawH5Source(RawChunks(dataset, inner), dtype, pipeline, fill)
+    try:
+        source = RawH5Source(RawChunks(dataset, inner), dtype, pipeline, fill)
+    except UsageError:
+        return None
     numbers = [entry[0] for entry in entries]
     if not _edges_known(dataset, source, size) or not _decodes(source, numbers, size):
         return None

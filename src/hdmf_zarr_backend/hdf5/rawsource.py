@@ -122,11 +122,11 @@ class DecodedH5Source:
             It does not decode to a chunk; file and dataset are named.
         """
         try:
-            data = self.raw.read(index)
-            if data is None:
-                return np.broadcast_to(self.fill_scalar(), self.chunks)
             found = self.raw.find(index)
-            buffer = memoryview(self.pipeline.decode(data, mask=found.mask if found else 0)).cast("B")
+            if found is None:
+                return np.broadcast_to(self.fill_scalar(), self.chunks)
+            data = self.raw.read_found(index, found)
+            buffer = memoryview(self.pipeline.decode(data, mask=found.mask)).cast("B")
             if buffer.nbytes != math.prod(self.chunks) * self.dtype.itemsize:
                 raise ChunkError(
                     f"the chunk {index} decodes to {buffer.nbytes} bytes instead of "
@@ -201,7 +201,7 @@ class RawH5Source(DecodedH5Source):
                 self._fill_chunk = self._encode(self.decode(index))
             return self._fill_chunk
         try:
-            data = self.raw.read(index) if not found.mask & self._mask else None
+            data = self.raw.read_found(index, found) if not found.mask & self._mask else None
             stored = None if data is None else self.pipeline.stored(data)
         except ZarrBackendError as error:
             raise error.located(store=self.raw.location, path=self.raw.name) from error.__cause__

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from hdmf.backends.warnings import BrokenLinkWarning
-from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
+from hdmf.build import GroupBuilder, LinkBuilder, ReferenceBuilder
 
 from hdmf_zarr_backend.errors import DamagedFileError, MetadataError, ReferenceTargetError, StoreError, ZarrBackendError
 from hdmf_zarr_backend.mapping.attributes import decode_attributes
@@ -25,6 +25,7 @@ from hdmf_zarr_backend.mapping.reserved import DTYPE, LINKS, SPECLOC, notes_of
 from hdmf_zarr_backend.mapping.specs import spec_location
 from hdmf_zarr_backend.model.locations import THIS_FILE, resolve_source, sibling_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, join, relative, split
+from hdmf_zarr_backend.read.builders import make_dataset, make_group
 from hdmf_zarr_backend.read.columns import EditableColumn
 from hdmf_zarr_backend.read.datasets import BuilderReferences, BuilderTable, Resolver, field_type
 from hdmf_zarr_backend.storage.arrays import LazyArray
@@ -156,7 +157,7 @@ class Assembler:
             if child is not None:
                 (groups if isinstance(child, GroupBuilder) else datasets)[member] = child
         try:
-            return GroupBuilder(name=name, groups=groups, datasets=datasets, attributes=attributes, source=self.source)
+            return make_group(name, groups=groups, datasets=datasets, attributes=attributes, source=self.source)
         except ValueError as error:
             raise MetadataError(
                 f"HDMF takes each name once in a group ({error})", remedy="Rename one of them."
@@ -373,11 +374,11 @@ class Assembler:
     ) -> Any:
         if is_scalar(node):
             data, dtype = self._scalar(path, node, scalars)
-            return DatasetBuilder(name=name, data=data, dtype=dtype, attributes=attributes, source=self.source)
+            return make_dataset(name, data=data, dtype=dtype, attributes=attributes, source=self.source)
         lazy = self.lazy(path, node)
         data, dtype = self._array(lazy, node)
-        return DatasetBuilder(
-            name=name,
+        return make_dataset(
+            name,
             data=data,
             dtype=dtype,
             attributes=attributes,

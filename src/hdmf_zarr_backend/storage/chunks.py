@@ -20,7 +20,7 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
 from hdmf_zarr_backend.storage.codecs import chunk_codec, fill_array
 from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.objects import SplitElements
-from hdmf_zarr_backend.storage.selection import Axis, normalise, whole_mask
+from hdmf_zarr_backend.storage.selection import Axis, AxisPart, normalise, whole_mask
 
 Array = npt.NDArray[Any]
 
@@ -152,9 +152,27 @@ class ChunkReader:
         parts = [list(axis.parts(chunk)) for axis, chunk in zip(axes, self.node.chunks, strict=True)]
         for combination in itertools.product(*parts):
             index = tuple(part[0] for part in combination)
+            if self._load_into(index, combination, result):
+                continue
             chunk = self.chunk(index)
             _copy(chunk, [part[1] for part in combination], result, [part[2] for part in combination])
         return result.reshape(tuple(axis.length for axis in axes if not axis.drop))
+
+    def _load_into(self, index: tuple[int, ...], combination: Sequence[AxisPart], result: Array) -> bool:
+        """Decode a chunk that is wanted whole straight to its place, without keeping it; False where that is not possible."""
+        if not self.codec.decodes_in_place or self.edits is not None:
+            return False
+        target = result[tuple(part[2] for part in combination)] if all(_is_plain(part) for part in combination) else None
+        if target is None or target.shape != self.node.chunks or not target.flags.c_contiguous:
+            return False
+        key = join(self.path, self.node.chunk_name(index))
+        if self._cache.get(key) is not None:
+            return False
+        data = self.keys.get(key)
+        if data is None:
+            return False
+        self.decode(index, data, out=target)
+        return True
 
     def _piece(self, key: Any) -> Array | None:
         """Return a range of a 1-d array that lies in one chunk: what a row of a ragged column is, a thousand times over."""
@@ -222,16 +240,23 @@ class ChunkReader:
     def _load(self, index: tuple[int, ...]) -> Array:
         return self.decode(index, self.keys.get(join(self.path, self.node.chunk_name(index))))
 
-    def decode(self, index: tuple[int, ...], data: bytes | None) -> Array:
-        """Return the chunk at ``index`` from its stored bytes; None: it is not stored, and reads as the fill value."""
+    def decode(self, index: tuple[int, ...], data: bytes | None, *, out: Array | None = None) -> Array:
+        """Return the chunk at ``index`` from its stored bytes; None: it is not stored, and reads as the fill value.
+
+        ``out``, a C-contiguous array of the chunk's shape, takes the values where the codec decodes in place.
+        """
         try:
             if data is None:
                 return fill_array(self.node, self.codec.dtype, self.node.chunks)
-            return self.codec.decode(data, self.node.chunks)
+            return self.codec.decode(data, self.node.chunks, out=out)
         except ZarrBackendError as error:
             if isinstance(error, ChunkError):
                 error.problem = error.problem.replace("a chunk", f"the chunk {self.node.chunk_name(index)!r}", 1)
             raise error.located(store=self.keys.location, path=absolute(self.path)) from error.__cause__
+
+
+def _is_plain(part: AxisPart) -> bool:
+    return isinstance(part[2], slice) and part[2].step in (None, 1)
 
 
 def _copy(chunk: Array, inner: Sequence[Any], result: Array, outer: Sequence[Any]) -> None:

@@ -182,8 +182,13 @@ class ChunkCodec:
             buffer = self._compressor.encode(_exportable(buffer) if isinstance(buffer, np.ndarray) else buffer)
         return buffer if type(buffer) is bytes else _raw(buffer).tobytes()
 
-    def decode(self, data: bytes, shape: tuple[int, ...]) -> Array:
-        """Return one whole chunk of ``shape``; numbers come in a new, writable array.
+    @property
+    def decodes_in_place(self) -> bool:
+        """Whether `decode` can put the values of a chunk where they are wanted."""
+        return not self.is_object and not self._filters and self.order == "C"
+
+    def decode(self, data: bytes, shape: tuple[int, ...], *, out: Array | None = None) -> Array:
+        """Return one whole chunk of ``shape``; numbers come in a new, writable array, or in ``out``.
 
         Raises
         ------
@@ -193,7 +198,7 @@ class ChunkCodec:
             Only running code that the file names could decode them.
         """
         try:
-            return self._decode(data, shape)
+            return self._decode(data, shape, out)
         except UnsafePickleError as error:
             raise UnsafeDataError(
                 f"a pickle holds more than data ({error})", remedy="Do not trust this file; nothing of it was run."
@@ -214,7 +219,7 @@ class ChunkCodec:
         except DECODE_ERRORS:
             return None  # the full decoder will say what is wrong
 
-    def _decode(self, data: bytes, shape: tuple[int, ...]) -> Array:
+    def _decode(self, data: bytes, shape: tuple[int, ...], out: Array | None = None) -> Array:
         buffer: Any = data
         if self.is_object or self._filters:
             if self._compressor is not None:
@@ -226,7 +231,8 @@ class ChunkCodec:
             if self.is_object:
                 return self._shaped(buffer, shape)
             return _raw(buffer).view(self.dtype).copy().reshape(shape, order=cast(Any, self.order))
-        out: Array = np.empty(shape, self.dtype, order=cast(Any, self.order))
+        if out is None:
+            out = np.empty(shape, self.dtype, order=cast(Any, self.order))
         flat = out.reshape(-1, order=cast(Any, self.order)).view("u1")
         decoded = _raw(data if self._compressor is None else self._compressor.decode(data, flat))
         if decoded.size != flat.size:

@@ -107,18 +107,21 @@ class Edits:
                 inside = tuple(slice(0, n) for n in left)
                 chunk[inside] = (held if held is not None else reader.chunk(index))[inside]
                 self.put(reader, index, chunk)
+
     @property
     def pending(self) -> bool:
         """Whether anything waits to be written."""
         return bool(self._chunks or self.changed or self._removed)
 
     def _write_chunks(self, chunks: dict[tuple[str, Index], Array]) -> None:
-        for (path, index), chunk in chunks.items():
-            reader = self._readers[path]
-            self._keys.set(join(path, reader.node.chunk_name(index)), reader.codec.encode(chunk))
-            self._bytes -= _size(self._chunks.pop((path, index)))
-        for path in {path for path, _ in chunks}:
-            self._readers[path].forget(path)
+        try:
+            for (path, index), chunk in chunks.items():
+                reader = self._readers[path]
+                self._keys.set(join(path, reader.node.chunk_name(index)), reader.codec.encode(chunk))
+                self._bytes -= _size(self._chunks.pop((path, index)))
+        finally:  # those before a failure are written
+            for path in {path for path, _ in chunks}:
+                self._readers[path].forget(path)
 
     def flush(self, encode: Encode) -> dict[str, ArrayNode[Attributes]]:
         """Write everything: chunks, then the documents of the arrays that grew; chunks beyond them are deleted last.
@@ -135,10 +138,9 @@ class Edits:
             ``{path: node}`` of the arrays whose document changed.
         """
         location = self._keys.location
-        for place, reader in self._removed.items():
-            if all(i < n for i, n in zip(place[1], reader.node.grid, strict=True)):  # the array has grown again
-                self._chunks.setdefault(place, fill_array(reader.node, reader.codec.dtype, reader.node.chunks))
-                self._readers[place[0]] = reader
+        for (_, index), reader in list(self._removed.items()):
+            if all(i < n for i, n in zip(index, reader.node.grid, strict=True)):  # the array has grown again
+                self.put(reader, index, fill_array(reader.node, reader.codec.dtype, reader.node.chunks))
         self._write_chunks({p: _resolved(chunk, encode, p[0], location) for p, chunk in self._chunks.items()})
         self._readers.clear()
         for path, node in self.changed.items():

@@ -391,12 +391,12 @@ def _is_sequence(data: Any) -> bool:
 
 def first_leaf(data: Any) -> Any:
     """Return the first leaf of nested lists or of an array, None where there is none."""
-    while _is_sequence(data):
-        if not len(data):
+    while _is_sequence(data) or getattr(data, "shape", ()):  # an array of zarr itself has no length
+        if not (data.shape[0] if getattr(data, "shape", ()) else len(data)):
             return None
         data = data[0] if hasattr(data, "__getitem__") else next(iter(data))
-        if isinstance(data, np.ndarray) and data.ndim == 0:
-            return data[()]
+        while isinstance(data, np.ndarray) and data.ndim == 0:  # zarr 3.1 wraps an object twice
+            data = data[()]
     return data
 
 

@@ -158,9 +158,12 @@ class GrowingArray:
         parts = [list(axis.parts(chunk)) for axis, chunk in zip(axes, self.node.chunks, strict=True)]
         for combination in itertools.product(*parts):
             index = tuple(part[0] for part in combination)
+            piece = values[_selection([part[2] for part in combination], kept)]
+            if piece.shape == self.node.chunks and index not in self._waiting:
+                self._write(index, np.ascontiguousarray(piece))
+                continue
             chunk, filled = self._take(index)
-            piece = values[np.ix_(*(_positions(p[2], n) for p, n in zip(combination, kept, strict=True)))]
-            chunk[np.ix_(*(_positions(p[1], n) for p, n in zip(combination, chunk.shape, strict=True)))] = piece
+            chunk[_selection([part[1] for part in combination], chunk.shape)] = piece
             self._put_back(index, chunk, filled + piece.size)
 
     def _typed(self, data: Any) -> Array:
@@ -205,6 +208,13 @@ class GrowingArray:
             if index not in self._written:
                 empty = empty or self._codec.encode(fill_array(self.node, self._codec.dtype, self.node.chunks))
                 self._keys.set(join(self._path, self.node.chunk_name(index)), empty)
+
+
+def _selection(parts: list[Any], shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """Return an index that takes each axis on its own; slices where there are only slices, since those copy nothing."""
+    if all(isinstance(part, slice) for part in parts):
+        return tuple(parts)
+    return np.ix_(*(_positions(part, n) for part, n in zip(parts, shape, strict=True)))
 
 
 def _positions(part: Any, length: int) -> npt.NDArray[np.intp]:

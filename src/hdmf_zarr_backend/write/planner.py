@@ -140,7 +140,7 @@ class Planner:
         target = link.builder
         name = self._name(link.name, path)
         copied = self.targets.moved(target)
-        if copied is not None:
+        if copied is not None and not self._copies(target):  # what is copied on request is copied for each link
             links.append(Link(name, copied))
             return
         own = self._is_own(link)

@@ -297,10 +297,13 @@ class DatasetView(NodeView):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """NumPy data type, of references h5py's own."""
-        word = _json(self.folder / ".zattrs").get("zarr_dtype")
-        if word == "object":
+        """NumPy data type, of references and text h5py's own."""
+        attributes = _json(self.folder / ".zattrs")
+        if attributes.get("zarr_dtype") == "object":
             return h5py.ref_dtype
+        if attributes.get("zarr_dtype") in ("str", "bytes"):
+            is_ascii = attributes.get("_hdmf", {}).get("text") == "ascii" or attributes["zarr_dtype"] == "bytes"
+            return h5py.special_dtype(vlen=bytes if is_ascii else str)
         return np.asarray(self._data if self._is_scalar else self._data[...]).dtype
 
     def __getitem__(self, key: Any) -> Any:

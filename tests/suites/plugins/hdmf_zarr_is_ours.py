@@ -1,7 +1,6 @@
 """A pytest plugin under which hdmf-zarr's own tests run on this project: ``hdmf_zarr`` is the alias.
 
-What zarr 3 says in other words than zarr 2 is given under the old name where it means the same: stores that are a local
-folder, the mode as second argument of ``zarr.open``, ``zarr.Blosc``. ``write_dataset`` and ``write_attributes`` of single
+What zarr 3 says in other words than zarr 2 is given under the old name where it means the same. ``write_dataset`` and ``write_attributes`` of single
 objects, which this project does not have, are written as part of a whole file.
 """
 
@@ -11,11 +10,11 @@ import os
 from pathlib import Path
 
 import h5py_view
-import numcodecs
 import numpy as np
 import pytest
 import zarr
 import zarr.storage
+import zarr2_calls
 from hdmf.build import DatasetBuilder, GroupBuilder
 
 import hdmf_zarr_backend
@@ -39,6 +38,28 @@ class NestedDirectoryStore(DirectoryStore):
     """The same folder with another layout of chunks, which is not that of the written file here."""
 
 
+class OpenAttributes:
+    """Attributes as zarr 2 answers while it writes: a tuple that was set is a tuple still."""
+
+    def __init__(self, attributes):
+        self._attributes = attributes
+
+    def __getitem__(self, name):
+        value = self._attributes[name]
+        return tuple(value) if isinstance(value, list) else value
+
+    def asdict(self):
+        return self._attributes.asdict()
+
+
+class OpenArray(h5py_view.LazyArray):
+    """An array with its filters in a list, as zarr 2 has them."""
+
+    @property
+    def filters(self):
+        return list(super().filters)
+
+
 class OpenFile:
     """``ZarrIO._file`` while a new file is written: what is on disk at the moment of asking."""
 
@@ -51,7 +72,7 @@ class OpenFile:
 
     @property
     def attrs(self):
-        return self._group.attrs
+        return OpenAttributes(self._group.attrs)
 
     @property
     def store(self):
@@ -59,7 +80,11 @@ class OpenFile:
 
     def __getitem__(self, name):
         data = h5py_view.value_of(self.path, name)
-        return data if isinstance(data, h5py_view.LazyArray) else self._group[name]
+        if not isinstance(data, h5py_view.LazyArray):
+            return self._group[name]
+        shown = object.__new__(OpenArray)
+        shown.__dict__.update(data.__dict__)
+        return shown
 
     def __contains__(self, name):
         return name in self._group
@@ -87,25 +112,9 @@ def _file(self):
     return super(hdmf_zarr.ZarrIO, self)._file
 
 
-_zarr_open, _zarr_open_array = zarr.open, zarr.open_array
-
-
-def _open(store=None, mode=None, **options):
-    return _zarr_open(os.fspath(store), **({} if mode is None else {"mode": mode}), **options)
-
-
-def _open_array(store=None, **options):
-    return _zarr_open_array(store, **options, **({"zarr_format": 2} if "compressor" in options else {}))
-
-
 zarr.storage.DirectoryStore = DirectoryStore
 zarr.storage.NestedDirectoryStore = NestedDirectoryStore
-zarr.MemoryStore = zarr.storage.MemoryStore
-zarr.Blosc = numcodecs.Blosc
-zarr.open = _open
-zarr.open_array = _open_array
-zarr.Group.__enter__ = lambda self: self
-zarr.Group.__exit__ = lambda self, *exception: None
+zarr2_calls.install()
 hdmf_zarr.ZarrIO.write_dataset = _write_dataset
 hdmf_zarr.ZarrIO.write_attributes = _write_attributes
 hdmf_zarr.ZarrIO.__list_fill__ = _list_fill

@@ -20,6 +20,7 @@ import numcodecs
 import numpy as np
 import pytest
 import zarr
+import zarr2_calls
 from hdmf.build import DatasetBuilder
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
@@ -32,6 +33,7 @@ except ModuleNotFoundError:
 
 _REAL_HDF5IO = hdmf.backends.hdf5.HDF5IO
 _REAL_DATAIO = hdmf.backends.hdf5.H5DataIO
+_REAL_STRDATASET = hdmf.utils.StrDataset
 
 
 def _path_of(path, file):
@@ -133,6 +135,9 @@ class H5DataIO(ZarrDataIO):
         dtype=None,
         **options,
     ):
+        compression = "gzip" if compression is True else compression
+        given = {"compression": compression, "compression_opts": compression_opts, "shuffle": shuffle}
+        self._as_given = {name: value for name, value in given.items() if value is not None}
         filters = list(options.pop("filters", None) or [])
         if shuffle:
             filters.append(numcodecs.Shuffle(getattr(getattr(data, "dtype", None), "itemsize", 8)))
@@ -154,16 +159,24 @@ class H5DataIO(ZarrDataIO):
         )
 
 
+    @property
+    def io_settings(self):
+        """The settings under the names of both classes."""
+        return {**super().io_settings, **self._as_given}
+
+
 class StrDataset:
     """hdmf's wrapper that makes text of the bytes that h5py reads: Zarr reads text."""
 
     def __new__(cls, dset, encoding, errors="strict"):
-        """Return what is wrapped."""
+        """Return what is wrapped, in hdmf's own wrapper where it is of HDF5."""
+        if isinstance(dset, h5py.Dataset):
+            return _REAL_STRDATASET(dset, encoding, errors)
         return h5py_view.value_of(dset.file.place, dset.path) if isinstance(dset, h5py_view.DatasetView) else dset
 
 
 def _replace_names() -> None:
-    replacements = {_REAL_HDF5IO: HDF5IO, _REAL_DATAIO: H5DataIO, hdmf.utils.StrDataset: StrDataset}
+    replacements = {_REAL_HDF5IO: HDF5IO, _REAL_DATAIO: H5DataIO, _REAL_STRDATASET: StrDataset}
     if pynwb:
         replacements[pynwb.NWBHDF5IO] = NWBHDF5IO
     for name, module in list(sys.modules.items()):
@@ -192,7 +205,16 @@ def _remove(path, *args, **kwargs):
         _os_remove(path, *args, **kwargs)
 
 
+def _size(path):
+    """Return the size of a file, of a folder that of all files below it."""
+    below = [os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names]
+    return sum(map(_os_size, below)) if os.path.isdir(path) else _os_size(path)
+
+
+_os_size = os.path.getsize
 _replace_names()
+zarr2_calls.install()
 os.remove = _remove
+os.path.getsize = _size
 h5py.File = h5py_view.File
 h5py_view.show_arrays_as_h5py_does()

@@ -1,0 +1,417 @@
+"""`EditableArray`: any sequence of changes is what NumPy makes of it, before and after it is written."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from zarr.core.buffer import cpu
+from zarr.storage import MemoryStore
+
+from hdmf_zarr_backend.errors import ConflictError, UsageError, ValueRefusedError
+from hdmf_zarr_backend.mapping.dtypes import JSON2
+from hdmf_zarr_backend.model.nodes import ArrayNode
+from hdmf_zarr_backend.model.v2 import array_document
+from hdmf_zarr_backend.storage import edits as edits_room
+from hdmf_zarr_backend.storage.arrays import LazyArray
+from hdmf_zarr_backend.storage.chunks import ChunkCache
+from hdmf_zarr_backend.storage.edits import DeferredReference, EditableArray, Edits
+from tests.keystores import MemoryKeys
+from tests.strategies import expected, selections
+
+
+def plain(target: Any) -> Any:
+    return {"path": target}
+
+
+def editable(array: np.ndarray[Any, Any], chunks: tuple[int, ...], **options: Any) -> tuple[EditableArray, MemoryKeys]:
+    """Return ``array``, written through the room itself, and its store."""
+    bound = options.pop("maxshape", None)
+    data_type = "|O" if array.dtype.kind == "O" else array.dtype.str
+    node = ArrayNode(shape=(0,) * array.ndim, chunks=chunks, data_type=data_type, **options)
+    keys = MemoryKeys({"g/a/.zarray": json.dumps(array_document(node)).encode()})
+    edits = Edits(keys)
+    first = EditableArray(edits, keys, "g/a", node, ChunkCache())
+    first.resize(array.shape)
+    first[...] = array
+    edits.flush(plain)
+    keys.calls.clear()
+    return EditableArray(edits, keys, "g/a", node, ChunkCache(), maxshape=bound), keys
+
+
+def numbers(*shape: int) -> np.ndarray[Any, Any]:
+    return np.arange(int(np.prod(shape)), dtype="<i4").reshape(shape)
+
+
+def read_by_zarr(keys: MemoryKeys) -> Any:
+    store = MemoryStore({key: cpu.Buffer.from_bytes(value) for key, value in keys.values.items()})
+    return np.asarray(zarr.open_array(store, path="g/a", mode="r", zarr_format=2)[...])
+
+
+def read_again(keys: MemoryKeys) -> Any:
+    from hdmf_zarr_backend.model.v2 import parse_array
+
+    node = parse_array(json.loads(keys.values["g/a/.zarray"]), {}, "g/a")
+    return LazyArray(keys, "g/a", node, ChunkCache())[...]
+
+
+# ---- the law -------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Step:
+    """What is done to the array: ``append``, ``assign``, ``resize`` or ``flush``."""
+
+    name: str
+    arguments: tuple[Any, ...] = ()
+
+
+@st.composite
+def steps(draw: st.DrawFn, shape: tuple[int, ...]) -> list[Step]:
+    made: list[Step] = []
+    for _ in range(draw(st.integers(1, 6))):
+        name = draw(st.sampled_from(["append", "assign", "assign", "resize", "flush"]))
+        if name == "append":
+            axis, count = draw(st.integers(-len(shape), len(shape) - 1)), draw(st.integers(0, 4))
+            made.append(Step(name, (axis, count)))
+            shape = tuple(n + count if i == axis % len(shape) else n for i, n in enumerate(shape))
+        elif name == "resize":
+            shape = tuple(draw(st.integers(0, 7)) for _ in shape)
+            made.append(Step(name, (shape,)))
+        elif name == "assign":
+            made.append(Step(name, (draw(selections(shape)), draw(st.booleans()))))
+        else:
+            made.append(Step(name))
+    return made
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...], list[Step], dict[str, Any]]:
+    rank = draw(st.integers(1, 3))
+    shape = tuple(draw(st.integers(0, 6)) for _ in range(rank))
+    chunks = tuple(draw(st.integers(1, 4)) for _ in range(rank))
+    options = {"order": draw(st.sampled_from("CF")), "separator": draw(st.sampled_from("./"))}
+    options["fill_value"] = draw(st.sampled_from([None, 0, 7]))
+    return shape, chunks, draw(steps(shape)), options
+
+
+def _repeats(key: Any, shape: tuple[int, ...]) -> bool:
+    """Tell whether a key names a place twice: what is there then is nobody's promise."""
+    places = np.arange(int(np.prod(shape))).reshape(shape)
+    chosen = np.atleast_1d(expected(places, key)).reshape(-1)
+    return len(set(chosen.tolist())) < len(chosen)
+
+
+class Model:
+    """What NumPy makes of the steps; ``number`` counts the values, so that each is new."""
+
+    def __init__(self, array: np.ndarray[Any, Any], fill: Any) -> None:
+        self.array = array
+        self.fill = fill
+        self.number = 100
+
+    def values(self, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+        self.number += int(np.prod(shape))
+        return (self.number + numbers(*shape)).astype(self.array.dtype)
+
+    def resize(self, shape: tuple[int, ...]) -> None:
+        fresh = np.full(shape, self.fill, self.array.dtype)
+        common = tuple(slice(0, min(n, m)) for n, m in zip(shape, self.array.shape, strict=True))
+        fresh[common] = self.array[common]
+        self.array = fresh
+
+    def assign(self, key: Any, values: Any) -> None:
+        places = np.arange(self.array.size).reshape(self.array.shape)
+        self.array = self.array.copy()
+        self.array.reshape(-1)[expected(places, key)] = values
+
+
+@settings(max_examples=150)
+@given(histories())
+def test_changes_are_those_of_numpy_and_what_is_written_is_what_zarr_reads(history):
+    shape, chunks, todo, options = history
+    lazy, keys = editable(numbers(*shape), chunks, **options)
+    model = Model(numbers(*shape), options["fill_value"] or 0)
+    for step in todo:
+        if step.name == "flush":
+            lazy._edits.flush(plain)
+        elif step.name == "resize":
+            lazy.resize(*step.arguments)
+            model.resize(*step.arguments)
+        elif step.name == "append":
+            axis, count = step.arguments
+            block = model.values(tuple(count if i == axis % len(shape) else n for i, n in enumerate(lazy.shape)))
+            assert lazy.append(block, axis) == lazy.shape
+            model.array = np.concatenate([model.array, block], axis)
+        elif not _repeats(step.arguments[0], model.array.shape):
+            key, single = step.arguments
+            values = model.values(() if single else expected(model.array, key).shape)
+            lazy[key] = values
+            model.assign(key, values)
+        assert lazy.shape == model.array.shape
+        assert lazy[...].tolist() == model.array.tolist()
+    lazy._edits.flush(plain)
+    assert not lazy._edits.pending
+    assert lazy._edits._bytes == 0
+    assert lazy[...].tolist() == model.array.tolist()
+    assert read_again(keys).tolist() == model.array.tolist()
+    assert read_by_zarr(keys).tolist() == model.array.tolist()
+    for key in keys.values:
+        assert all(i < n for i, n in zip(_index(key), lazy.node.grid, strict=False)), "a chunk beyond the array is left"
+
+
+def _index(key: str) -> tuple[int, ...]:
+    name = key.removeprefix("g/a/")
+    return () if name == ".zarray" else tuple(int(part) for part in name.replace("/", ".").split("."))
+
+
+@settings(max_examples=60)
+@given(st.lists(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=4), max_size=3), max_size=4))
+def test_text_grows(blocks):
+    lazy, keys = editable(np.empty(0, object), (3,), filters=[{"id": "vlen-utf8"}])
+    whole: list[str] = []
+    for block in blocks:
+        lazy.append(block)
+        whole += block
+        assert lazy[...].tolist() == whole
+    lazy._edits.flush(plain)
+    assert read_again(keys).tolist() == read_by_zarr(keys).tolist() == whole
+
+
+# ---- cases ---------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_written_before_it_is_asked_for_and_then_chunks_come_before_the_document():
+    lazy, keys = editable(numbers(6), (4,))
+    lazy.append([6, 7, 8])
+    lazy[0] = 100
+    assert keys.keys_set() == []
+    assert lazy._edits.pending
+    assert set(lazy._edits.flush(plain)) == {"g/a"}
+    assert keys.keys_set() == ["g/a/1", "g/a/2", "g/a/0", "g/a/.zarray"]
+    assert lazy._edits.flush(plain) == {}
+    assert len(keys.keys_set()) == 4
+
+
+def test_what_is_cut_away_does_not_come_back():
+    lazy, keys = editable(numbers(10), (4,))
+    lazy.resize(5)
+    assert lazy[...].tolist() == [0, 1, 2, 3, 4]
+    lazy.resize((11,))
+    assert lazy[...].tolist() == [0, 1, 2, 3, 4, 0, 0, 0, 0, 0, 0]
+    lazy._edits.flush(plain)
+    assert read_by_zarr(keys).tolist() == lazy[...].tolist()
+    lazy.resize(1)
+    lazy._edits.flush(plain)
+    assert sorted(keys.values) == ["g/a/.zarray", "g/a/0"]
+    assert keys.calls[-1] == ("delete", "g/a/2")  # a reader of the old shape still finds something
+
+
+def test_appending_touches_the_last_chunk_only():
+    lazy, keys = editable(numbers(1000), (10,))
+    for number in range(5):
+        lazy.append([number])
+    lazy._edits.flush(plain)
+    assert keys.keys_set() == ["g/a/100", "g/a/.zarray"]
+    assert [key for operation, key in keys.calls if operation == "get"] == ["g/a/100"]
+
+
+def test_many_changes_are_written_early_and_references_wait(monkeypatch):
+    monkeypatch.setattr(edits_room, "WAITING_BYTES", 2000)
+    keys = MemoryKeys()
+    edits = Edits(keys)
+    node = ArrayNode(shape=(0,), chunks=(1,), data_type="|O", filters=[dict(JSON2)])
+    references = EditableArray(edits, keys, "refs", node, ChunkCache())
+    references.append(np.array([DeferredReference("/target")], object))
+    data = ArrayNode(shape=(0,), chunks=(100,), data_type="<i4")
+    lazy = EditableArray(edits, keys, "data", data, ChunkCache())
+    lazy.append(numbers(1000))
+    assert set(keys.values) <= {f"data/{i}" for i in range(10)}
+    assert len(keys.values) >= 4
+    assert lazy[...].tolist() == list(range(1000))
+    lazy[150] = -1  # back into a chunk that was written
+    edits.flush(plain)
+    assert set(keys.values) == {*(f"data/{i}" for i in range(10)), "data/.zarray", "refs/0", "refs/.zarray"}
+    assert LazyArray(keys, "data", data, ChunkCache())[148:152].tolist() == [148, 149, -1, 151]
+    assert LazyArray(keys, "refs", node, ChunkCache())[0] == {"path": "/target"}
+    assert edits._bytes == 0
+
+
+def test_a_reference_to_nothing_is_said_before_anything_is_written():
+    lazy, keys = editable(np.empty(0, object), (4,), filters=[dict(JSON2)])
+    lazy.append(np.array([DeferredReference("/nowhere"), {"path": "/a"}], object))
+
+    def refuse(target: Any) -> Any:
+        raise ConflictError("it is in no file")
+
+    with pytest.raises(ConflictError) as caught:
+        lazy._edits.flush(refuse)
+    assert (caught.value.store, caught.value.path) == ("/memory.zarr", "/g/a")
+    assert keys.keys_set() == []
+    lazy._edits.flush(plain)
+    assert read_again(keys).tolist() == [{"path": "/nowhere"}, {"path": "/a"}]
+
+
+def test_a_write_that_fails_can_be_tried_again():
+    lazy, keys = editable(numbers(8), (4,))
+    lazy.append(numbers(4))
+    lazy[0] = 9
+    wanted = lazy[...].tolist()
+
+    def fail(operation: str, key: str) -> None:
+        if key == "g/a/0":
+            raise OSError("disk full")
+
+    keys.fails = fail
+    with pytest.raises(OSError, match="disk full"):
+        lazy._edits.flush(plain)
+    assert lazy[...].tolist() == wanted
+    keys.fails = lambda operation, key: None
+    assert set(lazy._edits.flush(plain)) == {"g/a"}
+    assert read_by_zarr(keys).tolist() == wanted
+
+
+def test_maxshape_is_a_bound():
+    lazy, _ = editable(numbers(3), (4,), maxshape=(4,))
+    assert lazy.append([3]) == (4,)
+    with pytest.raises(UsageError, match=r"\(5,\) is beyond the largest one, \(4,\)") as caught:
+        lazy.append([4])
+    assert (caught.value.store, caught.value.path) == ("/memory.zarr", "/g/a")
+    assert lazy[...].tolist() == [0, 1, 2, 3]
+    assert lazy.shape == (4,)
+    free, _ = editable(numbers(3), (4,), maxshape=(None,))
+    assert free.append([1]) == (4,)
+    unknown, _ = editable(numbers(3), (4,))
+    assert unknown.append([1]) == unknown.maxshape == (4,)
+
+
+def test_the_bound_of_rows_is_that_of_their_number():
+    array = np.empty((1, 2), object)
+    array[0] = [1, "a"]
+    lazy, keys = editable(array, (4, 2), filters=[dict(JSON2)], maxshape=(None,))
+    lazy.append([[2, "b"]])
+    lazy._edits.flush(plain)
+    assert read_again(keys).tolist() == [[1, "a"], [2, "b"]]
+
+
+@pytest.mark.parametrize(
+    ("data", "axis"),
+    [([1], 0), ([[1, 2]], 0), ([[1], [2]], 1), ([[[1, 2, 3]]], 0), ([[1, 2, 3]], 2), ([[1, 2, 3]], -3)],
+)
+def test_blocks_of_another_shape_are_refused(data, axis):
+    lazy, keys = editable(numbers(4, 3), (2, 2))
+    with pytest.raises(UsageError, match="cannot be appended to shape"):
+        lazy.append(data, axis)
+    assert lazy.shape == (4, 3)
+    assert keys.calls == []
+
+
+@pytest.mark.parametrize("shape", [(1, 2), (-1,), ()])
+def test_shapes_of_another_rank_are_refused(shape):
+    lazy, _ = editable(numbers(3), (4,))
+    with pytest.raises(UsageError, match="is no shape for 1 axes"):
+        lazy.resize(shape)
+
+
+@pytest.mark.parametrize("value", [[1, 2], np.zeros((2, 2)), np.zeros((1, 2))])
+def test_values_that_do_not_fill_the_selection_are_refused(value):
+    lazy, _ = editable(numbers(6), (4,))
+    with pytest.raises(UsageError, match="do not fill the selection"):
+        lazy[0:3] = value
+
+
+def test_values_are_spread_as_numpy_spreads_them():
+    lazy, _ = editable(numbers(4, 3), (2, 2))
+    array = numbers(4, 3)
+    for key, value in ((0, 7), (np.s_[:, 1], [1, 2, 3, 4]), (np.s_[1:3], [[5], [6]]), (np.s_[0, :], [[8, 9, 10]])):
+        lazy[key] = value
+        array[key] = np.array(value)
+        assert lazy[...].tolist() == array.tolist()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        ("<i4", 1.5),
+        ("<i4", "a"),
+        ("<i4", None),
+        ("<i4", float("nan")),
+        ("<i4", np.array([np.nan])),
+        ("|u1", 300),
+        ("|u1", np.array([300])),
+        ("|u1", -1),
+        ("|b1", 2),
+        ("<i4", 2**40),
+        ("<f4", "a"),
+        ("<f4", [[1.0], [1.0, 2.0]]),
+    ],
+)
+def test_numbers_that_do_not_fit_are_refused(dtype, value):
+    lazy, _ = editable(np.zeros(3, dtype), (4,))
+    with pytest.raises(ValueRefusedError, match=r"do not fit|are no") as caught:
+        lazy[0] = value
+    assert (caught.value.store, caught.value.path) == ("/memory.zarr", "/g/a")
+    assert lazy[...].tolist() == np.zeros(3, dtype).tolist()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"), [("<i4", 2.0), ("<i8", np.uint64(5)), ("|b1", 1), ("<f4", 0.1), ("<f4", 2**40)]
+)
+def test_numbers_that_fit_are_taken(dtype, value):
+    lazy, _ = editable(np.zeros(3, dtype), (4,))
+    lazy[1] = value
+    assert lazy[1] == np.dtype(dtype).type(value)
+
+
+@pytest.mark.parametrize("item", [5, None, b"\xff", "\udcff", {"a": 1}])
+def test_what_is_no_text_is_refused(item):
+    lazy, _ = editable(np.array(["a"], object), (4,), filters=[{"id": "vlen-utf8"}])
+    with pytest.raises(ValueRefusedError, match="is no text"):
+        lazy.append(np.array([item], object))
+    assert lazy[...].tolist() == ["a"]
+
+
+def test_text_and_bytes_are_stored_as_the_column_stores_them():
+    text, _ = editable(np.array(["a"], object), (4,), filters=[{"id": "vlen-utf8"}])
+    text.extend([b"b", np.str_("c")])
+    text.append(np.array(["d"]))
+    assert text[...].tolist() == ["a", "b", "c", "d"]
+    raw, _ = editable(np.array([b"a"], object), (4,), filters=[{"id": "vlen-bytes"}])
+    raw.extend(["ü", b"\xff"])
+    assert raw[...].tolist() == [b"a", "ü".encode(), b"\xff"]
+    raw.extend([])
+    assert raw.shape == (3,)
+
+
+def test_rows_that_differ_in_length_are_refused():
+    array = np.empty((1, 2), object)
+    array[0] = [1, "a"]
+    lazy, _ = editable(array, (4, 2), filters=[dict(JSON2)])
+    with pytest.raises(ValueRefusedError, match="rows differ in length"):
+        lazy.append([[1, "a"], [2]])
+
+
+def test_a_stored_array_can_be_appended():
+    lazy, _ = editable(numbers(3), (2,))
+    other, _ = editable(numbers(2), (2,))
+    lazy.append(other)
+    assert lazy[...].tolist() == [0, 1, 2, 0, 1]
+    words, _ = editable(np.array(["a"], object), (4,), filters=[{"id": "vlen-utf8"}])
+    words.append(words)
+    assert words[...].tolist() == ["a", "a"]
+
+
+def test_an_array_that_is_open_for_changes_is_one():
+    lazy, _ = editable(numbers(3), (4,))
+    assert copy.copy(lazy) is lazy
+    assert copy.deepcopy(lazy) is lazy
+    with pytest.raises(TypeError, match="open the file for reading"):
+        pickle.dumps(lazy)

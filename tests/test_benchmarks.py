@@ -1,0 +1,139 @@
+"""The benchmarks run (in their quick form: tiny sizes), and their verdicts mean what the page says."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from urllib.request import Request, urlopen
+
+import pytest
+
+from benchmarks.harness.engines import BASE, NAMES, OURS
+from benchmarks.harness.interleave import Results
+from benchmarks.harness.meter import Meter
+from benchmarks.harness.targets import Cell, Figures, Target, judge
+from benchmarks.workloads.catalog import WORKLOADS
+
+
+@pytest.fixture
+def bench(pytestconfig):
+    def run(*options):
+        command = [sys.executable, pytestconfig.rootpath / "benchmarks" / "bench_backends.py", *options]
+        return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=900, check=False)
+
+    return run
+
+
+def test_the_quick_form_runs_without_peers(bench, tmp_path):
+    answer = bench("--quick", "--only", "W5", "--engines", "ours,files", "--docs", tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    assert "| 100,000 strings + ragged: write |" in answer.stdout
+    assert (tmp_path / "performance.svg").read_text().startswith("<svg")
+    text = (tmp_path / "performance-figures.inc").read_text()
+    assert "this package" in text
+    assert str(tmp_path) not in text
+
+
+@pytest.mark.slow
+@pytest.mark.peer
+def test_the_quick_form_runs_with_all_engines(bench, peer013, peer014, tmp_path):
+    answer = bench("--quick", "--docs", tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    assert "failed:" not in answer.stdout
+    for workload in WORKLOADS.values():
+        assert f"## {workload.title}" in answer.stdout
+
+
+def test_an_unknown_workload_is_refused(bench):
+    answer = bench("--only", "W99")
+    assert answer.returncode == 2
+    assert "unknown: W99" in answer.stderr
+
+
+def test_each_workload_has_work_for_this_package():
+    for workload in WORKLOADS.values():
+        for phase in workload.phases:
+            assert phase.work.keys() <= {*NAMES, "backend"}, phase.name
+        assert any({OURS, "backend"} & phase.work.keys() for phase in workload.phases)
+
+
+def judged(ours, base, limit, **options):
+    """Return the line of a target whose figures are these."""
+    results = Results(len(ours))
+    for turn, (one, other) in enumerate(zip(ours, base, strict=True)):
+        for engine, seconds in ((OURS, one), (BASE, other)):
+            results.add(("write", 10, engine), turn, {"status": "done", "cpu": seconds})
+    target = Target("work", Cell("W", "write"), limit, Cell("W", "write", BASE), **options)
+    return judge(target, Figures({"W": results}, {"W": (10,)}))
+
+
+@pytest.mark.parametrize(
+    ("ours", "limit", "verdict"),
+    [
+        ([1.0, 1.1, 1.2, 1.1, 1.0], 0.6, "met"),
+        ([1.0, 1.1, 1.4, 1.1, 1.0], 0.6, "not shown"),  # one round of five is on the other side
+        ([1.3, 1.4, 1.4, 1.5, 1.6], 0.6, "missed"),
+        ([1.0, 1.0, 1.0, 1.0], 0.6, "not shown"),  # fewer rounds than a verdict takes
+    ],
+)
+def test_a_target_within_the_spread_is_not_shown(ours, limit, verdict):
+    assert judged(ours, [2.0] * len(ours), limit).verdict == verdict
+
+
+def test_ratios_are_taken_within_each_round():
+    line = judged([1.0, 2.0, 3.0, 4.0, 5.0], [2.0, 4.0, 6.0, 8.0, 10.0], 0.5)
+    assert (line.ours.median, line.ours.least, line.ours.most) == (0.5, 0.5, 0.5)
+
+
+def test_a_target_can_be_a_least():
+    assert judged([1.8] * 5, [1.0] * 5, 1.7, at_least=True).verdict == "met"
+    assert judged([1.6] * 5, [1.0] * 5, 1.7, at_least=True).verdict == "missed"
+    assert judged([1.6, 1.8, 1.8, 1.8, 1.8], [1.0] * 5, 1.7, at_least=True).verdict == "not shown"
+
+
+def test_what_could_not_be_measured_says_why():
+    results = Results(5)
+    results.add(("write", 10, OURS), 0, {"status": "unsupported", "reason": "not yet"})
+    target = Target("work", Cell("W", "write"), 1.0, Cell("W", "write", BASE))
+    line = judge(target, Figures({"W": results}, {"W": (10,)}))
+    assert (line.verdict, line.reason) == ("no figure", "unsupported: not yet")
+
+
+def test_operations_on_files_are_counted(tmp_path):
+    here = tmp_path / "here"
+    here.mkdir()
+    meter = Meter(enabled=True, count_below=here)
+    with meter.measured():
+        (here / "a").write_bytes(b"1")
+        (here / "a").read_bytes()
+        (here / "folder").mkdir()
+        (here / "a").rename(here / "b")
+        (tmp_path / "elsewhere").write_bytes(b"1")
+    (here / "c").write_bytes(b"1")
+    assert meter.operations == {"write": 1, "read": 1, "mkdir": 1, "rename": 1}
+
+
+def test_one_process_measures_one_block():
+    meter = Meter(enabled=True)
+    with meter.measured():
+        sum(range(1000))
+    assert meter.figures["cpu"] > 0
+    with pytest.raises(RuntimeError, match="one block"), meter.measured():
+        pass
+
+
+def test_the_server_counts_requests_and_bytes(pytestconfig, tmp_path):
+    (tmp_path / "file").write_bytes(bytes(range(100)))
+    script = pytestconfig.rootpath / "benchmarks" / "harness" / "server.py"
+    with subprocess.Popen([sys.executable, "-I", script, tmp_path], stdout=subprocess.PIPE, text=True) as server:
+        try:
+            address = f"http://127.0.0.1:{int(server.stdout.readline())}"
+            with urlopen(f"{address}/file") as answer:
+                assert len(answer.read()) == 100
+            with urlopen(Request(f"{address}/file", headers={"Range": "bytes=10-19"})) as answer:
+                assert (answer.status, answer.read()) == (206, bytes(range(10, 20)))
+            with urlopen(f"{address}/-/counts") as answer:
+                assert json.load(answer) == {"requests": 2, "bytes": 110}
+        finally:
+            server.terminate()
