@@ -18,7 +18,7 @@ PACKAGE = "hdmf_zarr_backend"
 ROOMS: dict[str, frozenset[str]] = {
     room: frozenset(allowed.split())
     for room, allowed in {
-        "__init__": "alias io nwb dataio convert verify compare zom interop progress",
+        "__init__": "alias io nwb dataio convert verify compare zom interop mapping storage progress",
         "alias": "io nwb dataio hdf5 read mapping storage model",
         "cli": "__init__ convert verify compare zom interop io read model progress",
         "convert": "io nwb write read hdf5 mapping storage execution progress",
@@ -27,10 +27,10 @@ ROOMS: dict[str, frozenset[str]] = {
         "zom": "io read write mapping storage model",
         "interop": "read mapping storage model",
         "nwb": "io write read mapping storage model dataio",
-        "io": "write read mapping storage model dataio",
+        "io": "write read mapping storage model dataio progress",
         "write": "hdf5 execution mapping storage model dataio progress",
         "hdf5": "execution mapping storage model",
-        "execution": "storage progress",
+        "execution": "storage model progress",
         "read": "mapping storage model",
         "mapping": "model",
         "storage": "model",
@@ -74,7 +74,7 @@ LIBRARIES: dict[str, Library] = {
     "zarr": _in("storage"),
     "filelock": _in("storage"),
     "orjson": _in("storage"),
-    "pynwb": _in("nwb"),
+    "pynwb": _in("nwb", "convert"),
     "h5py": _on_use_in("write/sources", "hdf5", "convert"),
     "hdf5plugin": _on_use_in("hdf5"),
     "dask": _on_use_in("execution/executors", "write/sources", "interop"),

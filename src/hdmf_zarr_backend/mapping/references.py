@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.mapping.regions import encode_region
 from hdmf_zarr_backend.mapping.reserved import DTYPE
 from hdmf_zarr_backend.model.nodes import absolute, relative
 
@@ -49,6 +48,8 @@ class Reference:
 
     def __post_init__(self) -> None:
         if self.region is not None:
+            from hdmf_zarr_backend.mapping.regions import encode_region  # on use: it needs NumPy, the command line does not
+
             object.__setattr__(self, "region", encode_region(self.region))
 
     @property

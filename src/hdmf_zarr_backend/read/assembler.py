@@ -285,7 +285,8 @@ class Assembler:
 
     def _candidates(self, source: str) -> Iterator[str]:
         yield resolve_source(source, self.source)
-        yield sibling_source(source, self.source)  # hdmf-zarr 0.10 named the store from its folder
+        if "version" not in notes_of(self.hierarchy.root.attributes):
+            yield sibling_source(source, self.source)  # hdmf-zarr 0.10 named the store from its folder
 
     def builder_at(self, path: str, seen: Seen = _NOTHING_SEEN) -> Any:
         """Return the builder at ``path``, through links where the path goes through some.
@@ -346,7 +347,7 @@ class Assembler:
         maxshape = notes.get("maxshape")
         elements = _to_ascii if notes.get("text") == "ascii" else None
         bound = tuple(maxshape) if isinstance(maxshape, list) else None
-        options: dict[str, Any] = {"maxshape": bound, "elements": elements}
+        options: dict[str, Any] = {"maxshape": bound, "elements": elements, "file_id": self.root_id}
         if self._edits is None:
             return LazyArray(self.keys, path, node, self.cache, **options)
         # the data of a typed dataset are the data of a column, and those hdmf extends

@@ -61,11 +61,13 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         *,
         maxshape: tuple[int | None, ...] | None = None,
         elements: Elements | None = None,
+        file_id: str | None = None,
     ) -> None:
         # zarr.Array is a dataclass whose one field, `_async_array`, is a property here: its __init__ is not for us
         self._reader = ChunkReader(keys, path, node, cache)
         self._maxshape = maxshape
         self._elements = elements
+        self.file_id = file_id
         self._array: Any = None
 
     # ---- what it is -------------------------------------------------------------------------------------------------

@@ -26,7 +26,15 @@ from hdmf_zarr_backend.mapping.regions import RegionReference
 from hdmf_zarr_backend.mapping.reserved import DTYPE
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 from hdmf_zarr_backend.write.plan import PlannedArray, StorageOptions
-from hdmf_zarr_backend.write.sources import ElementSource, RowSource, StoredSource, to_bytes, to_json_number, to_text
+from hdmf_zarr_backend.write.sources import (
+    ElementSource,
+    RowSource,
+    StoredSource,
+    cast_block,
+    to_bytes,
+    to_json_number,
+    to_text,
+)
 
 Encode = Callable[[Any], Any]
 Fields = list[tuple[str, str]]
@@ -55,7 +63,10 @@ def plan_scalar(value: Any, word: Any, options: StorageOptions, reference: Encod
         node = _object_node((1,), dtypes.VLEN_UTF8, None, options, "scalar")
         source = ElementSource([value], (1,), to_text)
     elif isinstance(value, _NUMBER_TYPES):
-        array = np.atleast_1d(np.array(value, dtype=_scalar_type(value, kind, word)))
+        array = np.atleast_1d(np.array(value))
+        if array.dtype.hasobject:
+            raise ValueRefusedError(f"the number {value} has more than 64 bits", remedy="Store it as text.")
+        array = cast_block(array, _scalar_type(value, kind, word) or array.dtype)
         node = _node((1,), dtypes.zarr_type(array.dtype), options, "scalar", itemsize=array.dtype.itemsize)
         source = StoredSource(array, array.dtype)
     else:
@@ -185,10 +196,10 @@ def _plan_kind(data: Any, found: Description, options: StorageOptions, reference
     if kind == "compound":
         return _plan_h5_rows(data, found, options, reference)
     if kind in ("object", "region"):
-        planned = plan_references(data, data.shape, options, reference) if data.shape else plan_scalar_reference(
-            data[()], options, reference
-        )  # fmt: skip
-        planned.node.attributes[DTYPE] = kind  # the first element may be a null reference
+        if data.shape:
+            return plan_references(data, data.shape, options, reference, word=kind)
+        planned = plan_scalar_reference(data[()], options, reference)
+        planned.node.attributes[DTYPE] = kind  # it may be a null reference
         return planned
     if not data.shape:
         value = data[()]
@@ -308,7 +319,7 @@ def _stored_fields(dtype: np.dtype[Any]) -> list[dict[str, Any]]:
 def _plan_text(
     data: Any, shape: tuple[int, ...], kind: str, options: StorageOptions, word: Any = None
 ) -> PlannedArray:
-    if kind == "bytes" or (kind == "ascii" and not _all_utf8(data, shape)):
+    if kind == "bytes" or (isinstance(first_leaf(data), bytes) and not _all_utf8(data, shape)):
         node = _object_node(shape, dtypes.VLEN_BYTES, None, options, "bytes")
         return PlannedArray(node, ElementSource(data, shape, to_bytes))
     node = _object_node(shape, dtypes.VLEN_UTF8, None, options, "str")
@@ -432,7 +443,7 @@ def encode_fill(value: Any, dtype: np.dtype[Any]) -> Any:
     """
     if value is None:
         return None
-    scalar = np.asarray(value).astype(dtype)
+    scalar = cast_block(np.asarray(value), dtype)
     if dtype.kind in "SV":
         return base64.standard_b64encode(scalar.tobytes()).decode()
     if dtype.kind in "mM":

@@ -1,7 +1,7 @@
 """Data chunk iterators: blocks that come in any order, of any size, into an array that grows.
 
-The chunks of the target are what is written, each once where the order of the blocks allows it: a chunk that is not yet full
-waits in memory under a byte bound, and is read back if it had to leave too early.
+The chunks of the target are what is written, each once where the order of the blocks allows it: a chunk that is not yet
+full waits in memory under a byte bound, and is read back if it had to leave too early.
 
 Source: `hdmf.data_utils.AbstractDataChunkIterator`; issue "The whole contract", part 6.
 """
@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.errors import ValueRefusedError
+from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
 from hdmf_zarr_backend.mapping import chunking, dtypes
 from hdmf_zarr_backend.mapping.reserved import DTYPE
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, join
 from hdmf_zarr_backend.storage.codecs import chunk_codec, fill_array
 from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.selection import normalise
+from hdmf_zarr_backend.storage.selection import Axis, normalise
 from hdmf_zarr_backend.write.datasets import encode_fill
 from hdmf_zarr_backend.write.plan import PlannedArray, StorageOptions
-from hdmf_zarr_backend.write.sources import to_text
+from hdmf_zarr_backend.write.sources import cast_block, to_text
 
 Array = npt.NDArray[Any]
 Index = tuple[int, ...]
@@ -33,6 +33,8 @@ WAITING_BYTES = 64 * 2**20
 """Bound of the chunks that wait to be filled."""
 
 _GROWING = 2**40
+_GUESS = 1024
+"""Length of an axis other than the first that nothing is known of: a chunk must not be a single row of half a million."""
 
 
 def plan_iterator(data: Any, word: Any, options: StorageOptions) -> PlannedArray:
@@ -42,6 +44,8 @@ def plan_iterator(data: Any, word: Any, options: StorageOptions) -> PlannedArray
     ------
     ValueRefusedError
         The iterator says neither a type nor a number of axes.
+    UsageError
+        Chunks of another number of axes.
     """
     maxshape = getattr(data, "maxshape", None)
     if maxshape is None:
@@ -51,12 +55,14 @@ def plan_iterator(data: Any, word: Any, options: StorageOptions) -> PlannedArray
     dtype = _dtype(data, word)
     is_text = dtype is None
     itemsize = chunking.OBJECT_BYTES if dtype is None else dtype.itemsize
-    chunks = options.chunks or _recommended(data, maxshape)
-    if chunks is None:
-        chunks = chunking.default_chunks(tuple(_GROWING if n is None else n for n in maxshape), itemsize)
+    if options.chunks is not None and len(options.chunks) != len(maxshape):
+        raise UsageError(
+            f"chunks {options.chunks} do not fit the maxshape {maxshape}", remedy="Give one length for each axis."
+        )
+    first_shape = _first_shape(data, maxshape)
     node: ArrayNode[Attributes] = ArrayNode(
-        shape=_first_shape(data, maxshape),
-        chunks=chunks,
+        shape=first_shape,
+        chunks=options.chunks or _recommended(data, maxshape) or _chosen(first_shape, maxshape, itemsize),
         data_type="|O" if dtype is None else dtypes.zarr_type(dtype),
         fill_value=None if dtype is None else encode_fill(options.fill_value, dtype),
         compressor=options.compressor_config(),
@@ -89,15 +95,29 @@ def _dtype(data: Any, word: Any) -> np.dtype[Any] | None:
 
 
 def _recommended(data: Any, maxshape: tuple[int | None, ...]) -> tuple[int, ...] | None:
-    chunks = data.recommended_chunk_shape()
+    chunks = _hint(data, "recommended_chunk_shape")
     if not isinstance(chunks, (tuple, list)) or len(chunks) != len(maxshape) or not all(chunks):
         return None
     return tuple(int(n) for n in chunks)
 
 
+def _hint(data: Any, name: str) -> Any:
+    """Return what an iterator recommends, None where it has no such method."""
+    method = getattr(data, name, None)
+    return method() if callable(method) else None
+
+
+def _chosen(first_shape: tuple[int, ...], maxshape: tuple[int | None, ...], itemsize: int) -> tuple[int, ...]:
+    """Return chunks by bytes; the first axis grows, the others are taken to have the length that is known so far."""
+    likely = [most if most is not None else n or _GUESS for n, most in zip(first_shape, maxshape, strict=True)]
+    if likely and maxshape[0] is None:
+        likely[0] = _GROWING
+    return chunking.default_chunks(tuple(likely), itemsize)
+
+
 def _first_shape(data: Any, maxshape: tuple[int | None, ...]) -> tuple[int, ...]:
     """Return the shape that the iterator recommends to begin with, as HDF5IO takes it; zeros where it says nothing."""
-    hint = data.recommended_data_shape()
+    hint = _hint(data, "recommended_data_shape")
     if not isinstance(hint, (tuple, list)) or len(hint) != len(maxshape):
         return (0,) * len(maxshape)
     lengths = (0 if n is None else int(n) for n in hint)
@@ -110,17 +130,26 @@ def _bounds(block: Any, ndim: int) -> tuple[int, ...]:
     place = next((i for i, item in enumerate(selection) if item is Ellipsis), len(selection))
     left, right = selection[:place], selection[place + 1 :]
     selection = (*left, *(slice(None),) * (ndim - len(left) - len(right)), *right)
-    lengths = iter(np.shape(block.data))
+    shape = np.shape(block.data)
+    whole = len(shape) == len(selection)  # an integer may have kept its axis in the data
+    lengths = iter(shape)
     bounds = []
     for item in selection:
-        if not isinstance(item, slice):
-            bounds.append(int(np.max(item)) + 1)
-            if np.ndim(item):
-                next(lengths, None)
-            continue
-        length = next(lengths, 0)
-        bounds.append(int(item.stop) if item.stop is not None else (item.start or 0) + length * (item.step or 1))
+        length = next(lengths, 0) if whole or np.ndim(item) or isinstance(item, slice) else 1
+        bounds.append(_end(item, length))
     return tuple(bounds)
+
+
+def _end(item: Any, length: int) -> int:
+    """Return where a selection on one axis ends; ``length`` values are given for it."""
+    if isinstance(item, slice):
+        if item.stop is not None:
+            return int(item.stop)
+        return int((item.start or 0) + (length - 1) * (item.step or 1) + 1) if length else 0
+    positions = np.asarray(item)
+    if positions.dtype == bool:
+        positions = np.flatnonzero(positions)
+    return int(positions.max()) + 1 if positions.size else 0
 
 
 class GrowingArray:
@@ -150,16 +179,22 @@ class GrowingArray:
         if block.data is None:
             return
         bounds = _bounds(block, len(self.node.shape))
-        self.node.shape = tuple(max(n, bound) for n, bound in zip(self.node.shape, bounds, strict=True))
-        axes = normalise(block.selection, self.node.shape)
-        data = self._typed(block.data)
-        kept = tuple(axis.length for axis in axes)
-        values = data.reshape(kept) if data.size == int(np.prod(kept)) else np.broadcast_to(data, kept)
+        if len(bounds) != len(self.node.shape):
+            raise self._unfit(block, f"an array of {len(self.node.shape)} axes")
+        shape = tuple(max(n, bound) for n, bound in zip(self.node.shape, bounds, strict=True))
+        try:
+            axes = normalise(block.selection, shape)
+            values = _shaped(self._typed(block.data), axes)
+        except (IndexError, ValueError) as error:
+            raise self._unfit(block, f"its selection ({error})") from error
+        kept = values.shape
+        self.node.shape = shape
         parts = [list(axis.parts(chunk)) for axis, chunk in zip(axes, self.node.chunks, strict=True)]
         for combination in itertools.product(*parts):
             index = tuple(part[0] for part in combination)
             piece = values[_selection([part[2] for part in combination], kept)]
-            if piece.shape == self.node.chunks and index not in self._waiting:
+            in_order = all(isinstance(part[1], slice) for part in combination)
+            if in_order and piece.shape == self.node.chunks and index not in self._waiting:
                 self._write(index, np.ascontiguousarray(piece))
                 continue
             chunk, filled = self._take(index)
@@ -173,7 +208,13 @@ class GrowingArray:
             for position, item in enumerate(array.reshape(-1)):
                 flat[position] = to_text(item)
             return flat.reshape(array.shape)
-        return np.asarray(data).astype(self._codec.dtype, copy=False)
+        return cast_block(np.asarray(data), self._codec.dtype)
+
+    def _unfit(self, block: Any, what: str) -> ValueRefusedError:
+        return ValueRefusedError(
+            f"a block of shape {np.shape(block.data)} at {block.selection!r} does not fit {what}",
+            remedy="Give each block the shape of its selection.",
+        )
 
     def _take(self, index: Index) -> tuple[Array, int]:
         waiting = self._waiting.pop(index, None)
@@ -208,6 +249,19 @@ class GrowingArray:
             if index not in self._written:
                 empty = empty or self._codec.encode(fill_array(self.node, self._codec.dtype, self.node.chunks))
                 self._keys.set(join(self._path, self.node.chunk_name(index)), empty)
+
+
+def _shaped(data: Array, axes: list[Axis]) -> Array:
+    """Return the values of a block with all axes of the array; a single value is spread.
+
+    Raises
+    ------
+    ValueError
+        The shape is another one.
+    """
+    lengths = tuple(axis.length for axis in axes)
+    kept = tuple(axis.length for axis in axes if not axis.drop)
+    return data.reshape(lengths) if data.shape in (lengths, kept) else np.broadcast_to(data, kept).reshape(lengths)
 
 
 def _selection(parts: list[Any], shape: tuple[int, ...]) -> tuple[Any, ...]:

@@ -26,11 +26,10 @@ from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.storage.foreign import stored_view
 from hdmf_zarr_backend.write import datasets
 from hdmf_zarr_backend.write.iterators import plan_iterator
+from hdmf_zarr_backend.write.names import checked_name
 from hdmf_zarr_backend.write.plan import PlannedArray, StorageOptions, WritePlan
 from hdmf_zarr_backend.write.sources import ElementSource, RowSource
 from hdmf_zarr_backend.write.targets import REFERENCES, Targets, builder_path, is_zarr_location
-
-_STORE_NAMES = frozenset({".zarray", ".zgroup", ".zattrs", ".zmetadata", "zarr.json"})
 
 Doc = Callable[[Any], "str | None"]
 MaxShape = Callable[[Any], "tuple[int | None, ...] | None"]
@@ -115,11 +114,10 @@ class Planner:
             node.attributes[LINKS] = [encode_link(link) for link in links]
 
     def _name(self, name: str, path: str) -> str:
-        if name in ("", ".", "..") or "/" in name or "\\" in name or "\0" in name or name in _STORE_NAMES:
-            raise NameRefusedError(
-                f"the name {name!r} cannot be stored", store=self.options.location, path=absolute(path), remedy="Rename it."
-            )
-        return name
+        try:
+            return checked_name(name)
+        except NameRefusedError as error:
+            raise error.located(store=self.options.location, path=absolute(path)) from None
 
     def _attributes(self, builder: Any, path: str, notes: dict[str, Any]) -> Attributes:
         attributes = dict(builder.attributes)
@@ -252,7 +250,8 @@ class Planner:
             return False
         source = THIS_FILE if decision == "soft" else relative_source(data.location, self.options.location)
         identifier = data.node.attributes.get("object_id")
-        links.append(Link(path.rpartition("/")[2], Reference(source, data.name, identifier)))
+        file_id = self.targets.root_id if decision == "soft" else data.file_id
+        links.append(Link(path.rpartition("/")[2], Reference(source, data.name, identifier, file_id)))
         return True
 
     def _plan_data(self, builder: Any, data: Any, options: StorageOptions) -> PlannedArray:

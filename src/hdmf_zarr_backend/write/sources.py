@@ -1,13 +1,14 @@
 """Where the values of a new array come from: something that gives any block of them.
 
-A source is asked for whole chunks at a time, so that no array is ever held twice. Each knows one kind of input; what the
-values become (text, references, rows) is done here too, block by block.
+A source is asked for whole chunks at a time, so that no array is ever held twice. Each knows one kind of input; what
+the values become (text, references, rows) is done here too, block by block.
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -58,15 +59,14 @@ class StoredSource:
         return None
 
     def read(self, region: Region) -> Array:
-        """Return the block as ``dtype``."""
-        block = self.data[region] if region else self.data[()]
-        if not isinstance(block, np.ndarray):
-            block = np.asarray(block)
-        if block.dtype == self.dtype:
-            return block
-        if block.dtype.names is not None:
-            return _fields(block, self.dtype)
-        return block.astype(self.dtype)
+        """Return the block as ``dtype``.
+
+        Raises
+        ------
+        ValueRefusedError
+            Values that ``dtype`` does not hold.
+        """
+        return cast_block(np.asarray(self.data[region] if region else self.data[()]), self.dtype)
 
 
 class H5FileSource:
@@ -94,6 +94,34 @@ class H5FileSource:
 
         with h5py.File(self._file, "r") as file:
             return StoredSource(file[self._path], self.dtype).read(region)
+
+
+def cast_block(block: Array, dtype: np.dtype[Any]) -> Array:
+    """Return ``block`` as ``dtype``; floating-point numbers may be rounded, everything else stays what it is.
+
+    Raises
+    ------
+    ValueRefusedError
+        Integers that would become others, numbers that would lose a fraction or an imaginary part.
+    """
+    if block.dtype == dtype:
+        return block
+    if block.dtype.names is not None:
+        return _fields(block, dtype)
+    if np.can_cast(block.dtype, dtype, "safe" if dtype.kind in "iub" else "same_kind"):
+        return block.astype(dtype)
+    with np.errstate(invalid="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an imaginary part is looked for below
+        try:
+            made = block.astype(dtype)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise ValueRefusedError(f"the values are no {dtype} ({error})") from error
+    if block.dtype.kind in "biufc" and not np.array_equal(made, block):
+        raise ValueRefusedError(
+            f"the values are {block.dtype} and do not fit {dtype} without loss",
+            remedy="Convert them before, or give the dataset their type.",
+        )
+    return made
 
 
 def _fields(block: Array, dtype: np.dtype[Any]) -> Array:
@@ -142,17 +170,19 @@ class ElementSource:
             return list(self.data)[first]
         rows = np.empty(self.shape, object)
         flat = rows.reshape(-1)
-        for position, element in enumerate(_leaves(self.data, len(self.shape))):
+        for position, element in enumerate(_leaves(self.data, self.shape)):
             flat[position] = element
         return list(rows[region].reshape(-1))
 
 
-def _leaves(data: Any, depth: int) -> Any:
-    if depth == 0:
+def _leaves(data: Any, shape: tuple[int, ...]) -> Iterator[Any]:
+    if not shape:
         yield data
         return
+    if isinstance(data, (str, bytes)) or not hasattr(data, "__len__") or len(data) != shape[0]:
+        raise ValueRefusedError("rows differ in length", remedy="Give as many elements in each row.")
     for item in data:
-        yield from _leaves(item, depth - 1)
+        yield from _leaves(item, shape[1:])
 
 
 class RowSource:
@@ -187,14 +217,19 @@ def to_text(value: Any) -> str:
     Raises
     ------
     ValueRefusedError
-        Anything else, None above all, which would silently become the word "None".
+        Anything else, None above all, which would silently become the word "None"; text that UTF-8 cannot hold.
     """
-    if type(value) is str:
-        return value
     if isinstance(value, str):
-        return str(value)
+        if not value.isascii():
+            _check_utf8(value)
+        return value if type(value) is str else str.__str__(value)
     if isinstance(value, bytes):
-        return value.decode("utf-8")
+        try:
+            return value.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueRefusedError(
+                f"{value!r} is no UTF-8 and stands where text is expected", remedy="Decode it, or give only bytes."
+            ) from error
     if isinstance(value, (datetime.datetime, datetime.date)):
         return value.isoformat()
     if isinstance(value, np.ndarray) and value.ndim == 0:
@@ -203,6 +238,15 @@ def to_text(value: Any) -> str:
         f"{value!r} of type {type(value).__name__} stands where text is expected",
         remedy="Replace it by text; an empty string for a missing value.",
     )
+
+
+def _check_utf8(value: str) -> None:
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ValueRefusedError(
+            f"{value!r} holds surrogates, which are no characters", remedy="Encode it with 'surrogateescape' to give bytes."
+        ) from error
 
 
 def to_bytes(value: Any) -> bytes:

@@ -79,7 +79,7 @@ class Targets:
         self.location = location
         self.export_location = export_location
         self._manager = manager
-        self._root_id = root_id
+        self.root_id = root_id
         self._encoded: dict[Reference, dict[str, Any]] = {}
         self._known: dict[int, tuple[Any, Reference]] = {}
         self._file_ids = dict(file_ids or {})
@@ -109,7 +109,7 @@ class Targets:
         stack = [(builder, path)]
         while stack:
             here, place = stack.pop()
-            reference = Reference(locations.THIS_FILE, absolute(place), object_id(here), self._root_id)
+            reference = Reference(locations.THIS_FILE, absolute(place), object_id(here), self.root_id)
             self._known[id(here)] = (here, reference)
             for members in (here.groups, here.datasets) if isinstance(here, GroupBuilder) else ():
                 stack.extend((child, f"{place}/{name}") for name, child in members.items() if child is not None)
@@ -133,7 +133,7 @@ class Targets:
     def _make(self, builder: Any) -> Reference:
         path = builder_path(builder)
         if self.is_own(builder):
-            return Reference(locations.THIS_FILE, path, object_id(builder), self._root_id)
+            return Reference(locations.THIS_FILE, path, object_id(builder), self.root_id)
         root = builder
         while root.parent is not None:
             root = root.parent
