@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 import tracemalloc
 import warnings
 from collections.abc import Callable
@@ -708,13 +710,36 @@ def test_a_filter_that_is_not_installed_is_told(tmp_path: Path, monkeypatch: pyt
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("x", data=np.arange(1000), chunks=(100,), compression="lzf", shuffle=True)
     convert(tmp_path / "a.h5", tmp_path / "a.zarr")
-    there = creation.is_filter_there
-    monkeypatch.setattr(creation, "is_filter_there", lambda code: code != 32000 and there(code))
+    monkeypatch.setattr(creation, "usable", lambda pipeline: pipeline[0][0] != 32000)
     with pytest.warns(FilterMissingWarning, match="filter 32000"):
         convert(tmp_path / "a.zarr", tmp_path / "b.h5")
     with h5py.File(tmp_path / "b.h5") as file:
         assert (file["x"].compression, file["x"].shuffle) == (None, True)
         assert file["x"][:].tolist() == list(range(1000))
+
+
+@pytest.mark.parametrize("is_installed", [True, False])
+def test_filters_of_plugins_are_used_where_they_are_installed(tmp_path: Path, is_installed: bool) -> None:
+    """In processes of their own: a plugin that is registered stays so."""
+    pytest.importorskip("hdf5plugin")
+    make = """
+import sys, h5py, hdf5plugin, numpy as np
+with h5py.File(sys.argv[1], "w") as file:
+    file.create_dataset("group/x", data=np.arange(9000).reshape(-1, 3), chunks=(7, 3), **hdf5plugin.Bitshuffle())
+"""
+    hide = "" if is_installed else "import sys; sys.modules['hdf5plugin'] = None\n"
+    turn = hide + "import sys; from hdmf_zarr_backend import convert; convert(sys.argv[1], sys.argv[2])"
+    paths = [str(tmp_path / name) for name in ("a.h5", "a.zarr", "b.h5")]
+    subprocess.run([sys.executable, "-c", make, paths[0]], check=True)
+    first = subprocess.run([sys.executable, "-c", turn, *paths[:2]], capture_output=True, text=True, check=False)
+    if not is_installed:
+        assert "HDF5 filter 32008 is not installed" in first.stderr
+        assert "node '/group/x'). Install hdf5plugin." in first.stderr
+        assert leftovers(tmp_path, "a.h5") == []
+        return
+    assert zarr.open_group(paths[1], mode="r")["group/x"][-1].tolist() == [8997, 8998, 8999]
+    subprocess.run([sys.executable, "-c", turn, *paths[1:]], check=True)
+    assert differences(Path(paths[0]), Path(paths[2])) == []
 
 
 # ---- report, progress, memory ---------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from abc import ABCMeta
 from collections.abc import Mapping
 from importlib.machinery import ModuleSpec
@@ -64,10 +65,23 @@ class ZarrDataIO(hdmf_zarr_backend.dataio.ZarrDataIO, metaclass=_SameAsOurs):
 
     @staticmethod
     def hdf5_to_zarr_filters(h5dataset: Any) -> list[Any]:
-        """Return the codecs with which the chunks of an HDF5 dataset are chunks of Zarr; none where there are none."""
+        """Return the codecs with which the chunks of an HDF5 dataset are chunks of Zarr.
+
+        Warns
+        -----
+        UserWarning
+            A filter has no counterpart; there are no codecs then.
+        """
         properties = h5dataset.id.get_create_plist()
         filters = [properties.get_filter(number) for number in range(properties.get_nfilters())]
         found = codecs_of([[number, flags, list(options)] for number, flags, options, _ in filters], h5dataset.dtype)
+        if found is None:
+            warnings.warn(
+                f"{h5dataset.name}: Zarr has no codecs for the HDF5 filters {[number for number, *_ in filters]}; the "
+                "data will be stored with other codecs",
+                UserWarning,
+                stacklevel=2,
+            )
         return [] if found is None else [make_codec(dict(config), h5dataset.dtype) for config in found.codecs]
 
     @staticmethod

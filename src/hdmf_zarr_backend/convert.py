@@ -35,8 +35,9 @@ from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.read.parser import is_hdmf_zarr, parse
 from hdmf_zarr_backend.storage.stores import local_path, open_keys
 from hdmf_zarr_backend.write.from_hdf5 import Hdf5Planner
+from hdmf_zarr_backend.write.plan import StorageOptions
 from hdmf_zarr_backend.write.staging import replace, staged
-from hdmf_zarr_backend.write.writer import Writer
+from hdmf_zarr_backend.write.writer import MEMORY_BUDGET, Writer
 
 __all__ = ["ConversionReport", "convert"]
 
@@ -95,6 +96,9 @@ def convert(
     force_overwrite: bool = False,
     check: bool = True,
     external_links: ExternalLinks = "keep",
+    codec: Literal["keep"] | dict[str, Any] | bool = "keep",
+    executor: Any = "threads",
+    memory_budget: int = MEMORY_BUDGET,
     progress: Progress = SILENT,
 ) -> ConversionReport:
     """Convert an HDF5 file to Zarr, or a Zarr file to HDF5.
@@ -121,6 +125,14 @@ def convert(
         (``b.nwb``, beside the target or beside the Zarr neighbour), if that is there and has the target of the link;
         changes made to a copy in the Zarr file since it was converted are then not in the new file. ``"copy"``, and
         where no such file is there: the target of the link is copied to its place.
+    codec : "keep", dict or bool
+        HDF5 to Zarr only. ``"keep"``: the chunks of large datasets are copied as they are, where Zarr has their
+        filters; nothing is decoded. A codec's configuration, True (the default codec) or False (none): everything is
+        encoded anew, without filters, as TensorStore wants it.
+    executor : None, "threads", "processes", int, concurrent.futures.Executor or dask.distributed.Client
+        HDF5 to Zarr only. Who copies or encodes the chunks of large datasets; None: this thread.
+    memory_budget : int
+        HDF5 to Zarr only. Bytes of values that may be in flight.
     progress : Progress
         Is told of the bytes that are done.
 
@@ -167,7 +179,8 @@ def convert(
         )
     _check_apart(origin, place)
     if wanted == "zarr":
-        return _to_zarr(origin, place, force=force_overwrite, check=check, progress=progress)
+        request = _ToZarr(force_overwrite, check, progress, codec, executor, memory_budget)
+        return _to_zarr(origin, place, request)
     return _to_hdf5(origin, place, force=force_overwrite, check=check, progress=progress, external_links=external_links)
 
 
@@ -205,20 +218,40 @@ def _check_apart(source: str, target: str) -> None:
 # ---- HDF5 -> Zarr ---------------------------------------------------------------------------------------------------
 
 
-def _to_zarr(source: str, target: str, *, force: bool, check: bool, progress: Progress) -> ConversionReport:
+@dataclass(slots=True, frozen=True)
+class _ToZarr:
+    force: bool
+    check: bool
+    progress: Progress
+    codec: Any
+    executor: Any
+    memory_budget: int
+
+    def options(self, path: str) -> StorageOptions:
+        """Return how a dataset is stored."""
+        return StorageOptions(compressor=None if self.codec == "keep" else self.codec)
+
+
+def _to_zarr(source: str, target: str, request: _ToZarr) -> ConversionReport:
     keys = open_keys(target)
-    if keys.exists() and not force and not is_hdmf_zarr(keys):
+    if keys.exists() and not request.force and not is_hdmf_zarr(keys):
         raise StoreExistsError(
             "what is there is no HDMF Zarr file, and is not replaced",
             store=target,
             remedy="Choose another path, or pass force_overwrite=True if it may be deleted.",
         )
-    if check:
+    if request.check:
         _check_hdf5(source)
     with closing(Hdf5Tree(source, target)) as tree:
-        plan = Hdf5Planner(tree).plan_file()
+        plan = Hdf5Planner(tree, options=request.options, keep_codecs=request.codec == "keep").plan_file()
         with staged(target) as new:
-            Writer(new, plan, progress=progress).write()
+            Writer(
+                new,
+                plan,
+                progress=request.progress,
+                executor=request.executor,
+                memory_budget=request.memory_budget,
+            ).write()
         kinds = [placed.kind for placed in tree.nodes]
         return ConversionReport(
             source,

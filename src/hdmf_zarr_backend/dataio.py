@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -25,7 +26,8 @@ def codec_config(codec: Any) -> dict[str, Any]:
     """
     config = codec.get_config() if hasattr(codec, "get_config") else codec
     if not isinstance(config, dict) or "id" not in config:
-        raise UsageError(f"{codec!r} is no codec", remedy="Give a numcodecs codec or its configuration, a dict with 'id'.")
+        remedy = "Give a numcodecs codec or its configuration, a dict with 'id'."
+        raise UsageError(f"{codec!r} is no codec", remedy=remedy)
     # zarr-python 3 drops the key and TensorStore refuses the array with it
     return {key: value for key, value in config.items() if not (config["id"] == "zstd" and key == "checksum")}
 
@@ -50,8 +52,8 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
     maxshape : tuple, optional
         Largest shape, None for an axis without bound; kept and given back on read.
     shape, dtype : tuple and type, optional
-        Instead of ``data``: an array of the fill value (else zeros) is written, to be filled through `dataset` while the
-        file is open.
+        Instead of ``data``: an array of the fill value (else zeros) is written, to be filled through `dataset` while
+        the file is open.
 
     Raises
     ------
@@ -80,12 +82,13 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
     ) -> None:
         super().__init__(data=data, shape=shape, dtype=np.dtype(dtype) if isinstance(dtype, str) else dtype)
         if chunks is not None and chunks is not True:
-            chunks = tuple(int(n) for n in ([chunks] if isinstance(chunks, int) else chunks))
-            if any(n < 1 for n in chunks):
-                raise UsageError(f"chunks {chunks} has a length below 1", remedy="Give positive lengths.")
+            chunks = _lengths(chunks)
         self.chunks: tuple[int, ...] | None = None if chunks is True else chunks
         self.fillvalue = fillvalue
-        self.compressor: Any = compressor if isinstance(compressor, bool) or compressor is None else codec_config(compressor)
+        plain = compressor is None or isinstance(compressor, bool)
+        self.compressor: Any = compressor if plain else codec_config(compressor)
+        if filters is not None and not isinstance(filters, (list, tuple)):
+            raise UsageError(f"filters {filters!r} is no list", remedy="Give a list of numcodecs codecs.")
         self.filters = None if filters is None else [codec_config(codec) for codec in filters]
         if link_data and isinstance(data, (list, tuple, np.ndarray, AbstractDataChunkIterator)):
             warnings.warn(f"link_data parameter in {type(self).__name__} will be ignored", UserWarning, stacklevel=2)
@@ -93,7 +96,8 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         self.link_data = bool(link_data)
         self._maxshape = None if maxshape is None else tuple(maxshape)
         self._dataset: Any = None
-        self._given = {"chunks": chunks, "fillvalue": fillvalue, "compressor": compressor, "filters": filters}
+        self._given = {"chunks": chunks, "fillvalue": fillvalue, "filters": filters}
+        self._given["compressor"] = None if compressor is True else compressor
         self._given["maxshape"] = self._maxshape
         if data is None and shape is not None:
             self._given |= {"shape": tuple(shape), "dtype": dtype}
@@ -115,7 +119,8 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
     @dataset.setter
     def dataset(self, value: Any) -> None:
         if self._dataset is not None:
-            raise UsageError(f"Cannot overwrite {type(self).__name__}.dataset", remedy="Wrap the data for each file anew.")
+            problem = f"Cannot overwrite {type(self).__name__}.dataset"
+            raise UsageError(problem, remedy="Wrap the data for each file anew.")
         self._dataset = value
 
     @property
@@ -145,6 +150,17 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         return np.array(self.data, dtype=dtype) if copy else np.asarray(self.data, dtype=dtype)
 
 
+def _lengths(chunks: Any) -> tuple[int, ...]:
+    given = [chunks] if isinstance(chunks, (int, np.integer)) and not isinstance(chunks, bool) else chunks
+    try:
+        lengths = tuple(operator.index(n) for n in given)
+    except TypeError as error:
+        raise UsageError(f"chunks {chunks!r} are no lengths", remedy="Give one whole number for each axis.") from error
+    if any(n < 1 for n in lengths):
+        raise UsageError(f"chunks {chunks} has a length below 1", remedy="Give positive lengths.")
+    return lengths
+
+
 def object_codec(codec_class: type | None) -> dict[str, Any]:
     """Return the configuration of the codec of references and rows.
 
@@ -168,8 +184,8 @@ def object_codec(codec_class: type | None) -> dict[str, Any]:
         )
     if name == "Pickle":
         warnings.warn(
-            "Pickled references can only be read by Python programs that are willing to run code from the file, or that "
-            "have a reader like ours; use numcodecs.JSON unless something needs the pickles.",
+            "Pickled references can only be read by Python programs that are willing to run code from the file, or "
+            "that have a reader like ours; use numcodecs.JSON unless something needs the pickles.",
             UserWarning,
             stacklevel=4,
         )

@@ -26,6 +26,7 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.mapping.dtypes import OBJECT_CODECS
 from hdmf_zarr_backend.progress import SILENT, Progress
+from hdmf_zarr_backend.read.columns import let_indices_grow
 from hdmf_zarr_backend.read.html import dataset_html
 from hdmf_zarr_backend.read.namespaces import load_cached_namespaces, newest_versions
 from hdmf_zarr_backend.read.parser import ParsedFile, is_hdmf_zarr, parse
@@ -290,7 +291,10 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             )
         check_types(builder, self.manager.namespace_catalog, str(self.source))
         try:
-            return super().read(**kwargs)
+            container = super().read(**kwargs)
+            if self._edits is not None:
+                let_indices_grow(container)
+            return container
         except ZarrBackendError:
             raise
         except _CONSTRUCTION as error:
@@ -526,11 +530,17 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             parsed.inlined,
             self._edits,
             is_written=self.get_written,
-            original=session.own.builders.get,
+            original=self._original,
             is_consolidated=parsed.consolidated,
         )
         parsed.consolidated = request.consolidate
-        session.own.adopt(request.builder)
+        if "" in session.own.builders:  # else what is on disk, which may be more, is made when it is asked for
+            session.own.adopt(request.builder)
+
+    def _original(self, path: str) -> Any:
+        """Return the builder that is on disk at ``path``."""
+        self.read_builder()
+        return self._session().own.builders[path]
 
     def _max_shape(self, builder: Any, expandable: Collection[str]) -> tuple[int | None, ...] | None:
         """Return the shape that the schema allows, for the types whose datasets users append to (HDF5IO's rule)."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,13 @@ from pynwb import NWBHDF5IO
 
 from hdmf_zarr_backend import NWBZarrIO
 from hdmf_zarr_backend.compare.files import compare
-from hdmf_zarr_backend.convert import convert
-from hdmf_zarr_backend.errors import UnsupportedFileError
 from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.storage.keys import LocalKeys
-from tests import samples
+from tests.interop import digests
+from tests.interop.conftest import CANNOT_BUILD, SWITCH, ask, assert_only
+from tests.interop.digests import digest
 from tests.peers import Peer
 
 pytestmark = [
@@ -31,21 +30,13 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),
 ]
 
-SWITCH = {"NUMCODECS_ALLOW_UNSAFE_PICKLE_DECODE": "1"}
-
-NO_NWB_2 = {
-    "matnwb__ecephys_tutorial_old": "its attributes are arrays of one element, which pynwb does not read",
-    "matnwb__link_test": "the same",
-    "matnwb__membrane_potential": "the same",
-    "nwbexplorer__nwb_test_file": "NWB 1.2",
-}
-"""Files that pynwb itself does not read."""
-
 # What hdmf-zarr 0.13 has no place for, or its export through containers leaves to HDF5IO's defaults.
 LOSSES = {
     "dtype", "byte-order", "text-encoding", "maxshape", "chunks", "layout", "filters", "fill",
     "attribute-dtype", "attribute-byte-order", "attribute-text-encoding",
 }  # fmt: skip
+
+_DIGESTS = Path(digests.__file__).read_text(encoding="utf-8")
 
 _READ_AND_EXPORT = """
 import json, sys, traceback, warnings
@@ -65,54 +56,11 @@ for name, source, target in json.load(open(sys.argv[1])):
                     with NWBHDF5IO(target, "w") as out:
                         out.export(io, write_args={"link_data": False})
         except Exception as error:
-            told[name][step] = f"{type(error).__name__}: {error}"[:2000]
+            told[name][step] = f"{type(error).__name__}: {error}"[-2000:]
 print(json.dumps(told))
 """
 
-_CONVERT = """
-import json, sys, warnings
-warnings.simplefilter("ignore")
-from hdmf_zarr import NWBZarrIO
-from pynwb import NWBHDF5IO
-
-told = {}
-for name, source, target in json.load(open(sys.argv[1])):
-    told[name] = None
-    try:
-        with NWBHDF5IO(source, "r") as io, NWBZarrIO(target, "w") as out:
-            out.export(io, write_args={"link_data": False})
-    except Exception as error:
-        told[name] = f"{type(error).__name__}: {error}"[:2000]
-print(json.dumps(told))
-"""
-
-DIGESTS = '''
-import hashlib, json
-
-def plain(value):
-    """Return what JSON can hold of any element that hdmf-zarr writes."""
-    if isinstance(value, bytes):
-        return {"bytes": value.decode("latin1")}
-    if isinstance(value, dict):
-        return {str(key): plain(value[key]) for key in sorted(value)}
-    if hasattr(value, "tolist"):
-        return plain(value.tolist())
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    return value
-
-def digest(values):
-    """Return shape and type of an array, and a hash of its values."""
-    if values.dtype.hasobject:
-        kind, data = "object", json.dumps(plain(values)).encode()
-    else:
-        kind, data = values.dtype.newbyteorder("<").str, values.astype(values.dtype.newbyteorder("<")).tobytes()
-    return [list(values.shape), kind, hashlib.sha256(data).hexdigest()]
-'''
-
-_DIGEST_WITH_ZARR_2 = (
-    DIGESTS
-    + """
+_DIGEST_WITH_ZARR_2 = """
 import sys, zarr
 import hdmf_zarr  # its class of references is what the pickles name
 
@@ -127,12 +75,6 @@ for name, path in json.load(open(sys.argv[1])):
 json.dump(told, open(sys.argv[2], "w"))
 print(json.dumps(len(told)))
 """
-)
-
-
-def ask(peer: Peer, script: str, rows: list[Any], folder: Path, *more: Path, **environment: str) -> Any:
-    (folder / "rows.json").write_text(json.dumps(rows, default=str))
-    return peer.run(script, folder / "rows.json", *more, env=environment, timeout=1200)
 
 
 def read(path: Path) -> Any:
@@ -142,12 +84,6 @@ def read(path: Path) -> Any:
 
 def failures(told: dict[str, Any], step: str) -> dict[str, str]:
     return {name: answer[step] for name, answer in told.items() if answer[step]}
-
-
-def assert_only(failed: dict[str, str], expected: dict[str, str], asked: Any) -> None:
-    """Assert that just the expected files failed, of those that were asked for, and for the expected reasons."""
-    assert failed.keys() == expected.keys() & set(asked), failed
-    assert {name: text for name, text in failed.items() if not re.search(expected[name], text)} == {}
 
 
 def export(source: Path, target: Path) -> None:
@@ -164,51 +100,15 @@ def differences(ours: Path, theirs: Path) -> list[str]:
     return [str(difference) for difference in compare(ours, theirs, ignore=ignored)]
 
 
-@pytest.fixture(scope="module")
-def sources(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The real files, where there are some, and two rich ones."""
-    folder = tmp_path_factory.mktemp("sources")
-    found = {
-        "rich": samples.write_hdf5(folder / "rich.nwb", samples.rich_nwbfile()),
-        "rich_without_positions": samples.write_hdf5(
-            folder / "rich_without_positions.nwb", samples.rich_nwbfile(positions=False)
-        ),
-    }
-    if os.environ.get("HDMF_ZARR_BACKEND_NWBFILES"):
-        found |= {path.stem: path for path in request.getfixturevalue("nwbfiles")}
-    return found
-
-
 # ---- 0.13 reads ours -----------------------------------------------------------------------------------------------
 
-CANNOT_READ = {"ndxpose__test_pose": r"SkeletonInstance.*incorrect type for 'id'"}
+CANNOT_READ = {"ndxpose__test_pose": r"SkeletonInstance object due to: .*incorrect type for 'id'"}
 """Files that 0.13 cannot read however they are written: it loses that an attribute is unsigned."""
-
-CANNOT_BUILD = {"pynapple__sub-4_ses-4_ecephys+image": r"electrodes_index|VectorIndex"}
-"""Files whose containers pynwb cannot build anew, from HDF5 neither."""
 
 OWN_LOSSES = {
     name: ["/general/extracellular_ephys/shank1/position shape: () | (1,)"] for name in ("rich", "rich_as_written")
 }
 """What 0.13 makes of what it reads: a row in one piece becomes an array of one row."""
-
-
-@pytest.fixture(scope="module")
-def ours(sources: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """All files converted by us, and one that was written by us, which has dimension labels."""
-    folder = tmp_path_factory.mktemp("ours")
-    made = {"rich_as_written": samples.write_zarr(folder / "rich_as_written.nwb.zarr")}
-    refused = set()
-    for name, source in sources.items():
-        target = folder / f"{name}.nwb.zarr"
-        try:
-            convert(source, target)
-        except UnsupportedFileError:
-            refused.add(name)
-        else:
-            made[name] = target
-    assert refused == NO_NWB_2.keys() & sources.keys()
-    return made
 
 
 @pytest.fixture(scope="module")
@@ -242,26 +142,6 @@ def test_what_013_reads_is_what_zarr_2_reads(ours, peer013, tmp_path):
 
 # ---- we read 0.13's ------------------------------------------------------------------------------------------------
 
-CANNOT_CONVERT = {
-    "matnwb__ecephys_tutorial_old": "decode",
-    "matnwb__link_test": "decode",
-    "matnwb__membrane_potential": "decode",
-    "nwbexplorer__nwb_test_file": "Missing NWB version",
-    "pynapple__sub-4_ses-4_ecephys+image": r"electrodes_index|VectorIndex",
-    "rich": "0-dimensional",
-}
-"""Files that 0.13 cannot convert: what pynwb does not read or cannot build anew, and rows in one piece."""
-
-
-@pytest.fixture(scope="module")
-def theirs(sources: dict[str, Path], peer013: Peer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """All files that 0.13 converts, with its switch on: references and rows are pickles."""
-    folder = tmp_path_factory.mktemp("theirs")
-    targets = {name: folder / f"{name}.nwb.zarr" for name in sources}
-    told = ask(peer013, _CONVERT, [[n, path, targets[n]] for n, path in sources.items()], folder, **SWITCH)
-    assert_only({name: text for name, text in told.items() if text}, CANNOT_CONVERT, sources)
-    return {name: path for name, path in targets.items() if not told[name]}
-
 
 def test_we_read_every_file_that_013_makes(theirs):
     """Pickles included, without any switch; also the one that 0.13 cannot read back."""
@@ -294,14 +174,12 @@ def test_every_array_of_013_has_the_values_that_zarr_2_reads(theirs, peer013, tm
 def _different_arrays(files: dict[str, Path], peer: Peer, folder: Path, **environment: str) -> dict[str, Any]:
     """Compare the values that we decode, as they are stored, with those that zarr 2 decodes in the peer's process."""
     answer = folder / "digests.json"
-    assert ask(peer, _DIGEST_WITH_ZARR_2, [*files.items()], folder, answer, **environment) == len(files)
-    namespace: dict[str, Any] = {}
-    exec(DIGESTS, namespace)  # noqa: S102 - the text above, which also runs in the peer
+    assert ask(peer, _DIGESTS + _DIGEST_WITH_ZARR_2, [*files.items()], folder, answer, **environment) == len(files)
     different, number = {}, 0
     for name, expected in json.loads(answer.read_text()).items():
         keys = LocalKeys(str(files[name]))
         found = {
-            path: namespace["digest"](ChunkReader(keys, path, node, ChunkCache()).read())
+            path: digest(ChunkReader(keys, path, node, ChunkCache()).read())
             for path, node in parse(keys).hierarchy.walk()
             if isinstance(node, ArrayNode)
         }

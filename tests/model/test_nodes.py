@@ -13,7 +13,6 @@ from hdmf_zarr_backend.model.nodes import (
     Hierarchy,
     absolute,
     adopt,
-    adopt_shapes,
     copy_hierarchy,
     join,
     relative,
@@ -133,16 +132,6 @@ def test_a_copy_is_equal_and_changes_alone(hierarchy):
             node.members["new"] = array(1)
             break
     assert hierarchy.flat() == before
-
-
-def test_shapes_are_adopted_where_both_are_arrays():
-    known = Hierarchy(GroupNode(members={"a": array(5), "b": GroupNode(), "c": array(2)}))
-    planned = Hierarchy(GroupNode(members={"a": array(3), "b": array(3), "d": array(1)}))
-    known.root.members["a"].attributes = {"_ARRAY_DIMENSIONS": ["x"]}
-    adopt_shapes(planned, known)
-    assert planned.get("a").shape == (5,)
-    assert planned.get("a").attributes == {"_ARRAY_DIMENSIONS": ["x"]}
-    assert planned.get("b").shape == (3,)
 
 
 def test_adopt_keeps_the_objects_that_others_hold():

@@ -125,11 +125,27 @@ def chunk_bytes(node: ArrayNode[Attributes]) -> int:
 
 
 def cut(
-    keys: KeyStore, path: str, node: ArrayNode[Attributes], source: ChunkSource, *, task_bytes: int = TASK_BYTES
+    keys: KeyStore,
+    path: str,
+    node: ArrayNode[Attributes],
+    source: ChunkSource,
+    *,
+    task_bytes: int = TASK_BYTES,
+    to_send: bool = False,
 ) -> Iterator[ChunkTask]:
-    """Yield the tasks that write all chunks of ``node``, each of at most ``task_bytes`` (but at least one chunk)."""
+    """Yield the tasks that write all chunks of ``node``, each of at most ``task_bytes`` (but at least one chunk).
+
+    ``to_send``: a task goes to another process, and takes only its own part of the source along.
+    """
     count = max(1, task_bytes // chunk_bytes(node))
     indices: Iterable[Index] = chunk_indices(node)
     iterator = iter(indices)
     while batch := list(islice(iterator, count)):
-        yield ChunkTask(keys, path, node, source, batch)
+        yield ChunkTask(keys, path, node, _part(source, node, batch) if to_send else source, batch)
+
+
+def _part(source: Any, node: ArrayNode[Attributes], indices: list[Index]) -> Any:
+    """Return what ``source`` has for some chunks, if it can be divided."""
+    if not hasattr(source, "part"):
+        return source
+    return source.part(source.covering(region_of(node, index) for index in indices))

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from hdmf_zarr_backend.hdf5.filters import usable
 from hdmf_zarr_backend.hdf5.types import TypeJSON
 from hdmf_zarr_backend.hdf5.values import decode_array
 from hdmf_zarr_backend.mapping.chunking import CHUNK_BYTES, LEAST_CHUNK_BYTES, default_chunks
@@ -108,7 +109,7 @@ def _filters(
 
 
 def _set_filter(properties: Any, code: int, flags: int, values: tuple[int, ...]) -> None:
-    if not is_filter_there(code):
+    if not usable([[code, flags, list(values)]]):
         warnings.warn(
             f"HDF5 filter {code} is not installed; the dataset is stored without it. Install hdf5plugin to keep it.",
             FilterMissingWarning,
@@ -116,18 +117,6 @@ def _set_filter(properties: Any, code: int, flags: int, values: tuple[int, ...])
         )
         return
     properties.set_filter(code, flags, values)
-
-
-def is_filter_there(code: int) -> bool:
-    """Tell whether HDF5 can encode with a filter, with those of hdf5plugin if it is installed."""
-    from h5py import h5z
-
-    if not h5z.filter_avail(code):
-        try:
-            import hdf5plugin  # noqa: F401 - importing it is what registers the filters
-        except ModuleNotFoundError:
-            return False
-    return bool(h5z.filter_avail(code) and h5z.get_filter_info(code) & h5z.FILTER_CONFIG_ENCODE_ENABLED)
 
 
 def _set_fill(properties: Any, node: ArrayNode[Attributes], note: dict[str, Any], kind: TypeJSON, tid: Any) -> None:

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from hdmf_zarr_backend.errors import UnsupportedFileError, ZarrBackendError
 from hdmf_zarr_backend.hdf5.describe import Description, describe
-from hdmf_zarr_backend.hdf5.tree import H5_ERRORS, SourceFile, damaged
+from hdmf_zarr_backend.hdf5.filters import usable
+from hdmf_zarr_backend.hdf5.tree import H5_ERRORS, SourceFile, damaged, text_of
 from hdmf_zarr_backend.hdf5.types import memory_type
 from hdmf_zarr_backend.hdf5.values import Array
 
@@ -40,25 +42,38 @@ class Hdf5Data:
         self.shape: tuple[int, ...] | None = None if node.shape is None else (*map(int, node.shape), *self._inner)
 
     def describe(self) -> Description:
-        """Return what is known of the dataset.
+        """Return what is known of the dataset; the filters that it needs are registered if hdf5plugin has them.
 
         Raises
         ------
         ValueRefusedError
             A type that neither HDMF nor Zarr has.
         """
+        found = describe(self.dataset())
+        usable(found.note.get("filters", []))
+        return found
+
+    def dataset(self) -> Any:
+        """Return the ``h5py.Dataset``, opened anew."""
         import h5py
 
-        return describe(h5py.Dataset(self._file.open(self._raw)))
+        return h5py.Dataset(self._file.open(self._raw))
 
     def __getitem__(self, key: Any) -> Any:
         """Return a block, or the one value of a scalar dataset.
 
         Parameters
         ----------
-        key : slice, tuple of slices or ()
-            As many as axes or fewer; steps are 1.
+        key : int, slice, tuple of slices or ()
+            As many as axes or fewer; steps are 1. An integer drops the first axis.
+
+        Raises
+        ------
+        DamagedFileError, UnsupportedFileError
+            HDF5 cannot read the values, or lacks a filter; file and dataset are named.
         """
+        if isinstance(key, int):
+            return self[key : key + 1][0]
         shape = self.shape or ()
         given = key if isinstance(key, tuple) else (key,)
         slices = [part.indices(length) for part, length in zip(given, shape, strict=False)]
@@ -67,21 +82,40 @@ class Hdf5Data:
         try:
             values = self._read(bounds[:outer])
         except H5_ERRORS as error:
-            raise damaged(error, self._file.location, self._raw) from error
+            raise self._unreadable(error) from error
         inner: tuple[Any, ...] = tuple(slice(start, stop) for start, stop in bounds[outer:])
         values = values[(..., *inner)] if inner else values
         return values if values.ndim else values[()]
 
+    def _unreadable(self, error: Exception) -> ZarrBackendError:
+        from h5py import h5z
+
+        created = self._file.open(self._raw).get_create_plist()
+        missing = [
+            code for code, *_ in map(created.get_filter, range(created.get_nfilters())) if not h5z.filter_avail(code)
+        ]
+        if not missing:
+            return damaged(error, self._file.location, self._raw)
+        return UnsupportedFileError(
+            f"HDF5 filter {missing[0]} is not installed",
+            store=self._file.location,
+            path=text_of(self._raw),
+            remedy="Install hdf5plugin.",
+        )
+
     def _read(self, bounds: list[tuple[int, int]]) -> Array:
+        tid = self._file.open(self._raw).get_type()
+        return self.read_as(bounds, tid.dtype, memory_type(tid, writing=False))
+
+    def read_as(self, bounds: list[tuple[int, int]], dtype: np.dtype[Any], memory: Any) -> Array:
+        """Return a block as an array of ``dtype``, whose layout is that of the HDF5 type ``memory``."""
         from h5py import h5s
 
         node = self._file.open(self._raw)
-        tid = node.get_type()
         lengths = tuple(stop - start for start, stop in bounds)
-        values: Array = np.zeros(lengths, tid.dtype)
+        values: Array = np.zeros(lengths, dtype)
         if not values.size:
             return values
-        memory = memory_type(tid, writing=False)
         if not lengths:
             node.read(h5s.ALL, h5s.ALL, values, memory)
             return values

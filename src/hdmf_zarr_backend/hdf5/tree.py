@@ -1,4 +1,4 @@
-"""What is in an HDF5 file and where it goes in a Zarr file: groups, datasets, named types, links, references.
+"""What is in an HDF5 file and where it goes in a Zarr file: groups, datasets, named types, links.
 
 A Zarr file has no hard links and cannot point into HDF5. So an object is placed once, at the first of its paths
 (depth first, by name), and further paths are links to it; what an external link leads to is placed where the link is,
@@ -18,7 +18,6 @@ import numpy as np
 from hdmf.backends.warnings import BrokenLinkWarning
 
 from hdmf_zarr_backend.errors import DamagedFileError, UnsupportedFileError
-from hdmf_zarr_backend.hdf5.regions import encode_region
 from hdmf_zarr_backend.mapping.references import Reference
 from hdmf_zarr_backend.model.locations import THIS_FILE, relative_source
 from hdmf_zarr_backend.model.nodes import absolute, join
@@ -27,7 +26,8 @@ Kind = Literal["group", "dataset", "datatype"]
 H5_ERRORS = (OSError, RuntimeError, KeyError, ValueError)
 """What HDF5's errors become in h5py."""
 
-_Address = tuple[int, int]
+Address = tuple[int, int]
+"""Number of an open file, and the place of an object in it."""
 
 
 class SourceFile:
@@ -49,7 +49,7 @@ class SourceFile:
 
         self.location = location
         try:
-            self.file = h5py.File(location, "r")
+            self.file: Any = h5py.File(location, "r")
         except OSError as error:
             raise UnsupportedFileError(
                 f"HDF5 cannot open this file ({error})",
@@ -132,16 +132,18 @@ class Hdf5Tree:
         Parents before members.
     links : list of PlacedLink
         All links.
+    places : dict
+        ``{address: Placed}`` of all objects.
     notes : dict
         ``{path of a group: {name: note}}`` of members that were links in HDF5 and are copies in Zarr.
     """
 
     def __init__(self, location: str, target: str) -> None:
         self.main = SourceFile(location)
-        self._target = target
+        self.target = target
         self._files: dict[str, SourceFile | None] = {os.path.realpath(location): self.main}
-        self._places: dict[_Address, str] = {}
-        self._ids: dict[_Address, str | None] = {}
+        self._ids: dict[tuple[str, bytes], str | None] = {}
+        self.places: dict[Address, Placed] = {}
         self._external: deque[_Pending] = deque()
         self._soft: deque[_Pending] = deque()
         self.nodes: list[Placed] = []
@@ -190,12 +192,14 @@ class Hdf5Tree:
         from h5py import h5g, h5o
 
         info = h5o.get_info(file.file.id, raw)
-        known = self._places.setdefault((info.fileno, info.addr), path)
-        if known != path:
-            self.links.append(PlacedLink(path, self._own(known, (info.fileno, info.addr), file, raw), "hard"))
+        known = self.places.get((info.fileno, info.addr))
+        if known is not None:
+            self.links.append(PlacedLink(path, self.reference_to(known), "hard"))
             return []
         kinds: dict[int, Kind] = {h5o.TYPE_GROUP: "group", h5o.TYPE_DATASET: "dataset"}
-        self.nodes.append(Placed(path, kinds.get(info.type, "datatype"), file, raw))
+        placed = Placed(path, kinds.get(info.type, "datatype"), file, raw)
+        self.places[info.fileno, info.addr] = placed
+        self.nodes.append(placed)
         if info.type != h5o.TYPE_GROUP:
             return []
         prefix = raw.rstrip(b"/") + b"/"
@@ -223,35 +227,35 @@ class Hdf5Tree:
         # HDF5 starts a relative target at the group of the link, and knows "." but not ".."
         parts = posixpath.join(posixpath.dirname(link.raw), value).split(b"/")
         raw = b"/" + b"/".join(part for part in parts if part not in (b"", b"."))
-        found = _address(link.file, raw)
-        if found is not None and found not in self._places and link.file is not self.main:
+        found = address_of(link.file, raw)
+        known = None if found is None else self.places.get(found)
+        if found is not None and known is None and link.file is not self.main:
             self._copy(link.path, link.file, raw, None)
             return
-        known = self._places.get(found) if found is not None else None
         if found is None:
             _warn_broken(link, text_of(raw))
-        path = text_of(raw) if known is None else known
+        # a path through a link that is not placed stays as it is
+        target = Reference(THIS_FILE, text_of(raw)) if known is None else self.reference_to(known)
         written = text_of(value)
-        note = None if link.file is not self.main or written == absolute(path) else {"soft": written}
-        self.links.append(PlacedLink(link.path, self._own(path, found, link.file, raw), note))
+        note = None if link.file is not self.main or written == target.path else {"soft": written}
+        self.links.append(PlacedLink(link.path, target, note))
 
     def _place_external(self, link: _Pending, name: str, value: bytes) -> None:
         raw = b"/" + value.strip(b"/")
         location = self._external_location(link.file.location, name)
         file = self._open(location)
-        found = None if file is None else _address(file, raw)
-        source = relative_source(location, self._target)
+        found = None if file is None else address_of(file, raw)
+        source = relative_source(location, self.target)
         if file is None or found is None:
             _warn_broken(link, f"{name}:{text_of(raw)}")
             self.links.append(PlacedLink(link.path, Reference(source, text_of(raw))))
             return
         note = {"source": source, "path": text_of(raw)}
-        known = self._places.get(found)
+        known = self.places.get(found)
         if known is None:
             self._copy(link.path, file, raw, note)
         else:
-            kept = None if file is self.main else note
-            self.links.append(PlacedLink(link.path, self._own(known, found, file, raw), kept))
+            self.links.append(PlacedLink(link.path, self.reference_to(known), None if file is self.main else note))
 
     def _copy(self, path: str, file: SourceFile, raw: bytes, note: Any) -> None:
         if note is not None:
@@ -273,67 +277,28 @@ class Hdf5Tree:
                 self._files[real] = None
         return self._files[real]
 
-    # ---- references -------------------------------------------------------------------------------------------------
-
-    def _own(self, path: str, address: _Address | None, file: SourceFile, raw: bytes) -> Reference:
-        """Return the reference to a path in the Zarr file."""
-        identifier = None if address is None else self._object_id(address, file, raw)
-        return Reference(THIS_FILE, absolute(path), identifier, self.root_id)
+    # ---- what things are called -------------------------------------------------------------------------------------
 
     @property
     def root_id(self) -> str | None:
         """Object id of the root."""
-        return self._root_id(self.main)
+        return self.object_id(self.main, b"/")
 
-    def _root_id(self, file: SourceFile) -> str | None:
-        address = _address(file, b"/")
-        return None if address is None else self._object_id(address, file, b"/")
-
-    def _object_id(self, address: _Address, file: SourceFile, raw: bytes) -> str | None:
-        if address not in self._ids:
+    def object_id(self, file: SourceFile, raw: bytes) -> str | None:
+        """Return the object id of what is at a path, None if it has none; each is read once."""
+        key = (file.location, raw)
+        if key not in self._ids:
             from h5py import h5o
 
-            self._ids[address] = object_id(h5o.open(file.file.id, raw))
-        return self._ids[address]
+            self._ids[key] = object_id(h5o.open(file.file.id, raw))
+        return self._ids[key]
 
-    def refer(self, reference: Any, file: SourceFile) -> Reference | None:
-        """Return what an h5py reference in ``file`` means in the Zarr file, None for a null reference.
-
-        One that leads to nothing is null as well, with a warning.
-        """
-        import h5py
-        from h5py import h5i, h5o, h5r
-
-        if not reference:
-            return None
-        try:
-            target = h5r.dereference(reference, file.file.id)
-            info = h5o.get_info(target)
-            region = None
-            if isinstance(reference, h5py.RegionReference):
-                region = encode_region(h5r.get_region(reference, file.file.id))
-        except H5_ERRORS as error:
-            warnings.warn(
-                f"A reference in {file.location} leads to nothing ({error}).", BrokenLinkWarning, stacklevel=2
-            )
-            return None
-        address = (info.fileno, info.addr)
-        if address not in self._ids:
-            self._ids[address] = object_id(target)
-        place = self._places.get(address)
-        if place is not None:
-            return Reference(THIS_FILE, absolute(place), self._ids[address], self.root_id, region)
-        name = h5i.get_name(target)
-        warnings.warn(
-            f"A reference leads to {name!r} in {file.location}, which is not part of the new file.",
-            BrokenLinkWarning,
-            stacklevel=2,
-        )
-        source = relative_source(file.location, self._target)
-        return Reference(source, absolute(text_of(name or b"/")), self._ids[address], self._root_id(file), region)
+    def reference_to(self, placed: Placed) -> Reference:
+        """Return the reference to an object by its place in the Zarr file."""
+        return Reference(THIS_FILE, absolute(placed.path), self.object_id(placed.file, placed.raw), self.root_id)
 
 
-def _address(file: SourceFile, raw: bytes) -> _Address | None:
+def address_of(file: SourceFile, raw: bytes) -> Address | None:
     """Return what is at a path, through links, None where nothing is."""
     from h5py import h5o
 

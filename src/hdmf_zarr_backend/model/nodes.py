@@ -217,15 +217,6 @@ def _copy_node(node: Node) -> Node:
     return replace(node, members={name: _copy_node(child) for name, child in node.members.items()})
 
 
-def adopt_shapes(planned: Hierarchy, known: Hierarchy) -> None:
-    """Give the arrays of ``planned`` the shapes and axis names that those of ``known`` have by now."""
-    for path, node in known.walk():
-        other = planned.get(path)
-        if isinstance(node, ArrayNode) and isinstance(other, ArrayNode) and other.shape != node.shape:
-            other.shape = node.shape
-            other.attributes = node.attributes
-
-
 def adopt(known: Hierarchy, written: Hierarchy) -> None:
     """Make ``known`` say what ``written`` says, keeping the node objects that others hold."""
     known.root = _adopt_node(known.root, written.root)

@@ -83,6 +83,7 @@ class Assembler:
         self._open_other = open_other
         self._edits = edits
         self._scalar_references: dict[str, Reference] = {}
+        self._scalar_rows: dict[str, BuilderTable] = {}
         self._hidden = spec_location(hierarchy.root.attributes.get(SPECLOC))
 
     @property
@@ -143,6 +144,9 @@ class Assembler:
             self._fill_reference(self.builders[path], path, key, value)
         for path in [path for path, _ in nodes if path in self._scalar_references]:
             self._fill_scalar_reference(path, self._scalar_references.pop(path))
+        for path in [path for path, _ in nodes if path in self._scalar_rows]:
+            row = self._scalar_rows.pop(path)[0]
+            self.builders[path].data = np.array(row, dtype=row.dtype)
         for path, node in nodes:
             if isinstance(node, GroupNode) and LINKS in node.attributes:
                 self._fill_links(path, node)
@@ -419,8 +423,9 @@ class Assembler:
         value = values.reshape(-1)[0] if word not in ("object", "region") else values.item(0)
         if isinstance(word, list) and lazy.dtype.hasobject:
             names, words = field_list(word)
-            row = BuilderTable(lazy, self._resolver, names, words)[0]
-            return np.array(row, dtype=row.dtype), _dtype_list(names, words)
+            # its references lead to builders that may not be there yet
+            self._scalar_rows[path] = BuilderTable(lazy, self._resolver, names, words)
+            return None, _dtype_list(names, words)
         if word in ("object", "region") and isinstance(value, dict):
             self._scalar_references[path] = decode_reference(value)
             return None, "object"
@@ -454,8 +459,10 @@ def is_scalar(node: Any) -> bool:
         return False
     if not node.shape:
         return True
-    marked = node.attributes.get(DTYPE) == "scalar" or notes_of(node.attributes).get("scalar") is True
-    return bool(marked) and node.size == 1
+    notes = notes_of(node.attributes)
+    if notes.get("rows") is True:  # the second axis of rows are their fields
+        return notes.get("scalar") is True and node.shape[0] == 1
+    return node.size == 1 and (node.attributes.get(DTYPE) == "scalar" or notes.get("scalar") is True)
 
 
 def field_list(word: list[Any]) -> tuple[list[str], list[str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from hdmf.common import VectorIndex
 from hdmf.data_utils import DataIO
 
 from hdmf_zarr_backend.storage.edits import EditableArray, Edits
@@ -20,11 +21,24 @@ class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
     def __init__(self, edits: Edits, *arguments: Any, **options: Any) -> None:
         EditableArray.__init__(self, edits, *arguments, **options)
         self._plain = EditableArray(edits, *arguments, **options)
+        self._grows_wider = False
 
     def append(self, data: Any, axis: int = 0) -> tuple[int, ...]:
         """Add one element (as hdmf calls it), or a block of them (as zarr does), at the end."""
         block = data if np.ndim(data) == self.ndim else [data]
         return super().append(block, axis)
+
+    def _numbers(self, data: Any, dtype: np.dtype[Any]) -> Any:
+        if self._grows_wider and not self.node.filters:
+            wanted = np.min_scalar_type(np.max(data, initial=0))
+            if wanted.kind == dtype.kind == "u" and wanted.itemsize > dtype.itemsize:
+                dtype = wanted.newbyteorder(dtype.byteorder)
+                self._edits.widen(self._reader, dtype)
+        return super()._numbers(data, dtype)
+
+    def let_grow_wider(self) -> None:
+        """Take larger unsigned integers than the data type holds by taking a wider one."""
+        self._grows_wider = True
 
     @property
     def data(self) -> Any:
@@ -45,3 +59,19 @@ class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
 
     __copy__ = None  # type: ignore[assignment]
     __deepcopy__ = None  # type: ignore[assignment]
+
+
+def let_indices_grow(container: Any) -> None:
+    """Let the indices of all ragged columns in ``container`` grow beyond the data type in which they are stored.
+
+    ``VectorIndex`` knows how far its own data go only where it was made of a list or of a NumPy array: of stored ones it takes
+    255 for the largest number and gives up there, whatever their type. The data know better, so it is to leave it to them.
+    """
+    stack = [container]
+    while stack:
+        here = stack.pop()
+        stack.extend(here.children)
+        if isinstance(here, VectorIndex) and isinstance(here.data, EditableColumn):
+            here._VectorIndex__maxval = np.iinfo(np.uint64).max
+            here._VectorIndex__uint = np.uint64
+            here.data.let_grow_wider()

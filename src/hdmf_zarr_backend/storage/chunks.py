@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import ChunkError, ZarrBackendError
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
-from hdmf_zarr_backend.storage.codecs import chunk_codec, fill_array
+from hdmf_zarr_backend.storage.codecs import ChunkCodec, chunk_codec, fill_array
 from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.objects import SplitElements
 from hdmf_zarr_backend.storage.selection import Axis, AxisPart, normalise, whole_mask
@@ -123,10 +123,22 @@ class ChunkReader:
         self.node = node
         self._cache = cache
         self.edits: ChangedChunks | None = None
+        self._made_for: Any = None
+        self._codec = self._make_codec()
+
+    def _make_codec(self) -> ChunkCodec:
+        self._made_for = self.node.data_type
         try:
-            self.codec = chunk_codec(node)
+            return chunk_codec(self.node)
         except ZarrBackendError as error:
-            raise error.located(store=keys.location, path=absolute(path)) from None
+            raise error.located(store=self.keys.location, path=absolute(self.path)) from None
+
+    @property
+    def codec(self) -> ChunkCodec:
+        """What encodes and decodes chunks; another one where the data type of the array has changed."""
+        if self._made_for is not self.node.data_type:
+            self._codec = self._make_codec()
+        return self._codec
 
     def read(self, key: Any = ()) -> Array:
         """Return what ``key`` selects, always as an array (0-d for a single element).

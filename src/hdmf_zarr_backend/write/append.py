@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 from hdmf.build import GroupBuilder
+from hdmf.data_utils import AbstractDataChunkIterator, DataIO
+from hdmf.query import ReferenceResolver
 
 from hdmf_zarr_backend.errors import ConflictError
 from hdmf_zarr_backend.mapping.attributes import decode_attributes, encode_attributes
@@ -25,6 +27,8 @@ from hdmf_zarr_backend.write.plan import WritePlan
 from hdmf_zarr_backend.write.planner import Planner, PlanOptions
 from hdmf_zarr_backend.write.targets import Targets, object_id
 
+_SHOWN_ELEMENTS = 5
+_SHOWN_LETTERS = 100
 _KEPT = frozenset({DTYPE, DIMENSIONS, LINKS, ".specloc"})
 
 
@@ -40,7 +44,7 @@ class AppendPlanner(Planner):
     is_written : callable
         Tells whether a builder was read from or written to this file.
     original : callable
-        Returns the builder that is on disk at a path, None where there is none.
+        Returns the builder that is on disk at the path of an array.
     """
 
     def __init__(
@@ -180,7 +184,7 @@ class AppendPlanner(Planner):
             raise self._conflict(path, "a group", "a dataset")
         if not self._is_written(builder) and not self._same_data(builder, path):
             raise ConflictError(
-                f"the dataset holds {_shown(self._original(path))} and {_shown(builder)} is to be written",
+                f"the dataset holds {_shown(self._original(path).data)} and {_shown(builder.data)} is to be written",
                 store=self.options.location,
                 path=absolute(path),
                 remedy="Change the values in place (dataset[...] = values), or export to a new file.",
@@ -188,12 +192,12 @@ class AppendPlanner(Planner):
         self._merge_attributes(builder.attributes, node, path)
 
     def _same_data(self, builder: Any, path: str) -> bool:
-        data = builder.data
-        data = getattr(data, "dataset", data)
-        if isinstance(data, LazyArray):
-            return data.location == self.options.location and data.path == path
-        original = self._original(path)
-        return original is not None and _same(data, original.data)
+        data = _stored(builder.data)
+        if isinstance(data, LazyArray) and data.location == self.options.location and data.path == path:
+            return True
+        if isinstance(data, AbstractDataChunkIterator):
+            return False  # it can be read only once, and comparing would use it up
+        return _same(data, _stored(self._original(path).data))
 
 
 def _place(json: dict[str, Any]) -> tuple[Any, Any]:
@@ -218,11 +222,15 @@ def _same(one: Any, other: Any) -> bool:
         return True
     if isinstance(one, GroupBuilder) or isinstance(other, GroupBuilder):
         return False
-    if isinstance(one, (np.ndarray, list, tuple)) or isinstance(other, (np.ndarray, list, tuple)):
+    if _is_array(one) or _is_array(other):
         return _same_array(one, other)
     if isinstance(one, (str, bytes, int, float, np.generic)) and isinstance(other, (str, bytes, int, float, np.generic)):
         return bool(one == other) or (one != one and other != other)  # noqa: PLR0124 - NaN equals NaN here
     return False
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) or (hasattr(value, "shape") and not isinstance(value, np.generic))
 
 
 def _same_array(one: Any, other: Any) -> bool:
@@ -235,7 +243,19 @@ def _same_array(one: Any, other: Any) -> bool:
     return bool(np.array_equal(a, b, equal_nan=equal_nan))
 
 
-def _shown(builder: Any) -> str:
-    data = None if builder is None else builder.data
-    text = repr(getattr(data, "dataset", data))
-    return text if len(text) < 80 else text[:77] + "..."
+def _stored(data: Any) -> Any:
+    """Return the array that a DataIO wraps, or that resolves to builders or containers."""
+    while isinstance(data, DataIO):
+        data = data.data
+    return data.dataset if isinstance(data, ReferenceResolver) else data
+
+
+def _shown(data: Any) -> str:
+    """Return the values of a dataset for a message: a scalar, or the first elements with the shape of the whole."""
+    data = _stored(data)
+    text = repr(data)
+    if _is_array(data) and np.ndim(data) > 0:
+        first = np.asarray(data[: _SHOWN_ELEMENTS]).reshape(-1)[:_SHOWN_ELEMENTS].tolist()
+        more = ", ..." if np.size(data) > len(first) else ""
+        text = f"[{', '.join(map(repr, first))}{more}] of shape {np.shape(data)}"
+    return text if len(text) < _SHOWN_LETTERS else f"{text[: _SHOWN_LETTERS - 3]}..."

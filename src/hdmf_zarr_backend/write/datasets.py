@@ -207,7 +207,7 @@ def _plan_kind(data: Any, found: Description, options: StorageOptions, reference
             return _plan_scalar_row(value, None, options, reference)
         return plan_scalar(value, kind if kind in ("text", "ascii") else None, options, reference)
     if kind in ("text", "ascii"):
-        return _plan_text(data, data.shape, kind if _all_utf8(data, data.shape) else "bytes", options)
+        return _plan_text(data, data.shape, kind, options)
     return _plan_stored(data, found.dtype, options)
 
 
@@ -277,7 +277,11 @@ def _to_array(data: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
     except (ValueError, TypeError, OverflowError) as error:
         raise ValueRefusedError(f"the data are no array of {dtype or 'one type'} ({error})") from error
     if array.dtype == object:
-        raise ValueRefusedError("the data are no array of one type", remedy="Rows must have one length and no None.")
+        missing = [index for index, item in np.ndenumerate(array) if item is None][:1]
+        where = f": element {list(missing[0]) if array.ndim > 1 else missing[0][0]} is None" if missing else ""
+        raise ValueRefusedError(
+            f"the data are no array of one type{where}", remedy="Rows must have one length and no None."
+        )
     return array
 
 

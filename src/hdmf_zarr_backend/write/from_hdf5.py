@@ -14,12 +14,16 @@ import numpy as np
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.hdf5.attributes import attribute_names, note_attribute, read_attribute
 from hdmf_zarr_backend.hdf5.datasets import Hdf5Data
+from hdmf_zarr_backend.hdf5.describe import Description
+from hdmf_zarr_backend.hdf5.rawcopy import plan_raw
+from hdmf_zarr_backend.hdf5.references import Hdf5References, ReferenceData
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree, Placed, SourceFile, text_of
 from hdmf_zarr_backend.hdf5.types import encode_type
 from hdmf_zarr_backend.mapping.attributes import encode_attributes
+from hdmf_zarr_backend.mapping.chunking import WHOLE_BYTES
 from hdmf_zarr_backend.mapping.dimensions import encode_dimensions
 from hdmf_zarr_backend.mapping.links import Link, encode_link
-from hdmf_zarr_backend.mapping.references import encode_attribute_reference, encode_reference
+from hdmf_zarr_backend.mapping.references import encode_attribute_reference
 from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, LINKS, NOTES, SPECLOC, root_notes
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, split
 from hdmf_zarr_backend.write.datasets import plan_described
@@ -41,13 +45,21 @@ class Hdf5Planner:
         What is in the file; it must stay open until the plan is carried out.
     options : callable, optional
         Returns the `StorageOptions` of a dataset by its path; the default chooses.
+    keep_codecs : bool
+        Copy the chunks of large datasets as they are, where Zarr has their filters; False: encode them anew.
     """
 
     def __init__(
-        self, tree: Hdf5Tree, *, options: Callable[[str], StorageOptions] = lambda path: StorageOptions()
+        self,
+        tree: Hdf5Tree,
+        *,
+        options: Callable[[str], StorageOptions] = lambda path: StorageOptions(),
+        keep_codecs: bool = True,
     ) -> None:
         self._tree = tree
+        self._references = Hdf5References(tree)
         self._options = options
+        self._keep_codecs = keep_codecs
         self._taken: dict[str, dict[str, int]] = {}
         self.plan = WritePlan(Hierarchy(GroupNode()))
 
@@ -99,6 +111,8 @@ class Hdf5Planner:
             value, remark = read_attribute(attribute, self._encoder(placed.file))
             if name == SPECLOC and not placed.path:
                 specifications = self._spec_location(value, placed.file)
+                if isinstance(value, str):
+                    remark = note_attribute(attribute, self._encoder(placed.file))
                 if specifications is not None:
                     value = None
             if value is not None:
@@ -117,19 +131,15 @@ class Hdf5Planner:
         """Return the path of the cached namespaces, which HDF5 files say by a reference."""
         if isinstance(value, str):
             return value.strip("/")
-        found = self._tree.refer(value, file) if _is_reference(value) else None
+        found = self._references.refer(value, file) if _is_reference(value) else None
         return None if found is None else found.node_path
 
     def _encoder(self, file: SourceFile) -> Callable[[Any], dict[str, Any] | None]:
-        def encode(value: Any) -> dict[str, Any] | None:
-            found = self._tree.refer(value, file)
-            return None if found is None else encode_reference(found)
-
-        return encode
+        return lambda value: self._references.encode(value, file)
 
     def _attribute_encoder(self, file: SourceFile) -> Callable[[Any], dict[str, Any] | None]:
         def encode(value: Any) -> dict[str, Any] | None:
-            found = self._tree.refer(value, file) if _is_reference(value) else None
+            found = self._references.refer(value, file) if _is_reference(value) else None
             return None if found is None else encode_attribute_reference(found)
 
         return encode
@@ -147,9 +157,12 @@ class Hdf5Planner:
         data = Hdf5Data(placed.file, placed.raw)
         found = data.describe()
         values: Any = data
-        if data.shape and found.kind in ("text", "ascii") and np.prod(data.shape) <= _SMALL:
+        if found.kind in ("object", "compound"):
+            values = ReferenceData(placed.file, placed.raw, self._references)
+        elif data.shape and found.kind in ("text", "ascii") and np.prod(data.shape) <= _SMALL:
             values = data[tuple(slice(0, n) for n in data.shape)]  # it would be read twice otherwise
         planned = plan_described(values, found, self._options(placed.path), self._encoder(placed.file))
+        self._take_chunks(data, found, planned)
         array: ArrayNode[Attributes] = planned.node
         self._note_maxshape(planned)
         taken = self._taken.setdefault(split(placed.path)[0], {})
@@ -160,6 +173,23 @@ class Hdf5Planner:
             array.attributes[NOTES] = planned.notes
         self.plan.hierarchy.add(placed.path, array)
         self.plan.arrays[placed.path] = planned
+
+    def _take_chunks(self, data: Hdf5Data, found: Description, planned: PlannedArray) -> None:
+        """Take the chunks of a large dataset as they are, or at least decode them without the HDF5 library.
+
+        Small datasets are one chunk in Zarr, and very small chunks are joined: there the chunks are not the same.
+        """
+        if planned.node.size * found.dtype.itemsize <= WHOLE_BYTES:
+            return
+        raw = plan_raw(data.dataset(), found)
+        if raw is None:
+            return
+        node = planned.node
+        if self._keep_codecs and raw.source.chunks == node.chunks:
+            node.filters, node.compressor = raw.filters, raw.compressor
+            planned.source = raw.source
+        else:
+            planned.source = raw.source.decoded()
 
     @staticmethod
     def _note_maxshape(planned: PlannedArray) -> None:

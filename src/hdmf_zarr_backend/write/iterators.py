@@ -34,7 +34,7 @@ WAITING_BYTES = 64 * 2**20
 
 _GROWING = 2**40
 _GUESS = 1024
-"""Length of an axis other than the first that nothing is known of: a chunk must not be a single row of half a million."""
+"""Length of an axis other than the first that nothing is known of: a chunk must not be one row of half a million."""
 
 
 def plan_iterator(data: Any, word: Any, options: StorageOptions) -> PlannedArray:
@@ -178,15 +178,17 @@ class GrowingArray:
         """Take one `hdmf.data_utils.DataChunk`; the array grows to hold it."""
         if block.data is None:
             return
-        bounds = _bounds(block, len(self.node.shape))
-        if len(bounds) != len(self.node.shape):
-            raise self._unfit(block, f"an array of {len(self.node.shape)} axes")
-        shape = tuple(max(n, bound) for n, bound in zip(self.node.shape, bounds, strict=True))
+        data = self._typed(block.data)
         try:
+            bounds = _bounds(block, len(self.node.shape))
+            shape = tuple(max(n, bound) for n, bound in zip(self.node.shape, bounds, strict=True))
             axes = normalise(block.selection, shape)
-            values = _shaped(self._typed(block.data), axes)
-        except (IndexError, ValueError) as error:
-            raise self._unfit(block, f"its selection ({error})") from error
+            values = _shaped(data, axes)
+        except (IndexError, ValueError, TypeError) as error:
+            raise ValueRefusedError(
+                f"a block of shape {np.shape(block.data)} does not fit its selection {block.selection!r} ({error})",
+                remedy="Give each block the shape of its selection, and one entry for each axis.",
+            ) from error
         kept = values.shape
         self.node.shape = shape
         parts = [list(axis.parts(chunk)) for axis, chunk in zip(axes, self.node.chunks, strict=True)]
@@ -209,12 +211,6 @@ class GrowingArray:
                 flat[position] = to_text(item)
             return flat.reshape(array.shape)
         return cast_block(np.asarray(data), self._codec.dtype)
-
-    def _unfit(self, block: Any, what: str) -> ValueRefusedError:
-        return ValueRefusedError(
-            f"a block of shape {np.shape(block.data)} at {block.selection!r} does not fit {what}",
-            remedy="Give each block the shape of its selection.",
-        )
 
     def _take(self, index: Index) -> tuple[Array, int]:
         waiting = self._waiting.pop(index, None)

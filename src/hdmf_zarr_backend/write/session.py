@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hdmf_zarr_backend.model import consolidated, v2
-from hdmf_zarr_backend.model.nodes import Hierarchy, adopt, adopt_shapes, copy_hierarchy
+from hdmf_zarr_backend.model.nodes import Hierarchy, adopt, copy_hierarchy
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.storage.edits import Edits
 from hdmf_zarr_backend.storage.jsontext import dump
@@ -122,6 +122,8 @@ def write_difference(
         Whether the file has a consolidated document.
     """
     options = request.options
+    if edits is not None:
+        rename_axes(known, edits.changed)
     hierarchy = copy_hierarchy(known)
     planner = AppendPlanner(options, request.targets, hierarchy, is_written=is_written, original=original)
     plan = planner.plan_root(request.builder)
@@ -129,7 +131,6 @@ def write_difference(
     flush_edits(
         edits, keys, known, inlined, encode=request.targets.encode, consolidate=False, strict_json=options.strict_json
     )
-    adopt_shapes(hierarchy, known)
     if planner.changed or planner.added or is_consolidated != request.consolidate:
         writer = request.writer(keys, plan)
         writer.inlined = inlined

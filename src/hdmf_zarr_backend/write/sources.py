@@ -20,6 +20,8 @@ from hdmf_zarr_backend.hdf5.describe import is_dataset
 Array = npt.NDArray[Any]
 Region = tuple[slice, ...]
 
+_NUMBERS = frozenset("biufc")
+
 
 class ArraySource(Protocol):
     """The values of one array.
@@ -116,7 +118,7 @@ def cast_block(block: Array, dtype: np.dtype[Any]) -> Array:
             made = block.astype(dtype)
         except (ValueError, TypeError, OverflowError) as error:
             raise ValueRefusedError(f"the values are no {dtype} ({error})") from error
-    if block.dtype.kind in "biufc" and not np.array_equal(made, block):
+    if block.dtype.kind in _NUMBERS and dtype.kind in _NUMBERS and not np.array_equal(made, block):
         raise ValueRefusedError(
             f"the values are {block.dtype} and do not fit {dtype} without loss",
             remedy="Convert them before, or give the dataset their type.",
@@ -154,9 +156,15 @@ class ElementSource:
         """Return the block as an object array."""
         elements = self._elements(region)
         block = np.empty(len(elements), object)
-        for position, element in enumerate(elements):
-            block[position] = self._convert(element)
-        return block.reshape(tuple(part.stop - part.start for part in region))
+        shape = tuple(part.stop - part.start for part in region)
+        position = 0
+        try:
+            for position, element in enumerate(elements):
+                block[position] = self._convert(element)
+        except ValueRefusedError as error:
+            inside = np.unravel_index(position, shape) if shape else ()
+            raise _at(error, [part.start + int(n) for part, n in zip(region, inside, strict=True)]) from error.__cause__
+        return block.reshape(shape)
 
     def _elements(self, region: Region) -> Sequence[Any]:
         if not region:
@@ -207,8 +215,19 @@ class RowSource:
         block = np.empty((region[0].stop - region[0].start, len(self._converters)), object)
         for position, row in enumerate(rows):
             for column, convert in enumerate(self._converters):
-                block[position, column] = convert(row[column])
+                try:
+                    block[position, column] = convert(row[column])
+                except ValueRefusedError as error:
+                    raise _at(error, [region[0].start + position, column]) from error.__cause__
         return block[:, region[1]]
+
+
+def _at(error: ValueRefusedError, index: list[int]) -> ValueRefusedError:
+    """Return ``error`` with the index of the element that it is about."""
+    if index:
+        error.problem = f"element {index if len(index) > 1 else index[0]}: {error.problem}"
+    located: ValueRefusedError = error.located()
+    return located
 
 
 def to_text(value: Any) -> str:
@@ -245,7 +264,8 @@ def _check_utf8(value: str) -> None:
         value.encode("utf-8")
     except UnicodeEncodeError as error:
         raise ValueRefusedError(
-            f"{value!r} holds surrogates, which are no characters", remedy="Encode it with 'surrogateescape' to give bytes."
+            f"{value!r} holds surrogates, which are no characters",
+            remedy="Encode it with 'surrogateescape' to give bytes.",
         ) from error
 
 

@@ -22,7 +22,7 @@ from hdmf_zarr_backend.storage.jsontext import dump
 from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.write.iterators import GrowingArray
 from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan
-from hdmf_zarr_backend.write.sources import ArraySource, StoredSource
+from hdmf_zarr_backend.write.sources import ArraySource, ElementSource, RowSource
 
 MEMORY_BUDGET = 128 * 2**20
 _LARGE_BYTES = 2**20
@@ -174,7 +174,8 @@ class Writer:
             for path, planned in arrays:
                 source = planned.source if not pool.needs_pickle else _by_name(planned.source)
                 if source is not None:
-                    sent.extend(cut(self._keys, path, planned.node, source, task_bytes=size))
+                    away = pool.needs_pickle
+                    sent.extend(cut(self._keys, path, planned.node, source, task_bytes=size, to_send=away))
                 elif planned.source is not None:  # values in this process's memory are not copied to another
                     kept.extend(cut(self._keys, path, planned.node, planned.source, task_bytes=size))
             for tasks, who in ((sent, pool), (kept, Runner())):
@@ -230,11 +231,13 @@ def planned_bytes(planned: PlannedArray) -> int:
 
 def _is_large(planned: PlannedArray) -> bool:
     """Tell whether an array is worth a task: plain values of more than a megabyte, from a source that threads may share."""
-    return isinstance(planned.source, StoredSource) and planned_bytes(planned) > _LARGE_BYTES
+    return not isinstance(planned.source, (ElementSource, RowSource)) and planned_bytes(planned) > _LARGE_BYTES
 
 
 def _by_name(source: ArraySource | None) -> ArraySource | None:
     """Return ``source`` in a form that can be sent to another process, names and ranges only; None where it has none."""
+    if source is not None and hasattr(source, "part"):
+        return source
     described = getattr(source, "portable", None)
     found: ArraySource | None = None if described is None else described()
     return found

@@ -1,0 +1,164 @@
+"""What HDF5's references mean in the Zarr file that is made: each distinct target is looked up once.
+
+A reference to an object is its address in the file, so a dataset of them is read as numbers; only one that leads to no
+object that has a place is looked at more closely.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from hdmf.backends.warnings import BrokenLinkWarning
+
+from hdmf_zarr_backend.hdf5.datasets import Hdf5Data
+from hdmf_zarr_backend.hdf5.regions import encode_region
+from hdmf_zarr_backend.hdf5.tree import H5_ERRORS, Hdf5Tree, SourceFile, address_of, text_of
+from hdmf_zarr_backend.hdf5.values import Array
+from hdmf_zarr_backend.mapping.references import Reference, encode_reference
+from hdmf_zarr_backend.model.locations import relative_source
+from hdmf_zarr_backend.model.nodes import absolute
+
+
+class Hdf5References:
+    """The references of a file, and of those that it links to.
+
+    Parameters
+    ----------
+    tree : Hdf5Tree
+        Where everything goes.
+    """
+
+    def __init__(self, tree: Hdf5Tree) -> None:
+        self._tree = tree
+        self._known: dict[tuple[int, int], Reference] = {}
+        self._encoded: dict[tuple[int, int], dict[str, Any]] = {}
+        self._numbers: dict[str, int] = {}
+
+    def refer(self, reference: Any, file: SourceFile) -> Reference | None:
+        """Return what an h5py reference in ``file`` means, None for a null reference.
+
+        One that leads to nothing is null as well, with a warning; one to an object without a place names the HDF5 file.
+        """
+        import h5py
+        from h5py import h5o, h5r
+
+        if not reference:
+            return None
+        try:
+            target = h5r.dereference(reference, file.file.id)
+            info = h5o.get_info(target)
+            region = None
+            if isinstance(reference, h5py.RegionReference):
+                region = encode_region(h5r.get_region(reference, file.file.id))
+        except H5_ERRORS as error:
+            warnings.warn(
+                f"A reference in {file.location} leads to nothing ({error}).", BrokenLinkWarning, stacklevel=2
+            )
+            return None
+        found = self._at((info.fileno, info.addr)) or self._outside(target, file)
+        return found if region is None else replace(found, region=region)
+
+    def _at(self, address: tuple[int, int]) -> Reference | None:
+        if address not in self._known:
+            placed = self._tree.places.get(address)
+            if placed is None:
+                return None
+            self._known[address] = self._tree.reference_to(placed)
+        return self._known[address]
+
+    def _outside(self, target: Any, file: SourceFile) -> Reference:
+        """Return the reference to an object that has no place in the Zarr file."""
+        from h5py import h5i
+
+        name = h5i.get_name(target)
+        warnings.warn(
+            f"A reference leads to {name!r} in {file.location}, which is not part of the new file.",
+            BrokenLinkWarning,
+            stacklevel=2,
+        )
+        path = absolute(text_of(name or b"/"))
+        return Reference(relative_source(file.location, self._tree.target), path)
+
+    def encode(self, value: Any, file: SourceFile) -> dict[str, Any] | None:
+        """Return the JSON of an element that is an h5py reference; JSON stays what it is."""
+        if value is None or isinstance(value, dict):
+            return value
+        found = self.refer(value, file)
+        return None if found is None else encode_reference(found)
+
+    def encode_addresses(self, addresses: Array, file: SourceFile) -> Array | None:
+        """Return the JSON of references that are given as addresses; None if one of them leads to no placed object.
+
+        Parameters
+        ----------
+        addresses : numpy.ndarray of uint64
+            0 is a null reference.
+        file : SourceFile
+            The file that they are in.
+        """
+        number = self._number(file)
+        distinct, inverse = np.unique(addresses, return_inverse=True)
+        table: Array = np.empty(len(distinct), object)
+        for position, address in enumerate(distinct.tolist()):
+            if address:
+                encoded = self._json_at((number, address))
+                if encoded is None:
+                    return None
+                table[position] = encoded
+        made: Array = table[inverse.reshape(-1)].reshape(addresses.shape)
+        return made
+
+    def _json_at(self, address: tuple[int, int]) -> dict[str, Any] | None:
+        if address not in self._encoded:
+            found = self._at(address)
+            if found is None:
+                return None
+            self._encoded[address] = encode_reference(found)
+        return self._encoded[address]
+
+    def _number(self, file: SourceFile) -> int:
+        if file.location not in self._numbers:
+            root = address_of(file, b"/")
+            self._numbers[file.location] = -1 if root is None else root[0]
+        return self._numbers[file.location]
+
+
+class ReferenceData(Hdf5Data):
+    """The values of a dataset of references, or of rows with references, in which these are JSON.
+
+    Parameters
+    ----------
+    file, raw
+        As of `Hdf5Data`.
+    references : Hdf5References
+        What they mean.
+    """
+
+    def __init__(self, file: SourceFile, raw: bytes, references: Hdf5References) -> None:
+        super().__init__(file, raw)
+        self._references = references
+
+    def _read(self, bounds: list[tuple[int, int]]) -> Array:
+        from h5py import h5t
+
+        tid = self._file.open(self._raw).get_type()
+        if tid.get_class() == h5t.REFERENCE:
+            found = self._encoded(bounds, tid)
+            return super()._read(bounds) if found is None else found
+        rows = super()._read(bounds)
+        for index in range(tid.get_nmembers()):
+            member = tid.get_member_type(index)
+            if member.equal(h5t.STD_REF_OBJ):
+                memory = h5t.create(h5t.COMPOUND, member.get_size())
+                memory.insert(tid.get_member_name(index), 0, member)
+                found = self._encoded(bounds, memory)
+                if found is not None:
+                    rows[text_of(tid.get_member_name(index))] = found
+        return rows
+
+    def _encoded(self, bounds: list[tuple[int, int]], memory: Any) -> Array | None:
+        addresses = self.read_as(bounds, np.dtype("<u8"), memory)
+        return self._references.encode_addresses(addresses, self._file)

@@ -1,0 +1,1 @@
+"""Other libraries and the peers on our files, and ours on theirs."""

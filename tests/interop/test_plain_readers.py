@@ -1,0 +1,243 @@
+"""zarr-python, xarray and pydantic-zarr open our files as they are, each in a process that never heard of us.
+
+The package is installed there, no more: nothing of it is imported. Files of hdmf-zarr 0.13 need one call.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hdmf.build import GroupBuilder
+
+from hdmf_zarr_backend import ZarrIO
+from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy
+from hdmf_zarr_backend.read.parser import parse
+from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.storage.keys import LocalKeys
+from tests import samples
+from tests.interop import digests
+from tests.interop.digests import digest
+
+_DIGESTS = Path(digests.__file__).read_text(encoding="utf-8")
+
+_ZARR = """
+import sys, zarr
+
+told = {}
+for name, path in json.load(open(sys.argv[1])):
+    root = zarr.open_group(path, mode="r", use_consolidated=USE_CONSOLIDATED)
+    members = dict(root.members(max_depth=None))
+    told[name] = {
+        "arrays": {p: digest(a[...]) for p, a in members.items() if isinstance(a, zarr.Array)},
+        "groups": sorted(p for p, g in members.items() if isinstance(g, zarr.Group)),
+    }
+print(json.dumps(told))
+"""
+
+_XARRAY = """
+import sys, xarray
+
+told = {}
+for name, path in json.load(open(sys.argv[1])):
+    told[name] = arrays = {}
+    with xarray.open_datatree(path, engine="zarr") as tree:
+        for node in tree.subtree:
+            for variable in node.variables:
+                values = node[variable]
+                place = f"{node.path.strip('/')}/{variable}".strip("/")
+                arrays[place] = [list(values.dims), digest(values.values)]
+print(json.dumps(told))
+"""
+
+_XARRAY_GROUPS = """
+import sys, xarray
+
+told = {}
+for name, path, groups in json.load(open(sys.argv[1])):
+    told[name] = arrays = {}
+    for group in groups:
+        with xarray.open_zarr(path, group=group or None, chunks=None) as data:
+            for variable, values in data.variables.items():
+                arrays[f"{group}/{variable}".strip("/")] = [list(values.dims), digest(values.values)]
+print(json.dumps(told))
+"""
+
+_PYDANTIC = """
+import sys, zarr
+from pydantic_zarr.v2 import ArraySpec, GroupSpec
+
+told = {}
+for name, path in json.load(open(sys.argv[1])):
+    flat = GroupSpec.from_zarr(zarr.open_group(path, mode="r")).to_flat()
+    told[name] = {p.strip("/"): json.loads(spec.model_dump_json()) for p, spec in flat.items()
+                  if isinstance(spec, ArraySpec)}
+print(json.dumps(told))
+"""
+
+_LEGACY = """
+import hdmf_zarr_backend
+from hdmf_zarr_backend.storage.zarr_plugin import enable_legacy_files
+enable_legacy_files()
+"""
+
+_NOT_IMPORTED = """
+assert not [module for module in sys.modules if module.split(".")[0] in ("hdmf", "pynwb", "h5py")]
+"""
+
+
+def run(script: str, rows: list[Any], folder: Path, *, digests: bool = True) -> Any:
+    """Run a script in a new process, where a warning is an error, and return the JSON of its last line."""
+    if not any(entry.value.startswith("hdmf_zarr_backend.") for entry in entry_points(group="zarr.data_type")):
+        pytest.fail("hdmf-zarr-backend is on the path but not installed: zarr does not find its entry points")
+    (folder / "rows.json").write_text(json.dumps(rows, default=str))
+    (folder / "script.py").write_text((_DIGESTS if digests else "import json\n") + script + _NOT_IMPORTED)
+    answer = subprocess.run(
+        [sys.executable, "-W", "error", folder / "script.py", folder / "rows.json"],
+        capture_output=True,
+        text=True,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        timeout=600,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr[-4000:]
+    return json.loads(answer.stdout.splitlines()[-1])
+
+
+def arrays_of(path: Path) -> dict[str, ArrayNode[Any]]:
+    return {place: node for place, node in _hierarchy(path).walk() if isinstance(node, ArrayNode)}
+
+
+def _hierarchy(path: Path) -> Hierarchy:
+    return parse(LocalKeys(str(path))).hierarchy
+
+
+def digests_of(path: Path) -> dict[str, Any]:
+    """Return what our own reader says of each array, as it is stored."""
+    keys = LocalKeys(str(path))
+    return {
+        place: digest(ChunkReader(keys, place, node, ChunkCache()).read()) for place, node in arrays_of(path).items()
+    }
+
+
+@pytest.fixture(scope="module")
+def files(ours: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The NWB files, and two that hold every type of value and every form of reference."""
+    folder = tmp_path_factory.mktemp("builders")
+    builders = {
+        "values": GroupBuilder(name="root", datasets=samples.dataset_builders()),
+        "references": samples.reference_tree(),
+    }
+    made = dict(ours)
+    for name, builder in builders.items():
+        made[name] = folder / f"{name}.zarr"
+        with ZarrIO(made[name], "w") as io:
+            io.write_builder(builder)
+    return made
+
+
+@pytest.mark.parametrize("use_consolidated", [True, False], ids=["consolidated", "listed"])
+def test_zarr_opens_our_files(files, tmp_path, use_consolidated):
+    if not use_consolidated:  # listing takes zarr a hundred times longer; it is the same for each file
+        files = {name: files[name] for name in ("rich", "rich_as_written", "values", "references")}
+    told = run(f"USE_CONSOLIDATED = {use_consolidated}\n{_ZARR}", [*files.items()], tmp_path)
+    number = 0
+    for name, path in files.items():
+        assert told[name]["arrays"] == digests_of(path), name
+        groups = [place for place, node in _hierarchy(path).walk() if isinstance(node, GroupNode) and place]
+        assert told[name]["groups"] == sorted(groups)
+        number += len(told[name]["arrays"])
+    assert number > 300
+
+
+def test_xarray_opens_our_files_as_trees(files, tmp_path):
+    """Every group, every array, its dimensions by name, and no value that was turned into NaN."""
+    told = run(_XARRAY, [*files.items()], tmp_path)
+    for name, path in files.items():
+        assert _compare(told[name], path) == {}, name
+
+
+def test_xarray_opens_each_group_of_our_files(files, tmp_path):
+    rows = []
+    for name in ("rich", "rich_as_written", "values", "references"):
+        nodes = _hierarchy(files[name]).walk()
+        rows.append([name, files[name], [place for place, node in nodes if isinstance(node, GroupNode)]])
+    told = run(_XARRAY_GROUPS, rows, tmp_path)
+    for name, path, _ in rows:
+        assert _compare(told[name], path) == {}, name
+
+
+def _compare(found: dict[str, Any], path: Path) -> dict[str, Any]:
+    nodes = arrays_of(path)
+    expected = {
+        place: [nodes[place].attributes["_ARRAY_DIMENSIONS"], values] for place, values in digests_of(path).items()
+    }
+    assert expected
+    return {
+        place: (expected.get(place), found.get(place))
+        for place in expected.keys() | found.keys()
+        if expected.get(place) != found.get(place)
+    }
+
+
+def test_no_value_is_taken_for_a_missing_one(tmp_path):
+    """A fill value of 0 or of the empty text would make NaN of them in xarray."""
+    table = samples.column_table("table")
+    nwbfile = samples.plain_nwbfile()
+    nwbfile.add_acquisition(table)
+    path = samples.write_zarr(tmp_path / "file.zarr", nwbfile)
+    script = """
+import sys, xarray
+(_, path), = json.load(open(sys.argv[1]))
+data = xarray.open_zarr(path, group="acquisition/table", chunks=None)
+print(json.dumps({name: [str(values.dtype), plain(values.values)] for name, values in data.variables.items()}))
+"""
+    told = run(script, [["file", path]], tmp_path)
+    for code in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"):
+        dtype, values = told[f"column_{code}"]
+        assert values == [0, 1, 2, 3, 4]
+        assert dtype.strip("<>|")[0] == {"i": "i", "u": "u", "f": "f"}[code[0]]
+    assert told["column_?"][1] == [False, True, True, True, True]
+    assert told["text"][1] == samples.TEXTS
+    assert told["ragged"][1] == samples.TEXTS * 2
+
+
+def test_pydantic_zarr_opens_our_files(files, tmp_path):
+    pytest.importorskip("pydantic_zarr")
+    told = run(_PYDANTIC, [*files.items()], tmp_path, digests=False)
+    for name, path in files.items():
+        assert told[name].keys() == arrays_of(path).keys(), name
+        for place, spec in told[name].items():
+            document = json.loads((path / place / ".zarray").read_text())
+            assert {key: spec[key] for key in document} == document, (name, place)
+
+
+@pytest.mark.peer
+def test_zarr_opens_the_files_of_013_after_one_call(theirs, tmp_path):
+    told = run(f"{_LEGACY}\nUSE_CONSOLIDATED = True\n{_ZARR}", [*theirs.items()], tmp_path)
+    pickled = 0
+    for name, path in theirs.items():
+        assert told[name]["arrays"] == digests_of(path), name
+        pickled += sum((node.filters or [{}])[0].get("id") == "pickle" for node in arrays_of(path).values())
+    assert pickled > 5
+
+
+@pytest.mark.peer
+def test_zarr_does_not_open_the_files_of_013_before_that_call(theirs, tmp_path):
+    script = """
+import os, sys, zarr
+(_, path), = json.load(open(sys.argv[1]))
+try:
+    dict(zarr.open_group(path, mode="r").members(max_depth=None))
+except (ValueError, TypeError) as error:
+    print(json.dumps(type(error).__name__), flush=True)
+    os._exit(0)  # zarr leaves tasks of the failed listing behind, which complain at exit
+"""
+    path = theirs["rich_without_positions"]
+    assert run(script, [["file", path]], tmp_path, digests=False) in ("ValueError", "TypeError")

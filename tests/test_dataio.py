@@ -1,0 +1,144 @@
+"""`ZarrDataIO`: what was asked for is what the planner gets, through every copy that hdmf makes."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+
+import numcodecs
+import numpy as np
+import pytest
+from hdmf.data_utils import DataChunkIterator, DataIO, InvalidDataIOError
+
+from hdmf_zarr_backend.dataio import ZarrDataIO, codec_config, object_codec
+from hdmf_zarr_backend.errors import UsageError
+
+OPTIONS = {
+    "chunks": (2, 3),
+    "fillvalue": 7,
+    "compressor": numcodecs.Zlib(level=2),
+    "filters": [numcodecs.Delta("i4")],
+    "maxshape": (None, 3),
+}
+
+
+def test_the_options_are_kept_as_configurations():
+    wrapped = ZarrDataIO(np.zeros((4, 3), "i4"), **OPTIONS)
+    assert isinstance(wrapped, DataIO)
+    assert wrapped.chunks == (2, 3)
+    assert wrapped.fillvalue == 7
+    assert wrapped.compressor == {"id": "zlib", "level": 2}
+    assert wrapped.filters == [{"id": "delta", "dtype": "<i4", "astype": "<i4"}]
+    assert wrapped.maxshape == (None, 3)
+    assert wrapped.link_data is False
+
+
+def _same_options(one: ZarrDataIO, other: ZarrDataIO) -> None:
+    for name in ("chunks", "fillvalue", "compressor", "filters", "maxshape", "link_data"):
+        assert getattr(one, name) == getattr(other, name)
+    assert one.io_settings == other.io_settings
+
+
+@pytest.mark.parametrize("options", [OPTIONS, {}, {"compressor": False}, {"chunks": True, "compressor": True}])
+def test_hdmf_wraps_data_anew_with_the_same_options(options):
+    wrapped = ZarrDataIO(np.arange(12).reshape(4, 3), **options)
+    parameters = set(inspect.signature(ZarrDataIO).parameters)
+    assert set(wrapped.get_io_params()) <= parameters
+    _same_options(type(wrapped)(data=[1], **wrapped.get_io_params()), wrapped)
+    shallow, deep = copy.copy(wrapped), copy.deepcopy(wrapped)
+    for other in (shallow, deep):
+        assert type(other) is ZarrDataIO
+        _same_options(other, wrapped)
+        assert np.asarray(other.data).tolist() == wrapped.data.tolist()
+    assert shallow.data is wrapped.data
+    assert deep.data is not wrapped.data
+
+
+def test_only_what_was_given_is_a_setting():
+    assert ZarrDataIO([1]).io_settings == {}
+    assert ZarrDataIO([1], chunks=(1,)).io_settings == {"chunks": (1,)}
+
+
+@pytest.mark.parametrize(
+    ("chunks", "kept"), [(5, (5,)), (np.int32(5), (5,)), ([2, np.int8(3)], (2, 3)), (True, None), (None, None)]
+)
+def test_chunks_in_every_spelling(chunks, kept):
+    assert ZarrDataIO([1], chunks=chunks).chunks == kept
+
+
+@pytest.mark.parametrize("chunks", [0, (2, -1), (None, 3), "ab", 1.5, (1.5,), False, object()])
+def test_chunks_that_are_no_lengths(chunks):
+    with pytest.raises(UsageError, match="chunks"):
+        ZarrDataIO([1], chunks=chunks)
+
+
+@pytest.mark.parametrize("codec", [object(), "zlib", {}, {"level": 1}, 5])
+def test_codecs_that_are_none(codec):
+    with pytest.raises(UsageError, match="is no codec"):
+        ZarrDataIO([1], compressor=codec)
+    with pytest.raises(UsageError, match="is no codec"):
+        ZarrDataIO([1], filters=[codec])
+
+
+def test_filters_that_are_no_list():
+    with pytest.raises(UsageError, match="is no list"):
+        ZarrDataIO([1], filters=numcodecs.Delta("i4"))
+
+
+def test_codecs_may_be_given_as_configurations_and_zstd_loses_what_others_do_not_read():
+    assert codec_config({"id": "zlib", "level": 1}) == {"id": "zlib", "level": 1}
+    assert codec_config(numcodecs.Zstd(level=3)) == {"id": "zstd", "level": 3}
+    assert codec_config({"id": "zstd", "level": 3, "checksum": False}) == {"id": "zstd", "level": 3}
+
+
+def test_numpy_sees_the_data():
+    wrapped = ZarrDataIO([1, 2, 3])
+    assert np.asarray(wrapped).tolist() == [1, 2, 3]
+    assert np.array(wrapped, dtype="f4").dtype == np.dtype("f4")
+    assert np.array(wrapped, copy=True).tolist() == [1, 2, 3]
+    assert len(wrapped) == 3
+    assert wrapped[1] == 2
+
+
+def test_an_iterator_and_nothing_are_no_arrays():
+    with pytest.raises(NotImplementedError, match="read only once"):
+        np.asarray(ZarrDataIO(DataChunkIterator(data=iter([1, 2]))))
+    with pytest.raises(InvalidDataIOError):
+        np.asarray(ZarrDataIO(shape=(3,), dtype="i4"))
+
+
+def test_the_largest_shape_is_that_of_the_data_where_none_is_given():
+    assert ZarrDataIO(np.zeros((2, 3))).maxshape == (2, 3)
+    assert ZarrDataIO(DataChunkIterator(data=iter([1]), maxshape=(None,))).maxshape == (None,)
+    assert ZarrDataIO(shape=(4,), dtype="i4").maxshape == (4,)
+    assert ZarrDataIO([1, 2], maxshape=[None]).maxshape == (None,)
+
+
+def test_links_are_made_to_stored_arrays_only():
+    with pytest.warns(UserWarning, match="link_data parameter in ZarrDataIO will be ignored"):
+        wrapped = ZarrDataIO([1, 2], link_data=True)
+    assert wrapped.link_data is False
+
+
+def test_the_dataset_is_given_once():
+    wrapped = ZarrDataIO(shape=(3,), dtype="i4")
+    assert wrapped.dataset is None
+    wrapped.dataset = "array"
+    assert wrapped.dataset == "array"
+    with pytest.raises(UsageError, match="Cannot overwrite"):
+        wrapped.dataset = "other"
+
+
+@pytest.mark.parametrize(
+    ("codec", "codec_id"), [(None, "json2"), (numcodecs.JSON, "json2"), (numcodecs.Pickle, "pickle")]
+)
+@pytest.mark.filterwarnings("ignore:Pickled references")
+def test_codecs_of_references(codec, codec_id):
+    assert object_codec(codec)["id"] == codec_id
+
+
+def test_pickles_are_warned_of_and_other_codecs_are_refused():
+    with pytest.warns(UserWarning, match="willing to run code"):
+        object_codec(numcodecs.Pickle)
+    with pytest.raises(UsageError, match="is not supported"):
+        object_codec(numcodecs.Zlib)

@@ -1,0 +1,72 @@
+"""Every error names the store, the node and what to do; it survives a pickle, and is what its second base says."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+
+import pytest
+
+from hdmf_zarr_backend import errors
+from hdmf_zarr_backend.errors import ZarrBackendError
+
+CLASSES = [getattr(errors, name) for name in errors.__all__]
+
+
+def test_all_errors_are_listed_and_drawn():
+    found = {cls.__name__ for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, Exception)}
+    assert found == set(errors.__all__)
+    drawn = re.findall(r"^ *[│├└─ ]*(\w+Error)\b", errors.__doc__, re.MULTILINE)
+    assert sorted(drawn) == sorted(errors.__all__)
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_the_message_has_all_parts(cls):
+    error = cls("it is broken", store="/a.zarr", path="/g/x", remedy="Mend it.")
+    assert str(error) == "it is broken (store '/a.zarr', node '/g/x'). Mend it."
+    assert (error.problem, error.store, error.path, error.remedy) == ("it is broken", "/a.zarr", "/g/x", "Mend it.")
+    assert str(cls("it is broken")) == "it is broken"
+    assert str(cls("it is broken", path="/")) == "it is broken (node '/')"
+    assert isinstance(error, ZarrBackendError)
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_an_error_comes_whole_from_another_process(cls):
+    error = cls("it is broken", store="/a.zarr", path="/g/x", remedy="Mend it.")
+    for other in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
+        assert type(other) is cls
+        assert str(other) == str(error)
+        assert (other.store, other.path, other.remedy) == ("/a.zarr", "/g/x", "Mend it.")
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_places_are_filled_in_where_they_were_not_known(cls):
+    error = cls("it is broken", remedy="Mend it.")
+    assert error.located(path="/x") is error
+    assert str(error) == "it is broken (node '/x'). Mend it."
+    error.located(store="/a.zarr", path="/other")
+    assert (error.store, error.path) == ("/a.zarr", "/x")
+    error.problem = "it is worse"
+    assert str(error.located()) == "it is worse (store '/a.zarr', node '/x'). Mend it."
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+@pytest.mark.parametrize(
+    ("cls", "base"),
+    [
+        (errors.StoreNotFoundError, FileNotFoundError),
+        (errors.StoreExistsError, FileExistsError),
+        (errors.ReferenceTargetError, KeyError),
+        (errors.NameRefusedError, ValueError),
+        (errors.ValueRefusedError, TypeError),
+        (errors.UsageError, ValueError),
+        (errors.ModeError, errors.UsageError),
+        (errors.MetadataError, errors.DamagedFileError),
+        (errors.ConflictError, errors.WriteError),
+        (errors.NotZarrError, errors.StoreError),
+    ],
+)
+def test_who_handles_the_familiar_error_handles_ours(cls, base):
+    with pytest.raises(base):
+        raise cls("it is broken")

@@ -1,0 +1,69 @@
+"""Who is told how far an operation is."""
+
+from __future__ import annotations
+
+import builtins
+import io
+import sys
+from typing import Any
+
+import pytest
+
+from hdmf_zarr_backend.progress import SILENT, Progress, TerminalProgress, terminal_progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_callbacks_do_nothing_and_give_nothing():
+    for progress in (SILENT, Progress()):
+        assert progress.start(10) is progress.advance("/a", 5) is progress.finish() is None
+
+
+def test_a_bar_shows_what_is_done_and_goes_away(monkeypatch):
+    pytest.importorskip("tqdm")
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    progress = terminal_progress("a.nwb")
+    assert isinstance(progress, TerminalProgress)
+    progress.advance("/early", 5)  # before anything began
+    progress.start(1000)
+    progress.advance("/a", 400)
+    progress.advance("/b", 600)
+    assert progress._bar.n == 1000
+    progress.finish()
+    progress.finish()
+    shown = terminal.getvalue()
+    assert "a.nwb" in shown
+    assert "0.00/1.00k" in shown
+    assert shown.rstrip(" ").endswith("\r")
+
+
+def test_an_unknown_total_is_no_harm(monkeypatch):
+    pytest.importorskip("tqdm")
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    progress = TerminalProgress("x")
+    progress.start(0)
+    progress.advance("/a", 5)
+    assert progress._bar.total is None
+    progress.finish()
+
+
+def test_a_pipe_is_silent(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert terminal_progress("x") is SILENT
+
+
+def test_without_tqdm_a_terminal_is_silent(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    real = builtins.__import__
+
+    def no_tqdm(name: str, *arguments: Any) -> Any:
+        if name.partition(".")[0] == "tqdm":
+            raise ModuleNotFoundError(name)
+        return real(name, *arguments)
+
+    monkeypatch.setattr(builtins, "__import__", no_tqdm)
+    assert terminal_progress("x") is SILENT

@@ -1,0 +1,160 @@
+"""A file comes to its place whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from hdmf_zarr_backend.write import staging
+from hdmf_zarr_backend.write.staging import replace, staged
+
+FAILURES = pytest.mark.parametrize(
+    "failure",
+    [OSError(errno.ENOSPC, "full"), KeyboardInterrupt(), ValueError("wrong")],
+    ids=["full", "stopped", "wrong"],
+)
+EXCHANGES = pytest.mark.parametrize("exchange", [True, False], ids=["exchange", "two renames"])
+
+
+@pytest.fixture
+def two_renames(exchange, monkeypatch):
+    if not exchange:
+        monkeypatch.setattr(staging, "_exchange", lambda one, other: False)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def make(path: Path, text: bytes = b"old") -> Path:
+    path.mkdir()
+    (path / ".zgroup").write_bytes(text)
+    return path
+
+
+def test_a_new_file_appears_when_it_is_whole(tmp_path):
+    target = tmp_path / "sub" / "größe.zarr"
+    with staged(str(target)) as keys:
+        keys.set(".zgroup", b"{}")
+        assert not target.exists()
+        assert keys.location == str(target)
+        assert keys.get(".zgroup") == b"{}"
+    assert contents(tmp_path) == {"sub/größe.zarr/.zgroup": b"{}"}
+
+
+@EXCHANGES
+@pytest.mark.usefixtures("two_renames")
+def test_the_old_one_stays_until_then_and_is_gone_after(tmp_path):
+    target = make(tmp_path / "a.zarr")
+    (target / "stale").write_bytes(b"1")
+    with staged(str(target)) as keys:
+        keys.set(".zgroup", b"new")
+        assert (target / ".zgroup").read_bytes() == b"old"
+    assert contents(tmp_path) == {"a.zarr/.zgroup": b"new"}
+    assert os.listdir(tmp_path) == ["a.zarr"]
+
+
+@EXCHANGES
+@pytest.mark.usefixtures("two_renames")
+@pytest.mark.parametrize("kind", ["file", "link to a folder", "broken link", "empty folder"])
+def test_whatever_is_there_is_replaced_and_what_a_link_leads_to_is_not(tmp_path, kind):
+    target = tmp_path / "a.zarr"
+    other = make(tmp_path / "other")
+    if kind == "file":
+        target.write_bytes(b"old")
+    elif kind == "empty folder":
+        target.mkdir()
+    else:
+        target.symlink_to(other if kind == "link to a folder" else tmp_path / "nowhere")
+    with staged(str(target)) as keys:
+        keys.set(".zgroup", b"new")
+    assert not target.is_symlink()
+    assert contents(tmp_path) == {"a.zarr/.zgroup": b"new", "other/.zgroup": b"old"}
+    assert sorted(os.listdir(tmp_path)) == ["a.zarr", "other"]
+
+
+@FAILURES
+@pytest.mark.parametrize("existing", [True, False])
+def test_a_write_that_fails_leaves_nothing_and_the_old_one(tmp_path, failure, existing):
+    target = tmp_path / "new" / "sub" / "a.zarr"
+    if existing:
+        target.parent.mkdir(parents=True)
+        make(target)
+    before = contents(tmp_path)
+    with pytest.raises(type(failure)), staged(str(target)) as keys:
+        keys.set("a/b/c", b"part")
+        raise failure
+    assert contents(tmp_path) == before
+    assert os.listdir(tmp_path) == (["new"] if existing else [])
+    assert not existing or os.listdir(target.parent) == ["a.zarr"]
+
+
+def test_folders_that_others_use_meanwhile_stay(tmp_path):
+    with pytest.raises(ValueError, match="wrong"), staged(str(tmp_path / "new" / "a.zarr")):
+        (tmp_path / "new" / "neighbour").write_bytes(b"1")
+        raise ValueError("wrong")
+    assert contents(tmp_path) == {"new/neighbour": b"1"}
+
+
+@pytest.mark.parametrize("step", [1, 2], ids=["the old one aside", "the new one in place"])
+def test_a_rename_that_fails_leaves_the_old_one(tmp_path, monkeypatch, step):
+    monkeypatch.setattr(staging, "_exchange", lambda one, other: False)
+    target = make(tmp_path / "a.zarr")
+    calls = []
+    real = os.rename
+
+    def rename(one: str, other: str) -> None:
+        calls.append((one, other))
+        if len(calls) == step:
+            raise OSError(errno.EACCES, "no")
+        real(one, other)
+
+    monkeypatch.setattr(staging.os, "rename", rename)
+    with pytest.raises(OSError, match="no"), staged(str(target)) as keys:
+        keys.set(".zgroup", b"new")
+    assert contents(tmp_path) == {"a.zarr/.zgroup": b"old"}
+    assert os.listdir(tmp_path) == ["a.zarr"]
+
+
+def test_the_exchange_is_one_step(tmp_path):
+    one, other = make(tmp_path / "one", b"1"), make(tmp_path / "other", b"2")
+    if not staging._exchange(str(one), str(other)):
+        pytest.skip("this system cannot exchange two names")
+    assert contents(tmp_path) == {"one/.zgroup": b"2", "other/.zgroup": b"1"}
+    with pytest.raises(FileNotFoundError):
+        staging._exchange(str(one), str(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize("code", [errno.ENOSYS, errno.EINVAL, errno.EPERM])
+def test_where_the_system_cannot_exchange_two_renames_do(tmp_path, monkeypatch, code):
+    class Library:
+        @staticmethod
+        def renameat2(*arguments: object) -> int:
+            return -1
+
+    monkeypatch.setattr(staging.sys, "platform", "linux")
+    monkeypatch.setattr(staging.ctypes, "CDLL", lambda *arguments, **options: Library)
+    monkeypatch.setattr(staging.ctypes, "get_errno", lambda: code)
+    target, partial = make(tmp_path / "a.zarr"), make(tmp_path / "partial", b"new")
+    replace(str(partial), str(target))
+    assert contents(tmp_path) == {"a.zarr/.zgroup": b"new"}
+    monkeypatch.setattr(staging.sys, "platform", "darwin")
+    assert staging._exchange("a", "b") is False
+
+
+def test_names_may_be_as_long_as_the_system_allows(tmp_path):
+    target = tmp_path / ("é" * 124 + ".zarr")
+    with staged(str(target)) as keys:
+        keys.set(".zgroup", b"{}")
+    assert os.listdir(tmp_path) == [target.name]
+
+
+def test_what_is_being_written_says_so_by_its_name(tmp_path):
+    with staged(str(tmp_path / "a.zarr")) as keys:
+        name = os.path.basename(keys.root)
+        assert name.startswith(".a.zarr.")
+        assert name.endswith(".partial")
+        assert os.listdir(tmp_path) == [name]
