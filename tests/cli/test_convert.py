@@ -18,7 +18,15 @@ from hdmf_zarr_backend.errors import UnsupportedFileError
 from hdmf_zarr_backend.progress import SILENT
 from tests.samples import plain_nwbfile, write_hdf5
 
-DEFAULTS = {"to": None, "force_overwrite": False, "check": True, "external_links": "keep", "progress": SILENT}
+DEFAULTS = {
+    "to": None,
+    "force_overwrite": False,
+    "check": True,
+    "external_links": "keep",
+    "codec": "keep",
+    "executor": "threads",
+    "progress": SILENT,
+}
 
 
 @dataclass
@@ -59,9 +67,17 @@ def test_a_source_and_a_target(calls: Calls, capsys: pytest.CaptureFixture[str])
 
 
 def test_the_options_are_passed_on(calls: Calls) -> None:
-    given = ["--force", "--no-check", "--to", "zarr", "--external-links", "copy"]
+    given = ["--force", "--no-check", "--to", "zarr", "--external-links", "copy", "--codec", "zstd", "--jobs", "3"]
     assert main(["convert", *given, "a.nwb", "b"]) == 0
-    changed = {"to": "zarr", "force_overwrite": True, "check": False, "external_links": "copy", "progress": SILENT}
+    changed = {
+        "to": "zarr",
+        "force_overwrite": True,
+        "check": False,
+        "external_links": "copy",
+        "codec": {"id": "zstd", "level": 3},
+        "executor": 3,
+        "progress": SILENT,
+    }
     assert calls[0][2] == changed
 
 

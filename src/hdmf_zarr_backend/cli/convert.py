@@ -32,6 +32,16 @@ class _Outcome:
     error: str | None = None
 
 
+CODECS: dict[str, Any] = {
+    "keep": "keep",
+    "blosc": True,
+    "zstd": {"id": "zstd", "level": 3},
+    "zlib": {"id": "zlib", "level": 4},
+    "none": False,
+}
+"""Name on the command line -> the ``codec`` of `convert`."""
+
+
 def _configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "paths", nargs="+", metavar="PATH", help="SOURCE and TARGET; with --output, one or more sources, Zarr or HDF5"
@@ -57,6 +67,13 @@ def _configure(parser: ArgumentParser) -> None:
         default="keep",
         help="Zarr to HDF5: what becomes of links to other files (default: %(default)s)",
     )
+    parser.add_argument(
+        "--codec",
+        choices=tuple(CODECS),
+        default="keep",
+        help="HDF5 to Zarr: keep the chunks of large datasets as they are, or compress them anew (default: %(default)s)",
+    )
+    parser.add_argument("--jobs", type=int, metavar="N", help="HDF5 to Zarr: number of threads (default: one per core)")
     parser.add_argument("--json", action="store_true", help="print what was done as one JSON document")
 
 
@@ -69,6 +86,8 @@ def _run(arguments: Namespace) -> Exit:
         "force_overwrite": arguments.force,
         "check": not arguments.no_check,
         "external_links": arguments.external_links,
+        "codec": CODECS[arguments.codec],
+        "executor": arguments.jobs or "threads",
     }
     outcomes = []
     for source, target in pairs:

@@ -1,0 +1,376 @@
+"""What is given as data -> what is stored, and back again: value, type and shape."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
+from hdmf_zarr_backend.execution.tasks import cut
+from hdmf_zarr_backend.mapping.dtypes import JSON2, VLEN_BYTES, VLEN_UTF8
+from hdmf_zarr_backend.model.v2 import array_document, parse_array
+from hdmf_zarr_backend.storage.arrays import LazyArray
+from hdmf_zarr_backend.storage.chunks import ChunkCache
+from hdmf_zarr_backend.write.datasets import (
+    encode_fill,
+    first_leaf,
+    plan_array,
+    plan_references,
+    plan_rows,
+    plan_scalar,
+    plan_scalar_reference,
+    shape_of,
+)
+from hdmf_zarr_backend.write.plan import PlannedArray, StorageOptions
+from tests.keystores import MemoryKeys
+from tests.strategies import NUMBERS, PLAIN, STRUCTURED, TEXT, TIMES, raw_arrays, shapes
+
+
+def no_reference(value: Any) -> Any:
+    raise AssertionError(f"{value!r} is no reference")
+
+
+def as_reference(value: Any) -> Any:
+    return None if value is None else {"source": ".", "path": value}
+
+
+def stored(planned: PlannedArray) -> Any:
+    """Return what is read from the array that was planned."""
+    keys = MemoryKeys()
+    node = parse_array(json.loads(json.dumps(array_document(planned.node))), {}, "a")
+    if planned.source is not None:
+        for task in cut(keys, "a", planned.node, planned.source, task_bytes=100):
+            task.run()
+    assert len(keys.values) == (0 if planned.source is None else int(np.prod(node.grid)))
+    assert len(keys.calls) == len(keys.values)
+    return LazyArray(keys, "a", node, ChunkCache())[...]
+
+
+def planned(data: Any, word: Any = None, **options: Any) -> PlannedArray:
+    return plan_array(data, word, StorageOptions(**options), no_reference)
+
+
+# ---- laws ----------------------------------------------------------------------------------------------------------
+
+
+@given(raw_arrays(NUMBERS | TIMES | STRUCTURED), st.data())
+def test_arrays_come_back(array, data):
+    chunks = tuple(data.draw(st.integers(1, max(1, n))) for n in array.shape)
+    made = planned(array, chunks=data.draw(st.sampled_from([None, chunks])))
+    found = stored(made)
+    assert (found.dtype, found.shape) == (array.dtype, array.shape)
+    assert found.tobytes() == array.tobytes()
+    assert made.node.fill_value is None
+    assert made.node.filters is None
+
+
+@settings(max_examples=50)
+@given(raw_arrays(PLAIN))
+def test_lists_come_back_as_the_array_that_numpy_makes_of_them(array):
+    if not array.size:
+        return
+    wanted = np.array(array.tolist())
+    if wanted.dtype.kind == "O":  # dates are text
+        return
+    found = stored(planned(array.tolist()))
+    assert found.shape == array.shape
+    if wanted.dtype.kind in "fc":
+        np.testing.assert_array_equal(found, wanted)
+    else:
+        assert found.tolist() == (wanted.tolist() if wanted.dtype.kind != "S" else _texts(wanted))
+    if wanted.dtype.kind not in "SU":
+        assert found.dtype == wanted.dtype
+
+
+def _texts(array: np.ndarray[Any, Any]) -> Any:
+    """Return bytes as text where all of them are UTF-8."""
+    try:
+        return np.char.decode(array, "utf-8").tolist()
+    except UnicodeDecodeError:
+        return array.tolist()
+
+
+@settings(max_examples=60)
+@given(shapes(longest=4), st.sampled_from(["utf8", "text", None, "isodatetime", "ascii"]), st.data())
+def test_text_comes_back_whatever_holds_it(shape, word, data):
+    array = np.empty(shape, object)
+    array.reshape(-1)[:] = data.draw(st.lists(TEXT, min_size=array.size, max_size=array.size))
+    forms = [array, array.tolist()] if array.size else [array]
+    for form in forms:
+        made = planned(form, word)
+        assert stored(made).tolist() == array.tolist()
+        assert made.node.filters == [VLEN_UTF8]
+        assert made.node.attributes["zarr_dtype"] == "str"
+        assert made.node.fill_value == "" or made.node.fill_value is None
+
+
+@settings(max_examples=60)
+@given(st.lists(st.binary(max_size=4), min_size=1, max_size=6), st.sampled_from(["ascii", "utf8", "bytes", None]))
+def test_bytes_are_text_where_all_are_utf8_and_else_bytes(items, word):
+    made = planned(items, word)
+    found = stored(made).tolist()
+    try:
+        texts = [item.decode("utf-8") for item in items]
+    except UnicodeDecodeError:
+        texts = None
+    if texts is None or word == "bytes":
+        assert found == items
+        assert made.node.filters == [VLEN_BYTES]
+        assert made.node.attributes["zarr_dtype"] == "bytes"
+    else:
+        assert found == texts
+        assert made.node.filters == [VLEN_UTF8]
+
+
+@given(raw_arrays(NUMBERS | TIMES, st.just(())), st.booleans())
+def test_scalars_come_back(array, wrapped):
+    made = plan_scalar(array if wrapped else array[()], None, StorageOptions(), no_reference)
+    found = stored(made)
+    assert found.shape == (1,)
+    assert found.dtype.newbyteorder("=") == array.dtype.newbyteorder("=")
+    assert found.astype(array.dtype).tobytes() == array.tobytes()
+    assert made.node.compressor is None
+    assert made.node.attributes["zarr_dtype"] == "scalar"
+
+
+@settings(max_examples=50)
+@given(st.lists(st.tuples(st.integers(-9, 9), TEXT, TEXT), max_size=5), st.integers(1, 3))
+def test_rows_with_references_come_back_as_lists(rows, chunk):
+    fields = [("n", "int32"), ("name", "str"), ("target", "object")]
+    made = plan_rows(rows, len(rows), fields, StorageOptions(chunks=(chunk,)), as_reference)
+    assert made.node.chunks == (chunk, 3)
+    assert made.node.filters == [JSON2]
+    assert made.node.attributes["zarr_dtype"] == [{"name": name, "dtype": word} for name, word in fields]
+    found = stored(made)
+    assert found.shape == (len(rows), 3)
+    assert found.tolist() == [[n, name, as_reference(target)] for n, name, target in rows]
+
+
+@settings(max_examples=50)
+@given(shapes(longest=3), st.data())
+def test_references_of_any_rank_come_back(shape, data):
+    array = np.empty(shape, object)
+    array.reshape(-1)[:] = data.draw(st.lists(TEXT, min_size=array.size, max_size=array.size))
+    made = plan_references(array, shape, StorageOptions(), as_reference, word="object")
+    wanted = [as_reference(item) for item in array.flat]
+    assert stored(made).reshape(-1).tolist() == wanted
+    assert (made.node.filters, made.node.fill_value) == ([JSON2], None)
+
+
+# ---- what is stored as what ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "word", "data_type", "zarr_dtype"),
+    [
+        ([1, 2], None, "<i8", "int64"),
+        ([1, 2], "int", "<i4", "int32"),
+        ([1.5], "float", "<f4", "float32"),
+        ([True], None, "|b1", "bool"),
+        (np.array([1], ">i2"), "int16", ">i2", "int16"),
+        (np.array([1], "i2"), "int32", "<i4", "int32"),
+        (np.array([1], "u1"), "numeric", "|u1", "uint8"),
+        (np.array([b"ab"]), None, "|S2", "bytes"),
+        (np.array([b"ab"]), "ascii", "|O", "str"),
+        (np.array(["ab"]), None, "|O", "str"),
+        (np.array(["a"], np.dtypes.StringDType()), None, "|O", "str"),
+        ([datetime.date(2024, 2, 29)], "isodatetime", "|O", "str"),
+        (np.array([1.5, 2], object), None, "<f8", "float64"),
+        (np.array([(1, 2.5)], [("a", "i4"), ("b", "f8")]), None, [["a", "<i4"], ["b", "<f8"]],
+         [{"name": "a", "dtype": "int32"}, {"name": "b", "dtype": "float64"}]),
+        ([(1, 2.5)], [{"name": "a", "dtype": "int"}, {"name": "b", "dtype": "float"}], [["a", "<i4"], ["b", "<f4"]],
+         [{"name": "a", "dtype": "int32"}, {"name": "b", "dtype": "float32"}]),
+    ],
+)  # fmt: skip
+def test_types(data, word, data_type, zarr_dtype):
+    made = planned(data, word)
+    assert made.node.data_type == data_type
+    assert made.node.attributes["zarr_dtype"] == zarr_dtype
+    assert stored(made).shape == (1,) if len(data) == 1 else (2,)
+
+
+def test_padding_and_metadata_are_not_stored():
+    h5py = pytest.importorskip("h5py")
+    padded = np.dtype({"names": ["a", "b"], "formats": ["i1", "f8"], "offsets": [0, 8], "itemsize": 24})
+    rows = np.zeros(2, padded)
+    rows["b"] = [1.5, 2.5]
+    assert stored(planned(rows)).tolist() == [(0, 1.5), (0, 2.5)]
+    enum = np.array([1, 0], h5py.enum_dtype({"no": 0, "yes": 1}, basetype="u1"))
+    assert planned(enum).node.data_type == "|u1"
+
+
+@pytest.mark.parametrize(
+    ("value", "word", "data_type", "notes"),
+    [
+        ("text", None, "|O", {}),
+        ("text", "ascii", "|O", {"text": "ascii"}),
+        (datetime.datetime(2024, 2, 29), "isodatetime", "|O", {"text": "isodatetime"}),
+        (b"text", None, "|O", {}),
+        (b"\xff", None, "|O", {}),
+        (5, None, "<i8", {}),
+        (5, "uint8", "|u1", {}),
+        (np.uint8(5), "uint8", "|u1", {}),
+        (5.5, "float", "<f4", {}),
+        (True, None, "|b1", {}),
+        (np.datetime64("2024"), None, "<M8[Y]", {}),
+        (1 + 2j, None, "<c16", {}),
+    ],
+)
+def test_scalars(value, word, data_type, notes):
+    made = plan_scalar(value, word, StorageOptions(), no_reference)
+    assert made.node.data_type == data_type
+    assert made.node.attributes["zarr_dtype"] == "scalar"
+    assert made.notes == notes
+    assert stored(made).shape == (1,)
+
+
+def test_a_row_and_a_reference_can_be_scalars():
+    row = np.array((1, 2.5), [("a", "i4"), ("b", "f8")])
+    for value in (row, row[()]):
+        made = plan_scalar(value, None, StorageOptions(), no_reference)
+        assert made.notes["scalar"] is True
+        assert stored(made).tolist() == [(1, 2.5)]
+        assert made.node.compressor is None
+    made = plan_scalar_reference("/a", StorageOptions(), as_reference)
+    assert stored(made).tolist() == [{"source": ".", "path": "/a"}]
+    assert made.notes["scalar"] is True
+
+
+def test_empty_data_need_a_type():
+    assert planned(np.zeros((0, 3), "i2")).source is None
+    assert planned(np.zeros((0, 3), "i2")).node.shape == (0, 3)
+    assert planned([], "int").node.data_type == "<i4"
+    assert planned([], "utf8").node.filters == [VLEN_UTF8]
+    with pytest.raises(ValueRefusedError, match="empty data without a type"):
+        planned([])
+
+
+def test_options_are_what_is_stored():
+    codec = {"id": "zlib", "level": 1}
+    filters = [{"id": "shuffle", "elementsize": 4}]
+    node = planned(np.arange(6, dtype="i4"), chunks=(4,), compressor=codec, filters=filters, fill_value=7).node
+    assert (node.chunks, node.compressor, node.filters, node.fill_value) == ((4,), codec, filters, 7)
+    assert planned(np.arange(6), compressor=False).node.compressor is None
+    assert planned(np.arange(6), compressor=True).node.compressor["id"] == "blosc"
+    with pytest.raises(UsageError, match=r"chunks \(2, 2\) do not fit the shape \(6,\)"):
+        planned(np.arange(6), chunks=(2, 2))
+
+
+@pytest.mark.parametrize(
+    ("data", "word"),
+    [
+        ([[1, 2], [3]], None),
+        ([[1, 2], 3], None),
+        ([1, None], None),
+        ([1, "a"], "int"),
+        (["a"], "int"),
+        ([2**70], None),
+        ([300], "uint8"),
+        (np.array([object()]), None),
+        (np.array([1], np.longdouble), None),
+        (np.array([1, None], object), None),
+        ([1], "nonsense"),
+    ],
+)
+def test_what_is_no_array_is_refused_before_anything_is_written(data, word):
+    with pytest.raises(ValueRefusedError) as caught:
+        stored(planned(data, word))
+    assert str(caught.value)
+
+
+@pytest.mark.parametrize("data", [["a", None], [["a", "b"], ["c"]], ["a", 5], np.array(["a", None], object), [b"a", 5]])
+def test_what_is_no_text_is_refused(data):
+    with pytest.raises(ValueRefusedError):
+        stored(planned(data, "utf8"))
+
+
+@pytest.mark.parametrize(
+    ("value", "word"),
+    [(300, "uint8"), (-1, "uint8"), (1.5, "int"), (2**70, None), (None, None), ({}, None), (object(), None)],
+)
+def test_scalars_that_do_not_fit_are_refused(value, word):
+    with pytest.raises(ValueRefusedError):
+        plan_scalar(value, word, StorageOptions(), no_reference)
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"), [(300, "u1"), (1.5, "i4"), (float("nan"), "i4"), ("x", "f8"), (1 + 1j, "f8"), (2, "?")]
+)
+def test_fill_values_that_do_not_fit_are_refused(value, dtype):
+    with pytest.raises(ValueRefusedError):
+        encode_fill(value, np.dtype(dtype))
+
+
+# ---- shapes --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "shape", "leaf"),
+    [
+        (5, (), 5),
+        ("text", (), "text"),
+        (b"ab", (), b"ab"),
+        ({"a": 1}, (), {"a": 1}),
+        ([], (0,), None),
+        ([[]], (1, 0), None),
+        ([[1, 2], [3, 4]], (2, 2), 1),
+        (("a",), (1,), "a"),
+        ([np.zeros((2, 3))], (1, 2, 3), 0.0),
+        (np.zeros((0, 3)), (0, 3), None),
+        (np.array(5), (), 5),
+        ({"x"}, (1,), "x"),
+    ],
+)
+def test_shapes_and_first_elements(data, shape, leaf):
+    assert shape_of(data) == shape
+    assert first_leaf(data) == leaf
+
+
+# ---- HDF5 ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def h5(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        yield file
+
+
+def test_datasets_of_hdf5_come_with_what_only_hdf5_knows(h5):
+    array = np.arange(12, dtype=">i2").reshape(4, 3)
+    dataset = h5.create_dataset("x", data=array, chunks=(2, 3), maxshape=(None, 3), compression="gzip", fillvalue=7)
+    made = planned(dataset)
+    assert made.node.data_type == ">i2"
+    assert made.node.fill_value == 7
+    assert made.notes["maxshape"] == [None, 3]
+    assert made.notes["hdf5"]["chunks"] == [2, 3]
+    assert stored(made).tolist() == array.tolist()
+
+
+def test_text_of_hdf5_is_text_or_bytes(h5):
+    import h5py
+
+    words = h5.create_dataset("words", data=["a", "größer", ""], dtype=h5py.string_dtype())
+    broken = h5.create_dataset("broken", data=np.array([b"a", b"\xb5V"], object), dtype=h5py.string_dtype())
+    single = h5.create_dataset("single", data="größer")
+    assert stored(planned(words)).tolist() == ["a", "größer", ""]
+    assert stored(planned(broken)).tolist() == [b"a", b"\xb5V"]
+    assert planned(broken).node.filters == [VLEN_BYTES]
+    assert stored(planned(single)).tolist() == ["größer"]
+
+
+def test_booleans_and_enumerations_of_hdf5_are_numbers(h5):
+    import h5py
+
+    flags = h5.create_dataset("flags", data=[True, False])
+    levels = h5.create_dataset("levels", data=[1, 0], dtype=h5py.enum_dtype({"LOW": 0, "HIGH": 1}, basetype="i1"))
+    assert planned(flags).node.data_type == "|b1"
+    assert stored(planned(flags)).tolist() == [True, False]
+    assert planned(levels).node.data_type == "|i1"
+    assert stored(planned(levels)).tolist() == [1, 0]
