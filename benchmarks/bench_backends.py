@@ -33,7 +33,7 @@ def main() -> int:
     options = _parse()
     workloads = [WORKLOADS[name] for name in options.only]
     if options.report:
-        return _write_report([records.load(path) for path in _saved(workloads)], options.docs or PAGE)
+        return _write_report([records.load(path) for path in _saved(workloads, options.results)], options.docs or PAGE)
     engines, missing = find_engines(tuple(options.engines))
     for name, reason in missing.items():
         print(f"{name} is left out: {reason}", file=sys.stderr)
@@ -90,8 +90,8 @@ def _environments(
     return usable, absent
 
 
-def _saved(workloads: list[Workload]) -> list[Path]:
-    paths = [RESULTS / f"{workload.name}.json" for workload in workloads]
+def _saved(workloads: list[Workload], folder: Path) -> list[Path]:
+    paths = [folder / f"{workload.name}.json" for workload in workloads]
     return [path for path in paths if path.is_file()]
 
 

@@ -583,6 +583,25 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path, written, make, error
     assert [entry.name for entry in tmp_path.iterdir()] == (["file.zarr"] if present else [])
 
 
+def test_the_old_file_is_there_until_the_new_one_is_whole(tmp_path, written):
+    path = tmp_path / "file.zarr"
+    shutil.copytree(written, path, ignore=shutil.ignore_patterns("specifications", ".zmetadata"))
+    seen = []
+
+    def rows() -> Iterator[Any]:
+        for i in range(6):
+            seen.append(read(path).identifier)
+            yield np.full(3, i)
+
+    nwbfile = samples.plain_nwbfile("new")
+    data = DataChunkIterator(data=rows(), buffer_size=2)
+    nwbfile.add_acquisition(TimeSeries(name="stream", data=data, unit="m", rate=1.0))
+    samples.write_zarr(path, nwbfile)
+    assert seen == ["plain"] * 6
+    assert read(path).identifier == "new"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file.zarr"]
+
+
 @pytest.mark.parametrize(
     "name", [".zarray", ".zgroup", ".zattrs", ".zmetadata", "zarr.json", ".", "..", "a\\b", "a\0b"]
 )

@@ -36,7 +36,7 @@ from hdmf_zarr_backend.errors import (
     ValueRefusedError,
 )
 from hdmf_zarr_backend.hdf5 import creation
-from hdmf_zarr_backend.hdf5.creation import FilterMissingWarning
+from hdmf_zarr_backend.hdf5.creation import FilterReplacedWarning
 from hdmf_zarr_backend.progress import Progress
 from tests import samples
 from tests.everything import low_level, write_everything
@@ -711,11 +711,29 @@ def test_a_filter_that_is_not_installed_is_told(tmp_path: Path, monkeypatch: pyt
         file.create_dataset("x", data=np.arange(1000), chunks=(100,), compression="lzf", shuffle=True)
     convert(tmp_path / "a.h5", tmp_path / "a.zarr")
     monkeypatch.setattr(creation, "usable", lambda pipeline: pipeline[0][0] != 32000)
-    with pytest.warns(FilterMissingWarning, match="filter 32000"):
+    with pytest.warns(FilterReplacedWarning, match="filter 32000"):
         convert(tmp_path / "a.zarr", tmp_path / "b.h5")
     with h5py.File(tmp_path / "b.h5") as file:
-        assert (file["x"].compression, file["x"].shuffle) == (None, True)
+        assert (file["x"].compression, file["x"].compression_opts, file["x"].shuffle) == ("gzip", 4, True)
         assert file["x"][:].tolist() == list(range(1000))
+
+
+def test_what_loses_precision_is_not_applied_twice(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).normal(size=(1000, 3))
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("rounded", data=values, chunks=(100, 3), scaleoffset=2, fletcher32=True)
+        file.create_dataset("packed", data=np.arange(1000), chunks=(100,), scaleoffset=0)
+    convert(tmp_path / "a.h5", tmp_path / "a.zarr")
+    with pytest.warns(FilterReplacedWarning, match="filter 6 is lossy"):
+        convert(tmp_path / "a.zarr", tmp_path / "b.h5")
+    assert differences(tmp_path / "a.h5", tmp_path / "b.h5", ignore={"filters"}) == []
+    with h5py.File(tmp_path / "b.h5") as file:
+        assert (file["rounded"].compression, file["rounded"].shuffle, file["rounded"].fletcher32) == (
+            "gzip",
+            True,
+            True,
+        )
+        assert file["packed"].scaleoffset == 0
 
 
 @pytest.mark.parametrize("is_installed", [True, False])

@@ -1,11 +1,12 @@
-"""This package under the name ``hdmf_zarr``, for code that looks for a module of that name; only on request.
+"""The package under the name ``hdmf_zarr``, for code that looks for a module of that name; only on request.
 
-``pynwb.read_nwb(path)``, ``pynwb.validate(path=...)`` and hdmf's build of compound columns import ``hdmf_zarr`` by name, and
-so does code that was written for hdmf-zarr. After `install_hdmf_zarr_alias` they find the classes of this package, with the
-members and arguments that hdmf-zarr 0.13 documents. Nothing is replaced: where hdmf-zarr itself is installed, it is refused.
+``pynwb.read_nwb(path)``, ``pynwb.validate(path=...)`` and hdmf's build of compound columns import ``hdmf_zarr`` by
+name, and so does code that was written for hdmf-zarr. After `install_hdmf_zarr_alias` they find the classes of this
+package, with the members and arguments that hdmf-zarr 0.13 documents. Nothing is replaced: where hdmf-zarr itself is
+installed, it is refused.
 
-Names that mean nothing here are missing, so that an import of them fails where it is: stores of zarr 2, the iterator queue, the
-writer and reader of specifications, synchronizers.
+Names that mean nothing here are missing, so that an import of them fails where it is: stores of zarr 2, the iterator
+queue, the writer and reader of specifications, synchronizers.
 """
 
 from __future__ import annotations
@@ -153,7 +154,7 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=_SameAsOurs):
         consolidate_metadata: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
         **options: Any,
     ) -> None:
-        """Write a container, with the order of arguments of hdmf-zarr; they mean what `hdmf_zarr_backend.ZarrIO` says."""
+        """Write a container, with the order of arguments of hdmf-zarr; they mean what our `ZarrIO` says."""
         super().write(
             container,
             cache_spec=cache_spec,
@@ -223,7 +224,9 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=_SameAsOurs):
         try:
             builder = self._session().own.resolve(reference)
         except ReferenceTargetError as error:
-            raise UsageError(f"Found bad link to object {reference.path}", store=self.source, remedy=str(error)) from error
+            raise UsageError(
+                f"the reference to {reference.path} leads nowhere", store=self.source, remedy=str(error)
+            ) from error
         if isinstance(builder, DatasetBuilder):
             return builder.name, getattr(builder.data, "dataset", builder.data)
         group = self._file if reference.source == THIS_FILE else open_zarr_group(open_keys(builder.source))
@@ -233,8 +236,8 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=_SameAsOurs):
 def install_hdmf_zarr_alias() -> None:
     """Let ``import hdmf_zarr`` find this package, in this process.
 
-    Afterwards ``pynwb.read_nwb``, ``pynwb.validate(path=...)`` and code that was written for hdmf-zarr read and write Zarr
-    files with this package. A second call does nothing.
+    Afterwards ``pynwb.read_nwb``, ``pynwb.validate(path=...)`` and code that was written for hdmf-zarr read and write
+    Zarr files with this package. A second call does nothing.
 
     Raises
     ------

@@ -91,7 +91,8 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
             raise UsageError(f"filters {filters!r} is no list", remedy="Give a list of numcodecs codecs.")
         self.filters = None if filters is None else [codec_config(codec) for codec in filters]
         if link_data and isinstance(data, (list, tuple, np.ndarray, AbstractDataChunkIterator)):
-            warnings.warn(f"link_data parameter in {type(self).__name__} will be ignored", UserWarning, stacklevel=2)
+            problem = f"link_data=True means nothing here: a {type(data).__name__} is no stored array"
+            warnings.warn(problem, UserWarning, stacklevel=2)
             link_data = False
         self.link_data = bool(link_data)
         self._maxshape = None if maxshape is None else tuple(maxshape)
@@ -119,8 +120,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
     @dataset.setter
     def dataset(self, value: Any) -> None:
         if self._dataset is not None:
-            problem = f"Cannot overwrite {type(self).__name__}.dataset"
-            raise UsageError(problem, remedy="Wrap the data for each file anew.")
+            raise UsageError("there is an array for these settings already", remedy="Wrap the data for each file anew.")
         self._dataset = value
 
     @property
@@ -144,7 +144,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:  # noqa: FBT001 - NumPy's protocol
         if not self.valid:
-            raise InvalidDataIOError("Cannot convert data to array. Data is not valid.")
+            raise InvalidDataIOError("there are no data that an array could be made of")
         if isinstance(self.data, AbstractDataChunkIterator):
             raise NotImplementedError("a data chunk iterator cannot be turned into an array: it can be read only once")
         return np.array(self.data, dtype=dtype) if copy else np.asarray(self.data, dtype=dtype)

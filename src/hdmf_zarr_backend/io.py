@@ -83,8 +83,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
     manager : BuildManager or TypeMap, optional
         Builds and constructs containers; None: one that knows no types.
     object_codec_class : type, optional
-        Codec of references and rows: ``numcodecs.JSON`` (default), ``numcodecs.MsgPack``, or ``numcodecs.Pickle``, which
-        other programs cannot read safely.
+        Codec of references and rows: ``numcodecs.JSON`` (default), ``numcodecs.MsgPack``, or ``numcodecs.Pickle``,
+        which other programs cannot read safely.
     force_overwrite : bool
         With mode ``w``, replace whatever is there. Without it only an HDMF Zarr file is replaced.
     herd_path : str, optional
@@ -94,7 +94,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
     strict_json : bool
         Write no NaN or Infinity tokens into documents (hdmf-zarr 0.13 cannot read what stands for them).
     use_inlined : bool
-        Take scalars and cached specifications from the consolidated document where it holds them; False: from their chunks.
+        Take scalars and cached specifications from the consolidated document where it holds them; False: from their
+        chunks.
     synchronizer : object, optional
         Taken for compatibility; zarr 3 has none, and one writer per file is the rule here.
 
@@ -181,7 +182,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         return self._zarr_group
 
     @property
-    def _ZarrIO__file(self) -> Any:  # noqa: N802 - the name that nwbinspector looks for
+    def _ZarrIO__file(self) -> Any:
         return self._file
 
     def open(self) -> None:
@@ -311,7 +312,9 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             The file is closed.
         """
         if not self._is_open:
-            raise UnsupportedModeError("Cannot read data from a closed file", store=self.source, remedy="Open it again.")
+            raise UnsupportedModeError(
+                "Cannot read data from a closed file", store=self.source, remedy="Open it again."
+            )
         session = self._session()
         known = "" in session.own.builders
         root = session.root()
@@ -432,7 +435,9 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         """
         if self._mode in ("r", "r-"):
             raise UnsupportedModeError(
-                f"Cannot write to file in mode {self._mode!r}", store=self.source, remedy="Use 'r+', 'w', 'w-', 'x' or 'a'."
+                f"Cannot write to file in mode {self._mode!r}",
+                store=self.source,
+                remedy="Use 'r+', 'w', 'w-', 'x' or 'a'.",
             )
         super().write(container=container, herd=herd, cache_spec=cache_spec, **options)
 
@@ -489,7 +494,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         """
         if isinstance(expandable, (bool, str)):
             raise WrongArgumentError(
-                f"expandable={expandable!r} is no collection of names", remedy="Name the data types, such as ['VectorData']."
+                f"expandable={expandable!r} is no collection of names",
+                remedy="Name the data types, such as ['VectorData'].",
             )
         options = PlanOptions(
             location=str(self.source),
@@ -538,9 +544,11 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             session.own.adopt(request.builder)
 
     def _original(self, path: str) -> Any:
-        """Return the builder that is on disk at ``path``."""
-        self.read_builder()
-        return self._session().own.builders[path]
+        """Return the builder that is on disk at ``path``; where the file was not read, one that nobody else sees."""
+        session = self._session()
+        if "" not in session.own.builders and self._parsed is not None:
+            session = ReadSession(session.own.keys, self._parsed, self.path, self.manager)
+        return session.own.builder_at(path)
 
     def _max_shape(self, builder: Any, expandable: Collection[str]) -> tuple[int | None, ...] | None:
         """Return the shape that the schema allows, for the types whose datasets users append to (HDF5IO's rule)."""
@@ -626,5 +634,5 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 def _location(path: str | Path | None, file: Any) -> str:
     """Return the location of a file that is given by its path or as an open ``zarr.Group``."""
     if path is None and file is None:
-        raise UsageError("Either the 'path' or 'file' argument must be supplied", remedy="Pass path=.")
+        raise UsageError("no file is given", remedy="Pass path= or file=.")
     return local_path(str(file.store_path.store.root) if path is None else path)

@@ -111,12 +111,12 @@ class NWBZarrIO(ZarrIO):
         except (ZarrBackendError, OSError):
             return False
         if parts is None:
-            reason = "missing NWB version in the Zarr file. The file is not a valid NWB file."
+            problem = "says no version of NWB"
         elif _is_old(parts):
-            reason = "PyNWB supports NWB files version 2 and above."
+            problem = f"is of NWB {parts[0]}, which is too old"
         else:
             return True
-        warnings.warn(f"Cannot read because {reason}", UserWarning, stacklevel=2)
+        warnings.warn(f"the Zarr file {os.fspath(path)!r} {problem}", UserWarning, stacklevel=2)
         return False
 
     def read(self, *, skip_version_check: bool = False, **kwargs: Any) -> Any:
@@ -150,7 +150,9 @@ class NWBZarrIO(ZarrIO):
                 )
         return super().read(**kwargs)
 
-    def export(self, src_io: HDMFIO, nwbfile: Any = None, write_args: dict[str, Any] | None = None, **options: Any) -> None:
+    def export(
+        self, src_io: HDMFIO, nwbfile: Any = None, write_args: dict[str, Any] | None = None, **options: Any
+    ) -> None:
         """Write what ``src_io`` has read to this file.
 
         Parameters

@@ -254,16 +254,21 @@ def _terminated(file: Any) -> Any:
     return _low_level(file, tid)
 
 
-def _twelve_bits(file: Any) -> Any:
+def _twelve_bits_type() -> Any:
     tid = h5py.h5t.STD_U16LE.copy()
     tid.set_precision(12)
     tid.set_offset(2)
-    return _low_level(file, tid)
+    return tid
 
 
-def _low_level(file: Any, tid: Any) -> Any:
+def _twelve_bits(file: Any) -> Any:
+    return _low_level(file, _twelve_bits_type())
+
+
+def _low_level(file: Any, tid: Any, chunks: Any = (8,)) -> Any:
     created = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-    created.set_chunk((8,))
+    if chunks is not None:
+        created.set_chunk(chunks)
     return h5py.Dataset(h5py.h5d.create(file.id, b"x", tid, h5py.h5s.create_simple((50,)), created))
 
 
@@ -488,6 +493,17 @@ def test_no_chunk_is_ever_taken_for_another(tmp_path_factory: pytest.TempPathFac
         _assert_copied(folder / "z", file["x"], plan)
 
 
+@pytest.mark.parametrize("stored", [(0, 1), (1, 0), (4, 0)])
+def test_a_single_chunk_that_may_have_been_counted_along_another_axis_is_left_to_hdf5(
+    path: Path, stored: tuple[int, int]
+) -> None:
+    with h5py.File(path, "w", libver="latest") as file:
+        dataset = file.create_dataset("x", (9, 60), "<i4", chunks=(2, 7), maxshape=(9, None), compression="gzip")
+        dataset[2 * stored[0] : 2 * stored[0] + 1, 7 * stored[1] : 7 * stored[1] + 7] = 5
+    with h5py.File(path) as file:
+        assert _plan(file["x"]) is None
+
+
 class _Overlaid:
     """Something of which some attributes are others."""
 
@@ -497,6 +513,11 @@ class _Overlaid:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
+
+
+class _Indexed(_Overlaid):
+    def __getitem__(self, key: Any) -> Any:
+        return self._real._real[key]
 
 
 def _listing(dataset: Any, chunk_iter: Any) -> Any:
@@ -570,6 +591,35 @@ def test_what_a_plugin_made_and_numcodecs_does_not_read_is_left_to_hdf5(path: Pa
         assert _plan(file["x"]) is None
 
 
+def test_a_chunk_that_hdf5_does_not_find_is_an_error(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        dataset = file.create_dataset("x", (40,), "<i4", chunks=(10,), compression="gzip")
+        dataset[:10] = 1
+        source = _planned(dataset).source
+        assert not source.raw.is_plain_file
+        shown = _listing(dataset, lambda callback: callback(h5py.h5d.StoreInfo((20,), 0, 100, 20)))
+        with pytest.raises(ChunkError, match=r"chunk \(2,\).*a\.h5.*'/x'"):
+            RawChunks(shown).read((2,))
+
+
+def test_elements_of_another_size_than_the_chunk_has_are_left_to_hdf5(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        dataset = file.create_dataset("x", (40,), "<i4", chunks=(10,), shuffle=True)
+        description = describe(dataset)
+        assert plan_raw(dataset, description) is not None
+        description.note["filters"] = [[2, 1, [12]]]
+        assert plan_raw(dataset, description) is None
+
+
+def test_a_file_that_another_process_may_be_writing_is_left_to_hdf5(path: Path) -> None:
+    with h5py.File(path, "w", libver="latest") as file:
+        file.create_dataset("x", data=np.arange(40), chunks=(10,))
+        file.create_dataset("y", data=np.arange(40))
+    with h5py.File(path, "r", libver="latest", swmr=True) as file:
+        assert _plan(file["x"]) is None
+        assert plan_contiguous(file["y"], describe(file["y"])) is None
+
+
 # ---- regions, threads, other chunks ---------------------------------------------------------------------------------
 
 
@@ -632,13 +682,14 @@ def test_what_is_kept_of_decoded_chunks_is_bounded(path: Path, monkeypatch: pyte
     monkeypatch.setattr(rawsource, "_recent", recent)
     with h5py.File(path, "w") as file:
         file.create_dataset("x", data=np.arange(10_000), chunks=(100,), compression="gzip")
-        file.create_dataset("large", data=np.arange(10_000), chunks=(1000,), compression="gzip")
+        file.create_dataset("y", data=np.arange(10_000), chunks=(1000,), compression="gzip")
     with h5py.File(path) as file:
-        for name in file:
+        for name in ("x", "y"):  # the chunks of the second are too large to be kept, and drive none out
             source = _planned(file[name]).source
             for start in range(0, 10_000, 50):
                 assert source.read((slice(start, start + 50),))[0] == start
                 assert sum(chunk.nbytes for chunk in recent._chunks.values()) == recent._bytes <= 5000
+            assert recent._bytes == 4800
 
 
 # ---- the file -------------------------------------------------------------------------------------------------------
@@ -777,6 +828,9 @@ def test_a_file_that_was_cut_short_is_an_error(tmp_path: Path) -> None:
     assert found.read(2, 5) == b"23456"
     with pytest.raises(ChunkError, match="ends before byte 12"):
         found.read(8, 4)
+    for offset in (-1, 2**64 - 1):
+        with pytest.raises(StoreError, match=f"4 bytes from {offset} cannot be read"):
+            found.read(offset, 4)
     with pytest.raises(StoreError, match="cannot be opened"):
         file_bytes(os.fspath(tmp_path / "b"))
 
@@ -792,6 +846,14 @@ def test_reads_that_come_in_pieces_are_put_together(tmp_path: Path, monkeypatch:
 def test_where_there_is_no_pread_threads_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a").write_bytes(np.arange(20_000, dtype="<i4").tobytes())
     monkeypatch.delattr(os, "pread")
+    seek = os.lseek
+
+    def seek_slowly(descriptor: int, offset: int, how: int) -> int:
+        place = seek(descriptor, offset, how)
+        time.sleep(0.0002)  # another thread has time to move it
+        return place
+
+    monkeypatch.setattr(os, "lseek", seek_slowly)
     found = file_bytes(os.fspath(tmp_path / "a"))
     with ThreadPoolExecutor(4) as pool:
         blocks = list(pool.map(lambda start: found.read(4 * start, 400), range(0, 20_000, 100)))
@@ -1052,17 +1114,28 @@ def _compact(file: Any) -> Any:
         lambda file: file.create_dataset("x", data=np.arange(10), chunks=(5,)),
         lambda file: file.create_dataset("x", (10,), "i4"),
         lambda file: file.create_dataset("x", (0,), "i4"),
+        lambda file: _low_level(file, _twelve_bits_type(), chunks=None).write_direct(np.zeros(50, "<u2")),
         lambda file: file.create_dataset("x", data=5),
         lambda file: file.create_dataset("x", data=["a", "b"]),
         lambda file: file.create_dataset("x", data=np.zeros(9, np.dtype([("a", "i1"), ("b", "<f8")], align=True))),
     ],
-    ids=["external", "compact", "virtual", "chunked", "unallocated", "empty", "scalar", "text", "padded"],
+    ids=["external", "compact", "virtual", "chunked", "unallocated", "empty", "bits", "scalar", "text", "padded"],
 )  # fmt: skip
 def test_what_does_not_lie_in_one_piece_is_left_to_hdf5(path: Path, create: Any) -> None:
     with h5py.File(path, "w") as file:
         create(file)
     with h5py.File(path) as file:
         assert plan_contiguous(file["x"], describe(file["x"])) is None
+
+
+def test_an_offset_that_is_not_right_is_not_believed(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        file["x"] = np.arange(100)
+    with h5py.File(path) as file:
+        real = file["x"]
+        for shift, is_right in ((0, True), (8, False), (-512, False), (10**6, False)):
+            shown = _Overlaid(real, id=_Overlaid(real.id, get_offset=lambda by=shift: real.id.get_offset() + by))
+            assert (plan_contiguous(_Indexed(shown), describe(real)) is not None) == is_right
 
 
 def test_errors_of_a_dataset_in_one_piece_name_file_and_dataset(path: Path) -> None:

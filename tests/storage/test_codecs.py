@@ -28,7 +28,7 @@ from hdmf_zarr_backend.storage.codecs import (
     make_codec,
     numpy_dtype,
 )
-from hdmf_zarr_backend.write.datasets import encode_fill
+from hdmf_zarr_backend.write.arraynodes import encode_fill
 from tests.strategies import FIXED, JSON, NUMBERS, PLAIN, STRUCTURED, TEXT, filled, raw_arrays, shapes
 
 pytestmark = pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")

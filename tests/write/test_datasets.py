@@ -8,8 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import zarr
+from hdmf.build import GroupBuilder
+from hdmf.common import VectorData
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from zarr.storage import MemoryStore
 
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
 from hdmf_zarr_backend.execution.tasks import cut
@@ -269,7 +273,6 @@ def test_options_are_what_is_stored():
         ([[1, 2], 3], None),
         ([1, None], None),
         ([1, "a"], "int"),
-        (["a"], "int"),
         ([2**70], None),
         ([300], "uint8"),
         (np.array([object()]), None),
@@ -325,11 +328,35 @@ def test_fill_values_that_do_not_fit_are_refused(value, dtype):
         (np.zeros((0, 3)), (0, 3), None),
         (np.array(5), (), 5),
         ({"x"}, (1,), "x"),
+        (np.array("a", object), (), "a"),
+        (np.float32(1.5), (), np.float32(1.5)),
+        (np.array([["a"]], object), (1, 1), "a"),
     ],
 )
 def test_shapes_and_first_elements(data, shape, leaf):
     assert shape_of(data) == shape
     assert first_leaf(data) == leaf
+
+
+def test_what_hdmf_takes_for_one_value_is_one():
+    column = VectorData(name="x", description="d", data=[1, 2])  # it has a shape and a length itself
+    builder = GroupBuilder("g", groups={"a": GroupBuilder("a")})
+    for value in (column, builder):
+        assert shape_of(value) == ()
+        assert first_leaf(value) is value
+        assert shape_of([[value, value]]) == (1, 2)
+        assert first_leaf([[value, value]]) is value
+
+
+def test_datasets_without_a_value_and_arrays_of_zarr_have_shapes(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        assert first_leaf(file.create_dataset("null", dtype="i4")) is None
+        assert first_leaf(file.create_dataset("scalar", data=5)) == 5
+        assert shape_of([file["scalar"]]) == (1,)
+    raw = zarr.create_array(MemoryStore(), data=np.arange(6).reshape(2, 3))
+    assert shape_of(raw) == (2, 3)
+    assert first_leaf(raw) == 0
 
 
 # ---- HDF5 ----------------------------------------------------------------------------------------------------------

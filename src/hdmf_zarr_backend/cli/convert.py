@@ -71,7 +71,7 @@ def _configure(parser: ArgumentParser) -> None:
         "--codec",
         choices=tuple(CODECS),
         default="keep",
-        help="HDF5 to Zarr: keep the chunks of large datasets as they are, or compress them anew (default: %(default)s)",
+        help="HDF5 to Zarr: keep the chunks of large datasets, or compress them anew (default: %(default)s)",
     )
     parser.add_argument("--jobs", type=int, metavar="N", help="HDF5 to Zarr: number of threads (default: one per core)")
     parser.add_argument("--json", action="store_true", help="print what was done as one JSON document")

@@ -1,7 +1,8 @@
 """Who runs the tasks: this thread, some threads, some processes, any executor, or a dask cluster.
 
-Whatever it is, it is used through one function, `run_tasks`: a bounded window of submitted tasks, results as they come, the
-first error raised after the rest was cancelled. So an executor is a few lines, and a user's own works as well.
+Whatever it is, it is used through one function, `run_tasks`: a bounded window of submitted tasks, results as they
+come, the first error raised after the rest was cancelled. So an executor is a few lines, and a user's own works as
+well.
 
 Source: issue "Fast, lean, and as wide as the machine or the cluster", part 6.
 """
@@ -10,7 +11,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    wait,
+)
 from contextlib import contextmanager
 from multiprocessing import get_context
 from typing import Any, Protocol, TypeVar
@@ -123,7 +132,7 @@ def runner(executor: Any = None) -> Iterator[Runner]:
     UsageError
         It is none of these.
     """
-    if executor is None or executor == "serial" or executor == 1:
+    if executor is None or executor in ("serial", 1):
         yield Runner()
         return
     if isinstance(executor, Executor):

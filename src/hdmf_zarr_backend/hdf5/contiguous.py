@@ -126,12 +126,11 @@ def plan_contiguous(dataset: Any, description: Description) -> ContiguousH5Sourc
 
     if description.kind != "number" or not dataset.shape or not dataset.size:
         return None
-    created = dataset.id.get_create_plist()
-    if created.get_layout() != h5d.CONTIGUOUS or created.get_external_count():
+    if dataset.id.get_create_plist().get_layout() != h5d.CONTIGUOUS:
         return None
     inner = description.inner
     element = np.dtype((description.dtype, inner)) if inner else description.dtype
-    file, offset = plain_file(dataset), dataset.id.get_offset()
+    file, offset = plain_file(dataset), dataset.id.get_offset()  # None for values in other files, and for none at all
     if file is None or offset is None or not is_same_layout(description.type, element):
         return None
     source = ContiguousH5Source(file, int(offset), (*dataset.shape, *inner), description.dtype, str(dataset.name))

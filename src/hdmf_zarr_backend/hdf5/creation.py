@@ -22,15 +22,18 @@ from hdmf_zarr_backend.storage.codecs import fill_scalar, numpy_dtype
 Shape = tuple[int, ...]
 MaxShape = tuple["int | None", ...]
 
-_DEFLATE, _SHUFFLE = 1, 2
+Step = tuple[int, int, tuple[int, ...]]
+
+_DEFLATE, _SHUFFLE, _SCALE_OFFSET, _BITSHUFFLE = 1, 2, 6, 32008
+_LOSSY = frozenset({32013, 32016, 32017, 32018, 32024, 32028})  # ZFP, FPZip, SZ, FCIDECOMP, SZ3, SPERR
 _OPTIONAL = 1
 _GZIP_LEVEL = 4
 _CHUNK_TARGET = 2**20  # of chunks that are cut anew: HDF5's cache of chunks
 _COMPACT_BYTES = 60_000  # HDF5 allows 64 KiB for a header message
 
 
-class FilterMissingWarning(UserWarning):
-    """A filter that the dataset had is not installed; it is stored without it."""
+class FilterReplacedWarning(UserWarning):
+    """A filter that the dataset had is not installed, or loses precision; it is stored with others."""
 
 
 def creation_list(
@@ -57,8 +60,7 @@ def creation_list(
         chunks = _chunks(node, note, tid, shape, maxshape)
         if chunks is not None:
             properties.set_chunk(tuple(chunks))
-            for code, flags, values in _filters(node, note, tid):
-                _set_filter(properties, code, flags, values)
+            _set_filters(properties, _filters(node, note, tid), tid)
     if (note or {}).get("layout") == "compact" and math.prod(shape) * tid.get_size() < _COMPACT_BYTES:
         properties.set_layout(h5d.COMPACT)
     _set_fill(properties, node, note or {}, kind, tid)
@@ -95,28 +97,44 @@ def _cut(chunks: Shape, itemsize: int) -> Shape:
     return (-(-chunks[0] // parts), *small[1:])
 
 
-def _filters(
-    node: ArrayNode[Attributes], note: dict[str, Any] | None, tid: Any
-) -> list[tuple[int, int, tuple[int, ...]]]:
+def _filters(node: ArrayNode[Attributes], note: dict[str, Any] | None, tid: Any) -> list[Step]:
     if note is None:
         if not _is_worth_compressing(node):
             return []
-        shuffle = [(_SHUFFLE, _OPTIONAL, ())] if tid.get_size() > 1 else []
-        return [*shuffle, (_DEFLATE, _OPTIONAL, (_GZIP_LEVEL,))]
+        return _default_filters(tid)
     steps = note.get("filters", [])
     found = [step for step in steps if isinstance(step, list) and len(step) == 3]
     return [(int(code), int(flags), tuple(int(value) for value in values)) for code, flags, values in found]
 
 
-def _set_filter(properties: Any, code: int, flags: int, values: tuple[int, ...]) -> None:
-    if not usable([[code, flags, list(values)]]):
+def _set_filters(properties: Any, steps: list[Step], tid: Any) -> None:
+    """Set the filters, with shuffle and gzip in the place of those that cannot be used."""
+    kept = [step for step in steps if not _is_lossy(step[0], tid) and usable([[step[0], step[1], list(step[2])]])]
+    if len(kept) < len(steps):
+        left_out = ", ".join(str(step[0]) for step in steps if step not in kept)
         warnings.warn(
-            f"HDF5 filter {code} is not installed; the dataset is stored without it. Install hdf5plugin to keep it.",
-            FilterMissingWarning,
+            f"HDF5 filter {left_out} is lossy or not installed; shuffle and gzip are used instead. What loses "
+            f"precision is not applied a second time; hdf5plugin has many filters.",
+            FilterReplacedWarning,
             stacklevel=2,
         )
-        return
-    properties.set_filter(code, flags, values)
+        if _DEFLATE not in [step[0] for step in kept]:
+            after = [step for step in kept if step[0] != _SHUFFLE]
+            kept = [*_default_filters(tid), *after]
+    for code, flags, values in kept:
+        # bitshuffle itself puts three values before those of the user, again and again
+        properties.set_filter(code, flags, values[3:] if code == _BITSHUFFLE else values)
+
+
+def _default_filters(tid: Any) -> list[Step]:
+    shuffle: list[Step] = [(_SHUFFLE, _OPTIONAL, ())] if tid.get_size() > 1 else []
+    return [*shuffle, (_DEFLATE, _OPTIONAL, (_GZIP_LEVEL,))]
+
+
+def _is_lossy(code: int, tid: Any) -> bool:
+    from h5py import h5t
+
+    return code in _LOSSY or (code == _SCALE_OFFSET and tid.get_class() == h5t.FLOAT)
 
 
 def _set_fill(properties: Any, node: ArrayNode[Attributes], note: dict[str, Any], kind: TypeJSON, tid: Any) -> None:

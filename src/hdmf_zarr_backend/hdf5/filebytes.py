@@ -68,7 +68,7 @@ class FileBytes:
         ChunkError
             The file ends before.
         StoreError
-            The file is gone or has changed since it was planned from.
+            The file cannot be read, is gone, or has changed since it was planned from.
         """
         data = self._read(offset, size)
         while len(data) < size:  # the operating system gives at most 2 GB at a time
@@ -83,11 +83,14 @@ class FileBytes:
 
     def _read(self, offset: int, size: int) -> bytes:
         descriptor = self._opened()
-        if hasattr(os, "pread"):
-            return os.pread(descriptor, size, offset)
-        with self._lock:  # Windows
-            os.lseek(descriptor, offset, os.SEEK_SET)
-            return os.read(descriptor, size)
+        try:
+            if hasattr(os, "pread"):
+                return os.pread(descriptor, size, offset)
+            with self._lock:  # Windows
+                os.lseek(descriptor, offset, os.SEEK_SET)
+                return os.read(descriptor, size)
+        except (OSError, OverflowError) as error:
+            raise StoreError(f"{size} bytes from {offset} cannot be read ({error})", store=self.path) from error
 
     def _opened(self) -> int:
         descriptor = self._descriptor

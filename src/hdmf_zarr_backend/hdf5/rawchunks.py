@@ -60,7 +60,15 @@ class _Direct:
 
     def read(self, index: Index) -> _Chunk:
         start = tuple(i * c for i, c in zip(index, self._dataset.chunks, strict=True))
-        mask, data = self._dataset.id.read_direct_chunk(start)
+        try:
+            mask, data = self._dataset.id.read_direct_chunk(start)
+        except (OSError, RuntimeError, ValueError) as error:
+            raise ChunkError(
+                f"HDF5 does not read the chunk {index} ({error})",
+                store=self._dataset.file.filename,
+                path=self._dataset.name,
+                remedy="The HDF5 file is damaged, or has changed since it was planned from.",
+            ) from error
         return _Chunk(bytes(data), int(mask))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -205,9 +213,7 @@ class RawChunks:
         is_stored[is_stored] = self._positions[kept[is_stored]] == ordered[is_stored]
         kept = kept[is_stored]
         cut = object.__new__(RawChunks)
-        cut.__dict__.update(
-            self.__dict__, _positions=self._positions[kept], _where=self._where[kept], _wanted=wanted
-        )
+        cut.__dict__.update(self.__dict__, _positions=self._positions[kept], _where=self._where[kept], _wanted=wanted)
         return cut
 
     def _position(self, index: Index) -> int:
@@ -221,11 +227,10 @@ class RawChunks:
         if not len(self):
             return True
         index = self.index_at(int(np.argmin(self._where["size"])))
-        expected = direct.read(index[: self._rank]).data
         for shift in (0, userblock):
             self._where["offset"] += np.uint64(shift)
             try:
-                if self.read(index) == expected:
+                if self.read(index) == direct.read(index[: self._rank]).data:
                     return True
             except (ChunkError, StoreError):
                 continue

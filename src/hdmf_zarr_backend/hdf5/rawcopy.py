@@ -81,7 +81,7 @@ def plan_raw(dataset: Any, description: Description) -> RawPlan | None:
     except UsageError:
         return None
     numbers = [entry[0] for entry in entries]
-    if not _edges_known(dataset, source, size) or not _decodes(source, numbers, size):
+    if not _edges_known(dataset, source, size) or not _decodes(source, numbers):
         return None
     return RawPlan(pipeline.filters, pipeline.compressor, source)
 
@@ -101,11 +101,9 @@ def _fill_bytes(dataset: Any, dtype: np.dtype[Any], *, has_inner: bool) -> bytes
     return value.tobytes()
 
 
-def _decodes(source: RawH5Source, numbers: list[int], size: int) -> bool:
+def _decodes(source: RawH5Source, numbers: list[int]) -> bool:
     """Tell whether numcodecs reads what a plugin made, by the smallest chunk; the built-in filters are certain."""
     raw = source.raw
-    if not numbers:
-        return not len(raw) or bool(np.all(raw.sizes() == size))
     if set(numbers) <= BUILT_IN or not len(raw):
         return True
     filtered = np.flatnonzero(raw.masks() != UNFILTERED)

@@ -1,11 +1,11 @@
 """The attributes of a node <-> its JSON document, with the types of the values kept.
 
-JSON knows a number where HDF5 knows ``uint8``; a file that forgets the difference does not validate and some cannot even
-be read. The type of every value that NumPy typed is kept beside it: where NCZarr has a name for it in
+JSON knows a number where HDF5 knows ``uint8``; a file that forgets the difference does not validate and some cannot
+even be read. The type of every value that NumPy typed is kept beside it: where NCZarr has a name for it in
 ``_nczarr_attr.types`` (netcdf-c honours it, other readers ignore it), else in the note of the node.
 ``decode(encode(x)) == x`` in value, type and shape, with these exceptions: a list comes back as an array, and so does a
-tuple (HDF5 does the same); an array without axes comes back as a scalar; padding between the fields of a row is dropped;
-an array of `numpy.dtypes.StringDType` comes back as one of objects; dates of Python come back as ISO 8601.
+tuple (HDF5 does the same); an array without axes comes back as a scalar; padding between the fields of a row is
+dropped; an array of `numpy.dtypes.StringDType` comes back as one of objects; dates of Python come back as ISO 8601.
 
 Source: hdmf-zarr storage specification, "Attributes"; NCZarr 2.0 attribute types; issue "The whole contract", part 4.
 """
@@ -28,7 +28,11 @@ _DAMAGE = (ValueError, TypeError, OverflowError, KeyError, IndexError, Attribute
 
 
 def encode_attributes(
-    attributes: dict[str, Any], *, notes: dict[str, Any], reference: Reference = lambda value: None, strict: bool = False
+    attributes: dict[str, Any],
+    *,
+    notes: dict[str, Any],
+    reference: Reference = lambda value: None,
+    strict: bool = False,
 ) -> dict[str, Any]:
     """Return the JSON attributes of a node.
 

@@ -1,7 +1,7 @@
 """Shapes of chunks, by bytes, and the codec of new arrays.
 
-A chunk is what one request fetches and what one thread decodes: 1 to 16 MB serve both disks and object stores, and keep the
-number of files small (issue 1520 of the DANDI archive's client: 1.5 million files for 34 GB).
+A chunk is what one request fetches and what one thread decodes: 1 to 16 MB serve both disks and object stores, and
+keep the number of files small (issue 1520 of the DANDI archive's client: 1.5 million files for 34 GB).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ DEFAULT_COMPRESSOR: dict[str, Any] = {"id": "blosc", "cname": "lz4", "clevel": 5
 def default_chunks(shape: tuple[int, ...], itemsize: int, *, target: int = CHUNK_BYTES) -> tuple[int, ...]:
     """Return a chunk shape of about ``target`` bytes.
 
-    The first axis (time, rows) is cut first; where one row is larger than the target, the longest other axis is halved until
-    it fits.
+    The first axis (time, rows) is cut first; where one row is larger than the target, the longest other axis is
+    halved until it fits.
 
     Parameters
     ----------
@@ -50,9 +50,7 @@ def default_chunks(shape: tuple[int, ...], itemsize: int, *, target: int = CHUNK
     return (-(-shape[0] // -(-shape[0] // rows)) if shape[0] else rows, *rest)
 
 
-def chunks_from_hdf5(
-    shape: tuple[int, ...], itemsize: int, chunks: tuple[int, ...] | None
-) -> tuple[int, ...]:
+def chunks_from_hdf5(shape: tuple[int, ...], itemsize: int, chunks: tuple[int, ...] | None) -> tuple[int, ...]:
     """Return the chunks of an array that comes from an HDF5 dataset with ``chunks`` (None: contiguous).
 
     Chunks of a sensible size are kept, so that they can be copied as they are; a small dataset is one chunk.

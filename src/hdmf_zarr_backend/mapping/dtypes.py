@@ -67,7 +67,7 @@ def zarr_type(dtype: np.dtype[Any]) -> Any:
         return fields
     sizes = {"f": (2, 4, 8), "c": (8, 16)}
     if dtype.kind not in "biufcmMSUV" or dtype.itemsize not in sizes.get(dtype.kind, (dtype.itemsize,)):
-        remedy = "Convert the data to float64 or complex128." if dtype.kind in "fc" else "Convert the data to another type."
+        remedy = "Convert the data to " + ("float64 or complex128." if dtype.kind in "fc" else "another type.")
         raise ValueRefusedError(f"Zarr has no data type for {dtype}", remedy=remedy)
     if dtype.kind in "SU" and dtype.itemsize == 0:
         return dtype.str[:2] + "1"

@@ -132,14 +132,15 @@ def _all_of(leaves: list[Any], kinds: tuple[type, ...]) -> bool:
 
 
 def _number_array(items: list[Any], leaves: list[Any]) -> Array | None:
-    """Return numbers in nested lists as an array, None where they make none; integers and booleans stay what they are."""
+    """Return numbers in nested lists as an array, None where they make none; integers and booleans stay such."""
     dtype: Any = None
     if len({isinstance(leaf, (bool, np.bool_)) for leaf in leaves}) > 1:
         return None  # NumPy would make numbers of booleans
-    if all(type(leaf) is int or isinstance(leaf, np.integer) for leaf in leaves) and any(type(n) is int for n in leaves):
+    kinds = {type(leaf) for leaf in leaves}
+    if int in kinds and all(issubclass(kind, (int, np.integer)) for kind in kinds):
         low, high = int(min(leaves)), int(max(leaves))
         # NumPy would make float64 of 2**63 and -1 together
-        dtype = "i8" if -(2**63) <= low and high < 2**63 else "u8" if 0 <= low and high < 2**64 else object
+        dtype = "i8" if low >= -(2**63) and high < 2**63 else "u8" if low >= 0 and high < 2**64 else object
     try:
         array = np.array(items, dtype=dtype)
     except (ValueError, TypeError, OverflowError):
@@ -185,7 +186,8 @@ def _encode_objects(items: list[Any], shape: tuple[int, ...], reference: Referen
     if items and all(item is not None for item in references):
         return _nested(references, shape), None, None
     if all(isinstance(item, str) for item in items):
-        return _nested([str(item) for item in items], shape), None, None if items else {"dtype": "str", "shape": list(shape)}
+        texts_of = [str(item) for item in items]
+        return _nested(texts_of, shape), None, None if items else {"dtype": "str", "shape": list(shape)}
     if all(isinstance(item, bytes) for item in items):
         texts = [_text_or_none(item) for item in items]
         if None not in texts:

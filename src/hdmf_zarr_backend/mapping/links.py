@@ -51,7 +51,13 @@ Decision = Literal["copy", "soft", "external"]
 
 
 def link_or_copy(
-    *, data_location: str, data_path: str, own_location: str, own_path: str, export_location: str | None, link_data: bool
+    *,
+    data_location: str,
+    data_path: str,
+    own_location: str,
+    own_path: str,
+    export_location: str | None,
+    link_data: bool,
 ) -> Decision:
     """Tell whether a stored array that is given as data is linked or copied.
 
@@ -73,8 +79,8 @@ def link_or_copy(
 
     Notes
     -----
-    On export a dataset of the exported file is copied to its own place, and linked from any other place. Paths are compared
-    whole: a root-level array has the parent ``""`` on both sides.
+    On export a dataset of the exported file is copied to its own place, and linked from any other place. Paths are
+    compared whole: a root-level array has the parent ``""`` on both sides.
     """
     if not link_data:
         return "copy"

@@ -48,7 +48,9 @@ class Reference:
 
     def __post_init__(self) -> None:
         if self.region is not None:
-            from hdmf_zarr_backend.mapping.regions import encode_region  # on use: it needs NumPy, the command line does not
+            from hdmf_zarr_backend.mapping.regions import (
+                encode_region,  # on use: it needs NumPy, the command line does not
+            )
 
             object.__setattr__(self, "region", encode_region(self.region))
 

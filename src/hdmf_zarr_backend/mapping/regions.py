@@ -1,7 +1,7 @@
 """Regions: a selection of a dataset as JSON, and as something that reads it.
 
-A region is a list with one entry for each axis, ``{"slice": [start, stop, step]}`` or ``{"index": [...]}``, each axis on its
-own; or, for the whole, ``{"points": [[...], ...]}`` with one coordinate for each axis.
+A region is a list with one entry for each axis, ``{"slice": [start, stop, step]}`` or ``{"index": [...]}``, each axis
+on its own; or, for the whole, ``{"points": [[...], ...]}`` with one coordinate for each axis.
 
 hdmf's schema language has no region references since version 4, so none can be declared in a schema; as a value of an
 attribute or as elements of a dataset they pass through builders, and are read back as `RegionReference`.
@@ -27,7 +27,8 @@ def encode_region(selection: Any) -> Region:
     Parameters
     ----------
     selection : tuple, dict or list
-        One slice, integer or list of integers for each axis; ``{"points": array of shape (n, axes)}``; or a region as JSON.
+        One slice, integer or list of integers for each axis; ``{"points": array of shape (n, axes)}``; or a region as
+        JSON.
 
     Raises
     ------
@@ -37,7 +38,9 @@ def encode_region(selection: Any) -> Region:
     if isinstance(selection, dict):
         if set(selection) != {"points"}:
             raise UsageError(f"{selection!r} is no region", remedy='Give {"points": [[...], ...]}.')
-        return {"points": np.asarray(selection["points"], dtype=np.int64).reshape(len(selection["points"]), -1).tolist()}
+        return {
+            "points": np.asarray(selection["points"], dtype=np.int64).reshape(len(selection["points"]), -1).tolist()
+        }
     if not isinstance(selection, (tuple, list)):
         selection = (selection,)
     return [_encode_axis(part) for part in selection]

@@ -1,7 +1,7 @@
 """The attribute names that the format keeps for itself, and how a user's attribute of such a name survives.
 
-One list for reading and writing: a reserved attribute never reaches a builder. A user's attribute with a reserved name is
-stored under another name, and the note `NOTES` says which; it comes back under its own.
+One list for reading and writing: a reserved attribute never reaches a builder. A user's attribute with a reserved
+name is stored under another name, and the note `NOTES` says which; it comes back under its own.
 
 Source: hdmf-zarr storage specification, "Reserved attributes"; NCZarr 2.0; the format-3 convention of hdmf-zarr 0.14.
 """

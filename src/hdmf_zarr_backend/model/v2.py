@@ -54,7 +54,7 @@ def group_document() -> dict[str, Any]:
 
 
 def node_documents(path: str, node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield ``(key, document)`` of one node; attributes only where there are any, or the file has a document for them."""
+    """Yield ``(key, document)`` of one node; attributes where there are any, or the file has a document for them."""
     if isinstance(node, ArrayNode):
         yield key_of(path, ARRAY), array_document(node)
     else:

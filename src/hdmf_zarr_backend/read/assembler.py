@@ -1,7 +1,8 @@
 """Hierarchy -> GroupBuilder: lazy data, links and references resolved, cycles safe.
 
-All builders of a file are made first, without links and references; then those are filled in. So a reference to an ancestor,
-to the root or round in a circle needs no recursion, and each node has exactly one builder however it is reached.
+All builders of a file are made first, without links and references; then those are filled in. So a reference to an
+ancestor, to the root or round in a circle needs no recursion, and each node has exactly one builder however it is
+reached.
 """
 
 from __future__ import annotations
@@ -169,7 +170,7 @@ class Assembler:
 
     def _attributes(self, path: str, node: Any, pending: list[tuple[Any, str, Any]]) -> dict[str, Any]:
         try:
-            values = decode_attributes(node.attributes, resolve=lambda value: _Pending(value))
+            values = decode_attributes(node.attributes, resolve=_Pending)
         except ZarrBackendError as error:
             raise error.located(store=self.source, path=absolute(path)) from error.__cause__
         ready: dict[str, Any] = {}
@@ -188,7 +189,8 @@ class Assembler:
                 builder.set_attribute(name, self._referred(value.json))
         except (DamagedFileError, StoreError) as error:
             warnings.warn(
-                f"The attribute {name!r} of {absolute(path)} in {self.source} refers to nothing and is left out: {error}",
+                f"The attribute {name!r} of {absolute(path)} in {self.source} refers to nothing "
+                f"and is left out: {error}",
                 BrokenLinkWarning,
                 stacklevel=2,
             )
@@ -483,7 +485,8 @@ def _fields_of(dtype: np.dtype[Any]) -> list[dict[str, Any]]:
     """Return HDMF's words for the fields of a structured type without objects; one inside another is a list again."""
     bases = {name: dtype[name].base for name in dtype.names or ()}
     return [
-        {"name": name, "dtype": _fields_of(base) if base.names else field_type(base.name)} for name, base in bases.items()
+        {"name": name, "dtype": _fields_of(base) if base.names else field_type(base.name)}
+        for name, base in bases.items()
     ]
 
 

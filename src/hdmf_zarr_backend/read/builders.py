@@ -1,8 +1,8 @@
 """Builders made without asking hdmf to check what is known to be right.
 
-hdmf checks every attribute and member of a builder that is given to its constructor; for a file of thousands of nodes that is
-half the time of opening it. Here the same builder is made through the same public properties, and the one check that a file can
-fail (a name used twice) stays.
+hdmf checks every attribute and member of a builder that is given to its constructor; for a file of thousands of nodes
+that is half the time of opening it. Here the same builder is made through the same public properties, and the one
+check that a file can fail (a name used twice) stays.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def make_group(
         for member, child in members.items():
             if member in kinds:
                 raise MetadataError(
-                    f"the name {member!r} is that of an attribute and of a member", remedy="Rename one of them in the file."
+                    f"the name {member!r} is that of an attribute and of a member",
+                    remedy="Rename one of them in the file.",
                 )
             target[member] = child
             kinds[member] = kind

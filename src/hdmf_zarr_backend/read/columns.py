@@ -14,8 +14,8 @@ from hdmf_zarr_backend.storage.edits import EditableArray, Edits
 class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
     """An `EditableArray` that hdmf extends.
 
-    ``hdmf.data_utils.extend_data`` knows lists, NumPy, h5py and its own `DataIO`, and no Zarr array; as a DataIO whose data are
-    the array itself, a column of a table grows by whole rows of ragged values.
+    ``hdmf.data_utils.extend_data`` knows lists, NumPy, h5py and its own `DataIO`, and no Zarr array; as a DataIO
+    whose data are the array itself, a column of a table grows by whole rows of ragged values.
     """
 
     def __init__(self, edits: Edits, *arguments: Any, **options: Any) -> None:
@@ -64,8 +64,9 @@ class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
 def let_indices_grow(container: Any) -> None:
     """Let the indices of all ragged columns in ``container`` grow beyond the data type in which they are stored.
 
-    ``VectorIndex`` knows how far its own data go only where it was made of a list or of a NumPy array: of stored ones it takes
-    255 for the largest number and gives up there, whatever their type. The data know better, so it is to leave it to them.
+    ``VectorIndex`` knows how far its own data go only where it was made of a list or of a NumPy array: of stored ones
+    it takes 255 for the largest number and gives up there, whatever their type. The data know better, so it is to
+    leave it to them.
     """
     stack = [container]
     while stack:

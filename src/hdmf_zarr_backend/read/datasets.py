@@ -1,8 +1,8 @@
 """The lazy datasets of references and of rows that hdmf asks for.
 
-hdmf wants two views of each: one whose elements are builders, one whose elements are containers; `invert` goes from one to
-the other. Chunks are decoded once and cached by the file, each distinct target is resolved once, so that a row costs
-microseconds.
+hdmf wants two views of each: one whose elements are builders, one whose elements are containers; `invert` goes from
+one to the other. Chunks are decoded once and cached by the file, each distinct target is resolved once, so that a row
+costs microseconds.
 
 Source: `hdmf.query.ReferenceResolver`; ``hdmf.backends.hdf5.h5_utils`` for what the views of the HDF5 backend do.
 """
@@ -201,7 +201,7 @@ class _Table(_Resolving):
             flat = self._single(lazy, int(key))
             shape: tuple[int, ...] = ()
         elif lazy.dtype.names is None and lazy.ndim == 2:
-            rows_key = slice(None) if isinstance(key, tuple) and not key or key is Ellipsis else key
+            rows_key = slice(None) if (isinstance(key, tuple) and not key) or key is Ellipsis else key
             found = lazy[(*rows_key, slice(None)) if isinstance(rows_key, tuple) else (rows_key, slice(None))]
             flat = found.reshape(-1, found.shape[-1])
             shape = found.shape[:-1]
@@ -222,7 +222,9 @@ class _Table(_Resolving):
                     rows[position] = tuple(row)
         except (ValueError, TypeError, IndexError) as error:
             raise DamagedFileError(
-                f"a row does not fit the fields {self.field_names} ({error})", store=lazy.location, path=absolute(lazy.path)
+                f"a row does not fit the fields {self.field_names} ({error})",
+                store=lazy.location,
+                path=absolute(lazy.path),
             ) from error
         return rows.reshape(shape)
 

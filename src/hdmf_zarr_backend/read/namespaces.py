@@ -1,4 +1,4 @@
-"""Cached namespaces of a file -> hdmf's catalogue, from the metadata that is at hand: no listing, so it works on any store."""
+"""Cached namespaces of a file -> hdmf's catalogue, from the metadata that is at hand, without any listing."""
 
 from __future__ import annotations
 

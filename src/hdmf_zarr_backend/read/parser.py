@@ -89,7 +89,9 @@ def _parse_listing(keys: KeyStore) -> Hierarchy:
     documents = keys.get_many(sorted(keys.list_documents()))
     hierarchy = v2.from_documents({key: _document(text, key) for key, text in documents.items()})
     if not isinstance(hierarchy.root, GroupNode):
-        raise NotZarrError("the root is an array, not a group", remedy="Give the path of the file, not of an array in it.")
+        raise NotZarrError(
+            "the root is an array, not a group", remedy="Give the path of the file, not of an array in it."
+        )
     return hierarchy
 
 
@@ -109,7 +111,9 @@ def _nothing_to_read(keys: KeyStore) -> ZarrBackendError:
         )
     if keys.get(v2.ARRAY) is not None:
         return NotZarrError(
-            "this is a single Zarr array", store=keys.location, remedy="Give the path of the file, not of an array in it."
+            "this is a single Zarr array",
+            store=keys.location,
+            remedy="Give the path of the file, not of an array in it.",
         )
     return NotZarrError(
         "this is no Zarr hierarchy: it has no .zgroup",
@@ -119,9 +123,7 @@ def _nothing_to_read(keys: KeyStore) -> ZarrBackendError:
 
 
 def is_hdmf_zarr(keys: KeyStore) -> bool:
-    """Tell whether the file is an HDMF Zarr file: its root says ``.specloc`` or ``namespace``, whoever wrote it, or bears our
-    note.
-    """
+    """Tell whether this is an HDMF Zarr file, whoever wrote it: its root has ``.specloc``, ``namespace`` or a note."""
     text = keys.get(v2.ATTRIBUTES) or keys.get("zarr.json")
     if text is None:
         return False

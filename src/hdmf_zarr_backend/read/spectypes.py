@@ -1,8 +1,8 @@
 """Unsigned attributes of files that keep no attribute types (hdmf-zarr 0.13 and 0.14), given back by the schema.
 
-JSON says ``3``; a schema that says ``uint8`` refuses a signed integer, and some classes cannot be constructed from one. Where
-the file itself kept no type, the schema is the best witness there is. Only unsigned integers need it: for all other types
-hdmf takes the wider type that JSON gives.
+JSON says ``3``; a schema that says ``uint8`` refuses a signed integer, and some classes cannot be constructed from
+one. Where the file itself kept no type, the schema is the best witness there is. Only unsigned integers need it: for
+all other types hdmf takes the wider type that JSON gives.
 """
 
 from __future__ import annotations

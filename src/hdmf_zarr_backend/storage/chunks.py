@@ -171,11 +171,13 @@ class ChunkReader:
         return result.reshape(tuple(axis.length for axis in axes if not axis.drop))
 
     def _load_into(self, index: tuple[int, ...], combination: Sequence[AxisPart], result: Array) -> bool:
-        """Decode a chunk that is wanted whole straight to its place, without keeping it; False where that is not possible."""
+        """Decode a chunk that is wanted whole straight to its place, without keeping it; False where it cannot be."""
         if not self.codec.decodes_in_place or self.edits is not None:
             return False
-        target = result[tuple(part[2] for part in combination)] if all(_is_plain(part) for part in combination) else None
-        if target is None or target.shape != self.node.chunks or not target.flags.c_contiguous:
+        if not all(_is_plain(part) for part in combination):
+            return False
+        target = result[tuple(part[2] for part in combination)]
+        if target.shape != self.node.chunks or not target.flags.c_contiguous:
             return False
         key = join(self.path, self.node.chunk_name(index))
         if self._cache.get(key) is not None:
@@ -187,7 +189,7 @@ class ChunkReader:
         return True
 
     def _piece(self, key: Any) -> Array | None:
-        """Return a range of a 1-d array that lies in one chunk: what a row of a ragged column is, a thousand times over."""
+        """Return a range of a 1-d array that lies in one chunk: a row of a ragged column, wanted a thousand times."""
         if type(key) is not slice or len(self.node.shape) != 1 or key.step not in (None, 1):
             return None
         start, stop, _ = key.indices(self.node.shape[0])

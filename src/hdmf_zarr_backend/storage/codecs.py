@@ -293,7 +293,8 @@ def chunk_codec(node: ArrayNode[Attributes]) -> ChunkCodec:
 def fill_array(node: ArrayNode[Attributes], dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
     """Return what a chunk that is not stored reads as.
 
-    A fill value of null leaves the elements undefined; they read as zero, empty text or None, as zarr-python reads them.
+    A fill value of null leaves the elements undefined; they read as zero, empty text or None, as zarr-python reads
+    them.
     """
     array: Array = np.zeros(shape, dtype) if not dtype.hasobject else np.empty(shape, dtype)
     value = fill_scalar(node, dtype)

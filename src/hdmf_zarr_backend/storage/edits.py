@@ -391,4 +391,3 @@ def _object_array(data: Any, ndim: int) -> Array:
 
 def _positions(part: Any, length: int) -> npt.NDArray[np.intp]:
     return part if isinstance(part, np.ndarray) else np.arange(length)[part]
-

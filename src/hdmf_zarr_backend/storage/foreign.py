@@ -1,4 +1,4 @@
-"""An array that a user opened with zarr itself -> our lazy array of the same stored array, so that it can be linked to."""
+"""An array that a user opened with zarr itself -> our lazy array of the same, so that it can be linked to."""
 
 from __future__ import annotations
 

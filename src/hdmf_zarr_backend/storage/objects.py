@@ -1,8 +1,8 @@
 """Arrays of objects as JSON: references and rows.
 
-The bytes are those of numcodecs' ``json2``: one list of the elements, then the dtype, then the shape. Speed matters here,
-since a table refers to the same few targets a hundred thousand times: each distinct reference is encoded once, and
-decoding is one call of a JSON parser.
+The bytes are those of numcodecs' ``json2``: one list of the elements, then the dtype, then the shape. Speed matters
+here, since a table refers to the same few targets a hundred thousand times: each distinct reference is encoded once,
+and decoding is one call of a JSON parser.
 """
 
 from __future__ import annotations
@@ -169,15 +169,16 @@ class SplitElements:
 
 
 _TAIL = b',"|O",['
+_BORDERS = {b"[{": (b"{", b"}", b"},{"), b"[[": (b"[", b"]", b"],[")}
 
 
 def split_elements(text: bytes) -> SplitElements | None:
     """Cut the text of a chunk at the borders of its elements, if they are all objects or all lists, then perhaps nulls.
 
-    A separator inside a text would give one part too many, or parts that do not parse; the first is seen here, the second
-    when the part is asked for, and then the whole chunk is parsed instead.
+    A separator inside a text would give one part too many, or parts that do not parse; the first is seen here, the
+    second when the part is asked for, and then the whole chunk is parsed instead.
     """
-    opening, closing, separator = {b"[{": (b"{", b"}", b"},{"), b"[[": (b"[", b"]", b"],[")}.get(text[:2], (b"", b"", b""))
+    opening, closing, separator = _BORDERS.get(text[:2], (b"", b"", b""))
     tail = text.rfind(_TAIL) if opening else -1
     if tail < 0:
         return None

@@ -1,8 +1,8 @@
 """Selections: what a user puts between brackets, as work on chunks.
 
 The words are those of h5py, since that is what hdmf, pynwb and their users say: integers, slices, ``...``, a list of
-indices or a boolean mask on an axis, a mask of the whole shape, a field name. Beyond h5py there are negative steps, lists
-in any order with repetitions, and lists on several axes, each on its own.
+indices or a boolean mask on an axis, a mask of the whole shape, a field name. Beyond h5py there are negative steps,
+lists in any order with repetitions, and lists on several axes, each on its own.
 """
 
 from __future__ import annotations

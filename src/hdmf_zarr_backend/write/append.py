@@ -20,7 +20,7 @@ from hdmf_zarr_backend.errors import ConflictError
 from hdmf_zarr_backend.mapping.attributes import decode_attributes, encode_attributes
 from hdmf_zarr_backend.mapping.links import Link, encode_link
 from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, DTYPE, LINKS, NOTES, RESERVED, notes_of
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, join
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.write.dimensions import names_in
 from hdmf_zarr_backend.write.plan import WritePlan
@@ -92,44 +92,51 @@ class AppendPlanner(Planner):
     def _merge_group(self, builder: Any, node: Any, path: str) -> None:
         if not isinstance(node, GroupNode):
             raise self._conflict(path, "an array", "a group")
-        taken: dict[str, int] | None = None
         for name, child in builder.groups.items():
-            place = join(path, self._name(name, path))
-            if name in node.members:
-                self._merge_group(child, node.members[name], place)
-                continue
-            self._check_free(node, name, place)
-            member: GroupNode[Attributes] = GroupNode()
-            self.fill_group(child, member, place)
-            node.members[name] = member
-            self.added.add(place)
+            self._merge_member_group(child, node, join(path, self._name(name, path)))
         links: list[Link] = []
+        taken = names_in(node)
         for name, child in builder.datasets.items():
-            if child is None:
-                continue
-            place = join(path, self._name(name, path))
-            if name in node.members:
-                self._merge_dataset(child, node.members[name], place)
-                continue
-            if self._is_written(child) and name in _link_names(node):
-                continue
-            self._check_free(node, name, place)
-            taken = names_in(node) if taken is None else taken
-            self._dataset(child, node, place, links, taken)
-            if name in node.members:
-                self.added.add(place)
+            if child is not None:
+                self._merge_member_dataset(child, node, join(path, self._name(name, path)), links, taken)
         for link in builder.links.values():
             if not self._is_written(link):
-                self._check_free(node, link.name, join(path, link.name))
-                taken = names_in(node) if taken is None else taken
+                place = join(path, link.name)
+                self._check_free(node, link.name, place)
                 self._link(link, node, path, links, taken)
-                if link.name in node.members:
-                    self.added.add(join(path, link.name))
+                self._note_added(node, place)
         self._merge_attributes(builder.attributes, node, path)
         if links:
             entries = [*node.attributes.get(LINKS, []), *map(encode_link, links)]
             node.attributes = {**node.attributes, LINKS: entries}
             self.changed.add(path)
+
+    def _merge_member_group(self, builder: Any, node: GroupNode[Attributes], path: str) -> None:
+        name = split(path)[1]
+        if name in node.members:
+            self._merge_group(builder, node.members[name], path)
+            return
+        self._check_free(node, name, path)
+        member: GroupNode[Attributes] = GroupNode()
+        self.fill_group(builder, member, path)
+        node.members[name] = member
+        self.added.add(path)
+
+    def _merge_member_dataset(
+        self, builder: Any, node: GroupNode[Attributes], path: str, links: list[Link], taken: dict[str, int]
+    ) -> None:
+        name = split(path)[1]
+        if name in node.members:
+            self._merge_dataset(builder, node.members[name], path)
+        elif not (self._is_written(builder) and name in _link_names(node)):
+            self._check_free(node, name, path)
+            self._dataset(builder, node, path, links, taken)
+            self._note_added(node, path)
+
+    def _note_added(self, node: GroupNode[Attributes], path: str) -> None:
+        """Note a member as new if it became one, and no link."""
+        if split(path)[1] in node.members:
+            self.added.add(path)
 
     def _check_free(self, node: GroupNode[Attributes], name: str, path: str) -> None:
         if name in node.members:
@@ -224,7 +231,9 @@ def _same(one: Any, other: Any) -> bool:
         return False
     if _is_array(one) or _is_array(other):
         return _same_array(one, other)
-    if isinstance(one, (str, bytes, int, float, np.generic)) and isinstance(other, (str, bytes, int, float, np.generic)):
+    if isinstance(one, (str, bytes, int, float, np.generic)) and isinstance(
+        other, (str, bytes, int, float, np.generic)
+    ):
         return bool(one == other) or (one != one and other != other)  # noqa: PLR0124 - NaN equals NaN here
     return False
 
@@ -255,7 +264,7 @@ def _shown(data: Any) -> str:
     data = _stored(data)
     text = repr(data)
     if _is_array(data) and np.ndim(data) > 0:
-        first = np.asarray(data[: _SHOWN_ELEMENTS]).reshape(-1)[:_SHOWN_ELEMENTS].tolist()
+        first = np.asarray(data[:_SHOWN_ELEMENTS]).reshape(-1)[:_SHOWN_ELEMENTS].tolist()
         more = ", ..." if np.size(data) > len(first) else ""
         text = f"[{', '.join(map(repr, first))}{more}] of shape {np.shape(data)}"
     return text if len(text) < _SHOWN_LETTERS else f"{text[: _SHOWN_LETTERS - 3]}..."

@@ -7,7 +7,6 @@ Source: `mapping.dtypes` for what is stored as what; docs/format for the normati
 
 from __future__ import annotations
 
-import base64
 import datetime
 import math
 from collections.abc import Callable, Sequence
@@ -15,16 +14,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from hdmf.container import AbstractContainer
 
-from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
+from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.hdf5.describe import Description, describe, is_dataset
 from hdmf_zarr_backend.hdf5.elements import default_type
 from hdmf_zarr_backend.hdf5.values import encoder
 from hdmf_zarr_backend.mapping import chunking, dtypes
-from hdmf_zarr_backend.mapping.regions import RegionReference
 from hdmf_zarr_backend.mapping.reserved import DTYPE
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
+from hdmf_zarr_backend.write.arraynodes import encode_fill, new_node, object_node
+from hdmf_zarr_backend.write.nested import first_leaf, shape_of
 from hdmf_zarr_backend.write.plan import PlannedArray, StorageOptions
 from hdmf_zarr_backend.write.sources import (
     ElementSource,
@@ -35,6 +33,19 @@ from hdmf_zarr_backend.write.sources import (
     to_json_number,
     to_text,
 )
+
+__all__ = [
+    "encode_fill",
+    "first_leaf",
+    "plan_array",
+    "plan_described",
+    "plan_h5_dataset",
+    "plan_references",
+    "plan_rows",
+    "plan_scalar",
+    "plan_scalar_reference",
+    "shape_of",
+]
 
 Encode = Callable[[Any], Any]
 Fields = list[tuple[str, str]]
@@ -55,19 +66,19 @@ def plan_scalar(value: Any, word: Any, options: StorageOptions, reference: Encod
     kind = dtypes.kind_of(word) if isinstance(word, str) else None
     notes: dict[str, Any] = {}
     if isinstance(value, bytes) and _utf8(value) is None:
-        node = _object_node((1,), dtypes.VLEN_BYTES, None, options, "scalar")
+        node = object_node((1,), dtypes.VLEN_BYTES, None, options, "scalar")
         source: Any = ElementSource([value], (1,), to_bytes)
     elif isinstance(value, (str, bytes, datetime.datetime, datetime.date)):
         if kind == "ascii" or word == "isodatetime":
             notes["text"] = "ascii" if kind == "ascii" else word
-        node = _object_node((1,), dtypes.VLEN_UTF8, None, options, "scalar")
+        node = object_node((1,), dtypes.VLEN_UTF8, None, options, "scalar")
         source = ElementSource([value], (1,), to_text)
     elif isinstance(value, _NUMBER_TYPES):
         array = np.atleast_1d(np.array(value))
         if array.dtype.hasobject:
             raise ValueRefusedError(f"the number {value} has more than 64 bits", remedy="Store it as text.")
         array = cast_block(array, _scalar_type(value, kind, word) or array.dtype)
-        node = _node((1,), dtypes.zarr_type(array.dtype), options, "scalar", itemsize=array.dtype.itemsize)
+        node = new_node((1,), dtypes.zarr_type(array.dtype), options, "scalar", itemsize=array.dtype.itemsize)
         source = StoredSource(array, array.dtype)
     else:
         raise ValueRefusedError(f"a scalar of type {type(value).__name__} cannot be stored")
@@ -109,7 +120,7 @@ def plan_references(
     """
     if word is None:
         word = "object" if getattr(first_leaf(data), "region", None) is None else "region"
-    node = _object_node(shape, options.object_codec, None, options, word)
+    node = object_node(shape, options.object_codec, None, options, word)
     return PlannedArray(node, ElementSource(data, shape, reference))
 
 
@@ -128,7 +139,7 @@ def plan_rows(
     shape = (length, len(fields))
     rows = StorageOptions(chunks=options.chunks and (options.chunks[0], len(fields)), compressor=options.compressor,
                           object_codec=options.object_codec)  # fmt: skip
-    node = _object_node(shape, options.object_codec, None, rows, [{"name": n, "dtype": w} for n, w in fields])
+    node = object_node(shape, options.object_codec, None, rows, [{"name": n, "dtype": w} for n, w in fields])
     node.chunks = (node.chunks[0], len(fields))
     planned = PlannedArray(node, RowSource(data, length, encoders or [_field_encoder(w, reference) for _, w in fields]))
     planned.notes["rows"] = True
@@ -188,7 +199,7 @@ def _plan_null(found: Description, options: StorageOptions) -> PlannedArray:
         return _plan_stored(np.zeros(0, found.dtype), found.dtype, options)
     word: Any = found.kind if found.kind in ("object", "region") else "str"
     codec = dtypes.VLEN_UTF8 if word == "str" else options.object_codec
-    return PlannedArray(_object_node((0,), codec, None, options, word))
+    return PlannedArray(object_node((0,), codec, None, options, word))
 
 
 def _plan_kind(data: Any, found: Description, options: StorageOptions, reference: Encode) -> PlannedArray:
@@ -309,7 +320,7 @@ def _plan_stored(data: Any, dtype: np.dtype[Any], options: StorageOptions) -> Pl
         zarr_dtype = _stored_fields(dtype)
     elif dtype.kind == "S":
         zarr_dtype = "bytes"
-    node = _node(tuple(data.shape), dtypes.zarr_type(dtype), options, zarr_dtype, itemsize=dtype.itemsize)
+    node = new_node(tuple(data.shape), dtypes.zarr_type(dtype), options, zarr_dtype, itemsize=dtype.itemsize)
     node.fill_value = encode_fill(options.fill_value, dtype)
     return PlannedArray(node, StoredSource(data, dtype) if node.size else None)
 
@@ -320,13 +331,11 @@ def _stored_fields(dtype: np.dtype[Any]) -> list[dict[str, Any]]:
     return [{"name": name, "dtype": _stored_fields(base) if base.names else base.name} for name, base in bases.items()]
 
 
-def _plan_text(
-    data: Any, shape: tuple[int, ...], kind: str, options: StorageOptions, word: Any = None
-) -> PlannedArray:
+def _plan_text(data: Any, shape: tuple[int, ...], kind: str, options: StorageOptions, word: Any = None) -> PlannedArray:
     if kind == "bytes" or (isinstance(first_leaf(data), bytes) and not _all_utf8(data, shape)):
-        node = _object_node(shape, dtypes.VLEN_BYTES, None, options, "bytes")
+        node = object_node(shape, dtypes.VLEN_BYTES, None, options, "bytes")
         return PlannedArray(node, ElementSource(data, shape, to_bytes))
-    node = _object_node(shape, dtypes.VLEN_UTF8, None, options, "str")
+    node = object_node(shape, dtypes.VLEN_UTF8, None, options, "str")
     notes = {"text": kind} if kind == "ascii" else {"text": word} if word in ("isodatetime", "datetime") else {}
     return PlannedArray(node, ElementSource(data, shape, to_text), notes=dict(notes))
 
@@ -381,80 +390,6 @@ def _field_word(dtype: Any) -> str:
     kind = dtypes.kind_of(word)
     if kind == "number":
         return dtypes.number_name(dtypes.numpy_of(word))
-    return {"text": "str", "ascii": "bytes", "bytes": "bytes", "object": "object", "region": "region"}.get(str(kind), word)
-
-
-def shape_of(data: Any) -> tuple[int, ...]:
-    """Return the shape of an array or of nested lists, by their first elements."""
-    if hasattr(data, "shape") and data.shape is not None:
-        return tuple(int(n) for n in data.shape)
-    shape: list[int] = []
-    while _is_sequence(data):
-        shape.append(len(data))
-        if not len(data):
-            break
-        data = data[0] if hasattr(data, "__getitem__") else next(iter(data))
-        if hasattr(data, "shape"):
-            return (*shape, *data.shape)
-    return tuple(shape)
-
-
-def _is_sequence(data: Any) -> bool:
-    """Tell whether ``data`` has elements; builders and containers are elements themselves."""
-    return hasattr(data, "__len__") and not isinstance(data, (str, bytes, dict, AbstractContainer, RegionReference))
-
-
-def first_leaf(data: Any) -> Any:
-    """Return the first leaf of nested lists or of an array, None where there is none."""
-    while _is_sequence(data) or getattr(data, "shape", ()):  # an array of zarr itself has no length
-        if not (data.shape[0] if getattr(data, "shape", ()) else len(data)):
-            return None
-        data = data[0] if hasattr(data, "__getitem__") else next(iter(data))
-        while isinstance(data, np.ndarray) and data.ndim == 0:  # zarr 3.1 wraps an object twice
-            data = data[()]
-    return data
-
-
-def _node(
-    shape: tuple[int, ...], data_type: Any, options: StorageOptions, zarr_dtype: Any, *, itemsize: int
-) -> ArrayNode[Attributes]:
-    chunks = options.chunks
-    if chunks is not None and len(chunks) != len(shape):
-        raise UsageError(f"chunks {chunks} do not fit the shape {shape}", remedy="Give one length for each axis.")
-    return ArrayNode(
-        shape=shape,
-        chunks=chunks or chunking.default_chunks(shape, itemsize),
-        data_type=data_type,
-        compressor=options.compressor_config(),
-        filters=options.filters or None,
-        attributes={DTYPE: zarr_dtype},
-    )
-
-
-def _object_node(
-    shape: tuple[int, ...], codec: dict[str, Any], fill_value: Any, options: StorageOptions, zarr_dtype: Any
-) -> ArrayNode[Attributes]:
-    node = _node(shape, "|O", options, zarr_dtype, itemsize=chunking.OBJECT_BYTES)
-    node.filters = [dict(codec), *(node.filters or [])]
-    node.fill_value = fill_value
-    return node
-
-
-def encode_fill(value: Any, dtype: np.dtype[Any]) -> Any:
-    """Return a fill value as JSON: numbers, "NaN" and its like as text, bytes and rows in Base64.
-
-    Source: Zarr v2 specification, "Fill value encoding".
-    """
-    if value is None:
-        return None
-    scalar = cast_block(np.asarray(value), dtype)
-    if dtype.kind in "SV":
-        return base64.standard_b64encode(scalar.tobytes()).decode()
-    if dtype.kind in "mM":
-        return int(scalar.astype("i8"))
-    item = scalar.item()
-    if isinstance(item, float) and not math.isfinite(item):
-        return "NaN" if math.isnan(item) else "Infinity" if item > 0 else "-Infinity"
-    if isinstance(item, complex):
-        return [encode_fill(item.real, np.dtype("f8")), encode_fill(item.imag, np.dtype("f8"))]
-    return item
+    if kind in ("bytes", "object", "region"):
+        return str(kind)
+    return {"text": "str", "ascii": "bytes"}.get(str(kind), word)

@@ -22,7 +22,7 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, join
 from hdmf_zarr_backend.storage.codecs import chunk_codec, fill_array
 from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.selection import Axis, normalise
-from hdmf_zarr_backend.write.datasets import encode_fill
+from hdmf_zarr_backend.write.arraynodes import encode_fill
 from hdmf_zarr_backend.write.plan import PlannedArray, StorageOptions
 from hdmf_zarr_backend.write.sources import cast_block, to_text
 

@@ -1,4 +1,4 @@
-"""GroupBuilder -> WritePlan. No store is touched; whatever is wrong with the input is found here, before anything is written."""
+"""GroupBuilder -> WritePlan. No store is touched; what is wrong with the input is found before anything is written."""
 
 from __future__ import annotations
 
@@ -134,7 +134,9 @@ class Planner:
 
     # ---- links ------------------------------------------------------------------------------------------------------
 
-    def _link(self, link: Any, node: GroupNode[Attributes], path: str, links: list[Link], taken: dict[str, int]) -> None:
+    def _link(
+        self, link: Any, node: GroupNode[Attributes], path: str, links: list[Link], taken: dict[str, int]
+    ) -> None:
         target = link.builder
         name = self._name(link.name, path)
         copied = self.targets.moved(target)
@@ -159,7 +161,7 @@ class Planner:
         return bool(exporting and target.source == link.source)
 
     def _copies(self, target: Any) -> bool:
-        """Tell whether a link to another file becomes a copy: to data, on request; a group stays where its parents are."""
+        """Tell whether a link to another file becomes a copy: to data, on request; a group stays with its parents."""
         exporting = self.options.export_location is not None
         return exporting and not self.options.link_data and not isinstance(target, GroupBuilder)
 
@@ -228,13 +230,15 @@ class Planner:
         """Return the values of a dataset that is to be filled later: as many fill values."""
         if wrapper.dataset is not None:
             raise UsageError(
-                f"Cannot overwrite {type(wrapper).__name__}.dataset",
+                "the array that this wrapper was written to is part of another file",
                 store=self.options.location,
                 path=absolute(path),
-                remedy="It belongs to another file: wrap the data for each file anew.",
+                remedy="Wrap the data for each file anew.",
             )
         self.plan.unfilled.append((wrapper, path))
-        fill = np.zeros((), wrapper.dtype) if options.fill_value is None else np.asarray(options.fill_value, wrapper.dtype)
+        fill = (
+            np.zeros((), wrapper.dtype) if options.fill_value is None else np.asarray(options.fill_value, wrapper.dtype)
+        )
         return np.broadcast_to(fill, wrapper.shape)
 
     def _linked(self, data: LazyArray, path: str, links: list[Link], *, link_data: bool) -> bool:

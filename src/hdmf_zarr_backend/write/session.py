@@ -14,11 +14,11 @@ from hdmf_zarr_backend.storage.jsontext import dump
 from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.write.append import AppendPlanner
 from hdmf_zarr_backend.write.dimensions import rename_axes
+from hdmf_zarr_backend.write.plan import WritePlan
 from hdmf_zarr_backend.write.planner import Planner, PlanOptions
 from hdmf_zarr_backend.write.specs import Texts, add_specs
 from hdmf_zarr_backend.write.staging import staged
 from hdmf_zarr_backend.write.targets import Targets
-from hdmf_zarr_backend.write.plan import WritePlan
 from hdmf_zarr_backend.write.writer import MEMORY_BUDGET, Writer
 
 
@@ -160,8 +160,6 @@ def flush_edits(
         set_consolidated(keys, known, inlined, strict_json=strict_json)
 
 
-def set_consolidated(
-    keys: KeyStore, hierarchy: Hierarchy, inlined: dict[str, bytes], *, strict_json: bool
-) -> None:
+def set_consolidated(keys: KeyStore, hierarchy: Hierarchy, inlined: dict[str, bytes], *, strict_json: bool) -> None:
     """Set the consolidated document."""
     keys.set(v2.CONSOLIDATED, dump(consolidated.consolidate(hierarchy, inlined), strict=strict_json))

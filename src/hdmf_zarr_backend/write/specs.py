@@ -20,7 +20,7 @@ Texts = Mapping[str, Mapping[str, Mapping[str, str]]]
 
 
 def namespace_texts(catalogs: Iterable[Any]) -> dict[str, dict[str, dict[str, str]]]:
-    """Return ``{namespace: {version: {source: text}}}`` of all namespaces; of equal names the first catalogue counts."""
+    """Return ``{namespace: {version: {source: text}}}`` of all namespaces; the first catalogue that has one counts."""
     texts: dict[str, dict[str, dict[str, str]]] = {}
     for catalog in catalogs:
         for name in catalog.namespaces:

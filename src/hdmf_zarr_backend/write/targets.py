@@ -27,8 +27,8 @@ REFERENCES = (Builder, ReferenceBuilder, AbstractContainer, Reference, RegionRef
 def builder_path(builder: Any) -> str:
     """Return the absolute path of a builder in its file.
 
-    A builder that was read knows its parent's path (``location``); one that was built is under its parents, the topmost of
-    which is the root whatever its name. HDF5IO says of the root that its parent is ``/``.
+    A builder that was read knows its parent's path (``location``); one that was built is under its parents, the
+    topmost of which is the root whatever its name. HDF5IO says of the root that its parent is ``/``.
     """
     if builder.location is not None and not _is_hdf5_root(builder):
         return absolute(posixpath.join(builder.location, builder.name))

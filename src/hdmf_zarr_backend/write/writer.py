@@ -96,7 +96,7 @@ class Writer:
         self._progress.finish()
 
     def write_changes(self, *, added: Collection[str], changed: Collection[str], consolidate: bool = True) -> None:
-        """Write what an append adds: arrays and new nodes first, then changed documents, the root and the consolidated last.
+        """Write what an append adds: new nodes first, then changed documents, the consolidated one last.
 
         Parameters
         ----------
@@ -230,12 +230,12 @@ def planned_bytes(planned: PlannedArray) -> int:
 
 
 def _is_large(planned: PlannedArray) -> bool:
-    """Tell whether an array is worth a task: plain values of more than a megabyte, from a source that threads may share."""
+    """Tell whether an array is worth a task: over a megabyte of plain values, from a source that threads may share."""
     return not isinstance(planned.source, (ElementSource, RowSource)) and planned_bytes(planned) > _LARGE_BYTES
 
 
 def _by_name(source: ArraySource | None) -> ArraySource | None:
-    """Return ``source`` in a form that can be sent to another process, names and ranges only; None where it has none."""
+    """Return ``source`` as names and ranges, which can be sent to another process; None where it has no such form."""
     if source is not None and hasattr(source, "part"):
         return source
     described = getattr(source, "portable", None)

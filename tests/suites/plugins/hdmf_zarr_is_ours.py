@@ -1,7 +1,7 @@
 """A pytest plugin under which hdmf-zarr's own tests run on this project: ``hdmf_zarr`` is the alias.
 
-What zarr 3 says in other words than zarr 2 is given under the old name where it means the same. ``write_dataset`` and ``write_attributes`` of single
-objects, which this project does not have, are written as part of a whole file.
+What zarr 3 says in other words than zarr 2 is given under the old name where it means the same. ``write_dataset`` and
+``write_attributes`` of single objects, which this project does not have, are written as part of a whole file.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ import zarr
 import zarr2_calls
 from hdmf.build import DatasetBuilder
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, install_hdmf_zarr_alias
 
 try:
     import pynwb
@@ -38,9 +38,9 @@ _REAL_STRDATASET = hdmf.utils.StrDataset
 
 def _path_of(path, file):
     if path is None and file is None:
-        raise ValueError("Either the 'path' or 'file' argument must be supplied.")
+        raise ValueError("neither path nor file is given")
     if path is not None and file is not None and os.path.abspath(file.filename) != os.path.abspath(path):
-        raise ValueError(f"You argued '{path}' as this object's path, but supplied a file with filename: {file.filename}")
+        raise ValueError(f"path={path!r} is another file than that of {file.filename!r}")
     return file.filename if path is None else path
 
 
@@ -212,6 +212,7 @@ def _size(path):
 
 
 _os_size = os.path.getsize
+install_hdmf_zarr_alias()  # tests of pynwb.read_nwb look for hdmf_zarr
 _replace_names()
 zarr2_calls.install()
 os.remove = _remove

@@ -1,0 +1,405 @@
+"""Issue "The whole contract", part 1: append and modify."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+from hdmf.build import GroupBuilder, LinkBuilder
+from hdmf.common import DynamicTable, VectorData, VectorIndex
+from hdmf.data_utils import DataChunkIterator
+from pynwb import TimeSeries, validate
+from pynwb.behavior import Position, SpatialSeries
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
+from hdmf_zarr_backend.errors import ConflictError
+from tests import samples
+from tests.test_io import document, read, read_builder, write_builder
+from tests.trees import dataset, group, root
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    return samples.write_zarr(tmp_path / "plain.nwb.zarr", samples.plain_nwbfile())
+
+
+@pytest.fixture(scope="module")
+def rich_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return samples.write_zarr(tmp_path_factory.mktemp("rich") / "rich.nwb.zarr")
+
+
+@pytest.fixture
+def rich(rich_once: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(rich_once, tmp_path / "rich.nwb.zarr")
+
+
+def valid(path: Path) -> bool:
+    with NWBZarrIO(path) as io:
+        return validate(io=io) == []
+
+
+def is_fresh(path: Path) -> bool:
+    """Tell whether the consolidated document says what the documents say."""
+    metadata = document(path, ".zmetadata")["metadata"]
+    names = (".zarray", ".zgroup", ".zattrs")
+    on_disk = {str(p.relative_to(path)): document(path, str(p.relative_to(path))) for p in path.rglob(".z*")}
+    return metadata == {key: value for key, value in on_disk.items() if key.rpartition("/")[2] in names}
+
+
+# ---- read, change, write ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["r+", "a"])
+def test_read_change_write(plain, mode):
+    with NWBZarrIO(plain, mode) as io:
+        nwbfile = io.read()
+        nwbfile.create_processing_module("behavior", "added").add(
+            Position(spatial_series=SpatialSeries(name="track", data=[[1.0, 2.0]], rate=1.0, reference_frame="corner"))
+        )
+        nwbfile.add_acquisition(TimeSeries(name="new", data=[1, 2, 3], unit="m", rate=1.0))
+        io.write(nwbfile)
+    found = read(plain)
+    assert found.acquisition["new"].data[:].tolist() == [1, 2, 3]
+    assert found.processing["behavior"]["Position"]["track"].data[0].tolist() == [1.0, 2.0]
+    assert found.acquisition["trace"].data[19].tolist() == [57, 58, 59]
+    assert valid(plain)
+    assert is_fresh(plain)
+
+
+def test_links_are_added(plain, tmp_path):
+    """Inside the file, to stored data, to containers, and to another file."""
+    other = samples.write_zarr(tmp_path / "other.nwb.zarr", samples.plain_nwbfile("other"))
+    with NWBZarrIO(plain, "r+") as io, NWBZarrIO(other) as source:
+        nwbfile = io.read()
+        trace = nwbfile.acquisition["trace"]
+        nwbfile.add_acquisition(TimeSeries(name="same data", data=trace.data, unit="m", rate=1.0))
+        clock = TimeSeries(name="clock", data=[1.0, 2.0], unit="m", timestamps=[0.0, 1.0])
+        nwbfile.add_acquisition(clock)
+        nwbfile.add_acquisition(TimeSeries(name="same clock", data=[3.0, 4.0], unit="m", timestamps=clock))
+        far = source.read().acquisition["trace"].data
+        nwbfile.add_acquisition(TimeSeries(name="far data", data=far, unit="m", rate=1.0))
+        io.write(nwbfile)
+    links = {name: document(plain, f"acquisition/{name}/.zattrs")["zarr_link"][0] for name in ("same data", "far data")}
+    assert (links["same data"]["source"], links["same data"]["path"]) == (".", "/acquisition/trace/data")
+    assert (links["far data"]["source"], links["far data"]["path"]) == ("../other.nwb.zarr", "/acquisition/trace/data")
+    acquisition = read(plain).acquisition
+    for name in ("same data", "far data"):
+        assert acquisition[name].data[1].tolist() == [3, 4, 5]
+    assert acquisition["same clock"].timestamps[:].tolist() == [0.0, 1.0]
+    assert is_fresh(plain)
+
+
+def test_a_link_is_added_to_a_group_that_had_some(tmp_path):
+    path = write_builder(tmp_path / "file.zarr", samples.reference_tree())
+    with ZarrIO(path, "r+") as io:
+        builder = io.read_builder()
+        made = group("made")
+        builder.set_group(made)
+        builder.set_link(_link("second", builder["target"]))
+        made.set_link(_link("up", builder))
+        io.write_builder(builder)
+    found = read_builder(path)
+    assert found.links["link_in_the_root"].builder is found["target/values"]
+    assert found.links["second"].builder is found["target"]
+    assert found["made"].links["up"].builder is found
+
+
+def _link(name: str, target: Any) -> Any:
+    return LinkBuilder(builder=target, name=name)
+
+
+@pytest.mark.parametrize("mode", ["r+", "a"])
+def test_data_are_appended_without_a_write(plain, mode):
+    with NWBZarrIO(plain, mode) as io:
+        data = io.read().acquisition["trace"].data
+        data.append(np.array([[1, 2, 3]], "i2"))
+        assert data.shape == (21, 3)
+    for reading in ("r", "r-"):
+        assert read(plain, reading).acquisition["trace"].data[20].tolist() == [1, 2, 3]
+    assert is_fresh(plain)
+
+
+# ---- tables that were read
+# ---------------------------------------------------------------------------------------------
+
+
+def test_rows_of_every_column(rich):
+    """Numbers, text, bools, ragged and doubly ragged columns, references, and references to rows of other tables."""
+    with NWBZarrIO(rich, "r+") as io:
+        nwbfile = io.read()
+        shank = nwbfile.electrode_groups["shank1"]
+        nwbfile.add_electrode(group=shank, location="CA3", x=1.0, y=2.0, z=3.0, label="new", good=True)
+        nwbfile.add_unit(
+            id=7, spike_times=[0.5], obs_intervals=[[0.0, 2.0], [3.0, 4.0]], electrodes=[4, 0],
+            waveform_mean=np.ones((6, 3)), electrode_group=shank, quality="new", tags=["x", "y"],
+        )  # fmt: skip
+        nwbfile.add_trial(
+            start_time=9.0, stop_time=9.5, stimulus="new", licks=[[1.0], [], [2.0, 3.0]], tags=["t"],
+            timeseries=[nwbfile.acquisition["raw"], nwbfile.acquisition["trace"]],
+        )  # fmt: skip
+        table = nwbfile.processing["tables"]["references"]
+        table.add_row(objects=nwbfile.acquisition["raw"], id=3)
+        io.write(nwbfile)
+    nwbfile = read(rich)
+    assert nwbfile.electrodes["group"][4] is nwbfile.electrode_groups["shank1"]
+    assert (nwbfile.electrodes["label"][4], bool(nwbfile.electrodes["good"][4])) == ("new", True)
+    assert nwbfile.units["obs_intervals"][5].tolist() == [[0.0, 2.0], [3.0, 4.0]]
+    assert nwbfile.units["electrodes"][5].index.tolist() == [4, 0]
+    assert list(nwbfile.units["tags"][5]) == ["x", "y"]
+    assert [list(licks) for licks in nwbfile.trials["licks"][4]] == [[1.0], [], [2.0, 3.0]]
+    pieces = [piece.timeseries for piece in nwbfile.trials["timeseries"][4]]
+    assert pieces == [nwbfile.acquisition["raw"], nwbfile.acquisition["trace"]]
+    objects = nwbfile.processing["tables"]["references"]["objects"]
+    assert objects[3] is nwbfile.acquisition["raw"]
+    assert objects[0] is nwbfile.acquisition["trace"]
+    assert nwbfile.units["spike_times"][4].size == 12
+    assert valid(rich)
+    assert is_fresh(rich)
+
+
+def test_columns_are_added(rich):
+    with NWBZarrIO(rich, "r+") as io:
+        nwbfile = io.read()
+        trials = nwbfile.trials
+        trials.add_column(name="score", description="numbers", data=[1.0, 2.0, 3.0, 4.0])
+        trials.add_column(name="words", description="ragged text", data=["a", "b", "c"], index=[0, 1, 1, 3])
+        references = [nwbfile.acquisition["raw"]] * 4
+        trials.add_column(name="object", description="references", data=references)
+        io.write(nwbfile)
+    nwbfile = read(rich)
+    trials = nwbfile.trials
+    assert trials.colnames[-3:] == ("score", "words", "object")
+    assert trials["score"][:].tolist() == [1.0, 2.0, 3.0, 4.0]
+    assert [list(words) for words in trials["words"][:]] == [[], ["a"], [], ["b", "c"]]
+    assert trials["object"][2] is nwbfile.acquisition["raw"]
+    assert list(trials.to_dataframe()["score"]) == [1.0, 2.0, 3.0, 4.0]
+    assert valid(rich)
+
+
+def test_a_new_object_and_a_reference_to_it_in_one_write(rich):
+    with NWBZarrIO(rich, "r+") as io:
+        nwbfile = io.read()
+        new = TimeSeries(name="new", data=[1.0], unit="m", rate=1.0)
+        nwbfile.add_acquisition(new)
+        nwbfile.processing["tables"]["references"].add_row(objects=new, id=3)
+        io.write(nwbfile)
+    nwbfile = read(rich)
+    assert nwbfile.processing["tables"]["references"]["objects"][3] is nwbfile.acquisition["new"]
+
+
+@pytest.mark.parametrize(("rows", "length", "dtype"), [(3, 100, "uint16"), (2, 40_000, "uint32")])
+def test_an_index_grows_beyond_its_type(tmp_path, rows, length, dtype):
+    """The smallest unsigned integer was enough for the rows that there were (HDF5IO gives up here)."""
+    values = VectorData(name="values", description="numbers", data=[0.5])
+    index = VectorIndex(name="values_index", target=values, data=[0, 1])
+    nwbfile = samples.plain_nwbfile()
+    nwbfile.add_acquisition(DynamicTable(name="table", description="ragged", columns=[values, index], id=[0, 1]))
+    path = samples.write_zarr(tmp_path / "file.zarr", nwbfile)
+    assert document(path, "acquisition/table/values_index/.zarray")["dtype"] == "|u1"
+    with NWBZarrIO(path, "r+") as io:
+        table = io.read().acquisition["table"]
+        for row in range(rows):
+            table.add_row(values=np.full(length, float(row)), id=2 + row)
+        assert table["values"][1].tolist() == [0.5]
+        assert table["values"][rows + 1].tolist() == [rows - 1.0] * length
+    for mode in ("r", "r-"):
+        table = read(path, mode).acquisition["table"]
+        assert table["values_index"].data.dtype == dtype
+        assert table["values_index"].data[:].tolist() == [0, 1, *(1 + length * (n + 1) for n in range(rows))]
+        assert table["values"][rows].tolist() == [rows - 2.0] * length
+    assert zarr.open_array(str(path / "acquisition" / "table" / "values_index"), mode="r").dtype == dtype
+    assert document(path, "acquisition/table/values_index/.zattrs")["zarr_dtype"] == dtype
+    assert valid(path)
+    assert is_fresh(path)
+
+
+def test_an_index_grows_row_by_row_and_again_later(tmp_path):
+    nwbfile = samples.plain_nwbfile()
+    nwbfile.add_unit(spike_times=[0.5])
+    path = samples.write_zarr(tmp_path / "file.zarr", nwbfile)
+    for turn in range(3):
+        with NWBZarrIO(path, "r+") as io:
+            nwbfile = io.read()
+            for i in range(50):
+                nwbfile.add_unit(spike_times=[float(turn), float(i), 0.0])
+            io.write(nwbfile)
+    units = read(path).units
+    assert len(units) == 151
+    assert units["spike_times"][0].tolist() == [0.5]
+    assert units["spike_times"][150].tolist() == [2.0, 49.0, 0.0]
+    assert valid(path)
+
+
+# ---- the consolidated document
+# -----------------------------------------------------------------------------------------
+
+
+def test_the_consolidated_document_is_removed_where_it_is_not_wanted(plain):
+    with NWBZarrIO(plain, "r+") as io:
+        nwbfile = io.read()
+        nwbfile.add_acquisition(TimeSeries(name="new", data=[1.0], unit="m", rate=1.0))
+        io.write(nwbfile, consolidate_metadata=False)
+    assert not (plain / ".zmetadata").exists()
+    assert sorted(read(plain).acquisition) == ["new", "trace"]
+
+
+def test_a_file_that_was_never_consolidated_stays_so(tmp_path):
+    path = tmp_path / "file.zarr"
+    write_builder(path, root(dataset("x", ZarrDataIO(np.arange(3), maxshape=(None,)))), consolidate_metadata=False)
+    with ZarrIO(path, "r+") as io:
+        io.read_builder()["x"].data.append([3])
+    assert not (path / ".zmetadata").exists()
+    assert read_builder(path)["x"].data[:].tolist() == [0, 1, 2, 3]
+
+
+def test_values_in_the_consolidated_document_are_true_too(tmp_path):
+    """Scalars travel inside it; one that was changed in place must not come back as it was."""
+    path = write_builder(tmp_path / "file.zarr", root(dataset("x", np.arange(3), attributes={"data_type": "VectorData"})))
+    with ZarrIO(path, "r+") as io:
+        io.read_builder()["x"].data[1] = 9
+    for mode in ("r", "r-"):
+        assert read_builder(path, mode)["x"].data[:].tolist() == [0, 9, 2]
+
+
+# ---- attributes of what is there
+# ---------------------------------------------------------------------------------------
+
+
+def test_attributes_of_groups_and_datasets_change(tmp_path):
+    first = root(group("g", dataset("x", np.arange(4), attributes={"unit": "m", "n": np.uint8(3)}), a=1), version="1")
+    path = write_builder(tmp_path / "file.zarr", first)
+    with ZarrIO(path, "r+") as io:
+        builder = io.read_builder()
+        builder.attributes["version"] = "2"
+        builder["g"].set_attribute("new", np.float32(1.5))
+        builder["g/x"].attributes["unit"] = "s"
+        io.write_builder(builder)
+    found = read_builder(path)
+    assert (found.attributes["version"], found["g"].attributes["a"]) == ("2", 1)
+    assert found["g"].attributes["new"].dtype == np.float32
+    attributes = found["g/x"].attributes
+    assert (attributes["unit"], attributes["n"], attributes["n"].dtype) == ("s", 3, np.uint8)
+    assert found["g/x"].data[:].tolist() == [0, 1, 2, 3]
+    assert is_fresh(path)
+
+
+def test_an_attribute_of_a_dataset_that_grows_changes_too(tmp_path):
+    labels = {"dimension_labels": ("time",)}
+    growing = dataset("x", ZarrDataIO(np.arange(4), maxshape=(None,)), attributes={"unit": "m"}, **labels)
+    path = write_builder(tmp_path / "file.zarr", root(growing, dataset("y", np.arange(4), **labels)))
+    with ZarrIO(path, "r+") as io:
+        builder = io.read_builder()
+        builder["x"].attributes["unit"] = "s"
+        builder["x"].data.append([4])
+        io.write_builder(builder)
+    found = read_builder(path)["x"]
+    assert (found.attributes["unit"], found.data[:].tolist()) == ("s", [0, 1, 2, 3, 4])
+    assert (found.dimension_labels, found.maxshape) == (("time",), (None,))
+    assert document(path, "x/.zattrs")["_ARRAY_DIMENSIONS"] == ["time_5"]  # "time" is 4 long beside it
+    assert is_fresh(path)
+
+
+def test_a_changed_field_of_a_container(plain):
+    with NWBZarrIO(plain, "r+") as io:
+        nwbfile = io.read()
+        trace = nwbfile.acquisition["trace"]
+        trace.fields["conversion"] = 7.0  # an attribute of the dataset `data`
+        trace.fields["comments"] = "changed"
+        trace.set_modified()
+        io.write(nwbfile)
+    trace = read(plain).acquisition["trace"]
+    assert (trace.conversion, trace.comments) == (7.0, "changed")
+    assert valid(plain)
+
+
+# ---- a new path, and conflicts
+# -----------------------------------------------------------------------------------------
+
+
+def test_mode_a_makes_a_new_file_and_then_adds_to_it(tmp_path):
+    path = tmp_path / "new.nwb.zarr"
+    with NWBZarrIO(path, "a") as io:
+        io.write(samples.plain_nwbfile())
+    with NWBZarrIO(path, "a") as io:
+        nwbfile = io.read()
+        nwbfile.add_acquisition(TimeSeries(name="new", data=[1.0], unit="m", rate=1.0))
+        io.write(nwbfile)
+    assert sorted(read(path).acquisition) == ["new", "trace"]
+
+
+@pytest.mark.parametrize("is_read", [True, False], ids=["read", "not read"])
+@pytest.mark.parametrize(
+    ("there", "wanted", "shown"),
+    [
+        ("plain", "another", ["'plain'", "'another'"]),
+        (3, 4, ["3", "4"]),
+        (np.arange(4), np.array([0, 1, 2, 7]), ["[0, 1, 2, 3]", "[0, 1, 2, 7]"]),
+        (np.arange(9), np.arange(3), ["[0, 1, 2, 3, 4, ...] of shape (9,)", "[0, 1, 2] of shape (3,)"]),
+        (["a", "b"], ["a", "c"], ["['a', 'b']", "['a', 'c']"]),
+    ],
+    ids=["text", "number", "array", "length", "texts"],
+)
+def test_a_conflict_names_both_values(tmp_path, there, wanted, shown, is_read):
+    path = write_builder(tmp_path / "file.zarr", root(dataset("x", there), dataset("other", 1)))
+    before = {p: p.read_bytes() for p in path.rglob("*") if p.is_file()}
+    with ZarrIO(path, "r+") as io:
+        if is_read:
+            io.read_builder()
+        with pytest.raises(ConflictError) as caught:
+            io.write_builder(root(dataset("x", wanted), dataset("new", 1)))
+    assert (caught.value.store, caught.value.path) == (str(path), "/x")
+    for value in shown:
+        assert value in str(caught.value)
+    assert {p: p.read_bytes() for p in path.rglob("*") if p.is_file()} == before
+
+
+@pytest.mark.parametrize("is_read", [True, False], ids=["read", "not read"])
+def test_the_same_values_are_no_conflict(tmp_path, is_read):
+    def tree(*more: Any) -> GroupBuilder:
+        wrapped = ZarrDataIO(np.array([1.0, np.nan]))
+        return root(dataset("x", np.arange(4)), dataset("t", ["a", "b"], "utf8"), dataset("n", wrapped), *more)
+
+    path = write_builder(tmp_path / "file.zarr", tree(dataset("kept", 5)))
+    with ZarrIO(path, "r+") as io:
+        if is_read:
+            io.read_builder()
+        io.write_builder(tree(dataset("new", 6)))
+        if not is_read:
+            assert sorted(io.read_builder().datasets) == ["kept", "n", "new", "t", "x"]
+    assert sorted(read_builder(path).datasets) == ["kept", "n", "new", "t", "x"]
+    assert is_fresh(path)
+
+
+def test_a_group_in_the_place_of_an_array_is_a_conflict(tmp_path):
+    path = write_builder(tmp_path / "file.zarr", root(dataset("x", np.arange(3)), group("g")))
+    for wanted, named in ((root(group("x")), "/x"), (root(dataset("g", 1)), "/g")):
+        with ZarrIO(path, "r+") as io, pytest.raises(ConflictError, match="group") as caught:
+            io.write_builder(wanted)
+        assert caught.value.path == named
+
+
+def test_another_root_is_a_conflict(plain):
+    with NWBZarrIO(plain, "a") as io, pytest.raises(ConflictError, match="object_id|root object"):
+        io.write(samples.plain_nwbfile("another"))
+    assert read(plain).identifier == "plain"
+
+
+def test_an_append_that_fails_leaves_the_file_as_it_was(plain):
+    def broken() -> Iterator[np.ndarray[Any, Any]]:
+        yield np.arange(3)
+        raise OSError("the amplifier is gone")
+
+    with NWBZarrIO(plain, "r+") as io:
+        nwbfile = io.read()
+        data = DataChunkIterator(data=broken(), buffer_size=1)
+        nwbfile.add_acquisition(TimeSeries(name="new", data=data, unit="m", rate=1.0))
+        with pytest.raises(OSError, match="amplifier"):
+            io.write(nwbfile)
+    for mode in ("r", "r-"):
+        assert sorted(read(plain, mode).acquisition) == ["trace"]
+    assert is_fresh(plain)
