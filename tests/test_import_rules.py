@@ -59,7 +59,7 @@ def test_layers_of_import_linter_name_the_same_rooms():
         ("hdf5/filters.py", "import h5py", "must be imported on use"),
         ("hdf5/filters.py", "class A:\n    from h5py import File", "must be imported on use"),
         ("write/writer.py", "def f():\n    import dask", "may not import dask"),
-        ("convert.py", "def f():\n    import tqdm", "may not import tqdm"),
+        ("conversion.py", "def f():\n    import tqdm", "may not import tqdm"),
         ("storage/stores.py", "import requests", "requests is not in the table"),
         ("attic.py", "import json", "room 'attic' is not in the table"),
         ("attic/rooms.py", "import json", "room 'attic' is not in the table"),

@@ -21,7 +21,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.alias import install_hdmf_zarr_alias
-    from hdmf_zarr_backend.convert import convert
+    from hdmf_zarr_backend.conversion import convert
     from hdmf_zarr_backend.dataio import ZarrDataIO
     from hdmf_zarr_backend.errors import ZarrBackendError
     from hdmf_zarr_backend.io import ZarrIO
@@ -36,7 +36,7 @@ _ROOMS = {
     "ZarrDataIO": "dataio",
     "ZarrIO": "io",
     "ZarrReference": "mapping.references",
-    "convert": "convert",
+    "convert": "conversion",
     "enable_legacy_files": "storage.zarr_plugin",
     "install_hdmf_zarr_alias": "alias",
 }

@@ -27,12 +27,12 @@ import hdmf_zarr_backend.dataio
 import hdmf_zarr_backend.io
 from hdmf_zarr_backend.errors import ReferenceTargetError, UsageError
 from hdmf_zarr_backend.hdf5.filters import codecs_of
-from hdmf_zarr_backend.io import ROOT_NAME
 from hdmf_zarr_backend.mapping.references import ZarrReference
 from hdmf_zarr_backend.mapping.reserved import SPECLOC
 from hdmf_zarr_backend.mapping.specs import SPECIFICATIONS
 from hdmf_zarr_backend.model.locations import THIS_FILE
 from hdmf_zarr_backend.read.datasets import BuilderReferences, BuilderTable, ContainerReferences, ContainerTable
+from hdmf_zarr_backend.reader import ROOT_NAME
 from hdmf_zarr_backend.storage.codecs import make_codec
 from hdmf_zarr_backend.storage.stores import open_keys, open_zarr_group
 

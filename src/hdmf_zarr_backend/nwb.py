@@ -150,7 +150,7 @@ class NWBZarrIO(ZarrIO):
                 )
         return super().read(**kwargs)
 
-    def export(
+    def export(  # type: ignore[override] # pynwb calls the container nwbfile
         self, src_io: HDMFIO, nwbfile: Any = None, write_args: dict[str, Any] | None = None, **options: Any
     ) -> None:
         """Write what ``src_io`` has read to this file.

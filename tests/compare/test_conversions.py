@@ -20,7 +20,7 @@ from hdmf_zarr_backend import ZarrIO
 from hdmf_zarr_backend.compare.differences import Difference
 from hdmf_zarr_backend.compare.files import compare
 from hdmf_zarr_backend.compare.providers import open_facts
-from hdmf_zarr_backend.convert import convert as convert_file
+from hdmf_zarr_backend.conversion import convert as convert_file
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.mapping.facts import DatasetFacts, ElementType, NodeFacts, Reference
 from tests.compare import planted

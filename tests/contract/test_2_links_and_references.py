@@ -114,7 +114,7 @@ def test_what_is_linked_and_what_is_copied_has_the_same_values(both, tmp_path, l
     with NWBZarrIO(both[".nwb.zarr"]) as source, NWBZarrIO(tmp_path / "third.zarr", "w") as io:
         io.export(source, write_args={"link_data": link_data})
     acquisition = read(tmp_path / "third.zarr").acquisition
-    assert acquisition["soft"].data.data[:].tolist() == [1.0, 2.0, 3.0]
+    assert acquisition["soft"].data[:].tolist() == [1.0, 2.0, 3.0]
     assert acquisition["soft"].timestamps[2] == 3.0
     assert acquisition["far data"].data[19].tolist() == [57, 58, 59]
     assert acquisition["stored"].data[:].tolist() == [1.0, 2.0, 3.0]

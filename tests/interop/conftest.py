@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hdmf_zarr_backend.convert import convert
+from hdmf_zarr_backend.conversion import convert
 from hdmf_zarr_backend.errors import UnsupportedFileError
 from tests import samples
 from tests.peers import Peer

@@ -143,7 +143,7 @@ def _target_name(source: str) -> str:
 
 def _convert(source: str, target: str, options: dict[str, Any]) -> _Outcome:
     # here and not above: hdmf and zarr take seconds to start
-    from hdmf_zarr_backend.convert import convert
+    from hdmf_zarr_backend.conversion import convert
 
     outcome = _Outcome(source, target)
     progress = terminal_progress(Path(source).name)

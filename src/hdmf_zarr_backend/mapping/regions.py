@@ -11,7 +11,6 @@ Source: hdmf-zarr storage specification, "Region references"; issue "The whole c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -129,7 +128,7 @@ class RegionReference:
         return f"<RegionReference {self.builder.name!r} {self.region}>"
 
 
-def _points(data: Any, points: Sequence[Any]) -> Any:
+def _points(data: Any, points: Any) -> Any:
     values = [data[tuple(int(n) for n in point)] for point in points]
     array = np.empty(len(values), dtype=getattr(data, "dtype", object))
     for position, value in enumerate(values):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
 import zarr
@@ -36,7 +36,7 @@ def open_keys(location: str, *, replace: bool = True) -> LocalKeys:
     return LocalKeys(os.path.abspath(location), replace=replace)
 
 
-def open_zarr_group(keys: KeyStore, *, mode: str = "r") -> Any:
+def open_zarr_group(keys: KeyStore, *, mode: Literal["r", "r+"] = "r") -> Any:
     """Return the file as a ``zarr.Group``, past any consolidated document that could be stale.
 
     Raises

@@ -38,7 +38,7 @@ def first_leaf(data: Any) -> Any:
         if isinstance(data, np.ndarray) and not data.shape:
             data = data[()]  # zarr 3.1 wraps an object twice
             continue
-        shape = getattr(data, "shape", False)  # an array of zarr itself has no length
+        shape: Any = getattr(data, "shape", False)  # an array of zarr itself has no length
         if shape == () or (shape is False and not hasattr(data, "__len__")):
             return data if isinstance(data, np.generic) or shape is False else data[()]
         if shape is None or not (shape[0] if shape else len(data)):

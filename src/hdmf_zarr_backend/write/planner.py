@@ -269,7 +269,7 @@ class Planner:
             return self._plan_resolved(data, options)
         if is_dataset(data):
             return datasets.plan_h5_dataset(data, options, encode)
-        if word in ("object", "region") or _holds_references(data):
+        if word in ("object", "region") or (not isinstance(word, list) and _holds_references(data)):
             return datasets.plan_references(data, datasets.shape_of(data), options, encode)
         if datasets.shape_of(data) == ():
             return datasets.plan_scalar(data, word, options, encode)

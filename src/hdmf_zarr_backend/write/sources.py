@@ -226,8 +226,8 @@ def _at(error: ValueRefusedError, index: list[int]) -> ValueRefusedError:
     """Return ``error`` with the index of the element that it is about."""
     if index:
         error.problem = f"element {index if len(index) > 1 else index[0]}: {error.problem}"
-    located: ValueRefusedError = error.located()
-    return located
+    error.located()
+    return error
 
 
 def to_text(value: Any) -> str:

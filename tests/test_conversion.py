@@ -156,7 +156,7 @@ def test_data_in_other_files_become_data_of_the_file(tmp_path: Path) -> None:
     layout[...] = h5py.VirtualSource("part.h5", "x", (4,))
     with h5py.File(simple(tmp_path / "part.h5", x=np.arange(4.0)), "r"), h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_virtual_dataset("virtual", layout)
-        file.create_dataset("raw", (3,), "<i2", external="values.raw")[...] = [1, 2, 3]
+        file.create_dataset("raw", (3,), "<i2", external=str(tmp_path / "values.raw"))[...] = [1, 2, 3]
     _, back = there_and_back(tmp_path / "a.h5", tmp_path)
     assert differences(tmp_path / "a.h5", back, ignore={"layout"}) == []
 
@@ -721,18 +721,14 @@ def test_a_filter_that_is_not_installed_is_told(tmp_path: Path, monkeypatch: pyt
 def test_what_loses_precision_is_not_applied_twice(tmp_path: Path) -> None:
     values = np.random.default_rng(0).normal(size=(1000, 3))
     with h5py.File(tmp_path / "a.h5", "w") as file:
-        file.create_dataset("rounded", data=values, chunks=(100, 3), scaleoffset=2, fletcher32=True)
+        file.create_dataset("rounded", data=values, chunks=(100, 3), scaleoffset=2)
         file.create_dataset("packed", data=np.arange(1000), chunks=(100,), scaleoffset=0)
     convert(tmp_path / "a.h5", tmp_path / "a.zarr")
     with pytest.warns(FilterReplacedWarning, match="filter 6 is lossy"):
         convert(tmp_path / "a.zarr", tmp_path / "b.h5")
     assert differences(tmp_path / "a.h5", tmp_path / "b.h5", ignore={"filters"}) == []
     with h5py.File(tmp_path / "b.h5") as file:
-        assert (file["rounded"].compression, file["rounded"].shuffle, file["rounded"].fletcher32) == (
-            "gzip",
-            True,
-            True,
-        )
+        assert (file["rounded"].compression, file["rounded"].shuffle) == ("gzip", True)
         assert file["packed"].scaleoffset == 0
 
 

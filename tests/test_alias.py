@@ -1,0 +1,226 @@
+"""This package under the name hdmf_zarr: what pynwb and code for hdmf-zarr find, and when the name is refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.peers import Peer
+
+pytestmark = pytest.mark.skipif(find_spec("hdmf_zarr") is not None, reason="hdmf-zarr itself is installed here")
+
+
+def run(folder: Path, code: str) -> str:
+    """Run code in a process of its own, since the alias is for good, with the alias installed."""
+    script = folder / "script.py"
+    script.write_text(f"import hdmf_zarr_backend\nhdmf_zarr_backend.install_hdmf_zarr_alias()\n{code}", encoding="utf-8")
+    command = [sys.executable, "-W", "error", "-W", "default::DeprecationWarning", str(script)]
+    answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
+    return answer.stdout
+
+
+WRITTEN_FOR_HDMF_ZARR = """
+import numpy as np
+from numcodecs import JSON, Blosc
+from hdmf.common import DynamicTable, VectorData, get_manager
+from hdmf_zarr import ZarrIO
+from hdmf_zarr.utils import ZarrDataIO
+
+data = ZarrDataIO(data=np.arange(20), chunks=(5,), fillvalue=-1, compressor=Blosc(cname="zstd"), filters=None)
+table = DynamicTable(name="table", description="made here", columns=[VectorData(name="x", description="x", data=data)])
+with ZarrIO("table.zarr", "w", get_manager(), False, JSON, None, True) as io:
+    io.write(table, True, True, True, 2, None, None, True)
+    assert io.get_written(io.manager.get_builder(table), check_on_disk=True)
+    assert io.get_builder_disk_path(io.manager.get_builder(table["x"])).endswith("table.zarr/x")
+with ZarrIO(path="table.zarr", manager=get_manager(), mode="r", storage_options=None) as io:
+    read = io.read()
+    assert read["x"].data[:].tolist() == list(range(20))
+    assert read["x"].data.chunks == (5,)
+    assert read["x"].data.compressor == Blosc(cname="zstd")
+    assert io.object_codec_class is JSON
+    assert not io.is_remote()
+    assert io.synchronizer is None
+    name, found = io.resolve_ref({"source": ".", "path": "/x"})
+    assert name == "x" and found == read["x"].data
+    assert io.resolve_ref({"source": ".", "path": None})[0] == "root"
+print("done")
+"""
+
+
+def test_code_that_was_written_for_hdmf_zarr(tmp_path):
+    assert run(tmp_path, WRITTEN_FOR_HDMF_ZARR) == "done\n"
+
+
+PYNWB = """
+import os
+import pynwb
+from pynwb.testing.mock.file import mock_NWBFile
+from pynwb.testing.mock.base import mock_TimeSeries
+from hdmf_zarr.nwb import NWBZarrIO
+
+nwbfile = mock_NWBFile()
+nwbfile.add_acquisition(mock_TimeSeries(name="series"))
+with NWBZarrIO("file.nwb.zarr", "w") as io:
+    io.write(nwbfile)
+read = pynwb.read_nwb("file.nwb.zarr")
+assert isinstance(read.read_io, hdmf_zarr_backend.NWBZarrIO)
+assert read.acquisition["series"].data[:].tolist() == nwbfile.acquisition["series"].data
+assert pynwb.validate(path="file.nwb.zarr") == []
+assert pynwb.validate(path="file.nwb.zarr", use_cached_namespaces=False) == []
+os.mkdir("empty")
+try:
+    pynwb.read_nwb("empty")
+except ValueError as error:
+    print("refused:", "not recognized" in str(error))
+"""
+
+
+def test_pynwb_reads_and_validates_by_path(tmp_path):
+    assert run(tmp_path, PYNWB) == "refused: True\n"
+
+
+COMPOUND = """
+import numpy as np
+from hdmf.build import BuildManager, ObjectMapper, TypeMap
+from hdmf.build.objectmapper import H5DataIO
+from hdmf_zarr import ZarrDataIO, ZarrIO
+from hdmf_zarr_backend import ZarrDataIO as Ours, ZarrIO as OurIO
+
+assert isinstance(Ours([1]), ZarrDataIO), "hdmf asks this before it wraps rows with references again"
+assert isinstance(ZarrDataIO([1]), Ours)
+assert not isinstance([1], ZarrDataIO)
+assert isinstance(OurIO("new.zarr", "w"), ZarrIO)
+
+class Special(ZarrIO):
+    pass
+
+assert not isinstance(OurIO("new.zarr", "w"), Special), "a subclass of a user is a class of its own"
+assert isinstance(Special("new.zarr", "w"), ZarrIO)
+"""
+
+
+def test_the_classes_of_both_names_are_the_same_to_isinstance(tmp_path):
+    run(tmp_path, COMPOUND)
+
+
+MODULES = """
+import importlib, json
+import hdmf_zarr
+
+hdmf_zarr_backend.install_hdmf_zarr_alias()
+assert importlib.import_module("hdmf_zarr") is hdmf_zarr, "a second call changes nothing"
+print(json.dumps({name: importlib.import_module(name).__all__ for name in (
+    "hdmf_zarr", "hdmf_zarr.backend", "hdmf_zarr.nwb", "hdmf_zarr.utils", "hdmf_zarr.zarr_utils")}))
+print(importlib.util.find_spec("hdmf_zarr").name, hdmf_zarr.__version__)
+"""
+
+
+def test_modules_and_names(tmp_path):
+    names, version = run(tmp_path, MODULES).splitlines()
+    assert '"hdmf_zarr": ["NWBZarrIO", "ZarrDataIO", "ZarrIO"]' in names
+    assert '"hdmf_zarr.backend": ["DEFAULT_SPEC_LOC_DIR", "ROOT_NAME", "SPEC_LOC_ATTR", "ZarrIO"]' in names
+    assert '"hdmf_zarr.utils": ["ZarrDataIO", "ZarrReference"]' in names
+    assert "ContainerZarrReferenceDataset" in names
+    assert version.startswith("hdmf_zarr 0.13.0+")
+
+
+HDF5 = """
+import h5py, hdf5plugin, numpy as np, warnings
+from hdmf.build import DatasetBuilder, GroupBuilder
+from hdmf_zarr import ZarrDataIO, ZarrIO
+
+with h5py.File("a.h5", "w") as file:
+    plain = file.create_dataset("plain", data=np.arange(100.0).reshape(10, 10), chunks=(5, 10), compression="gzip",
+                                compression_opts=3, shuffle=True, fillvalue=-2.0)
+    odd = file.create_dataset("odd", data=np.arange(100), chunks=(50,), scaleoffset=0)
+    assert ZarrDataIO.is_h5py_dataset(plain) and not ZarrDataIO.is_h5py_dataset(np.arange(3))
+    assert [codec.codec_id for codec in ZarrDataIO.hdf5_to_zarr_filters(plain)] == ["shuffle", "zlib"]
+    wrapped = ZarrDataIO.from_h5py_dataset(plain)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert ZarrDataIO.hdf5_to_zarr_filters(odd) == []
+    assert "/odd: Zarr has no codecs for the HDF5 filters [6" in str(caught[0].message)
+    with ZarrIO("a.zarr", "w") as io:
+        io.write_builder(GroupBuilder("root", datasets={"plain": DatasetBuilder("plain", wrapped)}))
+with ZarrIO("a.zarr", "r") as io:
+    data = io.read_builder()["plain"].data
+    assert data.chunks == (5, 10) and data.fill_value == -2.0
+    assert data.compressor.get_config() == {"id": "zlib", "level": 3}
+    assert [codec.codec_id for codec in data.filters] == ["shuffle"]
+    assert data[...].tolist() == np.arange(100.0).reshape(10, 10).tolist()
+"""
+
+
+def test_data_of_hdf5_keep_their_settings(tmp_path):
+    run(tmp_path, HDF5)
+
+
+@pytest.mark.parametrize("option", ["driver='ros3'", "aws_region='us-east-1'"])
+def test_arguments_of_hdf5_are_refused(tmp_path, option):
+    code = f"""
+from hdmf_zarr import NWBZarrIO
+try:
+    NWBZarrIO("file.zarr", "r", {option})
+except ValueError as error:
+    print(error)
+"""
+    assert "means nothing for Zarr" in run(tmp_path, code)
+
+
+def test_a_module_of_that_name_that_is_loaded_is_not_replaced(tmp_path):
+    (tmp_path / "hdmf_zarr.py").write_text("real = True\n")
+    code = """
+try:
+    import sys
+    sys.path.insert(0, sys.argv[1])
+    import hdmf_zarr_backend
+    hdmf_zarr_backend.install_hdmf_zarr_alias()
+except ImportError as error:
+    print(error)
+import hdmf_zarr
+assert hdmf_zarr.real
+try:
+    hdmf_zarr_backend.install_hdmf_zarr_alias()
+except ImportError as error:
+    print(error)
+"""
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    refusals = answer.stdout.splitlines()
+    assert len(refusals) == 2
+    for refusal in refusals:
+        assert f"there is a module hdmf_zarr already, at {tmp_path / 'hdmf_zarr.py'}" in refusal
+        assert "Uninstall hdmf-zarr" in refusal
+
+
+@pytest.mark.peer
+def test_the_names_are_those_of_the_peer(peer013: Peer, tmp_path):
+    """Each name that the alias has is one that hdmf-zarr 0.13 has, and is taken in the same order of arguments."""
+    names, _ = run(tmp_path, MODULES).splitlines()
+    script = f"""
+import importlib, json
+from hdmf.utils import get_docval
+missing = [f"{{module}}.{{name}}" for module, names in {names}.items() for name in names
+           if not hasattr(importlib.import_module(module), name)]
+from hdmf_zarr import NWBZarrIO, ZarrDataIO, ZarrIO
+order = {{cls.__name__: [argument["name"] for argument in get_docval(cls.__init__)] for cls in (ZarrIO, ZarrDataIO)}}
+order["write"] = [argument["name"] for argument in get_docval(ZarrIO.write)]
+order["write_builder"] = [argument["name"] for argument in get_docval(ZarrIO.write_builder)]
+print(json.dumps([missing, order]))
+"""
+    missing, order = peer013.run(script)
+    assert missing == []
+    code = f"""
+import inspect
+from hdmf_zarr import ZarrDataIO, ZarrIO
+order = {order!r}
+ours = {{"ZarrIO": ZarrIO.__init__, "ZarrDataIO": ZarrDataIO.__init__, "write": ZarrIO.write, "write_builder": ZarrIO.write_builder}}
+for name, arguments in order.items():
+    assert list(inspect.signature(ours[name]).parameters)[1 : len(arguments) + 1] == arguments, name
+"""
+    run(tmp_path, code)
