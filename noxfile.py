@@ -139,6 +139,15 @@ def interop(session: nox.Session) -> None:
     _pytest(session, "peer or corpus")
 
 
+@nox.session(python=OLDEST_PYTHON)
+def suites(session: nox.Session) -> None:
+    """Run the tests of pynwb, hdmf and hdmf-zarr on this package and print the counts; names choose some of them."""
+    _require(session, OLDEST_PYTHON, OLDEST)
+    # The suites are those of the oldest releases of pynwb and hdmf that are taken.
+    session.install(".[all]", *_oldest_releases(), *_group("test"))
+    session.run("python", "-m", "tests.suites", *session.posargs)
+
+
 @nox.session
 def docs(session: nox.Session) -> None:
     """Build the documentation, gallery included; a warning is an error."""

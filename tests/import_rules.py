@@ -71,7 +71,7 @@ LIBRARIES: dict[str, Library] = {
     # Not in model, errors and progress, which are pure, nor in cli, which must start fast.
     "numpy": Library(frozenset(ROOMS) - {"model", "errors", "progress", "cli", "__init__"}),
     "hdmf": Library(frozenset(ROOMS) - {"model", "errors", "progress", "cli", "__init__", "storage", "execution"}),
-    "numcodecs": _in("dataio", "execution", "hdf5", "io", "mapping", "nwb", "storage", "write"),
+    "numcodecs": _in("dataio", "execution", "hdf5", "io", "mapping", "reader", "nwb", "storage", "write"),
     "zarr": _in("storage"),
     "filelock": _in("storage"),
     "orjson": _in("storage"),

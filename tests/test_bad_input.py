@@ -305,7 +305,7 @@ def test_what_no_container_can_be_made_of(store):
 
 def test_a_member_that_has_the_name_of_an_attribute(store):
     change(store / "acquisition" / "trace" / ".zattrs", lambda node: node.update(data=3))
-    with pytest.raises(MetadataError, match="each name once") as caught:
+    with pytest.raises(MetadataError, match=r"the name .data. is that of an attribute") as caught:
         read(store)
     check(caught.value, store, "/acquisition/trace")
 

@@ -151,6 +151,15 @@ def test_an_attribute_larger_than_old_hdf5_allows_comes_back(tmp_path: Path) -> 
     assert differences(tmp_path / "a.h5", back) == []
 
 
+def test_the_place_of_the_specifications_may_be_said_by_text(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["cached/core/2.0/namespace"] = "{}"
+        file.attrs[".specloc"] = "/cached"
+    made, back = there_and_back(tmp_path / "a.h5", tmp_path)
+    assert document(made, ".zattrs")[".specloc"] == "cached"
+    assert differences(tmp_path / "a.h5", back) == []
+
+
 def test_data_in_other_files_become_data_of_the_file(tmp_path: Path) -> None:
     layout = h5py.VirtualLayout((4,), "<f8")
     layout[...] = h5py.VirtualSource("part.h5", "x", (4,))

@@ -411,13 +411,19 @@ def test_strict_json(tmp_path):
 def test_the_codec_of_references_is_the_users_choice(tmp_path, io_class, codec, ids):
     path = tmp_path / "file.zarr"
     with _may_warn(codec == "Pickle"):
-        io = io_class(path, "w", object_codec_class=getattr(numcodecs, codec))
+        io = io_class(path, "w", object_codec_class=_codec(codec))
     with io:
-        assert io.object_codec_class is getattr(numcodecs, codec)
+        assert io.object_codec_class is _codec(codec)
         io.write_builder(samples.reference_tree())
     for name in ("references", "reference_matrix", "reference", "rows"):
         assert document(path, f"inner/deep/{name}/.zarray")["filters"][0]["id"] == ids
     check_reference_tree(read_builder(path))
+
+
+def _codec(name: str) -> Any:
+    if name == "MsgPack":
+        pytest.importorskip("msgpack")  # numcodecs has the codec only where this is installed
+    return getattr(numcodecs, name)
 
 
 def _may_warn(expected: bool) -> Any:
@@ -426,15 +432,14 @@ def _may_warn(expected: bool) -> Any:
     return pytest.warns(UserWarning, match="[Pp]ickle") if expected else nullcontext()
 
 
-def test_an_nwb_file_with_the_other_codecs(rich_hdf5, tmp_path):
-    for codec in (numcodecs.MsgPack, numcodecs.Pickle):
-        path = tmp_path / f"{codec.__name__}.zarr"
-        with _may_warn(codec is numcodecs.Pickle):
-            io = NWBZarrIO(path, "w", object_codec_class=codec)
-        with io, NWBHDF5IO(rich_hdf5, "r") as source:
-            io.export(source)
-            with NWBZarrIO(path) as written:
-                same_containers(written.read(), source.read())
+@pytest.mark.parametrize("codec", ["MsgPack", "Pickle"])
+def test_an_nwb_file_with_the_other_codecs(rich_hdf5, tmp_path, codec):
+    with _may_warn(codec == "Pickle"):
+        io = NWBZarrIO(tmp_path / "file.zarr", "w", object_codec_class=_codec(codec))
+    with io, NWBHDF5IO(rich_hdf5, "r") as source:
+        io.export(source)
+        with NWBZarrIO(tmp_path / "file.zarr") as written:
+            same_containers(written.read(), source.read())
 
 
 def test_other_codecs_are_refused(tmp_path):
@@ -845,7 +850,7 @@ def test_only_the_namespaces_that_are_asked_for(plain):
         catalog = _catalog()
         assert set(io.load_namespaces_io(catalog)) == {"core", "hdmf-common", "hdmf-experimental"}
         assert ZarrIO.load_namespaces(_catalog(), file=io._file).keys() == set(catalog.namespaces)
-    with pytest.raises(UsageError, match="'path' or 'file'"):
+    with pytest.raises(UsageError, match="no file is given"):
         ZarrIO.load_namespaces(NamespaceCatalog())
     with pytest.raises(ModeError, match="closed file"):
         io.load_namespaces_io(NamespaceCatalog())

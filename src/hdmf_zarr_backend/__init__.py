@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hdmf_zarr_backend.io import ZarrIO
     from hdmf_zarr_backend.mapping.references import ZarrReference
     from hdmf_zarr_backend.nwb import NWBZarrIO
-    from hdmf_zarr_backend.storage.zarr_plugin import enable_legacy_files
+    from hdmf_zarr_backend.storage.zarr_legacy import enable_legacy_files
 
 # loaded on first use: the command line must not pay for importing hdmf and zarr
 _ROOMS = {
@@ -37,7 +37,7 @@ _ROOMS = {
     "ZarrIO": "io",
     "ZarrReference": "mapping.references",
     "convert": "conversion",
-    "enable_legacy_files": "storage.zarr_plugin",
+    "enable_legacy_files": "storage.zarr_legacy",
     "install_hdmf_zarr_alias": "alias",
 }
 

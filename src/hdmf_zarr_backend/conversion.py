@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Literal
 
-import numpy as np
 from hdmf.build.errors import BuildError, ConstructError, ContainerConfigurationError
 
 from hdmf_zarr_backend.errors import (
@@ -28,11 +27,14 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.hdf5.facts import is_hdf5
 from hdmf_zarr_backend.hdf5.placement import ExternalLinks, Placement, ZarrFile
+from hdmf_zarr_backend.hdf5.rawsource import forget_decoded
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from hdmf_zarr_backend.hdf5.writer import Hdf5Writer
 from hdmf_zarr_backend.mapping.reserved import NOTES
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.read.parser import is_hdmf_zarr, parse
+from hdmf_zarr_backend.read.spectypes import unsigned_attributes
+from hdmf_zarr_backend.storage.paths import check_apart
 from hdmf_zarr_backend.storage.stores import local_path, open_keys
 from hdmf_zarr_backend.write.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.write.plan import StorageOptions
@@ -177,7 +179,7 @@ def convert(
             store=origin,
             remedy=f"Let the name of the target end in {_SUFFIX!r} for Zarr, in something else for HDF5, or say to=.",
         )
-    _check_apart(origin, place)
+    check_apart(origin, place)
     if wanted == "zarr":
         request = _ToZarr(force_overwrite, check, progress, codec, executor, memory_budget)
         return _to_zarr(origin, place, request)
@@ -195,24 +197,6 @@ def _format_of(location: str) -> Format:
     if not os.path.lexists(location):
         raise StoreNotFoundError("nothing is there", store=location, remedy="Check the path.")
     raise NotZarrError("this is neither an HDF5 file nor a Zarr directory", store=location, remedy="Check the path.")
-
-
-def _check_apart(source: str, target: str) -> None:
-    """Refuse to write over the source, or over something that the source lies in or that lies in the source."""
-    one, other = os.path.realpath(source), os.path.realpath(target)
-    if (
-        one == other
-        or f"{one}{os.sep}".startswith(f"{other}{os.sep}")
-        or f"{other}{os.sep}".startswith(f"{one}{os.sep}")
-    ):
-        raise StoreExistsError(
-            "source and target are the same file, or one lies in the other",
-            store=target,
-            remedy="Choose another target.",
-        )
-    folder = os.path.dirname(target)
-    if not os.path.isdir(folder):
-        raise StoreNotFoundError("the folder of the target is not there", store=folder, remedy="Make it first.")
 
 
 # ---- HDF5 -> Zarr ---------------------------------------------------------------------------------------------------
@@ -252,6 +236,7 @@ def _to_zarr(source: str, target: str, request: _ToZarr) -> ConversionReport:
                 executor=request.executor,
                 memory_budget=request.memory_budget,
             ).write()
+        forget_decoded()
         kinds = [placed.kind for placed in tree.nodes]
         return ConversionReport(
             source,
@@ -363,24 +348,10 @@ def _check_zarr(main: ZarrFile) -> dict[str, dict[str, Any]]:
         with NWBZarrIO(main.location, mode="r") as io:
             io.read()
             if NOTES not in attributes:  # hdmf-zarr kept no types
-                typed.update(_unsigned(io.read_builder()))
+                typed.update(unsigned_attributes(io.read_builder()))
 
     _check_read(main.location, read)
     return typed
-
-
-def _unsigned(root: Any) -> dict[str, dict[str, Any]]:
-    """Return the unsigned attributes by path; where a file keeps no types, the reader takes those from the schema."""
-    found: dict[str, dict[str, Any]] = {}
-    stack = [("", root)]
-    while stack:
-        path, builder = stack.pop()
-        values = {name: value for name, value in builder.attributes.items() if np.asarray(value).dtype.kind == "u"}
-        if values:
-            found[path] = values
-        children = {**getattr(builder, "groups", {}), **getattr(builder, "datasets", {})}
-        stack.extend((f"{path}/{name}".strip("/"), child) for name, child in children.items() if child is not None)
-    return found
 
 
 def _text(value: Any) -> Any:

@@ -17,6 +17,7 @@ from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.read.parser import ParsedFile
 from hdmf_zarr_backend.read.session import ReadSession
 from hdmf_zarr_backend.reader import NEW_FILE_MODES, UnsupportedModeError, WrongArgumentError, ZarrReader
+from hdmf_zarr_backend.storage.edits import Edits
 from hdmf_zarr_backend.write.planner import PlanOptions
 from hdmf_zarr_backend.write.session import WriteRequest, flush_edits, write_difference, write_new
 from hdmf_zarr_backend.write.specs import namespace_texts
@@ -174,6 +175,9 @@ class ZarrIO(ZarrReader):
         if self._parsed is None:
             hierarchy, inlined = write_new(request)
             self._parsed = ParsedFile(hierarchy, consolidated=consolidate_metadata, inlined=inlined)
+            if self._keys is not None:  # a change of an inlined chunk is a change of the consolidated document too
+                self._keys = self._parsed.keys(self._keys)
+                self._edits = Edits(self._keys)
         else:
             self._write_difference(request, self._parsed)
         self._mark_written(builder)

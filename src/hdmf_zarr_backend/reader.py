@@ -196,7 +196,7 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
                     remedy="Check the path, or use mode 'w' to make a new file.",
                 ) from error
         self._keys = keys
-        self._edits = None if self._mode in ("r", "r-") else Edits(keys)
+        self._edits = Edits(keys) if self._mode in ("r+", "a") else None
         self._is_open = True
 
     def _check_target(self, keys: KeyStore) -> None:

@@ -51,7 +51,7 @@ def is_fresh(path: Path) -> bool:
     return metadata == {key: value for key, value in on_disk.items() if key.rpartition("/")[2] in names}
 
 
-# ---- read, change, write ---------------------------------------------------------------------------------------------
+# ---- read, change, write -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", ["r+", "a"])
@@ -259,7 +259,9 @@ def test_a_file_that_was_never_consolidated_stays_so(tmp_path):
 
 def test_values_in_the_consolidated_document_are_true_too(tmp_path):
     """Scalars travel inside it; one that was changed in place must not come back as it was."""
-    path = write_builder(tmp_path / "file.zarr", root(dataset("x", np.arange(3), attributes={"data_type": "VectorData"})))
+    path = write_builder(
+        tmp_path / "file.zarr", root(dataset("x", np.arange(3), attributes={"data_type": "VectorData"}))
+    )
     with ZarrIO(path, "r+") as io:
         io.read_builder()["x"].data[1] = 9
     for mode in ("r", "r-"):
@@ -384,7 +386,7 @@ def test_a_group_in_the_place_of_an_array_is_a_conflict(tmp_path):
 
 
 def test_another_root_is_a_conflict(plain):
-    with NWBZarrIO(plain, "a") as io, pytest.raises(ConflictError, match="object_id|root object"):
+    with NWBZarrIO(plain, "a") as io, pytest.raises(ConflictError, match="root object"):
         io.write(samples.plain_nwbfile("another"))
     assert read(plain).identifier == "plain"
 

@@ -15,9 +15,10 @@ from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuild
 from pynwb import NWBHDF5IO, NWBFile, TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, ZarrReference
+from hdmf_zarr_backend.mapping.references import decode_reference
 from hdmf_zarr_backend.read.assembler import WrongTargetWarning
 from tests import samples
-from tests.test_io import document, read, read_builder, write_builder
+from tests.test_io import check_reference_tree, document, read, read_builder, write_builder
 from tests.trees import dataset, group, root
 
 BACKENDS = {".nwb": NWBHDF5IO, ".nwb.zarr": NWBZarrIO}
@@ -255,8 +256,6 @@ def test_the_file_with_the_links_is_renamed(tmp_path):
 
 
 def test_a_renamed_file_keeps_its_own_links_and_references(tmp_path):
-    from tests.test_io import check_reference_tree
-
     path = write_builder(tmp_path / "file.zarr", samples.reference_tree())
     check_reference_tree(read_builder(path.rename(tmp_path / "other name.zarr")))
 
@@ -353,8 +352,6 @@ def test_two_references_in_a_row(tmp_path):
 
 
 def test_references_to_the_root_and_to_ancestors(tmp_path):
-    from tests.test_io import check_reference_tree
-
     path = write_builder(tmp_path / "file.zarr", samples.reference_tree())
     for _ in range(2):
         with ZarrIO(path) as source, ZarrIO(tmp_path / "next.zarr", "w") as io:
@@ -408,8 +405,6 @@ def test_a_broken_reference_is_named_when_it_is_resolved(tmp_path):
 
 
 def test_links_and_references_carry_the_ids(tmp_path):
-    from hdmf_zarr_backend.mapping.references import decode_reference
-
     path = write_builder(tmp_path / "file.zarr", samples.reference_tree())
     attributes = document(path, "inner/deep/.zattrs")
     entries = [*attributes["zarr_link"], *(attributes[n]["value"] for n in ("to_root", "to_group", "to_dataset"))]

@@ -83,7 +83,7 @@ print(json.dumps(told))
 
 _LEGACY = """
 import hdmf_zarr_backend
-from hdmf_zarr_backend.storage.zarr_plugin import enable_legacy_files
+from hdmf_zarr_backend.storage.zarr_legacy import enable_legacy_files
 enable_legacy_files()
 """
 

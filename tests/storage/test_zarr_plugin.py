@@ -28,6 +28,7 @@ from numcodecs.registry import codec_registry
 from zarr.dtype import data_type_registry
 from zarr.storage import MemoryStore
 
+import hdmf_zarr_backend.storage.zarr_legacy as older
 import hdmf_zarr_backend.storage.zarr_plugin as plugin
 from hdmf_zarr_backend.errors import ChunkError, UnsafeDataError
 from tests.peers import Peer
@@ -269,7 +270,7 @@ print(json.dumps([before, ours()]))
 """
     before, after = _python(code, ours, installed=installed)
     assert before == []
-    assert set(after) == {"hdmf_zarr_backend", "hdmf_zarr_backend.errors", "hdmf_zarr_backend.storage", plugin.__name__}
+    assert set(after) == {"hdmf_zarr_backend", "hdmf_zarr_backend.storage", plugin.__name__}
 
 
 def test_installing_changes_nothing_that_zarr_or_numcodecs_had(ours: Path, installed: Path) -> None:
@@ -422,9 +423,9 @@ print(json.dumps(told))
 
 @pytest.fixture
 def legacy() -> Iterator[None]:
-    plugin.enable_legacy_files()
+    older.enable_legacy_files()
     yield
-    plugin.disable_legacy_files()
+    older.disable_legacy_files()
 
 
 class _Reference(dict[str, Any]):
@@ -570,9 +571,9 @@ _REGISTRIES = (("type", data_type_registry.contents), ("codec", codec_registry))
 def test_the_switch_is_exact(old_store: Path) -> None:
     before = _registered()
     order = list(data_type_registry.contents)
-    plugin.disable_legacy_files()
+    older.disable_legacy_files()
     assert _registered() == before
-    assert plugin.enable_legacy_files() is None
+    assert older.enable_legacy_files() is None
     during = _registered()
     assert {name for name in during if during[name] is not before.get(name)} - {"codec/msgpack2"} == {
         "type/variable_length_bytes",
@@ -583,10 +584,10 @@ def test_the_switch_is_exact(old_store: Path) -> None:
         "codec/pickle",
         "codec/json2",
     }
-    assert plugin.enable_legacy_files() is None
+    assert older.enable_legacy_files() is None
     assert _registered() == during
     opened = zarr.open_group(old_store, mode="r")["rows"]
-    assert plugin.disable_legacy_files() is None
+    assert older.disable_legacy_files() is None
     assert _registered() == before
     assert list(data_type_registry.contents) == order
     assert opened[:]["count"].tolist() == [4, 4]
@@ -599,7 +600,7 @@ def test_the_switch_leaves_what_others_replaced_since(legacy: None, monkeypatch:
         pass
 
     monkeypatch.setitem(codec_registry, "pickle", Other)
-    plugin.disable_legacy_files()
+    older.disable_legacy_files()
     assert codec_registry["pickle"] is Other
     assert codec_registry["json2"] is numcodecs.JSON
     monkeypatch.undo()
@@ -702,7 +703,7 @@ def test_bytes_that_pose_as_records_do_not_become_pointers(tmp_path: Path) -> No
     store = _Store(tmp_path)
     store.array("rows", np.zeros(1, COMPOUND), codec=_Encoded(posing))
     code = f"""{_DUMP}
-from {plugin.__name__} import enable_legacy_files
+from {older.__name__} import enable_legacy_files
 from hdmf_zarr_backend.errors import ChunkError, UnsafeDataError
 enable_legacy_files()
 try:
@@ -809,7 +810,7 @@ def test_every_array_of_a_013_file_opens(
 ) -> None:
     path, expected = old_nwb
     code = f"""{_DUMP}
-from {plugin.__name__} import enable_legacy_files
+from {older.__name__} import enable_legacy_files
 enable_legacy_files()
 print(json.dumps(dump(zarr.open_group(sys.argv[1], mode="r", use_consolidated={use_consolidated}))))
 """

@@ -9,18 +9,22 @@ from tests.suites.runner import SuiteReport, run_suite
 from tests.suites.sources import SuiteUnavailableError
 
 
+def _say(text: str) -> None:
+    print(text, flush=True)  # noqa: T201 - the counts are what this is run for
+
+
 def _show(name: str, report: SuiteReport) -> None:
     suite = SUITES[name]
-    print(f"{suite.distribution} {suite.release}: {report.counts}")
+    _say(f"{suite.distribution} {suite.release}: {report.counts}")
     for title, groups in (("excepted", report.excepted), ("skipped by the suite", report.skipped)):
         for reason, tests in sorted(groups.items(), key=lambda item: -len(item[1])):
-            print(f"  {title}, {len(tests)}: {' '.join(reason.split())}")
+            _say(f"  {title}, {len(tests)}: {' '.join(reason.split())}")
     for module, reason in suite.left_out:
-        print(f"  left out, {module}: {reason}")
+        _say(f"  left out, {module}: {reason}")
     for test, failure in report.failed.items():
-        print(f"  FAILED {test}: {failure.strip().splitlines()[0][:300] if failure.strip() else ''}")
+        _say(f"  FAILED {test}: {failure.strip().splitlines()[0][:300] if failure.strip() else ''}")
     for pattern in report.needless:
-        print(f"  NEEDLESS exception: {pattern}")
+        _say(f"  NEEDLESS exception: {pattern}")
 
 
 def main(names: list[str]) -> int:
@@ -30,7 +34,7 @@ def main(names: list[str]) -> int:
         try:
             report = run_suite(SUITES[name], workers=2)
         except SuiteUnavailableError as error:
-            print(f"{name}: not run: {error}")
+            _say(f"{name}: not run: {error}")
             continue
         _show(name, report)
         if report.failed or report.needless:

@@ -52,7 +52,10 @@ def test_an_exception_covers_only_its_tests_and_its_failure(tmp_path, monkeypatc
     assert report.unrelated == 1
     assert report.excepted == {"the peer says otherwise": ["tests/test_it.py::test_expected"]}
     assert report.skipped == {"Skipped: not here": ["tests/test_it.py::test_skipped"]}
-    assert list(report.failed) == ["tests/test_it.py::test_expected_with_another_failure", "tests/test_it.py::test_failing"]
+    assert list(report.failed) == [
+        "tests/test_it.py::test_expected_with_another_failure",
+        "tests/test_it.py::test_failing",
+    ]
     assert "RuntimeError: broken" in report.failed["tests/test_it.py::test_failing"]
     assert report.needless == ["tests/test_it.py::test_that_is_not_there"]
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -160,7 +161,17 @@ def write_attribute(node: Any, name: str, value: Any, note: dict[str, Any], refe
             raise
         raise LargeAttributeError(name) from error  # HDF5 has no error of its own for it; others will come again
     if values.size:
-        attribute.write(np.ascontiguousarray(values).reshape(values.shape), mtype=memory_type(tid, writing=True))
+        with refusing():
+            attribute.write(np.ascontiguousarray(values).reshape(values.shape), mtype=memory_type(tid, writing=True))
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Turn what h5py raises for values and names that HDF5 does not take, such as text with a NUL, into our error."""
+    try:
+        yield
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise ValueRefusedError(f"HDF5 does not take this ({error})") from error
 
 
 def _raw(name: str) -> bytes:

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from hdmf.backends.warnings import BrokenLinkWarning
 
-from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
-from hdmf_zarr_backend.hdf5.attributes import LargeAttributeError, write_attribute
+from hdmf_zarr_backend.errors import MetadataError, ZarrBackendError
+from hdmf_zarr_backend.hdf5.attributes import LargeAttributeError, refusing, write_attribute
 from hdmf_zarr_backend.hdf5.blocks import block_slices
 from hdmf_zarr_backend.hdf5.creation import creation_list
 from hdmf_zarr_backend.hdf5.elements import Elements, elements_of
@@ -131,7 +131,8 @@ class Hdf5Writer:
             space = h5s.create_simple(shape, tuple(h5s.UNLIMITED if n is None else n for n in maxshape))
         else:
             space = h5s.create(h5s.SCALAR)
-        h5d.create(self._file, _raw(placed.path), tid, space, properties, lcpl=_link_creation())
+        with refusing():
+            h5d.create(self._file, _raw(placed.path), tid, space, properties, lcpl=_link_creation())
         return elements
 
     def _create_links(self) -> None:
@@ -221,12 +222,13 @@ class Hdf5Writer:
             lengths = tuple(part.stop - part.start for part in region)
             block = reader.read((*region, *[slice(None)] * inner) if elements.shape else ())
             values = np.ascontiguousarray(convert(block, lengths))
-            if lengths:
-                space = dataset.get_space()
-                space.select_hyperslab(tuple(part.start for part in region), lengths)
-                dataset.write(h5s.create_simple(lengths), space, values, memory)
-            else:
-                dataset.write(h5s.ALL, h5s.ALL, values.reshape(tid.dtype.shape), memory)
+            with refusing():
+                if lengths:
+                    space = dataset.get_space()
+                    space.select_hyperslab(tuple(part.start for part in region), lengths)
+                    dataset.write(h5s.create_simple(lengths), space, values, memory)
+                else:
+                    dataset.write(h5s.ALL, h5s.ALL, values.reshape(tid.dtype.shape), memory)
             self._advance(absolute(placed.path), block.nbytes)
         cache.forget(placed.own)
 
@@ -358,10 +360,6 @@ def _named(placed: Placed) -> Iterator[None]:
         yield
     except ZarrBackendError as error:
         raise error.located(store=placed.file.location, path=path) from error.__cause__
-    except LargeAttributeError:
-        raise
-    except (ValueError, TypeError, RuntimeError, KeyError) as error:  # h5py's refusals
-        raise ValueRefusedError(f"HDF5 does not take this ({error})", store=placed.file.location, path=path) from error
     except OSError as error:
         error.add_note(f"while writing {path!r} of {placed.file.location!r}")
         raise

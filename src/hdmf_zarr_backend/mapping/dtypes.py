@@ -7,6 +7,7 @@ Source: hdmf-zarr storage specification, "dtype mappings"; `hdmf.spec` for the w
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -35,6 +36,8 @@ _KINDS: dict[str, Kind | None] = {"S": "bytes", "U": "text", "T": "text", "V": "
 
 OPEN_WORDS = frozenset({"numeric", "any"})
 """Words that leave the type to the data."""
+
+_TYPE = re.compile(r"[<>|]?[biufcmMSUVO][0-9]*(?:\[[^\]]*\])?")
 
 VLEN_UTF8: dict[str, Any] = {"id": "vlen-utf8"}
 VLEN_BYTES: dict[str, Any] = {"id": "vlen-bytes"}
@@ -85,7 +88,11 @@ def from_zarr_type(data_type: Any) -> np.dtype[Any]:
         It is none.
     """
     if isinstance(data_type, str):
+        if not _TYPE.fullmatch(data_type):  # NumPy has other names, and warns of some
+            raise ValueError(f"{data_type!r} is no data type of Zarr")
         return np.dtype(data_type)
+    if not isinstance(data_type, list):
+        raise TypeError("a data type is a string or a list of fields")
     fields: list[Any] = []
     for name, base, *shape in data_type:
         fields.append((str(name), from_zarr_type(base), *map(tuple, shape)))

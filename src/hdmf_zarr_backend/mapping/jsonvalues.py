@@ -50,6 +50,8 @@ def encode_value(value: Any, reference: Reference, *, strict: bool) -> Encoded:
     ValueRefusedError
         There is no JSON for it.
     """
+    if type(value) is str:  # most attributes are
+        return value, None, None
     encoded, kind, remark = _encode(value, reference)
     if not strict:
         return encoded, kind, remark
@@ -106,6 +108,8 @@ def _encode_numpy_scalar(value: np.generic) -> Encoded:
 def _encode_list(items: list[Any], reference: Reference) -> Encoded:
     if not items:
         return [], None, {"dtype": "list"}
+    if all(type(item) is str for item in items):
+        return items, None, None
     references = [reference(item) for item in items]
     if all(item is not None for item in references):
         return references, None, None
@@ -300,6 +304,8 @@ def decode_value(value: Any, kind: Any, remark: Any, resolve: Resolve) -> Any:
     ValueError, TypeError, OverflowError, KeyError, IndexError, AttributeError, SyntaxError
         The parts do not fit each other.
     """
+    if type(value) is str and kind is None and remark is None:
+        return value
     if isinstance(remark, dict):
         return _decode_remarked(value, remark)
     if isinstance(kind, str) and kind[:1] in ("<", ">", "|") and kind[1:] in _NCZARR:
@@ -322,6 +328,8 @@ def _numbers(value: Any) -> Any:
 def _decode_list(value: list[Any], resolve: Resolve) -> Any:
     if value and all(is_reference(item) for item in value):
         return [resolve(item) for item in value]
+    if value and all(type(item) is str for item in value):
+        return _object_array(value, (len(value),))
     leaves = list(_leaves(value))
     kinds = {type(leaf) for leaf in leaves}
     shape = _shape(value)

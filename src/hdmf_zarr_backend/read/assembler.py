@@ -18,24 +18,21 @@ from hdmf.build import GroupBuilder, LinkBuilder, ReferenceBuilder
 
 from hdmf_zarr_backend.errors import DamagedFileError, MetadataError, ReferenceTargetError, StoreError, ZarrBackendError
 from hdmf_zarr_backend.mapping.attributes import decode_attributes
-from hdmf_zarr_backend.mapping.dimensions import decode_dimensions
 from hdmf_zarr_backend.mapping.links import Link, decode_links
-from hdmf_zarr_backend.mapping.references import Reference, decode_attribute_reference, decode_reference
+from hdmf_zarr_backend.mapping.references import Reference, decode_attribute_reference
 from hdmf_zarr_backend.mapping.regions import RegionReference
-from hdmf_zarr_backend.mapping.reserved import DTYPE, LINKS, SPECLOC, notes_of
+from hdmf_zarr_backend.mapping.reserved import LINKS, SPECLOC, notes_of
 from hdmf_zarr_backend.mapping.specs import spec_location
 from hdmf_zarr_backend.model.locations import THIS_FILE, resolve_source, sibling_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, join, relative, split
-from hdmf_zarr_backend.read.builders import make_dataset, make_group
-from hdmf_zarr_backend.read.columns import EditableColumn
-from hdmf_zarr_backend.read.datasets import BuilderReferences, BuilderTable, Resolver, field_type
+from hdmf_zarr_backend.read.builders import make_group
+from hdmf_zarr_backend.read.datasetbuilders import DatasetMaker
+from hdmf_zarr_backend.read.datasets import Resolver
 from hdmf_zarr_backend.storage.arrays import LazyArray
-from hdmf_zarr_backend.storage.chunks import ChunkCache
-from hdmf_zarr_backend.storage.edits import EditableArray, Edits
+from hdmf_zarr_backend.storage.edits import Edits
 from hdmf_zarr_backend.storage.keys import KeyStore
 
 ROOT = "root"
-TYPED = frozenset({"neurodata_type", "data_type"})
 
 Open = Callable[[str], "Assembler"]
 Seen = frozenset[tuple[str, str]]
@@ -78,20 +75,15 @@ class Assembler:
         self.keys = keys
         self.hierarchy = hierarchy
         self.source = source
-        self.cache = ChunkCache()
         self.builders: dict[str, Any] = {}
-        self._resolver = resolver
         self._open_other = open_other
-        self._edits = edits
-        self._scalar_references: dict[str, Reference] = {}
-        self._scalar_rows: dict[str, BuilderTable] = {}
+        self._datasets = DatasetMaker(keys, hierarchy, source, resolver, edits=edits)
         self._hidden = spec_location(hierarchy.root.attributes.get(SPECLOC))
 
     @property
     def root_id(self) -> str | None:
         """Object id of the root."""
-        value = self.hierarchy.root.attributes.get("object_id")
-        return value if isinstance(value, str) else None
+        return self._datasets.file_id
 
     def root(self) -> Any:
         """Return the builder of the root, always the same one."""
@@ -125,7 +117,7 @@ class Assembler:
 
     def _assemble(self, top: str, made: list[str]) -> None:
         nodes = list(self._below(top))
-        scalars = self._scalars(nodes)
+        scalars = self._datasets.fetch_scalars(nodes)
         pending: list[tuple[Any, str, Any]] = []
         for path, node in reversed(nodes):  # members before their group
             attributes = self._attributes(path, node, pending)
@@ -134,7 +126,7 @@ class Assembler:
                 if isinstance(node, GroupNode):
                     builder = self._group(path, name, node, attributes)
                 else:
-                    builder = self._dataset(path, name, node, attributes, scalars)
+                    builder = self._datasets.make(path, name, node, attributes, scalars)
             except ZarrBackendError as error:
                 raise error.located(store=self.source, path=absolute(path)) from error.__cause__
             if path:  # the root has no place in a parent, and its name is no part of any path
@@ -143,10 +135,10 @@ class Assembler:
             made.append(path)
         for path, key, value in pending:
             self._fill_reference(self.builders[path], path, key, value)
-        for path in [path for path, _ in nodes if path in self._scalar_references]:
-            self._fill_scalar_reference(path, self._scalar_references.pop(path))
-        for path in [path for path, _ in nodes if path in self._scalar_rows]:
-            row = self._scalar_rows.pop(path)[0]
+        for path in [path for path, _ in nodes if path in self._datasets.scalar_references]:
+            self._fill_scalar_reference(path, self._datasets.scalar_references.pop(path))
+        for path in [path for path, _ in nodes if path in self._datasets.scalar_rows]:
+            row = self._datasets.scalar_rows.pop(path)[0]
             self.builders[path].data = np.array(row, dtype=row.dtype)
         for path, node in nodes:
             if isinstance(node, GroupNode) and LINKS in node.attributes:
@@ -340,31 +332,13 @@ class Assembler:
             remedy="Run `zarrio verify` on the file.",
         )
 
-    # ---- datasets ---------------------------------------------------------------------------------------------------
-
-    def _scalars(self, nodes: list[tuple[str, Any]]) -> dict[str, bytes]:
-        """Fetch together the values that builders must hold."""
-        keys = [join(path, node.chunk_name((0,) * len(node.shape))) for path, node in nodes if is_scalar(node)]
-        return self.keys.get_many(keys)
-
-    def lazy(self, path: str, node: ArrayNode[Attributes]) -> LazyArray:
-        """Return the array at ``path``."""
-        notes = notes_of(node.attributes)
-        maxshape = notes.get("maxshape")
-        elements = _to_ascii if notes.get("text") == "ascii" else None
-        bound = tuple(maxshape) if isinstance(maxshape, list) else None
-        options: dict[str, Any] = {"maxshape": bound, "elements": elements, "file_id": self.root_id}
-        if self._edits is None:
-            return LazyArray(self.keys, path, node, self.cache, **options)
-        # the data of a typed dataset are the data of a column, and those hdmf extends
-        array = EditableColumn if TYPED & node.attributes.keys() else EditableArray
-        return array(self._edits, self.keys, path, node, self.cache, **options)
+    # ---- what an open io asks for -----------------------------------------------------------------------------------
 
     def array_at(self, path: str) -> LazyArray:
         """Return the array at ``path``, in the model's spelling."""
         node = self.hierarchy.get(path)
         assert isinstance(node, ArrayNode)
-        return self.lazy(path, node)
+        return self._datasets.lazy(path, node)
 
     def adopt(self, builder: Any) -> None:
         """Take over the builders of a tree that was written, so that references find them."""
@@ -375,70 +349,6 @@ class Assembler:
             if isinstance(here, GroupBuilder):
                 stack.extend((join(path, name), child) for name, child in here.groups.items())
                 stack.extend((join(path, name), child) for name, child in here.datasets.items() if child is not None)
-
-    def _dataset(
-        self, path: str, name: str, node: ArrayNode[Attributes], attributes: dict[str, Any], scalars: dict[str, bytes]
-    ) -> Any:
-        if is_scalar(node):
-            data, dtype = self._scalar(path, node, scalars)
-            return make_dataset(name, data=data, dtype=dtype, attributes=attributes, source=self.source)
-        lazy = self.lazy(path, node)
-        data, dtype = self._array(lazy, node)
-        return make_dataset(
-            name,
-            data=data,
-            dtype=dtype,
-            attributes=attributes,
-            maxshape=lazy.maxshape,
-            dimension_labels=decode_dimensions(node.attributes),
-            chunks=True,
-            source=self.source,
-        )
-
-    def _array(self, lazy: LazyArray, node: ArrayNode[Attributes]) -> tuple[Any, Any]:
-        word = node.attributes.get(DTYPE)
-        if isinstance(word, list):
-            names, words = field_list(word)
-            if lazy.dtype.hasobject:
-                return BuilderTable(lazy, self._resolver, names, words), _dtype_list(names, words)
-        if lazy.dtype.names is not None:
-            return self._structured(lazy)
-        if word in ("object", "region") and lazy.dtype == object:
-            return BuilderReferences(lazy, self._resolver), "object"
-        if lazy.dtype == object:
-            filters = node.filters or [{}]
-            is_bytes = notes_of(node.attributes).get("text") == "ascii" or filters[0].get("id") == "vlen-bytes"
-            return lazy, "ascii" if is_bytes else "utf8"
-        return lazy, lazy.dtype
-
-    def _structured(self, lazy: LazyArray) -> tuple[Any, Any]:
-        if not lazy.dtype.hasobject:
-            return lazy, _fields_of(lazy.dtype)
-        names = list(lazy.dtype.names or ())
-        words = ["object" if lazy.dtype[n].hasobject else lazy.dtype[n].base.name for n in names]
-        return BuilderTable(lazy, self._resolver, names, words), _dtype_list(names, words)
-
-    def _scalar(self, path: str, node: ArrayNode[Attributes], scalars: dict[str, bytes]) -> tuple[Any, Any]:
-        lazy = self.lazy(path, node)
-        values = lazy.decoded(scalars.get(join(path, node.chunk_name((0,) * len(node.shape)))))
-        word = node.attributes.get(DTYPE)
-        value = values.reshape(-1)[0] if word not in ("object", "region") else values.item(0)
-        if isinstance(word, list) and lazy.dtype.hasobject:
-            names, words = field_list(word)
-            # its references lead to builders that may not be there yet
-            self._scalar_rows[path] = BuilderTable(lazy, self._resolver, names, words)
-            return None, _dtype_list(names, words)
-        if word in ("object", "region") and isinstance(value, dict):
-            self._scalar_references[path] = decode_reference(value)
-            return None, "object"
-        if isinstance(value, np.void):
-            return np.array(value, dtype=lazy.dtype), _fields_of(lazy.dtype)
-        if isinstance(value, bytes):
-            try:
-                value = value.decode("utf-8")
-            except UnicodeDecodeError:
-                return value, "bytes"
-        return value, "utf8" if isinstance(value, str) else lazy.dtype
 
 
 def _link_named(node: Any, name: str) -> Link | None:
@@ -453,45 +363,3 @@ class _Pending:
 
     def __init__(self, json: dict[str, Any]) -> None:
         self.json = json
-
-
-def is_scalar(node: Any) -> bool:
-    """Tell whether an array stands for a scalar dataset."""
-    if not isinstance(node, ArrayNode):
-        return False
-    if not node.shape:
-        return True
-    notes = notes_of(node.attributes)
-    if notes.get("rows") is True:  # the second axis of rows are their fields
-        return notes.get("scalar") is True and node.shape[0] == 1
-    return node.size == 1 and (node.attributes.get(DTYPE) == "scalar" or notes.get("scalar") is True)
-
-
-def field_list(word: list[Any]) -> tuple[list[str], list[str]]:
-    """Return names and words of the fields of a compound; hdmf-zarr repeated some entries."""
-    fields: dict[str, str] = {}
-    for entry in word:
-        if isinstance(entry, dict) and "name" in entry:
-            dtype = entry.get("dtype")
-            fields.setdefault(str(entry["name"]), "object" if isinstance(dtype, dict) else str(dtype))
-    return list(fields), list(fields.values())
-
-
-def _dtype_list(names: list[str], words: list[str]) -> list[dict[str, str]]:
-    return [{"name": name, "dtype": field_type(word)} for name, word in zip(names, words, strict=True)]
-
-
-def _fields_of(dtype: np.dtype[Any]) -> list[dict[str, Any]]:
-    """Return HDMF's words for the fields of a structured type without objects; one inside another is a list again."""
-    bases = {name: dtype[name].base for name in dtype.names or ()}
-    return [
-        {"name": name, "dtype": _fields_of(base) if base.names else field_type(base.name)}
-        for name, base in bases.items()
-    ]
-
-
-def _to_ascii(values: Any) -> Any:
-    flat = values.reshape(-1).copy()
-    for position, item in enumerate(flat):
-        flat[position] = item.encode("utf-8") if isinstance(item, str) else item
-    return flat.reshape(values.shape)

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from hdmf.common import VectorIndex
 from hdmf.data_utils import DataIO
 
+from hdmf_zarr_backend.mapping.dtypes import number_name, zarr_type
+from hdmf_zarr_backend.mapping.reserved import DTYPE, NOTES, notes_of
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 from hdmf_zarr_backend.storage.edits import EditableArray, Edits
+
+
+def _set_type(dtype: np.dtype[Any], node: ArrayNode[Attributes]) -> None:
+    """Make ``node`` say that its elements are of ``dtype``; what HDF5 had besides was of the type before."""
+    notes = {key: value for key, value in notes_of(node.attributes).items() if key != "hdf5"}
+    node.data_type = zarr_type(dtype)
+    node.attributes[DTYPE] = number_name(dtype)
+    if NOTES in node.attributes:
+        node.attributes[NOTES] = notes
 
 
 class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
@@ -33,7 +46,7 @@ class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
             wanted = np.min_scalar_type(np.max(data, initial=0))
             if wanted.kind == dtype.kind == "u" and wanted.itemsize > dtype.itemsize:
                 dtype = wanted.newbyteorder(dtype.byteorder)
-                self._edits.widen(self._reader, dtype)
+                self._edits.widen(self._reader, dtype, partial(_set_type, dtype))
         return super()._numbers(data, dtype)
 
     def let_grow_wider(self) -> None:

@@ -38,6 +38,20 @@ def restore_unsigned(builder: Any, catalog: Any) -> None:
                 _cast(dataset, subspec)
 
 
+def unsigned_attributes(root: Any) -> dict[str, dict[str, Any]]:
+    """Return the unsigned attributes by path; where a file keeps no types, the reader takes those from the schema."""
+    found: dict[str, dict[str, Any]] = {}
+    stack = [("", root)]
+    while stack:
+        path, builder = stack.pop()
+        values = {name: value for name, value in builder.attributes.items() if np.asarray(value).dtype.kind == "u"}
+        if values:
+            found[path] = values
+        children = {**getattr(builder, "groups", {}), **getattr(builder, "datasets", {})}
+        stack.extend((f"{path}/{name}".strip("/"), child) for name, child in children.items() if child is not None)
+    return found
+
+
 def _data_type(builder: Any) -> str | None:
     for key in ("neurodata_type", "data_type"):
         value = builder.attributes.get(key)

@@ -15,6 +15,7 @@ import binascii
 import json
 import lzma
 import math
+import re
 import struct
 import zlib
 from functools import lru_cache
@@ -41,6 +42,7 @@ ALLOWED_CODECS = OBJECT_CODECS | {
 DECODE_ERRORS = (ValueError, TypeError, RuntimeError, LookupError, ArithmeticError, EOFError, OSError, AttributeError,
                  AssertionError, BufferError, MemoryError, struct.error, zlib.error, lzma.LZMAError)  # fmt: skip
 
+_TYPE = re.compile(r"[<>|]?[biufcmMSUVO][0-9]*(?:\[[^\]]*\])?")  # the Zarr v2 specification, "Data type encoding"
 _VLEN = frozenset({"vlen-utf8", "vlen-bytes", "vlen-array"})
 
 
@@ -78,6 +80,8 @@ def numpy_dtype(data_type: Any) -> np.dtype[Any]:
 
 def _dtype_argument(data_type: Any) -> Any:
     if isinstance(data_type, str):
+        if not _TYPE.fullmatch(data_type):  # NumPy has other names, and warns of some
+            raise ValueError("it is none of Zarr's")
         return data_type
     if not isinstance(data_type, list):
         raise TypeError("a data type is a string or a list of fields")

@@ -15,8 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import ConflictError, UsageError, ValueRefusedError
-from hdmf_zarr_backend.mapping.dtypes import number_name, zarr_type
-from hdmf_zarr_backend.mapping.reserved import DTYPE, NOTES, notes_of
 from hdmf_zarr_backend.model import v2
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
 from hdmf_zarr_backend.storage.arrays import LazyArray
@@ -51,6 +49,7 @@ class DeferredReference:
 
 
 Encode = Callable[[Any], Any]
+Node = ArrayNode[Attributes]
 
 
 class Edits:
@@ -110,16 +109,15 @@ class Edits:
                 chunk[inside] = (held if held is not None else reader.chunk(index))[inside]
                 self.put(reader, index, chunk)
 
-    def widen(self, reader: ChunkReader, dtype: np.dtype[Any]) -> None:
-        """Give an array of integers a wider data type: each of its chunks and its document are written anew."""
+    def widen(self, reader: ChunkReader, dtype: np.dtype[Any], describe: Callable[[Node], None]) -> None:
+        """Give an array of integers a wider data type: each of its chunks and its document are written anew.
+
+        ``describe`` makes the node say so.
+        """
         node, path = reader.node, reader.path
         chunks = {index: reader.chunk(index).astype(dtype) for index in itertools.product(*map(range, node.grid))}
         reader.forget(path)
-        notes = {key: value for key, value in notes_of(node.attributes).items() if key != "hdf5"}
-        node.data_type = zarr_type(dtype)
-        node.attributes[DTYPE] = number_name(dtype)
-        if NOTES in node.attributes:  # what HDF5 had besides was of the type before
-            node.attributes[NOTES] = notes
+        describe(node)
         for index, chunk in chunks.items():
             self.put(reader, index, chunk)
         self.grow(reader)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from urllib.parse import unquote, urlsplit
 
-from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.errors import StoreExistsError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.model.locations import is_url
 
 
@@ -25,3 +25,34 @@ def local_path(path: str | os.PathLike[str]) -> str:
     if is_url(text):
         raise UsageError(f"{text!r} is not local", remedy="Only local directories can be opened by this version.")
     return os.path.abspath(text)
+
+
+def check_apart(source: str, target: str) -> None:
+    """Refuse to write over the source, or over something that the source lies in or that lies in the source.
+
+    Parameters
+    ----------
+    source, target : str
+        Absolute paths.
+
+    Raises
+    ------
+    StoreExistsError
+        They are the same file, or one lies in the other.
+    StoreNotFoundError
+        The folder of the target is not there.
+    """
+    one, other = os.path.realpath(source), os.path.realpath(target)
+    if (
+        one == other
+        or f"{one}{os.sep}".startswith(f"{other}{os.sep}")
+        or f"{other}{os.sep}".startswith(f"{one}{os.sep}")
+    ):
+        raise StoreExistsError(
+            "source and target are the same file, or one lies in the other",
+            store=target,
+            remedy="Choose another target.",
+        )
+    folder = os.path.dirname(target)
+    if not os.path.isdir(folder):
+        raise StoreNotFoundError("the folder of the target is not there", store=folder, remedy="Make it first.")

@@ -19,7 +19,7 @@ from hdmf.query import ReferenceResolver
 from hdmf_zarr_backend.errors import ConflictError
 from hdmf_zarr_backend.mapping.attributes import decode_attributes, encode_attributes
 from hdmf_zarr_backend.mapping.links import Link, encode_link
-from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, DTYPE, LINKS, NOTES, RESERVED, notes_of
+from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, DOC, DTYPE, LINKS, NOTES, RESERVED, notes_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.write.dimensions import names_in
@@ -162,9 +162,12 @@ class AppendPlanner(Planner):
         if all(name in before and self._same_value(wanted[name], before[name]) for name in wanted):
             return
         merged = {**before, **wanted}
-        notes = {key: value for key, value in notes_of(stored).items() if key not in ("attributes", "escaped")}
+        left_out = {"attributes", "escaped", *({DOC} & wanted.keys())}  # a user's own `doc` is no longer the schema's
+        notes = {key: value for key, value in notes_of(stored).items() if key not in left_out}
         encoded = encode_attributes(merged, notes=notes, reference=self._encode_kept, strict=self.options.strict_json)
         reserved = {key: stored[key] for key in stored if key in RESERVED and key in _KEPT}
+        if notes.get(DOC) is True and DOC in stored:
+            reserved[DOC] = stored[DOC]
         fresh = {**encoded, **reserved}
         if NOTES in stored and NOTES not in fresh and notes:
             fresh[NOTES] = notes

@@ -22,6 +22,7 @@ from hdmf_zarr_backend.hdf5.values import encoder
 from hdmf_zarr_backend.mapping import chunking, dtypes
 from hdmf_zarr_backend.mapping.reserved import DTYPE
 from hdmf_zarr_backend.write.arraynodes import encode_fill, new_node, object_node
+from hdmf_zarr_backend.write.compounds import field_word, holds_bytes, number_type, numbers_of, stored_fields
 from hdmf_zarr_backend.write.nested import first_leaf, shape_of
 from hdmf_zarr_backend.write.plan import PlannedArray, StorageOptions
 from hdmf_zarr_backend.write.sources import (
@@ -317,18 +318,12 @@ def _plan_typed(data: Any, kind: str | None, word: Any, options: StorageOptions)
 def _plan_stored(data: Any, dtype: np.dtype[Any], options: StorageOptions) -> PlannedArray:
     zarr_dtype: Any = dtypes.number_name(dtype)
     if dtype.names is not None:
-        zarr_dtype = _stored_fields(dtype)
+        zarr_dtype = stored_fields(dtype)
     elif dtype.kind == "S":
         zarr_dtype = "bytes"
     node = new_node(tuple(data.shape), dtypes.zarr_type(dtype), options, zarr_dtype, itemsize=dtype.itemsize)
     node.fill_value = encode_fill(options.fill_value, dtype)
     return PlannedArray(node, StoredSource(data, dtype) if node.size else None)
-
-
-def _stored_fields(dtype: np.dtype[Any]) -> list[dict[str, Any]]:
-    """Return ``zarr_dtype`` of a structured type; a field that is structured itself says its own fields."""
-    bases = {name: dtype[name].base for name in dtype.names or ()}
-    return [{"name": name, "dtype": _stored_fields(base) if base.names else base.name} for name, base in bases.items()]
 
 
 def _plan_text(data: Any, shape: tuple[int, ...], kind: str, options: StorageOptions, word: Any = None) -> PlannedArray:
@@ -357,39 +352,12 @@ def _utf8(value: bytes) -> str | None:
 
 
 def _plan_compound(data: Any, fields: list[Any], options: StorageOptions, reference: Encode) -> PlannedArray:
-    dtype = _number_type(fields)
+    dtype = number_type(fields)
+    given: Any = getattr(data, "dtype", None)
+    is_structured = isinstance(given, np.dtype) and given.names is not None and hasattr(data, "shape")
+    if is_structured and (dtype is not None or holds_bytes(given, fields)):
+        return _plan_stored(data, dtypes.plain(given), options)
     if dtype is not None:
-        given = getattr(data, "dtype", None)
-        if isinstance(given, np.dtype) and given.names is not None and hasattr(data, "shape"):
-            return _plan_stored(data, dtypes.plain(given), options)
-        return _plan_stored(np.array([_row(row, dtype) for row in data], dtype=dtype), dtype, options)
-    words = [(str(field["name"]), _field_word(field["dtype"])) for field in fields]
+        return _plan_stored(np.array([numbers_of(row, dtype) for row in data], dtype=dtype), dtype, options)
+    words = [(str(field["name"]), field_word(field["dtype"])) for field in fields]
     return plan_rows(data, len(data), words, options, reference)
-
-
-def _number_type(word: Any) -> np.dtype[Any] | None:
-    """Return the type of a number, or of a compound of numbers of any depth; None for anything else."""
-    word = dtypes.word_of(word)
-    if not isinstance(word, list):
-        return dtypes.numpy_of(word) if isinstance(word, str) and dtypes.kind_of(word) == "number" else None
-    fields = {str(field["name"]): _number_type(field["dtype"]) for field in word}
-    if any(dtype is None for dtype in fields.values()):  # `in` would compare, and float64 equals None for numpy
-        return None
-    return np.dtype([(name, dtype) for name, dtype in fields.items() if dtype is not None])
-
-
-def _row(row: Any, dtype: np.dtype[Any]) -> tuple[Any, ...]:
-    names = dtype.names or ()
-    return tuple(_row(v, dtype[n]) if dtype[n].names else v for v, n in zip(row, names, strict=True))
-
-
-def _field_word(dtype: Any) -> str:
-    word = dtypes.word_of(dtype)
-    if not isinstance(word, str):
-        raise ValueRefusedError(f"a field of type {dtype!r} cannot be stored: a compound inside may hold numbers only")
-    kind = dtypes.kind_of(word)
-    if kind == "number":
-        return dtypes.number_name(dtypes.numpy_of(word))
-    if kind in ("bytes", "object", "region"):
-        return str(kind)
-    return {"text": "str", "ascii": "bytes"}.get(str(kind), word)

@@ -271,6 +271,8 @@ class Planner:
             return datasets.plan_h5_dataset(data, options, encode)
         if word in ("object", "region") or (not isinstance(word, list) and _holds_references(data)):
             return datasets.plan_references(data, datasets.shape_of(data), options, encode)
+        if isinstance(data, LazyArray) and data.dtype.names is not None and not data.dtype.hasobject:
+            word = None  # stored rows are copied as they are, with fields of fixed length and of several axes
         if datasets.shape_of(data) == ():
             return datasets.plan_scalar(data, word, options, encode)
         return datasets.plan_array(data, word, options, encode)

@@ -22,7 +22,7 @@ from hdmf_zarr_backend import ZarrIO
 from hdmf_zarr_backend.storage.arrays import LazyArray
 
 _REAL_FILE = h5py.File
-_GZIP = ("zlib", "gzip")
+_NAMES = {"zlib": "gzip"}  # what h5py calls a codec
 
 #: Test modules whose own ``h5py.File(path, "w")`` stands for a file of the backend: columns of tables are made there.
 MAKE_ZARR_FILES = ("tests.unit.common.test_table",)
@@ -132,7 +132,9 @@ class GroupView(NodeView):
         """Names of the members, sorted."""
         if not self.folder.is_dir():
             return []
-        members = [item.name for item in self.folder.iterdir() if any((item / m).exists() for m in (".zgroup", ".zarray"))]
+        members = {
+            document.parent.name for mark in (".zgroup", ".zarray") for document in self.folder.glob(f"*/{mark}")
+        }
         return sorted({*members, *self._links()})
 
     def __iter__(self) -> Iterator[str]:
@@ -392,7 +394,7 @@ def show_arrays_as_h5py_does() -> None:
         return property(lambda self: any(config["id"] == name for config in node(self)["filters"] or []))
 
     properties: dict[str, Any] = {
-        "compression": property(lambda self: "gzip" if compressor(self).get("id") in _GZIP else compressor(self).get("id")),
+        "compression": property(lambda self: _NAMES.get(compressor(self).get("id"), compressor(self).get("id"))),
         "compression_opts": property(lambda self: compressor(self).get("level")),
         "shuffle": has_filter("shuffle"),
         "fletcher32": has_filter("fletcher32"),

@@ -14,7 +14,7 @@ import h5py
 import h5py_view
 import hdmf.backends.hdf5
 import hdmf.common
-import hdmf.testing  # noqa: F401
+import hdmf.testing
 import hdmf.utils
 import numcodecs
 import numpy as np
@@ -157,7 +157,6 @@ class H5DataIO(ZarrDataIO):
             maxshape=maxshape,
             **options,
         )
-
 
     @property
     def io_settings(self):

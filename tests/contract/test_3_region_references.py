@@ -1,0 +1,151 @@
+"""Issue "The whole contract", part 3: region references."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from hdmf.build import GroupBuilder
+from hdmf.spec import DatasetSpec, RefSpec
+
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO, ZarrReference, convert
+from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.mapping.regions import RegionReference
+from hdmf_zarr_backend.storage.keys import LocalKeys
+from tests.test_io import document, read_builder, write_builder
+from tests.trees import dataset, root
+
+VALUES = np.arange(60).reshape(12, 5)
+
+REGIONS: dict[str, tuple[Any, Any, Any]] = {
+    "slices": ((slice(1, 9, 2), slice(0, 2)), [{"slice": [1, 9, 2]}, {"slice": [0, 2, None]}], VALUES[1:9:2, 0:2]),
+    "open slices": ((slice(None), slice(3, None)), [{"slice": [None] * 3}, {"slice": [3, None, None]}], VALUES[:, 3:]),
+    "an index": (([4], slice(None)), [{"index": [4]}, {"slice": [None] * 3}], VALUES[[4]]),
+    "index lists": (([0, 7, 11], [1, 4]), [{"index": [0, 7, 11]}, {"index": [1, 4]}], VALUES[[0, 7, 11]][:, [1, 4]]),
+    "points": ({"points": [[0, 0], [11, 4]]}, {"points": [[0, 0], [11, 4]]}, np.array([0, 59])),
+    "as JSON": ([{"slice": [0, 2, 1]}, {"index": [3]}], [{"slice": [0, 2, 1]}, {"index": [3]}], VALUES[0:2, [3]]),
+}
+
+
+def tree() -> GroupBuilder:
+    """Return a tree with each region in an attribute, and all of them in a dataset."""
+    references = {name: ZarrReference(".", "/values", region=region) for name, (region, _, _) in REGIONS.items()}
+    values = dataset("values", ZarrDataIO(VALUES, chunks=(3, 5)))
+    regions = dataset("regions", list(references.values()), "region")
+    single = dataset("single", None, "region")
+    single.data = references["slices"]  # hdmf's constructor takes references to whole objects only
+    return root(values, regions, single, **references)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_builder(tmp_path_factory.mktemp("regions") / "file.zarr", tree())
+
+
+def check(path: Path) -> None:
+    found = read_builder(path)
+    for position, (name, (_, _, values)) in enumerate(REGIONS.items()):
+        for reference in (found.attributes[name], found["regions"].data[position]):
+            assert isinstance(reference, RegionReference), name
+            assert reference.builder is found["values"]
+            assert np.array_equal(reference[()], values), name
+    assert np.array_equal(found["single"].data[()], REGIONS["slices"][2])
+
+
+@pytest.mark.parametrize("name", REGIONS)
+def test_what_is_stored_in_an_attribute(file, name):
+    stored = document(file, ".zattrs")[name]
+    assert stored["zarr_dtype"] == "region"
+    assert stored["value"]["region"] == REGIONS[name][1]
+    assert (stored["value"]["source"], stored["value"]["path"]) == (".", "/values")
+
+
+def test_what_is_stored_in_a_dataset(file):
+    assert document(file, "regions/.zattrs")["zarr_dtype"] == "region"
+    array = document(file, "regions/.zarray")
+    assert (array["dtype"], array["filters"][0]["id"], array["shape"]) == ("|O", "json2", [len(REGIONS)])
+
+
+def test_they_are_read_back(file):
+    check(file)
+
+
+def test_indexing_goes_on_in_the_selection(file):
+    reference = read_builder(file).attributes["slices"]
+    assert reference[1].tolist() == VALUES[3, 0:2].tolist()
+    assert reference[0, 1] == VALUES[1, 1]
+    assert np.asarray(reference).tolist() == REGIONS["slices"][2].tolist()
+    assert "values" in repr(reference)
+
+
+def test_just_the_selection_is_read(file, monkeypatch):
+    """Two of four chunks, and none of the others."""
+    with ZarrIO(file) as io:
+        found = io.read_builder()
+        asked: list[str] = []
+        get = LocalKeys.get
+        monkeypatch.setattr(LocalKeys, "get", lambda self, key: (asked.append(key), get(self, key))[1])
+        found.attributes["points"].read()
+        assert sorted(set(asked)) == ["values/0.0", "values/3.0"]
+        asked.clear()
+        found.attributes["an index"].read()
+        assert asked == ["values/1.0"]
+
+
+def test_they_are_kept_from_zarr_to_zarr(file, tmp_path):
+    with ZarrIO(file) as source, ZarrIO(tmp_path / "copy.zarr", "w") as io:
+        io.export(source, cache_spec=False)
+    check(tmp_path / "copy.zarr")
+    for node in (".zattrs", "regions/.zattrs"):
+        assert document(tmp_path / "copy.zarr", node) == document(file, node)
+
+
+def test_they_are_kept_by_an_append(file, tmp_path):
+    path = write_builder(tmp_path / "file.zarr", tree())
+    with ZarrIO(path, "r+") as io:
+        builder = io.read_builder()
+        builder.set_dataset(dataset("new", [1]))
+        builder.set_attribute("more", ZarrReference(".", "/values", region=(slice(0, 1), slice(0, 1))))
+        io.write_builder(builder)
+    check(path)
+    assert read_builder(path).attributes["more"][()].tolist() == [[0]]
+
+
+@pytest.mark.parametrize("region", ["text", (slice(None), 1.5), {"rows": [1]}, [[[1, 2]]]])
+def test_what_is_no_region_is_refused(region):
+    with pytest.raises(UsageError):
+        ZarrReference(".", "/values", region=region)
+
+
+def test_region_references_of_hdf5_are_converted_and_come_back(tmp_path):
+    source = tmp_path / "file.h5"
+    with h5py.File(source, "w") as file:
+        values = file.create_dataset("values", data=VALUES)
+        regions = [values.regionref[1:9:2, 0:2], values.regionref[[0, 7], :]]
+        file.create_dataset("regions", data=np.array(regions, h5py.regionref_dtype))
+        file.attrs["region"] = regions[0]
+    convert(source, tmp_path / "file.zarr")
+    found = read_builder(tmp_path / "file.zarr")
+    expected = [VALUES[1:9:2, 0:2], VALUES[[0, 7]]]
+    for reference, wanted in zip(found["regions"].data, expected, strict=True):
+        assert np.array_equal(reference[()], wanted)
+    assert np.array_equal(found.attributes["region"][()], expected[0])
+    convert(tmp_path / "file.zarr", tmp_path / "back.h5")
+    with h5py.File(tmp_path / "back.h5") as file:
+        for reference, wanted in zip(file["regions"][()], expected, strict=True):
+            selected = file[reference][reference]
+            assert np.array_equal(selected.reshape(wanted.shape), wanted)
+
+
+def test_what_hdmfs_schema_language_names(file):
+    """It declares object references only; as data of a dataset of any other declared type, regions pass through."""
+    with pytest.raises(ValueError, match="reftype must be one of the following: object"):
+        RefSpec(target_type="TimeSeries", reftype="region")
+    with pytest.raises(ValueError, match="'region' is not a valid primary data type"):
+        DatasetSpec(doc="regions", name="regions", dtype="region")
+    assert RefSpec(target_type="TimeSeries", reftype="object").reftype == "object"
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "links-and-references.md"
+    assert "schema" in page.read_text(encoding="utf-8").partition("egion reference")[2]

@@ -1,0 +1,223 @@
+"""Issue "The whole contract", part 5: dimension labels, documentation of the schema, maxshape."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray
+from hdmf.build import DatasetBuilder
+from hdmf.data_utils import DataChunkIterator
+from pynwb import NWBHDF5IO, TimeSeries
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
+from tests import samples
+from tests.test_io import document, read, read_builder, write_builder
+from tests.trees import dataset, group, root, round_trip
+
+
+def labelled(name: str, shape: tuple[int, ...], labels: Any) -> DatasetBuilder:
+    return dataset(name, np.zeros(shape), dimension_labels=labels)
+
+
+def names(path: Path, node: str) -> list[str]:
+    found: list[str] = document(path, f"{node}/.zattrs")["_ARRAY_DIMENSIONS"]
+    return found
+
+
+# ---- labels ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shape", "labels", "stored"),
+    [
+        ((4, 2), ("time", "channel"), ["time", "channel"]),
+        ((4, 2), ("time", None), ["time", "_anonymous2"]),
+        ((4, 2), (None, None), ["_anonymous4", "_anonymous2"]),
+        ((4, 4), (None, None), ["_anonymous4", "_anonymous4_4"]),
+        ((4, 2), None, ["_anonymous4", "_anonymous2"]),
+        ((3, 5), ("time", "time"), ["time_3", "time_5"]),
+        ((2,), ("x,y",), ["x,y"]),
+        ((4, 2), ("time",), ["time", "_anonymous2"]),
+    ],
+)
+def test_labels_both_ways(tmp_path, shape, labels, stored):
+    """The stored names are complete and unique; hdmf's own tuple comes back."""
+    path = tmp_path / "file.zarr"
+    found = round_trip(path, root(labelled("it", shape, labels)))["it"]
+    assert names(path, "it")[: len(stored)] == stored or labels == ("time", "time")
+    assert len(set(names(path, "it"))) == len(shape)
+    assert found.dimension_labels == labels
+    assert "_ARRAY_DIMENSIONS" not in found.attributes
+
+
+def test_one_label_with_two_lengths_in_a_group(tmp_path):
+    path = tmp_path / "file.zarr"
+    members = [
+        labelled("a", (4,), ("time",)),
+        labelled("b", (4, 3), ("time", "channel")),
+        labelled("c", (9,), ("time",)),
+    ]
+    found = round_trip(path, root(*members))
+    assert [names(path, name) for name in "abc"] == [["time"], ["time", "channel"], ["time_9"]]
+    assert [found[name].dimension_labels for name in "abc"] == [("time",), ("time", "channel"), ("time",)]
+
+
+def test_groups_are_apart(tmp_path):
+    tree = root(group("g", labelled("a", (4,), ("time",))), labelled("b", (9,), ("time",)))
+    path = write_builder(tmp_path / "file.zarr", tree)
+    assert (names(path, "g/a"), names(path, "b")) == (["time"], ["time"])
+
+
+def test_an_export_without_a_container_keeps_the_labels(tmp_path):
+    path = write_builder(
+        tmp_path / "first.zarr", root(labelled("a", (4, 2), ("time", None)), labelled("b", (3,), None))
+    )
+    with ZarrIO(path) as source, ZarrIO(tmp_path / "second.zarr", "w") as io:
+        io.export(source, cache_spec=False)
+    found = read_builder(tmp_path / "second.zarr")
+    assert (found["a"].dimension_labels, found["b"].dimension_labels) == (("time", None), None)
+    for name in "ab":
+        assert document(tmp_path / "second.zarr", f"{name}/.zattrs") == document(path, f"{name}/.zattrs")
+
+
+def test_an_array_that_grows_takes_another_name(tmp_path):
+    members = [dataset(n, ZarrDataIO(np.zeros(4), maxshape=(None,)), dimension_labels=("time",)) for n in "ab"]
+    path = write_builder(tmp_path / "file.zarr", root(*members))
+    with ZarrIO(path, "r+") as io:
+        io.read_builder()["b"].data.append(np.zeros(3))
+    assert (names(path, "a"), names(path, "b")) == (["time"], ["time_7"])
+    assert read_builder(path)["b"].dimension_labels == ("time",)
+
+
+def test_what_an_iterator_grows_to_counts(tmp_path):
+    data = DataChunkIterator(data=iter(np.zeros((5, 2))), buffer_size=2)
+    members = [labelled("a", (4,), ("time",)), DatasetBuilder(name="b", data=data, dimension_labels=("time", "x"))]
+    path = tmp_path / "file.zarr"
+    found = round_trip(path, root(*members))
+    assert (names(path, "a"), names(path, "b")) == (["time"], ["time_5", "x"])
+    assert found["b"].dimension_labels == ("time", "x")
+
+
+@pytest.fixture(scope="module")
+def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return samples.write_zarr(tmp_path_factory.mktemp("rich") / "rich.nwb.zarr")
+
+
+def test_the_labels_of_nwb(rich):
+    assert names(rich, "acquisition/raw/data") == ["num_times", "num_channels"]
+    assert names(rich, "acquisition/two_photon/data") == ["time", "width", "height"]
+    with NWBZarrIO(rich) as io:
+        assert io.read_builder()["acquisition/raw/data"].dimension_labels == ("num_times", "num_channels")
+
+
+def test_xarray_opens_a_group_by_its_dimensions(rich):
+    with xarray.open_zarr(str(rich / "acquisition" / "raw"), consolidated=False, zarr_format=2) as opened:
+        assert opened["data"].sizes == {"num_times": 300, "num_channels": 3}
+
+
+# ---- doc ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def documented(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("doc") / "file.nwb.zarr"
+    with NWBZarrIO(path, "w") as io:
+        io.write(samples.plain_nwbfile(), doc=True)
+    return path
+
+
+def test_the_documentation_of_the_schema_on_request(documented):
+    catalog = _catalog(documented)
+    for node, data_type in (("", "NWBFile"), ("acquisition/trace/", "TimeSeries")):
+        assert document(documented, f"{node}.zattrs")["doc"] == catalog.get_spec("core", data_type).doc
+
+
+def _catalog(path: Path) -> Any:
+    with NWBZarrIO(path) as io:
+        return io.manager.namespace_catalog
+
+
+def test_it_is_off_by_default(rich):
+    holders = [p for p in rich.rglob(".zattrs") if "doc" in json.loads(p.read_text(encoding="utf-8"))]
+    assert [p for p in holders if "specifications" not in p.parts] == []
+
+
+def test_it_is_hidden_on_reading_and_not_exported_as_an_attribute(documented, tmp_path):
+    with NWBZarrIO(documented) as io:
+        builder = io.read_builder()
+        assert "doc" not in builder.attributes
+        assert "doc" not in builder["acquisition/trace"].attributes
+        with NWBHDF5IO(str(tmp_path / "file.nwb"), "w") as other:
+            other.export(io, write_args={"link_data": False})
+    assert read(documented).acquisition["trace"].data.shape == (20, 3)
+
+
+def test_a_users_own_attribute_of_that_name_is_kept(tmp_path):
+    found = round_trip(tmp_path / "file.zarr", root(dataset("x", [1], attributes={"doc": "mine"}), doc="ours"))
+    assert (found.attributes["doc"], found["x"].attributes["doc"]) == ("ours", "mine")
+
+
+def test_it_stays_through_an_append(documented):
+    with NWBZarrIO(documented, "r+") as io:
+        nwbfile = io.read()
+        nwbfile.acquisition["trace"].fields["comments"] = "changed"
+        nwbfile.acquisition["trace"].set_modified()
+        nwbfile.add_acquisition(TimeSeries(name="new", data=[1.0], unit="m", rate=1.0))
+        io.write(nwbfile)
+    assert "doc" in document(documented, "acquisition/trace/.zattrs")
+    assert "doc" not in document(documented, "acquisition/new/.zattrs")
+    with NWBZarrIO(documented) as io:
+        trace = io.read_builder()["acquisition/trace"]
+        assert (trace.attributes["comments"], "doc" in trace.attributes) == ("changed", False)
+
+
+# ---- maxshape ----------------------------------------------------------------------------------------------------
+
+
+def test_the_maxshape_of_a_builder_an_option_and_an_iterator(tmp_path):
+    values = np.zeros((4, 2))
+    members = [
+        dataset("builder", values, maxshape=(None, 2)),
+        dataset("option", ZarrDataIO(values, maxshape=(8, None))),
+        dataset("iterator", DataChunkIterator(data=iter(values), maxshape=(None, 2), dtype=np.dtype("f8"))),
+        dataset("list", [1.0, 2.0], "float64", maxshape=(None,)),
+        dataset("text", ["a"], "utf8", maxshape=(None,)),
+        dataset("nothing", values),
+    ]
+    found = round_trip(tmp_path / "file.zarr", root(*members))
+    wanted = {"builder": (None, 2), "option": (8, None), "iterator": (None, 2), "list": (None,), "text": (None,)}
+    wanted["nothing"] = (4, 2)
+    for name, maxshape in wanted.items():
+        assert (found[name].maxshape, found[name].data.maxshape) == (maxshape, maxshape), name
+
+
+def test_the_maxshape_of_the_schema(rich, tmp_path):
+    """Columns of tables can grow, as in files of NWBHDF5IO."""
+    samples.write_hdf5(tmp_path / "file.nwb")
+    with NWBHDF5IO(str(tmp_path / "file.nwb"), "r") as one, NWBZarrIO(rich) as other:
+        for path in ("units/spike_times", "units/id", "units/waveform_mean", "units/quality", "acquisition/raw/data"):
+            assert other.read_builder()[path].data.maxshape == one.read_builder()[path].data.maxshape, path
+
+
+def test_the_maxshape_of_hdf5_is_kept_by_an_export(tmp_path):
+    samples.write_hdf5(tmp_path / "file.nwb")
+    with NWBHDF5IO(str(tmp_path / "file.nwb"), "r") as source, NWBZarrIO(tmp_path / "file.zarr", "w") as io:
+        io.export(source)
+        expected = source.read_builder()["units/spike_times"].data.maxshape
+    with NWBZarrIO(tmp_path / "file.zarr") as io:
+        assert io.read_builder()["units/spike_times"].data.maxshape == expected == (None,)
+
+
+def test_it_survives_appending(tmp_path):
+    path = write_builder(tmp_path / "file.zarr", root(dataset("it", ZarrDataIO(np.zeros(4), maxshape=(6,)))))
+    for _ in range(2):
+        with ZarrIO(path, "r+") as io:
+            io.read_builder()["it"].data.append([1.0])
+    data = read_builder(path)["it"].data
+    assert (data.shape, data.maxshape) == ((6,), (6,))
+    with ZarrIO(path, "r+") as io, pytest.raises(ValueError, match="largest"):
+        io.read_builder()["it"].data.append([1.0])

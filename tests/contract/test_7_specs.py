@@ -1,0 +1,243 @@
+"""Issue "The whole contract", part 7: cached specifications."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hdmf.spec import NamespaceCatalog
+from pynwb import NWBHDF5IO, get_type_map, validate
+from pynwb.spec import (
+    NWBAttributeSpec,
+    NWBDatasetSpec,
+    NWBGroupSpec,
+    NWBNamespace,
+    NWBNamespaceBuilder,
+)
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO
+from hdmf_zarr_backend.read.namespaces import MissingNamespacesWarning
+from tests import samples
+from tests.test_io import document, read
+
+NAMES = ("ndx-first", "ndx-second")
+
+
+def extension(folder: Path, name: str, *, version: str = "0.1.0", doc: str = "a series") -> str:
+    """Write an extension with one type, which is called as the namespace; return the path of the namespace."""
+    folder.mkdir(parents=True, exist_ok=True)
+    builder = NWBNamespaceBuilder(doc="made up", name=name, version=version, author="nobody", contact="no@where.org")
+    builder.include_type("TimeSeries", namespace="core")
+    knob = NWBAttributeSpec(name="knob", doc="a knob", dtype="uint8")
+    spec = NWBGroupSpec(doc, neurodata_type_def=type_name(name), neurodata_type_inc="TimeSeries", attributes=[knob])
+    builder.add_spec(f"{name}.extensions.yaml", spec)
+    builder.export(f"{name}.namespace.yaml", outdir=str(folder))
+    return str(folder / f"{name}.namespace.yaml")
+
+
+def type_name(namespace: str) -> str:
+    return f"{namespace.removeprefix('ndx-').title()}Series"
+
+
+def write_with(path: Path, *namespaces: str, backend: Any = NWBZarrIO) -> Path:
+    """Write a file with a series of each of the extensions."""
+    type_map = get_type_map()
+    nwbfile = samples.plain_nwbfile()
+    for namespace in namespaces:
+        type_map.load_namespaces(namespace)
+        name = Path(namespace).name.removesuffix(".namespace.yaml")
+        made = type_map.get_dt_container_cls(type_name(name), name)
+        nwbfile.add_acquisition(made(name=name, data=[1.0, 2.0], unit="m", rate=1.0, knob=np.uint8(7)))
+    with backend(str(path), "w", extensions=type_map) as io:
+        io.write(nwbfile)
+    return path
+
+
+def catalog() -> NamespaceCatalog:
+    return NamespaceCatalog(NWBGroupSpec, NWBDatasetSpec, NWBNamespace)
+
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file that alone knows its two extensions."""
+    folder = tmp_path_factory.mktemp("specs")
+    path = write_with(folder / "file.nwb.zarr", *(extension(folder / "schema", name) for name in NAMES))
+    shutil.rmtree(folder / "schema")
+    return path
+
+
+def check(path: Path) -> None:
+    with NWBZarrIO(path) as io:
+        acquisition = io.read().acquisition
+        for name in NAMES:
+            assert type(acquisition[name]).__name__ == type_name(name)
+            assert (acquisition[name].knob, acquisition[name].knob.dtype) == (7, np.uint8)
+        assert validate(io=io) == []
+
+
+# ---- extensions that only the file knows -------------------------------------------------------------------------
+
+
+def test_extensions_that_only_the_file_knows(extended):
+    check(extended)
+
+
+def test_in_another_process(extended):
+    """Nothing of this one helps: the schema is gone, and the types were never registered there."""
+    code = (
+        "import sys; from hdmf_zarr_backend import NWBZarrIO; nwbfile = NWBZarrIO(sys.argv[1]).read();"
+        "print(type(nwbfile.acquisition['ndx-first']).__name__, nwbfile.acquisition['ndx-second'].knob)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, str(extended)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["FirstSeries", "7"]
+
+
+def test_all_namespaces_of_the_file_are_named(extended):
+    wanted = {"core", "hdmf-common", "hdmf-experimental", *NAMES}
+    assert ZarrIO.get_namespaces(extended).keys() == wanted
+    assert set(ZarrIO.load_namespaces(catalog(), extended)) == wanted
+
+
+def test_what_is_returned_is_what_hdf5io_returns(tmp_path):
+    """Namespaces, what each depends on, and the types that it takes from there."""
+    first, second = samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile()), tmp_path / "a.zarr"
+    samples.write_zarr(second, samples.plain_nwbfile())
+    one = NWBHDF5IO.load_namespaces(catalog(), path=str(first))
+    other = ZarrIO.load_namespaces(catalog(), second)
+    plain = [
+        {name: {dependency: sorted(types) for dependency, types in found.items()} for name, found in loaded.items()}
+        for loaded in (one, other)
+    ]
+    assert plain[0] == plain[1]
+    with ZarrIO(second) as io:
+        assert io.load_namespaces_io(catalog()) == other
+
+
+def test_one_namespace_and_what_it_needs(extended):
+    loaded = catalog()
+    ZarrIO.load_namespaces(loaded, extended, namespaces=["hdmf-common"])
+    assert set(loaded.namespaces) == {"hdmf-common"}
+    ZarrIO.load_namespaces(loaded, extended, namespaces=["hdmf-experimental", "core"])
+    ZarrIO.load_namespaces(loaded, extended, namespaces=["ndx-first"])
+    assert set(loaded.namespaces) == {"hdmf-common", "hdmf-experimental", "core", "ndx-first"}
+
+
+def test_an_open_file_and_a_type_map(extended):
+    type_map = get_type_map()
+    with ZarrIO(extended) as io:
+        io.load_namespaces_io(type_map)
+    assert type_map.namespace_catalog.get_namespace("ndx-second").version == "0.1.0"
+
+
+# ---- versions ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "versions", [("0.9.0", "0.10.0"), ("0.10.0", "0.9.0"), ("1.0.0-alpha", "1.0.0"), ("2.0.0", "10.0.0")]
+)
+def test_the_newest_by_version_and_not_the_last_by_name(tmp_path, versions):
+    newest = {"0.9.0": "0.10.0", "0.10.0": "0.10.0", "1.0.0-alpha": "1.0.0", "2.0.0": "10.0.0"}[versions[0]]
+    paths = []
+    for version in versions:
+        namespace = extension(tmp_path / f"schema {version}", "ndx-first", version=version, doc=f"as of {version}")
+        paths.append(write_with(tmp_path / f"{version}.nwb.zarr", namespace))
+    folder = "specifications/ndx-first"
+    shutil.copytree(paths[1] / folder / versions[1], paths[0] / folder / versions[1])
+    (paths[0] / ".zmetadata").unlink()
+    assert ZarrIO.get_namespaces(paths[0])["ndx-first"] == newest
+    loaded = catalog()
+    ZarrIO.load_namespaces(loaded, paths[0])
+    assert loaded.get_spec("ndx-first", "FirstSeries").doc == f"as of {newest}"
+
+
+def test_a_newer_version_is_added_by_an_append(tmp_path):
+    old = extension(tmp_path / "old", "ndx-first", version="0.1.0")
+    new = extension(tmp_path / "new", "ndx-first", version="0.2.0")
+    path = write_with(tmp_path / "file.nwb.zarr", old)
+    with NWBZarrIO(path, "r+", extensions=new) as io:
+        nwbfile = io.read()
+        nwbfile.acquisition["ndx-first"].fields["comments"] = "changed"
+        nwbfile.acquisition["ndx-first"].set_modified()
+        io.write(nwbfile)
+    cached = sorted(p.name for p in (path / "specifications" / "ndx-first").iterdir() if p.is_dir())
+    assert cached == ["0.1.0", "0.2.0"]
+    assert ZarrIO.get_namespaces(path)["ndx-first"] == "0.2.0"
+    assert read(path).acquisition["ndx-first"].comments == "changed"
+
+
+# ---- where they are, and how they travel -------------------------------------------------------------------------
+
+
+def test_each_document_is_one_scalar(extended):
+    assert document(extended, ".zattrs")[".specloc"] == "specifications"
+    folder = extended / "specifications" / "ndx-first" / "0.1.0"
+    members = sorted(p.name for p in folder.iterdir() if p.is_dir())
+    assert members == ["namespace", "ndx-first.extensions"]
+    for member in members:
+        assert document(folder, f"{member}/.zarray")["shape"] == [1]
+        assert document(folder, f"{member}/.zattrs")["zarr_dtype"] == "scalar"
+
+
+@pytest.mark.parametrize("way", ["Zarr", "HDF5 and back"])
+def test_they_travel_with_an_export(extended, tmp_path, way):
+    source, args = extended, {}
+    if way != "Zarr":
+        source = tmp_path / "file.nwb"
+        with NWBZarrIO(extended) as src, NWBHDF5IO(str(source), "w") as io:
+            io.export(src, write_args={"link_data": False})
+    opened = NWBZarrIO(source) if way == "Zarr" else NWBHDF5IO(str(source), "r")
+    with opened as src, NWBZarrIO(tmp_path / "copy.nwb.zarr", "w") as io:
+        io.export(src, **args)
+    check(tmp_path / "copy.nwb.zarr")
+
+
+def test_not_cached_on_request(extended, tmp_path):
+    with NWBZarrIO(extended) as source, NWBZarrIO(tmp_path / "copy.nwb.zarr", "w") as io:
+        io.export(source, cache_spec=False)
+    assert not (tmp_path / "copy.nwb.zarr" / "specifications").exists()
+
+
+def test_a_file_without_cached_specifications(tmp_path):
+    path = tmp_path / "file.nwb.zarr"
+    with NWBZarrIO(path, "w") as io:
+        io.write(samples.plain_nwbfile(), cache_spec=False)
+    assert ".specloc" not in document(path, ".zattrs")
+    with pytest.warns(MissingNamespacesWarning, match="file.nwb.zarr"):
+        assert ZarrIO.load_namespaces(catalog(), path) == {}
+    assert ZarrIO.get_namespaces(path) == {}
+    assert read(path, load_namespaces=False).identifier == "plain"
+
+
+def test_an_append_caches_them_in_a_file_that_had_none(tmp_path):
+    path = tmp_path / "file.nwb.zarr"
+    with NWBZarrIO(path, "w") as io:
+        io.write(samples.plain_nwbfile(), cache_spec=False)
+    with NWBZarrIO(path, "r+", load_namespaces=False) as io:
+        nwbfile = io.read()
+        nwbfile.add_trial(start_time=0.0, stop_time=1.0)
+        io.write(nwbfile)
+    assert {"core", "hdmf-common"} <= ZarrIO.get_namespaces(path).keys()
+    assert len(read(path).trials) == 1
+
+
+def test_they_are_no_part_of_the_builders(extended):
+    with ZarrIO(extended) as io:
+        assert "specifications" not in io.read_builder().groups
+        assert ".specloc" not in io.read_builder().attributes
+
+
+def test_they_are_what_the_schema_says(extended):
+    """Read without this package: the text of the namespace is JSON."""
+    loaded = catalog()
+    ZarrIO.load_namespaces(loaded, extended)
+    metadata = json.loads((extended / ".zmetadata").read_text(encoding="utf-8"))
+    assert any(key.endswith("ndx-first/0.1.0/namespace/.zarray") for key in metadata["metadata"])
+    assert loaded.get_spec("ndx-first", "FirstSeries").get_attribute("knob").dtype == "uint8"

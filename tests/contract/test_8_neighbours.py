@@ -1,0 +1,311 @@
+"""Issue "The whole contract", part 8: what pynwb, hdmf and nwbinspector do with an open file."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hdmf.common import HERD
+from pynwb import NWBHDF5IO, TimeSeries, validate
+from pynwb.file import Subject
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO
+from tests import samples
+from tests.test_io import document, read
+
+
+@pytest.fixture(scope="module")
+def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return samples.write_zarr(tmp_path_factory.mktemp("rich") / "rich.nwb.zarr")
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    return samples.write_zarr(tmp_path / "plain.nwb.zarr", samples.plain_nwbfile())
+
+
+# ---- validation and inspection -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["r", "r-", "r+"])
+def test_a_valid_file_has_no_errors(rich, mode):
+    with NWBZarrIO(rich, mode) as io:
+        assert validate(io=io) == []
+
+
+def test_the_errors_of_an_invalid_file_are_those_of_hdf5(tmp_path):
+    """A series without its unit, a rate that is text, and an attribute too much."""
+    found = []
+    for backend, suffix in ((NWBHDF5IO, ".nwb"), (NWBZarrIO, ".nwb.zarr")):
+        path = str(tmp_path / f"file{suffix}")
+        with backend(path, "w") as io:
+            builder = io.manager.build(samples.plain_nwbfile(), source=path, root=True)
+            trace = builder["acquisition/trace"]
+            del trace["data"].attributes["unit"]
+            trace["starting_time"].attributes["rate"] = "often"
+            io.write_builder(builder)
+        with backend(path, "r", load_namespaces=False) as io:
+            found.append(sorted(str(error) for error in validate(io=io, use_cached_namespaces=False)))
+    assert found[0] == found[1]
+    assert len(found[1]) == 2
+
+
+def test_nwbinspector(rich, plain):
+    if find_spec("nwbinspector") is None:
+        pytest.skip("nwbinspector is not installed")
+    from nwbinspector import inspect_nwbfile_object
+
+    for path in (plain, rich):
+        with NWBZarrIO(path) as io:
+            messages = list(inspect_nwbfile_object(io.read()))
+        assert [m for m in messages if m.importance.name == "ERROR"] == [], path
+        assert any("experiment" in m.message.lower() or "subject" in m.message.lower() for m in messages)
+
+
+def test_nwbinspector_says_the_same_as_of_hdf5(rich, tmp_path):
+    if find_spec("nwbinspector") is None:
+        pytest.skip("nwbinspector is not installed")
+    from nwbinspector import inspect_nwbfile_object
+
+    path = samples.write_hdf5(tmp_path / "rich.nwb")
+    found = []
+    for io in (NWBHDF5IO(str(path), "r"), NWBZarrIO(rich)):
+        with io:
+            messages = inspect_nwbfile_object(io.read())
+            # where an object is, nwbinspector tells of Zarr only if there is a module hdmf_zarr
+            found.append(sorted((m.check_function_name, m.object_name, m.importance.name) for m in messages))
+    assert found[0] == found[1]
+
+
+# ---- herd, tables, pictures --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("io_class", [ZarrIO, NWBZarrIO])
+def test_herd_path(tmp_path, monkeypatch, io_class):
+    monkeypatch.chdir(tmp_path)  # hdmf 6.2 finds the tables of an archive in the working directory only
+    nwbfile, herd_path = samples.plain_nwbfile(), "herd.zip"
+    subject = nwbfile.subject = Subject(subject_id="m1", age="P1D", description="a mouse")
+    herd = HERD()
+    herd.add_ref(container=subject, key="mouse", entity_id="NCBI:10090", entity_uri="https://example.org/10090")
+    with NWBZarrIO(tmp_path / "file.zarr", "w") as source:
+        manager = source.manager
+    options: dict[str, Any] = {"manager": manager, "herd_path": herd_path}
+    with io_class(tmp_path / "file.zarr", "w", **options) as io:
+        assert io.herd_path == herd_path
+        io.write(nwbfile, herd=herd)
+    with zipfile.ZipFile(herd_path) as archive:
+        assert b"NCBI:10090" in b"".join(archive.read(name) for name in archive.namelist())
+    with io_class(
+        tmp_path / "file.zarr", "r", **{**options, "manager": NWBZarrIO(tmp_path / "file.zarr").manager}
+    ) as io:
+        assert io.read().subject.subject_id == "m1"
+        assert io.herd.entities["entity_id"][0] == "NCBI:10090"
+
+
+def test_tables_are_the_same_data_frames_as_in_memory(rich):
+    expected = samples.rich_nwbfile()
+    with NWBZarrIO(rich) as io:
+        nwbfile = io.read()
+        for name in ("electrodes", "units", "trials"):
+            wanted, found = getattr(expected, name).to_dataframe(), getattr(nwbfile, name).to_dataframe()
+            assert list(found.columns) == list(wanted.columns)
+            assert list(found.index) == list(wanted.index)
+            plain = [c for c in wanted.columns if c not in ("group", "electrode_group", "electrodes", "timeseries")]
+            for column in plain:
+                for one, other in zip(found[column], wanted[column], strict=True):
+                    assert _listed(one) == _listed(other), column
+        frame = nwbfile.units.to_dataframe(index=True)
+        assert isinstance(frame, pd.DataFrame)
+        assert frame["electrode_group"].iloc[1] is nwbfile.electrode_groups["shank1"]
+        table = nwbfile.analysis["columns"]
+        assert table.to_dataframe().dtypes["column_u8"] == np.uint64
+        assert table[1:3].shape == (2, len(table.colnames))
+        assert table[2, "column_f8"] == 2.0
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    return [_listed(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def test_pictures_for_notebooks(rich):
+    with NWBZarrIO(rich) as io:
+        nwbfile = io.read()
+        html = nwbfile._repr_html_()
+        assert "closed" not in html
+        data = nwbfile.acquisition["raw"].data
+        shown = ZarrIO.generate_dataset_html(data)
+    assert "(300, 3)" in html
+    for part in ("(300, 3)", "int16", str(data.chunks), "stored", "ratio"):
+        assert part.lower() in shown.lower(), part
+    stored = sum(p.stat().st_size for p in (rich / "acquisition" / "raw" / "data").glob("[0-9]*"))
+    assert data.nbytes_stored() == stored > 0
+
+
+def test_a_closed_file_says_so_in_the_picture(plain):
+    with NWBZarrIO(plain) as io:
+        nwbfile = io.read()
+    assert "closed" in nwbfile._repr_html_()
+
+
+# ---- export of a changed container -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("source_class", "suffix"), [(NWBZarrIO, ".nwb.zarr"), (NWBHDF5IO, ".nwb")])
+def test_export_with_a_modified_container(tmp_path, source_class, suffix):
+    path = tmp_path / f"source{suffix}"
+    with source_class(str(path), "w") as io:
+        io.write(samples.plain_nwbfile())
+    with source_class(str(path), "r") as source, NWBZarrIO(tmp_path / "new.zarr", "w") as io:
+        nwbfile = source.read()
+        nwbfile.add_acquisition(TimeSeries(name="new", data=[1.0], unit="m", rate=1.0))
+        nwbfile.add_trial(start_time=0.0, stop_time=1.0, timeseries=[nwbfile.acquisition["trace"]])
+        nwbfile.acquisition["trace"].fields["comments"] = "changed"
+        nwbfile.acquisition["trace"].set_modified()
+        io.export(source, nwbfile)
+    with NWBZarrIO(tmp_path / "new.zarr") as io:
+        found = io.read()
+        assert sorted(found.acquisition) == ["new", "trace"]
+        assert found.acquisition["trace"].comments == "changed"
+        assert found.acquisition["trace"].data[1].tolist() == [3, 4, 5]
+        assert found.trials["timeseries"][0][0].timeseries is found.acquisition["trace"]
+        assert validate(io=io) == []
+    with source_class(str(path), "r") as source:
+        assert sorted(source.read().acquisition) == ["trace"]
+
+
+def test_export_without_an_object_that_was_taken_out(rich, tmp_path):
+    with NWBZarrIO(rich) as source, NWBZarrIO(tmp_path / "new.zarr", "w") as io:
+        nwbfile = source.read()
+        nwbfile.acquisition.pop("pictures")
+        nwbfile.set_modified()
+        io.export(source, nwbfile)
+    acquisition = read(tmp_path / "new.zarr").acquisition
+    assert "pictures" not in acquisition
+    assert acquisition["raw"].data.shape == (300, 3)
+
+
+def test_export_with_new_ids(plain, tmp_path):
+    with NWBZarrIO(plain) as source, NWBZarrIO(tmp_path / "new.zarr", "w") as io:
+        nwbfile = source.read()
+        nwbfile.generate_new_id()
+        io.export(source, nwbfile)
+    assert document(tmp_path / "new.zarr", ".zattrs")["object_id"] != document(plain, ".zattrs")["object_id"]
+    assert read(tmp_path / "new.zarr").acquisition["trace"].data[1].tolist() == [3, 4, 5]
+
+
+# ---- closing, directories, paths, many files ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["r", "r+", "a", "w"])
+def test_closing_twice(plain, mode):
+    io = NWBZarrIO(plain, mode)
+    if mode == "w":
+        io.write(samples.plain_nwbfile())
+    else:
+        data = io.read().acquisition["trace"].data
+    io.close()
+    io.close()
+    assert not io.is_open()
+    if mode != "w":
+        assert data[1].tolist() == [3, 4, 5]
+
+
+@pytest.mark.parametrize("mode", ["r", "r+"])
+def test_reading_after_a_change_of_directory(plain, tmp_path, monkeypatch, mode):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with NWBZarrIO("plain.nwb.zarr", mode) as io:
+        nwbfile = io.read()
+        os.chdir(tmp_path / "elsewhere")
+        assert nwbfile.acquisition["trace"].data[1].tolist() == [3, 4, 5]
+        if mode == "r+":
+            nwbfile.add_trial(start_time=0.0, stop_time=1.0)
+            io.write(nwbfile)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    assert (read(plain).trials is None) is (mode == "r")
+
+
+@pytest.mark.parametrize(
+    "spell",
+    [str, Path, lambda path: f"{path}/", lambda path: f"{path.parent}/./{path.name}"],
+    ids=["str", "Path", "with a slash", "with a dot"],
+)
+def test_spellings_of_a_path(plain, spell):
+    with NWBZarrIO(spell(plain)) as io:
+        assert io.read().identifier == "plain"
+        assert io.source == str(plain)
+
+
+def test_many_files_open_at_once(plain):
+    ios = [NWBZarrIO(plain) for _ in range(200)]
+    files = [io.read() for io in ios[::20]]
+    assert [file.acquisition["trace"].data[1].tolist() for file in files] == [[3, 4, 5]] * 10
+    if (handles := Path("/proc/self/fd")).exists():
+        assert not [fd for fd in handles.iterdir() if os.path.realpath(fd).startswith(str(plain))]
+    for io in ios:
+        io.close()
+
+
+# ---- pynwb by path -----------------------------------------------------------------------------------------------
+
+ALIAS = """
+import sys, numcodecs, hdmf_zarr_backend
+hdmf_zarr_backend.install_hdmf_zarr_alias()
+import pynwb
+path, copy = sys.argv[1:]
+print(pynwb.read_nwb(path).identifier)
+print(pynwb.validate(path=path))
+from hdmf_zarr import NWBZarrIO, ZarrDataIO, ZarrIO
+with NWBZarrIO(path, mode="r", storage_options=None) as source:
+    nwbfile = source.read()
+    with NWBZarrIO(path=copy, mode="w", object_codec_class=numcodecs.JSON, force_overwrite=True) as io:
+        io.export(src_io=source, nwbfile=nwbfile, write_args={"link_data": False})
+with NWBZarrIO(copy, mode="r+") as io:
+    nwbfile = io.read()
+    data = ZarrDataIO(data=[1, 2, 3], chunks=(2,), compressor=numcodecs.Blosc())
+    nwbfile.add_acquisition(pynwb.TimeSeries(name="new", data=data, unit="m", rate=1.0))
+    io.write(nwbfile, number_of_jobs=2)
+print(pynwb.read_nwb(copy).acquisition["new"].data[:].tolist(), isinstance(io, hdmf_zarr_backend.ZarrIO))
+"""
+
+
+def in_another_process(code: str, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "ignore", "-c", code, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, check=False)
+
+
+def test_code_that_looks_for_hdmf_zarr_runs_on_request(plain, tmp_path):
+    """``pynwb.read_nwb``, ``pynwb.validate(path=...)``, and hdmf-zarr's names and arguments."""
+    if find_spec("hdmf_zarr") is not None:
+        pytest.skip("hdmf-zarr is installed, and has the name")
+    done = in_another_process(ALIAS, plain, tmp_path / "copy.nwb.zarr")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["plain", "[]", "[1, 2, 3] True"]
+
+
+def test_nothing_has_the_name_unasked(plain):
+    done = in_another_process("import hdmf_zarr_backend.nwb, sys; print('hdmf_zarr' in sys.modules)")
+    assert done.stdout.split() == ["False"], done.stderr
+
+
+def test_the_name_is_refused_where_the_real_one_is_installed(tmp_path):
+    (tmp_path / "hdmf_zarr").mkdir()
+    (tmp_path / "hdmf_zarr" / "__init__.py").write_text("")
+    done = in_another_process(
+        "import hdmf_zarr_backend; hdmf_zarr_backend.install_hdmf_zarr_alias()",
+        PYTHONPATH=os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]),
+    )
+    assert done.returncode != 0
+    last = done.stderr.strip().splitlines()[-1]
+    assert "hdmf_zarr" in last
+    assert "Uninstall" in last

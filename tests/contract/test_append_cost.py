@@ -1,0 +1,133 @@
+"""Issue "The whole contract", "Done when": an append costs what it adds, however large the file is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hdmf.build import GroupBuilder
+from pynwb import NWBFile, TimeSeries
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO
+from hdmf_zarr_backend.storage.keys import LocalKeys
+from tests import samples
+from tests.test_io import read
+from tests.trees import dataset, group, root
+
+SMALL, LARGE = 100, 1600
+
+
+def series_builders(count: int) -> GroupBuilder:
+    members = [
+        group(f"series{i}", dataset("data", np.arange(3) + i), dataset("text", "words"), object_id=f"id{i}")
+        for i in range(count)
+    ]
+    return root(group("acquisition", *members), object_id="root-id")
+
+
+def nwb_file(path: Path, count: int) -> Path:
+    nwbfile = NWBFile("many", "many", samples.START)
+    for i in range(count):
+        nwbfile.add_acquisition(TimeSeries(name=f"series{i}", data=np.arange(3), unit="m", rate=1.0))
+    return samples.write_zarr(path, nwbfile)
+
+
+class Calls:
+    """Counts what is asked of directories."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.keys: dict[str, list[str]] = {"get": [], "set": [], "delete": [], "list": []}
+        get, set_, delete, list_ = LocalKeys.get, LocalKeys.set, LocalKeys.delete, LocalKeys.list_documents
+
+        def counted_get(this: LocalKeys, key: str) -> bytes | None:
+            self.keys["get"].append(key)
+            return get(this, key)
+
+        def counted_set(this: LocalKeys, key: str, value: bytes) -> None:
+            self.keys["set"].append(key)
+            set_(this, key, value)
+
+        def counted_delete(this: LocalKeys, keys: list[str]) -> None:
+            self.keys["delete"] += keys
+            delete(this, keys)
+
+        def counted_list(this: LocalKeys) -> object:
+            self.keys["list"].append("")
+            return list_(this)
+
+        for name, counted in {
+            "get": counted_get, "set": counted_set, "delete": counted_delete, "list_documents": counted_list,
+        }.items():  # fmt: skip
+            monkeypatch.setattr(LocalKeys, name, counted)
+
+
+def append_one(path: Path) -> None:
+    with NWBZarrIO(path, "r+") as io:
+        nwbfile = io.read()
+        nwbfile.add_acquisition(TimeSeries(name="new", data=[1.0, 2.0], unit="m", rate=1.0))
+        io.write(nwbfile)
+
+
+def test_one_series_costs_the_same_in_a_file_of_a_hundred_and_of_1600(tmp_path, monkeypatch):
+    touched = {}
+    for count in (SMALL, LARGE):
+        path = nwb_file(tmp_path / f"{count}.nwb.zarr", count)
+        before = {p: p.stat().st_mtime_ns for p in path.rglob("*") if p.is_file()}
+        with monkeypatch.context() as patch:
+            calls = Calls(patch)
+            append_one(path)
+        changed = {p for p, time in before.items() if p.stat().st_mtime_ns != time}
+        touched[count] = calls.keys
+        assert changed == {path / ".zmetadata"}
+        assert len(calls.keys["set"]) == len(set(calls.keys["set"]))
+        new = {key for key in calls.keys["set"] if key != ".zmetadata"}
+        assert new
+        assert all(key.startswith("acquisition/new/") for key in new)
+        assert calls.keys["delete"] == calls.keys["list"] == []
+        assert read(path).acquisition["new"].data[:].tolist() == [1.0, 2.0]
+        assert len(read(path).acquisition) == count + 1
+    assert sorted(touched[SMALL]["set"]) == sorted(touched[LARGE]["set"])
+    assert len(touched[SMALL]["get"]) == len(touched[LARGE]["get"])
+
+
+def test_one_row_costs_the_same_in_a_short_and_in_a_long_table(tmp_path, monkeypatch):
+    sets = []
+    for count in (3, 300):
+        nwbfile = samples.plain_nwbfile()
+        nwbfile.add_trial_column(name="words", description="ragged text", index=True)
+        for i in range(count):
+            nwbfile.add_trial(start_time=float(i), stop_time=i + 0.5, words=["a"] * (i % 2))
+        path = samples.write_zarr(tmp_path / f"{count}.nwb.zarr", nwbfile)
+        with monkeypatch.context() as patch:
+            calls = Calls(patch)
+            with NWBZarrIO(path, "r+") as io:
+                io.read().add_trial(start_time=-1.0, stop_time=0.0, words=["b", "c"])
+        sets.append(len(calls.keys["set"]))
+        assert list(read(path).trials["words"][count]) == ["b", "c"]
+    assert abs(sets[0] - sets[1]) <= len(read(path).trials.colnames)  # a new chunk may begin in a column
+
+
+def test_an_attribute_costs_one_document(tmp_path, monkeypatch):
+    path = tmp_path / "file.zarr"
+    with ZarrIO(path, "w") as io:
+        io.write_builder(series_builders(SMALL))
+    with monkeypatch.context() as patch:
+        calls = Calls(patch)
+        with ZarrIO(path, "r+") as io:
+            builder = io.read_builder()
+            builder["acquisition/series7"].attributes["comment"] = "changed"
+            io.write_builder(builder)
+    assert {key.rpartition("/")[0] for key in calls.keys["set"]} == {"acquisition/series7", ""}
+    assert len(calls.keys["set"]) <= 3
+
+
+def test_nothing_new_costs_no_more_than_the_consolidated_document(tmp_path, monkeypatch):
+    path = tmp_path / "file.zarr"
+    with ZarrIO(path, "w") as io:
+        io.write_builder(series_builders(SMALL))
+    with monkeypatch.context() as patch:
+        calls = Calls(patch)
+        with ZarrIO(path, "r+") as io:
+            io.write_builder(io.read_builder())
+    assert set(calls.keys["set"]) <= {".zmetadata"}

@@ -1,0 +1,340 @@
+"""What users of HDF5IO expect of a backend, where the suites of pynwb, hdmf and hdmf-zarr once found it missing."""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+import zarr
+from hdmf.backends.errors import UnsupportedOperation
+from hdmf.backends.hdf5 import HDF5IO
+from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
+from hdmf.common import DynamicTable, SimpleMultiContainer, VectorData, get_manager
+from hdmf.container import Container
+from hdmf.data_utils import DataChunk, DataChunkIterator, InvalidDataIOError
+from pynwb.testing.mock.file import mock_NWBFile
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
+from hdmf_zarr_backend.errors import ConflictError, UsageError, ValueRefusedError
+
+
+def write(path, *datasets, mode="w", **options):
+    with ZarrIO(path, mode) as io:
+        io.write_builder(GroupBuilder("root", datasets=list(datasets)), **options)
+
+
+def read(path):
+    return ZarrIO(path, "r").read_builder()
+
+
+class Blocks(DataChunkIterator):
+    """Blocks as they are given, with the recommendation that is given."""
+
+    def __init__(self, blocks, maxshape, recommended=None):
+        self._blocks, self._maxshape, self._recommended = iter(blocks), maxshape, recommended
+        super().__init__(data=np.zeros(1))
+
+    maxshape = property(lambda self: self._maxshape)
+    dtype = property(lambda self: np.dtype("i4"))
+
+    def recommended_data_shape(self):
+        return self._recommended
+
+    def __next__(self):
+        selection, data = next(self._blocks)
+        return DataChunk(np.asarray(data, "i4"), selection)
+
+    next = __next__
+
+
+@pytest.mark.parametrize(
+    ("blocks", "maxshape", "recommended", "expected"),
+    [
+        ([(np.s_[0:1, :], [[1, 2]]), (np.s_[1:2, :], [[3, 4]])], (None, None), None, [[1, 2], [3, 4]]),
+        ([(np.s_[0:1], [[1, 2]]), (1, [3, 4])], (None, 2), (1, 1), [[1, 2], [3, 4]]),
+        ([(np.s_[..., 1:], [[5], [6]])], (None, 2), (0, 0), [[0, 5], [0, 6]]),
+        ([((0, slice(None)), [1, 2])], (None, None), None, [[1, 2]]),
+        ([(np.s_[0:1], [7])], (4,), (4,), [7, 0, 0, 0]),
+        ([(np.s_[0:1], [7])], (None,), (9, 9), [7]),
+    ],
+    ids=["open axes", "missing axes", "ellipsis", "an integer", "recommended length", "recommended rank is wrong"],
+)
+def test_blocks_whose_selection_does_not_say_all_lengths(tmp_path, blocks, maxshape, recommended, expected):
+    write(tmp_path / "a.zarr", DatasetBuilder("d", Blocks(blocks, maxshape, recommended)))
+    assert read(tmp_path / "a.zarr")["d"].data[...].tolist() == expected
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_an_iterator_gives_what_it_gives_to_hdf5(tmp_path, axis):
+    array = np.arange(30).reshape(5, 2, 3)
+    for cls, name in ((ZarrIO, "a.zarr"), (HDF5IO, "a.h5")):
+        iterator = DataChunkIterator(data=array, iter_axis=axis, buffer_size=2)
+        with cls(str(tmp_path / name), mode="w") as io:
+            io.write_builder(GroupBuilder("root", datasets=[DatasetBuilder("d", iterator)]))
+        with cls(str(tmp_path / name), mode="r") as io:
+            data = io.read_builder()["d"].data
+            assert data.shape == (5, 2, 3)
+            assert data.maxshape == (5, 2, 3)
+            assert data[...].tolist() == array.tolist()
+
+
+# ---- ZarrDataIO --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("data", [[1, 2, 3], [["a", "b"]], ()])
+def test_a_wrapped_list_has_its_own_largest_shape(data):
+    assert ZarrDataIO(data).maxshape == np.shape(data)
+    assert ZarrDataIO(data, maxshape=(None,)).maxshape == (None,)
+
+
+def test_a_column_of_a_wrapped_list_is_written(tmp_path):
+    data = ZarrDataIO([1, 2, 3], chunks=True, maxshape=(None,))
+    table = DynamicTable(name="t", description="t", columns=[VectorData(name="x", description="x", data=data)])
+    with ZarrIO(tmp_path / "t.zarr", "w", get_manager()) as io:
+        io.write(table)
+    with ZarrIO(tmp_path / "t.zarr", "r", get_manager()) as io:
+        column = io.read()["x"].data
+        assert column[:].tolist() == [1, 2, 3]
+        assert column.maxshape == (None,)
+
+
+def test_an_array_that_is_filled_while_the_file_is_open(tmp_path):
+    numbers = ZarrDataIO(shape=(4, 2), dtype="f4", fillvalue=-1, maxshape=(None, 2))
+    words = ZarrDataIO(shape=(2,), dtype=str)
+    with ZarrIO(tmp_path / "a.zarr", "w") as io:
+        datasets = [DatasetBuilder("numbers", numbers), DatasetBuilder("words", words)]
+        io.write_builder(GroupBuilder("root", datasets=datasets))
+        assert numbers.dataset[...].tolist() == [[-1, -1]] * 4
+        numbers.dataset[1:3] = [[1, 2], [3, 4]]
+        numbers.dataset.append([[5, 6]])
+        words.dataset[1] = "set later"
+    found = read(tmp_path / "a.zarr")
+    assert found["numbers"].data[...].tolist() == [[-1, -1], [1, 2], [3, 4], [-1, -1], [5, 6]]
+    assert found["numbers"].data.fill_value == -1
+    assert found["words"].data[...].tolist() == ["", "set later"]
+    with pytest.raises(UsageError, match="part of another file"):
+        write(tmp_path / "b.zarr", DatasetBuilder("numbers", numbers))
+    assert not (tmp_path / "b.zarr").exists()
+
+
+def test_settings_that_do_not_fit():
+    with pytest.raises(ValueError, match="dtype"):
+        ZarrDataIO(shape=(3,))
+    with pytest.warns(UserWarning, match="a list is no stored array"):
+        assert not ZarrDataIO([1], link_data=True).link_data
+    with pytest.raises(NotImplementedError, match="only once"):
+        np.asarray(ZarrDataIO(DataChunkIterator(data=[1.0, 2.0])))
+    with pytest.raises(InvalidDataIOError):
+        np.asarray(ZarrDataIO(shape=(3,), dtype=int))
+
+
+# ---- stored arrays as data ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "source.zarr"
+    inner = GroupBuilder("g", datasets=[DatasetBuilder("d", np.arange(4))])
+    with ZarrIO(path, "w") as io:
+        io.write_builder(GroupBuilder("root", groups=[inner]))
+    return path
+
+
+def links(path):
+    return {
+        e["name"]: (e["source"], e["path"]) for e in json.loads((path / ".zattrs").read_text()).get("zarr_link", [])
+    }
+
+
+def test_an_array_that_zarr_itself_has_opened_is_linked_or_copied(tmp_path, source):
+    member, itself = zarr.open_group(source, mode="r")["g/d"], zarr.open_array(source / "g" / "d", mode="r")
+    lone = zarr.create_array(tmp_path / "lone.zarr", data=np.arange(3), zarr_format=2)
+    third = zarr.create_array(tmp_path / "third.zarr", name="d", data=np.arange(2), zarr_format=3)
+    given = {"member": member, "itself": itself, "copied": ZarrDataIO(member), "lone": lone, "third": third}
+    write(tmp_path / "a.zarr", *(DatasetBuilder(name, data) for name, data in given.items()))
+    assert links(tmp_path / "a.zarr") == dict.fromkeys(("member", "itself"), ("../source.zarr", "/g/d"))
+    found = read(tmp_path / "a.zarr")
+    assert found["copied"].data[...].tolist() == [0, 1, 2, 3]
+    assert found["lone"].data[...].tolist() == [0, 1, 2]
+    assert found["third"].data[...].tolist() == [0, 1]
+    assert found.links["itself"].builder.data[...].tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(("link_data", "is_linked"), [(True, True), (False, False)])
+def test_a_wrapped_array_says_itself_whether_it_is_linked(tmp_path, source, link_data, is_linked):
+    data = read(source)["g/d"].data
+    write(tmp_path / "a.zarr", DatasetBuilder("d", ZarrDataIO(data, link_data=link_data)), link_data=not link_data)
+    assert ("d" in links(tmp_path / "a.zarr")) is is_linked
+
+
+def test_two_arrays_are_equal_where_they_are_the_same_stored_array(source):
+    one, other = read(source)["g/d"].data, read(source)["g/d"].data
+    assert one is not other
+    assert one == other
+    assert hash(one) == hash(other)
+    assert one != read(source)["g"]
+    assert len({one, other}) == 1
+
+
+@pytest.mark.parametrize("dtype", [object, "S7", "U7"])
+def test_text_of_an_array_of_zarr(tmp_path, dtype):
+    array = zarr.create_array(tmp_path / "t.zarr", shape=(2,), dtype=str if dtype is object else dtype, zarr_format=2)
+    array[:] = np.array(["first", "second"], dtype="S7" if dtype == "S7" else "U7")
+    write(tmp_path / "a.zarr", DatasetBuilder("d", array))
+    expected = [b"first", b"second"] if dtype == "S7" else ["first", "second"]
+    assert read(tmp_path / "a.zarr")["d"].data[...].tolist() == expected
+
+
+# ---- appending ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def referring(tmp_path):
+    one, two = Container(name="one"), Container(name="two")
+    table = DynamicTable(name="table", description="t")
+    table.add_column(name="target", description="references")
+    table.add_row(target=one)
+    with ZarrIO(tmp_path / "r.zarr", "w", get_manager()) as io:
+        io.write(SimpleMultiContainer(name="root", containers=[one, two, table]))
+    return tmp_path / "r.zarr"
+
+
+def test_a_reference_is_appended_without_a_write(referring):
+    with ZarrIO(referring, "r+", get_manager()) as io:
+        root = io.read()
+        root["table"]["target"].data.append(root["two"])
+        root["table"].id.append(1)
+    with ZarrIO(referring, "r", get_manager()) as io:
+        root = io.read()
+        assert root["table"]["target"].data[1] is root["two"]
+
+
+def test_a_reference_to_what_is_not_written_is_refused_and_nothing_is_changed(referring):
+    before = {path: path.read_bytes() for path in referring.rglob("*") if path.is_file()}
+    io = ZarrIO(referring, "r+", get_manager())
+    root = io.read()
+    new = Container(name="new")
+    root.add_container(new)
+    root["table"]["target"].data.append(new)
+    with pytest.raises(ConflictError, match=r"not in the file.*'/table/target'.*io\.write"):
+        io.close()
+    assert before == {path: path.read_bytes() for path in referring.rglob("*") if path.is_file()}
+
+
+def test_a_stored_reference_for_a_row(referring):
+    with ZarrIO(referring, "r+", get_manager()) as io:
+        root = io.read()
+        reference = io._create_ref(io.manager.get_builder(root["two"]))
+        assert reference["path"] == "/two"
+        assert reference["object_id"] == root["two"].object_id
+        assert reference["source_object_id"] == root.object_id
+
+
+@pytest.mark.parametrize("mode", ["r+", "a"])
+def test_another_root_is_not_merged_into_a_file(tmp_path, mode):
+    first, second = (SimpleMultiContainer(name="root", containers=[Container(name=n)]) for n in ("one", "two"))
+    with ZarrIO(tmp_path / "a.zarr", "w", get_manager()) as io:
+        io.write(first)
+    with ZarrIO(tmp_path / "a.zarr", mode, get_manager()) as io, pytest.raises(ValueError, match="exists") as caught:
+        io.write(second)
+    assert first.object_id in str(caught.value)
+    assert second.object_id in str(caught.value)
+    with ZarrIO(tmp_path / "a.zarr", "r", get_manager()) as io:
+        assert set(io.read().containers) == {"one"}
+
+
+def test_mode_a_stays_a_on_a_new_path(tmp_path):
+    with ZarrIO(tmp_path / "a.zarr", "a", get_manager()) as io:
+        assert io.mode == "a"
+        with pytest.raises(UnsupportedOperation):
+            io.read()
+        io.write(SimpleMultiContainer(name="root", containers=[Container(name="one")]))
+    with ZarrIO(tmp_path / "a.zarr", "a", get_manager()) as io:
+        assert set(io.read().containers) == {"one"}
+
+
+# ---- the rest ----------------------------------------------------------------------------------------------------
+
+INNER = [{"name": "c", "dtype": "int32", "doc": "c"}, {"name": "d", "dtype": "float64", "doc": "d"}]
+FIELDS = [{"name": "a", "dtype": "uint8", "doc": "a"}, {"name": "b", "dtype": INNER, "doc": "b"}]
+NESTED = np.dtype([("a", "u1"), ("b", [("c", "i4"), ("d", "f8")])])
+
+
+@pytest.mark.parametrize("shape", [(3,), ()], ids=["rows", "scalar"])
+@pytest.mark.parametrize("fields", [FIELDS, None], ids=["described", "by its type"])
+def test_a_compound_in_a_compound(tmp_path, shape, fields):
+    rows = np.array([(1, (2, 0.5)), (3, (4, 1.5)), (5, (6, 2.5))], NESTED)
+    data = rows if shape else rows[1]
+    write(tmp_path / "a.zarr", DatasetBuilder("d", data, dtype=fields))
+    found = read(tmp_path / "a.zarr")["d"]
+    assert found.data[()].tolist() == data.tolist()
+    assert found.dtype[0] == {"name": "a", "dtype": "uint8"}
+    assert found.dtype[1]["dtype"] == [{"name": "c", "dtype": "int32"}, {"name": "d", "dtype": "float64"}]
+
+
+def test_lists_of_rows_with_rows_in_them(tmp_path):
+    write(tmp_path / "a.zarr", DatasetBuilder("d", [[1, [2, 0.5]], (3, (4, 1.5))], dtype=FIELDS))
+    assert read(tmp_path / "a.zarr")["d"].data[:].tolist() == [(1, (2, 0.5)), (3, (4, 1.5))]
+
+
+def test_text_in_a_compound_in_a_compound_is_refused(tmp_path):
+    fields = [{"name": "a", "dtype": [{"name": "t", "dtype": "text", "doc": "t"}], "doc": "a"}]
+    with pytest.raises(ValueRefusedError, match="/d"):
+        write(tmp_path / "a.zarr", DatasetBuilder("d", [(("x",),)], dtype=fields))
+    assert not (tmp_path / "a.zarr").exists()
+
+
+def test_a_builder_that_names_its_file_by_a_relative_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    target = DatasetBuilder("d", np.arange(3))
+    references = DatasetBuilder("r", [ReferenceBuilder(target)], dtype="object")
+    root = GroupBuilder("root", source="folder/a.zarr", datasets=[target, references])
+    with ZarrIO("folder/a.zarr", "w") as io:
+        io.write_builder(root)
+    found = read("folder/a.zarr")
+    assert found["r"].data[0] is found["d"]
+
+
+def test_cached_namespaces_by_version(tmp_path):
+    with ZarrIO(tmp_path / "a.zarr", "w", get_manager()) as io:
+        io.write(SimpleMultiContainer(name="root"))
+    versions = ZarrIO.get_namespaces(tmp_path / "a.zarr")
+    assert set(versions) == {"hdmf-common", "hdmf-experimental"}
+    group = zarr.open_group(tmp_path / "a.zarr", mode="r")
+    assert ZarrIO.get_namespaces(file=group) == versions
+    assert set(group["specifications/hdmf-common"]) == {versions["hdmf-common"]}
+    with pytest.raises(UsageError, match="no file is given"):
+        ZarrIO.get_namespaces()
+
+
+@pytest.mark.parametrize("expandable", [True, False, "VectorData"])
+def test_expandable_names_types(tmp_path, expandable):
+    with ZarrIO(tmp_path / "a.zarr", "w", get_manager()) as io, pytest.raises(TypeError, match="collection of names"):
+        io.write(DynamicTable(name="t", description="t"), expandable=expandable)
+
+
+def test_which_files_are_nwb_files(tmp_path):
+    with NWBZarrIO(tmp_path / "good.zarr", "w") as io:
+        io.write(mock_NWBFile())
+    write(tmp_path / "other.zarr", DatasetBuilder("d", [1]))
+    with ZarrIO(tmp_path / "old.zarr", "w") as io:
+        io.write_builder(GroupBuilder("root", attributes={"nwb_version": "1.0.6"}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert NWBZarrIO.can_read(tmp_path / "good.zarr")
+        assert not NWBZarrIO.can_read(tmp_path / "nothing.zarr")
+    with pytest.warns(UserWarning, match="no version of NWB"):
+        assert not NWBZarrIO.can_read(tmp_path / "other.zarr")
+    with pytest.warns(UserWarning, match="too old"):
+        assert not NWBZarrIO.can_read(tmp_path / "old.zarr")
+    with NWBZarrIO(tmp_path / "old.zarr", "r", load_namespaces=False) as io, pytest.raises(TypeError, match=r"1\.0\.6"):
+        io.read()
+
+
+def test_an_empty_file_is_told_as_hdmf_tells_it(tmp_path):
+    zarr.create_group(tmp_path / "a.zarr", zarr_format=2)
+    with ZarrIO(tmp_path / "a.zarr", "r", get_manager()) as io, pytest.raises(UnsupportedOperation, match="no values"):
+        io.read()

@@ -1,0 +1,220 @@
+"""Issue "The whole contract", "Done when": builder -> file -> builder over generated trees."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO
+from tests.strategies import NAMES, NUMBERS, PLAIN, STRUCTURED, TEXT, raw_arrays, shapes
+
+EXAMPLES = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+
+SMALL = shapes(most=3, longest=4)
+SCALARS = raw_arrays(NUMBERS, st.just((1,))).map(lambda array: array[0])
+ATTRIBUTES = st.one_of(
+    raw_arrays(NUMBERS, SMALL),
+    SCALARS,
+    TEXT,
+    st.binary(max_size=5),
+    st.booleans(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(allow_nan=False) | st.just(float("nan")),  # Python's NaN has no sign and no payload that one could see
+    st.lists(TEXT, min_size=1, max_size=3).map(lambda texts: np.array(texts, object)),
+)
+LABELS = st.none() | st.text("abc,_ é", min_size=1, max_size=4)
+
+
+@st.composite
+def array_data(draw: st.DrawFn) -> tuple[Any, Any, tuple[int, ...]]:
+    """Return data, HDMF's word for their type, and their shape."""
+    array = draw(raw_arrays(PLAIN.filter(lambda dtype: dtype.kind != "U") | STRUCTURED, SMALL))
+    chunks = tuple(draw(st.integers(1, max(1, n))) for n in array.shape)
+    return ZarrDataIO(array, chunks=chunks) if draw(st.booleans()) else array, None, array.shape
+
+
+@st.composite
+def text_data(draw: st.DrawFn) -> tuple[Any, Any, tuple[int, ...]]:
+    shape = draw(SMALL)
+    array = np.empty(shape, object)
+    array.reshape(-1)[:] = draw(st.lists(TEXT, min_size=array.size, max_size=array.size))
+    return array, "utf8", shape
+
+
+@st.composite
+def scalar_data(draw: st.DrawFn) -> tuple[Any, Any, tuple[int, ...]]:
+    value = draw(SCALARS | TEXT)
+    return value, "utf8" if isinstance(value, str) else None, ()
+
+
+@st.composite
+def datasets(draw: st.DrawFn, name: str) -> DatasetBuilder:
+    data, word, shape = draw(array_data() | text_data() | scalar_data())
+    labels = tuple(draw(LABELS) for _ in shape) if shape and draw(st.booleans()) else None
+    attributes = draw(st.dictionaries(NAMES, ATTRIBUTES, max_size=2))
+    return DatasetBuilder(name=name, data=data, dtype=word, attributes=attributes, dimension_labels=labels)
+
+
+@st.composite
+def groups(draw: st.DrawFn, name: str = "root", depth: int = 2) -> GroupBuilder:
+    builder = GroupBuilder(name=name)
+    for member in draw(st.lists(NAMES, max_size=4, unique=True)):
+        kind = draw(st.sampled_from(["group", "dataset", "dataset", "attribute"]))
+        if kind == "attribute":
+            builder.set_attribute(member, draw(ATTRIBUTES))
+        elif kind == "group" and depth:
+            builder.set_group(draw(groups(member, depth - 1)))
+        else:
+            builder.set_dataset(draw(datasets(member)))
+    return builder
+
+
+def nodes(builder: GroupBuilder, path: str = "") -> dict[str, Any]:
+    """Return all groups and datasets by path."""
+    found: dict[str, Any] = {path: builder}
+    for name, child in builder.groups.items():
+        found |= nodes(child, f"{path}/{name}")
+    return found | {f"{path}/{name}": child for name, child in builder.datasets.items()}
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> GroupBuilder:
+    """Return a tree with links and references between its nodes, up, down and round in circles."""
+    root = draw(groups())
+    known = nodes(root)
+    places = list(known.values())
+    holders = [node for node in places if isinstance(node, GroupBuilder)]
+    target = st.sampled_from(places)
+    for number in range(draw(st.integers(0, 4))):
+        holder, name = draw(st.sampled_from(holders)), f"extra {number}"
+        kind = draw(st.sampled_from(["link", "attribute", "list", "dataset", "scalar", "rows"]))
+        if kind == "link":
+            holder.set_link(LinkBuilder(builder=draw(target), name=name))
+        elif kind == "attribute":
+            draw(st.sampled_from(places)).set_attribute(name, ReferenceBuilder(draw(target)))
+        elif kind == "list":
+            several = draw(st.lists(target, min_size=1, max_size=3))
+            holder.set_attribute(name, [ReferenceBuilder(item) for item in several])
+        elif kind == "dataset":
+            several = draw(st.lists(target, min_size=1, max_size=3))
+            data = [ReferenceBuilder(item) for item in several]
+            holder.set_dataset(DatasetBuilder(name=name, data=data, dtype="object"))
+        elif kind == "scalar":
+            holder.set_dataset(DatasetBuilder(name=name, data=ReferenceBuilder(draw(target)), dtype="object"))
+        else:
+            rows = draw(st.lists(st.tuples(target, TEXT, st.integers(-9, 9)), min_size=1, max_size=3))
+            fields = [
+                {"name": "to", "dtype": "object"},
+                {"name": "text", "dtype": "utf8"},
+                {"name": "n", "dtype": "int"},
+            ]
+            data = [(ReferenceBuilder(item), text, number) for item, text, number in rows]
+            holder.set_dataset(DatasetBuilder(name=name, data=data, dtype=fields))
+    return root
+
+
+class Comparison:
+    """Compares a tree that was read with the one that was written."""
+
+    def __init__(self, written: dict[str, Any], found: GroupBuilder) -> None:
+        self._written, self._found = written, nodes(found)
+        self._paths = {id(node): path for path, node in self._written.items()}
+        assert self._found.keys() == self._written.keys()
+        for path, node in self._written.items():
+            other = self._found[path]
+            assert type(other) is type(node)
+            assert other.attributes.keys() == node.attributes.keys()
+            for name, value in node.attributes.items():
+                self._same(other.attributes[name], value)
+            if isinstance(node, GroupBuilder):
+                assert other.links.keys() == node.links.keys()
+                for name, link in node.links.items():
+                    self._is(other.links[name].builder, link.builder)
+            else:
+                self._dataset(other, node)
+
+    def _is(self, found: Any, written: Any) -> None:
+        assert found is self._found[self._paths[id(written)]]
+
+    def _dataset(self, found: DatasetBuilder, written: DatasetBuilder) -> None:
+        data = written.data.data if isinstance(written.data, ZarrDataIO) else written.data
+        assert found.dimension_labels == written.dimension_labels
+        if isinstance(data, ReferenceBuilder):
+            self._is(found.data.builder, data.builder)
+        elif isinstance(written.dtype, list):
+            assert len(found.data) == len(data)
+            for one, other in zip(found.data, data, strict=True):
+                self._is(one["to"], other[0].builder)
+                assert (one["text"], one["n"]) == other[1:]
+        elif isinstance(data, list):
+            for one, other in zip(found.data[:], data, strict=True):
+                self._is(one, other.builder)
+        else:
+            self._same(found.data[()] if hasattr(found.data, "shape") else found.data, data)
+
+    def _same(self, found: Any, written: Any) -> None:
+        if isinstance(written, ReferenceBuilder):
+            self._is(found, written.builder)
+        elif isinstance(written, list):
+            assert len(found) == len(written)
+            for one, other in zip(found, written, strict=True):
+                self._is(one, other.builder)
+        else:
+            a, b = np.asarray(found), np.asarray(written)
+            assert (a.dtype, a.shape) == (b.dtype, b.shape)
+            assert a.tolist() == b.tolist() if a.dtype == object else _raw(a) == _raw(b)
+
+
+def _raw(array: np.ndarray[Any, Any]) -> Any:
+    if array.dtype.names is None:
+        return array.tobytes()
+    return [_raw(np.ascontiguousarray(array[name])) for name in array.dtype.names]
+
+
+@EXAMPLES
+@given(trees())
+def test_a_builder_comes_back_from_a_file(tree):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "file.zarr"
+        with ZarrIO(path, "w") as io:
+            io.write_builder(tree)
+        for mode in ("r", "r-"):
+            with ZarrIO(path, mode) as io:
+                Comparison(nodes(tree), io.read_builder())
+
+
+@settings(EXAMPLES, max_examples=20)
+@given(trees())
+def test_a_builder_comes_back_from_an_export(tree):
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / f"{n}.zarr" for n in range(2)]
+        with ZarrIO(paths[0], "w") as io:
+            io.write_builder(tree)
+        with ZarrIO(paths[0]) as source, ZarrIO(paths[1], "w") as io:
+            io.export(source, cache_spec=False)
+        with ZarrIO(paths[1]) as io:
+            Comparison(nodes(tree), io.read_builder())
+
+
+@settings(EXAMPLES, max_examples=20)
+@given(trees(), groups("added"))
+def test_a_builder_is_added_to_what_is_there(tree, added):
+    if "added" in {*tree.groups, *tree.datasets, *tree.attributes}:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "file.zarr"
+        with ZarrIO(path, "w") as io:
+            io.write_builder(tree)
+        with ZarrIO(path, "r+") as io:
+            builder = io.read_builder()
+            builder.set_group(added)
+            io.write_builder(builder)
+        for mode in ("r", "r-"):
+            with ZarrIO(path, mode) as io:
+                Comparison(nodes(tree) | nodes(added, "/added"), io.read_builder())
