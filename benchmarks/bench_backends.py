@@ -99,14 +99,15 @@ def _write_report(made: list[records.Record], docs: Path | None) -> int:
     judged = report.lines(made)
     table = report.targets_table(judged)
     details = [
-        f"## {WORKLOADS[one.workload].title}\n\n{report.cells_table(one, WORKLOADS[one.workload])}" for one in made
+        f"### {one.workload}: {WORKLOADS[one.workload].title}\n\n{report.cells_table(one, WORKLOADS[one.workload])}"
+        for one in made
     ]
     origin = report.provenance(made)
     print("\n".join(["", table, "", *details, "", origin]))
     drawing = plot.picture(judged)
     if docs is not None:
         docs.mkdir(parents=True, exist_ok=True)
-        text = "\n\n".join([origin, "## Targets", f"![Ratios to hdmf-zarr 0.13]({PICTURE})", table, *details])
+        text = "\n\n".join([origin, "### Targets", f"![Ratios to hdmf-zarr 0.13]({PICTURE})", table, *details])
         (docs / TABLES).write_text(f"{text}\n", encoding="utf-8")
         (docs / PICTURE).write_text(drawing, encoding="utf-8")
     return int(any(_failed(one.results) for one in made))

@@ -93,7 +93,8 @@ def provenance(records: Sequence[Record]) -> str:
     versions = {engine: found for record in records for engine, found in record.engines.items()}
     for engine in (name for name in NAMES if name in versions):
         packages = ", ".join(f"{name} {version}" for name, version in versions[engine].items())
-        text.append(f"- {_LABELS.get(engine, engine)}: {packages}")
+        switch = ", with `NUMCODECS_ALLOW_UNSAFE_PICKLE_DECODE=1`" if engine == BASE else ""
+        text.append(f"- {_LABELS.get(engine, engine)}: {packages}{switch}")
     missing = {name: reason for record in records for name, reason in record.missing.items()}
     text += [f"- {name} is missing: {_cut(reason)}" for name, reason in missing.items()]
     return "\n".join(text)

@@ -149,7 +149,9 @@ def write(path: Path, **datasets: object) -> Path:
         (np.zeros(2, [("x", "i4")]), np.ones(2, [("x", "f4"), ("z", "i4")]), {"dtype", "value"}),
         (np.zeros(2, [("x", "i4", (2,))]), np.zeros(2, [("x", "i4", (3,))]), {"dtype"}),
     ],
-    ids=lambda value: " ".join(sorted(value)) or "none" if isinstance(value, set) else f"{getattr(value, 'dtype', value)}",
+    ids=lambda value: (
+        " ".join(sorted(value)) or "none" if isinstance(value, set) else f"{getattr(value, 'dtype', value)}"
+    ),
 )
 def test_values_are_compared_across_types(tmp_path: Path, a: object, b: object, kinds: set[str]) -> None:
     left, right = write(tmp_path / "a.h5", data=a), write(tmp_path / "b.h5", data=b)
