@@ -192,7 +192,7 @@ def attribute_facts(value: Any) -> AttributeFacts:
         return AttributeFacts(_reference_type(value), (), _objects([value], ()))
     if isinstance(value, list) and value and all(isinstance(item, Reference) for item in value):
         return AttributeFacts(_reference_type(value[0]), (len(value),), _objects(value, (len(value),)))
-    if isinstance(value, str | bytes) and not isinstance(value, np.generic):
+    if type(value) in (str, bytes):
         value = np.array(value, dtype=object)
     array = np.asarray(value)
     if array.dtype.kind in "OUT":

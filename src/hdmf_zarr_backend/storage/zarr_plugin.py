@@ -38,7 +38,7 @@ from zarr.dtype import ZDType, data_type_registry
 try:
     from zarr.errors import DataTypeValidationError  # type: ignore[attr-defined, unused-ignore]
 except ImportError:  # zarr 3.1
-    from zarr.dtype import DataTypeValidationError
+    from zarr.dtype import DataTypeValidationError  # type: ignore[no-redef, unused-ignore]
 
 __all__ = [
     "DataTypeValidationError",
