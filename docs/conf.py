@@ -18,6 +18,8 @@ myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 nitpicky = True
 exclude_patterns = ["_build", "sg_execution_times.rst"]
+if not (Path(__file__).parent / "explanation/performance-figures.inc").is_file():
+    exclude_patterns.append("explanation/performance.md")  # `nox -s bench -- --full` writes its figures
 
 html_theme = "furo"
 html_title = project
