@@ -21,6 +21,7 @@ from hdmf_zarr_backend.hdf5.elements import default_type
 from hdmf_zarr_backend.hdf5.values import encoder
 from hdmf_zarr_backend.mapping import chunking, dtypes
 from hdmf_zarr_backend.mapping.reserved import DTYPE
+from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.write.arraynodes import encode_fill, new_node, object_node
 from hdmf_zarr_backend.write.compounds import field_word, holds_bytes, number_type, numbers_of, stored_fields
 from hdmf_zarr_backend.write.nested import first_leaf, shape_of
@@ -299,7 +300,8 @@ def _to_array(data: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
 
 def _plan_typed(data: Any, kind: str | None, word: Any, options: StorageOptions) -> PlannedArray:
     dtype: np.dtype[Any] = data.dtype
-    if dtype.kind in "OTU" or (dtype.kind == "S" and kind in ("text", "ascii")):
+    is_text = dtype.kind == "S" and kind in ("text", "ascii") and not isinstance(data, LazyArray)
+    if dtype.kind in "OTU" or is_text:  # what is stored with a fixed length keeps it
         if dtype.kind == "O" and kind not in ("text", "ascii", "bytes"):
             first = first_leaf(data)
             if first is not None and not isinstance(first, (str, bytes, datetime.datetime, datetime.date)):
