@@ -111,7 +111,7 @@ def _axis(item: Any, length: int) -> Axis:
     if isinstance(item, Sized) and not isinstance(item, (str, bytes)) and getattr(item, "ndim", True):
         return Axis(0, 0, indices=_indices(item, length))
     try:
-        if isinstance(item, bool):
+        if isinstance(item, (bool, np.bool_)):
             raise TypeError("neither 0 nor 1 is meant")
         index = operator.index(item.item() if isinstance(item, np.ndarray) else item)
     except (TypeError, ValueError) as error:
