@@ -9,36 +9,40 @@ from __future__ import annotations
 
 import os
 import uuid
-import warnings
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from importlib.util import find_spec
+from functools import partial
 from typing import Any, Literal
-
-from hdmf.build.errors import BuildError, ConstructError, ContainerConfigurationError
 
 from hdmf_zarr_backend.errors import (
     NotZarrError,
     StoreExistsError,
     StoreNotFoundError,
-    UnsupportedFileError,
     UsageError,
-    ZarrBackendError,
 )
+from hdmf_zarr_backend.execution.cluster import opened
 from hdmf_zarr_backend.hdf5.facts import is_hdf5
 from hdmf_zarr_backend.hdf5.placement import ExternalLinks, Placement, ZarrFile
 from hdmf_zarr_backend.hdf5.rawsource import forget_decoded
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from hdmf_zarr_backend.hdf5.writer import Hdf5Writer
-from hdmf_zarr_backend.mapping.reserved import NOTES
+from hdmf_zarr_backend.mapping.reserved import LINKS
+from hdmf_zarr_backend.model.locations import is_url
+from hdmf_zarr_backend.model.nodes import GroupNode
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.read.parser import is_hdmf_zarr, parse
-from hdmf_zarr_backend.read.spectypes import unsigned_attributes
-from hdmf_zarr_backend.storage.paths import check_apart
-from hdmf_zarr_backend.storage.stores import local_path, open_keys
+from hdmf_zarr_backend.readability import check_hdf5, check_zarr
+from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.storage.opening import FILE_SUFFIXES, open_keys, open_neighbour
+from hdmf_zarr_backend.storage.paths import check_apart, location_of
+from hdmf_zarr_backend.storage.renames import replace
+from hdmf_zarr_backend.write.format3 import adapt_plan
 from hdmf_zarr_backend.write.from_hdf5 import Hdf5Planner
+from hdmf_zarr_backend.write.from_zarr import ZarrPlanner
 from hdmf_zarr_backend.write.plan import StorageOptions
-from hdmf_zarr_backend.write.staging import replace, staged
+from hdmf_zarr_backend.write.remote import new_file
+from hdmf_zarr_backend.write.resume import converted_file
 from hdmf_zarr_backend.write.writer import MEMORY_BUDGET, Writer
 
 __all__ = ["ConversionReport", "convert"]
@@ -46,13 +50,8 @@ __all__ = ["ConversionReport", "convert"]
 Format = Literal["zarr", "hdf5"]
 
 _SUFFIX = ".zarr"
+_SUFFIXES = (_SUFFIX, f"{_SUFFIX}.zip")
 _UNITS = ("B", "kB", "MB", "GB", "TB")
-
-UNREADABLE = (
-    ConstructError, BuildError, ContainerConfigurationError, ValueError, TypeError, LookupError, AttributeError,
-    RuntimeError, OSError, ArithmeticError, AssertionError,
-)  # fmt: skip
-"""What pynwb and hdmf were seen to raise for files that they cannot read."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -97,30 +96,37 @@ def convert(
     to: Format | None = None,
     force_overwrite: bool = False,
     check: bool = True,
+    zarr_format: Literal[2, 3] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
     external_links: ExternalLinks = "keep",
     codec: Literal["keep"] | dict[str, Any] | bool = "keep",
     executor: Any = "threads",
     memory_budget: int = MEMORY_BUDGET,
+    resume: bool = False,
     progress: Progress = SILENT,
 ) -> ConversionReport:
-    """Convert an HDF5 file to Zarr, or a Zarr file to HDF5.
+    """Convert an HDF5 file to Zarr, a Zarr file to HDF5, or a Zarr file to the other format of Zarr.
 
     Parameters
     ----------
     source : str or Path
-        An HDF5 file (known by its signature) or a Zarr file of format 2 (a directory), written by any release of
-        hdmf-zarr.
+        An HDF5 file (known by its signature) or a Zarr file of format 2 or 3 (a directory, a zip file, a file of
+        references or a URL), written by any release of hdmf-zarr.
     target : str or Path
-        What is made. It comes into being beside its place and is moved there when it is whole, so that a conversion
-        that fails leaves nothing behind, and what was there stays until then.
+        What is made; a Zarr file may be a URL or end in ``.zip``. A local one comes into being beside its place and is
+        moved there when it is whole. What was there stays until then, and a conversion that fails leaves nothing.
     to : {"zarr", "hdf5"}, optional
-        Format of the target; None: Zarr if its name ends in ``.zarr``, else HDF5.
+        Format of the target; None: Zarr if its name ends in ``.zarr`` or ``.zarr.zip``, else HDF5.
     force_overwrite : bool
         Replace whatever is at ``target``. Without it only a file of the target's own kind is replaced: an HDMF Zarr
         file, or an HDF5 file.
     check : bool
         Refuse an NWB file that pynwb cannot read, before anything is written. Needs pynwb for more than the version.
         It also tells the types of unsigned attributes in files of hdmf-zarr, which kept none.
+    zarr_format : {2, 3}, optional
+        To Zarr only. Format of the target; None: 2.
+    storage_options : mapping, optional
+        Of the source and the target, as far as they are URLs; as of `ZarrIO`.
     external_links : {"keep", "copy"}
         Zarr to HDF5 only. ``"keep"``: what was an external link in HDF5, and a link to a Zarr neighbour
         ``../b.nwb.zarr``, becomes an external link to the HDF5 file, or to the HDF5 neighbour of the same stem
@@ -131,12 +137,17 @@ def convert(
         HDF5 to Zarr only. ``"keep"``: the chunks of large datasets are copied as they are, where Zarr has their
         filters; nothing is decoded. A codec's configuration, True (the default codec) or False (none): everything is
         encoded anew, without filters, as TensorStore wants it.
-    executor : None, "threads", "processes", int, concurrent.futures.Executor or dask.distributed.Client
-        HDF5 to Zarr only. Who copies or encodes the chunks of large datasets; None: this thread.
+    executor : None, "threads", "processes", int, concurrent.futures.Executor, dask.distributed.Client or address
+        An address, such as ``"tcp://host:8786"``, is that of a dask scheduler that runs.
+        Who copies, decodes and encodes the chunks of large datasets; None: this thread. An HDF5 file is written by this
+        thread alone, whoever encodes its chunks.
     memory_budget : int
-        HDF5 to Zarr only. Bytes of values that may be in flight.
+        Bytes of values that may be in flight; a single chunk may be larger.
+    resume : bool
+        HDF5 to a local Zarr folder only. Go on with a conversion to the same target that was interrupted or killed:
+        what is complete is not written again. Where there is nothing to go on with, begin. False: begin anew.
     progress : Progress
-        Is told of the bytes that are done.
+        Is told of the bytes that are done, by all workers together.
 
     Returns
     -------
@@ -152,9 +163,16 @@ def convert(
     UnsupportedFileError
         pynwb cannot read the NWB file, or HDF5 cannot open it.
     UsageError
-        Source and target have the same format.
+        Source and target have the same format, and of Zarr the same one.
     DamagedFileError
-        Something in the source cannot be read; the node is named.
+        Something in the source cannot be read; the node is named. A chunk that is copied as it is stays as damaged as
+        it is, and is told when it is decoded.
+    WorkerLostError
+        A worker died, or the cluster; nothing is at the target, and what is done can be resumed.
+    ConflictError
+        ``resume``, and the source, the codec or this package is another than before; nothing is touched.
+    StoreError
+        Another process is making the same target.
     WriteError
         Something has no place in the target's format: sequences of variable length, a name with a backslash.
 
@@ -168,22 +186,40 @@ def convert(
     Zarr -> HDF5: datasets that never were in HDF5 are laid out as `hdf5.creation` describes: compressed numbers of
     more than 64 KiB in chunks with shuffle and gzip 4, everything else in one piece.
     """
-    origin, place = local_path(source), local_path(target)
+    origin, place = location_of(source), location_of(target)
+    storage = dict(storage_options or {})
     found = _format_of(origin)
-    wanted: Format = to or ("zarr" if place.endswith(_SUFFIX) else "hdf5")
+    wanted: Format = to or ("zarr" if place.endswith(_SUFFIXES) else "hdf5")
     if wanted not in ("zarr", "hdf5"):
         raise UsageError(f"to={to!r} is no format", remedy="Use 'zarr' or 'hdf5'.")
-    if found == wanted:
+    if zarr_format not in (None, 2, 3) or (zarr_format is not None and wanted == "hdf5"):
+        raise UsageError(
+            f"zarr_format={zarr_format!r} is no format of the target", remedy="Use 2 or 3, and only to Zarr."
+        )
+    if found == wanted and (wanted == "hdf5" or zarr_format is None):
         raise UsageError(
             f"the source is {_NAMES[found]} already",
             store=origin,
-            remedy=f"Let the name of the target end in {_SUFFIX!r} for Zarr, in something else for HDF5, or say to=.",
+            remedy=f"Let the name of the target end in {_SUFFIX!r} for Zarr, in something else for HDF5, or say to=; "
+            "say zarr_format= for another format of Zarr.",
         )
     check_apart(origin, place)
-    if wanted == "zarr":
-        request = _ToZarr(force_overwrite, check, progress, codec, executor, memory_budget)
-        return _to_zarr(origin, place, request)
-    return _to_hdf5(origin, place, force=force_overwrite, check=check, progress=progress, external_links=external_links)
+    if resume and (found, wanted) != ("hdf5", "zarr"):
+        raise UsageError(
+            "only a conversion from HDF5 to Zarr can be resumed; a part of an HDF5 file is of no use",
+            store=place,
+            remedy="Run it without resume=True, which begins anew.",
+        )
+    if wanted == "hdf5" and is_url(place):
+        raise UsageError("an HDF5 file is written to a local path", store=place, remedy="Upload it afterwards.")
+    with opened(executor) as who:
+        if wanted == "hdf5":
+            to_hdf5 = _ToHdf5(force_overwrite, check, progress, external_links, who, memory_budget, storage)
+            return _to_hdf5(origin, place, to_hdf5)
+        request = _ToZarr(
+            force_overwrite, check, progress, codec, who, memory_budget, zarr_format or 2, storage, resume
+        )
+        return _to_zarr(origin, place, request) if found == "hdf5" else _to_other_zarr(origin, place, request)
 
 
 _NAMES = {"zarr": "Zarr", "hdf5": "HDF5"}
@@ -192,7 +228,7 @@ _NAMES = {"zarr": "Zarr", "hdf5": "HDF5"}
 def _format_of(location: str) -> Format:
     if is_hdf5(location):
         return "hdf5"
-    if os.path.isdir(location):
+    if is_url(location) or os.path.isdir(location) or (location.endswith(FILE_SUFFIXES) and os.path.isfile(location)):
         return "zarr"
     if not os.path.lexists(location):
         raise StoreNotFoundError("nothing is there", store=location, remedy="Check the path.")
@@ -210,25 +246,36 @@ class _ToZarr:
     codec: Any
     executor: Any
     memory_budget: int
+    zarr_format: int
+    storage: dict[str, Any]
+    resume: bool
 
     def options(self, path: str) -> StorageOptions:
         """Return how a dataset is stored."""
         return StorageOptions(compressor=None if self.codec == "keep" else self.codec)
 
 
-def _to_zarr(source: str, target: str, request: _ToZarr) -> ConversionReport:
-    keys = open_keys(target)
-    if keys.exists() and not request.force and not is_hdmf_zarr(keys):
+def _open_target(target: str, storage: dict[str, Any], *, force: bool) -> KeyStore:
+    keys = open_keys(target, storage if is_url(target) else None)
+    if keys.exists() and not force and not is_hdmf_zarr(keys):
         raise StoreExistsError(
             "what is there is no HDMF Zarr file, and is not replaced",
             store=target,
             remedy="Choose another path, or pass force_overwrite=True if it may be deleted.",
         )
+    return keys
+
+
+def _to_zarr(source: str, target: str, request: _ToZarr) -> ConversionReport:
+    keys = _open_target(target, request.storage, force=request.force)
     if request.check:
-        _check_hdf5(source)
+        check_hdf5(source)
     with closing(Hdf5Tree(source, target)) as tree:
         plan = Hdf5Planner(tree, options=request.options, keep_codecs=request.codec == "keep").plan_file()
-        with staged(target) as new:
+        plan.hierarchy.zarr_format = request.zarr_format
+        adapt_plan(plan, location=target)
+        options = {"codec": request.codec, "zarr_format": request.zarr_format}
+        with converted_file(keys, plan, tree.sources(), options, resume=request.resume) as new:
             Writer(
                 new,
                 plan,
@@ -249,6 +296,37 @@ def _to_zarr(source: str, target: str, request: _ToZarr) -> ConversionReport:
         )
 
 
+def _to_other_zarr(source: str, target: str, request: _ToZarr) -> ConversionReport:
+    """Convert a Zarr file to the other format of Zarr."""
+    main = _open_zarr(source, request.storage)
+    if main.hierarchy.zarr_format == request.zarr_format:
+        raise UsageError(
+            f"the source is Zarr format {request.zarr_format} already",
+            store=source,
+            remedy="Choose the other format, or copy the directory.",
+        )
+    keys = _open_target(target, request.storage, force=request.force)
+    if request.check:
+        check_zarr(main)
+    plan = ZarrPlanner(main.keys, main.hierarchy, target, zarr_format=request.zarr_format).plan_file()
+    adapt_plan(plan, location=target)
+    with new_file(keys, zarr_format=request.zarr_format) as new:
+        Writer(
+            new, plan, progress=request.progress, executor=request.executor, memory_budget=request.memory_budget
+        ).write()
+    nodes = plan.hierarchy.flat().values()
+    groups = [node for node in nodes if isinstance(node, GroupNode)]
+    return ConversionReport(
+        source,
+        target,
+        "zarr",
+        groups=len(groups),
+        datasets=len(plan.arrays),
+        links=sum(len(node.attributes.get(LINKS, [])) for node in groups),
+        nbytes=sum(_bytes_of(planned.node) for planned in plan.arrays.values()),
+    )
+
+
 def _bytes_of(node: Any) -> int:
     from hdmf_zarr_backend.storage.codecs import numpy_dtype
 
@@ -258,28 +336,45 @@ def _bytes_of(node: Any) -> int:
 # ---- Zarr -> HDF5 ---------------------------------------------------------------------------------------------------
 
 
-def _to_hdf5(
-    source: str, target: str, *, force: bool, check: bool, progress: Progress, external_links: ExternalLinks
-) -> ConversionReport:
-    if os.path.lexists(target) and not force and not is_hdf5(target):
+@dataclass(slots=True, frozen=True)
+class _ToHdf5:
+    force: bool
+    check: bool
+    progress: Progress
+    external_links: ExternalLinks
+    executor: Any
+    memory_budget: int
+    storage: dict[str, Any]
+
+
+def _to_hdf5(source: str, target: str, request: _ToHdf5) -> ConversionReport:
+    progress = request.progress
+    if os.path.lexists(target) and not request.force and not is_hdf5(target):
         raise StoreExistsError(
             "what is there is no HDF5 file, and is not replaced",
             store=target,
             remedy="Choose another path, or pass force_overwrite=True if it may be deleted.",
         )
-    main = _open_zarr(source)
-    typed = _check_zarr(main) if check else {}
-    placement = Placement(main, target, _open_zarr, external_links=external_links)
+    main = _open_zarr(source, request.storage)
+    typed = check_zarr(main) if request.check else {}
+    placement = Placement(main, target, partial(_open_other, main), external_links=request.external_links)
     arrays = [placed.node for placed in placement.nodes if hasattr(placed.node, "shape")]
     nbytes = sum(map(_bytes_of, arrays))
-    partial = os.path.join(os.path.dirname(target), f".{os.path.basename(target)}.{uuid.uuid4().hex}.partial")
+    beside = os.path.join(os.path.dirname(target), f".{os.path.basename(target)}.{uuid.uuid4().hex}.partial")
     progress.start(nbytes)
     try:
-        Hdf5Writer(partial, placement, typed=typed, advance=progress.advance).write()
-        replace(partial, target)
+        Hdf5Writer(
+            beside,
+            placement,
+            typed=typed,
+            executor=request.executor,
+            memory_budget=request.memory_budget,
+            advance=progress.advance,
+        ).write()
+        replace(beside, target)
     except BaseException:
-        if os.path.lexists(partial):
-            os.unlink(partial)
+        if os.path.lexists(beside):
+            os.unlink(beside)
         raise
     progress.finish()
     return ConversionReport(
@@ -293,100 +388,12 @@ def _to_hdf5(
     )
 
 
-def _open_zarr(location: str) -> ZarrFile:
-    keys = open_keys(location)
+def _open_zarr(location: str, storage: dict[str, Any]) -> ZarrFile:
+    keys = open_keys(location, storage if is_url(location) else None)
     return ZarrFile(keys, parse(keys).hierarchy, location)
 
 
-# ---- is it a file that pynwb reads? ---------------------------------------------------------------------------------
-
-
-def _check_hdf5(source: str) -> None:
-    """Refuse an NWB file that pynwb cannot read."""
-    import h5py
-
-    try:
-        with h5py.File(source, "r") as file:
-            kind, version = _text(file.attrs.get("neurodata_type")), file.attrs.get("nwb_version")
-            old = file.get("nwb_version")  # a dataset in NWB 1.x
-            if version is None and isinstance(old, h5py.Dataset):
-                version = old[()]
-    except OSError as error:
-        raise UnsupportedFileError(
-            f"HDF5 cannot open this file ({error})",
-            store=source,
-            remedy="It may be cut short, or be open for writing elsewhere.",
-        ) from error
-    if kind != "NWBFile" and version is None:
-        return
-    _check_version(source, version)
-    if find_spec("pynwb") is None:
-        return
-    from pynwb import NWBHDF5IO
-
-    def read() -> None:
-        with NWBHDF5IO(source, mode="r") as io:
-            io.read()
-
-    _check_read(source, read)
-
-
-def _check_zarr(main: ZarrFile) -> dict[str, dict[str, Any]]:
-    """Refuse an NWB file that pynwb cannot read; return the attributes whose types only the schema knows."""
-    attributes = main.hierarchy.root.attributes
-    version = attributes.get("nwb_version")
-    if attributes.get("neurodata_type") != "NWBFile" and version is None:
-        return {}
-    _check_version(main.location, version)
-    if find_spec("pynwb") is None:
-        return {}
-    from hdmf_zarr_backend.nwb import NWBZarrIO
-
-    typed: dict[str, dict[str, Any]] = {}
-
-    def read() -> None:
-        with NWBZarrIO(main.location, mode="r") as io:
-            io.read()
-            if NOTES not in attributes:  # hdmf-zarr kept no types
-                typed.update(unsigned_attributes(io.read_builder()))
-
-    _check_read(main.location, read)
-    return typed
-
-
-def _text(value: Any) -> Any:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-
-
-def _check_version(source: str, value: Any) -> None:
-    """Refuse what pynwb refuses at once: no version, a version that is no text, and NWB 1.x."""
-    version = _text(value)
-    if not isinstance(version, str):
-        said = "has no NWB version" if version is None else "gives its NWB version as an array"
-        raise UnsupportedFileError(
-            f"pynwb cannot read this file: it {said}",
-            store=source,
-            remedy="Pass check=False to convert it all the same.",
-        )
-    if version.strip().removeprefix("NWB-").startswith("1."):
-        raise UnsupportedFileError(
-            f"pynwb cannot read this file: it is of NWB version {version}, and NWB 2 is the first that pynwb reads",
-            store=source,
-            remedy="Pass check=False to convert it all the same.",
-        )
-
-
-def _check_read(source: str, read: Any) -> None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what concerns the conversion is warned of by the conversion
-            read()
-    except UNREADABLE as error:
-        if isinstance(error, ZarrBackendError) and not isinstance(error, ConstructError):
-            raise  # it says itself what is wrong
-        reason = " ".join(str(error).split())
-        raise UnsupportedFileError(
-            f"pynwb cannot read this file ({type(error).__name__}: {reason[:300]})",
-            store=source,
-            remedy="Pass check=False to convert it all the same.",
-        ) from error
+def _open_other(main: ZarrFile, location: str) -> ZarrFile:
+    """Open a file that the source links to."""
+    keys = open_neighbour(main.keys, location)
+    return ZarrFile(keys, parse(keys).hierarchy, location)

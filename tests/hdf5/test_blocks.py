@@ -48,7 +48,7 @@ def test_blocks_cover_the_array_in_whole_chunks_of_hdf5(axes: Any, is_chunked: b
         ((1000, 64), None, (16_000, 64)),  # 8 MiB of rows, whole chunks of Zarr
         ((100_000, 1), None, (100_000, 10)),
         ((1000, 64), (100, 64), (16_000, 64)),
-        ((3000, 64), (1000, 16), (15_000, 64)),
+        ((3000, 64), (1000, 16), (3000, 64)),  # 1.5 MB is enough
         ((100_000, 64), None, (100_000, 64)),  # one chunk, however large
     ],
 )
@@ -58,6 +58,37 @@ def test_blocks_are_whole_chunks_of_zarr_where_they_can_be(own: Any, chunks: Any
     assert all(n % z == 0 or n == s for n, z, s in zip(lengths, own, (100_000, 64), strict=True))
     assert math.prod(lengths) * 8 <= max(blocks.BLOCK_BYTES, math.prod(own) * 8)
     assert lengths == expected
+
+
+def decoded(own: Any, shape: Any, chunks: Any, **options: Any) -> float:
+    """Return how often a chunk of Zarr is decoded, on average."""
+    count = 0
+    for region in block_slices(node_of(shape, own, "<i2"), shape, chunks, **options):
+        count += math.prod(
+            -(-part.stop // z) - part.start // z for part, z in zip(region, own, strict=True)
+        )  # fmt: skip
+    return count / math.prod(-(-n // z) for n, z in zip(shape, own, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("own", "chunks"),
+    [
+        ((1000, 64), (300, 64)),  # a common multiple is 3000 rows
+        ((1000, 64), (30_000, 8)),
+        ((100, 384), (5000, 64)),
+        ((7, 384), (10, 384)),
+        ((1000, 7), (1000, 11)),
+    ],
+)
+def test_no_chunk_is_decoded_twice_where_a_common_multiple_fits(own: Any, chunks: Any) -> None:
+    assert decoded(own, (90_000, 384), chunks) == 1
+
+
+def test_a_larger_bound_is_taken_where_it_saves_decoding() -> None:
+    own, shape, chunks = (100_000, 1), (100_000, 384), (100, 384)
+    assert decoded(own, shape, chunks) == 10
+    assert decoded(own, shape, chunks, most_bytes=32 * 2**20) == 3
+    assert decoded(own, shape, chunks, most_bytes=100 * 2**20) == 1
 
 
 def test_a_scalar_is_one_block() -> None:

@@ -7,9 +7,13 @@ import os
 from pathlib import Path
 
 import pytest
+from hdmf.build import GroupBuilder
 
-from hdmf_zarr_backend.write import staging
-from hdmf_zarr_backend.write.staging import replace, staged
+from hdmf_zarr_backend import ZarrIO
+from hdmf_zarr_backend.errors import StoreExistsError
+from hdmf_zarr_backend.storage import renames
+from hdmf_zarr_backend.storage.renames import place, replace
+from hdmf_zarr_backend.write.staging import staged
 
 FAILURES = pytest.mark.parametrize(
     "failure",
@@ -22,7 +26,7 @@ EXCHANGES = pytest.mark.parametrize("exchange", [True, False], ids=["exchange", 
 @pytest.fixture
 def two_renames(exchange, monkeypatch):
     if not exchange:
-        monkeypatch.setattr(staging, "_exchange", lambda one, other: False)
+        monkeypatch.setattr(renames, "_renameat2", lambda one, other, flag: False)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -101,7 +105,7 @@ def test_folders_that_others_use_meanwhile_stay(tmp_path):
 
 @pytest.mark.parametrize("step", [1, 2], ids=["the old one aside", "the new one in place"])
 def test_a_rename_that_fails_leaves_the_old_one(tmp_path, monkeypatch, step):
-    monkeypatch.setattr(staging, "_exchange", lambda one, other: False)
+    monkeypatch.setattr(renames, "_renameat2", lambda one, other, flag: False)
     target = make(tmp_path / "a.zarr")
     calls = []
     real = os.rename
@@ -112,7 +116,7 @@ def test_a_rename_that_fails_leaves_the_old_one(tmp_path, monkeypatch, step):
             raise OSError(errno.EACCES, "no")
         real(one, other)
 
-    monkeypatch.setattr(staging.os, "rename", rename)
+    monkeypatch.setattr(renames.os, "rename", rename)
     with pytest.raises(OSError, match="no"), staged(str(target)) as keys:
         keys.set(".zgroup", b"new")
     assert contents(tmp_path) == {"a.zarr/.zgroup": b"old"}
@@ -121,11 +125,11 @@ def test_a_rename_that_fails_leaves_the_old_one(tmp_path, monkeypatch, step):
 
 def test_the_exchange_is_one_step(tmp_path):
     one, other = make(tmp_path / "one", b"1"), make(tmp_path / "other", b"2")
-    if not staging._exchange(str(one), str(other)):
+    if not renames._renameat2(str(one), str(other), renames._EXCHANGE):
         pytest.skip("this system cannot exchange two names")
     assert contents(tmp_path) == {"one/.zgroup": b"2", "other/.zgroup": b"1"}
     with pytest.raises(FileNotFoundError):
-        staging._exchange(str(one), str(tmp_path / "nowhere"))
+        renames._renameat2(str(one), str(tmp_path / "nowhere"), renames._EXCHANGE)
 
 
 @pytest.mark.parametrize("code", [errno.ENOSYS, errno.EINVAL, errno.EPERM])
@@ -135,14 +139,76 @@ def test_where_the_system_cannot_exchange_two_renames_do(tmp_path, monkeypatch, 
         def renameat2(*arguments: object) -> int:
             return -1
 
-    monkeypatch.setattr(staging.sys, "platform", "linux")
-    monkeypatch.setattr(staging.ctypes, "CDLL", lambda *arguments, **options: Library)
-    monkeypatch.setattr(staging.ctypes, "get_errno", lambda: code)
+    monkeypatch.setattr(renames.sys, "platform", "linux")
+    monkeypatch.setattr(renames.ctypes, "CDLL", lambda *arguments, **options: Library)
+    monkeypatch.setattr(renames.ctypes, "get_errno", lambda: code)
     target, partial = make(tmp_path / "a.zarr"), make(tmp_path / "partial", b"new")
     replace(str(partial), str(target))
     assert contents(tmp_path) == {"a.zarr/.zgroup": b"new"}
-    monkeypatch.setattr(staging.sys, "platform", "darwin")
-    assert staging._exchange("a", "b") is False
+    fresh, free = make(tmp_path / "fresh", b"new"), tmp_path / "free"
+    place(str(fresh), str(free))
+    assert contents(free) == {".zgroup": b"new"}
+    monkeypatch.setattr(renames.sys, "platform", "darwin")
+    assert renames._renameat2("a", "b", renames._EXCHANGE) is False
+
+
+# ---- two writers, each of which found nothing there -----------------------------------------------------------------
+
+
+@EXCHANGES
+@pytest.mark.usefixtures("two_renames")
+@pytest.mark.parametrize("kind", ["file", "folder", "empty folder", "broken link"])
+def test_the_second_of_two_exclusive_writers_replaces_nothing(tmp_path, kind):
+    target = tmp_path / "a.zarr"
+    with (
+        pytest.raises(StoreExistsError, match="something has come to be there"),
+        staged(str(target), exclusive=True) as keys,
+    ):
+        keys.set(".zgroup", b"second")
+        if kind == "folder":
+            with staged(str(target), exclusive=True) as first:
+                first.set(".zgroup", b"first")
+        elif kind == "file":
+            target.write_bytes(b"first")
+        elif kind == "empty folder":
+            target.mkdir()
+        else:
+            target.symlink_to(tmp_path / "nowhere")
+    expected = {"folder": {"a.zarr/.zgroup": b"first"}, "file": {"a.zarr": b"first"}}
+    assert contents(tmp_path) == expected.get(kind, {})
+    assert os.listdir(tmp_path) == ["a.zarr"]
+
+
+@EXCHANGES
+@pytest.mark.usefixtures("two_renames")
+def test_an_exclusive_writer_that_is_alone_gets_its_place(tmp_path):
+    with staged(str(tmp_path / "a.zarr"), exclusive=True) as keys:
+        keys.set(".zgroup", b"{}")
+    assert contents(tmp_path) == {"a.zarr/.zgroup": b"{}"}
+    assert os.listdir(tmp_path) == ["a.zarr"]
+
+
+def test_a_place_that_was_taken_is_given_back_when_the_rename_fails(tmp_path, monkeypatch):
+    monkeypatch.setattr(renames, "_renameat2", lambda one, other, flag: False)
+
+    def rename(one: str, other: str) -> None:
+        raise OSError(errno.EIO, "no")
+
+    monkeypatch.setattr(renames.os, "rename", rename)
+    with pytest.raises(OSError, match="no"), staged(str(tmp_path / "a.zarr"), exclusive=True) as keys:
+        keys.set(".zgroup", b"new")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("mode", ["w-", "x", "a"])
+def test_of_two_ios_that_found_nothing_the_second_keeps_what_the_first_wrote(tmp_path, mode):
+    path = tmp_path / "a.zarr"
+    first, second = ZarrIO(path, mode), ZarrIO(path, mode)
+    first.write_builder(GroupBuilder("root", attributes={"by": "first"}))
+    with pytest.raises(StoreExistsError, match="something has come to be there"):
+        second.write_builder(GroupBuilder("root", attributes={"by": "second"}))
+    assert ZarrIO(path).read_builder().attributes == {"by": "first"}
+    assert os.listdir(tmp_path) == ["a.zarr"]
 
 
 def test_names_may_be_as_long_as_the_system_allows(tmp_path):

@@ -1,4 +1,4 @@
-"""`zarrio convert`: HDF5 to Zarr and back, one file or many."""
+"""`zarrio convert`: HDF5 to Zarr and back, and one format of Zarr to the other, one file or many."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hdmf_zarr_backend.cli.command import Command, Exit, complain, print_json
+from hdmf_zarr_backend.cli.command import Command, Exit, add_storage_option, complain, print_json, storage_options
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
 from hdmf_zarr_backend.progress import terminal_progress
 
@@ -18,6 +18,9 @@ _OPTIONS = {
     "pass force_overwrite=True": "use --force",
     "Pass check=False": "Use --no-check",
     "say to=": "use --to",
+    "say zarr_format=": "use --zarr-format",
+    "pass resume=True": "use --resume",
+    "without resume=True": "without --resume",
 }
 
 
@@ -62,6 +65,12 @@ def _configure(parser: ArgumentParser) -> None:
         help="format of the target (default: zarr if its name ends in .zarr, else hdf5)",
     )
     parser.add_argument(
+        "--zarr-format",
+        type=int,
+        choices=(2, 3),
+        help="Zarr format of the target (default: 2); of a Zarr file to a Zarr file, the other one",
+    )
+    parser.add_argument(
         "--external-links",
         choices=("keep", "copy"),
         default="keep",
@@ -73,8 +82,20 @@ def _configure(parser: ArgumentParser) -> None:
         default="keep",
         help="HDF5 to Zarr: keep the chunks of large datasets, or compress them anew (default: %(default)s)",
     )
-    parser.add_argument("--jobs", type=int, metavar="N", help="HDF5 to Zarr: number of threads (default: one per core)")
+    who = parser.add_mutually_exclusive_group()
+    who.add_argument("--jobs", type=int, metavar="N", help="number of threads (default: one per core)")
+    who.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="let the workers of a running dask cluster do it: host:port of its scheduler",
+    )
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="HDF5 to Zarr: go on with a conversion that was interrupted or killed, instead of beginning anew",
+    )
     parser.add_argument("--json", action="store_true", help="print what was done as one JSON document")
+    add_storage_option(parser)
 
 
 def _run(arguments: Namespace) -> Exit:
@@ -85,9 +106,12 @@ def _run(arguments: Namespace) -> Exit:
         "to": arguments.to,
         "force_overwrite": arguments.force,
         "check": not arguments.no_check,
+        "zarr_format": arguments.zarr_format,
         "external_links": arguments.external_links,
         "codec": CODECS[arguments.codec],
-        "executor": arguments.jobs or "threads",
+        "executor": _executor(arguments),
+        "resume": arguments.resume,
+        "storage_options": storage_options(arguments),
     }
     outcomes = []
     for source, target in pairs:
@@ -105,6 +129,13 @@ def _run(arguments: Namespace) -> Exit:
         for outcome in failed:
             print(f"  not converted: {outcome.source}")
     return Exit.FAILED if failed else Exit.OK
+
+
+def _executor(arguments: Namespace) -> Any:
+    address: str | None = arguments.scheduler
+    if address is None:
+        return arguments.jobs or "threads"
+    return address if "://" in address else f"tcp://{address}"
 
 
 def _pairs(paths: list[str], folder: str | None) -> list[tuple[str, str]]:
@@ -152,6 +183,9 @@ def _convert(source: str, target: str, options: dict[str, Any]) -> _Outcome:
         outcome.report = convert(source, target, progress=progress, **options)
     except (ZarrBackendError, OSError) as error:
         outcome.error = _in_options(str(error))
+    except KeyboardInterrupt as stop:
+        complain(_in_options(" ".join(getattr(stop, "__notes__", []))) or f"nothing is done of {target}")
+        raise
     finally:
         progress.finish()  # a bar that an error left would share its line with the message
     outcome.seconds = time.perf_counter() - start
@@ -182,6 +216,8 @@ COMMAND = Command(
   zarrio convert session.nwb session.nwb.zarr
   zarrio convert session.nwb.zarr session.nwb
   zarrio convert *.nwb --output converted/
+  zarrio convert old.nwb.zarr new.nwb.zarr --zarr-format 3
+  zarrio convert session.nwb session.nwb.zarr --scheduler host:8786 --resume
 """,
     configure=_configure,
     run=_run,

@@ -1,19 +1,20 @@
 """Who runs the tasks: this thread, some threads, some processes, any executor, or a dask cluster.
 
-Whatever it is, it is used through one function, `run_tasks`: a bounded window of submitted tasks, results as they
-come, the first error raised after the rest was cancelled. So an executor is a few lines, and a user's own works as
-well.
+Whatever it is, it is used through one function, `Runner.run`: a window of submitted tasks that is bounded in number and
+in bytes, results as they come or in order, the first error raised after the rest was cancelled. So an executor is a few
+lines, and a user's own works as well.
 
-Source: issue "Fast, lean, and as wide as the machine or the cluster", part 6.
+Source: issue "Fast, lean, and as wide as the machine or the cluster", parts 5 and 6.
 """
 
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import (
     FIRST_COMPLETED,
-    BrokenExecutor,
+    CancelledError,
     Executor,
     Future,
     ProcessPoolExecutor,
@@ -22,22 +23,41 @@ from concurrent.futures import (
 )
 from contextlib import contextmanager
 from multiprocessing import get_context
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
-from hdmf_zarr_backend.errors import UsageError, WriteError
+from hdmf_zarr_backend.errors import UsageError, WorkerLostError, WriteError, ZarrBackendError
+from hdmf_zarr_backend.execution.cluster import connected, is_address
+from hdmf_zarr_backend.execution.tasks import HOLDS, MEMORY_BUDGET
+from hdmf_zarr_backend.model.nodes import absolute
 
 WINDOW = 2
 """Tasks that are submitted for each worker; more would only hold memory."""
 
-
-class Task(Protocol):
-    """Something to do."""
-
-    def run(self) -> int:
-        """Do it, and return the bytes that are done."""
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 
-T = TypeVar("T", bound=Task)
+class Task(Protocol[R_co]):
+    """Something to do.
+
+    Attributes
+    ----------
+    path : str
+        The array that it is about, in the model's spelling.
+    nbytes : int
+        Bytes of the values that it handles; 0 for next to nothing.
+    """
+
+    @property
+    def path(self) -> str:
+        """The array."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of values."""
+
+    def run(self) -> R_co:
+        """Do it, and return what it has to give: the bytes that are done, or something for whoever waits for it."""
 
 
 class Runner:
@@ -54,10 +74,55 @@ class Runner:
     workers = 1
     needs_pickle = False
 
-    def run(self, tasks: Iterable[T]) -> Iterator[tuple[T, int]]:
-        """Yield each task with the bytes that it has done."""
+    def run(
+        self, tasks: Iterable[Task[R]], *, memory_budget: int = MEMORY_BUDGET, in_order: bool = False
+    ) -> Iterator[tuple[Task[R], R]]:
+        """Yield each task with what it returns.
+
+        Parameters
+        ----------
+        tasks : iterable of Task
+            Taken one by one, as room is made for them.
+        memory_budget : int
+            Bytes that all tasks together may hold; one task is let through whatever it holds.
+        in_order : bool
+            Yield in the order of ``tasks``; False: in the order in which they end.
+
+        Raises
+        ------
+        ZarrBackendError
+            Of a task, as it was raised there; a `WriteError` that names the node for any other error.
+        WorkerLostError
+            A worker died.
+        """
         for task in tasks:
             yield task, task.run()
+
+    def sink(self, memory_budget: int = MEMORY_BUDGET) -> Sink:
+        """Return what takes tasks as they come up, for values that are made in this thread."""
+        return Sink()
+
+
+class Sink:
+    """Runs each task as it comes.
+
+    Attributes
+    ----------
+    is_later : bool
+        Whether a task may run after `put` has returned; its values must not change then.
+    """
+
+    is_later = False
+
+    def put(self, task: Task[Any]) -> None:
+        """Run a task, now or soon; wait where that is needed to hold to the budget."""
+        task.run()
+
+    def flush(self) -> None:
+        """Wait until all tasks are done."""
+
+    def close(self) -> None:
+        """Cancel what has not begun, and wait for the rest."""
 
 
 class PoolRunner(Runner):
@@ -78,42 +143,124 @@ class PoolRunner(Runner):
         self.workers = workers
         self.needs_pickle = needs_pickle
 
-    def run(self, tasks: Iterable[T]) -> Iterator[tuple[T, int]]:
-        """Yield each task with the bytes that it has done, in the order in which they end.
-
-        Raises
-        ------
-        WriteError
-            A worker died.
-        """
-        running: dict[Future[int], T] = {}
+    def run(
+        self, tasks: Iterable[Task[R]], *, memory_budget: int = MEMORY_BUDGET, in_order: bool = False
+    ) -> Iterator[tuple[Task[R], R]]:
+        """Yield each task with what it returns."""
+        window: _Window[R] = _Window(self._pool, self.workers, memory_budget)
         queue = iter(tasks)
+        waiting = next(queue, None)
         try:
-            while True:
-                while len(running) < WINDOW * self.workers and (task := next(queue, None)) is not None:
-                    running[self._pool.submit(run_task, task)] = task
-                if not running:
-                    return
-                for future in _first(running):
-                    task = running.pop(future)
-                    yield task, future.result()
-        except BrokenExecutor as error:
-            raise WriteError(
-                f"a worker died ({error})",
-                remedy="What was written is not complete; run again, with less memory per task if that was the reason.",
-            ) from error
+            while waiting is not None or window.running:
+                while waiting is not None and window.has_room(waiting):
+                    window.submit(waiting)
+                    waiting = next(queue, None)
+                yield from window.finished(in_order=in_order)
         finally:
-            for future in running:
-                future.cancel()
-            wait(list(running))
+            window.close()
+
+    def sink(self, memory_budget: int = MEMORY_BUDGET) -> Sink:
+        """Return what hands tasks to the pool; values of this process's memory are not copied to another."""
+        return Sink() if self.needs_pickle else _PoolSink(_Window(self._pool, self.workers, memory_budget))
 
 
-def _first(running: Iterable[Future[int]]) -> list[Future[int]]:
-    done = wait(list(running), return_when=FIRST_COMPLETED).done
-    return sorted(done, key=lambda future: future.exception() is None)
+class _PoolSink(Sink):
+    is_later = True
+
+    def __init__(self, window: _Window[Any]) -> None:
+        self._window = window
+
+    def put(self, task: Task[Any]) -> None:
+        while not self._window.has_room(task):
+            self._wait()
+        self._window.submit(task)
+
+    def flush(self) -> None:
+        while self._window.running:
+            self._wait()
+
+    def _wait(self) -> None:
+        deque(self._window.finished(in_order=False), maxlen=0)
+
+    def close(self) -> None:
+        self._window.close()
 
 
-def run_task(task: Task) -> int:
+class _Window(Generic[R]):
+    """The tasks that are submitted and not yet given back."""
+
+    def __init__(self, pool: Executor, workers: int, memory_budget: int) -> None:
+        self._pool = pool
+        self._workers = workers
+        self._budget = memory_budget
+        self._cost = 0
+        self.running: deque[tuple[Future[R], Task[R]]] = deque()
+
+    def _cost_of(self, task: Task[R]) -> int:
+        """Return what a task counts: half of what it holds while it runs, if one for each worker fits twice."""
+        held = HOLDS * task.nbytes
+        return held // WINDOW if held <= self._budget // self._workers else held
+
+    def has_room(self, task: Task[R]) -> bool:
+        fits = self._cost + self._cost_of(task) <= self._budget
+        return not self.running or (len(self.running) < WINDOW * self._workers and fits)
+
+    def submit(self, task: Task[R]) -> None:
+        try:
+            future = self._pool.submit(run_task, task)
+        except RuntimeError as error:  # BrokenExecutor, or a pool that was shut down
+            _tell(error, task)
+        self.running.append((future, task))
+        self._cost += self._cost_of(task)
+
+    def finished(self, *, in_order: bool) -> Iterator[tuple[Task[R], R]]:
+        """Wait for one task at least, and give back those that have ended; one that failed comes first."""
+        futures = [future for future, _ in self.running]
+        wait(futures[:1] if in_order else futures, return_when=FIRST_COMPLETED)
+        done = [(future, task) for future, task in self.running if future.done()]
+        for future, task in done:
+            error = CancelledError() if future.cancelled() else future.exception()
+            if error is not None:
+                _tell(error, task)
+        if in_order:
+            done = done[: next((n for n, (future, _) in enumerate(self.running) if not future.done()), len(done))]
+        for pair in done:
+            self.running.remove(pair)
+            self._cost -= self._cost_of(pair[1])
+        while done:
+            future, task = done.pop(0)
+            yield task, future.result()
+
+    def close(self) -> None:
+        """Cancel what has not begun, and wait for the rest: nothing is written once an error was told."""
+        futures = [future for future, _ in self.running]
+        for future in futures:
+            future.cancel()
+        wait(futures)
+
+
+def _tell(error: BaseException, task: Task[Any]) -> NoReturn:
+    """Raise what a worker has ended with: an error of ours, that names the node."""
+    if isinstance(error, (ZarrBackendError, KeyboardInterrupt, SystemExit)):
+        raise error
+    path = absolute(task.path)
+    kind = type(error).__name__
+    if kind in _DEATHS or isinstance(error, CancelledError):
+        raise WorkerLostError(
+            f"a worker died ({kind}: {error})",
+            path=path,
+            remedy="What was written is not complete; run again, with less memory per task if that was the reason.",
+        ) from error
+    raise WriteError(
+        f"a worker failed ({kind}: {error})", path=path, remedy="What was written is not complete; run again."
+    ) from error
+
+
+_DEATHS = frozenset({"BrokenExecutor", "BrokenProcessPool", "BrokenThreadPool", "KilledWorker", "CommClosedError"})
+"""By name, since dask is not imported to ask."""
+
+
+def run_task(task: Task[R]) -> R:
     """Run one task; a function of a module, so that it can be sent by name."""
     return task.run()
 
@@ -124,14 +271,20 @@ def runner(executor: Any = None) -> Iterator[Runner]:
 
     Parameters
     ----------
-    executor : None, "serial", "threads", "processes", int, concurrent.futures.Executor or dask.distributed.Client
-        An integer is a number of threads.
+    executor : None, "serial", "threads", "processes", int, concurrent.futures.Executor, dask.distributed.Client or str
+        An integer is a number of threads; ``"tcp://host:8786"`` is the address of a dask scheduler.
 
     Raises
     ------
     UsageError
         It is none of these.
+    WorkerLostError
+        The scheduler does not answer, or has no workers.
     """
+    if is_address(executor):
+        with connected(executor) as client, runner(client) as pool:
+            yield pool
+        return
     if executor is None or executor in ("serial", 1):
         yield Runner()
         return
@@ -158,7 +311,7 @@ def _own_pool(executor: Any) -> Iterator[tuple[Executor, int, bool]]:
     else:
         raise UsageError(
             f"executor {executor!r} is unknown",
-            remedy='Give "threads", "processes", a number of threads, an Executor or a dask.distributed.Client.',
+            remedy='Give "threads", "processes", a number of threads, an Executor, a dask.distributed.Client or "tcp://...".',
         )
     try:
         yield pool, workers, processes

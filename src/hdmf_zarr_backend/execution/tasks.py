@@ -7,7 +7,7 @@ another process if its source can. Two tasks never share a chunk, so that no ord
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any, Protocol
@@ -15,16 +15,23 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.errors import StoreError, ZarrBackendError
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
 from hdmf_zarr_backend.storage.codecs import ChunkCodec, chunk_codec, fill_array
 from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.storage.queued import end_task
 
 Array = npt.NDArray[Any]
 Index = tuple[int, ...]
 
 TASK_BYTES = 50 * 2**20
 """Bytes of values that one task handles at most, where a budget does not ask for less."""
+
+MEMORY_BUDGET = 128 * 2**20
+"""Bytes of values that may be in flight by default, beyond the caller's own arrays."""
+
+HOLDS = 3
+"""A task holds up to so many times the bytes of its values: as they are read, as they are wanted, and encoded."""
 
 
 class ChunkSource(Protocol):
@@ -58,6 +65,11 @@ class ChunkTask:
     source: ChunkSource
     indices: list[Index]
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the values; a chunk is read, encoded and forgotten before the next one."""
+        return len(self.indices) * chunk_bytes(self.node)
+
     def run(self) -> int:
         """Write the chunks.
 
@@ -79,15 +91,66 @@ class ChunkTask:
                 data, size = encode_chunk(self.node, codec, self.source, index)
                 self.keys.set(key, data)
                 done += size
+            end_task(self.keys)
         except ZarrBackendError as error:
             raise error.located(store=self.keys.location, path=absolute(self.path)) from error.__cause__
+        except OSError as error:
+            raise _failed(error, self.keys, self.path) from error
         return done
+
+
+@dataclass(slots=True)
+class ValuesTask:
+    """Encodes one chunk whose values are at hand, and writes it.
+
+    Attributes
+    ----------
+    keys : KeyStore
+        The store that is written.
+    path, key : str
+        The array, and the key of the chunk.
+    codec : ChunkCodec
+        What encodes it.
+    chunk : array
+        Its values.
+    """
+
+    keys: KeyStore
+    path: str
+    key: str
+    codec: ChunkCodec
+    chunk: Array
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the values."""
+        return int(self.chunk.nbytes)
+
+    def run(self) -> int:
+        """Write the chunk and return the bytes of its values."""
+        try:
+            self.keys.set(self.key, self.codec.encode(self.chunk))
+            end_task(self.keys)
+        except ZarrBackendError as error:
+            raise error.located(store=self.keys.location, path=absolute(self.path)) from error.__cause__
+        except OSError as error:
+            raise _failed(error, self.keys, self.path) from error
+        return self.nbytes
+
+
+def _failed(error: OSError, keys: KeyStore, path: str) -> StoreError:
+    return StoreError(
+        f"a chunk could not be read or written ({error})",
+        store=keys.location,
+        path=absolute(path),
+        remedy="What was written is not complete; look at the disk, and run again.",
+    )
 
 
 def encode_chunk(
     node: ArrayNode[Attributes], codec: ChunkCodec, source: ChunkSource, index: Index
 ) -> tuple[bytes, int]:
-    """Return the stored form of the chunk at ``index``, and the bytes of its values in memory.
+    """Return the stored form of the chunk at ``index``, and the bytes of its values that are inside of the array.
 
     A source that has the chunk in its stored form already (``encoded(index)``) is not asked to decode it.
     """
@@ -95,7 +158,8 @@ def encode_chunk(
     if encoded is not None:
         raw = encoded(index)
         if raw is not None:
-            return raw, math.prod(node.chunks) * codec.dtype.itemsize
+            lengths = (part.stop - part.start for part in region_of(node, index))
+            return raw, math.prod(lengths) * codec.dtype.itemsize
     block = source.read(region_of(node, index))
     return codec.encode(whole_chunk(block, node, codec.dtype)), block.nbytes
 
@@ -124,6 +188,11 @@ def chunk_bytes(node: ArrayNode[Attributes]) -> int:
     return max(1, math.prod(node.chunks) * chunk_codec(node).dtype.itemsize)
 
 
+def task_bytes_for(memory_budget: int, workers: int) -> int:
+    """Return the bytes of values of one task, so that those of all workers fit into a budget."""
+    return max(1, min(TASK_BYTES, memory_budget // (HOLDS * workers)))
+
+
 def cut(
     keys: KeyStore,
     path: str,
@@ -132,13 +201,17 @@ def cut(
     *,
     task_bytes: int = TASK_BYTES,
     to_send: bool = False,
+    complete: Collection[str] = (),
 ) -> Iterator[ChunkTask]:
     """Yield the tasks that write all chunks of ``node``, each of at most ``task_bytes`` (but at least one chunk).
 
-    ``to_send``: a task goes to another process, and takes only its own part of the source along.
+    ``to_send``: a task goes to another process, and takes only its own part of the source along. ``complete``: keys
+    that need not be written.
     """
     count = max(1, task_bytes // chunk_bytes(node))
     indices: Iterable[Index] = chunk_indices(node)
+    if complete:
+        indices = (index for index in indices if join(path, node.chunk_name(index)) not in complete)
     iterator = iter(indices)
     while batch := list(islice(iterator, count)):
         yield ChunkTask(keys, path, node, _part(source, node, batch) if to_send else source, batch)
@@ -146,6 +219,6 @@ def cut(
 
 def _part(source: Any, node: ArrayNode[Attributes], indices: list[Index]) -> Any:
     """Return what ``source`` has for some chunks, if it can be divided."""
-    if not hasattr(source, "part"):
+    if not hasattr(source, "covering"):
         return source
     return source.part(source.covering(region_of(node, index) for index in indices))

@@ -1,7 +1,8 @@
 """How a dataset is laid out in HDF5: chunks, filters, fill value; as noted, or what a pynwb user would expect.
 
-Without a note: numbers of more than 64 KiB that are compressed in Zarr lie in chunks of at most 4 MiB, shuffled and
-compressed with gzip 4, which every HDF5 reads; all else lies in one piece. What may grow lies in chunks.
+Without a note: numbers of more than 64 KiB that are compressed in Zarr lie in chunks of at most 4 MiB, with the codecs
+that they have in Zarr if every HDF5 reads those (zlib, shuffle), else shuffled and with gzip 4; all else lies
+in one piece. What may grow lies in chunks.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hdmf_zarr_backend.hdf5.filters import usable
+from hdmf_zarr_backend.hdf5.filters import BUILT_IN, pipeline_of, usable
 from hdmf_zarr_backend.hdf5.types import TypeJSON
 from hdmf_zarr_backend.hdf5.values import decode_array
 from hdmf_zarr_backend.mapping.chunking import CHUNK_BYTES, LEAST_CHUNK_BYTES, default_chunks
@@ -101,10 +102,18 @@ def _filters(node: ArrayNode[Attributes], note: dict[str, Any] | None, tid: Any)
     if note is None:
         if not _is_worth_compressing(node):
             return []
-        return _default_filters(tid)
+        return _own_filters(node) or _default_filters(tid)
     steps = note.get("filters", [])
     found = [step for step in steps if isinstance(step, list) and len(step) == 3]
     return [(int(code), int(flags), tuple(int(value) for value in values)) for code, flags, values in found]
+
+
+def _own_filters(node: ArrayNode[Attributes]) -> list[Step]:
+    """Return the codecs of an array as filters that every HDF5 library has; none if they are others."""
+    pipeline = pipeline_of(node.filters, node.compressor, numpy_dtype(node.data_type)) or []
+    if not {number for number, _, _ in pipeline} <= BUILT_IN:
+        return []
+    return [(number, flags, tuple(values)) for number, flags, values in pipeline]
 
 
 def _set_filters(properties: Any, steps: list[Step], tid: Any) -> None:

@@ -157,6 +157,10 @@ class Hdf5Tree:
             self.close()
             raise
 
+    def sources(self) -> list[str]:
+        """Return the absolute paths of all files that something is read from."""
+        return [file.location for file in self._files.values() if file is not None]
+
     def close(self) -> None:
         """Close all files."""
         for file in self._files.values():

@@ -1,4 +1,4 @@
-"""Zarr file -> HDF5 file, straight: every node with its type, layout and attributes, values block by block.
+"""Zarr file -> HDF5 file, straight: every node with its type, layout and attributes; `filling` writes the values.
 
 Objects come first, then links, then attributes (which may refer to any object), then values, so that what cannot be
 written is found before the bulk of the data is touched.
@@ -9,30 +9,24 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 from hdmf.backends.warnings import BrokenLinkWarning
 
-from hdmf_zarr_backend.errors import MetadataError, ZarrBackendError
+from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
 from hdmf_zarr_backend.hdf5.attributes import LargeAttributeError, refusing, write_attribute
-from hdmf_zarr_backend.hdf5.blocks import block_slices
 from hdmf_zarr_backend.hdf5.creation import creation_list
 from hdmf_zarr_backend.hdf5.elements import Elements, elements_of
+from hdmf_zarr_backend.hdf5.filling import Filler, named
 from hdmf_zarr_backend.hdf5.placement import HDF5, Placed, Placement, ZarrFile, hdf5_note
 from hdmf_zarr_backend.hdf5.regions import decode_region
-from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, TypeJSON, decode_type, memory_type
-from hdmf_zarr_backend.hdf5.values import Array, decode, decode_text, fill_array
+from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, decode_type
 from hdmf_zarr_backend.mapping.attributes import decode_attributes
-from hdmf_zarr_backend.mapping.references import Reference, decode_attribute_reference, decode_reference
+from hdmf_zarr_backend.mapping.references import Reference, decode_attribute_reference
 from hdmf_zarr_backend.mapping.reserved import SPECLOC, notes_of
 from hdmf_zarr_backend.mapping.specloc import spec_location
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, absolute
-from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
-
-_CACHE_BYTES = 8 * 2**20  # blocks are whole chunks of Zarr nearly always, so that few are needed twice
 
 
 class Hdf5Writer:
@@ -46,8 +40,10 @@ class Hdf5Writer:
         What goes where.
     typed : dict
         ``{path: {name: value}}`` of attributes of the main file whose types are known from elsewhere.
+    executor, memory_budget
+        As of `Filler`.
     advance : callable
-        Is told path and bytes of each block that is written.
+        Is told path and bytes of what is written.
     """
 
     def __init__(
@@ -56,14 +52,17 @@ class Hdf5Writer:
         placement: Placement,
         *,
         typed: Mapping[str, Mapping[str, Any]] | None = None,
+        executor: Any = None,
+        memory_budget: int = MEMORY_BUDGET,
         advance: Callable[[str, int], None] = lambda path, done: None,
     ) -> None:
         self._path = path
         self._placement = placement
         self._typed = typed or {}
+        self._executor = executor
+        self._budget = memory_budget
         self._advance = advance
         self._file: Any = None
-        self._caches: dict[str, ChunkCache] = {}
         self._references: dict[str, Any] = {}
 
     def write(self) -> None:
@@ -89,10 +88,14 @@ class Hdf5Writer:
             self._create_links()
             for placed, _ in planned:
                 self._attributes(placed, is_roomy=version is not None)
-            for placed, elements in planned:
-                if elements is not None:
-                    with _named(placed):
-                        self._values(placed, elements)
+            filler = Filler(
+                self._file,
+                self._refer,
+                executor=self._executor,
+                memory_budget=self._budget,
+                advance=self._advance,
+            )
+            filler.fill([(placed, elements) for placed, elements in planned if elements is not None])
 
     # ---- objects and links ------------------------------------------------------------------------------------------
 
@@ -100,7 +103,7 @@ class Hdf5Writer:
         """Make a group, or a dataset without values, and return what its elements are."""
         from h5py import h5g
 
-        with _named(placed):
+        with named(placed):
             if isinstance(placed.node, GroupNode):
                 if placed.path:
                     h5g.create(self._file, _raw(placed.path), lcpl=_link_creation())
@@ -154,7 +157,7 @@ class Hdf5Writer:
     def _attributes(self, placed: Placed, *, is_roomy: bool) -> None:
         from h5py import h5o
 
-        with _named(placed):
+        with named(placed):
             note = hdf5_note(placed.node)
             remarks = _dict(note.get("attributes"))
             values = decode_attributes(placed.node.attributes, resolve=decode_attribute_reference)
@@ -167,9 +170,9 @@ class Hdf5Writer:
             for name, value in values.items():
                 self._attribute(here, name, value, _dict(remarks.get(name)), placed.file, is_roomy=is_roomy)
             for name, datatype in _dict(note.get("datatypes")).items():
-                named = h5o.open(self._file, _raw(f"{placed.path}/{name}"))
+                datatype_id = h5o.open(self._file, _raw(f"{placed.path}/{name}"))
                 for key, remark in _dict(datatype.get("attributes")).items():
-                    self._attribute(named, key, None, remark, placed.file, is_roomy=is_roomy)
+                    self._attribute(datatype_id, key, None, remark, placed.file, is_roomy=is_roomy)
 
     def _attribute(
         self, here: Any, name: str, value: Any, remark: dict[str, Any], file: ZarrFile, *, is_roomy: bool
@@ -201,98 +204,6 @@ class Hdf5Writer:
         if place not in self._references:
             self._references[place] = h5r.create(self._file, _raw(place), h5r.OBJECT)
         return self._references[place]
-
-    # ---- values -----------------------------------------------------------------------------------------------------
-
-    def _values(self, placed: Placed, elements: Elements) -> None:
-        from h5py import h5d, h5s
-
-        node = placed.node
-        assert isinstance(node, ArrayNode)
-        if not node.size:
-            return
-        dataset = h5d.open(self._file, _raw(placed.path))
-        tid = dataset.get_type()
-        memory = memory_type(tid, writing=True)
-        cache = self._caches.setdefault(placed.file.location, ChunkCache(_CACHE_BYTES))
-        reader = ChunkReader(placed.file.keys, placed.own, node, cache)
-        convert = _Conversion(elements, tid, lambda value: self._refer_json(value, placed.file))
-        inner = len(node.shape) - len(elements.shape)
-        for region in block_slices(node, elements.shape, _chunks_of(dataset)):
-            lengths = tuple(part.stop - part.start for part in region)
-            block = reader.read((*region, *[slice(None)] * inner) if elements.shape else ())
-            values = np.ascontiguousarray(convert(block, lengths))
-            with refusing():
-                if lengths:
-                    space = dataset.get_space()
-                    space.select_hyperslab(tuple(part.start for part in region), lengths)
-                    dataset.write(h5s.create_simple(lengths), space, values, memory)
-                else:
-                    dataset.write(h5s.ALL, h5s.ALL, values.reshape(tid.dtype.shape), memory)
-            self._advance(absolute(placed.path), block.nbytes)
-        cache.forget(placed.own)
-
-    def _refer_json(self, value: Any, file: ZarrFile) -> Any:
-        return None if value is None else self._refer(decode_reference(value), file)
-
-
-class _Conversion:
-    """Makes the memory of a dataset out of what the chunks of an array hold."""
-
-    def __init__(self, elements: Elements, tid: Any, refer: Any) -> None:
-        self._form = elements.form
-        self._kind: TypeJSON = elements.type
-        self._dtype: np.dtype[Any] = tid.dtype
-        self._refer = refer
-
-    def __call__(self, block: Array, shape: tuple[int, ...]) -> Array:
-        """Return a block of the dataset.
-
-        Raises
-        ------
-        MetadataError
-            What is stored does not fit the type.
-        """
-        try:
-            if self._form == "rows":
-                return self._rows(block, shape)
-            if self._form == "objects" and self._kind in (OBJECT, REGION):
-                return fill_array([self._refer(item) for item in block.flat], shape, self._dtype)
-            if self._form == "objects":
-                return fill_array([_text(item) for item in block.flat], shape, self._dtype)
-            return self._plain(block, shape)
-        except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
-            if isinstance(error, ZarrBackendError):
-                raise
-            raise MetadataError(
-                f"the values do not fit the type {self._kind!r} ({error})", remedy="Run `zarrio verify` on the file."
-            ) from error
-
-    def _plain(self, block: Array, shape: tuple[int, ...]) -> Array:
-        base = self._dtype.base
-        if base.names is not None and block.dtype != base:
-            packed: Array = np.zeros(block.shape, base)
-            for name in base.names:
-                packed[name] = block[name]
-            block = packed
-        return block.astype(base, copy=False).reshape((*shape, *self._dtype.shape))
-
-    def _rows(self, block: Array, shape: tuple[int, ...]) -> Array:
-        fields = self._kind["fields"]  # type: ignore[index]
-        rows = (
-            block.reshape(-1, len(fields)) if block.dtype == object and block.ndim > len(shape) else block.reshape(-1)
-        )
-        made: Array = np.empty(len(rows), self._dtype)
-        for column, (name, kind) in enumerate(fields):
-            values = [decode(row[column], kind, self._dtype[name], self._refer) for row in rows]
-            made[name] = fill_array(values, (len(rows),), self._dtype[name])
-        return made.reshape(shape)
-
-
-def _text(item: Any) -> bytes:
-    if isinstance(item, (str, bytes)):
-        return decode_text(item)
-    raise TypeError(f"{item!r} stands where text is expected")
 
 
 def _noted(elements: Elements, note: dict[str, Any]) -> Elements:
@@ -329,13 +240,6 @@ def _is_specification(placed: Placed) -> bool:
     )
 
 
-def _chunks_of(dataset: Any) -> tuple[int, ...] | None:
-    from h5py import h5d
-
-    properties = dataset.get_create_plist()
-    return tuple(properties.get_chunk()) if properties.get_layout() == h5d.CHUNKED else None
-
-
 def _raw(path: str) -> bytes:
     return absolute(path).encode("utf-8", "surrogateescape")
 
@@ -350,16 +254,3 @@ def _link_creation() -> Any:
 
 def _dict(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-@contextmanager
-def _named(placed: Placed) -> Iterator[None]:
-    """Name the node where something goes wrong."""
-    path = absolute(placed.own)
-    try:
-        yield
-    except ZarrBackendError as error:
-        raise error.located(store=placed.file.location, path=path) from error.__cause__
-    except OSError as error:
-        error.add_note(f"while writing {path!r} of {placed.file.location!r}")
-        raise

@@ -1,0 +1,129 @@
+"""Is it a file that pynwb reads? Asked before a file is converted, so that no file that nobody can read is made."""
+
+from __future__ import annotations
+
+import warnings
+from importlib.util import find_spec
+from typing import Any
+
+from hdmf.build.errors import BuildError, ConstructError, ContainerConfigurationError
+
+from hdmf_zarr_backend.errors import UnsupportedFileError, ZarrBackendError
+from hdmf_zarr_backend.hdf5.placement import ZarrFile
+from hdmf_zarr_backend.mapping.reserved import NOTES
+from hdmf_zarr_backend.read.spectypes import unsigned_attributes
+from hdmf_zarr_backend.storage.keys import innermost
+
+UNREADABLE = (
+    ConstructError, BuildError, ContainerConfigurationError, ValueError, TypeError, LookupError, AttributeError,
+    RuntimeError, OSError, ArithmeticError, AssertionError,
+)  # fmt: skip
+"""What pynwb and hdmf were seen to raise for files that they cannot read."""
+
+
+def check_hdf5(source: str) -> None:
+    """Refuse an NWB file in HDF5 that pynwb cannot read; other files are not looked into.
+
+    Raises
+    ------
+    UnsupportedFileError
+        pynwb cannot read it, or HDF5 cannot open it.
+    """
+    import h5py
+
+    try:
+        with h5py.File(source, "r") as file:
+            kind, version = _text(file.attrs.get("neurodata_type")), file.attrs.get("nwb_version")
+            old = file.get("nwb_version")  # a dataset in NWB 1.x
+            if version is None and isinstance(old, h5py.Dataset):
+                version = old[()]
+    except OSError as error:
+        raise UnsupportedFileError(
+            f"HDF5 cannot open this file ({error})",
+            store=source,
+            remedy="It may be cut short, or be open for writing elsewhere.",
+        ) from error
+    if kind != "NWBFile" and version is None:
+        return
+    _check_version(source, version)
+    if find_spec("pynwb") is None:
+        return
+    from pynwb import NWBHDF5IO
+
+    def read() -> None:
+        with NWBHDF5IO(source, mode="r") as io:
+            io.read()
+
+    _check_read(source, read)
+
+
+def check_zarr(main: ZarrFile) -> dict[str, dict[str, Any]]:
+    """Refuse an NWB file in Zarr that pynwb cannot read; return the attributes whose types only the schema knows.
+
+    Returns
+    -------
+    dict
+        ``{path: {name: value}}``.
+
+    Raises
+    ------
+    UnsupportedFileError
+        pynwb cannot read it.
+    """
+    attributes = main.hierarchy.root.attributes
+    version = attributes.get("nwb_version")
+    if attributes.get("neurodata_type") != "NWBFile" and version is None:
+        return {}
+    _check_version(main.location, version)
+    if find_spec("pynwb") is None:
+        return {}
+    from hdmf_zarr_backend.nwb import NWBZarrIO
+
+    typed: dict[str, dict[str, Any]] = {}
+
+    def read() -> None:
+        with NWBZarrIO(innermost(main.keys), mode="r") as io:
+            io.read()
+            if NOTES not in attributes:  # hdmf-zarr kept no types
+                typed.update(unsigned_attributes(io.read_builder()))
+
+    _check_read(main.location, read)
+    return typed
+
+
+def _text(value: Any) -> Any:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _check_version(source: str, value: Any) -> None:
+    """Refuse what pynwb refuses at once: no version, a version that is no text, and NWB 1.x."""
+    version = _text(value)
+    if not isinstance(version, str):
+        said = "has no NWB version" if version is None else "gives its NWB version as an array"
+        raise UnsupportedFileError(
+            f"pynwb cannot read this file: it {said}",
+            store=source,
+            remedy="Pass check=False to convert it all the same.",
+        )
+    if version.strip().removeprefix("NWB-").startswith("1."):
+        raise UnsupportedFileError(
+            f"pynwb cannot read this file: it is of NWB version {version}, and NWB 2 is the first that pynwb reads",
+            store=source,
+            remedy="Pass check=False to convert it all the same.",
+        )
+
+
+def _check_read(source: str, read: Any) -> None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what concerns the conversion is warned of by the conversion
+            read()
+    except UNREADABLE as error:
+        if isinstance(error, ZarrBackendError) and not isinstance(error, ConstructError):
+            raise  # it says itself what is wrong
+        reason = " ".join(str(error).split())
+        raise UnsupportedFileError(
+            f"pynwb cannot read this file ({type(error).__name__}: {reason[:300]})",
+            store=source,
+            remedy="Pass check=False to convert it all the same.",
+        ) from error

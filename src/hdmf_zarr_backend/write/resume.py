@@ -1,0 +1,337 @@
+"""A conversion that can be interrupted: the folder in which it is made, and the record of what is made of what.
+
+The folder stands beside the target under a name that follows from the target and from the record, so that the next run
+finds it, and a worker that outlives its master can only set keys that belong there. What is in it is complete: each key
+is renamed into place. The record is the first file in it, and is taken away when everything is written, right before
+the folder is renamed to the target.
+
+Source: issue "Fast, lean, and as wide as the machine or the cluster", part 7; issue "Nothing lost, nobody let in",
+part 1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hdmf_zarr_backend.errors import (
+    ConflictError,
+    DamagedFileError,
+    MetadataError,
+    StoreError,
+    UsageError,
+    WorkerLostError,
+)
+from hdmf_zarr_backend.mapping.formats import FORMATS
+from hdmf_zarr_backend.model import v2, v3
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
+from hdmf_zarr_backend.storage.codecs import chunk_codec
+from hdmf_zarr_backend.storage.jsontext import dump, load
+from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys, innermost
+from hdmf_zarr_backend.storage.locks import locked
+from hdmf_zarr_backend.storage.renames import replace
+from hdmf_zarr_backend.write.plan import WritePlan
+from hdmf_zarr_backend.write.remote import new_file
+from hdmf_zarr_backend.write.staging import NAME_LETTERS
+
+__all__ = ["RECORD", "ConversionRecord", "StagedKeys", "converted_file", "staged_conversion"]
+
+RECORD = ".hdmf_conversion.json"
+"""Name of the record in the folder."""
+
+_PARTIAL = ".partial"
+_DOCUMENTS = v2.DOCUMENT_NAMES | {v3.DOCUMENT}
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionRecord:
+    """What a conversion makes of what; two with equal records write the same keys.
+
+    Attributes
+    ----------
+    version : str
+        Of this package.
+    sources : dict
+        ``{absolute path: [bytes, time of the last change in ns]}`` of the files that are read.
+    options : dict
+        What the caller asked for, as far as it is about what is written; JSON.
+    plan : str
+        Hash of all documents that are planned.
+    """
+
+    version: str
+    sources: dict[str, list[int]]
+    options: dict[str, Any] = field(default_factory=dict)
+    plan: str = ""
+
+    @classmethod
+    def of(cls, plan: WritePlan, sources: Iterable[str], options: dict[str, Any]) -> ConversionRecord:
+        """Return the record of a plan.
+
+        Parameters
+        ----------
+        plan : WritePlan
+            What will be written.
+        sources : iterable of str
+            Absolute paths of the files that it is made from.
+        options : dict
+            As of the attribute.
+        """
+        everything = FORMATS[plan.hierarchy.zarr_format].last(plan.hierarchy, {}, consolidate=True)
+        states = {path: os.stat(path) for path in sorted(sources)}
+        found = {path: [state.st_size, state.st_mtime_ns] for path, state in states.items()}
+        # the root package sees to it that its number is known, and cannot be imported from below
+        version = sys.modules[__name__.partition(".")[0]].__version__
+        return cls(str(version), found, options, hashlib.sha256(dump(everything)).hexdigest())
+
+    def identity(self) -> str:
+        """Return a short name of this record."""
+        return hashlib.sha256(dump(asdict(self))).hexdigest()[:12]
+
+    def differences(self, other: ConversionRecord) -> list[str]:
+        """Return in words what is different in ``other``, the one of now: causes, as far as they are known."""
+        if self.version != other.version:
+            return [f"it was begun by version {self.version} of this package, and this is {other.version}"]
+        gone = [f"{path} was read then and is not now" for path in self.sources.keys() - other.sources.keys()]
+        new = [f"{path} is read now and was not then" for path in other.sources.keys() - self.sources.keys()]
+        changed = [
+            f"{path} has changed since"
+            for path in self.sources.keys() & other.sources.keys()
+            if self.sources[path] != other.sources[path]
+        ]
+        options = [
+            f"{name} was {self.options.get(name)!r} and is {other.options.get(name)!r}"
+            for name in sorted(self.options.keys() | other.options.keys())
+            if self.options.get(name) != other.options.get(name)
+        ]
+        found = [*sorted(gone), *sorted(new), *sorted(changed), *options]
+        return found or ["what is planned has changed, by another version of a library or an environment"]
+
+
+class StagedKeys(LocalKeys):
+    """The folder of a conversion.
+
+    Parameters
+    ----------
+    root : str
+        Absolute path of the folder, which is there.
+    location : str
+        The target.
+    is_resumed : bool
+        Whether there may be keys in it: what is there already is not set again.
+    is_doubtful : bool
+        Whether the machine was started anew since: files may be shorter than they were written.
+    """
+
+    def __init__(self, root: str, location: str, *, is_resumed: bool, is_doubtful: bool) -> None:
+        super().__init__(root, replace=True, location=location)
+        self.is_resumed = is_resumed
+        self.is_doubtful = is_doubtful
+        self._is_there = False
+
+    def set(self, key: str, value: bytes) -> None:
+        """Set ``key``, if it does not have this value already.
+
+        Raises
+        ------
+        StoreError
+            The folder is not there: a worker on another machine does not see it. It is not made, for what would be in
+            it would be missing where it is wanted.
+        """
+        if not self._is_there and not os.path.isdir(self.root):
+            raise StoreError(
+                f"the folder {self.root!r} is not there for this process",
+                store=self.location,
+                remedy="Workers on other machines have to see the folder of the target under the same path.",
+            )
+        self._is_there = True
+        if not (self.is_resumed and self._has(key, value)):
+            super().set(key, value)
+
+    def _has(self, key: str, value: bytes) -> bool:
+        try:
+            return os.stat(self._path(key)).st_size == len(value) and self.get(key) == value
+        except FileNotFoundError:
+            return False
+
+    def complete(self, path: str, node: ArrayNode[Attributes]) -> frozenset[str]:
+        """Return the keys of those chunks of an array that need not be written again; one listing."""
+        if not self.is_resumed:
+            return frozenset()
+        return frozenset(
+            key
+            for key, size in self.sizes(path).items()
+            if size and _is_chunk(key) and not (self.is_doubtful and not self._decodes(key, node))
+        )
+
+    def _decodes(self, key: str, node: ArrayNode[Attributes]) -> bool:
+        data = self.get(key)
+        if data is None:
+            return False
+        try:
+            chunk_codec(node).decode(data, node.chunks)
+        except DamagedFileError:
+            return False
+        return True
+
+    def finish(self) -> None:
+        """Take away what does not belong to the file: the record, and keys that nobody renamed into place."""
+        if self.is_resumed:
+            self.delete([key for key in self.sizes("") if key.endswith(_PARTIAL)])
+        self.delete([RECORD])
+
+
+def _is_chunk(key: str) -> bool:
+    return not key.endswith(_PARTIAL) and key.rpartition("/")[2] not in _DOCUMENTS
+
+
+@contextmanager
+def converted_file(
+    keys: KeyStore, plan: WritePlan, sources: Iterable[str], options: dict[str, Any], *, resume: bool
+) -> Iterator[KeyStore]:
+    """Give the keys to write a converted file with; it is there, whole, when the block ends without an error.
+
+    Parameters
+    ----------
+    keys : KeyStore
+        Where the file will be. What is there is replaced.
+    plan : WritePlan
+        What will be written.
+    sources, options
+        As of `ConversionRecord.of`.
+    resume : bool
+        As of `staged_conversion`.
+
+    Raises
+    ------
+    UsageError
+        ``resume``, and the target is no local folder.
+    """
+    store = innermost(keys)
+    if isinstance(store, LocalKeys):
+        with staged_conversion(store.root, ConversionRecord.of(plan, sources, options), resume=resume) as new:
+            yield new
+        return
+    if resume:
+        raise UsageError(
+            "only a conversion to a local folder can go on after it was interrupted",
+            store=keys.location,
+            remedy="Run it without resume=True, which begins anew.",
+        )
+    with new_file(keys, zarr_format=plan.hierarchy.zarr_format) as written:
+        yield written
+
+
+@contextmanager
+def staged_conversion(target: str, record: ConversionRecord, *, resume: bool) -> Iterator[StagedKeys]:
+    """Give the keys of a folder that takes the place of ``target`` when the block ends without an error.
+
+    The folder stays, to be resumed, if the process dies, is interrupted or stopped (KeyboardInterrupt, SystemExit) or
+    loses its workers, and with ``resume`` also if the operating system refuses something. After other errors it is
+    removed.
+
+    Parameters
+    ----------
+    target : str
+        Absolute path of the file.
+    record : ConversionRecord
+        What is made of what.
+    resume : bool
+        Go on with what is there of the same record; nothing there: begin. False: begin, and remove what is there.
+
+    Raises
+    ------
+    StoreError
+        Another process makes the same target.
+    ConflictError
+        ``resume``, and what is there is of another record.
+    """
+    beside, prefix = _names(target)
+    with locked(os.path.join(beside, f"{prefix}.lock"), location=target):
+        keys = _open(target, record, resume=resume)
+        try:
+            yield keys
+            keys.finish()
+            replace(keys.root, target)
+        except (KeyboardInterrupt, SystemExit) as stop:
+            stop.add_note(f"What is done of {target!r} is kept; pass resume=True to go on.")
+            raise
+        except WorkerLostError as error:
+            error.remedy = "What is done is kept; pass resume=True to go on."
+            raise error.located(store=target) from error.__cause__
+        except (StoreError, OSError):
+            if not resume:
+                shutil.rmtree(keys.root, ignore_errors=True)
+            raise
+        except BaseException:
+            shutil.rmtree(keys.root, ignore_errors=True)
+            raise
+
+
+def _names(target: str) -> tuple[str, str]:
+    """Return the folder of the target, and what the names of all that belongs to its conversion begin with."""
+    folder, name = os.path.split(target)
+    digest = hashlib.sha256(os.fsencode(name)).hexdigest()[:8]  # the name is cut, and others may begin like it
+    return folder, f".{name[:NAME_LETTERS]}.conversion-{digest}"
+
+
+def _open(target: str, record: ConversionRecord, *, resume: bool) -> StagedKeys:
+    folder, prefix = _names(target)
+    root = os.path.join(folder, f"{prefix}-{record.identity()}{_PARTIAL}")
+    pattern = re.compile(re.escape(prefix) + r"-[0-9a-f]{12}" + re.escape(_PARTIAL))
+    found = sorted(os.path.join(folder, name) for name in os.listdir(folder) if pattern.fullmatch(name))
+    begun = {path: entry for path in found if resume and (entry := _recorded(path)) is not None}
+    if begun and root not in begun:
+        reasons = next(iter(begun.values())).record.differences(record)
+        raise ConflictError(
+            f"the conversion that was interrupted cannot go on: {'; '.join(reasons)}",
+            store=target,
+            remedy="Run it without resume=True, which begins anew.",
+        )
+    for path in found:
+        if path not in begun or path != root:
+            shutil.rmtree(path)
+    now = _boot()
+    # what was not checked since the machine was started anew stays in doubt, whoever goes on with it
+    boot = begun[root].boot if begun else now
+    os.makedirs(root, exist_ok=True)
+    LocalKeys(root).set(RECORD, dump({**asdict(record), "boot": boot}))
+    return StagedKeys(root, target, is_resumed=bool(begun), is_doubtful=boot is None or boot != now)
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A record that was found, and the start of the machine during which it was made (None: not known)."""
+
+    record: ConversionRecord
+    boot: str | None
+
+
+def _recorded(root: str) -> _Begun | None:
+    """Return the record of a folder, None without one that can be read."""
+    text = LocalKeys(root).get(RECORD)
+    if not text:
+        return None
+    try:
+        said = load(text, key=RECORD)
+        record = ConversionRecord(str(said["version"]), dict(said["sources"]), dict(said["options"]), str(said["plan"]))
+        return _Begun(record, said["boot"])
+    except (MetadataError, TypeError, ValueError, KeyError):
+        return None  # no version of this package has written it
+
+
+def _boot() -> str | None:
+    """Return what tells one start of the machine from the next, None where the system does not say."""
+    try:
+        return _BOOT.read_text(encoding="ascii").strip()
+    except OSError:
+        return None

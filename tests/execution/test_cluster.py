@@ -1,0 +1,163 @@
+"""A dask cluster that runs already, of processes of its own, used by the address of its scheduler."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from hdmf_zarr_backend import convert
+from hdmf_zarr_backend.cli.main import main
+from hdmf_zarr_backend.errors import UsageError, WorkerLostError
+from hdmf_zarr_backend.execution import cluster
+from hdmf_zarr_backend.execution.cluster import connected
+from hdmf_zarr_backend.progress import Progress
+
+pytest.importorskip("distributed")
+
+VALUES = np.random.default_rng(0).integers(-50, 50, (200_000, 16), dtype="i2")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def running(tool: str, *arguments: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run one of dask's servers as users do, and end it."""
+    code = f"import sys; from distributed.cli.{tool} import main; sys.exit(main())"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def scheduler(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    address = f"127.0.0.1:{free_port()}"
+    host, port = address.split(":")
+    with running("dask_scheduler", "--host", host, "--port", port, "--no-dashboard", folder=folder) as process:
+        for _ in range(300):
+            try:
+                socket.create_connection((host, int(port)), timeout=1).close()
+                break
+            except OSError:
+                time.sleep(0.1)
+        yield address, process
+
+
+@contextmanager
+def worker(address: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    options = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", str(folder))
+    with running("dask_worker", address, *options, folder=folder) as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("source") / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("group/x", data=VALUES, chunks=(1024, 16), compression="gzip", compression_opts=9)
+        file["contiguous"] = VALUES
+        file["text"] = ["a", "b"]
+    return path
+
+
+def test_a_cluster_of_processes_makes_the_same_file(
+    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with scheduler(tmp_path) as (address, _), worker(address, tmp_path), worker(address, tmp_path):
+        call = ["convert", "--scheduler", address, "--codec", "zlib", str(source), str(tmp_path / "a.zarr")]
+        assert main(call) == 0, capsys.readouterr().err
+    convert(source, tmp_path / "b.zarr", codec={"id": "zlib", "level": 4}, executor=None)
+    assert contents(tmp_path / "a.zarr") == contents(tmp_path / "b.zarr")
+    assert "2 groups, 3 datasets" in capsys.readouterr().out
+
+
+class Stopping(Progress):
+    """Kills a process when the first bytes of a large dataset are told."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+
+    def advance(self, path: str, done: int) -> None:
+        if path == "/group/x" and self._process.poll() is None:
+            os.kill(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+
+@pytest.mark.slow
+def test_a_cluster_that_is_gone_is_told_and_what_is_done_goes_on_without_it(source: Path, tmp_path: Path) -> None:
+    import dask
+
+    folder = tmp_path / "out"
+    folder.mkdir()
+    codec = {"id": "zlib", "level": 9}
+    options: Any = {"codec": codec, "memory_budget": 500_000}
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "2s", "distributed.comm.retry.count": 0}),
+        scheduler(tmp_path) as (address, process),
+        worker(address, tmp_path),
+        pytest.raises(WorkerLostError, match=r"node '/.*resume=True"),
+    ):
+        convert(source, folder / "a.zarr", executor=f"tcp://{address}", progress=Stopping(process), **options)
+    assert not (folder / "a.zarr").exists()
+    convert(source, folder / "a.zarr", resume=True, **options)
+    convert(source, folder / "b.zarr", **options)
+    assert contents(folder / "a.zarr") == contents(folder / "b.zarr")
+
+
+def test_a_scheduler_that_does_not_answer(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cluster, "SECONDS", 1)
+    start = time.perf_counter()
+    address = f"127.0.0.1:{free_port()}"
+    assert main(["convert", "--scheduler", address, str(source), str(tmp_path / "a.zarr")]) == 2
+    assert f"the dask scheduler at tcp://{address} does not answer within 1 s" in capsys.readouterr().err
+    assert time.perf_counter() - start < 15
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_scheduler_without_workers(tmp_path: Path) -> None:
+    with (
+        scheduler(tmp_path) as (address, _),
+        pytest.raises(WorkerLostError, match="has no workers"),
+        connected(f"tcp://{address}", seconds=1),
+    ):
+        pass
+
+
+def test_an_address_that_is_none(source: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no address of a dask scheduler"):
+        convert(source, tmp_path / "a.zarr", executor="carrier-pigeon://loft")
+
+
+def test_without_distributed(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(UsageError, match=r"pip install 'hdmf-zarr-backend\[dask\]'"):
+        convert(source, tmp_path / "a.zarr", executor="tcp://127.0.0.1:8786")

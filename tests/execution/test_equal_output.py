@@ -1,0 +1,242 @@
+"""Whoever does the work, and however it is cut, the output is the same key by key; the source's values are in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from hdmf.backends.hdf5 import HDF5IO
+from hdmf.build import DatasetBuilder, GroupBuilder
+from hdmf.common import get_manager
+from hdmf.data_utils import AbstractDataChunkIterator, DataChunk
+
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
+from hdmf_zarr_backend.compare.files import compare
+from hdmf_zarr_backend.progress import Progress
+from tests.execution.conftest import KINDS
+
+Find = Callable[[Any], Any]
+VALUES = np.random.default_rng(0).integers(-50, 50, (60_000, 16), dtype="i2")
+SERIAL = None
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def root(**datasets: Any) -> GroupBuilder:
+    return GroupBuilder("root", datasets=[DatasetBuilder(name, data) for name, data in datasets.items()])
+
+
+def write(path: Path, executor: Any = None, /, progress: Progress | None = None, **datasets: Any) -> dict[str, bytes]:
+    with ZarrIO(path, "w") as io:
+        io.write_builder(root(**datasets), executor=executor, progress=progress or Progress())
+    return contents(path)
+
+
+class Counting(Progress):
+    """Adds up what it is told."""
+
+    def __init__(self) -> None:
+        self.total, self.done = 0, 0
+        self.by_path: dict[str, int] = {}
+
+    def start(self, total: int) -> None:
+        self.total = total
+
+    def advance(self, path: str, done: int) -> None:
+        self.done += done
+        self.by_path[path] = self.by_path.get(path, 0) + done
+
+
+# ---- write ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_write_is_the_same(executors: Find, tmp_path: Path, kind: Any) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("x", data=VALUES, chunks=(7000, 5), compression="gzip")
+
+    def datasets(file: h5py.File) -> dict[str, Any]:
+        return {
+            "memory": VALUES,
+            "cut": ZarrDataIO(VALUES, chunks=(777, 5)),
+            "column": ZarrDataIO(VALUES[:, 3] * 2.5, chunks=(1001,)),
+            "hdf5": ZarrDataIO(file["x"], chunks=(1999, 16)),  # no chunk of the target is one of the source
+            "text": [str(n) for n in range(1000)],
+        }
+
+    with h5py.File(tmp_path / "a.h5") as file:
+        expected = write(tmp_path / "serial.zarr", SERIAL, **datasets(file))
+        progress = Counting()
+        found = write(tmp_path / "other.zarr", executors(kind), progress, **datasets(file))
+    assert found == expected
+    assert progress.done >= progress.total > 4 * VALUES.nbytes // 2
+    with ZarrIO(tmp_path / "other.zarr", "r") as io:
+        builder = io.read_builder()
+        for name in ("memory", "cut", "hdf5"):
+            assert np.array_equal(builder[name].data[:], VALUES)
+
+
+class Pieces(AbstractDataChunkIterator):  # type: ignore[misc]
+    """Gives blocks of rows that are no chunks, the last ones first, and reuses one buffer for all of them."""
+
+    def __init__(self, step: int, *, is_reversed: bool = False) -> None:
+        self._starts = list(range(0, len(VALUES), step))
+        if is_reversed:
+            self._starts.reverse()
+        self._step = step
+        self._buffer = np.empty((step, VALUES.shape[1]), VALUES.dtype)
+
+    def __iter__(self) -> Iterator[DataChunk]:
+        for start in self._starts:
+            rows = VALUES[start : start + self._step]
+            self._buffer[: len(rows)] = rows
+            yield DataChunk(self._buffer[: len(rows)], np.s_[start : start + len(rows), :])
+
+    def __next__(self) -> DataChunk:
+        raise NotImplementedError
+
+    def recommended_chunk_shape(self) -> tuple[int, int]:
+        return (1000, 7)
+
+    def recommended_data_shape(self) -> tuple[int, int]:
+        return VALUES.shape  # type: ignore[return-value]
+
+    @property
+    def dtype(self) -> Any:
+        return VALUES.dtype
+
+    @property
+    def maxshape(self) -> tuple[int | None, int]:
+        return (None, VALUES.shape[1])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("step", "is_reversed"), [(333, False), (2000, False), (4097, True)])
+def test_iterators_of_misaligned_blocks_are_right(
+    executors: Find, tmp_path: Path, kind: Any, step: int, is_reversed: bool
+) -> None:
+    expected = write(tmp_path / "serial.zarr", SERIAL, x=Pieces(step, is_reversed=is_reversed))
+    progress = Counting()
+    with ZarrIO(tmp_path / "other.zarr", "w") as io:
+        blocks = Pieces(step, is_reversed=is_reversed)
+        # one chunk of 14 kB and what waits for one more may be in flight: every block has to wait for room
+        io.write_builder(root(x=blocks), executor=executors(kind), progress=progress, memory_budget=100_000)
+    assert contents(tmp_path / "other.zarr") == expected
+    assert progress.by_path == {"/x": VALUES.nbytes}
+    with ZarrIO(tmp_path / "other.zarr", "r") as io:
+        assert np.array_equal(io.read_builder()["x"].data[:], VALUES)
+
+
+# ---- export ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def zarr_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("source") / "a.zarr"
+    write(
+        path,
+        default=VALUES,
+        chosen=ZarrDataIO(VALUES, chunks=(5000, 3), compressor={"id": "zlib", "level": 1}, fillvalue=-1),
+        plain=ZarrDataIO(VALUES, compressor=False, filters=[{"id": "delta", "dtype": "<i2"}]),
+        text=[f"word {n}" for n in range(5000)],
+    )
+    (path / "chosen/3.1").unlink()  # a missing chunk is fill
+    return path
+
+
+def export(source: Path, target: Path, executor: Any, **options: Any) -> dict[str, bytes]:
+    with ZarrIO(source, "r") as src, ZarrIO(target, "w") as io:
+        io.export(src, executor=executor, **options)
+    return contents(target)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_export_from_zarr_is_the_same(executors: Find, zarr_source: Path, tmp_path: Path, kind: Any) -> None:
+    expected = export(zarr_source, tmp_path / "serial.zarr", SERIAL)
+    assert export(zarr_source, tmp_path / "other.zarr", executors(kind)) == expected
+    assert not [d for d in compare(zarr_source, tmp_path / "other.zarr") if d.kind != "storage"]
+
+
+def test_an_export_from_zarr_keeps_chunks_and_codecs_and_copies_them_as_they_are(
+    zarr_source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hdmf_zarr_backend.storage.codecs import ChunkCodec
+
+    encoded: list[int] = []
+    encode = ChunkCodec.encode
+    monkeypatch.setattr(ChunkCodec, "encode", lambda self, chunk: encoded.append(chunk.nbytes) or encode(self, chunk))
+    found = export(zarr_source, tmp_path / "b.zarr", SERIAL)
+    before = contents(zarr_source)
+    chunks = [key for key in before if key.split("/")[0] in ("default", "chosen", "plain", "text") and ".z" not in key]
+    assert len(chunks) > 60
+    assert all(found[key] == before[key] for key in chunks)
+    assert len([size for size in encoded if size >= 5000 * 3 * 2]) == 1  # the one that was missing
+    with ZarrIO(tmp_path / "b.zarr", "r") as io:
+        data = io.read_builder()["chosen"].data
+        assert (data.chunks, data.compressor.level, data.fill_value) == ((5000, 3), 1, -1)
+        assert (data[15_000:20_000, 3:6] == -1).all()
+        assert np.array_equal(data[20_000:], VALUES[20_000:])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_chunks_of_a_stored_array_are_the_same(
+    executors: Find, zarr_source: Path, tmp_path: Path, kind: Any
+) -> None:
+    with ZarrIO(zarr_source, "r") as source:
+        data = source.read_builder()["default"].data
+        given = {"x": ZarrDataIO(data, chunks=(1234, 7), link_data=False), "y": ZarrDataIO(data[:], chunks=(999, 16))}
+        expected = write(tmp_path / "serial.zarr", SERIAL, **given)
+        assert write(tmp_path / "other.zarr", executors(kind), **given) == expected
+    with ZarrIO(tmp_path / "other.zarr", "r") as io:
+        assert np.array_equal(io.read_builder()["x"].data[:], VALUES)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_export_from_hdf5_is_the_same(executors: Find, hdf5_source: Path, tmp_path: Path, kind: Any) -> None:
+    for name, executor in (("serial.zarr", SERIAL), ("other.zarr", executors(kind))):
+        with HDF5IO(hdf5_source, "r", manager=get_manager()) as src, ZarrIO(tmp_path / name, "w") as io:
+            io.export(src, executor=executor, cache_spec=False)
+    assert contents(tmp_path / "other.zarr") == contents(tmp_path / "serial.zarr")
+    with ZarrIO(tmp_path / "other.zarr", "r") as io:
+        builder = io.read_builder()
+        for name in ("gzip", "lzf", "contiguous"):
+            assert np.array_equal(builder[name].data[:], VALUES)
+
+
+# ---- conversion -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def hdf5_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("hdf5") / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("gzip", data=VALUES, chunks=(4096, 16), compression="gzip", shuffle=True)
+        file.create_dataset("lzf", data=VALUES, chunks=(4096, 16), compression="lzf")
+        file.create_dataset("contiguous", data=VALUES)
+        file.create_dataset("small chunks", data=VALUES, chunks=(100, 16), compression="gzip", fletcher32=True)
+        file.create_dataset("growing", data=VALUES, chunks=(900, 5), maxshape=(None, 20), shuffle=True)
+        file["text"] = ["a", "b"]
+    return path
+
+
+@pytest.mark.parametrize("codec", ["keep", True], ids=["kept", "recoded"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_there_and_back_is_the_same(executors: Find, hdf5_source: Path, tmp_path: Path, kind: Any, codec: Any) -> None:
+    for name, who in (("serial", SERIAL), ("other", executors(kind))):
+        progress = Counting()
+        convert(hdf5_source, tmp_path / f"{name}.zarr", codec=codec, executor=who, progress=progress)
+        assert progress.done == progress.total > 5 * VALUES.nbytes
+        progress = Counting()
+        convert(tmp_path / f"{name}.zarr", tmp_path / f"{name}.h5", executor=who, progress=progress)
+        assert progress.done == progress.total > 5 * VALUES.nbytes
+    expected = contents(tmp_path / "serial.zarr")
+    assert contents(tmp_path / "other.zarr") == expected
+    assert sum(key.startswith("gzip/") for key in expected) > 10
+    assert (tmp_path / "other.h5").read_bytes() == (tmp_path / "serial.h5").read_bytes()
+    assert list(compare(hdf5_source, tmp_path / "other.h5")) == []

@@ -1,0 +1,203 @@
+"""A worker that raises, or is killed: one error of ours that names the node, and nothing at the target."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from hdmf.build import DatasetBuilder, GroupBuilder
+
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
+from hdmf_zarr_backend.errors import ChunkError, StoreError, WorkerLostError, WriteError, ZarrBackendError
+from hdmf_zarr_backend.execution.executors import runner
+from hdmf_zarr_backend.progress import Progress
+from tests.execution.conftest import KINDS, dask_client
+
+Find = Callable[[Any], Any]
+VALUES = np.random.default_rng(0).integers(-50, 50, (400_000, 16), dtype="i2")
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+# ---- a task that raises ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [None, *KINDS])
+def test_a_damaged_chunk_of_hdf5(executors: Find, tmp_path: Path, kind: Any) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        data = file.create_dataset("group/x", data=VALUES, chunks=(8192, 16), compression="gzip")
+        info = data.id.get_chunk_info(9)
+    with (tmp_path / "a.h5").open("r+b") as raw:
+        raw.seek(info.byte_offset)
+        raw.write(b"\xff" * 64)
+    with pytest.raises(ChunkError, match=r"store '.*a\.h5', node '/group/x'"):
+        convert(tmp_path / "a.h5", tmp_path / "a.zarr", codec=True, executor=executors(kind))
+    assert names(tmp_path) == ["a.h5"]
+
+
+@pytest.mark.parametrize("kind", [None, *KINDS])
+@pytest.mark.parametrize("target", ["b.zarr", "b.h5"])
+def test_a_damaged_chunk_of_zarr(executors: Find, tmp_path: Path, kind: Any, target: str) -> None:
+    with ZarrIO(tmp_path / "a.zarr", "w") as io:
+        chunks = ZarrDataIO(VALUES, chunks=(8192, 16))
+        io.write_builder(GroupBuilder("root", groups=[GroupBuilder("group", datasets=[DatasetBuilder("x", chunks)])]))
+    damaged = tmp_path / "a.zarr/group/x/7.0"
+    damaged.write_bytes(damaged.read_bytes()[:-100])
+    with pytest.raises(ChunkError, match=r"store '.*a\.zarr', node '/group/x'"):
+        if target.endswith(".h5"):
+            convert(tmp_path / "a.zarr", tmp_path / target, executor=executors(kind))
+        else:
+            with ZarrIO(tmp_path / "a.zarr", "r") as source, ZarrIO(tmp_path / target, "w") as io:
+                io.export(source, executor=executors(kind))
+    assert names(tmp_path) == ["a.zarr"]
+
+
+@pytest.mark.parametrize(
+    ("compressor", "damage"),
+    [
+        ({"id": "zlib", "level": 1}, lambda data: b"no zlib" + data),
+        ({"id": "zlib", "level": 1}, lambda data: b""),
+        (False, lambda data: data[:-1]),
+    ],
+)
+def test_a_chunk_that_is_copied_as_it_is_has_to_be_one(tmp_path: Path, compressor: Any, damage: Any) -> None:
+    """Chunks that HDF5 takes as they are are not decoded; what cannot be a chunk is found all the same."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        options = {"compression": "gzip", "compression_opts": 1} if compressor else {}
+        file.create_dataset("x", data=VALUES, chunks=(8192, 16), **options)
+    convert(tmp_path / "a.h5", tmp_path / "a.zarr")
+    damaged = tmp_path / "a.zarr/x/7.0"
+    damaged.write_bytes(damage(damaged.read_bytes()))
+    with pytest.raises(ChunkError, match=r"chunk '7.0'.*store '.*a\.zarr', node '/x'"):
+        convert(tmp_path / "a.zarr", tmp_path / "b.h5")
+    assert names(tmp_path) == ["a.h5", "a.zarr"]
+
+
+class Failing(np.ndarray[Any, Any]):
+    """Data of a user that cannot be read to the end."""
+
+    error: Exception
+
+    def __getitem__(self, key: Any) -> Any:
+        first = key[0] if isinstance(key, tuple) else key
+        if isinstance(first, slice) and first.stop is not None and first.stop > 100_000:
+            raise self.error
+        return np.asarray(self)[key]
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"), [(ZeroDivisionError("by zero"), WriteError), (OSError(5, "worn out"), StoreError)]
+)
+def test_whatever_a_worker_raises_is_told_with_the_node(
+    tmp_path: Path, error: Exception, expected: type[ZarrBackendError]
+) -> None:
+    values = VALUES.view(Failing)
+    values.error = error
+    data = ZarrDataIO(values, chunks=(8192, 16))
+    with (
+        ZarrIO(tmp_path / "a.zarr", "w") as io,
+        pytest.raises(expected, match=rf"{error.args[-1]}.*node '/x'") as caught,
+    ):
+        io.write_builder(GroupBuilder("root", datasets=[DatasetBuilder("x", data)]), executor=2)
+    assert caught.value.__cause__ is error
+    assert names(tmp_path) == []
+
+
+# ---- a worker that is killed ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Dying:
+    """Kills its process."""
+
+    path: str = "group/x"
+    nbytes: int = 0
+
+    def run(self) -> int:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return 0
+
+
+class Killer(Progress):
+    """Kills a worker when the first bytes are told."""
+
+    def __init__(self, pids: Callable[[], list[int]]) -> None:
+        self._pids = pids
+        self.killed: list[int] = []
+
+    def advance(self, path: str, done: int) -> None:
+        if path == "/group/x" and done and not self.killed:
+            self.killed = self._pids()[:1]
+            os.kill(self.killed[0], signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file whose conversion takes some hundred tasks."""
+    folder = tmp_path_factory.mktemp("large")
+    with h5py.File(folder / "a.h5", "w") as file:
+        file.create_dataset("group/x", data=VALUES, chunks=(1024, 16), compression="gzip", compression_opts=9)
+    convert(folder / "a.h5", folder / "a.zarr", codec={"id": "zlib", "level": 1})
+    return folder
+
+
+def turned(folder: Path, target: Path, executor: Any, progress: Progress) -> None:
+    """Convert to what ``target`` is, in small tasks."""
+    source = folder / ("a.h5" if target.suffix == ".zarr" else "a.zarr")
+    codec = {"id": "zlib", "level": 9}
+    convert(source, target, codec=codec, executor=executor, memory_budget=500_000, progress=progress)
+
+
+@pytest.mark.parametrize("target", ["b.zarr", "b.h5"])
+def test_a_process_that_is_killed_at_work(large: Path, tmp_path: Path, target: str) -> None:
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        killer = Killer(lambda: list(pool._processes))
+        with pytest.raises(WorkerLostError, match=r"a worker died.*node '/group/x'"):
+            turned(large, tmp_path / target, pool, killer)
+    assert killer.killed
+    assert all(name.startswith(".") for name in names(tmp_path))  # what a conversion may be resumed from, if anything
+
+
+@pytest.fixture(scope="module")
+def dask() -> Iterator[Any]:
+    with ExitStack() as stack:
+        yield dask_client(stack)
+
+
+@pytest.mark.parametrize("target", ["b.zarr", "b.h5"])
+def test_what_a_worker_of_dask_had_begun_is_done_by_another(
+    large: Path, tmp_path: Path, dask: Any, target: str
+) -> None:
+    def workers() -> list[int]:
+        return list(dask.run(os.getpid).values())
+
+    killer = Killer(workers)
+    turned(large, tmp_path / target, dask, killer)
+    assert killer.killed
+    turned(large, tmp_path / f"serial-{target}", None, Progress())
+    if target.endswith(".h5"):
+        assert (tmp_path / target).read_bytes() == (tmp_path / f"serial-{target}").read_bytes()
+    else:
+        one, other = tmp_path / target, tmp_path / f"serial-{target}"
+        keys = sorted(path.relative_to(other) for path in other.rglob("*") if path.is_file())
+        assert sorted(path.relative_to(one) for path in one.rglob("*") if path.is_file()) == keys
+        assert all((one / key).read_bytes() == (other / key).read_bytes() for key in keys)
+
+
+@pytest.mark.parametrize("kind", ["processes", "dask"])
+def test_work_that_kills_every_worker_is_given_up(kind: str, request: pytest.FixtureRequest) -> None:
+    executor = request.getfixturevalue("dask") if kind == "dask" else kind
+    with pytest.raises(WorkerLostError, match=r"a worker died.*node '/group/x'"), runner(executor) as pool:
+        list(pool.run([Dying(), Dying()]))

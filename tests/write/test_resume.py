@@ -1,0 +1,384 @@
+"""A conversion that was killed or interrupted goes on from what is complete; what comes out is what would have."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from hdmf_zarr_backend import convert
+from hdmf_zarr_backend.cli.main import main
+from hdmf_zarr_backend.errors import ConflictError, StoreError, UsageError, WorkerLostError
+from hdmf_zarr_backend.progress import Progress
+from hdmf_zarr_backend.storage.locks import locked
+from hdmf_zarr_backend.write import resume as room
+from hdmf_zarr_backend.write.resume import RECORD, StagedKeys
+
+VALUES = np.random.default_rng(0).integers(-50, 50, (100_000, 16), dtype="i2")
+BUDGET = 400_000  # tasks of one or two chunks
+
+KILLED = """
+import os, signal, sys
+from hdmf_zarr_backend import convert
+from hdmf_zarr_backend.storage import keys, renames
+from hdmf_zarr_backend.write import resume
+
+source, folder, executor, codec, *points = sys.argv[1:]
+done, last = 0, 0
+write_file, os_replace, replace = keys._write_file, os.replace, resume.replace
+
+def step():
+    global done
+    done += 1
+    if done == last:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+def writing(path, value):
+    write_file(path, value[: len(value) // 2])
+    step()
+    write_file(path, value)
+    step()
+
+def renaming(one, other):
+    os_replace(one, other)
+    step()
+
+def ending(one, other):
+    step()
+    replace(one, other)
+    step()
+
+keys._write_file, os.replace, resume.replace = writing, renaming, ending
+
+def run(target):
+    convert(source, target, executor=int(executor) or None, memory_budget=400_000, codec=codec == "recode" or "keep")
+
+run(folder + "/whole.zarr")
+count = done
+print(count)
+for part in points:
+    done, last = 0, max(1, round(float(part) * count))
+    child = os.fork()
+    if not child:
+        run(f"{folder}/{part}.zarr")
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def staged(target: Path) -> list[Path]:
+    return sorted(target.parent.glob(f".{target.name}.conversion-*.partial"))
+
+
+def inodes(folder: Path) -> dict[str, tuple[int, int]]:
+    found = {str(path.relative_to(folder)): path.stat() for path in folder.rglob("*") if path.is_file()}
+    return {key: (state.st_ino, state.st_mtime_ns) for key, state in found.items()}
+
+
+@pytest.fixture(scope="module")
+def hdf5(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("source") / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("group/gzip", data=VALUES, chunks=(2048, 16), compression="gzip", shuffle=True)
+        file.create_dataset("group/lzf", data=VALUES, chunks=(2048, 16), compression="lzf")
+        file["contiguous"] = VALUES
+        file["text"] = [f"text {number}" for number in range(3000)]
+        file["scalar"] = 7
+    return path
+
+
+class Stopping(Progress):
+    """Raises something when so many bytes are done."""
+
+    def __init__(self, error: BaseException, after: int = 4_000_000) -> None:
+        self._error = error
+        self._left = after
+
+    def advance(self, path: str, done: int) -> None:
+        self._left -= done
+        if self._left <= 0:
+            raise self._error
+
+
+def interrupted(source: Path, target: Path, error: BaseException | None = None, **options: Any) -> BaseException:
+    error = error or KeyboardInterrupt()
+    with pytest.raises(type(error)):
+        convert(source, target, progress=Stopping(error), memory_budget=BUDGET, **options)
+    return error
+
+
+# ---- killed ---------------------------------------------------------------------------------------------------------
+
+
+def killed_at(points: list[float], source: Path, folder: Path, executor: int, codec: str) -> int:
+    """Kill a conversion at each of some points; return how many steps there are."""
+    command = [sys.executable, "-c", KILLED, str(source), str(folder), str(executor), codec, *map(str, points)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1200)
+    assert answer.returncode == 0, answer.stderr
+    count, *codes = map(int, answer.stdout.split())
+    assert codes == [-9] * len(points)
+    return count
+
+
+def check_resumed(points: list[float], source: Path, folder: Path, executor: int, codec: str) -> None:
+    assert killed_at(points, source, folder, executor, codec) > 300
+    expected = contents(folder / "whole.zarr")
+    kept = 0
+    for point in points:
+        target = folder / f"{point}.zarr"
+        before = {}
+        for partial in staged(target):
+            before = {key: state for key, state in inodes(partial).items() if ".partial" not in key and key != RECORD}
+        recode = {"codec": True} if codec == "recode" else {}
+        convert(source, target, resume=True, executor=executor or None, memory_budget=BUDGET, **recode)
+        assert contents(target) == expected
+        after = inodes(target)
+        assert {key: after[key] for key in before} == before  # nothing that was there was written again
+        kept += len(before)
+    assert kept > len(points) * len(expected) // 4
+    assert sorted(os.listdir(folder)) == sorted(["whole.zarr", *(f"{point}.zarr" for point in points)])
+
+
+@pytest.mark.parametrize("codec", ["keep", "recode"])
+@pytest.mark.parametrize("executor", [0, 2], ids=["serial", "threads"])
+def test_a_conversion_that_is_killed_goes_on(hdf5: Path, tmp_path: Path, executor: int, codec: str) -> None:
+    check_resumed([0.001, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97, 1.0], hdf5, tmp_path, executor, codec)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("executor", [0, 2], ids=["serial", "threads"])
+def test_a_conversion_that_is_killed_anywhere_goes_on(hdf5: Path, tmp_path: Path, executor: int) -> None:
+    check_resumed([number / 200 for number in range(1, 201)], hdf5, tmp_path, executor, "recode")
+
+
+# ---- interrupted ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1), WorkerLostError("a worker died")])
+def test_what_is_stopped_is_kept_and_says_so(
+    hdf5: Path, tmp_path: Path, error: BaseException, zarr_format: Any
+) -> None:
+    target = tmp_path / "a.zarr"
+    raised = interrupted(hdf5, target, type(error)(*error.args), zarr_format=zarr_format)
+    assert "resume=True" in str(getattr(raised, "__notes__", raised))
+    assert len(staged(target)) == 1
+    assert not target.exists()
+    convert(hdf5, target, resume=True, zarr_format=zarr_format)
+    convert(hdf5, tmp_path / "b.zarr", zarr_format=zarr_format)
+    assert contents(target) == contents(tmp_path / "b.zarr")
+    assert sorted(os.listdir(tmp_path)) == ["a.zarr", "b.zarr"]
+
+
+@pytest.mark.parametrize(("error", "kept"), [(ValueError("wrong"), False), (OSError(5, "worn out"), True)])
+def test_after_an_error_only_what_can_go_on_is_kept_and_only_on_request(
+    hdf5: Path, tmp_path: Path, error: BaseException, kept: bool
+) -> None:
+    interrupted(hdf5, tmp_path / "a.zarr", error)
+    assert os.listdir(tmp_path) == []
+    interrupted(hdf5, tmp_path / "a.zarr", error, resume=True)
+    assert len(staged(tmp_path / "a.zarr")) == int(kept)
+
+
+def test_it_can_be_stopped_and_go_on_more_than_once(hdf5: Path, tmp_path: Path) -> None:
+    target = tmp_path / "a.zarr"
+    for after in (1_000_000, 3_000_000, 6_000_000):
+        with pytest.raises(KeyboardInterrupt):
+            stop = Stopping(KeyboardInterrupt(), after)
+            convert(hdf5, target, progress=stop, resume=True, memory_budget=BUDGET)
+    (partial,) = staged(target)
+    assert len(contents(partial)) > 60
+    convert(hdf5, target, resume=True)
+    convert(hdf5, tmp_path / "b.zarr")
+    assert contents(target) == contents(tmp_path / "b.zarr")
+
+
+def test_the_bytes_that_are_there_count_as_done(hdf5: Path, tmp_path: Path) -> None:
+    class Counting(Progress):
+        total = done = 0
+
+        def start(self, total: int) -> None:
+            self.total = total
+
+        def advance(self, path: str, done: int) -> None:
+            self.done += done
+
+    interrupted(hdf5, tmp_path / "a.zarr")
+    counting = Counting()
+    convert(hdf5, tmp_path / "a.zarr", resume=True, progress=counting)
+    assert counting.done == pytest.approx(counting.total, rel=0.02)
+
+
+def test_empty_files_are_not_complete(hdf5: Path, tmp_path: Path) -> None:
+    interrupted(hdf5, tmp_path / "a.zarr")
+    (partial,) = staged(tmp_path / "a.zarr")
+    chunk = next(path for path in sorted((partial / "group/gzip").iterdir()) if path.name[0] != ".")
+    whole = chunk.read_bytes()
+    chunk.write_bytes(b"")
+    convert(hdf5, tmp_path / "a.zarr", resume=True)
+    assert (tmp_path / "a.zarr/group/gzip" / chunk.name).read_bytes() == whole
+
+
+def test_after_a_new_start_of_the_machine_chunks_have_to_decode(
+    hdf5: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted(hdf5, tmp_path / "a.zarr")
+    (partial,) = staged(tmp_path / "a.zarr")
+    one, other = (path for path in sorted((partial / "group/gzip").iterdir())[2:4])
+    whole, inode = one.read_bytes(), other.stat().st_ino
+    one.write_bytes(whole[: len(whole) // 2])
+    monkeypatch.setattr(room, "_boot", lambda: "another start")
+    convert(hdf5, tmp_path / "a.zarr", resume=True)
+    assert (tmp_path / "a.zarr/group/gzip" / one.name).read_bytes() == whole
+    assert (tmp_path / "a.zarr/group/gzip" / other.name).stat().st_ino == inode
+
+
+# ---- what is not resumed --------------------------------------------------------------------------------------------
+
+
+def test_with_nothing_to_go_on_with_it_begins(hdf5: Path, tmp_path: Path) -> None:
+    convert(hdf5, tmp_path / "a.zarr", resume=True)
+    assert (tmp_path / "a.zarr/.zmetadata").exists()
+
+
+def test_without_resume_it_begins_anew_and_leaves_nothing(hdf5: Path, tmp_path: Path) -> None:
+    interrupted(hdf5, tmp_path / "a.zarr")
+    (partial,) = staged(tmp_path / "a.zarr")
+    before = set(inodes(partial).values())
+    convert(hdf5, tmp_path / "a.zarr", codec=True)
+    assert not before & set(inodes(tmp_path / "a.zarr").values())
+    assert os.listdir(tmp_path) == ["a.zarr"]
+
+
+def test_another_source_or_option_or_version_is_told(
+    hdf5: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, target = tmp_path / "a.h5", tmp_path / "a.zarr"
+    source.write_bytes(hdf5.read_bytes())
+    interrupted(source, target)
+    (partial,) = staged(target)
+    before = contents(partial)
+    with pytest.raises(ConflictError, match=r"codec was 'keep' and is True.*without resume=True"):
+        convert(source, target, resume=True, codec=True)
+    with pytest.raises(ConflictError, match="zarr_format was 2 and is 3"):
+        convert(source, target, resume=True, zarr_format=3)
+    other = tmp_path / "b.h5"
+    other.write_bytes(hdf5.read_bytes())
+    with pytest.raises(ConflictError, match=r"a\.h5 was read then and is not now; .*b\.h5 is read now and was not"):
+        convert(other, target, resume=True)
+    with monkeypatch.context() as patch:
+        patch.setattr("hdmf_zarr_backend.__version__", "99.0")
+        with pytest.raises(ConflictError, match=r"begun by version .* and this is 99\.0"):
+            convert(source, target, resume=True)
+    assert contents(partial) == before
+    with h5py.File(source, "r+") as file:
+        file["contiguous"][0] += 1
+    assert main(["convert", "--resume", str(source), str(target)]) == 2
+    said = capsys.readouterr().err
+    assert "a.h5 has changed since" in said
+    assert "without --resume" in said
+    assert contents(partial) == before
+    convert(source, target)
+    assert sorted(os.listdir(tmp_path)) == ["a.h5", "a.zarr", "b.h5"]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 1}', '{"version": "1", "sources": 3}'])
+def test_a_record_that_says_nothing_is_not_believed(hdf5: Path, tmp_path: Path, text: str) -> None:
+    interrupted(hdf5, tmp_path / "a.zarr")
+    (partial,) = staged(tmp_path / "a.zarr")
+    (partial / RECORD).write_text(text)
+    (partial / "group/gzip/0.0").write_bytes(b"wrong")
+    convert(hdf5, tmp_path / "a.zarr", resume=True)
+    convert(hdf5, tmp_path / "b.zarr")
+    assert contents(tmp_path / "a.zarr") == contents(tmp_path / "b.zarr")
+
+
+def test_the_record_is_in_words(hdf5: Path, tmp_path: Path) -> None:
+    interrupted(hdf5, tmp_path / "a.zarr")
+    (partial,) = staged(tmp_path / "a.zarr")
+    said = json.loads((partial / RECORD).read_text())
+    state = hdf5.stat()
+    assert said["sources"] == {str(hdf5): [state.st_size, state.st_mtime_ns]}
+    assert said["options"] == {"codec": "keep", "zarr_format": 2}
+
+
+def test_files_that_are_linked_to_are_sources_too(hdf5: Path, tmp_path: Path) -> None:
+    (tmp_path / "b.h5").write_bytes(hdf5.read_bytes())
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = h5py.ExternalLink("b.h5", "/group")
+    interrupted(tmp_path / "a.h5", tmp_path / "a.zarr")
+    os.utime(tmp_path / "b.h5", ns=(0, 0))
+    with pytest.raises(ConflictError, match=r"b\.h5 has changed since"):
+        convert(tmp_path / "a.h5", tmp_path / "a.zarr", resume=True)
+
+
+@pytest.mark.parametrize(("source", "target"), [("a.zarr", "b.h5"), ("a.zarr", "b.zarr"), ("a.h5", "b.zarr.zip")])
+def test_what_cannot_go_on_is_refused(hdf5: Path, tmp_path: Path, source: str, target: str) -> None:
+    (tmp_path / "a.h5").write_bytes(hdf5.read_bytes())
+    convert(hdf5, tmp_path / "a.zarr")
+    format_3: dict[str, Any] = {"zarr_format": 3} if target == "b.zarr" else {}
+    with pytest.raises(UsageError, match="without resume=True"):
+        convert(tmp_path / source, tmp_path / target, resume=True, **format_3)
+    assert sorted(os.listdir(tmp_path)) == ["a.h5", "a.zarr"]
+
+
+# ---- one at a time --------------------------------------------------------------------------------------------------
+
+
+def test_two_do_not_make_the_same_target(hdf5: Path, tmp_path: Path) -> None:
+    class Second(Progress):
+        error: Exception | None = None
+
+        def advance(self, path: str, done: int) -> None:
+            if self.error is None:
+                with pytest.raises(StoreError, match=f"made by process {os.getpid()} on") as caught:
+                    convert(hdf5, tmp_path / "a.zarr")
+                self.error = caught.value
+
+    second = Second()
+    convert(hdf5, tmp_path / "a.zarr", progress=second)
+    assert second.error is not None
+    assert os.listdir(tmp_path) == ["a.zarr"]
+
+
+def test_names_that_begin_alike_are_told_apart(hdf5: Path, tmp_path: Path) -> None:
+    one, other = (tmp_path / f"{'long' * 15}{end}.zarr" for end in "ab")
+    interrupted(hdf5, one)
+    convert(hdf5, other)
+    assert len(os.listdir(tmp_path)) == 2
+    convert(hdf5, one, resume=True)
+    assert sorted(os.listdir(tmp_path)) == [one.name, other.name]
+
+
+def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    code = f"""
+import os, signal
+from hdmf_zarr_backend.storage.locks import locked
+with locked({str(path)!r}, location="x"):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
+    assert path.exists()
+    with locked(str(path), location="x"), pytest.raises(StoreError, match="is being made by process"):  # noqa: SIM117
+        with locked(str(path), location="x"):
+            pass
+    assert not path.exists()
+
+
+def test_a_worker_that_does_not_see_the_folder_writes_nothing(tmp_path: Path) -> None:
+    keys = StagedKeys(str(tmp_path / "elsewhere"), "/a.zarr", is_resumed=False, is_doubtful=False)
+    with pytest.raises(StoreError, match="have to see the folder"):
+        keys.set("a/0.0", b"1")
+    assert os.listdir(tmp_path) == []
