@@ -1,7 +1,7 @@
 """Compare this package with hdmf-zarr 0.13 and 0.14, HDF5 and the physical floors; see README.md here.
 
 python benchmarks/bench_backends.py --quick       # seconds: shows that everything runs, measures nothing
-python benchmarks/bench_backends.py --full        # an hour or more: the figures of the documentation
+python benchmarks/bench_backends.py --full        # half an hour or more: the figures of the documentation
 python benchmarks/bench_backends.py --only W1,W5  # some of the workloads
 """
 
@@ -20,6 +20,7 @@ from benchmarks.harness import machine, plot, records, report  # noqa: E402
 from benchmarks.harness.engines import BASE, NAMES, OURS, Engine, find_engines, with_http  # noqa: E402
 from benchmarks.harness.interleave import Results, measure, try_out, work_folder  # noqa: E402
 from benchmarks.harness.job import Workload  # noqa: E402
+from benchmarks.harness.targets import judged_engines  # noqa: E402
 from benchmarks.workloads.catalog import WORKLOADS  # noqa: E402
 from tests.peers import PeerUnavailableError  # noqa: E402
 
@@ -63,7 +64,8 @@ def _measure(
     usable, missing = _environments(workload, engines, missing)
     with work_folder() as folder:
         facts = machine.describe(folder)
-        results = measure(workload, usable, workload.sizes, folder, rounds=options.rounds)
+        judged = judged_engines(workload.name)
+        results = measure(workload, usable, workload.sizes, folder, rounds=options.rounds, judged=judged)
     origin = (options.command, _today(), facts, _versions(usable), missing)
     return records.Record(workload.name, workload.sizes, results, *origin)
 

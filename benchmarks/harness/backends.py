@@ -43,13 +43,14 @@ class OursBackend:
 
     def open_url(self, url: str) -> Any:
         """Return the open I/O object."""
+        for name in ("obstore", "fsspec"):
+            if find_spec(name) is not None:
+                break
+        else:
+            raise UnsupportedError("obstore is not installed (the extra `remote`)")
         from hdmf_zarr_backend import NWBZarrIO
-        from hdmf_zarr_backend.errors import UsageError
 
-        try:
-            return NWBZarrIO(url, "r")
-        except UsageError as error:
-            raise UnsupportedError("files are read from local directories only so far") from error
+        return NWBZarrIO(url, "r")
 
     def open_format_3(self, path: Path) -> Any:
         """Return the I/O object of a new file of Zarr format 3."""

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,7 +70,13 @@ def work_folder() -> Iterator[Path]:
 
 
 def measure(
-    workload: Workload, engines: Sequence[Engine], sizes: Sequence[int], folder: Path, *, rounds: int
+    workload: Workload,
+    engines: Sequence[Engine],
+    sizes: Sequence[int],
+    folder: Path,
+    *,
+    rounds: int,
+    judged: Collection[str],
 ) -> Results:
     """Measure a workload: in each round each phase is done by all engines, in an order that rotates.
 
@@ -79,13 +85,17 @@ def measure(
     folder : pathlib.Path
         For files; what is made there is deleted again.
     rounds : int
-        How often each figure is taken. One more round counts operations on files and gives no times.
+        How often each figure is taken, if the workload says no less. Where it counts operations on files, one more
+        round does, which gives no times.
+    judged : collection of str
+        The engines that verdicts depend on. All others are there for comparison, and take part in the first round only.
     """
-    results = Results(rounds)
+    results = Results(min(rounds, workload.rounds or rounds))
     for size in sizes:
         _make_inputs(workload, folder, (workload.warm_size, size))
-        for turn in range(rounds + 1):
-            _one_round(workload, engines, size, folder, turn, results)
+        for turn in range(results.rounds + int(workload.counts)):
+            taking_part = [engine for engine in engines if not turn or engine.name in judged]
+            _one_round(workload, taking_part, size, folder, turn, results)
         shutil.rmtree(folder / "inputs")
     return results
 

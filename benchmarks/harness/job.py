@@ -101,7 +101,11 @@ class Workload:
     make_inputs : callable, optional
         ``make_inputs(folder, size)``: writes, once, what all engines read.
     timeout : float
-        Seconds for one phase, set-up and warm-up included.
+        Seconds for one phase, set-up and warm-up included. An engine that takes longer is left out of what follows.
+    rounds : int, optional
+        At most so many: where nothing but memory or requests is asked for, which every round says the same of.
+    counts : bool
+        One more round counts operations on files.
     over_http : bool
         The engines need environments that can read by HTTP.
     """
@@ -114,4 +118,6 @@ class Workload:
     warm_size: int = 0
     make_inputs: Callable[[Path, int], None] | None = None
     timeout: float = 300.0
+    rounds: int | None = None
+    counts: bool = False
     over_http: bool = False

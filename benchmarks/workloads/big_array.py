@@ -218,6 +218,7 @@ LARGE = Workload(
     sizes=(2**23,),
     quick_sizes=(2**15,),
     warm_size=2**10,
+    rounds=2,
 )
 
 WORKLOADS = (WHOLE, LARGE)

@@ -185,12 +185,6 @@ SINGLE = Workload(
         Phase("kept", "HDF5 -> Zarr, chunks kept", {"ours": _ours(_single, "kept.zarr", codec="keep")}, "kept.zarr"),
         Phase("lz4", "HDF5 -> Zarr, recompressed to lz4", {"ours": _ours(_single, "lz4.zarr", codec=LZ4)}, "lz4.zarr"),
         Phase(
-            "one",
-            "recompressed to blosc-zstd, one worker",
-            {"ours": _ours(_single, "one.zarr", codec=ZSTD, executor=1)},
-        ),
-        Phase("two", "recompressed to blosc-zstd, two workers", {"ours": _equal_output}),
-        Phase(
             "export",
             "export from HDF5",
             {**dict.fromkeys((*_PEERS, "HDF5"), _export(_single)), "files": _chunks(_single)},
@@ -198,6 +192,19 @@ SINGLE = Workload(
         ),
     ),
     sizes=(1_200_000,),
+    quick_sizes=(31_000,),
+    warm_size=2000,
+    make_inputs=_make_single,
+)
+
+WORKERS = Workload(
+    name="W3d",
+    title="conversion of one array of n rows x 384 (300,000: 230 MB) by one worker and by two, to blosc-zstd",
+    phases=(
+        Phase("one", "one worker", {"ours": _ours(_single, "one.zarr", codec=ZSTD, executor=1)}),
+        Phase("two", "two workers", {"ours": _equal_output}),
+    ),
+    sizes=(300_000,),
     quick_sizes=(31_000,),
     warm_size=2000,
     make_inputs=_make_single,
@@ -213,7 +220,8 @@ HUGE = Workload(
     sizes=(5_400_000,),
     quick_sizes=(31_000,),
     warm_size=2000,
+    rounds=2,
     make_inputs=_make_single,
 )
 
-WORKLOADS = (MIXED, SINGLE, HUGE)
+WORKLOADS = (MIXED, SINGLE, HUGE, WORKERS)

@@ -51,5 +51,6 @@ WORKLOAD = Workload(
     sizes=(400,),
     quick_sizes=(4,),
     warm_size=2,
+    rounds=2,
     over_http=True,
 )

@@ -162,4 +162,5 @@ WORKLOAD = Workload(
     sizes=(400, 1600),
     quick_sizes=(4, 8),
     warm_size=2,
+    counts=True,
 )

@@ -193,7 +193,7 @@ def test_zarr_is_known_by_its_documents(tmp_path: Path) -> None:
     assert is_zarr(path)
     (tmp_path / "zarr.json").write_text("{}")
     assert is_zarr(tmp_path)
-    with pytest.raises(NotZarrError, match="format 3"):
+    with pytest.raises(MetadataError, match="format 3"):
         open_facts(tmp_path)
     assert not is_zarr(tmp_path / "absent")
     assert not is_zarr(path / ".zgroup")

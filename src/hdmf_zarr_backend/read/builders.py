@@ -1,8 +1,8 @@
 """Builders made without asking hdmf to check what is known to be right.
 
-hdmf checks every attribute and member of a builder that is given to its constructor; for a file of thousands of nodes
-that is half the time of opening it. Here the same builder is made through the same public properties, and the one
-check that a file can fail (a name used twice) stays.
+hdmf checks every argument, attribute and member of a builder; for a file of thousands of nodes that is most of the time
+of opening it. Here hdmf makes one builder of each kind, the pattern, and all others are copies of it in which the
+values of the pattern are exchanged. The one check that a file can fail (a name used twice) stays.
 """
 
 from __future__ import annotations
@@ -13,6 +13,67 @@ from typing import Any
 from hdmf.build import DatasetBuilder, GroupBuilder
 
 from hdmf_zarr_backend.errors import MetadataError
+
+_PLAIN = (type(None), str, bool, tuple, dict)
+
+
+class _Pattern:
+    """A builder made by hdmf, and where it keeps the arguments that it was made with.
+
+    Where another version of hdmf keeps them in a way that is not understood here, its constructor is called instead.
+
+    Parameters
+    ----------
+    cls : type
+        Class of the builder.
+    **arguments
+        What the constructor takes, each value one that no other argument and no default has.
+    """
+
+    def __init__(self, cls: type, **arguments: Any) -> None:
+        builder = cls(**arguments)
+        self._cls: Any = cls
+        self._items = [(key, isinstance(value, dict)) for key, value in dict.items(builder)]
+        self._state = dict(getattr(builder, "__dict__", {}))
+        self._dicts = [key for key, value in self._state.items() if type(value) is dict]
+        self._places = [
+            (name, key)
+            for name, argument in arguments.items()
+            for key, value in self._state.items()
+            if value is argument
+        ]
+        self._is_understood = (
+            {name for name, _ in self._places} == arguments.keys()
+            and all(type(value) in _PLAIN for value in self._state.values())
+            and all(value is None or value == {} for value in dict.values(builder))
+        )
+
+    def copy(self, **arguments: Any) -> Any:
+        """Return a builder as the constructor makes it of ``arguments``, which are those of the pattern."""
+        if not self._is_understood:
+            return self._cls(**arguments)
+        builder = self._cls.__new__(self._cls)
+        for key, is_dict in self._items:
+            dict.__setitem__(builder, key, {} if is_dict else None)
+        state = builder.__dict__
+        state.update(self._state)
+        for key in self._dicts:
+            state[key] = {}
+        for name, key in self._places:
+            state[key] = arguments[name]
+        return builder
+
+
+_GROUP = _Pattern(GroupBuilder, name="a group", source="the file of a group")
+_DATASET = _Pattern(
+    DatasetBuilder,
+    name="a dataset",
+    source="the file of a dataset",
+    dtype="its type",
+    maxshape=(1, 2, 3),
+    dimension_labels=("x", "y", "z"),
+    chunks=True,
+)
 
 
 def make_group(
@@ -25,7 +86,7 @@ def make_group(
     MetadataError
         An attribute has the name of a member: hdmf has one name space for both.
     """
-    builder = GroupBuilder(name=name, source=source)
+    builder = _GROUP.copy(name=name, source=source)
     kinds = builder.obj_type
     builder.attributes.update(attributes)
     kinds.update(dict.fromkeys(attributes, "attributes"))
@@ -43,8 +104,22 @@ def make_group(
     return builder
 
 
-def make_dataset(name: str, *, attributes: Mapping[str, Any], source: str, **values: Any) -> Any:
-    """Return a ``DatasetBuilder``; ``values`` are arguments of its constructor."""
-    builder = DatasetBuilder(name=name, source=source, **values)
+def make_dataset(
+    name: str,
+    *,
+    data: Any,
+    dtype: Any,
+    attributes: Mapping[str, Any],
+    source: str,
+    maxshape: tuple[int | None, ...] | None = None,
+    dimension_labels: tuple[str | None, ...] | None = None,
+    chunks: bool = False,
+) -> Any:
+    """Return a ``DatasetBuilder``; the arguments are those of its constructor."""
+    builder = _DATASET.copy(
+        name=name, source=source, dtype=dtype, maxshape=maxshape, dimension_labels=dimension_labels, chunks=chunks
+    )
+    if data is not None:
+        builder["data"] = data  # hdmf itself sets it so
     builder.attributes.update(attributes)
     return builder

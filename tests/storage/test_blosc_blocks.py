@@ -1,0 +1,194 @@
+"""Some blocks of a Blosc chunk are those of the whole chunk, and a damaged one is damage."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numcodecs import Blosc
+
+from hdmf_zarr_backend.errors import ChunkError
+from hdmf_zarr_backend.model.nodes import ArrayNode
+from hdmf_zarr_backend.storage.arrays import LazyArray
+from hdmf_zarr_backend.storage.blosc_blocks import DecodedBlocks, find_blocks, read_range
+from hdmf_zarr_backend.storage.chunks import ChunkCache
+from hdmf_zarr_backend.storage.codecs import ChunkCodec, chunk_codec
+from tests.keystores import MemoryKeys
+
+FRAMES = st.tuples(
+    st.sampled_from(["lz4", "zstd", "blosclz", "zlib", "lz4hc"]),
+    st.sampled_from([Blosc.NOSHUFFLE, Blosc.SHUFFLE, Blosc.BITSHUFFLE]),
+    st.sampled_from(["u1", "<i2", ">f4", "<f8", "V3"]),
+    st.sampled_from([1024, 4096, 10_000]),
+    st.integers(1, 40_000),
+    st.sampled_from([0, 1, 200]),
+)
+
+
+def frame_of(cname, shuffle, dtype, blocksize, count, spread):
+    """Return values of ``dtype`` and the Blosc frame of them; ``spread`` 0 and 1 compress well."""
+    dtype = np.dtype(dtype)
+    noise = np.random.default_rng(count).integers(0, spread + 1, count * dtype.itemsize, dtype="u1")
+    return noise.view(dtype), bytes(Blosc(cname, 5, shuffle, blocksize).encode(noise.view(dtype)))
+
+
+@settings(max_examples=150)
+@given(FRAMES, st.data())
+def test_any_blocks_decode_to_their_part_of_the_chunk(case, data):
+    values, frame = frame_of(*case)
+    raw = values.tobytes()
+    blocks = find_blocks(frame, len(raw))
+    if blocks is None:
+        is_one = int.from_bytes(frame[8:12], "little") >= len(raw)
+        assert is_one or frame[2] & 2  # or it did not get smaller, and is stored as it is
+        return
+    first = data.draw(st.integers(0, len(blocks) - 1))
+    stop = data.draw(st.integers(first + 1, len(blocks)))
+    if stop == len(blocks) and stop - first == 1 and len(raw) % blocks.length:
+        first -= 1
+    part = blocks.frame(first, stop)
+    assert bytes(Blosc().decode(part)) == raw[first * blocks.length : stop * blocks.length]
+
+
+@settings(max_examples=60)
+@given(FRAMES, st.data())
+def test_any_bytes_of_a_chunk_are_read_by_its_blocks(case, data):
+    values, frame = frame_of(*case)
+    raw, codec = values.tobytes(), Blosc(case[0], 5, case[1], case[3])
+    blocks = find_blocks(frame, len(raw))
+    if blocks is None:
+        return
+    known = DecodedBlocks(blocks.length, len(raw))
+
+    def decode(part, out):
+        return np.frombuffer(codec.decode(part, out), np.uint8)
+
+    for _ in range(data.draw(st.integers(1, 4))):
+        start = data.draw(st.integers(0, len(raw) - 1))
+        stop = data.draw(st.integers(start + 1, len(raw)))
+        target = np.zeros(stop - start, np.uint8)
+        read_range(target, start, known, lambda: blocks, decode)
+        assert target.tobytes() == raw[start:stop]
+        again = np.zeros(stop - start, np.uint8)
+        assert not read_range(again, start, known, lambda: blocks, decode)  # what is worth keeping is known now
+        assert again.tobytes() == raw[start:stop]
+
+
+def test_what_is_no_frame_of_blocks_is_decoded_whole():
+    values = np.arange(20_000, dtype="<i2") % 50
+    frame, size = bytes(Blosc("zstd", 5, Blosc.SHUFFLE, 4096).encode(values)), values.nbytes
+    blocks = find_blocks(frame, size)
+    assert blocks is not None
+    assert len(blocks) == -(-size // blocks.length) > 4
+    starts = struct.pack("<I", len(frame) + 1)
+    for damaged in (
+        b"",
+        frame[:15],
+        frame[:40],
+        frame + b"x",  # more than the header says
+        b"\x03" + frame[1:],  # another format
+        frame[:2] + bytes([frame[2] | 2]) + frame[3:],  # not compressed
+        frame[:8] + struct.pack("<I", 0) + frame[12:],
+        frame[:8] + struct.pack("<I", size) + frame[12:],
+        frame[:16] + starts + frame[20:],  # a block beyond the end
+        frame[:16] + struct.pack("<i", -1) + frame[20:],
+        frame[:16] + frame[20:24] + frame[20:],  # two blocks in one place
+    ):
+        assert find_blocks(damaged, size) is None
+    assert find_blocks(frame, size + 2) is None
+
+
+def stored(values, chunk_rows):
+    """Return the keys and a lazy array of ``values`` in chunks of several blocks of 16 KiB."""
+    config = Blosc("zstd", 1, Blosc.SHUFFLE, 16384).get_config()
+    node = ArrayNode(values.shape, (chunk_rows, *values.shape[1:]), values.dtype.str, 0, compressor=config)
+    codec, keys = chunk_codec(node), MemoryKeys()
+    for number in range(-(-len(values) // chunk_rows)):
+        chunk = np.zeros(node.chunks, values.dtype)
+        rows = values[number * chunk_rows : (number + 1) * chunk_rows]
+        chunk[: len(rows)] = rows
+        keys.set(f"a/{node.chunk_name((number, *(0,) * (values.ndim - 1)))}", codec.encode(chunk))
+    return keys, LazyArray(keys, "a", node, ChunkCache())
+
+
+@pytest.fixture
+def decoded(monkeypatch):
+    """The sizes of all that was decoded."""
+    sizes = []
+    original = ChunkCodec.decode_blocks
+
+    def count(self, frame, out):
+        made = original(self, frame, out)
+        sizes.append(made.size)
+        return made
+
+    monkeypatch.setattr(ChunkCodec, "decode_blocks", count)
+    return sizes
+
+
+def test_rows_of_a_large_chunk_cost_the_blocks_that_they_are_in(decoded):
+    values = np.arange(200_000 * 4, dtype="<i4").reshape(200_000, 4) % 1000
+    keys, lazy = stored(values, 81_920)
+    assert np.array_equal(lazy[90_000], values[90_000])
+    assert np.array_equal(lazy[90_001:90_100], values[90_001:90_100])
+    assert sum(decoded) == 16384
+    assert np.array_equal(lazy[80_000:84_000, 1:3], values[80_000:84_000, 1:3])
+    assert np.array_equal(lazy[100:100_000], values[100:100_000])
+    assert np.array_equal(lazy[150:160:3], values[150:160:3])  # with its chunk
+    assert np.array_equal(lazy[[3, 199_999, 8192]], values[[3, 199_999, 8192]])
+    assert np.array_equal(lazy[:], values)
+    keys.delete(["a/1.0"])
+    fresh = LazyArray(keys, "a", lazy.node, ChunkCache())
+    assert not fresh[90_000:90_010].any()  # a chunk that is not stored is fill
+
+
+def test_rows_that_are_no_part_of_a_block_are_put_together(decoded):
+    values = np.random.default_rng(4).integers(0, 9, (60_000, 7), dtype="u1").view([("a", "<u2"), ("b", "V5")])[:, 0]
+    values = np.tile(values, 8).reshape(-1, 2)  # rows of 14 bytes
+    node = ArrayNode(values.shape, (200_000, 2), [["a", "<u2"], ["b", "|V5"]], None)
+    node.compressor = Blosc("zstd", 1, Blosc.NOSHUFFLE, 16384).get_config()
+    keys = MemoryKeys()
+    for number in range(2):
+        rows = values[number * 200_000 : (number + 1) * 200_000]
+        chunk = np.zeros(node.chunks, values.dtype)
+        chunk[: len(rows)] = rows
+        keys.set(f"a/{number}.0", chunk_codec(node).encode(chunk))
+    lazy = LazyArray(keys, "a", node, ChunkCache())
+    for start, stop in ((1169, 1172), (0, 199_999), (199_990, 200_010), (239_999, 240_000), (5000, 9000)):
+        assert np.array_equal(lazy[start:stop], values[start:stop])
+    assert decoded
+
+
+def test_rows_one_after_the_other_decode_each_block_once(decoded):
+    values = np.arange(20_000, dtype="<i8") % 77
+    _, lazy = stored(np.repeat(values, 8).reshape(-1, 8), 20_480)
+    assert [int(lazy[row, 3]) for row in range(20_000)] == values.tolist()
+    assert sum(decoded) == -(-20_000 * 64 // 16384) * 16384
+
+
+def test_damage_in_a_block_names_the_chunk():
+    values = np.random.default_rng(1).integers(0, 50, 400_000).astype("<i4")
+    keys, lazy = stored(values, 400_000)
+    frame = bytearray(keys.get("a/0"))
+    blocks = find_blocks(bytes(frame), values.nbytes)
+    assert blocks is not None
+    position = int(np.frombuffer(bytes(frame), "<i4", len(blocks), 16)[-1])  # of the last block
+    frame[position : position + 4] = b"\xff\xff\xff\x7f"  # the length of a stream
+    keys.set("a/0", bytes(frame))
+    assert np.array_equal(lazy[:100], values[:100])
+    with pytest.raises(ChunkError, match="the chunk '0' does not decode"):
+        lazy[399_900:399_990]
+
+
+def test_a_chunk_that_changes_while_it_is_read_is_an_error():
+    values = np.arange(400_000, dtype="<i4") % 90
+    keys, lazy = stored(values, 400_000)
+    assert lazy[3] == 3
+    other = Blosc("zstd", 1, Blosc.SHUFFLE, 65536)
+    keys.set("a/0", bytes(other.encode(values)))
+    assert lazy[4] == 4  # its block is known
+    with pytest.raises(ChunkError, match="was changed while it was read"):
+        lazy[200_000]
