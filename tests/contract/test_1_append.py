@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 import zarr
@@ -16,10 +18,13 @@ from hdmf.data_utils import DataChunkIterator
 from pynwb import TimeSeries, validate
 from pynwb.behavior import Position, SpatialSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.errors import ConflictError
+from hdmf_zarr_backend.storage import renames
+from hdmf_zarr_backend.storage.keys import LocalKeys
 from tests import samples
-from tests.test_io import document, read, read_builder, write_builder
+from tests.documents import document, is_consolidated, is_fresh
+from tests.test_io import read, read_builder, write_builder
 from tests.trees import dataset, group, root
 
 
@@ -41,14 +46,6 @@ def rich(rich_once: Path, tmp_path: Path) -> Path:
 def valid(path: Path) -> bool:
     with NWBZarrIO(path) as io:
         return validate(io=io) == []
-
-
-def is_fresh(path: Path) -> bool:
-    """Tell whether the consolidated document says what the documents say."""
-    metadata = document(path, ".zmetadata")["metadata"]
-    names = (".zarray", ".zgroup", ".zattrs")
-    on_disk = {str(p.relative_to(path)): document(path, str(p.relative_to(path))) for p in path.rglob(".z*")}
-    return metadata == {key: value for key, value in on_disk.items() if key.rpartition("/")[2] in names}
 
 
 # ---- read, change, write -----------------------------------------------------------------------------------------
@@ -218,6 +215,150 @@ def test_an_index_grows_beyond_its_type(tmp_path, rows, length, dtype):
     assert is_fresh(path)
 
 
+def _ragged(path: Path) -> Path:
+    values = VectorData(name="values", description="numbers", data=[0.5] * 200)
+    index = VectorIndex(name="values_index", target=values, data=[1, 200])
+    nwbfile = samples.plain_nwbfile()
+    nwbfile.add_acquisition(DynamicTable(name="table", description="ragged", columns=[values, index], id=[0, 1]))
+    return samples.write_zarr(path, nwbfile)
+
+
+def _failing_at(step: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Let the operation number ``step`` on a local store fail, and all after it; return what was done before."""
+    done: list[str] = []
+    for name in ("set", "delete", "replace_below"):
+        original = getattr(LocalKeys, name)
+
+        def operation(self: Any, *arguments: Any, name: str = name, real: Any = original) -> None:
+            if self.root.endswith(".partial"):
+                return real(self, *arguments)
+            if len(done) == step:
+                raise OSError("the machine has stopped")
+            done.append(name)
+            return real(self, *arguments)
+
+        monkeypatch.setattr(LocalKeys, name, operation)
+    return done
+
+
+@pytest.mark.parametrize("mode", ["r+", "a"])
+def test_a_ragged_column_of_references_grows(tmp_path, mode):
+    """As of a SweepTable: each row refers to several objects, and new objects may be among them."""
+    nwbfile = samples.plain_nwbfile()
+    trace = nwbfile.acquisition["trace"]
+    objects = VectorData(name="objects", description="series", data=[trace, trace, trace])
+    index = VectorIndex(name="objects_index", target=objects, data=[1, 3])
+    nwbfile.add_scratch(DynamicTable(name="table", description="ragged", columns=[objects, index], id=[0, 1]))
+    path = samples.write_zarr(tmp_path / "file.zarr", nwbfile)
+    with NWBZarrIO(path, mode) as io:
+        nwbfile = io.read()
+        table, trace = nwbfile.scratch["table"], nwbfile.acquisition["trace"]
+        table.add_row(objects=[trace], id=2)
+        new = TimeSeries(name="new", data=[1.0], unit="m", rate=1.0)
+        nwbfile.add_acquisition(new)
+        table.add_row(objects=[new, trace], id=3)
+        table.add_row(objects=[], id=4)
+        io.write(nwbfile)
+    for mode_again in ("r", "r-"):
+        nwbfile = read(path, mode_again)
+        table, trace, new = nwbfile.scratch["table"], nwbfile.acquisition["trace"], nwbfile.acquisition["new"]
+        wanted = [[trace], [trace, trace], [trace], [new, trace], []]
+        for row, objects in enumerate(wanted):
+            found = table["objects"][row]
+            assert len(found) == len(objects)
+            assert all(one is other for one, other in zip(found, objects, strict=True))
+    assert valid(path)
+    assert is_fresh(path)
+
+
+def test_rows_that_had_a_fixed_shape_in_hdf5_grow_like_all_columns(tmp_path):
+    """A dataset that cannot grow in HDF5 has no bound but its shape; with rows too, which have an axis more here."""
+    nwbfile = samples.plain_nwbfile()
+    nwbfile.add_epoch(0.0, 1.0, timeseries=[nwbfile.acquisition["trace"]])
+    source, path = samples.write_hdf5(tmp_path / "file.nwb", nwbfile), tmp_path / "file.zarr"
+    with h5py.File(source, "r+") as file:
+        table = file["intervals/epochs"]
+        for name in list(table):
+            data, attributes = table[name][()], dict(table[name].attrs)
+            dtype = table[name].dtype
+            del table[name]
+            table.create_dataset(name, data=data, dtype=dtype).attrs.update(attributes)
+        for name in list(table):
+            if name.endswith("_index"):
+                table[name].attrs["target"] = table[name.removesuffix("_index")].ref
+    convert(source, path)
+    assert "maxshape" not in document(path, "intervals/epochs/timeseries/.zattrs")["_hdmf"]
+    with NWBZarrIO(path, "r+") as io:
+        nwbfile = io.read()
+        nwbfile.add_epoch(1.0, 2.0, timeseries=[nwbfile.acquisition["trace"]] * 2)
+    nwbfile = read(path)
+    assert [len(row) for row in nwbfile.epochs["timeseries"]] == [1, 2]
+    assert nwbfile.epochs["timeseries"][1][1].timeseries is nwbfile.acquisition["trace"]
+    assert valid(path)
+    convert(path, tmp_path / "again.nwb")
+    with h5py.File(tmp_path / "again.nwb") as file:
+        assert file["intervals/epochs/timeseries"].shape == file["intervals/epochs/timeseries"].maxshape == (3,)
+
+
+@pytest.mark.parametrize("exchange", [True, False], ids=["exchange", "two renames"])
+def test_an_index_that_grows_beyond_its_type_is_old_or_new_wherever_it_stops(tmp_path, monkeypatch, exchange):
+    """Its chunks keep their names while their type changes: at no moment do they meet a document of the other type."""
+    before, after = [1, 200], [1, 200, 300]
+    whole = _ragged(tmp_path / "whole.zarr")
+    seen = []
+    for step in range(100):
+        path = Path(shutil.copytree(whole, tmp_path / "stopped.zarr"))
+        io = NWBZarrIO(path, "r+")
+        io.read().acquisition["table"].add_row(values=np.full(100, 2.0), id=2)
+        with monkeypatch.context() as patched:
+            if not exchange:
+                patched.setattr(renames, "_renameat2", lambda one, other, flag: False)
+            done = _failing_at(step, patched)
+            try:
+                io.close()
+                stopped = False
+            except OSError:
+                stopped = True
+        for mode in ("r", "r-"):
+            tree = read_builder(path, mode)
+            index = tree["acquisition/table/values_index"].data
+            seen.append((index.dtype.name, index[:].tolist()))
+            assert seen[-1] in [("uint8", before), ("uint16", after)]
+            assert tree["acquisition/table/values"].data[:].tolist() in ([0.5] * 200, [0.5] * 200 + [2.0] * 100)
+            assert tree["acquisition/table/id"].data[:].tolist() in ([0, 1], [0, 1, 2])
+        assert sorted(os.listdir(tmp_path)) == ["stopped.zarr", "whole.zarr"]
+        shutil.rmtree(path)
+        if not stopped:
+            break
+    assert done.count("replace_below") == 1
+    assert ("uint8", before) in seen
+    assert seen[-1] == ("uint16", after)
+
+
+def test_a_file_whose_append_stopped_halfway_can_be_appended_to(tmp_path, monkeypatch):
+    path = _ragged(tmp_path / "file.zarr")
+    io = NWBZarrIO(path, "r+")
+    io.read().acquisition["table"].add_row(values=np.full(100, 2.0), id=2)
+    with monkeypatch.context() as patched:
+        done = _failing_at(10**6, patched)
+        io.close()
+    steps = len(done)
+    path = _ragged(tmp_path / "file.zarr")
+    io = NWBZarrIO(path, "r+")
+    io.read().acquisition["table"].add_row(values=np.full(100, 2.0), id=2)
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="stopped"):
+        _failing_at(steps - 1, patched)  # all but the consolidated document
+        io.close()
+    assert not is_consolidated(path)
+    with NWBZarrIO(path, "r+") as io:
+        nwbfile = io.read()
+        nwbfile.acquisition["table"].add_row(values=[3.0], id=3)
+        io.write(nwbfile)
+    assert read(path).acquisition["table"]["values_index"].data[:].tolist() == [1, 200, 300, 301]
+    assert is_fresh(path)
+    assert valid(path)
+
+
 def test_an_index_grows_row_by_row_and_again_later(tmp_path):
     nwbfile = samples.plain_nwbfile()
     nwbfile.add_unit(spike_times=[0.5])
@@ -244,7 +385,7 @@ def test_the_consolidated_document_is_removed_where_it_is_not_wanted(plain):
         nwbfile = io.read()
         nwbfile.add_acquisition(TimeSeries(name="new", data=[1.0], unit="m", rate=1.0))
         io.write(nwbfile, consolidate_metadata=False)
-    assert not (plain / ".zmetadata").exists()
+    assert not is_consolidated(plain)
     assert sorted(read(plain).acquisition) == ["new", "trace"]
 
 
@@ -253,7 +394,7 @@ def test_a_file_that_was_never_consolidated_stays_so(tmp_path):
     write_builder(path, root(dataset("x", ZarrDataIO(np.arange(3), maxshape=(None,)))), consolidate_metadata=False)
     with ZarrIO(path, "r+") as io:
         io.read_builder()["x"].data.append([3])
-    assert not (path / ".zmetadata").exists()
+    assert not is_consolidated(path)
     assert read_builder(path)["x"].data[:].tolist() == [0, 1, 2, 3]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from pathlib import Path
@@ -18,7 +17,8 @@ from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, ZarrReference
 from hdmf_zarr_backend.mapping.references import decode_reference
 from hdmf_zarr_backend.read.assembler import WrongTargetWarning
 from tests import samples
-from tests.test_io import check_reference_tree, document, read, read_builder, write_builder
+from tests.documents import change_attributes, document, forget_consolidated
+from tests.test_io import check_reference_tree, read, read_builder, write_builder
 from tests.trees import dataset, group, root
 
 BACKENDS = {".nwb": NWBHDF5IO, ".nwb.zarr": NWBZarrIO}
@@ -26,19 +26,6 @@ BACKENDS = {".nwb": NWBHDF5IO, ".nwb.zarr": NWBZarrIO}
 
 def link(name: str, target: Any) -> LinkBuilder:
     return LinkBuilder(builder=target, name=name)
-
-
-def forget_consolidated(path: Path) -> None:
-    (path / ".zmetadata").unlink()
-
-
-def change_attributes(path: Path, node: str, change: Any) -> None:
-    file = path / node / ".zattrs"
-    attributes = json.loads(file.read_text(encoding="utf-8"))
-    change(attributes)
-    file.write_text(json.dumps(attributes), encoding="utf-8")
-    if (path / ".zmetadata").exists():
-        forget_consolidated(path)
 
 
 # ---- the same as with HDF5

@@ -8,7 +8,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from hdmf.build import GroupBuilder
+from hdmf.build import DatasetBuilder, GroupBuilder
 from hdmf.spec import DatasetSpec, RefSpec
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, ZarrReference, convert
@@ -35,9 +35,9 @@ def tree() -> GroupBuilder:
     references = {name: ZarrReference(".", "/values", region=region) for name, (region, _, _) in REGIONS.items()}
     values = dataset("values", ZarrDataIO(VALUES, chunks=(3, 5)))
     regions = dataset("regions", list(references.values()), "region")
-    single = dataset("single", None, "region")
-    single.data = references["slices"]  # hdmf's constructor takes references to whole objects only
-    return root(values, regions, single, **references)
+    single = DatasetBuilder("single", data=references["slices"], dtype="region")
+    untold = DatasetBuilder("untold", references["slices"])
+    return root(values, regions, single, untold, **references)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,9 @@ def check(path: Path) -> None:
             assert isinstance(reference, RegionReference), name
             assert reference.builder is found["values"]
             assert np.array_equal(reference[()], values), name
-    assert np.array_equal(found["single"].data[()], REGIONS["slices"][2])
+    for name in ("single", "untold"):
+        assert isinstance(found[name].data, RegionReference)
+        assert np.array_equal(found[name].data[()], REGIONS["slices"][2])
 
 
 @pytest.mark.parametrize("name", REGIONS)

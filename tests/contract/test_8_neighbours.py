@@ -18,6 +18,7 @@ from pynwb import NWBHDF5IO, TimeSeries, validate
 from pynwb.file import Subject
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
+from hdmf_zarr_backend.errors import StoreError
 from tests import samples
 from tests.test_io import document, read
 
@@ -59,8 +60,6 @@ def test_the_errors_of_an_invalid_file_are_those_of_hdf5(tmp_path):
 
 
 def test_nwbinspector(rich, plain):
-    if find_spec("nwbinspector") is None:
-        pytest.skip("nwbinspector is not installed")
     from nwbinspector import inspect_nwbfile_object
 
     for path in (plain, rich):
@@ -71,8 +70,6 @@ def test_nwbinspector(rich, plain):
 
 
 def test_nwbinspector_says_the_same_as_of_hdf5(rich, tmp_path):
-    if find_spec("nwbinspector") is None:
-        pytest.skip("nwbinspector is not installed")
     from nwbinspector import inspect_nwbfile_object
 
     path = samples.write_hdf5(tmp_path / "rich.nwb")
@@ -90,7 +87,7 @@ def test_nwbinspector_says_the_same_as_of_hdf5(rich, tmp_path):
 
 @pytest.mark.parametrize("io_class", [ZarrIO, NWBZarrIO])
 def test_herd_path(tmp_path, monkeypatch, io_class):
-    monkeypatch.chdir(tmp_path)  # hdmf 6.2 finds the tables of an archive in the working directory only
+    monkeypatch.chdir(tmp_path)
     nwbfile, herd_path = samples.plain_nwbfile(), "herd.zip"
     subject = nwbfile.subject = Subject(subject_id="m1", age="P1D", description="a mouse")
     herd = HERD()
@@ -108,6 +105,70 @@ def test_herd_path(tmp_path, monkeypatch, io_class):
     ) as io:
         assert io.read().subject.subject_id == "m1"
         assert io.herd.entities["entity_id"][0] == "NCBI:10090"
+
+
+def _with_herd(path: Path, herd_path: str) -> None:
+    nwbfile = samples.plain_nwbfile()
+    nwbfile.subject = Subject(subject_id="m1", age="P1D", description="a mouse")
+    herd = HERD()
+    herd.add_ref(container=nwbfile.subject, key="mouse", entity_id="NCBI:10090", entity_uri="https://example.org/10090")
+    with NWBZarrIO(path, "w", herd_path=herd_path) as io:
+        io.write(nwbfile, herd=herd)
+
+
+@pytest.mark.parametrize("form", ["{0}/herd.zip", "sub/herd.zip", "../{1}/sub/herd.zip"])
+def test_herd_path_is_found_wherever_it_is(tmp_path, monkeypatch, form):
+    """The tables lie in the archive under the path that it was written to; hdmf finds none of them again."""
+    folder = tmp_path / "sub"
+    folder.mkdir()
+    monkeypatch.chdir(tmp_path)
+    given = form.format(folder, tmp_path.name)
+    _with_herd(tmp_path / "file.zarr", given)
+    (folder / "keys.tsv").write_text("somebody else's")
+    for herd_path in (given, str(folder / "herd.zip")):
+        with NWBZarrIO(tmp_path / "file.zarr", herd_path=herd_path) as io:
+            nwbfile = io.read()
+            assert io.herd_path == herd_path
+            assert io.herd.entities["entity_id"][0] == "NCBI:10090"
+            assert nwbfile.external_resources is io.herd
+    assert (folder / "keys.tsv").read_text() == "somebody else's"
+    assert sorted(os.listdir(folder)) == ["herd.zip", "keys.tsv"]
+
+
+def test_what_is_wrong_with_a_herd_path_is_said(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _with_herd(tmp_path / "file.zarr", "herd.zip")
+    with (
+        NWBZarrIO(tmp_path / "file.zarr", herd_path="nowhere.zip") as io,
+        pytest.warns(UserWarning, match=r"File not found at nowhere\.zip\. HERD not added"),
+    ):
+        assert io.read().subject.subject_id == "m1"
+        assert io.herd is None
+    (tmp_path / "text.zip").write_text("no archive")
+    with zipfile.ZipFile("herd.zip") as whole, zipfile.ZipFile("part.zip", "w") as part:
+        for name in whole.namelist():
+            if "entity_keys" not in name:
+                part.writestr(name, whole.read(name))
+    for name, problem in (
+        ("text.zip", "no archive of external resources"),
+        ("file.zarr", "no archive of external resources"),
+        ("part.zip", "has no entity_keys.tsv"),
+    ):
+        with (
+            NWBZarrIO(tmp_path / "file.zarr", herd_path=name) as io,
+            pytest.raises(StoreError, match=problem) as caught,
+        ):
+            io.read()
+        assert caught.value.store == name
+    with zipfile.ZipFile("herd.zip") as whole, zipfile.ZipFile("altered.zip", "w") as altered:
+        for name in whole.namelist():
+            text = whole.read(name).decode()
+            altered.writestr(name, text.replace("\n0", "\n7") if "entity_keys" in name else text)
+    with (
+        NWBZarrIO(tmp_path / "file.zarr", herd_path="altered.zip") as io,
+        pytest.warns(UserWarning, match="Check HERD separately for alterations"),
+    ):
+        io.read()
 
 
 def test_tables_are_the_same_data_frames_as_in_memory(rich):

@@ -154,11 +154,14 @@ def test_an_array_that_zarr_itself_has_opened_is_linked_or_copied(tmp_path, sour
     third = zarr.create_array(tmp_path / "third.zarr", name="d", data=np.arange(2), zarr_format=3)
     given = {"member": member, "itself": itself, "copied": ZarrDataIO(member), "lone": lone, "third": third}
     write(tmp_path / "a.zarr", *(DatasetBuilder(name, data) for name, data in given.items()))
-    assert links(tmp_path / "a.zarr") == dict.fromkeys(("member", "itself"), ("../source.zarr", "/g/d"))
+    assert links(tmp_path / "a.zarr") == {
+        **dict.fromkeys(("member", "itself"), ("../source.zarr", "/g/d")),
+        "third": ("../third.zarr", "/d"),
+    }
     found = read(tmp_path / "a.zarr")
     assert found["copied"].data[...].tolist() == [0, 1, 2, 3]
     assert found["lone"].data[...].tolist() == [0, 1, 2]
-    assert found["third"].data[...].tolist() == [0, 1]
+    assert found.links["third"].builder.data[...].tolist() == [0, 1]
     assert found.links["itself"].builder.data[...].tolist() == [0, 1, 2, 3]
 
 

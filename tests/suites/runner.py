@@ -89,6 +89,7 @@ def _run(folder: Path, suite: Suite, paths: tuple[str, ...], workers: int, timeo
         command = [sys.executable, "-m", "pytest", "-c", str(configuration), "--rootdir", str(folder), "-q"]
         command += ["-p", suite.plugin, "-p", "results_log", "-p", "no:cacheprovider", "--tb=short"]
         command += ["--basetemp", str(Path(place, "tests")), *(["-n", str(workers)] if workers else [])]
+        command += [f"--ignore={folder / path}" for path, _ in suite.left_out]
         command += [str(folder / path) for path in paths]
         answer = subprocess.run(
             command,

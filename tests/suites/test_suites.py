@@ -38,6 +38,8 @@ def test_every_exception_has_a_reason_and_says_what_fails(suite: Suite):
         assert len(entry.reason.split()) > 5
         assert len(entry.failure.pattern) > 5
         assert entry.tests
+    for _, reason in suite.left_out:
+        assert len(reason.split()) > 5
 
 
 def test_an_exception_covers_only_its_tests_and_its_failure(tmp_path, monkeypatch):
@@ -46,7 +48,17 @@ def test_an_exception_covers_only_its_tests_and_its_failure(tmp_path, monkeypatc
     (folder / "tests").mkdir(parents=True)
     (folder / "complete").touch()
     (folder / "tests" / "test_it.py").write_text(MADE_UP)
-    suite = MadeUpSuite("made_up", "made-up", "1.0", "results_log", ("tests",), (), same_release_installed=False)
+    (folder / "tests" / "test_left_out.py").write_text("def test_far_away():\n    raise OSError")
+    suite = MadeUpSuite(
+        "made_up",
+        "made-up",
+        "1.0",
+        "results_log",
+        ("tests",),
+        (),
+        left_out=(("tests/test_left_out.py", "asks the network"),),
+        same_release_installed=False,
+    )
     report = run_suite(suite)
     assert report.passed == 1
     assert report.unrelated == 1

@@ -1,0 +1,80 @@
+"""The external resources (HERD) beside a file, read from wherever their archive is.
+
+``HERD.from_zip`` of hdmf 6.2 unpacks an archive beside itself and looks for the tables right there, while
+``HERD.to_zip`` stores them under the path that it was given: such an archive is found again in the working directory
+only. Here the tables are unpacked by their names, in a folder of their own.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+import zipfile
+from typing import Any
+
+from hdmf.container import HERDManager
+
+from hdmf_zarr_backend.errors import StoreError
+
+_TABLES = ("files", "keys", "entities", "objects", "object_keys", "entity_keys")
+
+
+def attach_herd(container: Any, path: str) -> Any:
+    """Give a container the HERD in the archive at ``path``, and return it; None, with a warning, where that cannot be.
+
+    Parameters
+    ----------
+    container : Container
+        The root; not every type takes one.
+    path : str
+        Of the zip file.
+
+    Raises
+    ------
+    StoreError
+        The archive is none, or does not hold the tables of a HERD.
+
+    Warns
+    -----
+    UserWarning
+        There is no archive, its tables contradict each other, or the file holds a HERD of its own (as hdmf warns).
+    """
+    from hdmf.common import HERD
+
+    with tempfile.TemporaryDirectory() as folder:
+        archive = os.path.join(folder, "herd.zip")
+        try:
+            _flatten(path, archive)
+            herd = HERD.from_zip(path=archive)
+            if isinstance(container, HERDManager):
+                container.external_resources = herd
+            return herd
+        except FileNotFoundError:
+            warnings.warn(f"File not found at {path}. HERD not added.", UserWarning, stacklevel=4)
+        except ValueError:
+            message = f"Check HERD separately for alterations ({path}). HERD not added."
+            warnings.warn(message, UserWarning, stacklevel=4)
+    return None
+
+
+def _flatten(path: str, archive: str) -> None:
+    """Write the tables in ``path`` to ``archive``, each right at its top."""
+    try:
+        with zipfile.ZipFile(path) as source, zipfile.ZipFile(archive, "w") as target:
+            members = {os.path.basename(name): name for name in source.namelist()}
+            missing = [table for table in _TABLES if f"{table}.tsv" not in members]
+            if missing:
+                raise StoreError(
+                    f"the archive of external resources has no {missing[0]}.tsv",
+                    store=path,
+                    remedy="Give the file that HERD.to_zip has written as herd_path.",
+                )
+            for table in _TABLES:
+                target.writestr(f"{table}.tsv", source.read(members[f"{table}.tsv"]))
+    except (zipfile.BadZipFile, IsADirectoryError) as error:
+        raise StoreError(
+            f"herd_path is no archive of external resources ({error})",
+            store=path,
+            remedy="Give the file that HERD.to_zip has written, or no herd_path.",
+        ) from error
