@@ -11,9 +11,9 @@ from integer indices, object dtype for text, integer-cast and empty index lists,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from hdmf_zarr_backend.errors import ModeError
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, split
 from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.storage.codecs import make_codec
-from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.storage.keys import DOCUMENTS, KeyStore
 
 ZarrArray: Any = zarr.Array  # to the type checker too: what is overridden here differs from release to release
 
@@ -160,7 +160,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
     def nbytes_stored(self) -> int:
         """Return the bytes of all stored chunks; asks the store for their sizes."""
         sizes = self.keys.sizes(self.path)
-        return sum(size for key, size in sizes.items() if not key.rpartition("/")[2].startswith(".z"))
+        return sum(size for key, size in sizes.items() if key.rpartition("/")[2] not in DOCUMENTS)
 
     def __repr__(self) -> str:
         return f"<LazyArray {self.location}{self.name} shape={self.shape} dtype={self.dtype}>"
@@ -210,7 +210,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         LookupError
             It has to be read with its chunk.
         """
-        if self.dtype != object or not 0 <= position < len(self):
+        if self.dtype != object or not self.shape or not 0 <= position < self.shape[0]:
             raise LookupError(position)
         return self._reader.element(position)
 
@@ -243,6 +243,19 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
     def tolist(self) -> Any:
         """Return all values as nested lists."""
         return np.asarray(self[()]).tolist()
+
+    # ---- for other libraries ----------------------------------------------------------------------------------------
+
+    views: ClassVar[Mapping[str, Callable[..., Any]]] = {}
+    """Makers of other libraries' arrays, by the name of the method; `reader` puts those of `interop` here."""
+
+    def to_dask(self, chunks: Any = None) -> Any:
+        """Return this dataset as a ``dask.array.Array``, a stored chunk for each block unless ``chunks`` says else."""
+        return self.views["to_dask"](self, chunks)
+
+    def to_xarray(self, chunks: Any = None) -> Any:
+        """Return this dataset as an ``xarray.DataArray`` on dask, with dimensions, name and attributes."""
+        return self.views["to_xarray"](self, chunks)
 
     # ---- changing ---------------------------------------------------------------------------------------------------
 

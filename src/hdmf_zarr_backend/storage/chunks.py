@@ -1,15 +1,12 @@
-"""Reading the chunks of one array, and remembering the ones that were decoded.
-
-A table of references or strings is read row by row by hdmf; decoding its chunk for each row would make that quadratic.
-The cache holds decoded chunks of one file, the least recently used ones going first, bounded in bytes.
-"""
+"""Reading selections of one array: which chunks, or which parts of them, are fetched and decoded."""
 
 from __future__ import annotations
 
+import copy
+import functools
 import itertools
-import threading
-from collections import OrderedDict
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,82 +14,23 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import ChunkError, ZarrBackendError
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
+from hdmf_zarr_backend.storage.blosc_blocks import BloscBlocks, DecodedBlocks, read_range
+from hdmf_zarr_backend.storage.chunkcache import ChunkCache
 from hdmf_zarr_backend.storage.codecs import ChunkCodec, chunk_codec, fill_array
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.objects import SplitElements
+from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, rules_of
 from hdmf_zarr_backend.storage.selection import Axis, AxisPart, normalise, whole_mask
+from hdmf_zarr_backend.storage.shards import ShardReader
+
+__all__ = ["ChunkCache", "ChunkReader"]
 
 Array = npt.NDArray[Any]
 
-CACHE_BYTES = 64 * 2**20
-_SPLIT = "/#"  # no key of a store ends so
-_OBJECT_BYTES = 200  # what an element of an object array is taken to cost
+FETCHED_BYTES = 64 * 2**20
+"""Bytes of decoded chunks of a far store that one request asks for together, and `FETCHED_CHUNKS` their number."""
 
-
-class ChunkCache:
-    """Decoded chunks of one file by key, bounded in bytes.
-
-    Parameters
-    ----------
-    max_bytes : int
-        Bound of the sum; a chunk larger than a quarter of it is not kept.
-    """
-
-    def __init__(self, max_bytes: int = CACHE_BYTES) -> None:
-        self._max = max_bytes
-        self._bytes = 0
-        self._chunks: OrderedDict[str, tuple[Any, int]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def __reduce__(self) -> tuple[type[ChunkCache], tuple[int]]:
-        return ChunkCache, (self._max,)  # a copy, or another process, decodes for itself
-
-    def get(self, key: str) -> Array | None:
-        """Return the chunk of ``key``; it must not be changed."""
-        found: Array | None = self._get(key)
-        return found
-
-    def split(self, key: str) -> SplitElements | None:
-        """Return the elements of the chunk of ``key`` as text."""
-        found: SplitElements | None = self._get(key + _SPLIT)
-        return found
-
-    def _get(self, key: str) -> Any:
-        with self._lock:
-            entry = self._chunks.get(key)
-            if entry is None:
-                return None
-            self._chunks.move_to_end(key)
-            return entry[0]
-
-    def put(self, key: str, chunk: Array) -> None:
-        """Remember the chunk of ``key``."""
-        self._put(key, chunk, chunk.size * _OBJECT_BYTES if chunk.dtype.hasobject else chunk.nbytes)
-
-    def put_split(self, key: str, elements: SplitElements) -> None:
-        """Remember the elements of the chunk of ``key`` as text."""
-        self._put(key + _SPLIT, elements, elements.nbytes)
-
-    def _put(self, key: str, chunk: Any, size: int) -> None:
-        if size > self._max // 4:
-            return
-        with self._lock:
-            self._drop(key)
-            self._chunks[key] = (chunk, size)
-            self._bytes += size
-            while self._bytes > self._max:
-                self._drop(next(iter(self._chunks)))
-
-    def forget(self, path: str) -> None:
-        """Forget all chunks of the array at ``path``."""
-        with self._lock:
-            for key in [key for key in self._chunks if key.startswith(f"{path}/")]:
-                self._drop(key)
-
-    def _drop(self, key: str) -> None:
-        entry = self._chunks.pop(key, None)
-        if entry is not None:
-            self._bytes -= entry[1]
+FETCHED_CHUNKS = 512
+BLOCKWISE_BYTES = 2**20
+"""A smaller chunk is decoded whole, whatever is wanted of it."""
 
 
 class ChangedChunks(Protocol):
@@ -124,7 +62,43 @@ class ChunkReader:
         self._cache = cache
         self.edits: ChangedChunks | None = None
         self._made_for: Any = None
+        self._rules = rules_of(keys)
+        self._allowed: Any = None
         self._codec = self._make_codec()
+        self._is_far = abilities_of(keys).is_far
+        self._at_hand: dict[tuple[int, ...], bytes | None] = {}
+        self._shards = None if node.shards is None else ShardReader(keys, path, node)
+
+    def _stored(self, index: tuple[int, ...]) -> bytes | None:
+        """Return the stored bytes of the chunk at ``index``, None where it is not stored."""
+        if self._allowed is not self.node.chunks:
+            self._check_chunk()
+        if index in self._at_hand:
+            return self._at_hand[index]
+        if self._shards is not None:
+            return self._shards.get(index)
+        return self.keys.get(join(self.path, self.node.chunk_name(index)))
+
+    def _check_chunk(self) -> None:
+        """Refuse to read chunks that are larger than the limit, before memory is taken for one."""
+        size = math.prod(self.node.chunks) * self.codec.dtype.itemsize
+        try:
+            self._rules.limits.check("max_chunk_bytes", size, f"chunks {self.node.chunks} have {size:,} bytes each")
+        except ZarrBackendError as error:
+            raise error.located(store=self.keys.location, path=absolute(self.path)) from None
+        self._allowed = self.node.chunks
+
+    def _check_selection(self, axes: list[Axis]) -> None:
+        """Refuse a selection that is larger than the limits, before memory is taken for it."""
+        limits = self._rules.limits
+        size = math.prod(axis.length for axis in axes) * self.codec.dtype.itemsize
+        count = math.prod(axis.chunks(chunk) for axis, chunk in zip(axes, self.node.chunks, strict=True))
+        try:
+            limits.check("max_read_bytes", size, f"{size:,} bytes are wanted at once")
+            limits.check("max_read_chunks", count, f"{count:,} chunks are wanted at once")
+        except ZarrBackendError as error:
+            error.remedy = f"Read a smaller part at a time. {error.remedy}"
+            raise error.located(store=self.keys.location, path=absolute(self.path)) from None
 
     def _make_codec(self) -> ChunkCodec:
         self._made_for = self.node.data_type
@@ -160,15 +134,49 @@ class ChunkReader:
         whole = self._whole_single_chunk(axes)
         if whole is not None:
             return whole
+        self._check_selection(axes)
         result = np.empty(tuple(axis.length for axis in axes), self.codec.dtype)
         parts = [list(axis.parts(chunk)) for axis, chunk in zip(axes, self.node.chunks, strict=True)]
-        for combination in itertools.product(*parts):
+        combinations: Iterator[Sequence[AxisPart]] = itertools.product(*parts)
+        if self._is_far and math.prod(map(len, parts)) > 1:
+            for batch in self._batches(combinations):
+                self._fetched(batch)._read_into(batch, result)
+        else:
+            self._read_into(combinations, result)
+        return result.reshape(tuple(axis.length for axis in axes if not axis.drop))
+
+    def _read_into(self, combinations: Iterable[Sequence[AxisPart]], result: Array) -> None:
+        for combination in combinations:
             index = tuple(part[0] for part in combination)
-            if self._load_into(index, combination, result):
+            if self._load_into(index, combination, result) or self._load_blocks(index, combination, result):
                 continue
             chunk = self.chunk(index)
             _copy(chunk, [part[1] for part in combination], result, [part[2] for part in combination])
-        return result.reshape(tuple(axis.length for axis in axes if not axis.drop))
+
+    def _batches(self, combinations: Iterator[Sequence[AxisPart]]) -> Iterator[list[Sequence[AxisPart]]]:
+        """Yield combinations as many as are fetched at once, which is bounded in bytes."""
+        chunk_bytes = max(1, math.prod(self.node.chunks) * self.codec.dtype.itemsize)
+        count = max(1, min(FETCHED_BYTES // chunk_bytes, FETCHED_CHUNKS))
+        while batch := list(itertools.islice(combinations, count)):
+            yield batch
+
+    def _fetched(self, batch: list[Sequence[AxisPart]]) -> ChunkReader:
+        """Return a reader that has the stored bytes of those chunks at hand which are not decoded already."""
+        indices = [tuple(part[0] for part in combination) for combination in batch]
+        names = {index: join(self.path, self.node.chunk_name(index)) for index in indices}
+        missing = [index for index in indices if not self._is_known(index, names[index])]
+        reader = copy.copy(self)
+        if self._shards is not None:
+            reader._at_hand = self._shards.get_many(missing)
+        else:
+            found = self.keys.get_many([names[index] for index in missing])
+            reader._at_hand = {index: found.get(names[index]) for index in missing}
+        return reader
+
+    def _is_known(self, index: tuple[int, ...], key: str) -> bool:
+        if self.edits is not None and self.edits.chunk(self.path, index) is not None:
+            return True
+        return self._cache.get(key) is not None
 
     def _load_into(self, index: tuple[int, ...], combination: Sequence[AxisPart], result: Array) -> bool:
         """Decode a chunk that is wanted whole straight to its place, without keeping it; False where it cannot be."""
@@ -182,22 +190,79 @@ class ChunkReader:
         key = join(self.path, self.node.chunk_name(index))
         if self._cache.get(key) is not None:
             return False
-        data = self.keys.get(key)
+        data = self._stored(index)
         if data is None:
             return False
         self.decode(index, data, out=target)
         return True
 
+    def _load_blocks(self, index: tuple[int, ...], combination: Sequence[AxisPart], result: Array) -> bool:
+        """Decode those blocks of a large chunk that hold the wanted rows; False where that cannot be."""
+        rows = combination[0][1] if combination else None
+        if not self._has_blocks or not isinstance(rows, slice) or rows.step not in (None, 1):
+            return False
+        first, stop, _ = rows.indices(self.node.chunks[0])
+        key = join(self.path, self.node.chunk_name(index))
+        if stop - first >= self.node.chunks[0] or self._cache.get(key) is not None:
+            return False
+        stored = functools.cache(lambda: self._stored_blocks(index, key))
+        known = self._cache.blocks(key)
+        if known is None:
+            blocks = stored()
+            if blocks is None:
+                return False
+            known = DecodedBlocks(blocks.length, blocks.nbytes)
+        shape = (stop - first, *self.node.chunks[1:])
+        target = result[tuple(part[2] for part in combination)] if all(map(_is_plain, combination)) else None
+        is_direct = target is not None and target.shape == shape and target.flags.c_contiguous
+        read = target if target is not None and is_direct else np.empty(shape, self.codec.dtype)
+        flat = read.reshape(-1).view(np.uint8)
+        try:
+            if read_range(flat, first * (flat.size // shape[0]), known, stored, self.codec.decode_blocks):
+                self._cache.put_blocks(key, known)
+        except ChunkError as error:
+            raise self._located(error, index) from error.__cause__
+        if not is_direct:
+            inner = [slice(None), *(part[1] for part in combination[1:])]
+            _copy(read, inner, result, [part[2] for part in combination])
+        return True
+
+    def _stored_blocks(self, index: tuple[int, ...], key: str) -> BloscBlocks | None:
+        """Return the blocks of a chunk; None where it has to be decoded whole, and then it is, since it is at hand."""
+        data = self._stored(index)
+        blocks = None if data is None else self.codec.blocks(data, self.node.chunks)
+        if blocks is None:
+            self._cache.put(key, self.decode(index, data))
+        return blocks
+
+    @property
+    def _has_blocks(self) -> bool:
+        """Whether a part of a chunk is cheaper than the whole of it: it is large, and near enough to be read again."""
+        if self._is_far or self.edits is not None or not self.codec.has_blocks:
+            return False
+        return math.prod(self.node.chunks) * self.codec.dtype.itemsize >= BLOCKWISE_BYTES
+
     def _piece(self, key: Any) -> Array | None:
-        """Return a range of a 1-d array that lies in one chunk: a row of a ragged column, wanted a thousand times."""
-        if type(key) is not slice or len(self.node.shape) != 1 or key.step not in (None, 1):
+        """Return an element or a range of a 1-d array that lies in one chunk: ragged columns want thousands of them."""
+        if len(self.node.shape) != 1:
             return None
-        start, stop, _ = key.indices(self.node.shape[0])
-        size = self.node.chunks[0]
+        length, size = self.node.shape[0], self.node.chunks[0]
+        if type(key) is slice and key.step in (None, 1):
+            start, stop, _ = key.indices(length)
+        elif type(key) is int or isinstance(key, np.integer):
+            start = int(key) + (length if key < 0 else 0)
+            stop = start + 1
+            if not 0 <= start < length:
+                return None
+        else:
+            return None
         number = start // size
         if start >= stop or (stop - 1) // size != number or (stop - start == size and not self.codec.is_object):
             return None
-        return self.chunk((number,))[start - number * size : stop - number * size].copy()
+        if self._has_blocks:
+            return None
+        piece = self.chunk((number,))[start - number * size : stop - number * size].copy()
+        return piece if type(key) is slice else piece.reshape(())
 
     def _whole_single_chunk(self, axes: list[Axis]) -> Array | None:
         """Return a fresh chunk where the selection is an array that is stored as one chunk."""
@@ -224,8 +289,9 @@ class ChunkReader:
             raise LookupError(key)
         split = self._cache.split(key)
         if split is None:
-            data = self.keys.get(key)
-            split = None if data is None else self.codec.split(data)
+            data = self._stored(index)
+            most = self._rules.limits.max_object_bytes
+            split = None if data is None else self.codec.split(data, max_object_bytes=most)
             if split is None:
                 raise LookupError(key)
             self._cache.put_split(key, split)
@@ -250,23 +316,33 @@ class ChunkReader:
     def forget(self, path: str) -> None:
         """Forget the decoded chunks of the array at ``path``; they have been written anew."""
         self._cache.forget(path)
+        if self._shards is not None:
+            self._shards.forget()
 
     def _load(self, index: tuple[int, ...]) -> Array:
-        return self.decode(index, self.keys.get(join(self.path, self.node.chunk_name(index))))
+        return self.decode(index, self._stored(index))
 
     def decode(self, index: tuple[int, ...], data: bytes | None, *, out: Array | None = None) -> Array:
         """Return the chunk at ``index`` from its stored bytes; None: it is not stored, and reads as the fill value.
 
         ``out``, a C-contiguous array of the chunk's shape, takes the values where the codec decodes in place.
         """
+        if self._allowed is not self.node.chunks:
+            self._check_chunk()
         try:
             if data is None:
+                if self._rules.missing_chunks == "error":
+                    raise ChunkError("a chunk is not stored", remedy='Restore it, or read with missing_chunks="fill".')
                 return fill_array(self.node, self.codec.dtype, self.node.chunks)
-            return self.codec.decode(data, self.node.chunks, out=out)
+            limit = self._rules.limits.max_object_bytes
+            return self.codec.decode(data, self.node.chunks, out=out, max_object_bytes=limit)
         except ZarrBackendError as error:
-            if isinstance(error, ChunkError):
-                error.problem = error.problem.replace("a chunk", f"the chunk {self.node.chunk_name(index)!r}", 1)
-            raise error.located(store=self.keys.location, path=absolute(self.path)) from error.__cause__
+            raise self._located(error, index) from error.__cause__
+
+    def _located(self, error: ZarrBackendError, index: tuple[int, ...]) -> ZarrBackendError:
+        if isinstance(error, ChunkError):
+            error.problem = error.problem.replace("a chunk", f"the chunk {self.node.chunk_name(index)!r}", 1)
+        return error.located(store=self.keys.location, path=absolute(self.path))
 
 
 def _is_plain(part: AxisPart) -> bool:

@@ -27,23 +27,40 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, UnsafeDataError, ValueRefusedError
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
+from hdmf_zarr_backend.storage.blosc_blocks import BloscBlocks, find_blocks
+from hdmf_zarr_backend.storage.bounded import (
+    TooLargeError,
+    between_filters,
+    check_stated,
+    decode_bounded,
+    is_incremental,
+)
+from hdmf_zarr_backend.storage.limits import Limits
 from hdmf_zarr_backend.storage.objects import JSONRows, SplitElements
 from hdmf_zarr_backend.storage.pickles import UnsafePickleError, loads_data
+from hdmf_zarr_backend.storage.textobjects import Elements, LittleRows, ReferenceTexts, StructRows
 
 Array = npt.NDArray[Any]
 
-OBJECT_CODECS = frozenset({"vlen-utf8", "vlen-bytes", "vlen-array", "json2", "msgpack2", "pickle", "categorize"})
+MAX_OBJECT_BYTES = Limits().max_object_bytes
+
+OBJECT_CODECS = frozenset(
+    {"vlen-utf8", "vlen-bytes", "vlen-array", "json2", "msgpack2", "pickle", "categorize", "references", "struct"}
+)
 ALLOWED_CODECS = OBJECT_CODECS | {
-    "adler32", "astype", "base64", "bitround", "blosc", "bz2", "crc32", "crc32c", "delta", "fixedscaleoffset",
+    "byteorder", "adler32", "astype", "base64", "bitround", "blosc", "bz2", "crc32", "crc32c", "delta", "fixedscaleoffset",
     "fletcher32", "gzip", "jenkins_lookup3", "lz4", "lzma", "packbits", "pcodec", "quantize", "shuffle", "zfpy", "zlib",
     "zstd",
 }  # fmt: skip
 
 DECODE_ERRORS = (ValueError, TypeError, RuntimeError, LookupError, ArithmeticError, EOFError, OSError, AttributeError,
-                 AssertionError, BufferError, MemoryError, struct.error, zlib.error, lzma.LZMAError)  # fmt: skip
+                 AssertionError, BufferError, MemoryError, SystemError, struct.error, zlib.error,
+                 lzma.LZMAError)  # fmt: skip
 
 _TYPE = re.compile(r"[<>|]?[biufcmMSUVO][0-9]*(?:\[[^\]]*\])?")  # the Zarr v2 specification, "Data type encoding"
-_VLEN = frozenset({"vlen-utf8", "vlen-bytes", "vlen-array"})
+_TYPE_KEYS = frozenset({"dtype", "astype", "encode_dtype", "decode_dtype"})
+_LONGEST_ELEMENT = 32
+_VLEN = frozenset({"vlen-utf8", "vlen-bytes", "vlen-array", "references"})
 
 
 class Codec(Protocol):
@@ -123,8 +140,17 @@ def make_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Codec:
     try:
         if codec_id == "json2":
             return JSONRows(config, dtype)
+        if codec_id == "references":
+            return ReferenceTexts()
+        if codec_id == "byteorder":
+            return LittleRows(dtype, numpy_dtype(config["stored"]))
+        if codec_id == "struct":
+            return StructRows(config["fields"], numpy_dtype)
         if codec_id == "shuffle":
             config = {**config, "elementsize": _element_size(config, dtype)}
+        if codec_id == "zstd":
+            config = {**config, "checksum": True}  # in the frame; every reader looks at it, whatever the document says
+        _check_types(config)
         return cast(Codec, numcodecs.get_codec(dict(config)))
     except (ValueError, TypeError, LookupError, AttributeError, SyntaxError) as error:
         raise MetadataError(
@@ -138,6 +164,13 @@ def _element_size(config: dict[str, Any], dtype: np.dtype[Any]) -> int:
     if type(size) is not int or size < 1:
         raise ValueError("a shuffle needs the size of an element")  # numcodecs would give memory that nobody wrote
     return size
+
+
+def _check_types(config: dict[str, Any]) -> None:
+    """Refuse types of elements so long that a few bytes would become many."""
+    for key in _TYPE_KEYS & config.keys():
+        if np.dtype(config[key]).itemsize > _LONGEST_ELEMENT:
+            raise ValueError(f"{config[key]!r} is no type of numbers")
 
 
 class ChunkCodec:
@@ -191,59 +224,112 @@ class ChunkCodec:
         """Whether `decode` can put the values of a chunk where they are wanted."""
         return not self.is_object and not self._filters and self.order == "C"
 
-    def decode(self, data: bytes, shape: tuple[int, ...], *, out: Array | None = None) -> Array:
+    def blocks(self, data: bytes, shape: tuple[int, ...]) -> BloscBlocks | None:
+        """Return the blocks of a chunk of ``shape``; None where there are none to decode one by one."""
+        return find_blocks(data, math.prod(shape) * self.dtype.itemsize) if self.has_blocks else None
+
+    @property
+    def has_blocks(self) -> bool:
+        """Whether chunks may have `blocks`."""
+        return self.decodes_in_place and isinstance(self._compressor, numcodecs.Blosc)
+
+    def decode_blocks(self, frame: bytes, out: npt.NDArray[np.uint8] | None) -> npt.NDArray[np.uint8]:
+        """Return the decoded bytes of a frame of `blocks`, which are in ``out`` if that is not None.
+
+        Raises
+        ------
+        ChunkError
+            They do not decode.
+        """
+        try:
+            return _raw(cast(numcodecs.Blosc, self._compressor).decode(frame, out))
+        except DECODE_ERRORS as error:
+            raise _undecodable(error) from error
+
+    def decode(
+        self,
+        data: bytes,
+        shape: tuple[int, ...],
+        *,
+        out: Array | None = None,
+        max_object_bytes: int = MAX_OBJECT_BYTES,
+    ) -> Array:
         """Return one whole chunk of ``shape``; numbers come in a new, writable array, or in ``out``.
+
+        Objects are decoded from at most ``max_object_bytes``, numbers from what their shape needs.
 
         Raises
         ------
         ChunkError
             The bytes do not decode to a chunk of that shape.
+        LimitError
+            Text, references or rows become more bytes than that.
         UnsafeDataError
             Only running code that the file names could decode them.
         """
         try:
-            return self._decode(data, shape, out)
+            return self._decode(data, shape, out, max_object_bytes)
+        except TooLargeError as error:
+            if self.is_object:
+                raise Limits(max_object_bytes=max_object_bytes).exceeded(
+                    "max_object_bytes", 2 * max_object_bytes, "a chunk of objects decompresses to more bytes"
+                ) from error
+            raise _undecodable(error) from error
         except UnsafePickleError as error:
             raise UnsafeDataError(
                 f"a pickle holds more than data ({error})", remedy="Do not trust this file; nothing of it was run."
             ) from error
         except DECODE_ERRORS as error:
-            raise ChunkError(
-                f"a chunk does not decode ({type(error).__name__}: {error})",
-                remedy="Restore it from a copy, or run `zarrio verify` to list all such chunks.",
-            ) from error
+            raise _undecodable(error) from error
 
-    def split(self, data: bytes) -> SplitElements | None:
+    def split(self, data: bytes, *, max_object_bytes: int = MAX_OBJECT_BYTES) -> SplitElements | Elements | None:
         """Return the elements of a chunk of references or rows unparsed, None for any other chunk."""
-        if len(self._filters) != 1 or not isinstance(self._filters[0], JSONRows):
+        if len(self._filters) != 1 or not isinstance(self._filters[0], (JSONRows, ReferenceTexts, StructRows)):
             return None
         try:
-            plain = data if self._compressor is None else _raw(self._compressor.decode(data)).tobytes()
-            return self._filters[0].split(plain)
+            plain = data if self._compressor is None else decode_bounded(self._compressor, data, max_object_bytes)
+            return self._filters[0].split(plain if isinstance(plain, bytes) else _raw(plain).tobytes())
         except DECODE_ERRORS:
             return None  # the full decoder will say what is wrong
 
-    def _decode(self, data: bytes, shape: tuple[int, ...], out: Array | None = None) -> Array:
-        buffer: Any = data
+    def _decode(self, data: bytes, shape: tuple[int, ...], out: Array | None, max_object_bytes: int) -> Array:
         if self.is_object or self._filters:
-            if self._compressor is not None:
-                buffer = self._compressor.decode(buffer)
-            for position in reversed(range(len(self._filters))):
-                if position == 0 and self._has_count:
-                    _check_count(buffer, math.prod(shape))
-                buffer = self._filters[position].decode(buffer)
+            nbytes = math.prod(shape) * self.dtype.itemsize
+            buffer = self._through(data, shape, max_object_bytes if self.is_object else between_filters(nbytes))
             if self.is_object:
                 return self._shaped(buffer, shape)
-            return _raw(buffer).view(self.dtype).copy().reshape(shape, order=cast(Any, self.order))
+            flat = _raw(buffer)
+            if flat.size != nbytes:
+                raise ValueError(f"{flat.size} bytes instead of {nbytes}")
+            return flat.view(self.dtype).copy().reshape(shape, order=cast(Any, self.order))
         if out is None:
             out = np.empty(shape, self.dtype, order=cast(Any, self.order))
         flat = out.reshape(-1, order=cast(Any, self.order)).view("u1")
-        decoded = _raw(data if self._compressor is None else self._compressor.decode(data, flat))
+        decoded = _raw(data if self._compressor is None else self._decompressed(data, flat))
         if decoded.size != flat.size:
             raise ValueError(f"{decoded.size} bytes instead of {flat.size}")
         if not np.may_share_memory(decoded, flat):
             flat[:] = decoded
         return out
+
+    def _through(self, data: bytes, shape: tuple[int, ...], most: int) -> Any:
+        """Return what compressor and filters make of stored bytes, none of them more than ``most`` bytes."""
+        buffer: Any = data
+        if self._compressor is not None:
+            buffer = decode_bounded(self._compressor, buffer, most)
+        for position in reversed(range(len(self._filters))):
+            if position == 0 and self._has_count:
+                _check_count(buffer, math.prod(shape))
+            buffer = decode_bounded(self._filters[position], buffer, most)
+        return buffer
+
+    def _decompressed(self, data: bytes, flat: npt.NDArray[np.uint8]) -> Any:
+        """Return the values of a chunk; ``flat`` has room for them, and most compressors put them there."""
+        compressor = cast(Any, self._compressor)
+        if is_incremental(compressor):
+            return decode_bounded(compressor, data, flat.size)
+        check_stated(compressor, data, flat.size)
+        return compressor.decode(data, flat)
 
     def _shaped(self, objects: Any, shape: tuple[int, ...]) -> Array:
         if not isinstance(objects, np.ndarray):
@@ -255,6 +341,13 @@ class ChunkCodec:
             return made.reshape(shape, order=cast(Any, self.order))
         shaped: Array = objects.reshape(shape, order=cast(Any, self.order))
         return shaped
+
+
+def _undecodable(error: Exception) -> ChunkError:
+    return ChunkError(
+        f"a chunk does not decode ({type(error).__name__}: {error})",
+        remedy="Restore it from a copy, or run `zarrio verify` to list all such chunks.",
+    )
 
 
 def _exportable(array: Array) -> Array:
@@ -279,9 +372,12 @@ def _raw(buffer: Any) -> npt.NDArray[np.uint8]:
 
 def _check_count(buffer: Any, wanted: int) -> None:
     """Compare the number of elements that a chunk claims, before memory is taken for them."""
-    head = _raw(buffer)[:4].tobytes()
+    raw = _raw(buffer)
+    head = raw[:4].tobytes()
     if len(head) == 4 and int.from_bytes(head, "little") != wanted:
         raise ValueError(f"{int.from_bytes(head, 'little')} elements instead of {wanted}")
+    if len(raw) < 4 + 4 * wanted:  # each element has a length before it
+        raise ValueError(f"{len(raw)} bytes for {wanted} elements")
 
 
 @lru_cache(maxsize=4096)
@@ -302,6 +398,8 @@ def fill_array(node: ArrayNode[Attributes], dtype: np.dtype[Any], shape: tuple[i
     """
     array: Array = np.zeros(shape, dtype) if not dtype.hasobject else np.empty(shape, dtype)
     value = fill_scalar(node, dtype)
+    if value is None and _first_filter(node) == "struct" and node.filters:
+        return StructRows(node.filters[0]["fields"], numpy_dtype).empty(math.prod(shape[:-1])).reshape(shape)
     if value is None and dtype.kind == "O":
         value = _EMPTY.get(_first_filter(node))
     if value is not None:

@@ -2,27 +2,27 @@
 
 A table that grows row by row would otherwise write one chunk per row and column. Changed chunks are decoded here,
 reading sees them at once, and `Edits.flush` writes chunks first and shapes last, so that another reader sees the old
-array or the new one.
+array or the new one. An array whose data type changes has no such order, since its chunks keep their names: it is
+replaced as a whole, while there is no consolidated document that would say something else.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.errors import ConflictError, UsageError, ValueRefusedError
+from hdmf_zarr_backend.errors import ConflictError
 from hdmf_zarr_backend.model import v2
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
-from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.storage.chunks import ChunkReader
 from hdmf_zarr_backend.storage.codecs import fill_array
 from hdmf_zarr_backend.storage.jsontext import dump
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.selection import Axis, normalise
+from hdmf_zarr_backend.storage.keys import KeyStore, replace_below
+from hdmf_zarr_backend.storage.queued import drain
 
 Array = npt.NDArray[Any]
 Index = tuple[int, ...]
@@ -52,6 +52,24 @@ Encode = Callable[[Any], Any]
 Node = ArrayNode[Attributes]
 
 
+class Metadata(Protocol):
+    """How the metadata of a file are stored."""
+
+    def documents(self, path: str, node: Node) -> Iterable[tuple[str, Any]]:
+        """Return the documents of an array by their keys."""
+
+    def unconsolidated(self) -> tuple[dict[str, Any], list[str]]:
+        """Return the documents to set and the keys to delete for a file that has no consolidated document."""
+
+
+class _Format2:
+    def documents(self, path: str, node: Node) -> Iterable[tuple[str, Any]]:
+        return v2.node_documents(path, node)
+
+    def unconsolidated(self) -> tuple[dict[str, Any], list[str]]:
+        return {}, [v2.CONSOLIDATED]
+
+
 class Edits:
     """The changed chunks and shapes of one file.
 
@@ -59,13 +77,19 @@ class Edits:
     ----------
     keys : KeyStore
         The store of the file.
+    metadata : Metadata, optional
+        How its metadata are stored; None: in format 2.
     """
 
-    def __init__(self, keys: KeyStore) -> None:
+    def __init__(self, keys: KeyStore, metadata: Metadata | None = None) -> None:
         self._keys = keys
+        self._metadata: Metadata = _Format2() if metadata is None else metadata
         self._chunks: dict[tuple[str, Index], Array] = {}
         self._readers: dict[str, ChunkReader] = {}
         self._removed: dict[tuple[str, Index], ChunkReader] = {}
+        self._widened: dict[str, ChunkReader] = {}
+        self._grids: dict[str, tuple[ChunkReader, tuple[int, ...]]] = {}
+        self._early: set[tuple[str, Index]] = set()
         self._bytes = 0
         self.changed: dict[str, ArrayNode[Attributes]] = {}
 
@@ -86,12 +110,33 @@ class Edits:
         self._removed.pop(key, None)
         self._readers[reader.path] = reader
         if self._bytes > WAITING_BYTES and not chunk.dtype.hasobject:
-            # references among objects may have no path yet: those chunks wait for `flush`
-            self._write_chunks({place: chunk for place, chunk in self._chunks.items() if not chunk.dtype.hasobject})
+            self._write_chunks({place: chunk for place, chunk in self._chunks.items() if self._may_go(place[0], chunk)})
 
-    def grow(self, reader: ChunkReader) -> None:
-        """Note that the shape of an array has changed."""
+    def _may_go(self, path: str, chunk: Array) -> bool:
+        """Tell whether a chunk may be written before `flush`: what is on disk stays true."""
+        return path not in self._widened and not chunk.dtype.hasobject  # references may have no path yet
+
+    def grow(self, reader: ChunkReader, before: tuple[int, ...] | None = None) -> None:
+        """Note that the shape of an array has changed.
+
+        ``before`` is its grid as it was: new chunks that nothing is put into are stored too, since one that is absent
+        is damage.
+        """
         self.changed[reader.path] = reader.node
+        if before is not None:
+            self._grids.setdefault(reader.path, (reader, before))
+
+    def _store_untouched(self) -> None:
+        """Store the fill value in the new chunks of arrays that have grown where nothing was put into them."""
+        for path, (reader, before) in self._grids.items():
+            node = reader.node
+            if path in self._widened or all(n <= m for n, m in zip(node.grid, before, strict=True)):
+                continue
+            encoded = reader.codec.encode(fill_array(node, reader.codec.dtype, node.chunks))
+            for index in itertools.product(*map(range, node.grid)):
+                is_new = any(i >= n for i, n in zip(index, before, strict=True))
+                if is_new and (path, index) not in self._chunks and (path, index) not in self._early:
+                    self._keys.set(join(path, node.chunk_name(index)), encoded)
 
     def cut(self, reader: ChunkReader, shape: tuple[int, ...]) -> None:
         """Note that an array has become smaller: what is beyond ``shape`` is the fill value when it grows again."""
@@ -118,6 +163,7 @@ class Edits:
         chunks = {index: reader.chunk(index).astype(dtype) for index in itertools.product(*map(range, node.grid))}
         reader.forget(path)
         describe(node)
+        self._widened[path] = reader
         for index, chunk in chunks.items():
             self.put(reader, index, chunk)
         self.grow(reader)
@@ -133,12 +179,15 @@ class Edits:
                 reader = self._readers[path]
                 self._keys.set(join(path, reader.node.chunk_name(index)), reader.codec.encode(chunk))
                 self._bytes -= _size(self._chunks.pop((path, index)))
+                self._early.add((path, index))
         finally:  # those before a failure are written
             for path in {path for path, _ in chunks}:
                 self._readers[path].forget(path)
 
     def flush(self, encode: Encode) -> dict[str, ArrayNode[Attributes]]:
         """Write everything: chunks, then the documents of the arrays that grew; chunks beyond them are deleted last.
+
+        The consolidated document is deleted where it would be wrong halfway; the caller writes it anew.
 
         Parameters
         ----------
@@ -155,14 +204,36 @@ class Edits:
         for (_, index), reader in list(self._removed.items()):
             if all(i < n for i, n in zip(index, reader.node.grid, strict=True)):  # the array has grown again
                 self.put(reader, index, fill_array(reader.node, reader.codec.dtype, reader.node.chunks))
-        self._write_chunks({p: _resolved(chunk, encode, p[0], location) for p, chunk in self._chunks.items()})
+        resolved = {p: _resolved(chunk, encode, p[0], location) for p, chunk in self._chunks.items()}
+        self._store_untouched()
+        self._write_chunks({place: chunk for place, chunk in resolved.items() if place[0] not in self._widened})
+        drain(self._keys)  # chunks before shapes
+        documents = {path: self._metadata.documents(path, node) for path, node in self.changed.items()}
+        for path in documents.keys() - self._widened.keys():
+            self._keys.set_many({key: dump(document) for key, document in documents[path]})
+        if self._widened:
+            items, stale = self._metadata.unconsolidated()
+            self._keys.set_many({key: dump(document) for key, document in items.items()})
+            self._keys.delete(stale)
+        for path, reader in self._widened.items():
+            items = {key: dump(document) for key, document in documents[path]} | self._encoded(path, reader)
+            replace_below(self._keys, path, items)
+            reader.forget(path)
+        self._chunks.clear()
+        self._grids.clear()
+        self._early.clear()
+        self._widened.clear()
         self._readers.clear()
-        for path, node in self.changed.items():
-            for key, document in v2.node_documents(path, node):
-                self._keys.set(key, dump(document))
+        self._bytes = 0
         self._delete_removed()
         changed, self.changed = self.changed, {}
         return changed
+
+    def _encoded(self, path: str, reader: ChunkReader) -> dict[str, bytes]:
+        """Return all chunks of an array that was widened, as they are stored; each is at hand."""
+        chunks = {index: self.chunk(path, index) for index in itertools.product(*map(range, reader.node.grid))}
+        names = {index: join(path, reader.node.chunk_name(index)) for index in chunks}
+        return {names[index]: reader.codec.encode(chunk) for index, chunk in chunks.items() if chunk is not None}
 
     def _delete_removed(self) -> None:
         for (path, index), reader in self._removed.items():
@@ -190,202 +261,3 @@ def _resolved(chunk: Array, encode: Encode, path: str, location: str) -> Array:
                 except ConflictError as error:
                     raise error.located(store=location, path=absolute(path)) from None
     return chunk
-
-
-class EditableArray(LazyArray):
-    """A dataset of a file that is open for changes.
-
-    Parameters
-    ----------
-    edits : Edits
-        Of the file.
-    *arguments, **options
-        As of `LazyArray`.
-    """
-
-    def __init__(self, edits: Edits, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self._edits = edits
-        self._reader.edits = edits
-
-    def __reduce__(self) -> Any:
-        raise TypeError("an array that is open for changes stays in its process; open the file for reading elsewhere")
-
-    def __copy__(self) -> EditableArray:
-        return self  # there is one array in the file, and one place for its changes
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> EditableArray:
-        return self
-
-    @property
-    def _async_array(self) -> Any:
-        self._array = None  # what zarr saw before may have grown
-        return super()._async_array
-
-    def append(self, data: Any, axis: int = 0) -> tuple[int, ...]:
-        """Add ``data`` at the end of ``axis``.
-
-        Parameters
-        ----------
-        data : array-like
-            Same shape as the array but for ``axis``.
-        axis : int
-            Which axis grows.
-
-        Returns
-        -------
-        tuple of int
-            The new shape.
-
-        Raises
-        ------
-        UsageError
-            The shapes do not fit, or maxshape forbids it.
-        """
-        values = self._values(data)
-        if axis < 0:
-            axis += self.ndim
-        if not 0 <= axis < values.ndim == self.ndim or any(
-            n != m for i, (n, m) in enumerate(zip(values.shape, self.shape, strict=True)) if i != axis
-        ):
-            raise UsageError(
-                f"data of shape {values.shape} cannot be appended to shape {self.shape} along axis {axis}",
-                store=self.location,
-                path=self.name,
-                remedy="Give as many axes and the same lengths but for the one that grows.",
-            )
-        start = self.shape[axis]
-        shape = tuple(n + values.shape[axis] if i == axis else n for i, n in enumerate(self.shape))
-        self.resize(shape)
-        self._assign([Axis(start if i == axis else 0, n) for i, n in enumerate(shape)], values)
-        return self.shape
-
-    def extend(self, data: Any) -> None:
-        """Add all elements of ``data`` at the end of the first axis."""
-        rows = list(data)
-        if rows:
-            self.append(rows)
-
-    def resize(self, *new_shape: Any) -> None:
-        """Change the shape; new elements are the fill value, elements outside are no longer seen.
-
-        Raises
-        ------
-        UsageError
-            More or fewer axes, or larger than maxshape.
-        """
-        shape = tuple(new_shape[0]) if len(new_shape) == 1 and isinstance(new_shape[0], (tuple, list)) else new_shape
-        shape = tuple(int(n) for n in shape)
-        if len(shape) != self.ndim or min(shape, default=0) < 0:
-            raise UsageError(f"{shape} is no shape for {self.ndim} axes", store=self.location, path=self.name)
-        bounds = self._maxshape or ()  # of rows, which are stored with an axis more, the first only
-        if any(bound is not None and n > max(bound, m) for n, m, bound in zip(shape, self.shape, bounds, strict=False)):
-            raise UsageError(
-                f"the shape {shape} is beyond the largest one, {bounds}",
-                store=self.location,
-                path=self.name,
-                remedy="Write the data to a new dataset.",
-            )
-        if any(n < m for n, m in zip(shape, self.shape, strict=True)):
-            self._edits.cut(self._reader, shape)
-        self.node.shape = shape
-        self._edits.grow(self._reader)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        axes = normalise(key, self.shape)
-        lengths = tuple(axis.length for axis in axes)
-        kept = tuple(axis.length for axis in axes if not axis.drop)
-        values = self._values(value)
-        while values.ndim > len(kept) and values.shape[0] == 1:
-            values = values[0]
-        try:
-            values = np.broadcast_to(values, kept).reshape(lengths)
-        except ValueError as error:
-            raise UsageError(
-                f"data of shape {values.shape} do not fill the selection, which has shape {kept}",
-                store=self.location,
-                path=self.name,
-            ) from error
-        self._assign(axes, values)
-
-    def _values(self, data: Any) -> Array:
-        codec = self._reader.codec
-        if not codec.is_object or codec.dtype.names is not None:
-            return self._numbers(data, codec.dtype)
-        try:
-            array = _object_array(data, self.ndim)
-        except ValueRefusedError as error:
-            raise error.located(store=self.location, path=self.name) from None
-        flat = array.reshape(-1)
-        convert = self._stored_element
-        for position, item in enumerate(flat):
-            flat[position] = convert(item)
-        return flat.reshape(array.shape)
-
-    def _numbers(self, data: Any, dtype: np.dtype[Any]) -> Array:
-        try:
-            with np.errstate(invalid="ignore"):
-                values = np.asarray(data, dtype=dtype)
-            fits = dtype.kind not in "iub" or np.array_equal(values, np.asarray(data))
-        except (ValueError, TypeError, OverflowError) as error:
-            problem = f"the data are no {dtype} ({error})"
-            raise ValueRefusedError(problem, store=self.location, path=self.name) from error
-        if not fits:
-            raise ValueRefusedError(
-                f"the data do not fit {dtype} without loss",
-                store=self.location,
-                path=self.name,
-                remedy="Convert them, or write them to a new dataset.",
-            )
-        return values
-
-    def _stored_element(self, item: Any) -> Any:
-        first = (self.node.filters or [{}])[0].get("id")
-        if first not in ("vlen-utf8", "vlen-bytes"):
-            return item
-        if first == "vlen-bytes" and isinstance(item, bytes):
-            return bytes(item)
-        try:
-            text = item.decode("utf-8") if isinstance(item, bytes) else item
-            if isinstance(text, str):
-                raw = text.encode("utf-8")
-                return str(text) if first == "vlen-utf8" else raw
-        except UnicodeError:
-            pass  # bytes of another encoding, or surrogates
-        raise ValueRefusedError(f"{item!r} is no text", store=self.location, path=self.name)
-
-    def _assign(self, axes: list[Axis], values: Array) -> None:
-        reader = self._reader
-        parts = [list(axis.parts(chunk)) for axis, chunk in zip(axes, self.node.chunks, strict=True)]
-        for combination in itertools.product(*parts):
-            index = tuple(part[0] for part in combination)
-            held = self._edits.chunk(reader.path, index)
-            chunk = held if held is not None else reader.chunk(index).copy()
-            outer = np.ix_(*(_positions(p[2], n) for p, n in zip(combination, values.shape, strict=True)))
-            inner = np.ix_(*(_positions(p[1], n) for p, n in zip(combination, chunk.shape, strict=True)))
-            chunk[inner] = values[outer]
-            self._edits.put(reader, index, chunk)
-        if 0 not in values.shape:
-            self._edits.grow(reader)
-
-
-def _object_array(data: Any, ndim: int) -> Array:
-    """Return nested lists as an object array of ``ndim`` axes, whatever the elements are."""
-    if isinstance(data, np.ndarray) or (hasattr(data, "shape") and hasattr(data, "dtype")):
-        return np.asarray(data).astype(object)
-    shape: list[int] = []
-    rows = [data]
-    while len(shape) < ndim and rows and all(isinstance(row, (list, tuple, np.ndarray)) for row in rows):
-        lengths = {len(row) for row in rows}
-        if len(lengths) > 1:
-            raise ValueRefusedError("rows differ in length", remedy="Give as many elements in each.")
-        shape.append(lengths.pop())
-        rows = [item for row in rows for item in row]
-    array: Array = np.empty(len(rows), object)
-    for position, item in enumerate(rows):
-        array[position] = item
-    return array.reshape(shape)
-
-
-def _positions(part: Any, length: int) -> npt.NDArray[np.intp]:
-    return part if isinstance(part, np.ndarray) else np.arange(length)[part]

@@ -10,14 +10,57 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import stat
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from hdmf_zarr_backend.errors import StoreError
+from hdmf_zarr_backend.storage.jsontext import parse_fast
+from hdmf_zarr_backend.storage.limits import DEFAULT_RULES, ReadRules
+from hdmf_zarr_backend.storage.renames import replace
 
-_DOCUMENTS = frozenset({".zgroup", ".zarray", ".zattrs", "zarr.json"})
+DOCUMENTS = frozenset({".zgroup", ".zarray", ".zattrs", "zarr.json"})
+"""Names of the metadata documents of nodes."""
+
+Range = tuple[int, int | None]
+"""Start and end of a range of bytes as of a slice; ``(-n, None)`` are the last n bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What can be done with a kind of store.
+
+    Attributes
+    ----------
+    write : bool
+        A new file can be written.
+    change : bool
+        A file that is there can be changed.
+    listing : bool
+        The store can tell which keys there are.
+    is_far : bool
+        A request costs so much time that several belong under way at once.
+    consolidates : bool
+        A consolidated document makes sense there.
+    formats : tuple of int
+        Zarr formats that can be written.
+    why : str
+        Why something is not possible, for messages: "a zip file cannot be changed".
+    """
+
+    write: bool = True
+    change: bool = True
+    listing: bool = True
+    is_far: bool = False
+    consolidates: bool = True
+    formats: tuple[int, ...] = (2, 3)
+    why: str = ""
+
+
+LOCAL = Abilities()
 
 
 class KeyStore(Protocol):
@@ -36,6 +79,12 @@ class KeyStore(Protocol):
 
     def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
         """Return the values of those ``keys`` that are there."""
+
+    def get_range(self, key: str, start: int, stop: int | None = None) -> bytes | None:
+        """Return the bytes ``start:stop`` of the value of ``key``, or None where it is not there."""
+
+    def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
+        """Return several ranges of bytes of the value of ``key``, or None where it is not there."""
 
     def set(self, key: str, value: bytes) -> None:
         """Set ``key``; a reader sees the old value or the new one, never a part."""
@@ -59,6 +108,41 @@ class KeyStore(Protocol):
         """Tell whether anything is at the location."""
 
 
+def abilities_of(keys: KeyStore) -> Abilities:
+    """Return what can be done with a store; one that does not say so can do what a directory can."""
+    found: Abilities = getattr(innermost(keys), "abilities", LOCAL)
+    return found
+
+
+def rules_of(keys: KeyStore) -> ReadRules:
+    """Return the rules that hold for reading from a store: those that were set, else the default ones."""
+    found: ReadRules = getattr(innermost(keys), "read_rules", DEFAULT_RULES)
+    return found
+
+
+def set_rules(keys: KeyStore, rules: ReadRules) -> None:
+    """Make ``rules`` hold for a store, and for whoever reads from it, in other processes too."""
+    store: Any = innermost(keys)
+    store.read_rules = rules
+
+
+def innermost(keys: Any) -> Any:
+    """Return the store itself that wrappers such as `InlinedKeys` stand before."""
+    while (inner := getattr(keys, "keys", None)) is not None and not callable(inner):
+        keys = inner
+    return keys
+
+
+def is_outside(key: str) -> bool:
+    """Tell whether a key would lead out of its store; a crafted document may name nodes such as ``../../x``."""
+    return key.startswith("/") or "\0" in key or (".." in key and ".." in key.split("/"))
+
+
+def cut_ranges(value: bytes, ranges: Sequence[Range]) -> list[bytes]:
+    """Return ranges of bytes of a value that is at hand."""
+    return [value[start:stop] for start, stop in ranges]
+
+
 class LocalKeys:
     """A local directory.
 
@@ -73,6 +157,8 @@ class LocalKeys:
         What links and messages name, if it is not ``root`` (a directory that will be renamed).
     """
 
+    read_rules = DEFAULT_RULES
+
     def __init__(self, root: str, *, replace: bool = True, location: str | None = None) -> None:
         self.root = root
         self.location = location if location is not None else root
@@ -82,30 +168,57 @@ class LocalKeys:
     def __repr__(self) -> str:
         return f"LocalKeys({self.root!r})"
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_made": set()}  # which folders there are is not sent along with each task
+
     def _path(self, key: str) -> str:
-        # a crafted document may name nodes such as "../../x": a key never leaves the store
-        outside = ".." in key and ".." in key.split("/")
-        if outside or key.startswith("/") or "\0" in key or (os.sep == "\\" and "\\" in key):
+        if is_outside(key) or (os.sep == "\\" and "\\" in key):
             raise StoreError(f"the key {key!r} leads out of the store", store=self.location, remedy="Do not trust it.")
         return f"{self.root}/{key}"
 
     def get(self, key: str) -> bytes | None:
         """Return the value of ``key``, or None."""
         try:
-            with open(self._path(key), "rb", buffering=0) as file:
-                return file.read()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except IsADirectoryError as error:
-            raise StoreError(f"the key {key!r} is a directory", store=self.location) from error
+            file = os.open(self._path(key), _READING)
+        except (FileNotFoundError, NotADirectoryError, UnicodeEncodeError):
+            return None  # a surrogate is in no name
         except OSError as error:
             if error.errno == errno.ENAMETOOLONG:
                 return None  # nobody can have set it
             raise
+        try:
+            info = os.fstat(file)
+            if not stat.S_ISREG(info.st_mode):
+                what = "a directory" if stat.S_ISDIR(info.st_mode) else "no plain file"
+                raise StoreError(f"the key {key!r} is {what}", store=self.location, remedy="Restore it from a copy.")
+            limits = self.read_rules.limits
+            if info.st_size > limits.max_stored_bytes:
+                problem = f"the value of the key {key!r} has {info.st_size:,} bytes"
+                raise limits.exceeded("max_stored_bytes", info.st_size, problem).located(store=self.location)
+            value = os.read(file, info.st_size + 1)
+            if len(value) == info.st_size:
+                return value
+            return value + _rest(file)  # it is larger than one call reads, or is being written
+        finally:
+            os.close(file)
 
     def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
         """Return the values of those ``keys`` that are there."""
         return {key: value for key in keys if (value := self.get(key)) is not None}
+
+    def get_range(self, key: str, start: int, stop: int | None = None) -> bytes | None:
+        """Return the bytes ``start:stop`` of the value of ``key``, or None where it is not there."""
+        found = self.get_ranges(key, [(start, stop)])
+        return None if found is None else found[0]
+
+    def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
+        """Return several ranges of bytes of the value of ``key``, or None where it is not there."""
+        try:
+            with open(self._path(key), "rb", buffering=0) as file:
+                size = os.fstat(file.fileno()).st_size
+                return [_read_part(file, *slice(start, stop).indices(size)[:2]) for start, stop in ranges]
+        except (FileNotFoundError, NotADirectoryError, UnicodeEncodeError):
+            return None
 
     def set(self, key: str, value: bytes) -> None:
         """Set ``key``."""
@@ -137,15 +250,37 @@ class LocalKeys:
             with suppress(FileNotFoundError, NotADirectoryError):
                 os.unlink(self._path(key))
 
+    def replace_below(self, prefix: str, items: Mapping[str, bytes]) -> None:
+        """Make ``items`` all that there is below ``prefix/``: written beside the file, and moved there at once."""
+        path = self._path(prefix)
+        folder, name = os.path.split(os.path.realpath(self.root))
+        beside = LocalKeys(f"{folder}/.{name[:40]}.{uuid.uuid4().hex}.partial", replace=False, location=self.location)
+        try:
+            beside.set_many({key.removeprefix(f"{prefix}/"): value for key, value in items.items()})
+            replace(beside.root, path)
+        except BaseException:
+            shutil.rmtree(beside.root, ignore_errors=True)
+            raise
+
     def list_documents(self) -> Iterator[str]:
         """Yield the keys of all metadata documents; arrays are not searched for chunks."""
         stack = [""]
         while stack:
             prefix = stack.pop()
             names = {entry.name: entry for entry in self._entries(prefix)}
-            yield from (prefix + name for name in names if name in _DOCUMENTS)
-            if ".zarray" not in names:
+            yield from (prefix + name for name in names if name in DOCUMENTS)
+            if ".zarray" not in names and not self._has_chunks(prefix, names):
                 stack.extend(f"{prefix}{name}/" for name, entry in names.items() if _is_folder(entry))
+
+    def _has_chunks(self, prefix: str, names: Iterable[str]) -> bool:
+        """Tell whether folders below a document of format 3 are those of chunks; a group may have a member ``c``."""
+        if "zarr.json" not in names or not any(name == "c" or name.isdigit() for name in names):
+            return False
+        try:
+            document = parse_fast(self.get(f"{prefix}zarr.json") or b"")
+        except (ValueError, RecursionError):
+            return False  # whoever reads it will say so
+        return isinstance(document, dict) and document.get("node_type") == "array"
 
     def list_prefix(self, prefix: str) -> Iterator[str]:
         """Yield all keys below ``prefix/``."""
@@ -168,8 +303,12 @@ class LocalKeys:
     def _entries(self, prefix: str) -> list[os.DirEntry[str]]:
         try:
             return list(os.scandir(f"{self.root}/{prefix}"))
-        except (FileNotFoundError, NotADirectoryError):
+        except (FileNotFoundError, NotADirectoryError, UnicodeEncodeError):
             return []
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                return []
+            raise
 
     def exists(self) -> bool:
         """Tell whether anything is at the location."""
@@ -216,6 +355,16 @@ class InlinedKeys:
                 missing.append(key)
         return {**found, **self.keys.get_many(missing)} if missing else found
 
+    def get_range(self, key: str, start: int, stop: int | None = None) -> bytes | None:
+        """Return the bytes ``start:stop`` of the value of ``key``, or None where it is not there."""
+        value = self.inlined.get(key)
+        return value[start:stop] if value is not None else self.keys.get_range(key, start, stop)
+
+    def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
+        """Return several ranges of bytes of the value of ``key``, or None where it is not there."""
+        value = self.inlined.get(key)
+        return cut_ranges(value, ranges) if value is not None else self.keys.get_ranges(key, ranges)
+
     def set(self, key: str, value: bytes) -> None:
         """Set ``key``; what was inlined under it is forgotten."""
         self.inlined.pop(key, None)
@@ -232,6 +381,12 @@ class InlinedKeys:
         for key in gone:
             self.inlined.pop(key, None)
         self.keys.delete(gone)
+
+    def replace_below(self, prefix: str, items: Mapping[str, bytes]) -> None:
+        """Make ``items`` all that there is below ``prefix/``."""
+        for key in [key for key in self.inlined if key.startswith(f"{prefix}/")]:
+            del self.inlined[key]
+        replace_below(self.keys, prefix, items)
 
     def list_documents(self) -> Iterator[str]:
         """Yield the keys of all metadata documents."""
@@ -250,12 +405,44 @@ class InlinedKeys:
         return self.keys.exists()
 
 
+def replace_below(keys: KeyStore, prefix: str, items: Mapping[str, bytes]) -> None:
+    """Make ``items`` all that there is below ``prefix/``, so that a reader sees the old keys or the new ones.
+
+    A store that has no ``replace_below`` cannot do that in one step: there the keys are set one by one.
+    """
+    offered = getattr(keys, "replace_below", None)
+    if offered is None:
+        keys.set_many(items)
+    else:
+        offered(prefix, items)
+
+
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     """Tell whether to look into an entry; a link to a folder that it is itself in would never end."""
     if not entry.is_symlink():
         return entry.is_dir()
     folder, here = os.path.realpath(entry.path), os.path.realpath(os.path.dirname(entry.path))
     return os.path.isdir(folder) and os.path.commonpath([folder, here]) != folder
+
+
+_READING = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+_READ_BYTES = 2**24
+
+
+def _rest(file: int) -> bytes:
+    parts = []
+    while part := os.read(file, _READ_BYTES):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _read_part(file: Any, start: int, stop: int) -> bytes:
+    parts, left = [], max(0, stop - start)
+    file.seek(start)
+    while left and (part := file.read(left)):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
 
 
 def _write_file(path: str, value: bytes) -> None:

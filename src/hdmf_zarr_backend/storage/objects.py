@@ -112,8 +112,9 @@ class JSONRows:
         if split is None or len(split.shape) > 2:
             return None
         known: dict[bytes, int] = {}
-        numbers = np.fromiter((known.setdefault(part, len(known)) for part in split.parts), np.intp, len(split.parts))
-        if len(known) * 2 > len(split.parts):
+        parts = split.parts()
+        numbers = np.fromiter((known.setdefault(part, len(known)) for part in parts), np.intp, len(parts))
+        if len(known) * 2 > len(parts):
             return None
         distinct = parse_fast(b"[" + b",".join(split.whole(part) for part in known) + b"]")
         if len(distinct) != len(known):
@@ -122,7 +123,7 @@ class JSONRows:
             distinct = list(itertools.chain.from_iterable(distinct))
         table = np.fromiter(distinct, dtype=object).reshape(len(known), *split.shape[1:])
         array: Array = np.empty(split.shape, dtype=object)
-        array[: len(split.parts)] = table[numbers]
+        array[: len(parts)] = table[numbers]
         return array
 
 
@@ -133,27 +134,38 @@ class SplitElements:
 
     Parameters
     ----------
-    parts : list of bytes
-        The text between the separators.
-    opening, closing : bytes
-        What the separators have taken away at both ends of a part.
+    text : bytes
+        The text of the chunk.
+    borders : numpy.ndarray of int
+        Where the separators begin.
+    end : int
+        Where the last element ends.
+    separator : bytes
+        The end of an element, a comma, and the beginning of the next.
     shape : tuple of int
-        Shape of the chunk; after the parts there may be nulls.
+        Shape of the chunk; after the elements there may be nulls.
     """
 
-    def __init__(self, parts: list[bytes], opening: bytes, closing: bytes, shape: tuple[int, ...]) -> None:
-        self.parts = parts
+    def __init__(
+        self, text: bytes, borders: npt.NDArray[np.intp], end: int, separator: bytes, shape: tuple[int, ...]
+    ) -> None:
         self.shape = shape
-        self._opening = opening
-        self._closing = closing
-        self.nbytes = sum(map(len, parts[:16])) * max(1, len(parts) // 16)
+        self._text = text
+        self._borders = borders
+        self._end = end
+        self._separator = separator
+        self.nbytes = len(text) + borders.nbytes
+
+    def parts(self) -> list[bytes]:
+        """Return all elements, without the bytes that the separators take away at both ends."""
+        return self._text[2 : self._end - 1].split(self._separator)
 
     def whole(self, part: bytes) -> bytes:
-        """Return a part with both its ends."""
-        return self._opening + part + self._closing
+        """Return one of the `parts` with both its ends."""
+        return self._separator[2:] + part + self._separator[:1]
 
     def __len__(self) -> int:
-        return len(self.parts)
+        return len(self._borders) + 1
 
     def __getitem__(self, position: int) -> Any:
         """Return one element.
@@ -161,15 +173,17 @@ class SplitElements:
         Raises
         ------
         ValueError
-            The part is no element: a separator stood inside a text, or it is beyond the array.
+            The text between two borders is no element: a separator stood inside a text, or it is beyond the array.
         """
-        if position >= len(self.parts):
+        if position >= len(self):
             raise ValueError(position)
-        return parse_fast(self.whole(self.parts[position]))
+        start = int(self._borders[position - 1]) + 2 if position else 1
+        stop = int(self._borders[position]) + 1 if position < len(self._borders) else self._end
+        return parse_fast(self._text[start:stop])
 
 
 _TAIL = b',"|O",['
-_BORDERS = {b"[{": (b"{", b"}", b"},{"), b"[[": (b"[", b"]", b"],[")}
+_SEPARATORS = {b"[{": b"},{", b"[[": b"],["}
 
 
 def split_elements(text: bytes) -> SplitElements | None:
@@ -178,19 +192,28 @@ def split_elements(text: bytes) -> SplitElements | None:
     A separator inside a text would give one part too many, or parts that do not parse; the first is seen here, the
     second when the part is asked for, and then the whole chunk is parsed instead.
     """
-    opening, closing, separator = _BORDERS.get(text[:2], (b"", b"", b""))
-    tail = text.rfind(_TAIL) if opening else -1
+    separator = _SEPARATORS.get(text[:2], b"")
+    tail = text.rfind(_TAIL) if separator else -1
     if tail < 0:
         return None
     shape = parse_fast(text[tail + len(_TAIL) - 1 : -1])
-    end = text.rfind(closing, 0, tail)
-    nulls, rest = divmod(tail - end - 1, len(_NULL))
-    if rest or text[end + 1 : tail] != _NULL * nulls or not isinstance(shape, list) or not shape:
+    end = text.rfind(separator[:1], 0, tail) + 1
+    nulls, rest = divmod(tail - end, len(_NULL))
+    if rest or text[end:tail] != _NULL * nulls or not isinstance(shape, list) or not shape:
         return None
-    parts = text[2:end].split(separator)
-    if shape[0] != len(parts) + nulls or not all(type(n) is int and n >= 0 for n in shape):
+    borders = _find(text, separator, 2, end)
+    if shape[0] != len(borders) + 1 + nulls or not all(type(n) is int and n >= 0 for n in shape):
         return None
-    return SplitElements(parts, opening, closing, tuple(shape))
+    return SplitElements(text, borders, end, separator, tuple(shape))
+
+
+def _find(text: bytes, separator: bytes, start: int, end: int) -> npt.NDArray[np.intp]:
+    """Return where ``separator``, three bytes, stands between ``start`` and ``end``; no part of it overlaps another."""
+    codes = np.frombuffer(text, np.uint8)
+    places: npt.NDArray[np.intp] = np.flatnonzero(codes[start : end - 2] == separator[0]) + start
+    for offset in (1, 2):
+        places = places[codes[places + offset] == separator[offset]]
+    return places
 
 
 _NULL = b",null"  # the end of a chunk that reaches beyond its array

@@ -1,4 +1,4 @@
-"""The path of a file that a user gives -> its absolute location; without zarr, so that the command line starts fast."""
+"""The path or URL of a file that a user gives -> its location; without zarr, so that the command line starts fast."""
 
 from __future__ import annotations
 
@@ -27,6 +27,21 @@ def local_path(path: str | os.PathLike[str]) -> str:
     return os.path.abspath(text)
 
 
+def location_of(path: str | os.PathLike[str]) -> str:
+    """Return the location of a file: an absolute path, or a URL without a slash at its end.
+
+    Raises
+    ------
+    UsageError
+        It is neither a path nor a URL.
+    """
+    if isinstance(path, str) and is_url(path) and not path.startswith("file://"):
+        scheme, mark, rest = path.partition("://")
+        stripped = rest.rstrip("/")
+        return f"{scheme}{mark}{stripped}" if stripped else path
+    return local_path(path)
+
+
 def check_apart(source: str, target: str) -> None:
     """Refuse to write over the source, or over something that the source lies in or that lies in the source.
 
@@ -42,7 +57,8 @@ def check_apart(source: str, target: str) -> None:
     StoreNotFoundError
         The folder of the target is not there.
     """
-    one, other = os.path.realpath(source), os.path.realpath(target)
+    is_local = not is_url(source) and not is_url(target)
+    one, other = (os.path.realpath(source), os.path.realpath(target)) if is_local else (source, target)
     if (
         one == other
         or f"{one}{os.sep}".startswith(f"{other}{os.sep}")
@@ -54,5 +70,5 @@ def check_apart(source: str, target: str) -> None:
             remedy="Choose another target.",
         )
     folder = os.path.dirname(target)
-    if not os.path.isdir(folder):
+    if not is_url(target) and not os.path.isdir(folder):
         raise StoreNotFoundError("the folder of the target is not there", store=folder, remedy="Make it first.")

@@ -33,7 +33,15 @@ class Axis:
     @property
     def length(self) -> int:
         """Number of selected positions."""
-        return len(self.indices) if self.indices is not None else len(range(self.start, self.stop, self.step))
+        if self.indices is not None:
+            return len(self.indices)
+        return max(0, -((self.start - self.stop) // self.step))  # len(range(...)) knows no length beyond 2**63
+
+    def chunks(self, chunk: int) -> int:
+        """Return the number of chunks of length ``chunk`` that `parts` looks at, or a little more."""
+        if self.indices is not None:
+            return len(self.indices)
+        return max(0, (self.stop - 1) // chunk - self.start // chunk + 1)
 
     def parts(self, chunk: int) -> Iterator[AxisPart]:
         """Yield the parts of the selection that lie in each chunk of length ``chunk``."""

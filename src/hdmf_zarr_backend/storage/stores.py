@@ -1,39 +1,20 @@
-"""Where a file is -> the store to read or write it with, and zarr's own view of it on request."""
+"""Where a file is -> zarr's own view of it, on request."""
 
 from __future__ import annotations
 
-import os
 from typing import Any, Literal
-from urllib.parse import unquote, urlsplit
 
 import zarr
 
-from hdmf_zarr_backend.errors import NotZarrError, UsageError
-from hdmf_zarr_backend.model.locations import is_url
-from hdmf_zarr_backend.storage.keys import InlinedKeys, KeyStore, LocalKeys
+from hdmf_zarr_backend.errors import NotZarrError
+from hdmf_zarr_backend.storage.fsspeckeys import FsspecKeys
+from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys, innermost
+from hdmf_zarr_backend.storage.objectkeys import ObjectKeys
+from hdmf_zarr_backend.storage.paths import local_path
+from hdmf_zarr_backend.storage.zarrkeys import ZarrStoreKeys
+from hdmf_zarr_backend.storage.zipkeys import ZipKeys
 
-
-def local_path(path: str | os.PathLike[str]) -> str:
-    """Return the absolute path that ``path`` means now, so that a later change of directory does no harm.
-
-    Raises
-    ------
-    UsageError
-        It is neither a path nor a URL of a local file.
-    """
-    if not isinstance(path, (str, os.PathLike)):
-        raise UsageError(f"{path!r} is no path", remedy="Give a str or a pathlib.Path.")
-    text = os.fspath(path)
-    if text.startswith("file://"):
-        text = unquote(urlsplit(text).path)
-    if is_url(text):
-        raise UsageError(f"{text!r} is not local", remedy="Only local directories can be opened by this version.")
-    return os.path.abspath(text)
-
-
-def open_keys(location: str, *, replace: bool = True) -> LocalKeys:
-    """Return the keys of the file at ``location``, an absolute local path; nothing is touched yet."""
-    return LocalKeys(os.path.abspath(location), replace=replace)
+__all__ = ["local_path", "open_zarr_array", "open_zarr_group"]
 
 
 def open_zarr_group(keys: KeyStore, *, mode: Literal["r", "r+"] = "r") -> Any:
@@ -45,19 +26,29 @@ def open_zarr_group(keys: KeyStore, *, mode: Literal["r", "r+"] = "r") -> Any:
         zarr finds no group there.
     """
     try:
-        return zarr.open_group(_zarr_location(keys), mode=mode, zarr_format=2, use_consolidated=False)
+        return zarr.open_group(_zarr_location(keys), mode=mode, use_consolidated=False)
     except FileNotFoundError as error:
         raise NotZarrError("zarr finds no group", store=keys.location) from error
 
 
 def open_zarr_array(keys: KeyStore, path: str) -> Any:
     """Return the array at ``path`` as a ``zarr.Array``."""
-    return zarr.open_array(_zarr_location(keys), path=path, mode="r", zarr_format=2)
+    return zarr.open_array(_zarr_location(keys), path=path, mode="r")
 
 
-def _zarr_location(keys: KeyStore) -> str:
-    if isinstance(keys, InlinedKeys):
-        return _zarr_location(keys.keys)
-    if isinstance(keys, LocalKeys):
-        return keys.root
-    raise NotZarrError("zarr has no view of this store", store=keys.location)
+def _zarr_location(keys: KeyStore) -> Any:
+    """Return what zarr opens: a path, or a store."""
+    store = innermost(keys)
+    if isinstance(store, LocalKeys):
+        return store.root
+    if isinstance(store, ZarrStoreKeys):
+        return zarr.storage.StorePath(store.store, store.path)
+    if isinstance(store, ObjectKeys):
+        return zarr.storage.ObjectStore(store.opened, read_only=not store.abilities.write)
+    if isinstance(store, FsspecKeys):
+        return zarr.storage.FsspecStore.from_url(store.location, storage_options=store.options, read_only=True)
+    if type(store) is ZipKeys:
+        return zarr.storage.ZipStore(store.location, mode="r")
+    raise NotZarrError(
+        "zarr has no view of this store", store=keys.location, remedy="Open a directory, a zip file or a URL."
+    )

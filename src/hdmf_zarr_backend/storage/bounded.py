@@ -1,0 +1,233 @@
+"""Decoding that makes no more than was agreed on: what a codec would give is bounded before memory is taken for it.
+
+Blosc, LZ4 and Zstandard say in their headers how much comes out; zlib, gzip, bzip2 and LZMA do not, and are told to
+stop. A few thousand bytes can else become gigabytes.
+
+Source: c-blosc, README_CHUNK_FORMAT (bytes 4 to 8); numcodecs for the length before an LZ4 block; RFC 8878, section
+3.1.1, for frames and blocks of Zstandard; the standard library's incremental decompressors for the others.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import math
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+SPREAD = 16
+"""Values between two filters take at most so many times the bytes of the chunk (bits of `packbits`, casts)."""
+
+_SLACK = 2**16
+_ZSTD_MAGIC = 0xFD2FB528
+_ZSTD_SKIPPABLE = range(0x184D2A50, 0x184D2A60)
+_ZSTD_BLOCK = 2**17
+_LZMA_MEMORY = 2**28
+_BLOSC_HEADER = 16
+_BLOSC_MOST = 2**31 - 1 - _BLOSC_HEADER
+
+
+class TooLargeError(ValueError):
+    """More comes out than was agreed on."""
+
+
+def between_filters(nbytes: int) -> int:
+    """Return the bytes that the codecs of a chunk of ``nbytes`` may pass from one to the next."""
+    return SPREAD * nbytes + _SLACK
+
+
+def decode_bounded(codec: Any, data: Any, most: int) -> Any:
+    """Return what ``codec`` makes of ``data``, at most ``most`` bytes.
+
+    Parameters
+    ----------
+    codec : numcodecs codec
+        One that makes bytes or numbers; others pass, and bound themselves.
+    data : bytes-like
+        What is stored.
+    most : int
+        The bound.
+
+    Raises
+    ------
+    TooLargeError
+        More would come out.
+    ValueError, zlib.error, lzma.LZMAError, OSError, EOFError
+        It does not decode.
+    """
+    kind = getattr(codec, "codec_id", "")
+    incremental = _INCREMENTAL.get(kind)
+    if incremental is not None:
+        return incremental(codec, _bytes(data), most)
+    stated = _STATED.get(kind)
+    if stated is not None and stated(_bytes(data)) > most:
+        raise TooLargeError(f"it would become more than {most:,} bytes")
+    return codec.decode(data)
+
+
+def check_stated(codec: Any, data: bytes, most: int) -> None:
+    """Make sure that what goes to an ``out`` of ``most`` bytes fits, and that no decoder reads behind the end.
+
+    Raises
+    ------
+    TooLargeError
+        A Zstandard frame that does not say its length has more blocks than that.
+    ValueError
+        It is cut short.
+    """
+    if codec.codec_id == "zstd" and zstd_bound(data) > most + _ZSTD_BLOCK:
+        raise TooLargeError(f"it would become more than {most:,} bytes")
+    if codec.codec_id == "blosc":
+        _blosc(data)
+
+
+def is_incremental(codec: Any) -> bool:
+    """Tell whether a codec decodes everything before it looks at ``out``."""
+    return getattr(codec, "codec_id", "") in _INCREMENTAL
+
+
+def _bytes(data: Any) -> bytes:
+    return data if type(data) is bytes else memoryview(data).cast("B").tobytes()
+
+
+# ---- codecs that say it ---------------------------------------------------------------------------------------------
+
+
+def _blosc(data: bytes) -> int:
+    # the library takes the lengths of the header on trust, and would read what lies behind the chunk
+    if len(data) < _BLOSC_HEADER or int.from_bytes(data[12:16], "little") > len(data):
+        raise ValueError("it is cut short")
+    nbytes = int.from_bytes(data[4:8], "little")
+    if nbytes > _BLOSC_MOST:
+        raise ValueError("it states a length that Blosc cannot have")
+    return nbytes
+
+
+def _lz4(data: bytes) -> int:
+    return int.from_bytes(data[:4], "little")
+
+
+def zstd_bound(data: bytes) -> int:
+    """Return the most bytes that Zstandard frames can become; 0 where they are none.
+
+    A frame that does not say its length is bounded by the number of its blocks.
+    """
+    total = place = 0
+    while place + 4 <= len(data):
+        magic = int.from_bytes(data[place : place + 4], "little")
+        if magic in _ZSTD_SKIPPABLE:
+            place += 8 + int.from_bytes(data[place + 4 : place + 8], "little")
+            continue
+        if magic != _ZSTD_MAGIC or place + 5 > len(data):
+            break
+        size, place, checksum = _zstd_header(data, place + 4)
+        if size is not None and not total:
+            return size  # the decoder takes the length of the first frame for that of all
+        blocks, place = _zstd_blocks(data, place)
+        total += blocks * _ZSTD_BLOCK
+        place += checksum
+    return total
+
+
+def _zstd_header(data: bytes, place: int) -> tuple[int | None, int, int]:
+    """Return the length that a frame states, where its blocks begin, and the bytes of its checksum."""
+    descriptor = data[place]
+    single, dictionary = descriptor >> 5 & 1, (0, 1, 2, 4)[descriptor & 3]
+    width = (single, 2, 4, 8)[descriptor >> 6]
+    place += 1 + (0 if single else 1) + dictionary
+    stated = int.from_bytes(data[place : place + width], "little") + (256 if width == 2 else 0)
+    return stated if width else None, place + width, 4 if descriptor & 4 else 0
+
+
+def _zstd_blocks(data: bytes, place: int) -> tuple[int, int]:
+    count, last = 0, False
+    while not last and place + 3 <= len(data):
+        header = int.from_bytes(data[place : place + 3], "little")
+        last = bool(header & 1)
+        place += 3 + (1 if header >> 1 & 3 == 1 else header >> 3)
+        count += 1
+    return count, place
+
+
+_STATED: dict[str, Callable[[bytes], int]] = {"blosc": _blosc, "lz4": _lz4, "zstd": zstd_bound}
+
+# ---- codecs that are told to stop -----------------------------------------------------------------------------------
+
+
+def _zlib(codec: Any, data: bytes, most: int) -> bytes:
+    machine = zlib.decompressobj()
+    found = machine.decompress(data, most + 1)
+    if len(found) > most:
+        raise TooLargeError(f"it would become more than {most:,} bytes")
+    if not machine.eof:
+        raise ValueError("it is cut short")
+    return found
+
+
+def _gzip(codec: Any, data: bytes, most: int) -> bytes:
+    with gzip.GzipFile(fileobj=io.BytesIO(data), mode="rb") as file:
+        found = file.read(most + 1)
+    if len(found) > most:
+        raise TooLargeError(f"it would become more than {most:,} bytes")
+    return found
+
+
+def _in_turn(make: Callable[[], Any], data: bytes, most: int) -> bytes:
+    """Decode streams that stand one after the other, as the standard library's ``decompress`` does."""
+    parts: list[bytes] = []
+    left = most
+    while data:
+        machine = make()
+        part = machine.decompress(data, left + 1)
+        left -= len(part)
+        if left < 0:
+            raise TooLargeError(f"it would become more than {most:,} bytes")
+        if not machine.eof:
+            raise ValueError("it is cut short")
+        parts.append(part)
+        data = machine.unused_data
+    return b"".join(parts)
+
+
+def _bz2(codec: Any, data: bytes, most: int) -> bytes:
+    return _in_turn(bz2.BZ2Decompressor, data, most)
+
+
+def _lzma(codec: Any, data: bytes, most: int) -> bytes:
+    if codec.format == lzma.FORMAT_RAW:
+        machine = lzma.LZMADecompressor(format=codec.format, filters=codec.filters)
+        found = machine.decompress(data, most + 1)
+        if len(found) > most:
+            raise TooLargeError(f"it would become more than {most:,} bytes")
+        return found
+    return _in_turn(lambda: lzma.LZMADecompressor(format=codec.format, memlimit=_LZMA_MEMORY), data, most)
+
+
+def _msgpack(codec: Any, data: bytes, most: int) -> Any:
+    """Return objects; the type and the shape that stand behind them are not taken on trust."""
+    from numcodecs import msgpacks
+
+    items = msgpacks.msgpack.unpackb(data, raw=codec.raw)
+    shape = items[-1]
+    if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
+        raise ValueError(f"{shape!r} is no shape")
+    rows = items[:-2]
+    if math.prod(shape) > most or (shape and shape[0] != len(rows)) or np.dtype(items[-2]) != object:
+        raise ValueError(f"{len(rows)} objects do not fill the shape {shape}")
+    found = np.empty(shape, dtype=object)
+    found[:] = rows
+    return found
+
+
+_INCREMENTAL: dict[str, Callable[[Any, bytes, int], Any]] = {
+    "zlib": _zlib,
+    "gzip": _gzip,
+    "bz2": _bz2,
+    "lzma": _lzma,
+    "msgpack2": _msgpack,
+}

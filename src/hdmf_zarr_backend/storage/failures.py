@@ -1,0 +1,112 @@
+"""What the libraries of remote stores raise -> one error of ours that names the store, the node and the key.
+
+The libraries have retried already, within the bounds that `storage.objectkeys` and the user set; nothing is tried again
+here.
+
+Source: issue "Format 3, shards, and any store, near or far", part 5.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+
+from hdmf_zarr_backend.errors import StoreError, StoreNotFoundError, StoreRefusedError, StoreUnreachableError
+from hdmf_zarr_backend.model.nodes import absolute
+from hdmf_zarr_backend.storage.keys import DOCUMENTS
+
+_FOREIGN = {
+    "aiohttp": ("ClientError",),
+    "botocore.exceptions": ("BotoCoreError", "ClientError"),
+    "obstore.exceptions": ("BaseError",),
+    "gcsfs.retry": ("HttpError",),
+    "azure.core.exceptions": ("AzureError",),
+    "icechunk": ("IcechunkError",),
+}
+_REFUSED = frozenset({"PermissionDeniedError", "UnauthenticatedError", "NoCredentialsError", "PartialCredentialsError"})
+_REFUSED_STATUS = (401, 403)
+# what servers say of a bucket that is not there; the libraries have no type for it
+_NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|specified bucket does not exist", re.IGNORECASE)
+_NO_CREDENTIALS = re.compile(r"169\.254\.169\.254|InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken")
+_CHUNK_FOLDERS = re.compile(r"(^|/)c(/\d+)*$")
+_LETTERS = 300
+
+
+def library_errors() -> tuple[type[BaseException], ...]:
+    """Return what libraries of stores raise, as far as they are loaded; for ``except library_errors():``."""
+    found: list[type[BaseException]] = [OSError, RuntimeError, ValueError, TypeError]
+    for module, names in _FOREIGN.items():
+        loaded = sys.modules.get(module)
+        found.extend(getattr(loaded, name) for name in names if hasattr(loaded, name))
+    return tuple(found)
+
+
+def failure(error: BaseException, location: str, key: str, doing: str) -> StoreError:
+    """Return our error for one that a library raised.
+
+    Parameters
+    ----------
+    error : Exception
+        What was raised.
+    location : str
+        Path or URL of the file.
+    key : str
+        The key, or the prefix that was listed.
+    doing : str
+        What was tried: ``"read"``, ``"written"``, ``"deleted"``, ``"listed"``.
+    """
+    text = reason(error)
+    problem = f"{key!r} could not be {doing}: {text}" if key else f"the store could not be {doing}: {text}"
+    path = node_of(key)
+    if is_no_bucket(error):
+        remedy = "Check the name of the bucket, and the endpoint."
+        return StoreNotFoundError(f"there is no such bucket; {problem}", store=location, path=path, remedy=remedy)
+    if _is_refusal(error):
+        remedy = "Check the credentials in storage_options or the environment; anon=True reads a public bucket."
+        return StoreRefusedError(problem, store=location, path=path, remedy=remedy)
+    remedy = "Check the address and whether the server is up; what was read so far is right, try again later."
+    if doing != "read":
+        remedy = "Check the address and whether the server is up; what was written is not complete, write it again."
+    return StoreUnreachableError(problem, store=location, path=path, remedy=remedy)
+
+
+def is_no_bucket(error: BaseException) -> bool:
+    """Tell whether the bucket itself is not there, where the key might only be absent."""
+    return _NO_BUCKET.search(str(error)) is not None
+
+
+def tell_of_bucket(error: BaseException) -> None:
+    """Raise an error that says that a key is not there, if it is the bucket that is not there."""
+    if is_no_bucket(error):
+        raise error
+
+
+def _is_refusal(error: BaseException) -> bool:
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if isinstance(error, PermissionError) or names & _REFUSED:
+        return True
+    return _status(error) in _REFUSED_STATUS or _NO_CREDENTIALS.search(str(error)) is not None
+
+
+def _status(error: BaseException) -> int | None:
+    status: Any = getattr(error, "status", None)
+    response = getattr(error, "response", None)
+    if status is None and isinstance(response, dict):
+        status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    return status if isinstance(status, int) else None
+
+
+def reason(error: BaseException) -> str:
+    """Return what a library says of its error, in one line of bounded length."""
+    text = str(error).partition("\nDebug source")[0]
+    text = " ".join(text.split()) or type(error).__name__
+    return text if len(text) <= _LETTERS else f"{text[:_LETTERS]}..."
+
+
+def node_of(key: str) -> str:
+    """Return the absolute path of the node that a key of a document or a chunk belongs to."""
+    parent, _, name = key.rpartition("/")
+    if name not in DOCUMENTS:
+        parent = _CHUNK_FOLDERS.sub("", parent)
+    return absolute(parent)

@@ -1,0 +1,195 @@
+"""What all remote stores have in common: many requests under way at once, bounded, and one kind of error.
+
+A kind of store says how one key is read, set, deleted and listed, with the synchronous calls of its library; the calls
+wait in threads of a pool, which costs nothing where each takes milliseconds.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreError, ZarrBackendError
+from hdmf_zarr_backend.storage.failures import failure, library_errors
+from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, Range, is_outside
+
+REQUESTS = 32
+"""Requests of this process that may be under way at once."""
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+_pools: dict[int, ThreadPoolExecutor] = {}
+
+
+def request_pool() -> ThreadPoolExecutor:
+    """Return the threads of this process that wait for requests."""
+    pid = os.getpid()  # threads do not survive a fork
+    if pid not in _pools:
+        _pools.clear()
+        _pools[pid] = ThreadPoolExecutor(REQUESTS, thread_name_prefix="hdmf-zarr-requests")
+    return _pools[pid]
+
+
+def at_once(function: Callable[[A], B], items: Iterable[A]) -> Iterator[B]:
+    """Yield ``function(item)`` of each item in order, with up to `REQUESTS` of them under way.
+
+    What is under way when one fails is waited for before the error is raised.
+    """
+    waiting = iter(items)
+    running: deque[Future[B]] = deque()
+    pool = request_pool()
+    try:
+        for item in waiting:
+            running.append(pool.submit(function, item))
+            if len(running) >= REQUESTS:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
+    finally:
+        for future in running:
+            future.cancel()
+        for future in running:
+            if not future.cancelled():
+                future.exception()
+
+
+class FarKeys(ABC):
+    """The contract of `storage.keys.KeyStore` for stores that answer in milliseconds.
+
+    Parameters
+    ----------
+    location : str
+        URL of the file, without a trailing slash.
+    options : mapping, optional
+        The user's ``storage_options``.
+    """
+
+    abilities = Abilities(is_far=True)
+
+    def __init__(self, location: str, options: Mapping[str, Any] | None = None) -> None:
+        self.location = location
+        self.options = dict(options or {})
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.location!r})"
+
+    # ---- what a kind of store says ----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _get(self, key: str) -> bytes | None:
+        """Return the value of ``key``, None where it is not there."""
+
+    @abstractmethod
+    def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
+        """Return ranges of the value of ``key``, None where it is not there."""
+
+    @abstractmethod
+    def _set(self, key: str, value: bytes) -> None:
+        """Set ``key``."""
+
+    @abstractmethod
+    def _delete(self, keys: Sequence[str]) -> None:
+        """Delete ``keys``, some of which may not be there."""
+
+    @abstractmethod
+    def _list(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """Yield key and size of all that is below ``prefix/``."""
+
+    def _size(self, key: str) -> int | None:
+        """Return the size of the value of ``key``, None where it is not there."""
+        value = self._get(key)
+        return None if value is None else len(value)
+
+    # ---- the contract -----------------------------------------------------------------------------------------------
+
+    def _called(self, function: Callable[[], B], key: str, doing: str) -> B:
+        if is_outside(key):
+            raise StoreError(f"the key {key!r} leads out of the store", store=self.location, remedy="Do not trust it.")
+        try:
+            return function()
+        except ZarrBackendError as error:
+            raise error.located(store=self.location) from error.__cause__
+        except library_errors() as error:
+            raise failure(error, self.location, key, doing) from error
+
+    def get(self, key: str) -> bytes | None:
+        """Return the value of ``key``, or None."""
+        return self._called(lambda: self._get(key), key, "read")
+
+    def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
+        """Return the values of those ``keys`` that are there; asked for at once."""
+        wanted = list(keys)
+        if len(wanted) == 1:
+            value = self.get(wanted[0])
+            return {} if value is None else {wanted[0]: value}
+        values = at_once(self.get, wanted)
+        return {key: value for key, value in zip(wanted, values, strict=True) if value is not None}
+
+    def get_range(self, key: str, start: int, stop: int | None = None) -> bytes | None:
+        """Return the bytes ``start:stop`` of the value of ``key``, or None where it is not there."""
+        found = self.get_ranges(key, [(start, stop)])
+        return None if found is None else found[0]
+
+    def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
+        """Return several ranges of bytes of the value of ``key``, or None where it is not there."""
+        return self._called(lambda: self._get_ranges(key, ranges), key, "read")
+
+    def size(self, key: str) -> int | None:
+        """Return the bytes of the value of ``key``, or None where it is not there."""
+        return self._called(lambda: self._size(key), key, "read")
+
+    def set(self, key: str, value: bytes) -> None:
+        """Set ``key``."""
+        self._refuse_change()
+        self._called(lambda: self._set(key, value), key, "written")
+
+    def set_many(self, items: Mapping[str, bytes]) -> None:
+        """Set several keys, at once."""
+        for _ in at_once(lambda item: self.set(*item), items.items()):
+            pass
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Delete those ``keys`` that are there."""
+        gone = list(keys)
+        if gone:
+            self._refuse_change()
+            self._called(lambda: self._delete(gone), gone[0], "deleted")
+
+    def _refuse_change(self) -> None:
+        if not self.abilities.write:
+            raise ReadOnlyStoreError(self.abilities.why, store=self.location, remedy="Write to another place.")
+
+    def list_documents(self) -> Iterator[str]:
+        """Yield the keys of all metadata documents.
+
+        Raises
+        ------
+        StoreError
+            The store has no listing.
+        """
+        return (key for key in self.sizes("") if key.rpartition("/")[2] in DOCUMENTS)
+
+    def list_prefix(self, prefix: str) -> Iterator[str]:
+        """Yield all keys below ``prefix/``."""
+        return iter(self.sizes(prefix))
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Return ``{key: bytes}`` of all keys below ``prefix/``."""
+        if not self.abilities.listing:
+            raise StoreError(
+                "this server cannot list what it has",
+                store=self.location,
+                remedy="Files are read from it by their consolidated metadata alone; consolidate before the upload.",
+            )
+        return self._called(lambda: dict(self._list(prefix)), prefix, "listed")
+
+    def exists(self) -> bool:
+        """Tell whether anything is at the location."""
+        if not self.abilities.listing:
+            return bool(self.get_many([".zgroup", "zarr.json", ".zarray"]))
+        return self._called(lambda: next(iter(self._list("")), None) is not None, "", "listed")

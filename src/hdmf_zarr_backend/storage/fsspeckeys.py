@@ -1,0 +1,173 @@
+"""Every other URL that fsspec knows: ``gs://``, ``az://``, ``memory://``, chains such as ``simplecache::https://``.
+
+Source: issue "Format 3, shards, and any store, near or far", part 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.storage.failures import tell_of_bucket
+from hdmf_zarr_backend.storage.farkeys import FarKeys
+from hdmf_zarr_backend.storage.keys import Abilities, Range
+
+_ABSENT = (FileNotFoundError, IsADirectoryError, NotADirectoryError, KeyError)
+_WEB_TIMEOUT = 30.0
+
+# by the protocol that a chain begins with
+_READ_ONLY = {
+    "http": Abilities(write=False, change=False, listing=False, is_far=True, why="a web server is read only"),
+    "reference": Abilities(write=False, change=False, is_far=True, why="a file of references is read only"),
+    "zip": Abilities(write=False, change=False, why="a zip file behind a URL is read only"),
+    "cache": Abilities(write=False, change=False, is_far=True, why="what is read through a cache is read only"),
+}
+_GROUPS = {"https": "http", "tar": "zip", "filecache": "cache", "blockcache": "cache", "simplecache": "cache"}
+
+
+class FsspecKeys(FarKeys):
+    """One Zarr file of a file system of fsspec.
+
+    Parameters
+    ----------
+    location : str
+        URL, perhaps a chain with ``::``, without a trailing slash.
+    options : mapping
+        ``storage_options`` as fsspec takes them.
+    filesystem : fsspec.AbstractFileSystem, optional
+        Instead of the one that the URL and the options mean.
+    root : str, optional
+        Path of the file in ``filesystem``.
+    """
+
+    def __init__(
+        self, location: str, options: Mapping[str, Any], *, filesystem: Any = None, root: str | None = None
+    ) -> None:
+        super().__init__(location, options)
+        self._given = filesystem is not None
+        self._fs: Any = filesystem
+        self._root = root
+        first = location.partition("::")[0].partition("://")[0]
+        abilities = _READ_ONLY.get(_GROUPS.get(first, first)) or Abilities(is_far=first not in ("memory", "file"))
+        # a cache in front of a web server has no more of a listing than that
+        behind = location.rpartition("::")[2]
+        if abilities.listing and abilities.is_far and behind.startswith("http") and first != "reference":
+            abilities = _READ_ONLY["http"]
+        self.abilities = abilities
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.location.startswith("memory://"):
+            raise UsageError(
+                "the memory of this process is no place that other processes can write to",
+                store=self.location,
+                remedy='Use executor="threads".',
+            )
+        if self._given:
+            return _of_filesystem, (self.location, self._fs, self._root)
+        return FsspecKeys, (self.location, self.options)
+
+    def neighbour(self, location: str) -> FsspecKeys | None:
+        """Return the keys of another file of a file system that was given; None where a URL opens it."""
+        if not self._given or location.rpartition("://")[0] != self.location.rpartition("://")[0]:
+            return None
+        return FsspecKeys(location, {}, filesystem=self._fs, root=self._fs._strip_protocol(location))
+
+    @property
+    def _filesystem(self) -> Any:
+        if self._fs is None:
+            try:
+                from fsspec.core import url_to_fs
+            except ModuleNotFoundError as error:
+                raise UsageError(
+                    "URLs need fsspec", store=self.location, remedy="pip install 'hdmf-zarr-backend[remote]'"
+                ) from error
+            options = dict(self.options)
+            if self.location.startswith("http"):
+                options["client_kwargs"] = {**_web_timeout(), **options.get("client_kwargs", {})}
+            try:
+                self._fs, self._root = url_to_fs(self.location, **options)
+            except ImportError as error:
+                raise UsageError(
+                    f"fsspec cannot open this ({error})", store=self.location, remedy="Install what it asks for."
+                ) from error
+        return self._fs
+
+    def _path(self, key: str) -> str:
+        self._filesystem  # noqa: B018 - it knows the root
+        root = self._root
+        if self.location.startswith("http"):  # the key is no part of a query
+            from urllib.parse import quote
+
+            root, mark, query = str(root).partition("?")
+            return f"{root.rstrip('/')}/{quote(key)}{mark}{query}"
+        return f"{root.rstrip('/')}/{key}" if root else key
+
+    def _get(self, key: str) -> bytes | None:
+        try:
+            return bytes(self._filesystem.cat_file(self._path(key)))
+        except _ABSENT as error:
+            tell_of_bucket(error)
+            return None
+
+    def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
+        path = self._path(key)
+        try:
+            if len(ranges) == 1:
+                return [bytes(self._filesystem.cat_file(path, start=ranges[0][0], end=ranges[0][1]))]
+            starts, ends = [start for start, _ in ranges], [stop for _, stop in ranges]
+            parts = self._filesystem.cat_ranges([path] * len(ranges), starts, ends, on_error="return")
+            for part in parts:
+                if isinstance(part, BaseException):
+                    raise part
+            return [bytes(part) for part in parts]
+        except _ABSENT as error:
+            tell_of_bucket(error)
+            return None
+
+    def _size(self, key: str) -> int | None:
+        try:
+            return int(self._filesystem.info(self._path(key))["size"])
+        except _ABSENT as error:
+            tell_of_bucket(error)
+            return None
+
+    def _set(self, key: str, value: bytes) -> None:
+        path = self._path(key)
+        if self.location.startswith("file"):
+            self._filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)
+        self._filesystem.pipe_file(path, value)
+
+    def _delete(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            try:
+                self._filesystem.rm_file(self._path(key))
+            except _ABSENT as error:
+                tell_of_bucket(error)
+
+    def _list(self, prefix: str) -> Iterator[tuple[str, int]]:
+        filesystem = self._filesystem
+        filesystem.invalidate_cache()
+        top = self._path(prefix).rstrip("/")
+        try:
+            found = filesystem.find(top, detail=True)
+        except _ABSENT as error:
+            tell_of_bucket(error)
+            return
+        start = len(str(self._root).strip("/"))
+        for path, entry in found.items():
+            inside = path.strip("/")
+            # find() of what is a file gives the file itself
+            if inside != top.strip("/"):
+                yield inside[start:].lstrip("/"), int(entry.get("size") or 0)
+
+
+def _of_filesystem(location: str, filesystem: Any, root: str) -> FsspecKeys:
+    return FsspecKeys(location, {}, filesystem=filesystem, root=root)
+
+
+def _web_timeout() -> dict[str, Any]:
+    """Return a bound of the time between two pieces of an answer; a large chunk may take as long as it needs."""
+    import aiohttp
+
+    return {"timeout": aiohttp.ClientTimeout(total=None, sock_connect=_WEB_TIMEOUT, sock_read=_WEB_TIMEOUT)}

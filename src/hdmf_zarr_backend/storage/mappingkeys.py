@@ -1,0 +1,100 @@
+"""A mapping from keys to bytes as a store: the key-value model of Zarr's specifications, a dict in memory for one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from typing import Any
+
+from hdmf_zarr_backend.errors import StoreError, UsageError
+from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, Range, cut_ranges, is_outside
+
+_FREE = Abilities()
+_FIXED = Abilities(write=False, change=False, why="a mapping that is not mutable is read only")
+
+
+class MappingKeys:
+    """A mapping.
+
+    Parameters
+    ----------
+    mapping : Mapping
+        ``{key: bytes}``; one that is mutable can be written.
+    location : str, optional
+        What links and messages name; by default something that says which mapping it is in this process.
+    """
+
+    def __init__(self, mapping: Mapping[str, bytes], location: str | None = None) -> None:
+        self.mapping = mapping
+        self.location = location if location is not None else f"object://{id(mapping):x}"
+        self.abilities = _FREE if isinstance(mapping, MutableMapping) else _FIXED
+
+    def __repr__(self) -> str:
+        return f"MappingKeys({self.location!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise UsageError(
+            "the memory of this process is no place that other processes can write to",
+            store=self.location,
+            remedy='Use executor="threads".',
+        )
+
+    def _checked(self, key: str) -> str:
+        if is_outside(key):
+            raise StoreError(f"the key {key!r} leads out of the store", store=self.location, remedy="Do not trust it.")
+        return key
+
+    def get(self, key: str) -> bytes | None:
+        """Return the value of ``key``, or None."""
+        value = self.mapping.get(self._checked(key))
+        return value if value is None or type(value) is bytes else bytes(value)
+
+    def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
+        """Return the values of those ``keys`` that are there."""
+        return {key: value for key in keys if (value := self.get(key)) is not None}
+
+    def get_range(self, key: str, start: int, stop: int | None = None) -> bytes | None:
+        """Return the bytes ``start:stop`` of the value of ``key``, or None where it is not there."""
+        value = self.get(key)
+        return None if value is None else value[start:stop]
+
+    def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
+        """Return several ranges of bytes of the value of ``key``, or None where it is not there."""
+        value = self.get(key)
+        return None if value is None else cut_ranges(value, ranges)
+
+    def _mutable(self) -> MutableMapping[str, bytes]:
+        if not isinstance(self.mapping, MutableMapping):
+            raise StoreError(self.abilities.why, store=self.location, remedy="Give a dict, for example.")
+        return self.mapping
+
+    def set(self, key: str, value: bytes) -> None:
+        """Set ``key``."""
+        self._mutable()[self._checked(key)] = value
+
+    def set_many(self, items: Mapping[str, bytes]) -> None:
+        """Set several keys."""
+        for key, value in items.items():
+            self.set(key, value)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Delete those ``keys`` that are there."""
+        mapping = self._mutable()
+        for key in keys:
+            mapping.pop(self._checked(key), None)
+
+    def list_documents(self) -> Iterator[str]:
+        """Yield the keys of all metadata documents."""
+        return (key for key in list(self.mapping) if key.rpartition("/")[2] in DOCUMENTS)
+
+    def list_prefix(self, prefix: str) -> Iterator[str]:
+        """Yield all keys below ``prefix/``."""
+        start = f"{prefix}/" if prefix else ""
+        return (key for key in list(self.mapping) if key.startswith(start))
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Return ``{key: bytes}`` of all keys below ``prefix/``."""
+        return {key: len(self.mapping[key]) for key in self.list_prefix(prefix)}
+
+    def exists(self) -> bool:
+        """Tell whether anything is in the mapping."""
+        return next(iter(self.mapping), None) is not None

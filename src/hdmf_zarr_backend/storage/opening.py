@@ -1,0 +1,154 @@
+"""What a user gives as the place of a file -> its keys. Nothing is touched yet, and no library of a store is loaded.
+
+=============================  =========================================================================
+``"/a/b.nwb.zarr"``, a Path    `LocalKeys`
+``"/a/b.nwb.zarr.zip"``        `ZipKeys`
+``"/a/b.nwb.zarr.json"``       `ReferenceKeys`
+``"s3://"``, ``"https://"``    `ObjectKeys` where obstore is installed and knows the options, else `FsspecKeys`
+any other URL, ``"a::b"``      `FsspecKeys`
+a mapping                      `MappingKeys`
+a store or group of zarr       `ZarrStoreKeys`
+=============================  =========================================================================
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.model.locations import is_url
+from hdmf_zarr_backend.storage import referencekeys, zipkeys
+from hdmf_zarr_backend.storage.fsspeckeys import FsspecKeys
+from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys, innermost, rules_of, set_rules
+from hdmf_zarr_backend.storage.mappingkeys import MappingKeys
+from hdmf_zarr_backend.storage.objectkeys import ObjectKeys, object_settings
+from hdmf_zarr_backend.storage.paths import location_of
+from hdmf_zarr_backend.storage.referencekeys import ReferenceKeys
+from hdmf_zarr_backend.storage.zipkeys import ZipKeys
+
+NOWHERE = "object://"
+"""How the location of a store begins that has no address, so that no other file can name it."""
+
+FILE_SUFFIXES = (zipkeys.SUFFIX, referencekeys.SUFFIX)
+"""How the names of local Zarr files end that are no directories."""
+
+
+def open_keys(place: Any, storage_options: Mapping[str, Any] | None = None, *, replace: bool = True) -> KeyStore:
+    """Return the keys of the file at ``place``; nothing is touched yet.
+
+    Parameters
+    ----------
+    place : str, Path, Mapping, zarr.abc.store.Store or zarr.Group
+        Path or URL, or what holds the file.
+    storage_options : mapping, optional
+        For URLs, in the words of fsspec or obstore.
+    replace : bool
+        As of `LocalKeys`.
+
+    Raises
+    ------
+    UsageError
+        It is nothing that a file can be in.
+    """
+    options = dict(storage_options or {})
+    if isinstance(place, (str, os.PathLike)):
+        location = location_of(place)
+        return _of_url(location, options) if is_url(location) else _of_path(location, options, replace=replace)
+    if options:
+        raise UsageError("storage_options are for URLs", remedy="Give them to the store, when it is made.")
+    return _of_object(place)
+
+
+def _of_path(location: str, options: dict[str, Any], *, replace: bool) -> KeyStore:
+    if not os.path.isdir(location):
+        if location.endswith(zipkeys.SUFFIX):
+            return ZipKeys(location)
+        if location.endswith(referencekeys.SUFFIX):
+            return ReferenceKeys(location, options, folder_keys)
+    return LocalKeys(location, replace=replace)
+
+
+def _of_url(location: str, options: dict[str, Any]) -> KeyStore:
+    if location.endswith(referencekeys.SUFFIX) and "::" not in location:
+        return ReferenceKeys(location, options, folder_keys)
+    if location.endswith(zipkeys.SUFFIX) and "::" not in location:
+        folder, name = referencekeys.parted(location)
+        return zipkeys.FarZipKeys(location, folder_keys(folder, options), name)
+    return folder_keys(location, options)
+
+
+def folder_keys(location: str, options: Mapping[str, Any]) -> KeyStore:
+    """Return the keys below a folder or a URL, whatever its name looks like."""
+    if not is_url(location):
+        return LocalKeys(location)
+    settings = object_settings(location, options)
+    return FsspecKeys(location, options) if settings is None else ObjectKeys(location, settings, options)
+
+
+def _of_object(place: Any) -> KeyStore:
+    if hasattr(place, "list_documents") and hasattr(place, "location"):
+        return place  # type: ignore[no-any-return] # the contract of KeyStore
+    if isinstance(place, Mapping):
+        filesystem = getattr(place, "fs", None)
+        if (
+            filesystem is not None
+            and hasattr(filesystem, "unstrip_protocol")
+            and not getattr(filesystem, "asynchronous", False)
+        ):
+            location = str(filesystem.unstrip_protocol(place.root)).rstrip("/")  # type: ignore[attr-defined] # FSMap
+            return FsspecKeys(location, {}, filesystem=filesystem, root=place.root)  # type: ignore[attr-defined]
+        return MappingKeys(place)
+    found = _of_zarr(place)
+    if found is None:
+        raise UsageError(
+            f"{place!r} is nothing that a Zarr file can be in",
+            remedy="Give a path, a URL, a mapping, or a store or group of zarr.",
+        )
+    return found
+
+
+def _of_zarr(place: Any) -> KeyStore | None:
+    import zarr
+    from zarr.abc.store import Store
+    from zarr.storage import ObjectStore
+
+    from hdmf_zarr_backend.storage.zarrkeys import keys_of_store
+
+    if isinstance(place, zarr.Group):
+        return keys_of_store(place.store_path.store, place.store_path.path)
+    if type(place).__module__.partition(".")[0] == "obstore":
+        place = ObjectStore(place)
+    return keys_of_store(place) if isinstance(place, Store) else None
+
+
+def open_neighbour(keys: KeyStore, location: str) -> KeyStore:
+    """Return the keys of another file, at ``location``, that ``keys`` link to: opened alike where that can be.
+
+    Options, which may be credentials, go along to the same kind of store, of a web server to the same host only.
+    Everything else is opened without options. The rules for reading go along in any case.
+    """
+    origin = innermost(keys)
+    neighbour = getattr(origin, "neighbour", None)
+    found: KeyStore | None = None if neighbour is None else neighbour(location)
+    if found is None:
+        alike = _authority(location) == _authority(origin.location)
+        found = open_keys(location, getattr(origin, "options", {}) if alike else {})
+    set_rules(found, rules_of(keys))
+    return found
+
+
+def _authority(location: str) -> tuple[str, str]:
+    """Return what has to be equal for options to be passed on: how a file is read, and the host of a web server."""
+    scheme, _, rest = location.rpartition("://")
+    return scheme, rest.partition("/")[0] if scheme.endswith(("http", "https")) else ""
+
+
+def may_exist(location: str) -> bool:
+    """Tell whether a file that a link names is worth opening; of a URL only its server can tell."""
+    if location.startswith(NOWHERE):
+        return False
+    if is_url(location) or os.path.isdir(location):
+        return True
+    return location.endswith(FILE_SUFFIXES) and os.path.isfile(location)

@@ -1,0 +1,127 @@
+"""Chunks that lie together in stored objects, found by the index of each: a request for the index, one for the chunk.
+
+Source: Zarr v3 specification, codec ``sharding_indexed``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Sequence
+from contextlib import suppress
+
+import numpy as np
+import numpy.typing as npt
+from numcodecs import CRC32C
+
+from hdmf_zarr_backend.errors import ChunkError, ZarrBackendError
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Shards, absolute, join
+from hdmf_zarr_backend.storage.farkeys import at_once
+from hdmf_zarr_backend.storage.keys import KeyStore
+
+Index = tuple[int, ...]
+Offsets = npt.NDArray[np.uint64]
+
+_ABSENT = 2**64 - 1
+_ENTRY_BYTES = 16
+_CHECKSUM_BYTES = 4
+_KEPT_INDICES = 64
+
+
+class ShardReader:
+    """Finds the bytes of the chunks of one array.
+
+    Parameters
+    ----------
+    keys : KeyStore
+        The store.
+    path : str
+        Path of the array in the model's spelling.
+    node : ArrayNode
+        Its metadata; it has shards.
+    """
+
+    def __init__(self, keys: KeyStore, path: str, node: ArrayNode[Attributes]) -> None:
+        assert node.shards is not None
+        self._keys = keys
+        self._path = path
+        self._node = node
+        self._shards: Shards = node.shards
+        self._grid = tuple(n // c for n, c in zip(self._shards.shape, node.chunks, strict=True))
+        self._indices: OrderedDict[Index, Offsets | None] = OrderedDict()
+
+    def get(self, index: Index) -> bytes | None:
+        """Return the stored bytes of the chunk at ``index``, None where it is not stored.
+
+        Raises
+        ------
+        ChunkError
+            The index of its shard is damaged.
+        """
+        shard = tuple(i // n for i, n in zip(index, self._grid, strict=True))
+        key = self.key(shard)
+        try:
+            offsets = self._offsets(shard, key)
+            if offsets is None:
+                return None
+            start, length = offsets[tuple(i % n for i, n in zip(index, self._grid, strict=True))].tolist()
+            if start == _ABSENT and length == _ABSENT:
+                return None
+            data = self._keys.get_range(key, start, start + length)
+            if data is None or len(data) != length:
+                raise ChunkError(f"the shard {key!r} ends before the chunk {index}", remedy="Restore it from a copy.")
+        except ZarrBackendError as error:
+            raise error.located(store=self._keys.location, path=absolute(self._path)) from error.__cause__
+        return data
+
+    def get_many(self, indices: Sequence[Index]) -> dict[Index, bytes | None]:
+        """Return the stored bytes of several chunks, with several requests under way at once."""
+        first = {tuple(i // n for i, n in zip(index, self._grid, strict=True)): index for index in indices}
+        found = dict(zip(first.values(), at_once(self.get, list(first.values())), strict=True))  # indices of shards
+        others = [index for index in indices if index not in found]
+        return {**found, **dict(zip(others, at_once(self.get, others), strict=True))}
+
+    def key(self, shard: Index) -> str:
+        """Return the key of a shard."""
+        return join(self._path, self._node.chunk_name(shard))
+
+    def forget(self) -> None:
+        """Forget the indices; shards have been written anew."""
+        self._indices.clear()
+
+    def _offsets(self, shard: Index, key: str) -> Offsets | None:
+        with suppress(KeyError):
+            return self._indices[shard]
+        found = self._indices[shard] = self._read_index(key)
+        if len(self._indices) > _KEPT_INDICES:
+            self._indices.popitem(last=False)
+        return found
+
+    def _read_index(self, key: str) -> Offsets | None:
+        size = index_bytes(self._grid, self._shards)
+        found = self._keys.get_range(key, *((-size, None) if self._shards.index_at_end else (0, size)))
+        return None if found is None else decode_index(found, self._grid, self._shards, key)
+
+
+def index_bytes(grid: Index, shards: Shards) -> int:
+    """Return the bytes of the index of a shard of ``grid`` chunks."""
+    return _ENTRY_BYTES * math.prod(grid) + (_CHECKSUM_BYTES if shards.checksum else 0)
+
+
+def decode_index(data: bytes, grid: Index, shards: Shards, key: str) -> Offsets:
+    """Return where the chunks of a shard are: an array of shape ``(*grid, 2)`` of offsets and lengths.
+
+    Raises
+    ------
+    ChunkError
+        It is too short, or its checksum is another one.
+    """
+    try:
+        if len(data) != index_bytes(grid, shards):
+            raise ValueError(f"{len(data)} bytes")
+        plain = np.asarray(CRC32C().decode(data) if shards.checksum else data)
+        return np.frombuffer(plain.tobytes(), "<u8").reshape(*grid, 2)
+    except (ValueError, RuntimeError) as error:
+        raise ChunkError(
+            f"the index of the shard {key!r} is damaged ({error})", remedy="Restore it from a copy."
+        ) from error

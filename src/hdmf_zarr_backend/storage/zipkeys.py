@@ -1,0 +1,346 @@
+"""A Zarr file in one zip file: read in place, and written in one pass, each key once.
+
+The entries are stored as they are (the chunks are compressed already), in the order in which they were set, with a
+date that says nothing, so that the same content gives the same file.
+
+Source: issue "Format 3, shards, and any store, near or far", part 4.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+import uuid
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from hdmf_zarr_backend.errors import (
+    NotZarrError,
+    ReadOnlyStoreError,
+    StoreError,
+    StoreExistsError,
+    StoreNotFoundError,
+    UsageError,
+)
+from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, KeyStore, Range, cut_ranges, is_outside
+from hdmf_zarr_backend.storage.renames import replace
+
+SUFFIX = ".zip"
+
+_ABILITIES = Abilities(change=False, why="a zip file cannot be changed once it is written")
+_REMEDY = "Export it to a directory, change that, and export it to a zip file again."
+_DATE = (1980, 1, 1, 0, 0, 0)
+_MODE = 0o644 << 16
+_FAR_BUFFER = 2**18
+
+
+class ZipKeys:
+    """A zip file that is there, or will be.
+
+    Parameters
+    ----------
+    path : str
+        Absolute path.
+    """
+
+    abilities = _ABILITIES
+
+    def __init__(self, path: str) -> None:
+        self.location = path
+        self._archive: zipfile.ZipFile | None = None
+        self._opened = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"ZipKeys({self.location!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ZipKeys, (self.location,)
+
+    def _zip(self) -> zipfile.ZipFile | None:
+        with self._opened:
+            if self._archive is None and self.exists():
+                try:
+                    self._archive = zipfile.ZipFile(self._file())
+                except (zipfile.BadZipFile, IsADirectoryError, NotImplementedError) as error:
+                    raise NotZarrError(
+                        f"this is no zip file ({error})",
+                        store=self.location,
+                        remedy="It may be cut short; fetch or write it again.",
+                    ) from error
+            return self._archive
+
+    def _file(self) -> Any:
+        return self.location
+
+    def get(self, key: str) -> bytes | None:
+        """Return the value of ``key``, or None."""
+        archive = self._zip()
+        if is_outside(key):
+            raise StoreError(f"the key {key!r} leads out of the store", store=self.location, remedy="Do not trust it.")
+        return None if archive is None else _entry(archive, key, self.location)
+
+    def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
+        """Return the values of those ``keys`` that are there."""
+        return {key: value for key in keys if (value := self.get(key)) is not None}
+
+    def get_range(self, key: str, start: int, stop: int | None = None) -> bytes | None:
+        """Return the bytes ``start:stop`` of the value of ``key``, or None where it is not there."""
+        found = self.get_ranges(key, [(start, stop)])
+        return None if found is None else found[0]
+
+    def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
+        """Return several ranges of bytes of the value of ``key``, or None where it is not there."""
+        archive = self._zip()
+        try:
+            info = None if archive is None else archive.getinfo(key)
+        except KeyError:
+            return None
+        if archive is None or info is None:
+            return None
+        if info.compress_type != zipfile.ZIP_STORED:
+            value = self.get(key)
+            return None if value is None else cut_ranges(value, ranges)
+        parts = []
+        with archive.open(info) as file:
+            for start, stop in ranges:
+                first, end, _ = slice(start, stop).indices(info.file_size)
+                file.seek(first)
+                parts.append(file.read(max(0, end - first)))
+        return parts
+
+    def set(self, key: str, value: bytes) -> None:
+        """Refuse: a new zip file is written by `new_zip`, and none is changed."""
+        raise ReadOnlyStoreError(_ABILITIES.why, store=self.location, remedy=_REMEDY)
+
+    def set_many(self, items: Mapping[str, bytes]) -> None:
+        """Refuse, as `set`."""
+        raise ReadOnlyStoreError(_ABILITIES.why, store=self.location, remedy=_REMEDY)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Refuse, as `set`."""
+        raise ReadOnlyStoreError(_ABILITIES.why, store=self.location, remedy=_REMEDY)
+
+    def list_documents(self) -> Iterator[str]:
+        """Yield the keys of all metadata documents."""
+        return (key for key in self.sizes("") if key.rpartition("/")[2] in DOCUMENTS)
+
+    def list_prefix(self, prefix: str) -> Iterator[str]:
+        """Yield all keys below ``prefix/``."""
+        return iter(self.sizes(prefix))
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Return ``{key: bytes}`` of all keys below ``prefix/``."""
+        archive, start = self._zip(), f"{prefix}/" if prefix else ""
+        infos = [] if archive is None else archive.infolist()
+        sizes = {info.filename: info.file_size for info in infos if not info.is_dir()}
+        return {name: size for name, size in sizes.items() if name.startswith(start)}
+
+    def exists(self) -> bool:
+        """Tell whether anything is at the location."""
+        return os.path.lexists(self.location)
+
+
+def _entry(archive: zipfile.ZipFile, key: str, location: str) -> bytes | None:
+    try:
+        return archive.read(key)
+    except KeyError:
+        return None
+    except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
+        raise StoreError(
+            f"the entry {key!r} cannot be read ({error})", store=location, remedy="Fetch or write the file again."
+        ) from error
+
+
+class FarZipKeys(ZipKeys):
+    """A zip file on a server, read by ranges of bytes.
+
+    Parameters
+    ----------
+    location : str
+        URL of the zip file.
+    folder : KeyStore
+        What the zip file lies in; has a method ``size``.
+    name : str
+        Name of the zip file there.
+    """
+
+    abilities = Abilities(write=False, change=False, why="a zip file on a server is read only")
+
+    def __init__(self, location: str, folder: Any, name: str) -> None:
+        super().__init__(location)
+        self._folder = folder
+        self._name = name
+        self.options = getattr(folder, "options", {})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FarZipKeys, (self.location, self._folder, self._name)
+
+    def _file(self) -> Any:
+        size = self._folder.size(self._name)
+        if size is None:
+            raise StoreNotFoundError("nothing is there", store=self.location, remedy="Check the path.")
+        return io.BufferedReader(_FarFile(self._folder, self._name, size), buffer_size=_FAR_BUFFER)
+
+    def exists(self) -> bool:
+        """Tell whether anything is at the location."""
+        return self._folder.size(self._name) is not None
+
+
+class _FarFile(io.RawIOBase):
+    """A value of a store as a file that can be read from any place."""
+
+    def __init__(self, keys: KeyStore, name: str, size: int) -> None:
+        self._keys = keys
+        self._name = name
+        self._size = size
+        self._place = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._size}[whence]
+        self._place = start + offset
+        return self._place
+
+    def tell(self) -> int:
+        return self._place
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        end = min(self._place + len(view), self._size)
+        if end <= self._place:
+            return 0
+        part = self._keys.get_range(self._name, self._place, end)
+        if part is None or len(part) != end - self._place:
+            raise EOFError("the file on the server is shorter than it was")
+        view[: len(part)] = part
+        self._place = end
+        return len(part)
+
+
+class NewZipKeys(ZipKeys):
+    """A zip file that is being written.
+
+    Parameters
+    ----------
+    path : str
+        Where it is written.
+    location : str
+        Where it will be.
+    """
+
+    def __init__(self, path: str, location: str) -> None:
+        super().__init__(location)
+        self._writing = threading.Lock()
+        self._archive = zipfile.ZipFile(path, "x", zipfile.ZIP_STORED, allowZip64=True)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise UsageError("a zip file is written by one process", store=self.location, remedy='Use executor="threads".')
+
+    def _zip(self) -> zipfile.ZipFile | None:
+        return self._archive
+
+    def get(self, key: str) -> bytes | None:
+        """Return the value of ``key``, or None."""
+        with self._writing:
+            return super().get(key)
+
+    def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
+        """Return several ranges of bytes of the value of ``key``, or None where it is not there."""
+        value = self.get(key)
+        return None if value is None else cut_ranges(value, ranges)
+
+    def set(self, key: str, value: bytes) -> None:
+        """Add ``key``; what it was before (a chunk that was filled in two steps) is left out of the directory."""
+        if is_outside(key):
+            raise StoreError(f"the key {key!r} leads out of the store", store=self.location, remedy="Do not trust it.")
+        with self._writing:
+            archive = self._archive
+            assert archive is not None
+            self._leave_out(key)
+            info = zipfile.ZipInfo(key, _DATE)
+            info.external_attr = _MODE
+            archive.writestr(info, value)
+
+    def _leave_out(self, key: str) -> None:
+        archive = self._archive
+        assert archive is not None
+        known = archive.NameToInfo.pop(key, None)
+        if known is not None:
+            archive.filelist.remove(known)
+
+    def set_many(self, items: Mapping[str, bytes]) -> None:
+        """Add several keys."""
+        for key, value in items.items():
+            self.set(key, value)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Leave ``keys`` out of the directory of the zip file."""
+        with self._writing:
+            for key in keys:
+                self._leave_out(key)
+
+    def close(self) -> None:
+        """Write the directory of the zip file, after which it is whole."""
+        assert self._archive is not None
+        self._archive.close()
+
+
+@contextmanager
+def new_zip(target: str, *, exclusive: bool = False) -> Iterator[NewZipKeys]:
+    """Give the keys of a zip file beside ``target`` that takes its place when the block ends without an error.
+
+    Parameters
+    ----------
+    target : str
+        Absolute path of the file. What is there is replaced.
+    exclusive : bool
+        Replace nothing.
+
+    Raises
+    ------
+    StoreExistsError
+        Something has come to be at ``target`` that is not to be replaced.
+    """
+    folder, name = os.path.split(target)
+    os.makedirs(folder, exist_ok=True)
+    partial = os.path.join(folder, f".{name[:40]}.{uuid.uuid4().hex}.partial")
+    keys = NewZipKeys(partial, target)
+    try:
+        yield keys
+        keys.close()
+        if exclusive:
+            _link(partial, target)
+        else:
+            replace(partial, target)
+    except BaseException:
+        with suppress(OSError, ValueError):
+            keys.close()
+        with suppress(OSError):
+            os.unlink(partial)
+        raise
+
+
+def _link(partial: str, target: str) -> None:
+    """Give the file its name, if that is free, in one step where the file system has hard links."""
+    try:
+        os.link(partial, target)
+    except FileExistsError as error:
+        raise StoreExistsError(
+            "something has come to be there while this file was written, and is not replaced",
+            store=target,
+            remedy="Choose another path, or mode 'w' to replace it.",
+        ) from error
+    except OSError:
+        if os.path.lexists(target):
+            raise
+        os.rename(partial, target)
+        return
+    os.unlink(partial)

@@ -1,0 +1,107 @@
+"""A new file in any store: staged and renamed where there is a rename, marked and committed where there is none.
+
+The order of the puts in a store without a rename: an old consolidated document is deleted, the attributes of the root
+say that the file is being written, everything old is deleted, everything new is set, then the real attributes of the
+root, and the consolidated document last. A reader trusts that one alone where it is there, and finds the mark where it
+is not; so after whatever end of the writer a file is whole or visibly not.
+
+Source: issue "Nothing lost, nobody let in", part 1; issue "Format 3, shards, and any store, near or far", part 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+
+from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreExistsError
+from hdmf_zarr_backend.mapping.reserved import NOTES, WRITING
+from hdmf_zarr_backend.model import v2
+from hdmf_zarr_backend.model.nodes import Attributes, GroupNode
+from hdmf_zarr_backend.storage.jsontext import dump
+from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys, abilities_of, innermost
+from hdmf_zarr_backend.storage.locks import Holder
+from hdmf_zarr_backend.storage.queued import QueuedKeys
+from hdmf_zarr_backend.storage.zipkeys import ZipKeys, new_zip
+from hdmf_zarr_backend.write.staging import staged
+
+_ROOT_3 = "zarr.json"
+_COMMIT = (v2.ATTRIBUTES, v2.CONSOLIDATED, _ROOT_3)
+"""The keys that make a new file whole, in the order in which they are set."""
+
+
+@contextmanager
+def new_file(keys: KeyStore, *, exclusive: bool = False, zarr_format: int = 2) -> Iterator[KeyStore]:
+    """Give the keys to write a new file with; it is there, whole, when the block ends without an error.
+
+    Parameters
+    ----------
+    keys : KeyStore
+        Where the file will be. What is there is replaced.
+    exclusive : bool
+        Replace nothing.
+    zarr_format : int
+        Of the new file.
+
+    Raises
+    ------
+    ReadOnlyStoreError
+        No file of this format can be written there.
+    StoreExistsError
+        Something is there that is not to be replaced.
+    """
+    store = innermost(keys)
+    abilities = abilities_of(store)
+    if not abilities.write or zarr_format not in abilities.formats:
+        raise ReadOnlyStoreError(abilities.why, store=keys.location, remedy="Write to another place.")
+    if isinstance(store, LocalKeys):
+        with staged(store.root, exclusive=exclusive) as new:
+            yield new
+    elif isinstance(store, ZipKeys):
+        with new_zip(store.location, exclusive=exclusive) as new:
+            yield new
+    else:
+        if exclusive and store.exists():
+            raise StoreExistsError(
+                "something has come to be there, and is not replaced",
+                store=keys.location,
+                remedy="Choose another path, or mode 'w' to replace it.",
+            )
+        with _marked(store, zarr_format) as new:
+            yield new
+
+
+@contextmanager
+def _marked(store: KeyStore, zarr_format: int) -> Iterator[QueuedKeys]:
+    """Give a queue of puts to ``store``; what commits a file is set when the block ends without an error."""
+    is_transaction = not abilities_of(store).consolidates
+    kept: set[str] = set()
+    if not is_transaction:
+        kept = _mark(store, zarr_format)
+    store.delete(key for key in store.list_prefix("") if key not in kept)
+    queue = QueuedKeys(store, () if is_transaction else _COMMIT)
+    try:
+        yield queue
+    except BaseException:
+        queue.abandon()  # or puts would go on after the error was told
+        raise
+    try:
+        queue.commit()
+    except BaseException:
+        queue.abandon()
+        raise
+
+
+def _mark(store: KeyStore, zarr_format: int) -> set[str]:
+    """Let the root say that the file is being written; return the keys that do."""
+    if zarr_format == 2:
+        store.delete([v2.CONSOLIDATED, _ROOT_3])  # what readers would trust
+    root: GroupNode[Attributes] = GroupNode(attributes={NOTES: {WRITING: asdict(Holder.here())}})
+    documents = dict(v2.node_documents("", root))
+    if zarr_format == 3:
+        documents = {_ROOT_3: {"zarr_format": 3, "node_type": "group", "attributes": root.attributes}}
+    for key, document in sorted(documents.items()):  # the attributes first: without them a root would look whole
+        store.set(key, dump(document))
+    if zarr_format == 3:
+        store.delete([v2.CONSOLIDATED])
+    return set(documents)

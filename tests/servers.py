@@ -1,0 +1,326 @@
+"""Servers of this machine that the tests read from and write to, and what they do wrong when they are told to.
+
+A web server with ranges and without a listing, that of the benchmarks; an S3 server, moto's, in a process of its own;
+and a proxy in front of either that counts requests, waits, answers 503, cuts answers short, falls silent, or dies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import re
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from benchmarks.harness.server import CountingServer
+
+_RUNNING = re.compile(r"Running on (http://127\.0\.0\.1:\d+)")
+
+
+class WebServer(CountingServer):
+    """A folder behind ``http://``, without any listing."""
+
+    daemon_threads = True
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(str(folder))
+        handler = self.RequestHandlerClass
+
+        class WithoutListing(handler.func):  # type: ignore[misc,name-defined] # a partial of the handler's class
+            def list_directory(self, path: Any) -> None:
+                self.send_error(HTTPStatus.NOT_FOUND)
+
+            def end_headers(self) -> None:
+                path = Path(self.translate_path(self.path))
+                if path.is_file():  # without it, a client does not ask for the rest of an answer that was cut
+                    self.send_header("ETag", f'"{path.stat().st_size}-{path.stat().st_mtime_ns}"')
+                super().end_headers()
+
+        self.folder = folder
+        self.RequestHandlerClass = lambda *args: WithoutListing(*args, directory=str(folder))  # type: ignore[assignment]
+
+    @property
+    def url(self) -> str:
+        """Address of the folder."""
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of clients that have gone."""
+
+
+@contextlib.contextmanager
+def serving(server: Any) -> Iterator[Any]:
+    """Let a server run in a thread."""
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+_ANSWERS = {
+    "403": b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>",
+    "503": b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>",
+}
+
+Fault = Callable[[str, str, int], str | None]
+"""What is wrong with a request: of method, path and number, one of ``503``, ``403``, ``cut``, ``stall``, ``reset``."""
+
+
+class Proxy(ThreadingHTTPServer):
+    """Passes requests on.
+
+    Attributes
+    ----------
+    requests : list of (str, str)
+        Method and path of each.
+    fault : callable
+        What is wrong with a request; None: nothing.
+    delay : float
+        Seconds that each request takes longer.
+    """
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, target: str) -> None:
+        super().__init__(("127.0.0.1", 0), _Passing)
+        parts = urlsplit(target)
+        self.target = (parts.hostname, parts.port)
+        self.requests: list[tuple[str, str]] = []
+        self.fault: Fault = lambda method, path, number: None
+        self.delay = 0.0
+        self.busy = 0
+        self.most_busy = 0
+        self.lock = threading.Lock()
+
+    @property
+    def url(self) -> str:
+        """Address of the proxy."""
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def reset(self) -> None:
+        """Forget the requests, and be well again."""
+        self.requests.clear()
+        self.fault = lambda method, path, number: None
+        self.delay = 0.0
+        self.most_busy = 0
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of clients that have gone."""
+
+
+class _Passing(BaseHTTPRequestHandler):
+    server: Proxy
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def _pass(self) -> None:
+        length = int(self.headers.get("Content-Length") or 0)
+        body = self.rfile.read(length) if length else None
+        server = self.server
+        with server.lock:
+            server.requests.append((self.command, self.path))
+            fault = server.fault(self.command, self.path, len(server.requests))
+            server.busy += 1
+            server.most_busy = max(server.most_busy, server.busy)
+        try:
+            time.sleep(server.delay)
+            self._answer(body, fault)
+        finally:
+            with server.lock:
+                server.busy -= 1
+
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _pass
+
+    def _answer(self, body: bytes | None, fault: str | None) -> None:
+        if fault in _ANSWERS:
+            self._send(int(fault), {}, _ANSWERS[fault])
+            return
+        if fault in ("reset", "stall"):
+            time.sleep(3.0 if fault == "stall" else 0)
+            self.close_connection = True
+            return
+        connection = http.client.HTTPConnection(*self.server.target, timeout=30)
+        with contextlib.closing(connection):
+            headers = {name: value for name, value in self.headers.items() if name.lower() != "connection"}
+            connection.request(self.command, self.path, body=body, headers=headers)
+            answer = connection.getresponse()
+            content = answer.read()
+            is_cut = fault == "cut" and answer.status < HTTPStatus.MULTIPLE_CHOICES
+            self._send(answer.status, dict(answer.getheaders()), content, cut=is_cut)
+
+    def _send(self, status: int, headers: dict[str, str], content: bytes, *, cut: bool = False) -> None:
+        self.send_response_only(status)
+        for name, value in headers.items():
+            if name.lower() not in ("transfer-encoding", "connection", "content-length"):
+                self.send_header(name, value)
+        length = headers.get("Content-Length", str(len(content))) if self.command == "HEAD" else str(len(content))
+        self.send_header("Content-Length", length)
+        self.end_headers()
+        if cut:
+            self.close_connection = True
+            content = content[: len(content) // 2]
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
+class S3Server:
+    """An S3 server with a bucket, through a proxy.
+
+    Attributes
+    ----------
+    proxy : Proxy
+        Between the client and the server.
+    bucket : str
+        Name of a bucket that is there.
+    """
+
+    def __init__(self, endpoint: str, proxy: Proxy, bucket: str) -> None:
+        self.endpoint = endpoint
+        self.proxy = proxy
+        self.bucket = bucket
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """``storage_options`` in the words of s3fs, which are understood for obstore as well."""
+        return {
+            "key": "tester",
+            "secret": "secret",
+            "endpoint_url": self.proxy.url,
+            "client_kwargs": {"region_name": "us-east-1"},
+        }
+
+    @property
+    def quick_options(self) -> dict[str, Any]:
+        """The same, with bounds of retries that a test can wait for."""
+        return {**self.options, **quick()}
+
+    @property
+    def s3fs_options(self) -> dict[str, Any]:
+        """The same, with something that only s3fs knows."""
+        return {**self.options, "config_kwargs": {"retries": {"max_attempts": 2}}}
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables of the environment that say the same."""
+        return {
+            "AWS_ACCESS_KEY_ID": "tester",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+            "AWS_ENDPOINT_URL": self.proxy.url,
+            "AWS_REGION": "us-east-1",
+        }
+
+    def url(self, name: str) -> str:
+        """Return the URL of a file in the bucket."""
+        return f"s3://{self.bucket}/{name}"
+
+    def make_bucket(self, bucket: str) -> None:
+        """Make a bucket."""
+        request = urllib.request.Request(f"{self.endpoint}/{bucket}", method="PUT")
+        with urllib.request.urlopen(request):
+            pass
+
+    def contents(self, prefix: str) -> dict[str, bytes]:
+        """Return all that is below a prefix, by key relative to it."""
+        from obstore.store import S3Store
+
+        store = S3Store(
+            self.bucket,
+            endpoint=self.endpoint,
+            access_key_id="tester",
+            secret_access_key="secret",
+            region="us-east-1",
+            client_options={"allow_http": True},
+        )
+        names = [entry["path"] for batch in store.list(prefix) for entry in batch]
+        return {name[len(prefix) + 1 :]: bytes(store.get(name).bytes()) for name in names}
+
+    def count(self, method: str | None = None) -> int:
+        """Return how many requests there were."""
+        return sum(method is None or method == found for found, _ in self.proxy.requests)
+
+
+def quick() -> dict[str, Any]:
+    """Return options with bounds of retries that a test can wait for."""
+    from datetime import timedelta
+
+    backoff = {"init_backoff": timedelta(seconds=0.02), "max_backoff": timedelta(seconds=0.1), "base": 2}
+    retries = {"max_retries": 4, "backoff": backoff, "retry_timeout": timedelta(seconds=10)}
+    return {"retry_config": retries, "client_options": {"timeout": "1s"}}
+
+
+@contextlib.contextmanager
+def moto_server() -> Iterator[str]:
+    """Give the address of an S3 server in a process of its own."""
+    command = [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+        assert process.stderr is not None
+        try:
+            for line in process.stderr:
+                found = _RUNNING.search(line)
+                if found:
+                    break
+            else:
+                pytest.fail("moto's server did not start")
+            # what it goes on to say must not fill the pipe
+            threading.Thread(target=lambda pipe=process.stderr: [None for _ in pipe], daemon=True).start()
+            yield found[1]
+        finally:
+            process.terminate()
+
+
+@pytest.fixture(scope="session")
+def _s3_endpoint() -> Iterator[str]:
+    with moto_server() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture(scope="session")
+def _s3_session(_s3_endpoint: str) -> Iterator[S3Server]:
+    with serving(Proxy(_s3_endpoint)) as proxy:
+        yield S3Server(_s3_endpoint, proxy, "")
+
+
+@pytest.fixture
+def s3(_s3_session: S3Server, request: pytest.FixtureRequest) -> Iterator[S3Server]:
+    """An S3 server with an empty bucket for this test, well and quick unless the test says otherwise."""
+    bucket = f"bucket-{abs(hash(request.node.nodeid)) % 10**12}-{time.time_ns() % 10**6}"
+    server = S3Server(_s3_session.endpoint, _s3_session.proxy, bucket)
+    server.make_bucket(bucket)
+    server.proxy.reset()
+    yield server
+    server.proxy.reset()
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Iterator[WebServer]:
+    """The folder ``tmp_path / "web"`` behind ``http://``, without a listing."""
+    folder = tmp_path / "web"
+    folder.mkdir()
+    with serving(WebServer(folder)) as server:
+        yield server
+
+
+@pytest.fixture
+def web_proxy(web: WebServer) -> Iterator[Proxy]:
+    """A proxy in front of the web server."""
+    with serving(Proxy(web.url)) as proxy:
+        yield proxy

@@ -1,0 +1,77 @@
+"""Conversion, inspection and comparing where one of the files is in a bucket, behind a web server or in a zip file."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from hdmf_zarr_backend import NWBZarrIO, convert
+from hdmf_zarr_backend.cli.main import main
+from hdmf_zarr_backend.compare.files import compare
+from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreExistsError, UsageError
+from tests import samples
+
+
+@pytest.mark.parametrize("store", ["zip", "memory-url", "s3"], indirect=True)
+def test_hdf5_there_and_back(store, tmp_path):
+    origin = samples.write_hdf5(tmp_path / "a.nwb")
+    place = store.place("a.nwb.zarr")
+    report = convert(origin, place, **store.options)
+    assert (report.target, report.format) == (place, "zarr")
+    with NWBZarrIO(place, "r", **store.options) as io:
+        assert io.read().identifier
+    convert(place, tmp_path / "b.nwb", **store.options)
+    assert list(compare(origin, tmp_path / "b.nwb")) == []
+    with pytest.raises(UsageError, match="already"):
+        convert(place, tmp_path / "c.nwb.zarr", **store.options)
+
+
+def test_a_file_of_another_kind_is_not_replaced(s3, tmp_path):
+    origin = samples.write_hdf5(tmp_path / "a.nwb")
+    from hdmf_zarr_backend.storage.opening import open_keys
+
+    open_keys(s3.url("a.nwb.zarr"), s3.options).set("readme.txt", b"mine")
+    with pytest.raises(StoreExistsError):
+        convert(origin, s3.url("a.nwb.zarr"), storage_options=s3.options)
+    convert(origin, s3.url("a.nwb.zarr"), storage_options=s3.options, force_overwrite=True)
+    assert "readme.txt" not in s3.contents("a.nwb.zarr")
+
+
+def test_what_cannot_be_converted_to(web, tmp_path):
+    origin = samples.write_hdf5(tmp_path / "a.nwb")
+    with pytest.raises(ReadOnlyStoreError):
+        convert(origin, f"{web.url}/a.nwb.zarr")
+    samples.write_zarr(web.folder / "b.nwb.zarr")
+    with pytest.raises(UsageError, match="local"):
+        convert(f"{web.url}/b.nwb.zarr", "s3://bucket/b.nwb")
+
+
+def test_from_a_web_server(web, tmp_path):
+    samples.write_zarr(web.folder / "a.nwb.zarr")
+    convert(f"{web.url}/a.nwb.zarr", tmp_path / "a.nwb")
+    convert(web.folder / "a.nwb.zarr", tmp_path / "b.nwb")
+    assert list(compare(tmp_path / "a.nwb", tmp_path / "b.nwb")) == []
+
+
+def test_comparing(web, tmp_path):
+    samples.write_zarr(web.folder / "a.nwb.zarr")
+    shutil.copytree(web.folder / "a.nwb.zarr", tmp_path / "b.nwb.zarr")
+    assert list(compare(f"{web.url}/a.nwb.zarr", tmp_path / "b.nwb.zarr")) == []
+    document = tmp_path / "b.nwb.zarr" / ".zmetadata"
+    document.write_text(document.read_text().replace('"neurodata_type":"NWBFile"', '"neurodata_type":"Other"'))
+    assert [found.kind for found in compare(f"{web.url}/a.nwb.zarr", tmp_path / "b.nwb.zarr")] == ["attribute"]
+
+
+def test_the_command_line(s3, tmp_path, capsys):
+    origin = samples.write_hdf5(tmp_path / "a.nwb")
+    url = s3.url("a.nwb.zarr")
+    options = [f"-O{name}={json.dumps(value)}" for name, value in s3.options.items()]
+    assert main(["convert", *options, str(origin), url]) == 0
+    s3.proxy.requests.clear()
+    assert main(["inspect", *options, url, "--json"]) == 0
+    assert s3.count() <= 2
+    assert json.loads(capsys.readouterr().out.partition("\n{")[2].join(["{", ""]))["location"] == url
+    assert main(["inspect", "-O", "nonsense", url]) == 2
+    assert "NAME=VALUE" in capsys.readouterr().err

@@ -1,0 +1,389 @@
+"""Far files: how many requests it takes, and what becomes of them when a server is slow, wrong, silent or gone."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pynwb import TimeSeries
+from pynwb.file import NWBFile
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO
+from hdmf_zarr_backend.errors import (
+    IncompleteStoreError,
+    ReadOnlyStoreError,
+    StoreError,
+    StoreNotFoundError,
+    StoreRefusedError,
+    StoreUnreachableError,
+)
+from hdmf_zarr_backend.storage.farkeys import REQUESTS
+from tests import samples, trees
+from tests.servers import Proxy, S3Server, quick, serving
+
+CHUNKED = np.arange(64 * 1000, dtype="i4").reshape(-1, 10)
+
+
+def nwbfile_of(count: int) -> NWBFile:
+    nwbfile = samples.plain_nwbfile()
+    for number in range(count):
+        nwbfile.add_acquisition(TimeSeries(name=f"s{number}", data=np.arange(3.0), unit="V", rate=1.0))
+    return nwbfile
+
+
+def write_chunked(place: Any, **options: Any) -> None:
+    from hdmf_zarr_backend import ZarrDataIO
+
+    data = ZarrDataIO(CHUNKED, chunks=(100, 10))
+    with ZarrIO(place, "w", **options) as io:
+        io.write_builder(trees.root(trees.group("g", trees.dataset("data", data)), note="x"))
+
+
+# ---- budgets --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [2, 40])
+def test_requests_to_open_and_read_over_http(web, count):
+    with NWBZarrIO(web.folder / "a.nwb.zarr", "w") as io:
+        io.write(nwbfile_of(count))
+    web.requests = 0
+    with NWBZarrIO(f"{web.url}/a.nwb.zarr", "r") as io:
+        assert len(io.read().acquisition) >= count
+    assert web.requests <= 2  # the document of each format
+
+
+def test_requests_without_what_is_inlined(web):
+    """Files of others: scalars come together, and so do specifications, but each is a request."""
+    with NWBZarrIO(web.folder / "a.nwb.zarr", "w") as io:
+        io.write(nwbfile_of(2))
+    web.requests = 0
+    with NWBZarrIO(f"{web.url}/a.nwb.zarr", "r", use_inlined=False) as io:
+        io.read()
+    assert web.requests > 3
+
+
+def test_requests_to_open_and_read_on_s3(s3):
+    with NWBZarrIO(s3.url("a.nwb.zarr"), "w", storage_options=s3.options) as io:
+        io.write(nwbfile_of(10))
+    s3.proxy.requests.clear()
+    with NWBZarrIO(s3.url("a.nwb.zarr"), "r", storage_options=s3.options) as io:
+        io.read()
+    assert s3.count("GET") == s3.count() <= 2
+
+
+def test_a_slice_asks_for_its_chunks_at_once(s3):
+    write_chunked(s3.url("a.zarr"), storage_options=s3.options)
+    with ZarrIO(s3.url("a.zarr"), "r", storage_options=s3.options) as io:
+        data = io.read_builder().groups["g"].datasets["data"].data
+        s3.proxy.requests.clear()
+        s3.proxy.delay, s3.proxy.most_busy = 0.05, 0
+        start = time.perf_counter()
+        np.testing.assert_array_equal(data[150:1250], CHUNKED[150:1250])
+        taken = time.perf_counter() - start
+        assert s3.count() == 12
+        assert s3.proxy.most_busy >= 6
+        assert taken < 12 * 0.05  # one after the other
+        s3.proxy.requests.clear()
+        np.testing.assert_array_equal(data[:], CHUNKED)
+        assert s3.count() <= 64
+        assert s3.proxy.most_busy <= REQUESTS
+
+
+def test_a_chunk_that_is_decoded_is_not_asked_for_again(s3):
+    write_chunked(s3.url("a.zarr"), storage_options=s3.options)
+    with ZarrIO(s3.url("a.zarr"), "r", storage_options=s3.options) as io:
+        data = io.read_builder().groups["g"].datasets["data"].data
+        data[50:250]
+        s3.proxy.requests.clear()
+        np.testing.assert_array_equal(data[60:240], CHUNKED[60:240])
+        assert s3.count() <= 1  # the one that was wanted whole went straight to its place
+
+
+def test_a_missing_chunk_is_asked_for_once(s3):
+    write_chunked(s3.url("a.zarr"), storage_options=s3.options)
+    from hdmf_zarr_backend.storage.opening import open_keys
+
+    open_keys(s3.url("a.zarr"), s3.options).delete(["g/data/1.0"])
+    with ZarrIO(s3.url("a.zarr"), "r", storage_options=s3.options) as io:
+        data = io.read_builder().groups["g"].datasets["data"].data
+        s3.proxy.requests.clear()
+        assert data[50:250].shape == (200, 10)
+        assert s3.count() == 3
+
+
+def test_requests_to_write_and_to_append(s3):
+    with NWBZarrIO(s3.url("a.nwb.zarr"), "w", storage_options=s3.options) as io:
+        s3.proxy.requests.clear()
+        io.write(nwbfile_of(20))
+    keys = len(s3.contents("a.nwb.zarr"))
+    # each key once, and: the mark, two deletes, two listings
+    assert s3.count("PUT") <= keys + 2
+    assert s3.count() <= keys + 8
+    s3.proxy.requests.clear()
+    with NWBZarrIO(s3.url("a.nwb.zarr"), "a", storage_options=s3.options) as io:
+        nwbfile = io.read()
+        nwbfile.add_acquisition(TimeSeries(name="new", data=np.arange(3.0), unit="V", rate=1.0))
+        io.write(nwbfile)
+    assert s3.count("GET") <= 4
+    assert s3.count() <= 16
+
+
+def test_writes_are_under_way_together(s3):
+    s3.proxy.delay = 0.02
+    start = time.perf_counter()
+    write_chunked(s3.url("a.zarr"), storage_options=s3.options)
+    taken = time.perf_counter() - start
+    puts = s3.count("PUT")
+    assert puts > 64
+    assert 4 < s3.proxy.most_busy <= 2 * REQUESTS
+    assert taken < puts * 0.02
+
+
+@pytest.mark.parametrize(("zarr_format", "first", "last"), [(2, 2, [".zattrs", ".zmetadata"]), (3, 1, ["zarr.json"])])
+def test_what_commits_a_file_is_put_last(s3, zarr_format, first, last):
+    for _ in range(2):  # anew, and over what is there
+        s3.proxy.requests.clear()
+        write_chunked(s3.url("a.zarr"), storage_options=s3.options, zarr_format=zarr_format)
+        puts = [path.partition("?")[0].partition("a.zarr/")[2] for method, path in s3.proxy.requests if method == "PUT"]
+        assert puts[0] == last[0]  # the mark
+        assert puts[-len(last) :] == last
+        between = puts[first : -len(last)]
+        assert not set(last) & set(between)
+        assert len(set(between)) == len(between) > 64
+
+
+# ---- what cannot be -------------------------------------------------------------------------------------------------
+
+
+def test_a_web_server_is_read_only(web):
+    write_chunked(web.folder / "a.zarr")
+    for mode in ("w", "w-", "x", "r+", "a"):
+        with pytest.raises(ReadOnlyStoreError, match="read only"):
+            ZarrIO(f"{web.url}/a.zarr", mode)
+    assert web.requests == 0
+
+
+def test_no_consolidated_document_and_no_listing(web):
+    with ZarrIO(web.folder / "a.zarr", "w") as io:
+        io.write_builder(trees.root(note="x"), consolidate_metadata=False)
+    with pytest.raises(StoreError, match=r"no consolidated .* cannot list") as caught:
+        ZarrIO(f"{web.url}/a.zarr", "r")
+    assert caught.value.store == f"{web.url}/a.zarr"
+
+
+def test_specifications_are_found_without_a_listing(web):
+    """Extensions too: from the consolidated document."""
+    with NWBZarrIO(web.folder / "a.nwb.zarr", "w") as io:
+        io.write(samples.rich_nwbfile())
+    assert NWBZarrIO.get_namespaces(f"{web.url}/a.nwb.zarr") == NWBZarrIO.get_namespaces(web.folder / "a.nwb.zarr")
+
+
+# ---- servers that do wrong ------------------------------------------------------------------------------------------
+
+
+def sometimes(fault: str, *, one_in: int) -> Any:
+    # obstore does not ask again for a listing that was cut: that is an error at once
+    return lambda method, path, number: fault if number % one_in == 1 and "list-type" not in path else None
+
+
+@pytest.mark.parametrize("fault", ["503", "reset", "cut"])
+def test_what_passes_is_not_noticed(s3, fault):
+    s3.proxy.fault = sometimes(fault, one_in=4)
+    write_chunked(s3.url("a.zarr"), storage_options=s3.quick_options)
+    with ZarrIO(s3.url("a.zarr"), "r", storage_options=s3.quick_options) as io:
+        np.testing.assert_array_equal(io.read_builder().groups["g"].datasets["data"].data[:], CHUNKED)
+
+
+def test_silence_is_bounded(s3):
+    write_chunked(s3.url("a.zarr"), storage_options=s3.quick_options)
+    s3.proxy.fault = lambda method, path, number: "stall" if "data/3.0" in path and number % 2 else None
+    s3.proxy.requests.clear()
+    with ZarrIO(s3.url("a.zarr"), "r", storage_options=s3.quick_options) as io:
+        np.testing.assert_array_equal(io.read_builder().groups["g"].datasets["data"].data[:], CHUNKED)
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        ("503", StoreUnreachableError),
+        ("403", StoreRefusedError),
+        ("reset", StoreUnreachableError),
+        ("cut", StoreUnreachableError),
+        ("stall", StoreUnreachableError),
+    ],
+)
+def test_what_stays_wrong_is_one_error(s3, fault, error):
+    write_chunked(s3.url("a.zarr"), storage_options=s3.quick_options)
+    s3.proxy.fault = lambda method, path, number: fault if "data/3.0" in path else None
+    with ZarrIO(s3.url("a.zarr"), "r", storage_options=s3.quick_options) as io:
+        data = io.read_builder().groups["g"].datasets["data"].data
+        with pytest.raises(error) as caught:
+            data[:]
+    assert caught.value.store == s3.url("a.zarr")
+    assert caught.value.path == "/g/data"
+    assert "3.0" in str(caught.value)
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize("options", ["quick_options", "s3fs_options"])
+def test_a_refused_open_is_an_error(s3, options):
+    write_chunked(s3.url("a.zarr"), storage_options=s3.options)
+    s3.proxy.fault = lambda method, path, number: "403"
+    with pytest.raises(StoreRefusedError, match="credentials") as caught:
+        ZarrIO(s3.url("a.zarr"), "r", storage_options=getattr(s3, options))
+    assert caught.value.store == s3.url("a.zarr")
+
+
+@pytest.mark.parametrize("options", ["quick_options", "s3fs_options"])
+@pytest.mark.parametrize("mode", ["r", "w", "a"])
+def test_a_bucket_that_is_not_there(s3, options, mode):
+    url = "s3://no-such-bucket-anywhere/a.zarr"
+    with (
+        pytest.raises(StoreError) as caught,
+        ZarrIO(url, mode, storage_options=getattr(s3, options)) as io,
+    ):
+        io.write_builder(trees.root(note="x"))
+    assert isinstance(caught.value, StoreNotFoundError)
+    assert caught.value.store == url
+
+
+def test_nothing_in_the_bucket(s3):
+    with pytest.raises(StoreNotFoundError) as caught:
+        ZarrIO(s3.url("nothing.zarr"), "r", storage_options=s3.options)
+    assert caught.value.store == s3.url("nothing.zarr")
+    assert not NWBZarrIO.can_read("http://127.0.0.1:9/nothing.zarr".replace("http", "memory"))
+
+
+def test_nobody_answers(s3):
+    options = {**s3.quick_options, "endpoint_url": "http://127.0.0.1:9"}
+    with pytest.raises(StoreUnreachableError) as caught:
+        ZarrIO(s3.url("a.zarr"), "r", storage_options=options)
+    assert caught.value.store == s3.url("a.zarr")
+
+
+@pytest.mark.parametrize("fault", ["503", "reset", "cut", "stall"])
+def test_a_web_server_that_does_wrong(web, web_proxy, fault):
+    write_chunked(web.folder / "a.zarr")
+    web_proxy.fault = sometimes(fault, one_in=5)
+    with ZarrIO(f"{web_proxy.url}/a.zarr", "r", storage_options=quick()) as io:
+        np.testing.assert_array_equal(io.read_builder().groups["g"].datasets["data"].data[:], CHUNKED)
+        web_proxy.fault = lambda method, path, number: fault
+        data = io.read_builder().groups["g"].datasets["data"].data
+        with pytest.raises(StoreUnreachableError) as caught:
+            data[:]
+    assert (caught.value.store, caught.value.path) == (f"{web_proxy.url}/a.zarr", "/g/data")
+
+
+def test_a_web_server_by_fsspec(web, web_proxy):
+    """Options that only aiohttp knows: what fsspec says is one error as well."""
+    write_chunked(web.folder / "a.zarr")
+    options = {"headers": {"X-Test": "1"}}
+    with ZarrIO(f"{web_proxy.url}/a.zarr", "r", storage_options=options) as io:
+        data = io.read_builder().groups["g"].datasets["data"].data
+        np.testing.assert_array_equal(data[:], CHUNKED)
+        kinds = {"503": StoreUnreachableError, "403": StoreRefusedError, "cut": StoreUnreachableError}
+        for fault, error in kinds.items():
+            web_proxy.fault = lambda method, path, number, fault=fault: fault
+            with pytest.raises(error) as caught:
+                data[:]
+            assert (caught.value.store, caught.value.path) == (f"{web_proxy.url}/a.zarr", "/g/data")
+
+
+# ---- writes that do not come to their end ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", ["quick_options", "s3fs_options"])
+def test_a_failed_write_is_told_when_all_is_quiet(s3, options):
+    chosen = getattr(s3, options)
+    s3.proxy.delay = 0.02
+    s3.proxy.fault = lambda method, path, number: "403" if "data/20.0" in path else None
+    with pytest.raises(StoreRefusedError) as caught:
+        write_chunked(s3.url("a.zarr"), storage_options=chosen)
+    count = s3.count()
+    assert caught.value.path == "/g/data"
+    time.sleep(0.3)
+    assert s3.count() == count  # nothing goes on behind the error
+    s3.proxy.reset()
+    assert ".zmetadata" not in s3.contents("a.zarr")
+    with pytest.raises(IncompleteStoreError, match="being written") as caught:
+        ZarrIO(s3.url("a.zarr"), "r", storage_options=chosen)
+    assert caught.value.store == s3.url("a.zarr")
+    write_chunked(s3.url("a.zarr"), storage_options=chosen)  # without force
+    with ZarrIO(s3.url("a.zarr"), "r", storage_options=chosen) as io:
+        np.testing.assert_array_equal(io.read_builder().groups["g"].datasets["data"].data[:], CHUNKED)
+
+
+def test_what_a_failed_append_leaves_reads_as_before(s3):
+    write_chunked(s3.url("a.zarr"), storage_options=s3.quick_options)
+    for place in ("new/data/0", "new/data/.zarray", "a.zarr/.zmetadata"):
+        s3.proxy.fault = lambda method, path, number, place=place: "403" if method == "PUT" and place in path else None
+        with (
+            pytest.raises(StoreRefusedError),
+            ZarrIO(s3.url("a.zarr"), "r+", storage_options=s3.quick_options) as io,
+        ):
+            builder = io.read_builder()
+            builder.set_group(trees.group("new", trees.dataset("data", np.arange(3))))
+            io.write_builder(builder)
+        s3.proxy.reset()
+        with ZarrIO(s3.url("a.zarr"), "r", storage_options=s3.quick_options) as io:
+            builder = io.read_builder()
+            assert set(builder.groups) == {"g"}
+            np.testing.assert_array_equal(builder.groups["g"].datasets["data"].data[:], CHUNKED)
+
+
+_WRITER = """
+import sys
+import numpy as np
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO
+from tests import trees
+url, endpoint, zarr_format = sys.argv[1:]
+options = {"key": "tester", "secret": "secret", "endpoint_url": endpoint, "client_kwargs": {"region_name": "us-east-1"}}
+data = ZarrDataIO(np.arange(64000, dtype="i4").reshape(-1, 10) + 1, chunks=(100, 10))
+with ZarrIO(url, "w", storage_options=options, zarr_format=int(zarr_format)) as io:
+    io.write_builder(trees.root(trees.group("g", trees.dataset("data", data)), note="new"))
+"""
+
+
+@pytest.mark.parametrize(("before", "zarr_format"), [(None, 2), (2, 2), (3, 2), (None, 3), (2, 3), (3, 3)], ids=str)
+@pytest.mark.parametrize("at", [1, 3, 60])
+def test_a_killed_writer_leaves_no_file_that_looks_whole(s3, at, before, zarr_format):
+    if before:
+        write_chunked(s3.url("a.zarr"), storage_options=s3.options, zarr_format=before)
+    s3.proxy.requests.clear()
+    s3.proxy.delay = 0.005
+    command = [sys.executable, "-c", _WRITER, s3.url("a.zarr"), s3.proxy.url, str(zarr_format)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]) as process:
+
+        def kill_at(method: str, path: str, number: int) -> str | None:
+            if sum(found == "PUT" for found, _ in s3.proxy.requests) >= at:
+                process.send_signal(signal.SIGKILL)
+            return None
+
+        s3.proxy.fault = kill_at
+        process.wait(60)
+    assert process.returncode == -signal.SIGKILL
+    time.sleep(0.1)
+    s3.proxy.reset()
+    with pytest.raises(IncompleteStoreError):
+        ZarrIO(s3.url("a.zarr"), "r", storage_options=s3.options)
+
+
+def test_a_server_that_dies_while_it_is_written_to(s3: S3Server):
+    with serving(Proxy(s3.endpoint)) as proxy:
+        options = {**s3.quick_options, "endpoint_url": proxy.url}
+
+        def die_at(method: str, path: str, number: int) -> str | None:
+            return "reset" if number > 20 else None
+
+        proxy.fault = die_at
+        with pytest.raises(StoreUnreachableError) as caught:
+            write_chunked(s3.url("a.zarr"), storage_options=options)
+    assert caught.value.store == s3.url("a.zarr")
+    with pytest.raises(IncompleteStoreError):
+        ZarrIO(s3.url("a.zarr"), "r", storage_options=s3.options)

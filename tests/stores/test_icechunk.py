@@ -1,0 +1,95 @@
+"""Sessions of Icechunk: format 3, no consolidated document, and the commit is the user's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import icechunk
+import numpy as np
+import pytest
+from hdmf.data_utils import DataChunkIterator
+from hdmf.testing import TestCase
+from pynwb import TimeSeries
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO
+from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreNotFoundError
+from tests import samples, trees
+
+
+@pytest.fixture
+def repository() -> Any:
+    """An empty repository in memory."""
+    return icechunk.Repository.create(icechunk.in_memory_storage())
+
+
+def write(repository: Any, *members: Any) -> None:
+    session = repository.writable_session("main")
+    with ZarrIO(session.store, "w", zarr_format=3) as io:
+        io.write_builder(trees.root(*members))
+    session.commit("a file")
+
+
+def read(repository: Any) -> Any:
+    return ZarrIO(repository.readonly_session("main").store, "r").read_builder()
+
+
+def test_write_read_append(repository):
+    nwbfile = samples.rich_nwbfile()
+    session = repository.writable_session("main")
+    with NWBZarrIO(session.store, "w", zarr_format=3) as io:
+        io.write(nwbfile)
+    with pytest.raises(StoreNotFoundError):  # not before the commit
+        NWBZarrIO(repository.readonly_session("main").store, "r")
+    session.commit("a file")
+    with NWBZarrIO(repository.readonly_session("main").store, "r") as io:
+        TestCase().assertContainerEqual(io.read(), nwbfile, ignore_hdmf_attrs=True)
+    session = repository.writable_session("main")
+    with NWBZarrIO(session.store, "a") as io:
+        changed = io.read()
+        changed.add_acquisition(TimeSeries(name="more", data=np.arange(5.0), unit="V", rate=1.0))
+        io.write(changed)
+    session.commit("more")
+    with NWBZarrIO(repository.readonly_session("main").store, "r") as io:
+        assert io.read().acquisition["more"].data[:].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+
+
+def test_there_is_no_consolidated_document(repository):
+    write(repository, trees.dataset("data", np.arange(5)))
+    import zarr
+
+    assert zarr.open_group(repository.readonly_session("main").store, mode="r").metadata.consolidated_metadata is None
+
+
+def test_arrays_that_grow(repository):
+    """Their document is known last, and Icechunk takes no chunk of an array that it does not know."""
+    iterator = DataChunkIterator(data=iter(np.arange(1000.0)), buffer_size=100)
+    write(repository, trees.dataset("rows", iterator, "float64"), trees.dataset("scalar", 3))
+    builder = read(repository)
+    np.testing.assert_array_equal(builder.datasets["rows"].data[:], np.arange(1000.0))
+    assert builder.datasets["scalar"].data == 3
+
+
+def test_a_file_is_replaced(repository):
+    write(repository, trees.dataset("old", np.arange(5)))
+    write(repository, trees.dataset("new", np.arange(3)))
+    assert set(read(repository).datasets) == {"new"}
+
+
+def test_values_are_changed_in_place(repository):
+    write(repository, trees.dataset("data", np.arange(5)))
+    session = repository.writable_session("main")
+    with ZarrIO(session.store, "r+") as io:
+        io.read_builder().datasets["data"].data[2] = 22
+    session.commit("changed")
+    assert read(repository).datasets["data"].data[:].tolist() == [0, 1, 22, 3, 4]
+
+
+def test_what_is_not_possible(repository):
+    write(repository, trees.dataset("data", np.arange(5)))
+    with pytest.raises(ReadOnlyStoreError, match="read only"):
+        ZarrIO(repository.readonly_session("main").store, "a")
+    with (
+        pytest.raises(ReadOnlyStoreError, match="format 3 only"),
+        ZarrIO(repository.writable_session("main").store, "w", zarr_format=2) as io,
+    ):
+        io.write_builder(trees.root(note="x"))

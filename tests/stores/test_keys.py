@@ -1,0 +1,358 @@
+"""The contract of a store, key by key, on every kind; and the queue of puts in front of a far one."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreError, StoreUnreachableError, UsageError
+from hdmf_zarr_backend.storage import farkeys, queued
+from hdmf_zarr_backend.storage.farkeys import REQUESTS, at_once
+from hdmf_zarr_backend.storage.keys import Abilities, InlinedKeys, KeyStore, LocalKeys
+from hdmf_zarr_backend.storage.mappingkeys import MappingKeys
+from hdmf_zarr_backend.storage.opening import may_exist, open_keys, open_neighbour
+from hdmf_zarr_backend.storage.queued import QueuedKeys, drain, end_task
+from hdmf_zarr_backend.storage.zipkeys import new_zip
+from tests.keystores import MemoryKeys
+from tests.storekinds import ALL_KINDS
+
+CONTENT = {
+    ".zgroup": b"{}",
+    "a/.zarray": b"{1}",
+    "a/.zattrs": b"{2}",
+    "a/0.0": bytes(range(100)),
+    "a b/ü#?%20&+=;:@/0": b"odd",
+    "a/empty": b"",
+}
+
+
+@pytest.fixture
+def filled(store):
+    """Keys with `CONTENT`."""
+    place = store.place("a.zarr")
+    if store.name == "zip":
+        with new_zip(place) as keys:
+            keys.set_many(CONTENT)
+            assert keys.get("a/0.0") == CONTENT["a/0.0"]
+            assert keys.get_ranges("a/0.0", [(1, 3)]) == [b"\x01\x02"]
+    keys = open_keys(place, store.options.get("storage_options"))
+    if store.name == "zarr-group":
+        keys.delete([".zgroup", ".zattrs"])
+    if store.name != "zip":
+        assert not keys.exists() or store.name == "zarr-group"
+        keys.set_many(CONTENT)
+    return keys
+
+
+EVERY = pytest.mark.parametrize("store", ALL_KINDS, indirect=True)
+
+
+@EVERY
+def test_what_is_set_is_there(filled):
+    assert filled.exists()
+    assert {key: filled.get(key) for key in CONTENT} == CONTENT
+    assert all(type(filled.get(key)) is bytes for key in CONTENT)
+    assert filled.get("nothing") is filled.get("a/0.0/deeper") is None
+    assert filled.get_many([*CONTENT, "nothing"]) == CONTENT
+    assert filled.get_many([]) == {}
+    assert filled.get_many(["a/0.0"]) == {"a/0.0": CONTENT["a/0.0"]}
+    assert InlinedKeys(filled, {"a/0.0": b"here"}).get_many(["a/0.0", ".zgroup"]) == {
+        "a/0.0": b"here",
+        ".zgroup": b"{}",
+    }
+
+
+@EVERY
+def test_ranges(filled):
+    whole = CONTENT["a/0.0"]
+    ranges = [(0, 10), (90, 100), (5, None), (-7, None), (-7, -2), (50, 51)]
+    wanted = [whole[start:stop] for start, stop in ranges]
+    assert [filled.get_range("a/0.0", start, stop) for start, stop in ranges] == wanted
+    assert filled.get_ranges("a/0.0", ranges) == wanted
+    assert filled.get_ranges("a/0.0", ranges[:2]) == wanted[:2]
+    assert filled.get_range("nothing", 0, 5) is filled.get_ranges("nothing", [(0, 5), (-3, None)]) is None
+    inlined = InlinedKeys(filled, {"x": whole})
+    assert inlined.get_ranges("x", ranges) == inlined.get_ranges("a/0.0", ranges) == wanted
+    assert inlined.get_range("x", -7) == whole[-7:]
+
+
+@EVERY
+def test_listing(filled):
+    assert set(filled.list_prefix("")) == set(CONTENT)
+    assert set(filled.list_prefix("a")) == {"a/.zarray", "a/.zattrs", "a/0.0", "a/empty"}
+    assert filled.sizes("a")["a/0.0"] == 100
+    assert set(filled.list_documents()) == {".zgroup", "a/.zarray", "a/.zattrs"}
+    assert filled.sizes("nothing") == {}
+
+
+@EVERY
+def test_deleting(store, filled):
+    if "append" in store.refusals:
+        for change in (
+            lambda: filled.set("x", b""),
+            lambda: filled.set_many({"x": b""}),
+            lambda: filled.delete(["a/0.0"]),
+        ):
+            with pytest.raises(ReadOnlyStoreError, match="zip"):
+                change()
+        return
+    filled.set("a/0.0", b"new")
+    filled.delete(["a/0.0" + "x", "nothing", "a/empty", "a b/ü#?%20&+=;:@/0"])
+    filled.delete([])
+    assert filled.get("a/0.0") == b"new"
+    assert set(filled.list_prefix("")) == {".zgroup", "a/.zarray", "a/.zattrs", "a/0.0"}
+
+
+@EVERY
+@pytest.mark.parametrize("key", ["../x", "/etc/hostname", "a/../../x", "a\0b"])
+def test_no_key_leads_out(store, filled, key):
+    with pytest.raises(StoreError, match="leads out"):
+        filled.get(key)
+    if "append" not in store.refusals:
+        with pytest.raises(StoreError, match="leads out"):
+            filled.set(key, b"")
+
+
+@EVERY
+def test_keys_travel(store, filled):
+    if "processes" in store.refusals and store.name in ("memory", "memory-url"):
+        with pytest.raises(UsageError, match="threads"):
+            pickle.dumps(filled)
+        return
+    copy = pickle.loads(pickle.dumps(filled))
+    assert copy.location == filled.location
+    if "processes" not in store.refusals:
+        assert copy.get("a/0.0") == CONTENT["a/0.0"]
+
+
+# ---- neighbours -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("place", "other", "passed_on"),
+    [
+        ("s3://a/x.zarr", "s3://a/y.zarr", True),
+        ("s3://a/x.zarr", "s3://b/y.zarr", True),
+        ("s3://a/x.zarr", "https://host/y.zarr", False),
+        ("https://host/x.zarr", "https://host/y.zarr", True),
+        ("https://host/x.zarr", "https://other/y.zarr", False),  # what may be a token stays with its host
+        ("https://host/x.zarr", "http://host/y.zarr", False),
+        ("s3://a/x.zarr", "/y.zarr", False),
+        ("gs://a/x.zarr", "gs://a/y.zarr", True),
+        ("s3://a/x.zarr.zip", "s3://a/y.zarr", True),
+    ],
+)
+def test_options_go_to_neighbours(place, other, passed_on):
+    options = {"client_options": {"timeout": "3s"}} if not place.startswith("gs") else {"token": "anon"}
+    found = open_neighbour(open_keys(place, options), other)
+    assert found.location == other
+    assert getattr(found, "options", {}) == (options if passed_on else {})
+
+
+def test_files_without_an_address_are_nobodys_neighbours(tmp_path):
+    keys = open_keys({})
+    assert not may_exist(keys.location)
+    assert open_keys(keys) is keys
+    assert may_exist("s3://a/b.zarr")
+    assert not may_exist(str(tmp_path / "nothing"))
+    assert not may_exist(str(tmp_path / "nothing.zip"))
+
+
+# ---- many at once ---------------------------------------------------------------------------------------------------
+
+
+def test_at_once_is_in_order_and_bounded():
+    running, most = 0, 0
+    lock = threading.Lock()
+
+    def work(item: int) -> int:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        time.sleep(0.002)
+        with lock:
+            running -= 1
+        return item * 2
+
+    assert list(at_once(work, range(100))) == [item * 2 for item in range(100)]
+    assert 2 <= most <= REQUESTS
+
+
+def test_at_once_waits_for_the_rest_before_it_tells():
+    ended: list[int] = []
+
+    def work(item: int) -> None:
+        if item == 0:
+            raise StoreError("no")
+        time.sleep(0.05)
+        ended.append(item)
+
+    with pytest.raises(StoreError):
+        list(at_once(work, range(10)))
+    count = len(ended)
+    time.sleep(0.2)
+    assert len(ended) == count
+
+
+class SlowKeys(MemoryKeys):
+    """A far store that takes its time."""
+
+    abilities = Abilities(is_far=True)
+
+    def __init__(self, seconds: float = 0.01) -> None:
+        super().__init__()
+        self.seconds = seconds
+        self.running = 0
+        self.bytes = 0
+        self.most = 0
+        self.most_bytes = 0
+        self.lock = threading.Lock()
+
+    def set(self, key: str, value: bytes) -> None:
+        with self.lock:
+            self.running += 1
+            self.bytes += len(value)
+            self.most = max(self.most, self.running)
+            self.most_bytes = max(self.most_bytes, self.bytes)
+        time.sleep(self.seconds)
+        try:
+            super().set(key, value)
+        finally:
+            with self.lock:
+                self.running -= 1
+                self.bytes -= len(value)
+
+
+def test_puts_are_queued_within_bounds(monkeypatch):
+    monkeypatch.setattr(queued, "PUT_BYTES", 1000)
+    keys = SlowKeys()
+    queue = QueuedKeys(keys)
+    for number in range(100):
+        queue.set(f"k{number}", bytes(100))
+        assert queue.get(f"k{number}") == bytes(100)  # seen at once
+    drain(queue)
+    assert len(keys.values) == 100
+    assert 2 <= keys.most <= 10
+    assert keys.most_bytes <= 1000
+    queue.set("large", bytes(5000))  # alone, but it goes
+    drain(queue)
+    assert keys.values["large"] == bytes(5000)
+
+
+def test_the_last_value_of_a_key_is_the_one_that_stays():
+    keys = SlowKeys(0.002)
+    queue = QueuedKeys(keys)
+    for number in range(50):
+        queue.set("k", str(number).encode())
+    drain(InlinedKeys(queue, {}))
+    assert keys.values["k"] == b"49"
+
+
+def test_a_failed_put_is_told_once_all_are_done():
+    keys = SlowKeys()
+
+    def fail(operation: str, key: str) -> None:
+        if key == "k3":
+            raise StoreUnreachableError("no answer", store="x")
+
+    keys.fails = fail
+    queue = QueuedKeys(keys)
+    with pytest.raises(StoreUnreachableError, match="no answer"):
+        for number in range(500):
+            queue.set(f"k{number}", b"x")
+    assert keys.running == 0
+    assert len(keys.values) < 100
+    with pytest.raises(StoreUnreachableError):
+        queue.flush()
+    queue.abandon()
+
+
+def test_keys_that_commit_are_held_back():
+    keys = SlowKeys()
+    queue = QueuedKeys(keys, ("first", "second", "unused"))
+    queue.set("second", b"2")
+    queue.set("first", b"1")
+    queue.set("other", b"o")
+    assert queue.get("first") == b"1"
+    drain(queue)
+    assert set(keys.values) == {"other"}
+    queue.commit()
+    assert keys.keys_set() == ["other", "first", "second"]
+
+
+def test_deletions_come_after_what_was_set():
+    keys = SlowKeys()
+    queue = QueuedKeys(keys)
+    queue.set("a", b"1")
+    queue.set("b", b"2")
+    queue.delete(["a"])
+    assert set(queue.sizes("")) == {"b"}
+    assert queue.get_many(["a", "b"]) == {"b": b"2"}
+    assert queue.exists()
+
+
+def test_a_near_store_needs_no_queue(tmp_path):
+    queue = QueuedKeys(LocalKeys(str(tmp_path)))
+    queue.set("a", b"1")
+    assert (tmp_path / "a").read_bytes() == b"1"
+
+
+def test_a_queue_in_another_process_ends_with_each_task(s3):
+    queue = QueuedKeys(open_keys(s3.url("a.zarr"), s3.options))
+    copy = pickle.loads(pickle.dumps(queue))
+    for number in range(10):
+        copy.set(f"k{number}", b"x")
+    end_task(copy)
+    assert len(s3.contents("a.zarr")) == 10
+    queue.set("more", b"x")
+    end_task(queue)  # here the one who sent the tasks waits
+    drain(queue)
+
+
+def test_requests_after_a_fork_have_threads_of_their_own(monkeypatch):
+    list(at_once(str, [1]))
+    monkeypatch.setattr(farkeys.os, "getpid", lambda: -1)
+    assert list(at_once(str, [1, 2])) == ["1", "2"]
+    farkeys.request_pool().shutdown()
+    farkeys._pools.clear()
+
+
+def test_a_store_that_was_opened_before_a_fork_says_so(s3, monkeypatch):
+    from hdmf_zarr_backend.storage import objectkeys
+
+    keys: Any = open_keys(s3.url("a.zarr"), s3.options)
+    keys.set("a", b"1")
+    monkeypatch.setattr(objectkeys.os, "getpid", lambda: -1)
+    with pytest.raises(StoreError, match="forked"):
+        keys.get("a")
+
+
+def test_a_zip_file_that_is_not_there(tmp_path):
+    keys: KeyStore = open_keys(tmp_path / "a.zip")
+    assert not keys.exists()
+    assert keys.get("a") is keys.get_ranges("a", [(0, 1)]) is None
+    assert keys.sizes("") == {}
+
+
+def test_a_zip_file_on_a_server(web, s3):
+    with new_zip(str(web.folder / "a.zip")) as new:
+        new.set_many(CONTENT)
+    keys = open_keys(f"{web.url}/a.zip")
+    assert {key: keys.get(key) for key in CONTENT} == CONTENT
+    open_keys(s3.url("folder"), s3.options).set("a.zip", (web.folder / "a.zip").read_bytes())
+    keys = open_keys(s3.url("folder/a.zip"), s3.options)
+    assert keys.get("a/0.0") == pickle.loads(pickle.dumps(keys)).get("a/0.0") == CONTENT["a/0.0"]
+    with pytest.raises(ReadOnlyStoreError):
+        keys.set("x", b"")
+    assert not open_keys(f"{web.url}/b.zip").exists()
+    assert open_keys(f"{web.url}/b.zip").get("x") is None
+
+
+def test_a_mapping_gives_bytes():
+    keys = MappingKeys({"a": bytearray(b"12")})  # type: ignore[dict-item]
+    assert type(keys.get("a")) is bytes

@@ -1,0 +1,436 @@
+"""Every kind of store: what is written there is read there, changed, linked to, and exported from one to another."""
+
+from __future__ import annotations
+
+import pickle
+import zipfile
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+import zarr
+from hdmf.build import GroupBuilder
+from hdmf.testing import TestCase
+from pynwb import TimeSeries
+from pynwb.file import NWBFile
+from zarr.storage import MemoryStore, ZipStore
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO
+from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreExistsError, StoreNotFoundError, UsageError
+from hdmf_zarr_backend.storage.opening import open_keys
+from tests import samples, trees
+from tests.storekinds import ALL_KINDS, StoreKind
+
+EVERY = pytest.mark.parametrize("store", ALL_KINDS, indirect=True)
+LINKING = pytest.mark.parametrize(
+    "store", [kind for kind in ALL_KINDS if not kind.startswith(("zarr-", "memory"))] + ["memory-url", "zarr-local"],
+    indirect=True,
+)  # fmt: skip
+
+
+FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
+
+
+def write(store: StoreKind, name: str, nwbfile: NWBFile, zarr_format: Literal[2, 3] = 2) -> None:
+    with NWBZarrIO(store.place(name), "w", zarr_format=zarr_format, **store.options) as io:
+        io.write(nwbfile)
+
+
+def same(one: NWBFile, other: NWBFile) -> None:
+    TestCase().assertContainerEqual(one, other, ignore_hdmf_attrs=True)
+
+
+@EVERY
+@FORMATS
+def test_what_is_written_is_read(store, zarr_format):
+    nwbfile = samples.rich_nwbfile()
+    write(store, "a.nwb.zarr", nwbfile, zarr_format)
+    with NWBZarrIO(store.place("a.nwb.zarr"), "r", **store.options) as io:
+        same(io.read(), nwbfile)
+
+
+@EVERY
+@FORMATS
+def test_the_keys_are_those_of_a_local_file(store, tmp_path, zarr_format):
+    (tmp_path / "other").mkdir()
+    local = StoreKind(tmp_path / "other")
+    write(local, "origin.nwb.zarr", samples.rich_nwbfile())
+    for kind in (local, store):
+        with (
+            NWBZarrIO(local.place("origin.nwb.zarr"), "r") as source,
+            NWBZarrIO(kind.place("a.nwb.zarr"), "w", zarr_format=zarr_format, **kind.options) as io,
+        ):
+            io.export(source)
+    there, here = store.contents("a.nwb.zarr"), local.contents("a.nwb.zarr")
+    assert there.keys() == here.keys()
+    assert {key for key in here if here[key] != there[key]} == set()
+
+
+@EVERY
+def test_source_is_one_string_everywhere(store):
+    write(store, "a.nwb.zarr", samples.plain_nwbfile())
+    with NWBZarrIO(store.place("a.nwb.zarr"), "r", **store.options) as io:
+        nwbfile, builder = io.read(), io.read_builder()
+        assert io.source == io.path == builder.source == nwbfile.container_source
+        place = store.place("a.nwb.zarr")
+        if isinstance(place, str):
+            assert io.source == place
+        assert all(child.source == io.source for child in builder.groups.values())
+
+
+@EVERY
+def test_static_methods_take_the_place(store):
+    write(store, "a.nwb.zarr", samples.plain_nwbfile())
+    place = store.place("a.nwb.zarr")
+    versions = NWBZarrIO.get_namespaces(place, **store.options)
+    assert versions["core"]
+    if not store.options:
+        assert NWBZarrIO.can_read(place)
+        assert NWBZarrIO.read_nwb(place).identifier == "plain"
+    from pynwb import get_type_map
+
+    loaded = NWBZarrIO.load_namespaces(get_type_map(), place, **store.options)
+    assert isinstance(loaded, dict)
+
+
+@EVERY
+@pytest.mark.parametrize("mode", ["r+", "a"])
+@FORMATS
+def test_append(store, mode, zarr_format):
+    write(store, "a.nwb.zarr", samples.rich_nwbfile(), zarr_format)
+    if "append" in store.refusals:
+        with pytest.raises(ReadOnlyStoreError, match="cannot be changed"):
+            NWBZarrIO(store.place("a.nwb.zarr"), mode, **store.options)
+        return
+    with NWBZarrIO(store.place("a.nwb.zarr"), mode, **store.options) as io:
+        nwbfile = io.read()
+        units = len(nwbfile.units)
+        series = [next(iter(nwbfile.acquisition.values()))]
+        nwbfile.add_trial(100.0, 101.0, tags=["late"], timeseries=series, stimulus="tone", licks=[[100.5]])
+        nwbfile.add_acquisition(TimeSeries(name="more", data=np.arange(5.0), unit="V", rate=1.0))
+        io.write(nwbfile)
+    with NWBZarrIO(store.place("a.nwb.zarr"), "r", **store.options) as io:
+        nwbfile = io.read()
+        assert len(nwbfile.units) == units
+        assert nwbfile.trials["start_time"][-1] == 100.0
+        assert nwbfile.acquisition["more"].data[:].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+    with NWBZarrIO(store.place("a.nwb.zarr"), "r-", **store.options) as io:  # the documents of the nodes say the same
+        assert io.read().acquisition["more"].data[3] == 3.0
+
+
+@EVERY
+def test_in_place(store):
+    with ZarrIO(store.place("a.zarr"), "w", **store.options) as io:
+        io.write_builder(trees.root(trees.dataset("data", np.arange(10))))
+    if "append" in store.refusals:
+        return
+    with ZarrIO(store.place("a.zarr"), "r+", **store.options) as io:
+        data = io.read_builder().datasets["data"].data
+        data[3] = 33
+    with ZarrIO(store.place("a.zarr"), "r", **store.options) as io:
+        assert io.read_builder().datasets["data"].data[:].tolist() == [0, 1, 2, 33, 4, 5, 6, 7, 8, 9]
+
+
+@EVERY
+def test_a_file_is_replaced_on_request_only(store):
+    write(store, "a.nwb.zarr", samples.rich_nwbfile())
+    for mode in ("w-", "x"):
+        with pytest.raises(StoreExistsError):
+            NWBZarrIO(store.place("a.nwb.zarr"), mode, **store.options)
+    write(store, "a.nwb.zarr", samples.plain_nwbfile())
+    with NWBZarrIO(store.place("a.nwb.zarr"), "r", **store.options) as io:
+        assert io.read().identifier == "plain"
+    assert not any("processing" in key and "/" in key[11:] for key in store.contents("a.nwb.zarr"))  # nothing is left
+
+
+@EVERY
+def test_what_is_no_file_of_ours_stays(store):
+    if store.name == "zip":
+        Path(store.place("a.zarr")).write_bytes(b"something else")
+    else:
+        open_keys(store.place("a.zarr"), store.options.get("storage_options")).set("readme.txt", b"something else")
+    with pytest.raises(StoreExistsError if store.name != "zip" else Exception, match=r"no HDMF|no zip"):
+        ZarrIO(store.place("a.zarr"), "w", **store.options)
+
+
+@EVERY
+def test_nothing_is_there(store):
+    with pytest.raises(StoreNotFoundError):
+        ZarrIO(store.place("nothing.zarr"), "r", **store.options) if store.name != "zarr-group" else ZarrIO({}, "r")
+
+
+@EVERY
+def test_iterators_and_threads(store):
+    from hdmf.data_utils import DataChunkIterator
+
+    big = np.arange(2**19, dtype="f8").reshape(-1, 8)
+    iterator = DataChunkIterator(data=iter(np.arange(1000.0)), buffer_size=100)
+    tree = trees.root(trees.dataset("big", big), trees.dataset("rows", iterator, "float64"))
+    with ZarrIO(store.place("a.zarr"), "w", **store.options) as io:
+        io.write_builder(tree, executor="threads")
+    with ZarrIO(store.place("a.zarr"), "r", **store.options) as io:
+        builder = io.read_builder()
+        np.testing.assert_array_equal(builder.datasets["big"].data[:], big)
+        np.testing.assert_array_equal(builder.datasets["rows"].data[:], np.arange(1000.0))
+
+
+@pytest.mark.parametrize("store", ["local", "zip", "memory", "memory-url", "s3"], indirect=True)
+def test_processes(store):
+    source = np.arange(2**19, dtype="f8").reshape(-1, 8)
+    with ZarrIO(store.folder / "source.zarr", "w") as io:
+        io.write_builder(trees.root(trees.dataset("big", source)))
+    with (
+        ZarrIO(store.folder / "source.zarr", "r") as source_io,
+        ZarrIO(store.place("a.zarr"), "w", **store.options) as io,
+    ):
+        arguments = {"link_data": False, "executor": "processes"}
+        if "processes" in store.refusals or store.name == "zip":
+            with pytest.raises(UsageError, match="threads"):
+                io.export(source_io, write_args=arguments)
+            return
+        io.export(source_io, write_args=arguments)
+    with ZarrIO(store.place("a.zarr"), "r", **store.options) as io:
+        np.testing.assert_array_equal(io.read_builder().datasets["big"].data[:], source)
+
+
+@pytest.mark.parametrize("store", ["local", "zip", "s3", "s3fs"], indirect=True)
+def test_arrays_travel_to_other_processes(store):
+    with ZarrIO(store.place("a.zarr"), "w", **store.options) as io:
+        io.write_builder(trees.root(trees.dataset("data", np.arange(10))))
+    with ZarrIO(store.place("a.zarr"), "r", **store.options) as io:
+        data = pickle.loads(pickle.dumps(io.read_builder().datasets["data"].data))
+    assert data[:].tolist() == list(range(10))
+
+
+# ---- links and references -------------------------------------------------------------------------------------------
+
+
+def linked_pair(store: StoreKind, zarr_format: Literal[2, 3] = 2) -> None:
+    """Write two files, the second with links and references to the first."""
+    write(store, "first.nwb.zarr", samples.rich_nwbfile("first"), zarr_format)
+    with NWBZarrIO(store.place("first.nwb.zarr"), "r", **store.options) as source:
+        first = source.read()
+        second = samples.plain_nwbfile("second")
+        raw = next(iter(first.acquisition.values()))
+        second.add_acquisition(TimeSeries(name="linked data", data=raw.data, unit="V", rate=1.0))
+        second.add_acquisition(raw)
+        options = {"manager": source.manager, "zarr_format": zarr_format, **store.options}
+        with NWBZarrIO(store.place("second.nwb.zarr"), "w", **options) as io:
+            io.write(second)
+
+
+def check_linked_pair(place: Any, **options: Any) -> None:
+    with NWBZarrIO(place, "r", **options) as io:
+        second = io.read()
+        data = second.acquisition["linked data"].data
+        assert data.location != io.source
+        assert data.location.rpartition("/")[2].startswith("first.nwb.zarr")
+        others = [series for name, series in second.acquisition.items() if name != "linked data"]
+        whole = [series for series in others if series.container_source != io.source]
+        assert len(whole) == 1
+        np.testing.assert_array_equal(data[:], whole[0].data[:])
+        assert data.size
+
+
+@LINKING
+@FORMATS
+def test_links_to_a_neighbour(store, zarr_format):
+    linked_pair(store, zarr_format)
+    check_linked_pair(store.place("second.nwb.zarr"), **store.options)
+    text = store.contents("second.nwb.zarr")[".zmetadata" if zarr_format == 2 else "zarr.json"].decode()
+    assert '"../first.nwb.zarr' in text  # relative, so that both can move
+
+
+@pytest.mark.parametrize("store", ["memory", "zarr-memory"], indirect=True)
+def test_what_has_no_address_is_copied_from(store):
+    write(store, "first.nwb.zarr", samples.plain_nwbfile("first"))
+    with NWBZarrIO(store.place("first.nwb.zarr"), "r") as source:
+        raw = next(iter(source.read().acquisition.values()))
+        second = samples.plain_nwbfile("second")
+        second.add_acquisition(TimeSeries(name="copied", data=raw.data, unit="V", rate=1.0))
+        write(store, "second.nwb.zarr", second)
+        expected = raw.data[:]
+    with NWBZarrIO(store.place("second.nwb.zarr"), "r") as io:
+        data = io.read().acquisition["copied"].data
+        assert data.location == io.source
+        np.testing.assert_array_equal(data[:], expected)
+
+
+def test_a_pair_in_a_bucket_works_over_http_and_after_download(s3, web, tmp_path):
+    from tests.storekinds import S3
+
+    store = S3(tmp_path, s3)
+    linked_pair(store)
+    check_linked_pair(store.place("second.nwb.zarr"), **store.options)
+    for name in ("first.nwb.zarr", "second.nwb.zarr"):  # as any tool downloads it
+        for key, value in s3.contents(f"folder/{name}").items():
+            path = web.folder / name / key
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(value)
+    check_linked_pair(web.folder / "second.nwb.zarr")
+    check_linked_pair(f"{web.url}/second.nwb.zarr")
+    check_linked_pair(f"simplecache::{web.url}/second.nwb.zarr")
+
+
+def test_from_one_kind_of_store_to_another(s3, tmp_path):
+    """A local file links into a bucket, whose credentials are those of the environment."""
+    from tests.storekinds import S3
+
+    store = S3(tmp_path, s3)
+    write(store, "first.nwb.zarr", samples.plain_nwbfile("first"))
+    with NWBZarrIO(store.place("first.nwb.zarr"), "r", **store.options) as source:
+        raw = next(iter(source.read().acquisition.values()))
+        second = samples.plain_nwbfile("second")
+        second.add_acquisition(TimeSeries(name="linked", data=raw.data, unit="V", rate=1.0))
+        with NWBZarrIO(tmp_path / "second.nwb.zarr", "w") as io:
+            io.write(second)
+    text = (tmp_path / "second.nwb.zarr" / ".zmetadata").read_text()
+    assert f'"{store.place("first.nwb.zarr")}"' in text
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in s3.environment.items():
+            patch.setenv(name, value)
+        with NWBZarrIO(tmp_path / "second.nwb.zarr", "r") as io:
+            assert io.read().acquisition["linked"].data.location == store.place("first.nwb.zarr")
+
+
+# ---- export between all of them -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("store", "target"),
+    [*((kind, target) for kind in ALL_KINDS for target in ("local", "s3")), ("local", "zip"), ("s3", "memory")],
+    indirect=["store"],
+)
+def test_export(store, target, s3, tmp_path):
+    from tests import storekinds
+
+    nwbfile = samples.rich_nwbfile()
+    write(store, "a.nwb.zarr", nwbfile)
+    folder = tmp_path / "target"
+    folder.mkdir()
+    kind: StoreKind = storekinds.S3(folder, s3) if target == "s3" else storekinds._PLAIN[target](folder)
+    with (
+        NWBZarrIO(store.place("a.nwb.zarr"), "r", **store.options) as source,
+        NWBZarrIO(kind.place("b.nwb.zarr"), "w", **kind.options) as io,
+    ):
+        io.export(source)
+    with NWBZarrIO(kind.place("b.nwb.zarr"), "r", **kind.options) as io:
+        same(io.read(), nwbfile)
+
+
+@EVERY
+def test_no_file_is_exported_onto_itself(store):
+    with ZarrIO(store.place("a.zarr"), "w", **store.options) as io:
+        io.write_builder(trees.root(trees.dataset("data", np.arange(10))))
+    with ZarrIO(store.place("a.zarr"), "r", **store.options) as source:
+        with (
+            ZarrIO(store.place("a.zarr"), "w", **store.options) as io,
+            pytest.raises(StoreExistsError, match="onto itself"),
+        ):
+            io.export(source)
+        assert source.read_builder().datasets["data"].data[3] == 3
+
+
+# ---- what is special about one --------------------------------------------------------------------------------------
+
+
+def test_a_zip_file_has_each_key_once_and_is_the_same_each_time(tmp_path):
+    for name in ("a.zip", "b.zip"):
+        with ZarrIO(tmp_path / name, "w") as io:
+            io.write_builder(trees.root(trees.dataset("data", np.arange(10)), trees.group("g", note="x")))
+    with zipfile.ZipFile(tmp_path / "a.zip") as archive:
+        names = archive.namelist()
+        assert len(names) == len(set(names))
+        assert archive.testzip() is None
+        assert {info.compress_type for info in archive.infolist()} == {zipfile.ZIP_STORED}
+    assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
+
+
+def test_zarr_reads_a_zip_file(tmp_path):
+    with ZarrIO(tmp_path / "a.zip", "w") as io:
+        io.write_builder(trees.root(trees.dataset("data", np.arange(10))))
+    with ZipStore(tmp_path / "a.zip", mode="r") as zipped:
+        group = zarr.open_group(zipped, mode="r", zarr_format=2)
+        assert group["data"][:].tolist() == list(range(10))
+
+
+def test_a_zip_file_that_fails_leaves_the_old_one(tmp_path):
+    with ZarrIO(tmp_path / "a.zip", "w") as io:
+        io.write_builder(trees.root(note="old"))
+
+    def broken():
+        yield 1.0
+        raise RuntimeError("no more")
+
+    from hdmf.data_utils import DataChunkIterator
+
+    with pytest.raises(RuntimeError, match="no more"), ZarrIO(tmp_path / "a.zip", "w") as io:
+        io.write_builder(trees.root(trees.dataset("data", DataChunkIterator(broken(), buffer_size=1), "float64")))
+    with ZarrIO(tmp_path / "a.zip", "r") as io:
+        assert io.read_builder().attributes["note"] == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.zip"]
+
+
+def test_a_broken_zip_file_is_told(tmp_path):
+    with ZarrIO(tmp_path / "a.zip", "w") as io:
+        io.write_builder(trees.root(trees.dataset("data", np.arange(10))))
+    whole = (tmp_path / "a.zip").read_bytes()
+    (tmp_path / "a.zip").write_bytes(whole[: len(whole) // 2])
+    from hdmf_zarr_backend.errors import NotZarrError
+
+    with pytest.raises(NotZarrError, match="no zip file"):
+        ZarrIO(tmp_path / "a.zip", "r")
+
+
+def test_a_mapping_that_is_not_mutable_is_read(tmp_path):
+    from types import MappingProxyType
+
+    held: dict[str, bytes] = {}
+    with ZarrIO(held, "w") as io:
+        io.write_builder(trees.root(note="x"))
+    with ZarrIO(MappingProxyType(held), "r") as io:
+        assert io.read_builder().attributes["note"] == "x"
+    with pytest.raises(ReadOnlyStoreError):
+        ZarrIO(MappingProxyType(held), "w")
+
+
+def test_a_store_that_is_read_only_is_read(tmp_path):
+    memory = MemoryStore()
+    with ZarrIO(memory, "w") as io:
+        io.write_builder(trees.root(note="x"))
+    with ZarrIO(memory.with_read_only(read_only=True), "r") as io:
+        assert io.read_builder().attributes["note"] == "x"
+    with pytest.raises(ReadOnlyStoreError):
+        ZarrIO(memory.with_read_only(read_only=True), "a")
+
+
+def test_fsspecs_mapper_is_its_url(tmp_path):
+    import fsspec
+
+    with ZarrIO(fsspec.get_mapper("memory://mapper/a.zarr"), "w") as io:
+        assert io.source == "memory:///mapper/a.zarr"  # as fsspec spells it
+        io.write_builder(trees.root(note="x"))
+    with ZarrIO("memory://mapper/a.zarr", "r") as io:
+        assert io.read_builder().attributes["note"] == "x"
+
+
+@pytest.mark.parametrize("place", [3, None, ["a"], object()])
+def test_what_no_file_can_be_in(place):
+    with pytest.raises(UsageError):
+        ZarrIO(place, "r")
+
+
+def test_options_of_a_store_that_is_open_already():
+    with pytest.raises(UsageError, match="storage_options are for URLs"):
+        ZarrIO({}, "w", storage_options={"anon": True})
+
+
+@EVERY
+def test_a_consolidated_document_is_optional(store):
+    tree: GroupBuilder = trees.root(trees.dataset("data", np.arange(10)), note="x")
+    with ZarrIO(store.place("a.zarr"), "w", **store.options) as io:
+        io.write_builder(tree, consolidate_metadata=False)
+    assert ".zmetadata" not in store.contents("a.zarr")
+    with ZarrIO(store.place("a.zarr"), "r", **store.options) as io:
+        assert io.read_builder().datasets["data"].data[:].tolist() == list(range(10))

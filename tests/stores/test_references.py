@@ -1,0 +1,147 @@
+"""Files of references: a JSON that says where in other files the bytes of a Zarr file lie."""
+
+from __future__ import annotations
+
+import base64
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO
+from hdmf_zarr_backend.errors import MetadataError, NotZarrError, ReadOnlyStoreError, StoreError, StoreNotFoundError
+from hdmf_zarr_backend.storage.opening import open_keys
+from tests import samples, trees
+
+
+def refer(folder: Path, data: Path, *, url: str, version: int = 1) -> dict[str, Any]:
+    """Return references to all keys of a Zarr file: documents inline, chunks in one file of bytes, ``data``."""
+    references: dict[str, Any] = {}
+    offset, parts = 7, [b"before "]
+    for path in sorted(folder.rglob("*")):
+        if not path.is_file():
+            continue
+        key, content = path.relative_to(folder).as_posix(), path.read_bytes()
+        if path.name.startswith(".z"):
+            references[key] = content.decode() if path.name != ".zattrs" else json.loads(content)
+        elif len(content) < 40:
+            references[key] = f"base64:{base64.b64encode(content).decode()}"
+        else:
+            references[key] = [url, offset, len(content)]
+            offset += len(content)
+            parts.append(content)
+    data.write_bytes(b"".join(parts) + b" after")
+    return references if version == 0 else {"version": 1, "templates": {"u": url}, "refs": references}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A Zarr file that nobody wrote beside its references."""
+    return samples.write_zarr(tmp_path / "origin" / "a.nwb.zarr", samples.rich_nwbfile())
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("url", ["data.bin", "absolute", "template"])
+def test_local(folder, tmp_path, url, version):
+    said = {"data.bin": "data.bin", "absolute": str(tmp_path / "data.bin"), "template": "{{u}}"}[url]
+    if url == "template" and version == 0:
+        return  # there are none in version 0
+    document = refer(folder, tmp_path / "data.bin", url=said, version=version)
+    if url == "template":
+        document["templates"]["u"] = "data.bin"
+    (tmp_path / "b.nwb.zarr.json").write_text(json.dumps(document))
+    with NWBZarrIO(tmp_path / "b.nwb.zarr.json", "r") as io, NWBZarrIO(folder, "r") as other:
+        one, two = io.read(), other.read()
+        assert io.source == str(tmp_path / "b.nwb.zarr.json")
+        for name, series in two.acquisition.items():
+            if hasattr(series, "data"):
+                np.testing.assert_array_equal(one.acquisition[name].data[:], series.data[:])
+
+
+def test_over_http_and_s3(folder, web, s3):
+    document = refer(folder, web.folder / "data.bin", url="data.bin")
+    (web.folder / "b.nwb.zarr.json").write_text(json.dumps(document))
+    with NWBZarrIO(f"{web.url}/b.nwb.zarr.json", "r") as io:
+        assert io.read().identifier == "rich"
+    bucket = open_keys(s3.url("folder"), s3.options)
+    for name in ("data.bin", "b.nwb.zarr.json"):
+        bucket.set(name, (web.folder / name).read_bytes())
+    with NWBZarrIO(s3.url("folder/b.nwb.zarr.json"), "r", storage_options=s3.options) as io:
+        assert io.read().identifier == "rich"
+
+
+def test_by_fsspec(folder, tmp_path):
+    document = refer(folder, tmp_path / "data.bin", url=str(tmp_path / "data.bin"))
+    plain = {key: json.dumps(value) if isinstance(value, dict) else value for key, value in document["refs"].items()}
+    options = {"fo": {"version": 1, "refs": plain}, "remote_protocol": "file"}
+    with NWBZarrIO("reference://", "r", storage_options=options) as io:
+        assert io.read().identifier == "rich"
+
+
+def test_read_only(folder, tmp_path):
+    (tmp_path / "b.json").write_text(json.dumps(refer(folder, tmp_path / "data.bin", url="data.bin")))
+    for mode in ("w", "w-", "x", "r+", "a"):
+        with pytest.raises(ReadOnlyStoreError, match="references"):
+            ZarrIO(tmp_path / "b.json", mode)
+    with pytest.raises(ReadOnlyStoreError):
+        open_keys(tmp_path / "b.json").set("x", b"")
+
+
+def test_arrays_travel_to_other_processes(tmp_path):
+    with ZarrIO(tmp_path / "a.zarr", "w") as io:
+        io.write_builder(trees.root(trees.dataset("data", np.arange(1000.0))))
+    (tmp_path / "b.json").write_text(json.dumps(refer(tmp_path / "a.zarr", tmp_path / "data.bin", url="data.bin")))
+    with ZarrIO(tmp_path / "b.json", "r") as io:
+        data = pickle.loads(pickle.dumps(io.read_builder().datasets["data"].data))
+    np.testing.assert_array_equal(data[:], np.arange(1000.0))
+
+
+def test_what_was_cut_is_told(tmp_path):
+    with ZarrIO(tmp_path / "a.zarr", "w") as io:
+        io.write_builder(trees.root(trees.dataset("data", np.random.default_rng(1).random(1000))))
+    (tmp_path / "b.json").write_text(json.dumps(refer(tmp_path / "a.zarr", tmp_path / "data.bin", url="data.bin")))
+    content = (tmp_path / "data.bin").read_bytes()
+    for change in (lambda path: path.write_bytes(content[: len(content) // 2]), Path.unlink):
+        change(tmp_path / "data.bin")
+        with ZarrIO(tmp_path / "b.json", "r") as io, pytest.raises(StoreError, match="not there") as caught:
+            io.read_builder().datasets["data"].data[:]
+        assert caught.value.store == str(tmp_path / "b.json")
+
+
+def test_no_local_file_by_a_reference_from_a_server(web, tmp_path):
+    secret = tmp_path / "secret.txt"
+    secret.write_text("secret")
+    for url in (f"file://{secret}", str(secret)):
+        references = {".zgroup": '{"zarr_format": 2}', ".zattrs": {}, "x": [url]}
+        (web.folder / "b.json").write_text(json.dumps(references))
+        with pytest.raises(StoreError, match="local one"):
+            open_keys(f"{web.url}/b.json").get("x")
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("{", NotZarrError),
+        ("[]", NotZarrError),
+        ('{"version": 1, "refs": []}', NotZarrError),
+        ('{"version": 1, "gen": [], "refs": {}}', NotZarrError),
+        ('{"refs": {".zgroup": 3}}', MetadataError),
+        ('{"refs": {".zgroup": ["u", -1, 3]}}', MetadataError),
+        ('{"refs": {".zgroup": ["u", 1]}}', MetadataError),
+        ('{"refs": {".zgroup": "base64:%%"}}', MetadataError),
+        ("{}", StoreError),
+    ],
+)
+def test_damaged(tmp_path, text, error):
+    (tmp_path / "b.json").write_text(text)
+    with pytest.raises(error) as caught:
+        ZarrIO(tmp_path / "b.json", "r")
+    assert caught.value.store == str(tmp_path / "b.json")
+
+
+def test_nothing_is_there(tmp_path):
+    with pytest.raises(StoreNotFoundError):
+        ZarrIO(tmp_path / "b.json", "r")
