@@ -1,4 +1,4 @@
-"""The examples and tables of the format page and of the security page: written by the library, put there by this.
+"""The examples and tables of the format pages and of the security page: written by the library, put there by this.
 
 ``python docs/_scripts/format_page.py`` rewrites them; ``tests/test_docs_format.py`` holds the pages to them.
 
@@ -27,6 +27,9 @@ from hdmf_zarr_backend.mapping import dtypes, reserved
 from hdmf_zarr_backend.storage.codecs import ALLOWED_CODECS
 
 FORMAT_PAGE = ROOT / "docs" / "format" / "format-2.md"
+FORMAT_3_PAGE = ROOT / "docs" / "format" / "format-3.md"
+FORMAT_3 = "format-3"
+"""Folder of the example files of format 3, in that of the others."""
 SECURITY_PAGE = ROOT / "docs" / "explanation" / "security.md"
 
 _EXAMPLE = re.compile(
@@ -55,18 +58,29 @@ _SHAPES = {"datasets": [{"data_type_def": "Shape", "doc": "The shape of somethin
 
 
 def write_examples(folder: Path) -> None:
-    """Write the example files into an empty folder: ``session.zarr``, ``raw.zarr``, ``small.zarr``, ``strict.zarr``."""
+    """Write the example files into an empty folder: ``session.zarr``, ``raw.zarr``, ``small.zarr``, ``strict.zarr``.
+
+    Those of format 3 are in a folder of their own, `FORMAT_3`.
+    """
+    _write_files(folder, 2)
+    (folder / FORMAT_3).mkdir()
+    _write_files(folder / FORMAT_3, 3)
+
+
+def _write_files(folder: Path, zarr_format: int) -> None:
     raw = _raw()
-    _write(folder / "raw.zarr", raw)
+    _write(folder / "raw.zarr", raw, zarr_format=zarr_format)
     raw_series = raw.groups["series"]
     raw_series.source = raw.source = str(folder / "raw.zarr")
     with h5py.File(folder / "source.h5", "w") as file:
         hdf5 = file.create_dataset(
             "counts", data=np.arange(6, dtype="u2"), chunks=(4,), maxshape=(None,), compression="gzip", shuffle=True
         )
-        _write(folder / "session.zarr", _session(raw_series, hdf5), catalog=_catalog(folder))
-    _write(folder / "small.zarr", GroupBuilder("root", datasets={"rate": DatasetBuilder("rate", 30.0)}))
-    _write(folder / "strict.zarr", GroupBuilder("root", attributes={"limits": [0.0, np.inf]}), strict_json=True)
+        _write(folder / "session.zarr", _session(raw_series, hdf5), catalog=_catalog(folder), zarr_format=zarr_format)
+    small = GroupBuilder("root", datasets={"rate": DatasetBuilder("rate", 30.0)})
+    _write(folder / "small.zarr", small, zarr_format=zarr_format)
+    strict = GroupBuilder("root", attributes={"limits": [0.0, np.inf]})
+    _write(folder / "strict.zarr", strict, strict_json=True, zarr_format=zarr_format)
 
 
 def _write(path: Path, root: GroupBuilder, *, catalog: NamespaceCatalog | None = None, **options: Any) -> None:
@@ -203,7 +217,7 @@ def example(folder: Path, caption: str) -> Any:
     """
     data = (folder / caption).read_bytes()
     path = folder / caption
-    if not path.name.startswith(".z"):
+    if not path.name.startswith(".z") and path.name != "zarr.json":
         compressor = json.loads((path.parent / ".zarray").read_bytes())["compressor"]
         data = bytes(numcodecs.get_codec(compressor).decode(data)) if compressor else data
     return json.loads(data)
@@ -290,8 +304,10 @@ def pages(folder: Path) -> Mapping[Path, str]:
         Where `write_examples` has written.
     """
     format_page = with_parts(FORMAT_PAGE.read_text(encoding="utf-8"), format_tables())
+    format_3_page = with_parts(FORMAT_3_PAGE.read_text(encoding="utf-8"), {"version": format_tables()["version"]})
     return {
         FORMAT_PAGE: with_examples(format_page, folder),
+        FORMAT_3_PAGE: with_examples(format_3_page, folder / FORMAT_3),
         SECURITY_PAGE: with_parts(SECURITY_PAGE.read_text(encoding="utf-8"), security_tables()),
     }
 

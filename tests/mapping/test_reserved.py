@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdmf_zarr_backend.mapping.reserved import DOC, NOTES, RESERVED, escape, notes_of, root_notes, visible
+from hdmf_zarr_backend.mapping.reserved import DOC, FORMAT_VERSION, NOTES, RESERVED, escape, notes_of, root_notes, visible
 
 NAMES = st.sampled_from(sorted(RESERVED)) | st.sampled_from(["user_zarr_dtype", "user_hdmf", "user_hdmf_", "x", DOC])
 
@@ -47,4 +47,4 @@ def test_notes_are_an_object_or_nothing():
     assert notes_of({}) == {}
     assert notes_of({NOTES: [1]}) == {}
     assert notes_of({NOTES: {"a": 1}}) == {"a": 1}
-    assert set(root_notes()) == {"version"}
+    assert root_notes() == {"version": FORMAT_VERSION, "chunks": "all"}

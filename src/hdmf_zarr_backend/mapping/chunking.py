@@ -7,6 +7,7 @@ keep the number of files small (issue 1520 of the DANDI archive's client: 1.5 mi
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 CHUNK_BYTES = 4 * 2**20
@@ -20,6 +21,9 @@ WHOLE_BYTES = 2**20
 
 LEAST_CHUNK_BYTES = 2**16
 """HDF5 chunks smaller than this are joined along the first axis."""
+
+TENSORSTORE_ELEMENTS = 2**20
+"""Elements that TensorStore aims at for one chunk where nothing is said."""
 
 DEFAULT_COMPRESSOR: dict[str, Any] = {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}
 
@@ -63,3 +67,41 @@ def chunks_from_hdf5(shape: tuple[int, ...], itemsize: int, chunks: tuple[int, .
         return tuple(chunks)
     factor = max(1, WHOLE_BYTES // max(1, chunk_bytes))
     return (min(chunks[0] * factor, -(-shape[0] // chunks[0]) * chunks[0]), *chunks[1:])
+
+
+def chunks_by_elements(
+    shape: tuple[int | None, ...], elements: int | None = None, aspect_ratio: Sequence[float] | None = None
+) -> tuple[int, ...]:
+    """Return the chunk shape that TensorStore would choose.
+
+    Each axis gets the whole number below its part of the ratio times one factor for all, at least 1 and at most the
+    length of the axis; the factor is the largest whose chunk has no more than ``elements``.
+
+    Parameters
+    ----------
+    shape : tuple of int or None
+        Length of each axis; None: not known.
+    elements : int, optional
+        Number of elements aimed at; None: `TENSORSTORE_ELEMENTS`.
+    aspect_ratio : sequence of float, optional
+        Of the lengths of a chunk; 0 counts as 1, and None as 1 for each axis.
+
+    Source: TensorStore, "Selection of chunk layout when creating a new array"; agreement with the library is tested.
+    """
+    target = TENSORSTORE_ELEMENTS if elements is None else elements
+    ratio = [float(part) or 1.0 for part in aspect_ratio or (1.0,) * len(shape)]
+    most = [float(target if n is None else min(target, max(1, n))) for n in shape]
+
+    def at(factor: float) -> tuple[int, ...]:
+        return tuple(max(1, int(min(part * factor, limit))) for part, limit in zip(ratio, most, strict=True))
+
+    step = min((1.0 / part for part in ratio), default=1.0) / 2  # between two factors so near, no axis grows by 2
+    low, high = step, 2 * max((limit / part for limit, part in zip(most, ratio, strict=True)), default=1.0)
+    while low + step < high:
+        middle = low + (high - low) / 2
+        count = math.prod(at(middle))
+        if count >= target:
+            high = middle
+        if count <= target:
+            low = middle
+    return at(low)

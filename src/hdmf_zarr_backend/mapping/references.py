@@ -11,6 +11,7 @@ Source: hdmf-zarr storage specification, "Object References" and "Region referen
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +27,8 @@ REGION = "region"
 class Reference:
     """A reference as a value; public as ``ZarrReference``.
 
-    As the value of an attribute or as an element of a dataset of references it is stored as it is.
+    As the value of an attribute, as the data of a scalar dataset, or as an element of a dataset of references or of
+    compound rows it is stored as it is.
 
     Attributes
     ----------
@@ -59,6 +61,10 @@ class Reference:
         """The path in the model's spelling."""
         return relative(self.path)
 
+
+# The constructor of hdmf's DatasetBuilder takes scalars of the types that it lists and anything that calls itself
+# iterable, nothing else. A reference has no elements; who iterates it all the same gets a TypeError.
+Iterable.register(Reference)
 
 ZarrReference = Reference
 """The public name."""

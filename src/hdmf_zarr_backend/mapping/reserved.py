@@ -16,6 +16,14 @@ SPECLOC = ".specloc"
 DIMENSIONS = "_ARRAY_DIMENSIONS"
 NCZARR_ATTR = "_nczarr_attr"
 NOTES = "_hdmf"
+WRITING = "writing"
+"""In the note of the root: who is writing the file. It is not whole while that stands there."""
+
+CHUNKS = "chunks"
+"""In the note of the root: `ALL_CHUNKS` where every chunk was stored, so that one that is absent is gone."""
+
+ALL_CHUNKS = "all"
+
 DOC = "doc"
 """The schema's documentation of a node; hidden where the note of the node says that it was written as such."""
 
@@ -60,7 +68,7 @@ def visible(attributes: dict[str, Any]) -> dict[str, str]:
 
 def root_notes() -> dict[str, Any]:
     """Return the note that the root of a new file begins with."""
-    return {"version": FORMAT_VERSION}
+    return {"version": FORMAT_VERSION, CHUNKS: ALL_CHUNKS}
 
 
 def notes_of(attributes: dict[str, Any]) -> dict[str, Any]:

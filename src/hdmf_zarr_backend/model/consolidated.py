@@ -1,6 +1,6 @@
-"""Hierarchy <-> the consolidated document: ``.zmetadata`` of format 2, the inline block of format 3.
+"""Hierarchy <-> the consolidated document of format 2, ``.zmetadata``, and the values that those of both formats hold.
 
-Format 2 is one JSON object with ``zarr_consolidated_format: 1`` and, under ``metadata``, every document by its key.
+It is one JSON object with ``zarr_consolidated_format: 1`` and, under ``metadata``, every document by its key.
 It is written from the model, never by reading the store again, and it is the last key set: the commit of a write.
 
 Beside them stands a block of our own, ``hdmf_inline``: the stored bytes of the scalars and of the cached
@@ -40,11 +40,19 @@ def consolidate(hierarchy: Hierarchy, inlined: Mapping[str, bytes] | None = None
     inlined : mapping, optional
         ``{key: bytes}`` of chunks to put in as well; what exceeds `INLINE_BYTES` is left out.
     """
-    document = wrap(v2.to_documents(hierarchy))
-    block = _encode_block(inlined or {})
-    if block:
-        document[INLINE_KEY] = {"version": _VERSION, "chunks": block}
-    return document
+    return {**wrap(v2.to_documents(hierarchy)), **inline_block(inlined or {})}
+
+
+def inline_block(inlined: Mapping[str, bytes]) -> dict[str, Any]:
+    """Return what a consolidated document says of chunks that it holds itself; ``{}`` where it holds none.
+
+    Parameters
+    ----------
+    inlined : mapping
+        ``{key: bytes}``; what exceeds `INLINE_BYTES` is left out.
+    """
+    block = _encode_block(inlined)
+    return {INLINE_KEY: {"version": _VERSION, "chunks": block}} if block else {}
 
 
 def _encode_block(inlined: Mapping[str, bytes]) -> dict[str, str]:
@@ -87,7 +95,9 @@ def parse(document: Any) -> Hierarchy:
 
 
 def inlined_chunks(document: Any) -> dict[str, bytes]:
-    """Return the chunks that a ``.zmetadata`` document holds itself; ``{}`` where it has no block that we know.
+    """Return the chunks that a consolidated document holds itself; ``{}`` where it has no block that we know.
+
+    ``document`` is ``.zmetadata``, or the consolidated block of format 3.
 
     Raises
     ------
@@ -101,7 +111,7 @@ def inlined_chunks(document: Any) -> dict[str, bytes]:
         return {str(key): base64.b64decode(text, validate=True) for key, text in block["chunks"].items()}
     except (TypeError, ValueError, binascii.Error) as error:
         raise MetadataError(
-            f"the block {INLINE_KEY!r} of {v2.CONSOLIDATED} is damaged ({error})",
+            f"the block {INLINE_KEY!r} of the consolidated document is damaged ({error})",
             path="/",
             remedy="Open with use_inlined=False, and consolidate the file again.",
         ) from error

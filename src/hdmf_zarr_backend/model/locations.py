@@ -2,7 +2,8 @@
 
 On disk a source is ``"."`` for the same file, else a path relative to the store itself (a sibling is ``../b.zarr``),
 with ``/`` between its parts on every system, or a URL. In memory a *location* is an absolute local path or a URL. What
-`relative_source` makes, `resolve_source` leads back to the same location.
+`relative_source` makes, `resolve_source` leads back to the same location. A URL may be a chain of fsspec
+(``simplecache::https://host/a.zarr``): its last part says where the file is, and the others how it is read.
 
 Source: hdmf-zarr storage specification, "Links"; what hdmf-zarr 0.1 to 0.13 wrote (0.10 wrote the store's own name).
 """
@@ -16,12 +17,19 @@ from urllib.parse import quote, unquote
 THIS_FILE = "."
 _LOCAL = "file://"
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+://[^/?#]*)([^?#]*)", re.DOTALL)
+_CHAIN = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]+(?:://[^:]*)?::)+(?=[A-Za-z][A-Za-z0-9+.-]+://|/)", re.DOTALL)
 _DRIVE = re.compile(r"^[A-Za-z]:[/\\]")
 
 
 def is_url(location: str) -> bool:
     """Tell whether ``location`` has a scheme such as ``s3://``; a Windows drive is none."""
-    return _URL.match(location) is not None
+    return _URL.match(location) is not None or _CHAIN.match(location) is not None
+
+
+def split_chain(location: str) -> tuple[str, str]:
+    """Return how a file is read (``"simplecache::"``, mostly ``""``), and where it is."""
+    match = _CHAIN.match(location)
+    return (match[0], location[match.end() :]) if match else ("", location)
 
 
 def to_posix(path: str) -> str:
@@ -44,6 +52,9 @@ def relative_source(target: str, origin: str) -> str:
     """
     if target == origin:
         return THIS_FILE
+    how, place = split_chain(target)
+    if how and how == split_chain(origin)[0]:
+        return relative_source(place, split_chain(origin)[1])
     if is_url(target) or is_url(origin):
         return _relative_url(target, origin)
     target, origin = to_posix(target), to_posix(origin)
@@ -65,7 +76,7 @@ def _relative_url(target: str, origin: str) -> str:
         # seen from a URL, an absolute path is one of that host
         path = to_posix(target)
         return _LOCAL + quote(path if path.startswith("/") else f"/{path}", safe="/:", errors="surrogateescape")
-    if not is_url(origin) or _split_url(target)[0] != _split_url(origin)[0]:
+    if split_chain(target)[0] != split_chain(origin)[0] or _split_url(target)[0] != _split_url(origin)[0]:
         return target
     source = posixpath.relpath(_split_url(target)[1] or "/", _split_url(origin)[1] or "/")
     # what has a query, a doubled slash or a dot in its path cannot be named from elsewhere
@@ -92,6 +103,9 @@ def resolve_source(source: str, origin: str) -> str:
         return origin
     if is_url(source):
         return _local_or_url(source)
+    how, place = split_chain(origin)
+    if how:
+        return how + resolve_source(source, place)
     if is_url(origin):
         host, path = _split_url(origin)
         return host + posixpath.normpath(posixpath.join(path or "/", to_posix(source)))

@@ -18,6 +18,25 @@ Attributes: TypeAlias = dict[str, Any]
 A = TypeVar("A", bound=Mapping[str, Any])
 
 
+@dataclass(slots=True, frozen=True)
+class Shards:
+    """How chunks lie together in stored objects (Zarr v3, codec ``sharding_indexed``).
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Shape of one stored object, a multiple of the chunk shape on each axis.
+    index_at_end : bool
+        Where the index is: after the chunks, or before them.
+    checksum : bool
+        A CRC32C of the index follows it.
+    """
+
+    shape: tuple[int, ...]
+    index_at_end: bool = True
+    checksum: bool = True
+
+
 @dataclass(slots=True)
 class ArrayNode(Generic[A]):
     """The metadata of one array.
@@ -38,6 +57,16 @@ class ArrayNode(Generic[A]):
         ``"C"`` or ``"F"``, the layout inside a chunk.
     separator : str
         What stands between chunk indices in a key, ``"."`` or ``"/"``.
+    prefix : str
+        What chunk keys begin with: ``"c"`` for the "default" encoding of format 3, else nothing.
+    key_axes : int, optional
+        How many of the axes chunk keys and the document of the array name, the first ones; None: all of them.
+    shards : Shards, optional
+        How chunks lie together in stored objects; None: each is an object of its own.
+    codecs : list, optional
+        The codecs of format 3 as its document has them, of a node that is in the words of that document (`v3`).
+    document : ArrayNode, optional
+        The node in the words of its document, where it was read from one of format 3 and those here are ours.
     attributes : mapping
         The user attributes, as JSON.
     extra : dict
@@ -57,6 +86,11 @@ class ArrayNode(Generic[A]):
     attributes: A = field(default_factory=lambda: cast(A, {}))
     extra: dict[str, Any] = field(default_factory=dict)
     keeps_attributes: bool = False
+    prefix: str = ""
+    key_axes: int | None = None
+    shards: Shards | None = None
+    codecs: list[Any] | None = None
+    document: ArrayNode[Attributes] | None = None
 
     @property
     def grid(self) -> tuple[int, ...]:
@@ -72,8 +106,17 @@ class ArrayNode(Generic[A]):
         return product
 
     def chunk_name(self, index: tuple[int, ...]) -> str:
-        """Return the last part of the key of the chunk at ``index`` (Zarr v2: a 0-d array has one chunk, ``0``)."""
-        return self.separator.join(map(str, index)) if index else "0"
+        """Return the last part of the key of the chunk at ``index``.
+
+        A 0-d array has one chunk: ``0``, or ``c`` with a prefix.
+
+        Source: Zarr v2 specification, "Chunks"; Zarr v3 specification, "Chunk key encoding".
+        """
+        if self.key_axes is not None:
+            index = index[: self.key_axes]
+        if not self.prefix:
+            return self.separator.join(map(str, index)) if index else "0"
+        return self.separator.join((self.prefix, *map(str, index)))
 
 
 @dataclass(slots=True)
@@ -208,27 +251,31 @@ def _group_at(flat: dict[str, Node], path: str) -> GroupNode[Attributes]:
 
 def copy_hierarchy(hierarchy: Hierarchy) -> Hierarchy:
     """Return a hierarchy whose nodes can be changed without changing those of ``hierarchy``; documents are shared."""
-    return Hierarchy(_copy_node(hierarchy.root), hierarchy.zarr_format)
-
-
-def _copy_node(node: Node) -> Node:
-    if isinstance(node, ArrayNode):
-        return replace(node)
-    return replace(node, members={name: _copy_node(child) for name, child in node.members.items()})
+    copied = Hierarchy(replace(hierarchy.root), hierarchy.zarr_format)
+    stack = [copied.root]
+    while stack:  # no recursion: a file may be nested deeper than Python's calls
+        here = stack.pop()
+        if isinstance(here, GroupNode):
+            here.members = {name: replace(child) for name, child in here.members.items()}
+            stack.extend(here.members.values())
+    return copied
 
 
 def adopt(known: Hierarchy, written: Hierarchy) -> None:
     """Make ``known`` say what ``written`` says, keeping the node objects that others hold."""
-    known.root = _adopt_node(known.root, written.root)
+    known.root = _kept(known.root, written.root)
+    pairs = [(known.root, written.root)]
+    while pairs:
+        here, there = pairs.pop()
+        if here is there:
+            continue
+        here.attributes = there.attributes
+        if isinstance(here, GroupNode) and isinstance(there, GroupNode):
+            for name, node in there.members.items():
+                here.members[name] = _kept(here.members.get(name), node)
+                pairs.append((here.members[name], node))
 
 
-def _adopt_node(known: Node, written: Node) -> Node:
-    if isinstance(known, ArrayNode) and isinstance(written, ArrayNode):
-        known.attributes = written.attributes
-        return known
-    if isinstance(known, GroupNode) and isinstance(written, GroupNode):
-        known.attributes = written.attributes
-        for name, node in written.members.items():
-            known.members[name] = _adopt_node(known.members[name], node) if name in known.members else node
-        return known
-    return written
+def _kept(known: Node | None, written: Node) -> Node:
+    """Return the node that others hold, where it is still what was written."""
+    return known if known is not None and type(known) is type(written) else written

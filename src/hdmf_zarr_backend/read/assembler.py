@@ -7,7 +7,6 @@ reached.
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,7 +15,16 @@ import numpy as np
 from hdmf.backends.warnings import BrokenLinkWarning
 from hdmf.build import GroupBuilder, LinkBuilder, ReferenceBuilder
 
-from hdmf_zarr_backend.errors import DamagedFileError, MetadataError, ReferenceTargetError, StoreError, ZarrBackendError
+from hdmf_zarr_backend.errors import (
+    DamagedFileError,
+    LimitError,
+    LinkRefusedError,
+    MetadataError,
+    ReferenceTargetError,
+    StoreError,
+    StoreNotFoundError,
+    ZarrBackendError,
+)
 from hdmf_zarr_backend.mapping.attributes import decode_attributes
 from hdmf_zarr_backend.mapping.links import Link, decode_links
 from hdmf_zarr_backend.mapping.references import Reference, decode_attribute_reference
@@ -28,9 +36,11 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hier
 from hdmf_zarr_backend.read.builders import make_group
 from hdmf_zarr_backend.read.datasetbuilders import DatasetMaker
 from hdmf_zarr_backend.read.datasets import Resolver
+from hdmf_zarr_backend.read.linkpolicy import check_link
 from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.storage.edits import Edits
-from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.storage.keys import KeyStore, rules_of
+from hdmf_zarr_backend.storage.opening import may_exist
 
 ROOT = "root"
 
@@ -60,6 +70,11 @@ class Assembler:
         Returns the assembler of another file by its location.
     edits : Edits, optional
         Takes the changes to arrays, where the file is open for changes.
+
+    Attributes
+    ----------
+    levels : list of int
+        How many files are being assembled, each for a link of the one before; shared by the files of a session.
     """
 
     def __init__(
@@ -77,6 +92,8 @@ class Assembler:
         self.source = source
         self.builders: dict[str, Any] = {}
         self._open_other = open_other
+        self._rules = rules_of(keys)
+        self.levels = [0]
         self._datasets = DatasetMaker(keys, hierarchy, source, resolver, edits=edits)
         self._hidden = spec_location(hierarchy.root.attributes.get(SPECLOC))
 
@@ -96,13 +113,23 @@ class Assembler:
         """
         if path not in self.builders:
             made: list[str] = []
+            self.levels[0] += 1
             try:
+                self._check_links(self.levels[0] - 1, path)
                 self._assemble(path, made)
             except BaseException:
                 for place in made:  # half a tree must not pass for a whole one when it is asked for again
                     self.builders.pop(place, None)
                 raise
+            finally:
+                self.levels[0] -= 1
         return self.builders[path]
+
+    def _check_links(self, count: int, path: str) -> None:
+        try:
+            self._rules.limits.check("max_links", count, f"{count} links lead from one to the next")
+        except LimitError as error:
+            raise error.located(store=self.source, path=absolute(path)) from None
 
     def _is_hidden(self, path: str) -> bool:
         return self._hidden is not None and (path == self._hidden or path.startswith(f"{self._hidden}/"))
@@ -179,7 +206,7 @@ class Assembler:
                 builder.set_attribute(name, [self._referred(item.json) for item in value])
             else:
                 builder.set_attribute(name, self._referred(value.json))
-        except (DamagedFileError, StoreError) as error:
+        except (DamagedFileError, LimitError, StoreError) as error:
             warnings.warn(
                 f"The attribute {name!r} of {absolute(path)} in {self.source} refers to nothing "
                 f"and is left out: {error}",
@@ -195,7 +222,7 @@ class Assembler:
     def _fill_scalar_reference(self, path: str, reference: Reference) -> None:
         try:
             target = self.resolve(reference)
-        except (DamagedFileError, StoreError) as error:
+        except (DamagedFileError, LimitError, StoreError) as error:
             warnings.warn(
                 f"The dataset {absolute(path)} in {self.source} refers to nothing and is left out: {error}",
                 BrokenLinkWarning,
@@ -221,7 +248,7 @@ class Assembler:
         for link in links:
             try:
                 target = self.resolve(link.target)
-            except (DamagedFileError, StoreError, OSError) as error:
+            except (DamagedFileError, LimitError, StoreError, OSError) as error:
                 warnings.warn(
                     f"Path to Group altered/broken at {absolute(join(path, link.name))} in {self.source}: {error}",
                     BrokenLinkWarning,
@@ -254,11 +281,22 @@ class Assembler:
         """Return the assembler of the file that a link or reference of this one names."""
         if source in (THIS_FILE, ""):
             return self
+        refused: LinkRefusedError | None = None
         for location in dict.fromkeys(self._candidates(source)):
             if location == self.source:
                 return self
-            if "://" in location or os.path.isdir(location):
-                return self._open_other(location)
+            try:
+                check_link(location, self.source, self._rules.external_links)
+            except LinkRefusedError as error:
+                refused = refused or error
+                continue
+            if may_exist(location):
+                try:
+                    return self._open_other(location)
+                except StoreNotFoundError:
+                    continue  # only a server knows what it has
+        if refused is not None:
+            raise refused
         raise ReferenceTargetError(
             f"the file {source!r} is not there",
             store=self.source,
@@ -309,6 +347,7 @@ class Assembler:
             raise ReferenceTargetError(
                 "links go round in a circle", store=self.source, path=absolute(path), remedy="Remove one of them."
             )
+        self._check_links(len(seen), path)
         node: Any = self.hierarchy.root
         parts = path.split("/") if path else []
         for position, part in enumerate(parts):

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
 import numpy as np
 from hdmf.common import VectorIndex
 from hdmf.data_utils import DataIO
+from hdmf.query import ReferenceResolver
 
 from hdmf_zarr_backend.mapping.dtypes import number_name, zarr_type
 from hdmf_zarr_backend.mapping.reserved import DTYPE, NOTES, notes_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
-from hdmf_zarr_backend.storage.edits import EditableArray, Edits
+from hdmf_zarr_backend.storage.editable import EditableArray
+from hdmf_zarr_backend.storage.edits import Edits
 
 
 def _set_type(dtype: np.dtype[Any], node: ArrayNode[Attributes]) -> None:
@@ -70,9 +73,6 @@ class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    __copy__ = None  # type: ignore[assignment]
-    __deepcopy__ = None  # type: ignore[assignment]
-
 
 def let_indices_grow(container: Any) -> None:
     """Let the indices of all ragged columns in ``container`` grow beyond the data type in which they are stored.
@@ -80,6 +80,9 @@ def let_indices_grow(container: Any) -> None:
     ``VectorIndex`` knows how far its own data go only where it was made of a list or of a NumPy array: of stored ones
     it takes 255 for the largest number and gives up there, whatever their type. The data know better, so it is to
     leave it to them.
+
+    Where what is indexed are references or rows, hdmf would extend them at one go and knows no such data; they grow
+    one by one.
     """
     stack = [container]
     while stack:
@@ -89,3 +92,11 @@ def let_indices_grow(container: Any) -> None:
             here._VectorIndex__maxval = np.iinfo(np.uint64).max
             here._VectorIndex__uint = np.uint64
             here.data.let_grow_wider()
+            if isinstance(here.target.data, ReferenceResolver):
+                here.target.extend = partial(_append_each, here.target)
+
+
+def _append_each(column: Any, values: Iterable[Any], **options: Any) -> None:
+    """Stand for ``VectorData.extend`` of one column."""
+    for value in values:
+        column.add_row(value, **options)

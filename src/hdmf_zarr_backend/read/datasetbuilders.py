@@ -19,7 +19,8 @@ from hdmf_zarr_backend.read.columns import EditableColumn
 from hdmf_zarr_backend.read.datasets import BuilderReferences, BuilderTable, Resolver, field_type
 from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.storage.chunks import ChunkCache
-from hdmf_zarr_backend.storage.edits import EditableArray, Edits
+from hdmf_zarr_backend.storage.editable import EditableArray
+from hdmf_zarr_backend.storage.edits import Edits
 from hdmf_zarr_backend.storage.keys import KeyStore
 
 TYPED = frozenset({"neurodata_type", "data_type"})

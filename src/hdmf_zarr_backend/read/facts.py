@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.errors import StoreError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.mapping.attributes import decode_attributes
 from hdmf_zarr_backend.mapping.facts import (
     AttributeFacts,
@@ -29,29 +29,40 @@ from hdmf_zarr_backend.mapping.references import Reference as StoredReference
 from hdmf_zarr_backend.mapping.references import decode_attribute_reference, decode_reference
 from hdmf_zarr_backend.mapping.reserved import LINKS, SPECLOC, notes_of, visible
 from hdmf_zarr_backend.mapping.specloc import spec_location
-from hdmf_zarr_backend.model import v2
+from hdmf_zarr_backend.model import v2, v3
 from hdmf_zarr_backend.model.locations import THIS_FILE, resolve_source, sibling_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Node, absolute, join, relative, split
 from hdmf_zarr_backend.read.factarrays import ArrayReader
 from hdmf_zarr_backend.read.facttypes import REFERENCE, noted_element, numpy_element
 from hdmf_zarr_backend.read.factvalues import attribute_facts, canonical_region, noted_attribute
 from hdmf_zarr_backend.read.parser import parse
-from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys
-from hdmf_zarr_backend.storage.paths import local_path
+from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.storage.opening import open_keys
 
 __all__ = ["ZarrFacts", "is_zarr"]
 
 _DANGLING = "<dangling>"
-_MARKS = (v2.GROUP, v2.ARRAY, v2.CONSOLIDATED, "zarr.json")
+_MARKS = (v2.GROUP, v2.ARRAY, v2.CONSOLIDATED, v3.DOCUMENT)
 
 
 def is_zarr(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a local directory holds a Zarr hierarchy, of whatever format."""
-    return any(os.path.isfile(os.path.join(path, name)) for name in _MARKS)
+    """Tell whether there is a Zarr hierarchy, of whatever format, in a directory, a zip file or at a URL."""
+    try:
+        return bool(open_keys(path).get_many(_MARKS))
+    except (StoreError, UsageError):
+        return False
+
+
+def is_zarr_3(path: str | os.PathLike[str]) -> bool:
+    """Tell whether there is a Zarr hierarchy of format 3."""
+    try:
+        return open_keys(path).get(v3.DOCUMENT) is not None
+    except (StoreError, UsageError):
+        return False
 
 
 class ZarrFacts(Mapping[str, NodeFacts]):
-    """`FileFacts` of a Zarr file of format 2.
+    """`FileFacts` of a Zarr file.
 
     Links are not followed; references are resolved to the path of their target, through links where these lead there.
     The consolidated document is used where there is one, but values are those of the chunks.
@@ -59,7 +70,7 @@ class ZarrFacts(Mapping[str, NodeFacts]):
     Parameters
     ----------
     path : str or PathLike
-        A local directory.
+        A local directory, zip file or file of references, or a URL.
     as_hdf5 : bool
         Give what the objects are as HDF5: chunks, filters, layouts, fill values, forms of links; what was copied since
         an external link led to it is the link again.
@@ -71,9 +82,9 @@ class ZarrFacts(Mapping[str, NodeFacts]):
     """
 
     def __init__(self, path: str | os.PathLike[str], *, as_hdf5: bool = False) -> None:
-        self.source = local_path(path)
         self._as_hdf5 = as_hdf5
-        self._keys: KeyStore = LocalKeys(self.source)
+        self._keys: KeyStore = open_keys(path)
+        self.source = self._keys.location
         self._hierarchy = parse(self._keys, use_inlined=False).hierarchy
         self._spec_path = spec_location(self._hierarchy.root.attributes.get(SPECLOC))
         self._arrays = ArrayReader(self._keys, self._resolve, as_hdf5=as_hdf5)

@@ -12,7 +12,7 @@ from hdmf_zarr_backend.mapping.reserved import SPECLOC
 from hdmf_zarr_backend.mapping.specs import NAMESPACE, TextSpecReader, newest_version, spec_location
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, join
 from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
-from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.storage.keys import InlinedKeys, KeyStore, abilities_of
 
 
 class MissingNamespacesWarning(UserWarning):
@@ -74,6 +74,8 @@ def load_cached_namespaces(
 
 def _reader(keys: KeyStore, hierarchy: Hierarchy, path: str) -> TextSpecReader:
     cache = ChunkCache()
+    if abilities_of(keys).is_far:  # all at once, where they are not inlined
+        keys = InlinedKeys(keys, keys.get_many(_chunk_keys(hierarchy, path)))
 
     def text(source: str) -> str:
         place = join(path, source)
@@ -88,6 +90,13 @@ def _reader(keys: KeyStore, hierarchy: Hierarchy, path: str) -> TextSpecReader:
         return spec_text(keys, place, node, cache)
 
     return TextSpecReader(keys.location, text, path=absolute(path))
+
+
+def _chunk_keys(hierarchy: Hierarchy, path: str) -> list[str]:
+    group = hierarchy.get(path)
+    members = group.members if isinstance(group, GroupNode) else {}
+    arrays = {join(path, name): node for name, node in members.items() if isinstance(node, ArrayNode)}
+    return [join(place, node.chunk_name((0,) * len(node.shape))) for place, node in arrays.items()]
 
 
 def spec_text(keys: KeyStore, path: str, node: ArrayNode[Attributes], cache: ChunkCache) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,13 +18,12 @@ from hdmf_zarr_backend.mapping.references import Reference, decode_attribute_ref
 from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, DTYPE, LINKS, SPECLOC, notes_of, visible
 from hdmf_zarr_backend.mapping.specloc import spec_location
 from hdmf_zarr_backend.mapping.typewords import codec_words, element_bytes, type_word
-from hdmf_zarr_backend.model import v2
 from hdmf_zarr_backend.model.locations import THIS_FILE, resolve_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node, absolute, join
 from hdmf_zarr_backend.model.render import UNICODE, Column, Description, Leaf, size_text
 from hdmf_zarr_backend.read.parser import parse
-from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys
-from hdmf_zarr_backend.storage.paths import local_path
+from hdmf_zarr_backend.storage.keys import DOCUMENTS, KeyStore
+from hdmf_zarr_backend.storage.opening import open_keys
 
 __all__ = ["Outline", "open_outline"]
 
@@ -254,36 +253,42 @@ class Outline:
 
 
 def open_outline(
-    path: str | os.PathLike[str], *, sizes: bool = False, specs: bool = False, values: bool = False
+    path: str | os.PathLike[str],
+    *,
+    sizes: bool = False,
+    specs: bool = False,
+    values: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Outline:
     """Read the metadata of a file.
 
     Parameters
     ----------
     path : str or PathLike
-        A local directory.
+        A local directory, zip file or file of references, or a URL.
     sizes : bool
         Ask for the stored size of each array, which lists the whole store.
     specs, values : bool
         As of `Outline`.
+    storage_options : mapping, optional
+        For URLs.
 
     Raises
     ------
     StoreNotFoundError, NotZarrError, MetadataError
         As of `read.parser.parse`.
     """
-    location = local_path(path)
-    keys = LocalKeys(location)
+    keys = open_keys(path, storage_options)
     parsed = parse(keys, use_inlined=False)
     stored = _stored_sizes(keys, parsed.hierarchy) if sizes else None
-    return Outline(location, parsed.hierarchy, parsed.consolidated, stored, specs, values)
+    return Outline(keys.location, parsed.hierarchy, parsed.consolidated, stored, specs, values)
 
 
 def _stored_sizes(keys: KeyStore, hierarchy: Hierarchy) -> dict[str, int]:
     arrays = {path: 0 for path, node in hierarchy.walk() if isinstance(node, ArrayNode)}
     for key, size in keys.sizes("").items():
         path, _, name = key.rpartition("/")
-        if name in v2.DOCUMENT_NAMES:
+        if name in DOCUMENTS:
             continue
         while path not in arrays and path:
             path = path.rpartition("/")[0]  # chunks in folders of their own

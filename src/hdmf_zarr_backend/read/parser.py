@@ -1,17 +1,30 @@
-"""Store -> Hierarchy: the consolidated document where it is there, else a listing."""
+"""Store -> Hierarchy: the consolidated document where it is there, else a listing; of either format of Zarr."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
-from hdmf_zarr_backend.errors import MetadataError, NotZarrError, StoreNotFoundError, ZarrBackendError
-from hdmf_zarr_backend.mapping.reserved import NOTES, SPECLOC
-from hdmf_zarr_backend.model import consolidated, v2
-from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy, absolute, split
+from hdmf_zarr_backend.errors import (
+    IncompleteStoreError,
+    MetadataError,
+    NotZarrError,
+    StoreError,
+    StoreNotFoundError,
+    ZarrBackendError,
+)
+from hdmf_zarr_backend.mapping import formats
+from hdmf_zarr_backend.mapping.reserved import NOTES, SPECLOC, WRITING, notes_of
+from hdmf_zarr_backend.model import v2, v3
+from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy, Node, absolute, split
+from hdmf_zarr_backend.read.bounds import check_document, check_texts, read_documents
 from hdmf_zarr_backend.storage.jsontext import load
-from hdmf_zarr_backend.storage.keys import InlinedKeys, KeyStore
+from hdmf_zarr_backend.storage.keys import InlinedKeys, KeyStore, abilities_of, rules_of
+
+_OF_A_GROUP = frozenset({v2.GROUP, v2.ATTRIBUTES, v3.DOCUMENT})
 
 
 class DamagedMetadataWarning(UserWarning):
@@ -40,11 +53,26 @@ class ParsedFile:
         """Return the store with what is inlined before it."""
         return InlinedKeys(keys, self.inlined) if self.inlined else keys
 
+    @property
+    def zarr_format(self) -> int:
+        """2 or 3."""
+        return self.hierarchy.zarr_format
+
+    def documents(self, path: str, node: Node) -> Iterable[tuple[str, Any]]:
+        """Return the documents of a node by their keys."""
+        return formats.FORMATS[self.zarr_format].documents(path, node)
+
+    def unconsolidated(self) -> tuple[dict[str, Any], list[str]]:
+        """Return the documents to set and the keys to delete for a file that has no consolidated document."""
+        kind = formats.FORMATS[self.zarr_format]
+        return kind.last(self.hierarchy, {}, consolidate=False), kind.stale(consolidate=False)
+
 
 def parse(keys: KeyStore, *, use_consolidated: bool = True, use_inlined: bool = True) -> ParsedFile:
     """Return the metadata of the file that ``keys`` holds.
 
-    One get where there is a consolidated document.
+    One round of requests where there is a consolidated document. Where there are metadata of both formats, those of
+    format 3 count, as with hdmf-zarr 0.14.
 
     Parameters
     ----------
@@ -60,39 +88,77 @@ def parse(keys: KeyStore, *, use_consolidated: bool = True, use_inlined: bool = 
     StoreNotFoundError
         Nothing is there.
     NotZarrError
-        Something is there, but no Zarr group of format 2.
+        Something is there, but no Zarr group.
+    IncompleteStoreError
+        The file is being written, or was when its writer died.
     MetadataError
         A document is damaged; store and node are named.
+    StoreError
+        There is no consolidated document, and the server cannot list what it has.
+    LimitError
+        There is more metadata than the limits of the store allow.
     """
     try:
-        text = keys.get(v2.CONSOLIDATED) if use_consolidated else None
-        if text is not None:
-            try:
-                document = load(text, key=v2.CONSOLIDATED)
-                inlined = consolidated.inlined_chunks(document) if use_inlined else {}
-                return ParsedFile(consolidated.parse(document), consolidated=True, inlined=inlined)
-            except MetadataError as error:
-                warnings.warn(
-                    f"{error.located(store=keys.location)} The documents of the nodes are read instead.",
-                    DamagedMetadataWarning,
-                    stacklevel=2,
-                )
-        return ParsedFile(_parse_listing(keys), consolidated=False)
+        texts = keys.get_many(formats.FIRST_KEYS if use_consolidated else formats.FIRST_KEYS[:1])
+        check_texts(texts.values(), rules_of(keys).limits)
+        parsed = _parse_consolidated(keys, texts, use_inlined=use_inlined) if use_consolidated else None
+        return parsed or ParsedFile(_parse_listing(keys, texts.get(v3.DOCUMENT)), consolidated=False)
     except ZarrBackendError as error:
         raise error.located(store=keys.location) from error.__cause__
 
 
-def _parse_listing(keys: KeyStore) -> Hierarchy:
-    root = keys.get(v2.GROUP)
-    if root is None:
+def _parse_consolidated(keys: KeyStore, texts: dict[str, bytes], *, use_inlined: bool) -> ParsedFile | None:
+    key = v3.DOCUMENT if v3.DOCUMENT in texts else v2.CONSOLIDATED
+    if key not in texts:
+        return None
+    try:
+        document = load(texts[key], key=key)
+        check_document(document, rules_of(keys).limits)
+        found = formats.parse_consolidated({key: document}, use_inlined=use_inlined)
+    except MetadataError as error:
+        warnings.warn(
+            f"{error.located(store=keys.location)} The documents of the nodes are read instead.",
+            DamagedMetadataWarning,
+            stacklevel=3,
+        )
+        return None
+    return None if found is None else ParsedFile(found[0], consolidated=True, inlined=found[1])
+
+
+def _parse_listing(keys: KeyStore, document: bytes | None) -> Hierarchy:
+    _check_finished(keys, document)
+    if document is None and keys.get(v2.GROUP) is None:
         raise _nothing_to_read(keys)
-    documents = keys.get_many(sorted(keys.list_documents()))
-    hierarchy = v2.from_documents({key: _document(text, key) for key, text in documents.items()})
+    if not abilities_of(keys).listing:
+        raise StoreError(
+            "there is no consolidated document, and this server cannot list what it has",
+            store=keys.location,
+            remedy="Consolidate the file where it can be written, or open a copy.",
+        )
+    names = v2.DOCUMENT_NAMES if document is None else {v3.DOCUMENT}
+    documents = read_documents(keys, names)
+    hierarchy = formats.parse_documents({key: _document(text, key) for key, text in documents.items()})
     if not isinstance(hierarchy.root, GroupNode):
         raise NotZarrError(
             "the root is an array, not a group", remedy="Give the path of the file, not of an array in it."
         )
     return hierarchy
+
+
+def _check_finished(keys: KeyStore, document: bytes | None) -> None:
+    """Refuse a file whose root says that it is being written."""
+    if document is None:
+        text, key = keys.get(v2.ATTRIBUTES), v2.ATTRIBUTES
+        attributes = {} if text is None else _document(text, key)
+    else:
+        found = _document(document, v3.DOCUMENT)
+        attributes = found.get("attributes") if isinstance(found, dict) else None
+    if isinstance(attributes, dict) and WRITING in notes_of(attributes):
+        raise IncompleteStoreError(
+            f"the file is being written, or its writer died: {notes_of(attributes)[WRITING]}",
+            store=keys.location,
+            remedy="Wait until it is written; if nobody writes it any more, write it again.",
+        )
 
 
 def _document(text: bytes, key: str) -> Any:
@@ -105,10 +171,6 @@ def _document(text: bytes, key: str) -> Any:
 def _nothing_to_read(keys: KeyStore) -> ZarrBackendError:
     if not keys.exists():
         return StoreNotFoundError("nothing is there", store=keys.location, remedy="Check the path.")
-    if keys.get("zarr.json") is not None:
-        return NotZarrError(
-            "this is a Zarr hierarchy of format 3", store=keys.location, remedy="This version reads format 2 only."
-        )
     if keys.get(v2.ARRAY) is not None:
         return NotZarrError(
             "this is a single Zarr array",
@@ -116,7 +178,7 @@ def _nothing_to_read(keys: KeyStore) -> ZarrBackendError:
             remedy="Give the path of the file, not of an array in it.",
         )
     return NotZarrError(
-        "this is no Zarr hierarchy: it has no .zgroup",
+        "this is no Zarr hierarchy: it has neither .zgroup nor zarr.json",
         store=keys.location,
         remedy="HDF5 files are read with HDF5IO or NWBHDF5IO, and converted with `zarrio convert`.",
     )
@@ -124,7 +186,7 @@ def _nothing_to_read(keys: KeyStore) -> ZarrBackendError:
 
 def is_hdmf_zarr(keys: KeyStore) -> bool:
     """Tell whether this is an HDMF Zarr file, whoever wrote it: its root has ``.specloc``, ``namespace`` or a note."""
-    text = keys.get(v2.ATTRIBUTES) or keys.get("zarr.json")
+    text = keys.get(v2.ATTRIBUTES) or keys.get(v3.DOCUMENT)
     if text is None:
         return False
     try:
@@ -134,3 +196,11 @@ def is_hdmf_zarr(keys: KeyStore) -> bool:
     if isinstance(document, dict) and "node_type" in document:
         document = document.get("attributes")
     return isinstance(document, dict) and bool({SPECLOC, "namespace", NOTES} & document.keys())
+
+
+def is_empty_group(keys: KeyStore) -> bool:
+    """Tell whether there is a group and nothing else: what zarr makes when a group is opened to be written."""
+    if not abilities_of(keys).listing:
+        return False
+    found = set(islice(keys.list_prefix(""), len(_OF_A_GROUP) + 1))
+    return bool(found) and found <= _OF_A_GROUP

@@ -8,11 +8,11 @@ from hdmf_zarr_backend.mapping.reserved import NCZARR_ATTR
 from hdmf_zarr_backend.read.assembler import Assembler
 from hdmf_zarr_backend.read.parser import ParsedFile, parse
 from hdmf_zarr_backend.read.resolver import FileResolver
-from hdmf_zarr_backend.read.spectypes import restore_unsigned
+from hdmf_zarr_backend.read.spectypes import has_integers, restore_unsigned
 from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.storage.edits import Edits
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.stores import open_keys
+from hdmf_zarr_backend.storage.keys import KeyStore, rules_of
+from hdmf_zarr_backend.storage.opening import open_neighbour
 
 
 class ReadSession:
@@ -37,18 +37,22 @@ class ReadSession:
     ) -> None:
         self._manager = manager
         self._assemblers: dict[str, Assembler] = {}
+        self._levels = [0]
         self.own = self._add(source, keys, parsed, edits=edits)
 
     def _add(self, location: str, keys: KeyStore, parsed: ParsedFile, *, edits: Edits | None = None) -> Assembler:
         resolver = FileResolver(lambda: self._assemblers[location], self._manager)
         assembler = Assembler(keys, parsed.hierarchy, location, resolver, self._open_other, edits=edits)
+        assembler.levels = self._levels
         self._assemblers[location] = assembler
         return assembler
 
     def _open_other(self, location: str) -> Assembler:
         """Return the assembler of a linked file; read-only, and opened once."""
         if location not in self._assemblers:
-            keys = open_keys(location)
+            count = len(self._assemblers)
+            rules_of(self.own.keys).limits.check("max_files", count, f"links lead to {count} other files")
+            keys = open_neighbour(self.own.keys, location)
             parsed = parse(keys)
             self._add(location, parsed.keys(keys), parsed)
         return self._assemblers[location]
@@ -64,6 +68,8 @@ class ReadSession:
         """Ask the schema for the unsigned attributes that a file of another writer has no types for."""
         catalog = self._manager.namespace_catalog
         for path, builder in self.own.builders.items():
+            if not has_integers(builder):
+                continue
             node = self.own.hierarchy.get(path)
             if node is not None and NCZARR_ATTR not in node.attributes:
                 restore_unsigned(builder, catalog)

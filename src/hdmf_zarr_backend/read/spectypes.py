@@ -14,6 +14,15 @@ import numpy as np
 from hdmf_zarr_backend.mapping import dtypes
 
 
+def has_integers(builder: Any) -> bool:
+    """Tell whether `restore_unsigned` may change ``builder`` or its datasets; most have nothing but text and floats."""
+    return _holds_integers(builder) or any(map(_holds_integers, getattr(builder, "datasets", {}).values()))
+
+
+def _holds_integers(builder: Any) -> bool:
+    return any(type(value) is int or type(value) is np.ndarray for value in builder.attributes.values())
+
+
 def restore_unsigned(builder: Any, catalog: Any) -> None:
     """Cast the plain integers of ``builder`` and of its untyped datasets where the schema says that they are unsigned.
 

@@ -13,7 +13,7 @@ import warnings
 from typing import Any
 
 from hdmf.build import ConstructError, GroupBuilder
-from hdmf.spec import DatasetSpec, GroupSpec
+from hdmf.spec import GroupSpec
 
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.model.nodes import absolute
@@ -55,18 +55,63 @@ def check_types(root: Any, catalog: Any, source: str) -> None:
     key = catalog.group_spec_cls.type_key()
     if key not in root.attributes:
         raise ContainerError(f"the root has no {key}", store=source, path="/", remedy=_OTHER_SCHEMA)
-    known = {name: frozenset(catalog.get_namespace(name).get_registered_types()) for name in catalog.namespaces}
+    schema = _Schema(catalog)
     stack = [root]
     while stack:
         builder = stack.pop()
         if key in builder.attributes:
-            _check_builder(builder, key, known, catalog, source)
+            _check_builder(builder, key, schema, source)
         if isinstance(builder, GroupBuilder):
             stack.extend(builder.groups.values())
             stack.extend(dataset for dataset in builder.datasets.values() if dataset is not None)
 
 
-def _check_builder(builder: Any, key: str, known: dict[str, frozenset[str]], catalog: Any, source: str) -> None:
+class _Members:
+    """What a group may hold under a fixed name, as its specification says.
+
+    Attributes
+    ----------
+    datasets : frozenset of str
+        Names of datasets.
+    groups : dict
+        Specifications of groups by name.
+    others : frozenset of str
+        Names of links, which may be either.
+    """
+
+    def __init__(self, spec: GroupSpec) -> None:
+        self.datasets = frozenset(dataset.name for dataset in spec.datasets if dataset.name is not None)
+        self.groups = {group.name: group for group in spec.groups if group.name is not None}
+        self.others = frozenset(link.name for link in spec.links if link.name is not None)
+
+
+class _Schema:
+    """The loaded namespaces; each specification is looked into once."""
+
+    def __init__(self, catalog: Any) -> None:
+        self.known = {
+            name: frozenset(catalog.get_namespace(name).get_registered_types()) for name in catalog.namespaces
+        }
+        self._catalog = catalog
+        self._specs: dict[tuple[str, str], Any] = {}
+        self._members: dict[int, _Members] = {}  # the specifications are held by the catalog
+
+    def spec(self, namespace: str, data_type: str) -> Any:
+        """Return the specification of a type."""
+        found = self._specs.get((namespace, data_type))
+        if found is None:
+            found = self._specs[namespace, data_type] = self._catalog.get_spec(namespace, data_type)
+        return found
+
+    def members(self, spec: GroupSpec) -> _Members:
+        """Return what a group of this specification may hold."""
+        found = self._members.get(id(spec))
+        if found is None:
+            found = self._members[id(spec)] = _Members(spec)
+        return found
+
+
+def _check_builder(builder: Any, key: str, schema: _Schema, source: str) -> None:
     data_type, namespace = builder.attributes[key], builder.attributes.get("namespace")
     if not isinstance(namespace, str):
         raise ContainerError(
@@ -75,39 +120,45 @@ def _check_builder(builder: Any, key: str, known: dict[str, frozenset[str]], cat
             path=path_of(builder),
             remedy="Add the attribute 'namespace', or write the file anew.",
         )
-    if namespace not in known:
-        loaded = f"Loaded are: {', '.join(sorted(known))}. " if known else ""
+    if namespace not in schema.known:
+        loaded = f"Loaded are: {', '.join(sorted(schema.known))}. " if schema.known else ""
         raise ContainerError(
             f"the namespace {namespace!r} of the type {data_type!r} is not loaded",
             store=source,
             path=path_of(builder),
             remedy=f"{loaded}{_OTHER_SCHEMA}",
         )
-    if data_type not in known[namespace]:
+    if data_type not in schema.known[namespace]:
         warnings.warn(
             f"The type {data_type!r} of {path_of(builder)} in {source} is not in {namespace!r}: left out.",
             UnreadTypeWarning,
             stacklevel=2,
         )
     elif isinstance(builder, GroupBuilder):
-        _check_members(builder, catalog.get_spec(namespace, data_type), source)
+        _check_members(builder, schema.spec(namespace, data_type), schema, source)
 
 
-def _check_members(builder: Any, spec: Any, source: str) -> None:
+def _check_members(builder: Any, spec: GroupSpec, schema: _Schema, source: str) -> None:
     """Compare the members that the schema knows by name with what they are in the file."""
+    expected = schema.members(spec)
     for name, member in builder.groups.items():
-        if isinstance(spec.get_dataset(name), DatasetSpec):
+        if name in expected.datasets:
             raise ContainerError(
                 "the file has a group where the schema names a dataset",
                 store=source,
                 path=path_of(member),
                 remedy="Restore the dataset from a copy.",
             )
-        group = spec.get_group(name)
-        if isinstance(group, GroupSpec) and group.data_type is None:
-            _check_members(member, group, source)
+        group = expected.groups.get(name)
+        if group is not None and group.data_type is None:
+            _check_members(member, group, schema, source)
     for name, member in builder.datasets.items():
-        if member is not None and isinstance(spec.get_group(name), GroupSpec) and spec.get_dataset(name) is None:
+        if (
+            name in expected.groups
+            and member is not None
+            and name not in expected.datasets
+            and name not in expected.others
+        ):
             warnings.warn(
                 f"{path_of(member)} in {source} is a dataset, and a group in the schema: left out.",
                 UnreadTypeWarning,

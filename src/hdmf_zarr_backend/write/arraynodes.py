@@ -31,7 +31,7 @@ def new_node(
         raise UsageError(f"chunks {chunks} do not fit the shape {shape}", remedy="Give one length for each axis.")
     return ArrayNode(
         shape=shape,
-        chunks=chunks or chunking.default_chunks(shape, itemsize),
+        chunks=chunks or options.choose_chunks(shape, itemsize),
         data_type=data_type,
         compressor=options.compressor_config(),
         filters=options.filters or None,

@@ -24,6 +24,7 @@ from hdmf_zarr_backend.mapping.reserved import DTYPE
 from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.write.arraynodes import encode_fill, new_node, object_node
 from hdmf_zarr_backend.write.compounds import field_word, holds_bytes, number_type, numbers_of, stored_fields
+from hdmf_zarr_backend.write.hdf5_sources import take_chunks
 from hdmf_zarr_backend.write.nested import first_leaf, shape_of
 from hdmf_zarr_backend.write.plan import PlannedArray, StorageOptions
 from hdmf_zarr_backend.write.sources import (
@@ -139,13 +140,16 @@ def plan_rows(
     ``encoders`` make JSON of the fields, where their words alone do not say how.
     """
     shape = (length, len(fields))
-    rows = StorageOptions(chunks=options.chunks and (options.chunks[0], len(fields)), compressor=options.compressor,
+    chunks = options.chunks
+    if chunks is None and options.chooses_by_elements:
+        chunks = options.choose_chunks((length,), chunking.OBJECT_BYTES)
+    rows = StorageOptions(chunks=chunks and (chunks[0], len(fields)), compressor=options.compressor,
                           object_codec=options.object_codec)  # fmt: skip
     node = object_node(shape, options.object_codec, None, rows, [{"name": n, "dtype": w} for n, w in fields])
     node.chunks = (node.chunks[0], len(fields))
     planned = PlannedArray(node, RowSource(data, length, encoders or [_field_encoder(w, reference) for _, w in fields]))
     planned.notes["rows"] = True
-    if options.maxshape is not None:
+    if options.maxshape is not None and options.maxshape[:1] != (length,):  # else there is no bound but the shape
         planned.notes["maxshape"] = list(options.maxshape)[:1]
     return planned
 
@@ -159,7 +163,11 @@ def _field_encoder(word: str, reference: Encode) -> Encode:
 
 def plan_h5_dataset(dataset: Any, options: StorageOptions, reference: Encode) -> PlannedArray:
     """Plan the copy of an ``h5py.Dataset`` as it is, keeping what only HDF5 knows."""
-    return plan_described(dataset, describe(dataset), options, reference)
+    found = describe(dataset)
+    planned = plan_described(dataset, found, options, reference)
+    if found.kind == "number" and dataset.shape:
+        take_chunks(dataset, found, planned, keep=False)
+    return planned
 
 
 def plan_described(data: Any, found: Description, options: StorageOptions, reference: Encode) -> PlannedArray:
@@ -179,7 +187,7 @@ def plan_described(data: Any, found: Description, options: StorageOptions, refer
     shape = data.shape
     if options.maxshape is None and found.maxshape is not None:
         options.maxshape = found.maxshape + found.inner
-    if options.chunks is None and found.kind == "number" and shape:
+    if options.chunks is None and found.kind == "number" and shape and not options.chooses_by_elements:
         chunks = None if found.chunks is None else found.chunks + found.inner
         options.chunks = chunking.chunks_from_hdf5(shape, found.dtype.itemsize, chunks)
     if options.fill_value is None:

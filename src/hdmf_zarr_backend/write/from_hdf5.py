@@ -14,19 +14,17 @@ import numpy as np
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.hdf5.attributes import attribute_names, note_attribute, read_attribute
 from hdmf_zarr_backend.hdf5.datasets import Hdf5Data
-from hdmf_zarr_backend.hdf5.describe import Description
-from hdmf_zarr_backend.hdf5.rawcopy import plan_raw
 from hdmf_zarr_backend.hdf5.references import Hdf5References, ReferenceData
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree, Placed, SourceFile, text_of
 from hdmf_zarr_backend.hdf5.types import encode_type
 from hdmf_zarr_backend.mapping.attributes import encode_attributes
-from hdmf_zarr_backend.mapping.chunking import WHOLE_BYTES
 from hdmf_zarr_backend.mapping.dimensions import encode_dimensions
 from hdmf_zarr_backend.mapping.links import Link, encode_link
 from hdmf_zarr_backend.mapping.references import encode_attribute_reference
 from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, LINKS, NOTES, SPECLOC, root_notes
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, split
 from hdmf_zarr_backend.write.datasets import plan_described
+from hdmf_zarr_backend.write.hdf5_sources import take_chunks
 from hdmf_zarr_backend.write.names import checked_name
 from hdmf_zarr_backend.write.plan import PlannedArray, StorageOptions, WritePlan
 
@@ -162,7 +160,8 @@ class Hdf5Planner:
         elif data.shape and found.kind in ("text", "ascii") and np.prod(data.shape) <= _SMALL:
             values = data[tuple(slice(0, n) for n in data.shape)]  # it would be read twice otherwise
         planned = plan_described(values, found, self._options(placed.path), self._encoder(placed.file))
-        self._take_chunks(data, found, planned)
+        if found.kind == "number" and data.shape:
+            take_chunks(data.dataset(), found, planned, keep=self._keep_codecs)
         array: ArrayNode[Attributes] = planned.node
         self._note_maxshape(planned)
         taken = self._taken.setdefault(split(placed.path)[0], {})
@@ -174,27 +173,12 @@ class Hdf5Planner:
         self.plan.hierarchy.add(placed.path, array)
         self.plan.arrays[placed.path] = planned
 
-    def _take_chunks(self, data: Hdf5Data, found: Description, planned: PlannedArray) -> None:
-        """Take the chunks of a large dataset as they are, or at least decode them without the HDF5 library.
-
-        Small datasets are one chunk in Zarr, and very small chunks are joined: there the chunks are not the same.
-        """
-        if planned.node.size * found.dtype.itemsize <= WHOLE_BYTES:
-            return
-        raw = plan_raw(data.dataset(), found)
-        if raw is None:
-            return
-        node = planned.node
-        if self._keep_codecs and raw.source.chunks == node.chunks:
-            node.filters, node.compressor = raw.filters, raw.compressor
-            planned.source = raw.source
-        else:
-            planned.source = raw.source.decoded()
-
     @staticmethod
     def _note_maxshape(planned: PlannedArray) -> None:
         maxshape = planned.notes.get("maxshape")
-        if maxshape == list(planned.node.shape) or planned.notes.get("scalar"):
+        if maxshape is None:
+            return
+        if planned.notes.get("scalar") or maxshape == list(planned.node.shape)[: len(maxshape)]:  # rows: an axis more
             planned.notes.pop("maxshape", None)
 
     # ---- links ------------------------------------------------------------------------------------------------------

@@ -16,6 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
+from hdmf_zarr_backend.execution.executors import Sink
+from hdmf_zarr_backend.execution.tasks import ValuesTask
 from hdmf_zarr_backend.mapping import chunking, dtypes
 from hdmf_zarr_backend.mapping.reserved import DTYPE
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, join
@@ -62,7 +64,7 @@ def plan_iterator(data: Any, word: Any, options: StorageOptions) -> PlannedArray
     first_shape = _first_shape(data, maxshape)
     node: ArrayNode[Attributes] = ArrayNode(
         shape=first_shape,
-        chunks=options.chunks or _recommended(data, maxshape) or _chosen(first_shape, maxshape, itemsize),
+        chunks=options.chunks or _chunks(data, options, first_shape, itemsize),
         data_type="|O" if dtype is None else dtypes.zarr_type(dtype),
         fill_value=None if dtype is None else encode_fill(options.fill_value, dtype),
         compressor=options.compressor_config(),
@@ -70,6 +72,13 @@ def plan_iterator(data: Any, word: Any, options: StorageOptions) -> PlannedArray
         attributes={DTYPE: "str" if dtype is None else dtypes.number_name(dtype)},
     )
     return PlannedArray(node, iterator=data)
+
+
+def _chunks(data: Any, options: StorageOptions, first_shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    maxshape = tuple(data.maxshape)
+    if options.chooses_by_elements:
+        return options.choose_chunks(maxshape, itemsize)
+    return _recommended(data, maxshape) or _chosen(first_shape, maxshape, itemsize)
 
 
 def _dtype(data: Any, word: Any) -> np.dtype[Any] | None:
@@ -163,9 +172,23 @@ class GrowingArray:
         Path of the array, in the model's spelling.
     node : ArrayNode
         Its metadata; the shape grows with the blocks.
+    sink : Sink, optional
+        Who encodes and writes the chunks; at the end the caller waits for it. None: this thread.
+    waiting_bytes : int
+        Bound of the chunks that wait to be filled.
     """
 
-    def __init__(self, keys: KeyStore, path: str, node: ArrayNode[Attributes]) -> None:
+    def __init__(
+        self,
+        keys: KeyStore,
+        path: str,
+        node: ArrayNode[Attributes],
+        *,
+        sink: Sink | None = None,
+        waiting_bytes: int = WAITING_BYTES,
+    ) -> None:
+        self._sink = sink or Sink()
+        self._waiting_bytes = waiting_bytes
         self._keys = keys
         self._path = path
         self.node = node
@@ -197,7 +220,7 @@ class GrowingArray:
             piece = values[_selection([part[2] for part in combination], kept)]
             in_order = all(isinstance(part[1], slice) for part in combination)
             if in_order and piece.shape == self.node.chunks and index not in self._waiting:
-                self._write(index, np.ascontiguousarray(piece))
+                self._write(index, np.array(piece, order="C", copy=True if self._sink.is_later else None))
                 continue
             chunk, filled = self._take(index)
             chunk[_selection([part[1] for part in combination], chunk.shape)] = piece
@@ -217,6 +240,7 @@ class GrowingArray:
         if waiting is not None:
             return waiting
         if index in self._written:
+            self._sink.flush()  # it may still be on its way
             data = self._keys.get(join(self._path, self.node.chunk_name(index)))
             if data is not None:
                 return self._codec.decode(data, self.node.chunks), 0
@@ -227,12 +251,13 @@ class GrowingArray:
             self._write(index, chunk)
             return
         self._waiting[index] = (chunk, filled)
-        while len(self._waiting) * self._chunk_bytes > WAITING_BYTES and len(self._waiting) > 1:
+        while len(self._waiting) * self._chunk_bytes > self._waiting_bytes and len(self._waiting) > 1:
             oldest, (old, _) = self._waiting.popitem(last=False)
             self._write(oldest, old)
 
     def _write(self, index: Index, chunk: Array) -> None:
-        self._keys.set(join(self._path, self.node.chunk_name(index)), self._codec.encode(chunk))
+        key = join(self._path, self.node.chunk_name(index))
+        self._sink.put(ValuesTask(self._keys, self._path, key, self._codec, chunk))
         self._written.add(index)
 
     def finish(self) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from hdmf_zarr_backend.mapping.chunking import DEFAULT_COMPRESSOR
+from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.mapping.chunking import DEFAULT_COMPRESSOR, chunks_by_elements, default_chunks
 from hdmf_zarr_backend.mapping.dtypes import JSON2
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy
 from hdmf_zarr_backend.write.sources import ArraySource
@@ -17,7 +18,7 @@ class StorageOptions:
 
     Attributes
     ----------
-    chunks, fill_value, maxshape
+    chunks, fill_value, maxshape, chunk_elements, chunk_aspect_ratio
         As in `ZarrDataIO`.
     compressor : dict, bool or None
         False: none; True and None: the default.
@@ -33,6 +34,30 @@ class StorageOptions:
     compressor: dict[str, Any] | bool | None = None
     filters: list[dict[str, Any]] | None = None
     object_codec: dict[str, Any] = field(default_factory=lambda: dict(JSON2))
+    chunk_elements: int | None = None
+    chunk_aspect_ratio: tuple[float, ...] | None = None
+
+    @property
+    def chooses_by_elements(self) -> bool:
+        """Whether chunks are to be chosen as TensorStore does."""
+        return self.chunk_elements is not None or self.chunk_aspect_ratio is not None
+
+    def choose_chunks(self, shape: tuple[int | None, ...], itemsize: int) -> tuple[int, ...]:
+        """Return the shape of a chunk that is not given: by bytes, or by elements; None is a length that is unknown.
+
+        Raises
+        ------
+        UsageError
+            A ratio of another number of axes.
+        """
+        if not self.chooses_by_elements:
+            return default_chunks(tuple(n or 0 for n in shape), itemsize)
+        ratio = self.chunk_aspect_ratio
+        if ratio is not None and len(ratio) != len(shape):
+            raise UsageError(
+                f"chunk_aspect_ratio {ratio} does not fit {len(shape)} axes", remedy="Give a number for each axis."
+            )
+        return chunks_by_elements(shape, self.chunk_elements, ratio)
 
     def compressor_config(self) -> dict[str, Any] | None:
         """Return the configuration of the compressor, None for no compression."""

@@ -17,6 +17,7 @@ from hdmf_zarr_backend.hdf5.describe import is_dataset
 from hdmf_zarr_backend.mapping import dtypes
 from hdmf_zarr_backend.mapping.attributes import encode_attributes
 from hdmf_zarr_backend.mapping.dimensions import encode_dimensions
+from hdmf_zarr_backend.mapping.formats import parse_array
 from hdmf_zarr_backend.mapping.links import Link, encode_link, link_or_copy
 from hdmf_zarr_backend.mapping.references import Reference
 from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, DOC, DTYPE, LINKS, root_notes
@@ -29,7 +30,8 @@ from hdmf_zarr_backend.write.iterators import plan_iterator
 from hdmf_zarr_backend.write.names import checked_name
 from hdmf_zarr_backend.write.plan import PlannedArray, StorageOptions, WritePlan
 from hdmf_zarr_backend.write.sources import ElementSource, RowSource
-from hdmf_zarr_backend.write.targets import REFERENCES, Targets, builder_path, is_zarr_location
+from hdmf_zarr_backend.write.targets import REFERENCES, Targets, builder_path, can_be_named
+from hdmf_zarr_backend.write.zarr_source import keep_layout, take_stored
 
 Doc = Callable[[Any], "str | None"]
 MaxShape = Callable[[Any], "tuple[int | None, ...] | None"]
@@ -55,6 +57,8 @@ class PlanOptions:
         No NaN or Infinity tokens in documents.
     doc : callable
         The schema's documentation of a builder, None where none is to be written.
+    zarr_format : int
+        Of a new file.
     """
 
     location: str
@@ -64,6 +68,7 @@ class PlanOptions:
     max_shape: MaxShape = lambda builder: None
     strict_json: bool = False
     doc: Doc = lambda builder: None
+    zarr_format: int = 2
 
 
 class Planner:
@@ -93,6 +98,7 @@ class Planner:
         """
         root: GroupNode[Attributes] = GroupNode()
         self.plan.hierarchy.root = root
+        self.plan.hierarchy.zarr_format = self.options.zarr_format
         self.fill_group(builder, root, "")
         return self.plan
 
@@ -144,7 +150,7 @@ class Planner:
             links.append(Link(name, copied))
             return
         own = self._is_own(link)
-        if not own and (self._copies(target) or not is_zarr_location(str(target.source))):
+        if not own and (self._copies(target) or not can_be_named(str(target.source))):
             self._copy_target(target, node, join(path, name), links, taken)
             return
         reference = self.targets.reference_to(target)
@@ -185,13 +191,17 @@ class Planner:
     ) -> None:
         data = builder.data
         options, link_data = self._storage_options(builder)
-        data = self._unfilled(data, options, path) if _is_unfilled(data) else stored_view(_unwrap(data))
+        data = self._unfilled(data, options, path) if _is_unfilled(data) else stored_view(_unwrap(data), parse_array)
         if isinstance(data, LazyArray) and self._linked(data, path, links, link_data=link_data):
             return
         try:
             planned = self._plan_data(builder, data, options)
         except ZarrBackendError as error:
             raise error.located(store=self.options.location, path=absolute(path)) from error.__cause__
+        if isinstance(data, LazyArray):
+            if not isinstance(builder.data, ZarrDataIO):
+                keep_layout(planned, data)
+            take_stored(planned, data)
         self._finish(builder, planned, options, path, taken)
         node.members[path.rpartition("/")[2]] = planned.node
         self.plan.arrays[path] = planned
@@ -220,6 +230,7 @@ class Planner:
         if not isinstance(data, ZarrDataIO):
             return options, self.options.link_data
         options.chunks = data.chunks
+        options.chunk_elements, options.chunk_aspect_ratio = data.chunk_elements, data.chunk_aspect_ratio
         options.fill_value = data.fillvalue
         options.compressor = data.compressor
         options.filters = data.filters
@@ -250,7 +261,7 @@ class Planner:
             export_location=self.options.export_location,
             link_data=link_data,
         )
-        if decision == "copy":
+        if decision == "copy" or (decision == "external" and not can_be_named(data.location)):
             return False
         source = THIS_FILE if decision == "soft" else relative_source(data.location, self.options.location)
         identifier = data.node.attributes.get("object_id")

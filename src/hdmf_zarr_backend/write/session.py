@@ -6,18 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from hdmf_zarr_backend.model import consolidated, v2
+from hdmf_zarr_backend.mapping.formats import FORMATS
+from hdmf_zarr_backend.mapping.nczarr import is_nczarr, overlay
 from hdmf_zarr_backend.model.nodes import Hierarchy, adopt, copy_hierarchy
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.storage.edits import Edits
 from hdmf_zarr_backend.storage.jsontext import dump
 from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.storage.queued import drain
 from hdmf_zarr_backend.write.append import AppendPlanner
 from hdmf_zarr_backend.write.dimensions import rename_axes
 from hdmf_zarr_backend.write.plan import WritePlan
 from hdmf_zarr_backend.write.planner import Planner, PlanOptions
+from hdmf_zarr_backend.write.remote import new_file
 from hdmf_zarr_backend.write.specs import Texts, add_specs
-from hdmf_zarr_backend.write.staging import staged
 from hdmf_zarr_backend.write.targets import Targets
 from hdmf_zarr_backend.write.writer import MEMORY_BUDGET, Writer
 
@@ -44,6 +46,10 @@ class WriteRequest:
         Is told of the bytes written.
     executor, memory_budget
         As of `Writer`.
+    exclusive : bool
+        Whether a new file replaces nothing, not even what has come to be there in the meantime.
+    nczarr : bool
+        Whether the nodes get the attributes of NCZarr.
     unfilled : list
         ``(ZarrDataIO, path)`` of what was written by shape and type only; filled in by the write.
     """
@@ -57,6 +63,8 @@ class WriteRequest:
     progress: Progress = SILENT
     executor: Any = None
     memory_budget: int = MEMORY_BUDGET
+    exclusive: bool = False
+    nczarr: bool = False
     unfilled: list[tuple[Any, str]] = field(default_factory=list)
 
     def writer(self, keys: KeyStore, plan: WritePlan) -> Writer:
@@ -68,11 +76,26 @@ class WriteRequest:
             progress=self.progress,
             executor=self.executor,
             memory_budget=self.memory_budget,
+            nczarr=self.nczarr,
         )
 
 
-def write_new(request: WriteRequest) -> tuple[Hierarchy, dict[str, bytes]]:
-    """Write a new file; what is at its place is replaced when the new one is whole.
+def plan_new(request: WriteRequest) -> WritePlan:
+    """Return what the write of a new file would do; nothing is touched."""
+    plan = Planner(request.options, request.targets).plan_root(request.builder)
+    add_specs(plan, request.texts, location=request.options.location)
+    return plan
+
+
+def write_new(request: WriteRequest, store: KeyStore) -> tuple[Hierarchy, dict[str, bytes]]:
+    """Write a new file; what is at its place is replaced when the new one is whole, unless that is to be exclusive.
+
+    Parameters
+    ----------
+    request : WriteRequest
+        What is wanted.
+    store : KeyStore
+        Where the file will be.
 
     Returns
     -------
@@ -80,11 +103,14 @@ def write_new(request: WriteRequest) -> tuple[Hierarchy, dict[str, bytes]]:
         What is on disk now.
     dict
         ``{key: bytes}`` of the scalars.
+
+    Raises
+    ------
+    StoreExistsError
+        Another writer has put something there first; that stays.
     """
-    options = request.options
-    plan = Planner(options, request.targets).plan_root(request.builder)
-    add_specs(plan, request.texts, location=options.location)
-    with staged(options.location) as keys:
+    plan = plan_new(request)
+    with new_file(store, exclusive=request.exclusive, zarr_format=request.options.zarr_format) as keys:
         writer = request.writer(keys, plan)
         writer.write(consolidate=request.consolidate, exhaust_in_turn=request.exhaust_in_turn)
     request.unfilled = plan.unfilled
@@ -124,6 +150,7 @@ def write_difference(
     options = request.options
     if edits is not None:
         rename_axes(known, edits.changed)
+    request.nczarr = request.nczarr or is_nczarr(known)
     hierarchy = copy_hierarchy(known)
     planner = AppendPlanner(options, request.targets, hierarchy, is_written=is_written, original=original)
     plan = planner.plan_root(request.builder)
@@ -131,12 +158,13 @@ def write_difference(
     flush_edits(
         edits, keys, known, inlined, encode=request.targets.encode, consolidate=False, strict_json=options.strict_json
     )
-    if planner.changed or planner.added or is_consolidated != request.consolidate:
+    if planner.changed or planner.added or request.nczarr or is_consolidated != request.consolidate:
         writer = request.writer(keys, plan)
         writer.inlined = inlined
         writer.write_changes(added=planner.added, changed=planner.changed, consolidate=request.consolidate)
     elif request.consolidate:
         set_consolidated(keys, hierarchy, inlined, strict_json=options.strict_json)
+    drain(keys)
     adopt(known, hierarchy)
     request.unfilled = plan.unfilled
 
@@ -156,10 +184,20 @@ def flush_edits(
         return
     rename_axes(known, edits.changed)
     edits.flush(encode)
+    if is_nczarr(known):
+        for path in overlay(known):
+            node = known.get(path)
+            assert node is not None
+            for key, document in FORMATS[known.zarr_format].documents(path, node):
+                keys.set(key, dump(document, strict=strict_json))
+    drain(keys)
     if consolidate:
         set_consolidated(keys, known, inlined, strict_json=strict_json)
 
 
 def set_consolidated(keys: KeyStore, hierarchy: Hierarchy, inlined: dict[str, bytes], *, strict_json: bool) -> None:
-    """Set the consolidated document."""
-    keys.set(v2.CONSOLIDATED, dump(consolidated.consolidate(hierarchy, inlined), strict=strict_json))
+    """Set the consolidated document, when everything else is there."""
+    drain(keys)
+    for key, document in FORMATS[hierarchy.zarr_format].last(hierarchy, inlined, consolidate=True).items():
+        keys.set(key, dump(document, strict=strict_json))
+    drain(keys)

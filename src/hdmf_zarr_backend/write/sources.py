@@ -155,8 +155,10 @@ class ElementSource:
     def read(self, region: Region) -> Array:
         """Return the block as an object array."""
         elements = self._elements(region)
-        block = np.empty(len(elements), object)
         shape = tuple(part.stop - part.start for part in region)
+        if self._convert is to_text and _is_plain_text(elements):
+            return np.fromiter(elements, object, len(elements)).reshape(shape)
+        block = np.empty(len(elements), object)
         position = 0
         try:
             for position, element in enumerate(elements):
@@ -181,6 +183,20 @@ class ElementSource:
         for position, element in enumerate(_leaves(self.data, self.shape)):
             flat[position] = element
         return list(rows[region].reshape(-1))
+
+
+def _is_plain_text(elements: Sequence[Any]) -> bool:
+    """Tell whether `to_text` would return all elements as they are."""
+    if set(map(type, elements)) != {str}:
+        return False
+    text = "".join(elements)
+    if text.isascii():
+        return True
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:  # surrogates; `to_text` says where
+        return False
+    return True
 
 
 def _leaves(data: Any, shape: tuple[int, ...]) -> Iterator[Any]:

@@ -81,12 +81,13 @@ def _add_version(plan: WritePlan, parts: tuple[str, ...], sources: Mapping[str, 
     assert isinstance(group, GroupNode)
     for source, text in sources.items():
         place = join(path, source)
-        planned = _text_array(text)
+        planned = text_array(text)
         group.members[source] = planned.node
         plan.arrays[place] = planned
 
 
-def _text_array(text: str) -> PlannedArray:
+def text_array(text: str) -> PlannedArray:
+    """Plan an array that is one text, as each source of a namespace is."""
     values = np.array([text], dtype=object)
     node: ArrayNode[dict[str, Any]] = ArrayNode(
         shape=(1,),

@@ -16,6 +16,7 @@ from hdmf_zarr_backend.mapping.references import Reference, encode_attribute_ref
 from hdmf_zarr_backend.mapping.regions import RegionReference
 from hdmf_zarr_backend.model import locations
 from hdmf_zarr_backend.model.nodes import absolute
+from hdmf_zarr_backend.storage.opening import FILE_SUFFIXES, NOWHERE
 
 ROOT = "root"
 
@@ -138,6 +139,11 @@ class Targets:
         while root.parent is not None:
             root = root.parent
         file = _full(str(builder.source))
+        if not can_be_named(file):
+            raise ValueRefusedError(
+                f"{builder_path(builder)} lies in {file}, which no Zarr file can point to",
+                remedy="Copy the object, or write its file to a place with an address.",
+            )
         file_id = self._file_ids.get(file) or (object_id(root) if builder_path(root) == "/" else None)
         return Reference(locations.relative_source(file, self.location), path, object_id(builder), file_id)
 
@@ -190,5 +196,10 @@ def _full(source: str) -> str:
 
 
 def is_zarr_location(location: str) -> bool:
-    """Tell whether a Zarr file may point to ``location``; a regular local file (HDF5) can only be copied from."""
-    return locations.is_url(location) or not os.path.isfile(location)
+    """Tell whether ``location`` is that of a Zarr file; a regular local file is HDF5."""
+    return locations.is_url(location) or location.endswith(FILE_SUFFIXES) or not os.path.isfile(location)
+
+
+def can_be_named(location: str) -> bool:
+    """Tell whether a Zarr file may point to ``location``; from HDF5, and from what has no address, is only copied."""
+    return not location.startswith(NOWHERE) and is_zarr_location(location)

@@ -5,29 +5,42 @@ Nothing is read back and no key is set twice; the document of an array that grow
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import closing
 from typing import Any
 
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.execution.executors import Runner, runner
-from hdmf_zarr_backend.execution.tasks import TASK_BYTES, ChunkTask, cut, encode_chunk
+from hdmf_zarr_backend.execution.tasks import (
+    MEMORY_BUDGET,
+    TASK_BYTES,
+    ChunkTask,
+    chunk_bytes,
+    cut,
+    encode_chunk,
+    task_bytes_for,
+)
+from hdmf_zarr_backend.hdf5.rawsource import forget_decoded
+from hdmf_zarr_backend.mapping import formats, nczarr
 from hdmf_zarr_backend.mapping.dimensions import encode_dimensions
-from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, DTYPE, NOTES, notes_of
-from hdmf_zarr_backend.model import consolidated, v2
+from hdmf_zarr_backend.mapping.inlining import is_inlined, is_read_at_open
+from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, NOTES
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, Node, absolute, join
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.storage.codecs import chunk_codec
 from hdmf_zarr_backend.storage.jsontext import dump
 from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.write.iterators import GrowingArray
+from hdmf_zarr_backend.storage.queued import drain
+from hdmf_zarr_backend.write.format3 import adapt_plan
+from hdmf_zarr_backend.write.iterators import WAITING_BYTES, GrowingArray
 from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan
+from hdmf_zarr_backend.write.resume import StagedKeys
 from hdmf_zarr_backend.write.sources import ArraySource, ElementSource, RowSource
+from hdmf_zarr_backend.write.zarr_source import source_caches
 
-MEMORY_BUDGET = 128 * 2**20
+__all__ = ["MEMORY_BUDGET", "Writer", "is_inlined", "is_read_at_open", "planned_bytes", "settle"]
+
 _LARGE_BYTES = 2**20
-_INLINE_ARRAY_BYTES = 4096
-_FEW = 4
 
 
 class Writer:
@@ -47,6 +60,8 @@ class Writer:
         As of `execution.executors.runner`; None: everything is done in this thread.
     memory_budget : int
         Bytes of values that may be in flight, beyond the caller's own arrays.
+    nczarr : bool
+        Give the nodes the attributes of NCZarr, for netcdf-c. Documents are set when all lengths are known.
 
     Attributes
     ----------
@@ -63,12 +78,15 @@ class Writer:
         progress: Progress = SILENT,
         executor: Any = None,
         memory_budget: int = MEMORY_BUDGET,
+        nczarr: bool = False,
     ) -> None:
+        self._nczarr = nczarr
         self.inlined: dict[str, bytes] = {}
         self._executor = executor
         self._budget = memory_budget
         self._keys = keys
         self._plan = plan
+        self._format = formats.FORMATS[plan.hierarchy.zarr_format]
         self._strict = strict_json
         self._progress = progress
 
@@ -78,22 +96,27 @@ class Writer:
         Parameters
         ----------
         consolidate : bool
-            Set ``.zmetadata`` at the end.
+            Set the consolidated document at the end.
         exhaust_in_turn : bool
             Exhaust iterators one after the other; False: one block of each in turn.
         """
+        adapt_plan(self._plan, location=self._keys.location)
         arrays = self._plan.arrays
         self._progress.start(sum(planned_bytes(planned) for planned in arrays.values()))
         growing = {path: planned for path, planned in arrays.items() if planned.iterator is not None}
-        for path, node in self._plan.hierarchy.walk():
-            if path not in growing:
-                self._documents(path, node)
-        self._arrays()
+        if not self._nczarr:
+            self._all_documents(without=growing)
+        self._write_arrays()
         self._exhaust(growing, in_turn=exhaust_in_turn)
-        if consolidate:
-            document = consolidated.consolidate(self._plan.hierarchy, self.inlined)
-            self._keys.set(v2.CONSOLIDATED, dump(document, strict=self._strict))
-        self._progress.finish()
+        if self._nczarr:
+            nczarr.overlay(self._plan.hierarchy)
+            self._all_documents()
+        self._finish(consolidate=consolidate)
+
+    def _all_documents(self, without: Collection[str] = ()) -> None:
+        for path, node in self._plan.hierarchy.walk():
+            if path not in without:
+                self._documents(path, node)
 
     def write_changes(self, *, added: Collection[str], changed: Collection[str], consolidate: bool = True) -> None:
         """Write what an append adds: new nodes first, then changed documents, the consolidated one last.
@@ -105,25 +128,35 @@ class Writer:
         changed : collection of str
             Paths of nodes whose attributes differ.
         consolidate : bool
-            Set ``.zmetadata``; False: delete it, since it would be stale.
+            Set the consolidated document; False: delete it, since it would be stale.
         """
+        adapt_plan(self._plan, location=self._keys.location)
         arrays = self._plan.arrays
         self._progress.start(sum(planned_bytes(planned) for planned in arrays.values()))
-        self._arrays()
+        self._write_arrays()
         growing = {path: planned for path, planned in arrays.items() if planned.iterator is not None}
         self._exhaust(growing, in_turn=True)
+        if self._nczarr:
+            changed = {*changed, *nczarr.overlay(self._plan.hierarchy), *growing}
+            changed = {path for path in changed if path in growing or not _is_below(path, added)}
+        drain(self._keys)
         for path in sorted(added, reverse=True):  # a group appears when all that is in it is there
             for below, node in reversed(list(Hierarchy(self._node(path)).walk())):
                 place = "/".join(part for part in (path, below) if part)
                 if place not in growing:
                     self._documents(place, node)
+        drain(self._keys)
         for path in sorted(changed, reverse=True):
             self._documents(path, self._node(path))
-        if consolidate:
-            document = consolidated.consolidate(self._plan.hierarchy, self.inlined)
-            self._keys.set(v2.CONSOLIDATED, dump(document, strict=self._strict))
-        else:
-            self._keys.delete([v2.CONSOLIDATED])
+        drain(self._keys)
+        self._keys.delete(self._format.stale(consolidate=consolidate))
+        self._finish(consolidate=consolidate)
+        drain(self._keys)
+
+    def _finish(self, *, consolidate: bool) -> None:
+        """Set what makes the file whole."""
+        for key, document in self._format.last(self._plan.hierarchy, self.inlined, consolidate=consolidate).items():
+            self._keys.set(key, dump(document, strict=self._strict))
         self._progress.finish()
 
     def _node(self, path: str) -> Node:
@@ -132,8 +165,15 @@ class Writer:
         return node
 
     def _documents(self, path: str, node: Any) -> None:
-        for key, document in v2.node_documents(path, node):
+        for key, document in self._format.documents(path, node):
             self._keys.set(key, dump(document, strict=self._strict))
+
+    def _write_arrays(self) -> None:
+        try:
+            with source_caches(self._budget):
+                self._arrays()
+        finally:
+            forget_decoded()
 
     def _arrays(self) -> None:
         """Write the chunks of all arrays that have a source: large plain ones by the executor, the others here."""
@@ -148,7 +188,7 @@ class Writer:
             if is_read_at_open(planned.node):
                 self._inlined(path, planned.node, source)
                 continue
-            for task in cut(self._keys, path, planned.node, source):
+            for task in self._cut(path, planned.node, source):
                 self._progress.advance(absolute(path), task.run())
         if later:
             self._run(later)
@@ -162,64 +202,95 @@ class Writer:
         except ZarrBackendError as error:
             raise error.located(store=self._keys.location, path=absolute(path)) from error.__cause__
         self._keys.set(key, data)
-        if len(data) <= _INLINE_ARRAY_BYTES or node.attributes.get(DTYPE) == "scalar":
+        if is_inlined(node, data):
             self.inlined[key] = data
         self._progress.advance(absolute(path), size)
 
     def _run(self, arrays: list[tuple[str, PlannedArray]]) -> None:
         with runner(self._executor) as pool:
-            size = max(1, min(TASK_BYTES, self._budget // (3 * pool.workers)))
+            size = task_bytes_for(self._budget, pool.workers)
             sent: list[ChunkTask] = []
             kept: list[ChunkTask] = []
             for path, planned in arrays:
                 source = planned.source if not pool.needs_pickle else _by_name(planned.source)
                 if source is not None:
                     away = pool.needs_pickle
-                    sent.extend(cut(self._keys, path, planned.node, source, task_bytes=size, to_send=away))
+                    sent.extend(self._cut(path, planned.node, source, task_bytes=size, to_send=away))
                 elif planned.source is not None:  # values in this process's memory are not copied to another
-                    kept.extend(cut(self._keys, path, planned.node, planned.source, task_bytes=size))
+                    kept.extend(self._cut(path, planned.node, planned.source, task_bytes=size))
             for tasks, who in ((sent, pool), (kept, Runner())):
-                for task, done in who.run(tasks):
+                for task, done in who.run(tasks, memory_budget=self._budget):
                     self._progress.advance(absolute(task.path), done)
 
+    def _cut(
+        self,
+        path: str,
+        node: ArrayNode[Attributes],
+        source: ArraySource,
+        *,
+        task_bytes: int = TASK_BYTES,
+        to_send: bool = False,
+    ) -> Iterator[ChunkTask]:
+        """Yield the tasks for what an array still lacks."""
+        complete: frozenset[str] = frozenset()
+        if isinstance(self._keys, StagedKeys):
+            complete = self._keys.complete(path, node)
+            values = node.size * chunk_codec(node).dtype.itemsize
+            self._progress.advance(absolute(path), min(len(complete) * chunk_bytes(node), values))
+        return cut(self._keys, path, node, source, task_bytes=task_bytes, to_send=to_send, complete=complete)
+
     def _exhaust(self, growing: dict[str, PlannedArray], *, in_turn: bool) -> None:
-        open_arrays = {path: (GrowingArray(self._keys, path, p.node), iter(p.iterator)) for path, p in growing.items()}
-        while open_arrays:
-            for path in list(open_arrays)[: 1 if in_turn else None]:
-                array, blocks = open_arrays[path]
-                block = next(blocks, None)
-                if block is not None:
-                    array.put(block)
-                    self._progress.advance(absolute(path), getattr(block.data, "nbytes", 0))
-                    continue
+        if not growing:
+            return
+        with runner(self._executor) as pool, closing(pool.sink(self._budget // 2)) as sink:
+            waiting = min(WAITING_BYTES, self._budget // 2) // (1 if in_turn else len(growing))
+            open_arrays = {
+                path: (GrowingArray(self._keys, path, p.node, sink=sink, waiting_bytes=waiting), iter(p.iterator))
+                for path, p in growing.items()
+            }
+            while open_arrays:
+                for path in list(open_arrays)[: 1 if in_turn else None]:
+                    array, blocks = open_arrays[path]
+                    if self._put(path, array, blocks):
+                        continue
+                    sink.flush()
+                    self._finish_growing(path, growing[path])
+                    del open_arrays[path]
+
+    def _put(self, path: str, array: GrowingArray, blocks: Iterator[Any]) -> bool:
+        """Write the next block of an iterator; False where there is none, and the array is complete."""
+        try:
+            block = next(blocks, None)
+            if block is None:
                 array.finish()
-                self._finish_growing(path, growing[path])
-                del open_arrays[path]
+                return False
+            array.put(block)
+        except ZarrBackendError as error:
+            raise error.located(store=self._keys.location, path=absolute(path)) from error.__cause__
+        self._progress.advance(absolute(path), getattr(block.data, "nbytes", 0))
+        return True
 
     def _finish_growing(self, path: str, planned: PlannedArray) -> None:
-        node = planned.node
-        notes: dict[str, Any] = dict(node.attributes.get(NOTES, {}))
-        node.attributes[DIMENSIONS] = encode_dimensions(planned.labels, node.shape, planned.taken, notes)
-        if notes.get("maxshape") == list(node.shape):
-            del notes["maxshape"]
-        if notes:
-            node.attributes[NOTES] = notes
-        else:
-            node.attributes.pop(NOTES, None)
-        self._documents(path, node)
+        settle(planned)
+        if not self._nczarr:
+            self._documents(path, planned.node)
 
 
-def is_read_at_open(node: ArrayNode[Attributes]) -> bool:
-    """Tell whether hdmf looks at the values of an array whenever the file is opened.
+def _is_below(path: str, groups: Collection[str]) -> bool:
+    return any(path == group or path.startswith(f"{group}/") for group in groups)
 
-    Scalars are held by builders; the first id of a table is checked; dates (a few texts) are parsed.
-    """
-    if not node.size or math.prod(node.grid) != 1:
-        return False
-    if node.attributes.get(DTYPE) == "scalar" or notes_of(node.attributes).get("scalar") is True:
-        return True
-    few_texts = node.attributes.get(DTYPE) == "str" and node.size <= _FEW
-    return few_texts or node.attributes.get("neurodata_type", node.attributes.get("data_type")) == "ElementIdentifiers"
+
+def settle(planned: PlannedArray) -> None:
+    """Give an array that has grown what follows from its shape: the names of its axes, and its note."""
+    node = planned.node
+    notes: dict[str, Any] = dict(node.attributes.get(NOTES, {}))
+    node.attributes[DIMENSIONS] = encode_dimensions(planned.labels, node.shape, planned.taken, notes)
+    if notes.get("maxshape") == list(node.shape):
+        del notes["maxshape"]
+    if notes:
+        node.attributes[NOTES] = notes
+    else:
+        node.attributes.pop(NOTES, None)
 
 
 def planned_bytes(planned: PlannedArray) -> int:

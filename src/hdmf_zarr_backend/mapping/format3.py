@@ -1,0 +1,362 @@
+"""Nodes in our words, which are those of format 2, <-> nodes in the words of documents of format 3.
+
+Whoever reads, plans, appends, compares or exports knows our words only. What differs is said here and in the tables
+that this module asks (`types3`, `codecs3`, `attributes3`):
+
+=====================  =========================================  ===================================================
+what                   ours                                       in format 3
+=====================  =========================================  ===================================================
+scalar                 shape ``(1,)``                             shape ``()``
+references             ``"|O"`` with the filter ``references``    ``string``
+rows with text or      ``"|O"``, shape ``(n, k)``, with the       ``struct``, shape ``(n,)``; text of fixed length
+references             filter ``struct``
+no fill value          ``null``                                   the zero of the type
+names of dimensions    ``_ARRAY_DIMENSIONS``                      the same, and ``dimension_names``
+=====================  =========================================  ===================================================
+
+``canonical(documented(x)) == x`` but for the names of the axes that format 3 does not have, and for a fill value that
+is zero, which comes back as none. A node that was read keeps its document; what is not changed in it is written as it
+was.
+
+Source: hdmf-zarr 0.14, storage specification; docs/format for what this package adds to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from hdmf_zarr_backend.errors import MetadataError, ZarrBackendError
+from hdmf_zarr_backend.mapping import attributes3, codecs3, types3
+from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, DTYPE, NOTES, notes_of
+from hdmf_zarr_backend.model import v3
+from hdmf_zarr_backend.model.nesting import limited_nesting
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node, absolute
+
+TEXT_CHARACTERS = 512
+"""What text and references in rows have room for, at least."""
+
+_TYPE, _WORD = "type", "word"
+_NAMES = "dimension_names"
+_LARGEST_ELEMENT = 255
+"""That Blosc knows; it takes larger ones, and what a filter has made, for bytes."""
+
+_KEPT = (attributes3.DTYPE_3, attributes3.REFERENCE_FIELDS_3, DTYPE, "_SCALAR")
+
+
+# ---- documents -> ours ----------------------------------------------------------------------------------------------
+
+
+def canonical_hierarchy(hierarchy: Hierarchy) -> Hierarchy:
+    """Return a hierarchy in our words.
+
+    Raises
+    ------
+    MetadataError
+        Something in the words of a document that this package does not know; the node is named.
+    """
+    with limited_nesting(hierarchy.root, store=None, doing="read"):
+        return Hierarchy(_canonical(hierarchy.root, ""), zarr_format=3)
+
+
+def _canonical(node: Node, path: str) -> Node:
+    if isinstance(node, GroupNode):
+        extra = {key: value for key, value in node.extra.items() if key != v3.CONSOLIDATED}
+        inside = f"{path}/" if path else ""
+        members = {name: _canonical(child, inside + name) for name, child in node.members.items()}
+        attributes = attributes3.decode_values(node.attributes)
+        return GroupNode(attributes, members, extra, keeps_attributes=True)
+    try:
+        return canonical(node)
+    except ZarrBackendError as error:
+        raise error.located(path=absolute(path)) from error.__cause__
+
+
+def canonical(node: ArrayNode[Attributes]) -> ArrayNode[Attributes]:
+    """Return an array in our words, with its document.
+
+    Raises
+    ------
+    MetadataError
+        A data type, codec or fill value that this package does not know.
+    """
+    try:
+        return _canonical_array(node)
+    except ZarrBackendError:
+        raise  # some of ours are ValueErrors or TypeErrors too
+    except _DAMAGE as error:
+        raise MetadataError(
+            f"the document contradicts itself ({type(error).__name__}: {error})", remedy="Run `zarrio verify`."
+        ) from error
+
+
+_DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError)
+
+
+def _canonical_array(node: ArrayNode[Attributes]) -> ArrayNode[Attributes]:
+    chain = codecs3.decode_codecs(node.codecs or [], len(node.shape))
+    if chain.chunks is not None and any(n % c for n, c in zip(node.chunks, chain.chunks, strict=True)):
+        raise MetadataError(f"shards {node.chunks} hold no whole chunks {chain.chunks}", remedy="Run `zarrio verify`.")
+    filters = chain.filters
+    kind = types3.object_kind(node.data_type)
+    if kind is None:
+        data_type = _data_type(node, types3.decode_type(node.data_type, chain.endian))
+        default = types3.word_of_type(data_type)
+    else:
+        data_type, default = "|O", "str" if kind == types3.STRING else "bytes"
+        _check_objects(node, filters)
+    attributes, rows = attributes3.decode_array_attributes(node.attributes, default)
+    word = attributes3.decode_word(node.attributes, default, rows=rows, is_text=kind == types3.STRING)
+    made: ArrayNode[Attributes] = ArrayNode(
+        shape=node.shape,
+        chunks=chain.chunks or node.chunks,
+        data_type=data_type,
+        fill_value=types3.decode_fill(node.fill_value, data_type, node.data_type),
+        compressor=chain.compressor,
+        filters=filters,
+        order=chain.order,
+        separator=node.separator,
+        attributes=attributes,
+        keeps_attributes=True,
+        prefix=node.prefix,
+        shards=None if chain.shards is None else replace(chain.shards, shape=node.chunks),
+        document=node,
+    )
+    if kind is None and types3.is_mixed(data_type):
+        made.filters = [_byte_order(data_type), *(filters or [])]
+    if _NAMES in node.extra and DIMENSIONS not in attributes:
+        _take_names(attributes, node.extra[_NAMES])
+    if kind == types3.STRING and word in ("object", "region"):
+        made.filters = [{"id": codecs3.REFERENCES}, *(filters or [])[1:]]
+        made.fill_value = None
+    _set_word(made, word, rows=rows)
+    return made
+
+
+def _data_type(node: ArrayNode[Attributes], data_type: Any) -> Any:
+    """Return the data type, as the note has it where format 3 has no word for it."""
+    kept = notes_of(node.attributes).get(_TYPE)
+    if kept is not None and types3.itemsize(kept) == types3.itemsize(data_type):
+        return kept
+    return data_type
+
+
+def _check_objects(node: ArrayNode[Attributes], filters: list[dict[str, Any]] | None) -> None:
+    first = filters[0]["id"] if filters else None
+    if first not in ("vlen-utf8", "vlen-bytes"):
+        raise MetadataError(
+            f"elements of type {node.data_type!r} are stored with {first or 'bytes'!r}", remedy="Run `zarrio verify`."
+        )
+
+
+def _take_names(attributes: Attributes, names: Any) -> None:
+    if isinstance(names, list) and names and any(name is not None for name in names):
+        attributes[DIMENSIONS] = names
+
+
+def _set_word(node: ArrayNode[Attributes], word: Any, *, rows: bool) -> None:
+    """Give an array ``zarr_dtype``, and the axes that it has with us."""
+    notes = {key: value for key, value in notes_of(node.attributes).items() if key not in (_WORD, _TYPE, "rows")}
+    attributes = node.attributes
+    scalar = not node.shape
+    if rows:
+        fields = fields_of(node.data_type, word)
+        node.key_axes = len(node.shape)
+        node.shape, node.chunks = ((*(n or (1,)), len(fields)) for n in (node.shape, node.chunks))
+        if node.shards is not None:
+            node.shards = replace(node.shards, shape=(*node.shards.shape, len(fields)))
+        node.filters = [codecs3.struct_filter(fields), *(node.filters or [])]
+        node.data_type, node.fill_value = "|O", None
+        notes["rows"] = True
+    elif scalar:
+        node.shape, node.chunks, node.key_axes = (1,), (1,), 0
+        if node.shards is not None:
+            node.shards = replace(node.shards, shape=(1,))
+    if scalar:
+        if isinstance(word, list) or word in ("object", "region") or notes_of(attributes).get(_WORD) is not None:
+            notes["scalar"] = True
+        else:
+            word = "scalar"
+    elif node.size == 1 and node.document is not None and attributes3.is_old_scalar(node.document.attributes):
+        word = "scalar" if isinstance(word, str) and word not in ("object", "region") else word
+        attributes3.drop_marks(attributes)
+    attributes[DTYPE] = word
+    if notes:
+        attributes[NOTES] = notes
+    else:
+        attributes.pop(NOTES, None)
+
+
+def fields_of(data_type: list[Any], words: Any) -> list[Any]:
+    """Return name, data type and kind of the fields of rows that are stored as ``data_type``."""
+    known = {str(field.get("name")): field.get("dtype") for field in words if isinstance(field, dict)}
+    fields = []
+    for name, inner, *_ in data_type:
+        word = known.get(name)
+        is_reference = isinstance(word, dict) or word in ("object", "region")
+        is_text = isinstance(inner, str) and inner[1:2] in "US"
+        fields.append([name, inner, ("reference" if is_reference else "text") if is_text else "number"])
+    return fields
+
+
+# ---- ours -> documents ----------------------------------------------------------------------------------------------
+
+
+def documented_group(node: GroupNode[Attributes]) -> GroupNode[Attributes]:
+    """Return a group in the words of its document."""
+    return GroupNode(attributes3.encode_values(node.attributes), node.members, node.extra, keeps_attributes=True)
+
+
+def documented(node: ArrayNode[Attributes]) -> ArrayNode[Attributes]:
+    """Return an array in the words of its document.
+
+    Parameters
+    ----------
+    node : ArrayNode
+        In our words, as `adapt` makes it.
+
+    Raises
+    ------
+    UsageError
+        Format 3 has no place for a filter.
+    """
+    before = node.document
+    kept = None if before is None else canonical(before)
+    if before is not None and kept is not None and _same_words(node, kept):
+        attributes = before.attributes
+        if node.attributes != kept.attributes:
+            attributes = _attributes_like(node, before, kept)
+        axes = len(before.shape)
+        extra = before.extra
+        if _NAMES in extra and DIMENSIONS in attributes:
+            extra = {**extra, _NAMES: attributes[DIMENSIONS]}
+        return replace(before, shape=node.shape[:axes], attributes=attributes, extra=extra)
+    return _documented(node)
+
+
+_WORDS = ("data_type", "fill_value", "compressor", "filters", "order", "separator", "prefix", "chunks", "shards")
+
+
+def _same_words(node: ArrayNode[Attributes], kept: ArrayNode[Attributes]) -> bool:
+    return all(getattr(node, name) == getattr(kept, name) for name in _WORDS)
+
+
+def _attributes_like(
+    node: ArrayNode[Attributes], before: ArrayNode[Attributes], kept: ArrayNode[Attributes]
+) -> Attributes:
+    """Return changed attributes with what says of which type the array is as it was."""
+    attributes = _documented(node).attributes
+    if node.attributes.get(DTYPE) == kept.attributes.get(DTYPE):
+        for key in _KEPT:
+            attributes.pop(key, None)
+        said = {key: before.attributes[key] for key in _KEPT if key in before.attributes}
+        attributes = {**said, **attributes}
+    return attributes
+
+
+def _documented(node: ArrayNode[Attributes]) -> ArrayNode[Attributes]:
+    data_type, fields = node.data_type, None
+    first = (node.filters or [{}])[0]
+    if first.get("id") == codecs3.STRUCT:
+        fields = first["fields"]
+        data_type = codecs3.field_types(fields)
+    elif first.get("id") == codecs3.BYTE_ORDER:
+        data_type = first["stored"]
+    if data_type == "|O":
+        stored: Any = types3.BYTES if first.get("id") == "vlen-bytes" else types3.STRING
+        default: Any = "str" if stored == types3.STRING else "bytes"
+        endian = None
+        itemsize = 1
+    else:
+        stored, default = types3.encode_type(data_type), types3.word_of_type(data_type)
+        endian, itemsize = types3.endian_of(data_type), types3.itemsize(data_type)
+    if node.filters or itemsize > _LARGEST_ELEMENT:
+        itemsize = 1
+    axes = len(node.shape) if node.key_axes is None else node.key_axes
+    attributes = attributes3.encode_array_attributes(node, default, fields)
+    known = data_type if fields is not None else node.data_type
+    if data_type != "|O" and types3.decode_type(stored, endian) != known:
+        attributes[NOTES] = {**notes_of(attributes), _TYPE: known}
+    codecs = codecs3.encode_codecs(
+        node.data_type,
+        node.filters,
+        node.compressor,
+        order=node.order,
+        ndim=axes,
+        endian=endian,
+        itemsize=itemsize,
+    )
+    chunks = node.chunks[:axes]
+    if node.shards is not None:
+        codecs = codecs3.encode_sharded(chunks, codecs, node.shards)
+        chunks = node.shards.shape[:axes]
+    extra: dict[str, Any] = {}
+    names = attributes.get(DIMENSIONS)
+    if isinstance(names, list) and len(names) == axes and axes:
+        extra[_NAMES] = names
+    return ArrayNode(
+        shape=node.shape[:axes],
+        chunks=chunks,
+        data_type=stored,
+        fill_value=types3.encode_fill(node.fill_value, data_type, stored),
+        separator=node.separator,
+        prefix=node.prefix,
+        codecs=codecs,
+        attributes=attributes,
+        extra={**extra, "storage_transformers": []},
+        keeps_attributes=True,
+    )
+
+
+# ---- new arrays -----------------------------------------------------------------------------------------------------
+
+
+def adapt(node: ArrayNode[Attributes], widths: dict[str, int]) -> None:
+    """Make an array that was planned in our words one that format 3 has a form for.
+
+    Parameters
+    ----------
+    node : ArrayNode
+        Of a new array; changed.
+    widths : dict of str to int
+        Of rows: characters of the longest text of each field that is text or a reference.
+    """
+    node.prefix, node.separator, node.extra = "c", "/", {}
+    node.keeps_attributes = True
+    notes = notes_of(node.attributes)
+    word = node.attributes.get(DTYPE)
+    rows = notes.get("rows") is True
+    if rows:
+        node.filters = [codecs3.struct_filter(row_fields(node, widths)), *(node.filters or [])[1:]]
+        node.key_axes = len(node.shape) - 1
+    elif node.data_type == "|O" and word in ("object", "region"):
+        node.filters = [{"id": codecs3.REFERENCES}, *(node.filters or [])[1:]]
+    elif node.data_type != "|O" and types3.is_mixed(node.data_type):
+        node.filters = [_byte_order(node.data_type), *(node.filters or [])]
+    if word == "scalar" or (notes.get("scalar") is True and node.shape[:1] == (1,)):
+        node.key_axes = 0
+    if len(node.shape) < 2 or (node.key_axes is not None and node.key_axes < 2):
+        node.order = "C"
+
+
+def _byte_order(data_type: Any) -> dict[str, Any]:
+    return {"id": codecs3.BYTE_ORDER, "stored": types3.little(data_type)}
+
+
+def row_fields(node: ArrayNode[Attributes], widths: dict[str, int]) -> list[Any]:
+    """Return name, data type and kind of the fields of new rows; ``widths`` as of `adapt`."""
+    return [_row_field(field, widths) for field in node.attributes.get(DTYPE) or ()]
+
+
+def _row_field(field: Any, widths: dict[str, int]) -> list[Any]:
+    name, word = str(field["name"]), field["dtype"]
+    if isinstance(word, str) and word in types3.NUMBER_NAMES:
+        return [name, types3.decode_type(word), "number"]
+    kind = "reference" if isinstance(word, dict) or word in ("object", "region") else "text"
+    return [name, f"<U{max(TEXT_CHARACTERS, widths.get(name, 0))}", kind]
+
+
+def row_bytes(node: ArrayNode[Attributes]) -> int | None:
+    """Return the bytes of a row as it is stored, None for an array that holds no rows."""
+    first = (node.filters or [{}])[0]
+    return codecs3.struct_itemsize(first["fields"]) if first.get("id") == codecs3.STRUCT else None

@@ -1,0 +1,335 @@
+"""hdmf-zarr 0.14 reads what we write in format 3, and we read what it writes and what it makes of older files.
+
+Each test runs over all real files; the peer works on all of them in one process.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pynwb import NWBHDF5IO, TimeSeries
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO, ZarrReference
+from hdmf_zarr_backend.compare.files import compare
+from hdmf_zarr_backend.conversion import convert
+from hdmf_zarr_backend.errors import UnsupportedFileError
+from tests import samples
+from tests.interop.conftest import CANNOT_BUILD, NO_NWB_2, SWITCH, ask, assert_only
+from tests.interop.test_peer013 import LOSSES, differences, export, failures, read
+from tests.peers import Peer
+from tests.trees import dataset, group, root
+
+pytestmark = [pytest.mark.peer, pytest.mark.filterwarnings("ignore")]
+
+CANNOT_READ = {"ndxpose__test_pose": r"SkeletonInstance object due to: .*incorrect type for 'id'"}
+"""Files that 0.14 cannot read however they are written: it loses that an attribute is unsigned."""
+
+CANNOT_VALIDATE = {"pynapple__sub-4_ses-4_ecephys+image": r"experimental\.yaml"}
+"""Files that pynwb cannot validate, from HDF5 neither: a cached namespace lacks a source."""
+
+_UNSIGNED = "sweep_number): incorrect type - expected 'uint32', got 'int64'"
+MORE_ERRORS = {
+    **dict.fromkeys(("nwbexplorer__test_SweepTable", "rich", "rich_without_positions", "rich_as_written"), _UNSIGNED),
+    "ndxpose__test_pose": "id): incorrect type - expected 'uint8', got 'int64'",
+}
+"""What 0.14 finds and pynwb does not find in the HDF5 file: it loses that attributes are unsigned."""
+
+CANNOT_EXPORT = dict.fromkeys(
+    (
+        "dandi__sub-anm369963_ses-20170228",
+        "dandi__sub-anm372793_ses-20170508",
+        "nwbexplorer__test_SweepTable",
+        "nwbexplorer__test_TimeIntervals",
+        "nwbexplorer__test_Units",
+    ),
+    r"VectorIndex '.*_index': 'HDMFZarrArray' object has no attribute 'astype'",
+)
+"""Files that 0.14 cannot export to HDF5, not even when it has written them itself."""
+
+CANNOT_UPGRADE = {
+    **CANNOT_READ,
+    "dandi__sub-anm369963_ses-20170228": "astype",
+    "dandi__sub-anm372793_ses-20170508": "astype",
+    "neuroconv__doric_fiber_photometry": "ArrayArrayCodec",
+    "neuroconv__mock_ttl_examples": "ArrayArrayCodec",
+    "nwbexplorer__test_SweepTable": "bad link",
+    "nwbexplorer__test_TimeIntervals": "bad link",
+    "nwbexplorer__test_Units": "astype",
+    "pynwb__1.5.1_timeintervals_non_ndtype_tsref": "bad link",
+    "rich_without_positions": "",
+}
+"""Files of 0.13 that the converter of 0.14 cannot convert, and what it says."""
+
+_READ_VALIDATE_EXPORT = """
+import json, sys, warnings
+warnings.simplefilter("ignore")
+from hdmf_zarr import NWBZarrIO
+from pynwb import NWBHDF5IO, validate
+
+told = {}
+for name, source, target in json.load(open(sys.argv[1])):
+    told[name] = {"read": None, "validate": None, "errors": [], "export": None}
+    for step in ("read", "validate", "export"):
+        try:
+            with NWBZarrIO(source, "r") as io:
+                if step == "read":
+                    io.read()
+                elif step == "validate":
+                    told[name]["errors"] = [str(error) for error in validate(io=io)]
+                else:
+                    with NWBHDF5IO(target, "w") as out:
+                        out.export(io, write_args={"link_data": False})
+        except Exception as error:
+            told[name][step] = f"{type(error).__name__}: {error}"[-2000:]
+print(json.dumps(told))
+"""
+
+_VALIDATE_HDF5 = """
+import json, sys, warnings
+warnings.simplefilter("ignore")
+from pynwb import NWBHDF5IO, validate
+
+told = {}
+for name, source in json.load(open(sys.argv[1])):
+    try:
+        with NWBHDF5IO(source, "r") as io:
+            told[name] = [str(error) for error in validate(io=io)]
+    except Exception as error:
+        told[name] = None
+print(json.dumps(told))
+"""
+
+_WRITE = """
+import json, sys, warnings
+warnings.simplefilter("ignore")
+from hdmf_zarr import NWBZarrIO
+from pynwb import NWBHDF5IO
+
+told = {}
+for name, source, target in json.load(open(sys.argv[1])):
+    told[name] = None
+    try:
+        with NWBHDF5IO(source, "r") as io, NWBZarrIO(target, "w") as out:
+            out.export(io, write_args={"link_data": False})
+    except Exception as error:
+        told[name] = f"{type(error).__name__}: {error}"[-2000:]
+print(json.dumps(told))
+"""
+
+_UPGRADE = """
+import json, sys, warnings
+warnings.simplefilter("ignore")
+from hdmf_zarr import NWBZarrV2IO
+
+told = {}
+for name, source, target in json.load(open(sys.argv[1])):
+    told[name] = None
+    try:
+        NWBZarrV2IO.convert_to_v3(source, target, allow_pickle=True)
+    except Exception as error:
+        told[name] = f"{type(error).__name__}: {error}"[-2000:]
+print(json.dumps(told))
+"""
+
+_READ_BUILDERS = """
+import json, sys, warnings
+warnings.simplefilter("ignore")
+from hdmf.common import get_manager
+from hdmf_zarr import ZarrIO
+
+told = {}
+for name, path in json.load(open(sys.argv[1])):
+    try:
+        with ZarrIO(path, "r", manager=get_manager()) as io:
+            told[name] = sorted(io.read_builder().groups)
+    except Exception as error:
+        told[name] = f"{type(error).__name__}: {error}"[-500:]
+print(json.dumps(told))
+"""
+
+
+@pytest.fixture(scope="module")
+def ours3(sources: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """All files converted by us to format 3, and one that was written by us."""
+    folder = tmp_path_factory.mktemp("ours3")
+    made = {
+        "rich_as_written": samples.write_zarr(folder / "rich_as_written.nwb.zarr", zarr_format=3),
+    }
+    for name, source in sources.items():
+        try:
+            convert(source, folder / f"{name}.nwb.zarr", zarr_format=3)
+            made[name] = folder / f"{name}.nwb.zarr"
+        except UnsupportedFileError:
+            assert name in NO_NWB_2
+    return made
+
+
+@pytest.fixture(scope="module")
+def read_by_014(ours3: dict[str, Path], peer014: Peer, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
+    folder = tmp_path_factory.mktemp("exports")
+    rows = [[name, path, folder / f"{name}.nwb"] for name, path in ours3.items()]
+    return ask(peer014, _READ_VALIDATE_EXPORT, rows, folder), folder
+
+
+def test_014_reads_every_file_that_we_make(read_by_014):
+    told, _ = read_by_014
+    assert_only(failures(told, "read"), CANNOT_READ, told)
+
+
+def test_014_finds_no_errors_that_hdf5_has_not(read_by_014, sources, peer014, tmp_path):
+    told, _ = read_by_014
+    assert_only(failures(told, "validate"), CANNOT_VALIDATE, told)
+    in_hdf5 = ask(peer014, _VALIDATE_HDF5, list(sources.items()), tmp_path)
+    more = {
+        name: [error for error in answer["errors"] if error not in set(in_hdf5.get(name) or ())]
+        for name, answer in told.items()
+    }
+    more = {name: errors for name, errors in more.items() if len(told[name]["errors"]) > len(in_hdf5.get(name) or ())}
+    assert more.keys() == MORE_ERRORS.keys() & told.keys(), more
+    assert all(error.endswith(MORE_ERRORS[name]) for name, errors in more.items() for error in errors), more
+
+
+def test_014_exports_what_we_export(sources, read_by_014, ours3, tmp_path):
+    """Tree, links, references, attributes and values of both exports to HDF5 are equal."""
+    told, folder = read_by_014
+    assert_only(failures(told, "export"), CANNOT_READ | CANNOT_BUILD | CANNOT_EXPORT, told)
+    found = {}
+    for name in told.keys() - failures(told, "export").keys():
+        export(ours3[name], tmp_path / "ours.nwb")
+        found[name] = differences(tmp_path / "ours.nwb", folder / f"{name}.nwb", sources.get(name))
+    assert {name: lost for name, lost in found.items() if lost} == {}
+
+
+# ---- we read 0.14's -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def theirs3(sources: dict[str, Path], peer014: Peer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("theirs3")
+    targets = {name: folder / f"{name}.nwb.zarr" for name in sources}
+    told = ask(peer014, _WRITE, [[name, path, targets[name]] for name, path in sources.items()], folder)
+    assert_only({name: text for name, text in told.items() if text}, {**NO_NWB_2, **CANNOT_BUILD}, sources)
+    return {name: path for name, path in targets.items() if not told[name]}
+
+
+@pytest.fixture(scope="module")
+def upgraded(theirs: dict[str, Path], peer014: Peer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """What the converter of 0.14 makes of files of 0.13."""
+    folder = tmp_path_factory.mktemp("upgraded")
+    rows = [[name, path, folder / f"{name}.nwb.zarr"] for name, path in theirs.items()]
+    told = ask(peer014, _UPGRADE, rows, folder, **SWITCH)
+    assert_only({name: text for name, text in told.items() if text}, CANNOT_UPGRADE, theirs)
+    return {name: folder / f"{name}.nwb.zarr" for name in theirs if not told[name]}
+
+
+def _export_of_hdf5(source: Path, target: Path) -> None:
+    with NWBHDF5IO(source, "r") as io, NWBHDF5IO(target, "w") as out:
+        out.export(io, write_args={"link_data": False})
+
+
+@pytest.mark.parametrize("made_by", ["theirs3", "upgraded"])
+def test_we_read_what_014_makes(sources, made_by, ours3, request, tmp_path):
+    """Our export of it to HDF5 is that of our own conversion."""
+    found = {}
+    for name, path in request.getfixturevalue(made_by).items():
+        export(path, tmp_path / "theirs.nwb")
+        export(ours3[name], tmp_path / "ours.nwb")
+        lost = compare(tmp_path / "ours.nwb", tmp_path / "theirs.nwb", ignore={*LOSSES, "object_id"})
+        found[name] = [str(difference) for difference in lost]
+    # pynwb puts the models of devices elsewhere, since 0.14 has cached a newer namespace than the file had
+    found.pop("pynwb__3.0.0_ophys_devices_extension", None)
+    assert {name: lost for name, lost in found.items() if lost} == {}
+
+
+@pytest.mark.parametrize("made_by", ["theirs3", "upgraded"])
+def test_files_of_014_become_format_2_and_back(made_by, request, tmp_path):
+    for name, path in request.getfixturevalue(made_by).items():
+        two, three = tmp_path / f"{name}.2.nwb.zarr", tmp_path / f"{name}.3.nwb.zarr"
+        convert(path, two, zarr_format=2, check=False)
+        convert(two, three, zarr_format=3, check=False)
+        assert [str(difference) for difference in compare(path, two)] == [], name
+        assert [str(difference) for difference in compare(path, three, ignore={"chunks", "filters"})] == [], name
+
+
+def test_a_file_of_014_is_added_to_and_014_reads_it(theirs3, peer014, tmp_path):
+    path = tmp_path / "file.nwb.zarr"
+    shutil.copytree(theirs3["rich_without_positions"], path)
+    with NWBZarrIO(path, "r+") as io:
+        nwbfile = io.read()
+        nwbfile.add_acquisition(TimeSeries(name="new", data=[1.0, 2.0], unit="m", rate=1.0))
+        io.write(nwbfile)
+    script = """
+import json, sys
+from hdmf_zarr import NWBZarrIO
+with NWBZarrIO(json.load(open(sys.argv[1]))[0], "r") as io:
+    nwbfile = io.read()
+    print(json.dumps([nwbfile.acquisition["new"].data[:].tolist(), nwbfile.trials["timeseries"][0][0].timeseries.name]))
+"""
+    assert ask(peer014, script, [path], tmp_path) == [[1.0, 2.0], "trace"]
+    assert read(path).trials["timeseries"][0][0].timeseries.name == "trace"
+
+
+# ---- where the convention is silent ---------------------------------------------------------------------------------
+
+HERE = ZarrReference(".", "/target")
+THERE = ZarrReference("../other.zarr", "/target")
+PART = ZarrReference(".", "/target/data", region=(slice(0, 1), slice(None)))
+FIELDS = [{"name": "i", "dtype": "int32"}, {"name": "r", "dtype": "object"}]
+
+EXTENSIONS: dict[str, Any] = {
+    "a list of references": lambda: group("x", a=[HERE, HERE]),
+    "a reference to another file": lambda: group("x", a=THERE),
+    "a region in an attribute": lambda: group("x", a=PART),
+    "bytes in an attribute": lambda: group("x", a=b"\xff\xfe"),
+    "JSON that looks like a reference": lambda: group("x", a={"zarr_dtype": "q"}),
+    "typed attributes": lambda: group("x", a=np.uint8(1), b=np.array([1, 2], "f4"), c=np.array([], "i2")),
+    "references to another file": lambda: group("x", dataset("d", [THERE, HERE], "object")),
+    "references with two axes": lambda: group("x", dataset("d", [[HERE, HERE], [HERE, HERE]], "object")),
+    "regions": lambda: group("x", dataset("d", [PART, PART], "region")),
+    "rows that refer to another file": lambda: group("x", dataset("d", [(1, THERE), (2, HERE)], FIELDS)),
+    "a reference alone": lambda: group("x", dataset("d", HERE, "object")),
+    "bytes that are no text": lambda: group("x", dataset("d", [b"\xff", b"a"], "bytes")),
+    "complex numbers": lambda: group("x", dataset("d", np.array([1j, 2]))),
+    "dates": lambda: group("x", dataset("d", np.array(["2020-01-01"], "M8[ns]"))),
+    "bytes of fixed length": lambda: group("x", dataset("d", np.array([b"abc", b"d"]))),
+    "fields with axes": lambda: group("x", dataset("d", np.zeros(2, [("a", "<i4", (3,)), ("b", "S2")]))),
+    "rows with two axes": lambda: group("x", dataset("d", np.zeros((2, 2), [("a", "<i4"), ("b", "f8")]))),
+    "big-endian numbers": lambda: group("x", dataset("d", np.arange(3, dtype=">i4"))),
+}
+
+
+def test_014_reads_the_rest_of_files_with_our_extensions(peer014, tmp_path):
+    def target() -> Any:
+        return group("target", dataset("data", np.arange(6.0).reshape(2, 3)))
+
+    paths = {"other": tmp_path / "other.zarr"}
+    with ZarrIO(paths["other"], "w", zarr_format=3) as io:
+        io.write_builder(root(target()))
+    for number, (name, made) in enumerate(EXTENSIONS.items()):
+        paths[name] = tmp_path / f"{number}.zarr"
+        with ZarrIO(paths[name], "w", zarr_format=3) as io:
+            io.write_builder(root(target(), made()))
+    told = ask(peer014, _READ_BUILDERS, list(paths.items()), tmp_path)
+    assert told == {name: ["target"] if name == "other" else ["target", "x"] for name in paths}
+
+
+def test_014_follows_links_to_other_files(peer014, tmp_path):
+    first = samples.write_zarr(tmp_path / "first.nwb.zarr", samples.rich_nwbfile(positions=False), zarr_format=3)
+    with NWBZarrIO(first) as io:
+        nwbfile = samples.plain_nwbfile("second")
+        data = io.read().acquisition["raw"].data
+        nwbfile.add_acquisition(TimeSeries(name="linked", data=data, unit="m", rate=1.0))
+        expected = data[:].tolist()
+        with NWBZarrIO(tmp_path / "second.nwb.zarr", "w", zarr_format=3) as out:
+            out.write(nwbfile)
+    script = """
+import json, sys
+from hdmf_zarr import NWBZarrIO
+with NWBZarrIO(json.load(open(sys.argv[1]))[0], "r") as io:
+    print(json.dumps(io.read().acquisition["linked"].data[:].tolist()))
+"""
+    assert ask(peer014, script, [tmp_path / "second.nwb.zarr"], tmp_path) == expected

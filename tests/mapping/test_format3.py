@@ -1,0 +1,504 @@
+"""Arrays and groups in our words <-> those of format 3: both ways, and what other writers were seen to write."""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hdmf_zarr_backend.errors import MetadataError, UsageError
+from hdmf_zarr_backend.mapping import attributes3, codecs3, format3, types3
+from hdmf_zarr_backend.mapping.formats import FORMATS, parse_array, parse_consolidated, parse_documents
+from hdmf_zarr_backend.model import v3
+from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, Shards
+
+JSON2 = {"id": "json2"}
+BLOSC = {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}
+REFERENCE = {"source": ".", "path": "/target", "object_id": "id", "source_object_id": None}
+OUR_REFERENCE = {"zarr_dtype": "object", "value": REFERENCE}
+OUR_REGION = {"zarr_dtype": "region", "value": {**REFERENCE, "region": [{"slice": [0, 1, None]}]}}
+
+
+def planned(**changes: Any) -> ArrayNode[Any]:
+    """Return a node as the planner makes it."""
+    base: dict[str, Any] = {
+        "shape": (6, 2),
+        "chunks": (3, 2),
+        "data_type": "<i2",
+        "attributes": {"zarr_dtype": "int16"},
+    }
+    return ArrayNode(**{**base, **changes})
+
+
+def adapted(node: ArrayNode[Any], **widths: int) -> ArrayNode[Any]:
+    node = replace(node, attributes=copy.deepcopy(node.attributes))
+    format3.adapt(node, widths)
+    return node
+
+
+def document(node: ArrayNode[Any]) -> dict[str, Any]:
+    """Return the document of a node as it comes back from a store."""
+    found: dict[str, Any] = json.loads(json.dumps(v3.array_document(format3.documented(node))))
+    return found
+
+
+def back(node: ArrayNode[Any]) -> ArrayNode[Any]:
+    parsed = v3.parse_node(document(node), "a")
+    assert isinstance(parsed, ArrayNode)
+    return replace(format3.canonical(parsed), document=None)
+
+
+def scalar(data_type: str, **changes: Any) -> ArrayNode[Any]:
+    return planned(shape=(1,), chunks=(1,), data_type=data_type, attributes={"zarr_dtype": "scalar"}, **changes)
+
+
+def rows(*fields: tuple[str, Any], **changes: Any) -> ArrayNode[Any]:
+    words = [{"name": name, "dtype": word} for name, word in fields]
+    attributes = {"_hdmf": {"rows": True}, "zarr_dtype": words}
+    made = {"shape": (4, len(fields)), "chunks": (4, len(fields)), "data_type": "|O", "filters": [JSON2], **changes}
+    return planned(attributes=attributes, **made)
+
+
+ARRAYS = {
+    "numbers": planned(),
+    "big-endian": planned(data_type=">f4", attributes={"zarr_dtype": "float32"}),
+    "order F": planned(order="F"),
+    "bool": planned(data_type="|b1", attributes={"zarr_dtype": "bool"}),
+    "half": planned(data_type="<f2", attributes={"zarr_dtype": "float16"}, fill_value="NaN"),
+    "complex": planned(data_type="<c8", attributes={"zarr_dtype": "complex64"}, fill_value=[1.0, "NaN"]),
+    "dates": planned(data_type="<M8[10ns]", attributes={"zarr_dtype": "datetime64[10ns]"}, fill_value=7),
+    "durations": planned(data_type="<m8", attributes={"zarr_dtype": "timedelta64"}),
+    "bytes of fixed length": planned(data_type="|S5", attributes={"zarr_dtype": "bytes"}, fill_value="YWI="),
+    "text of fixed length": planned(data_type="<U5", attributes={"zarr_dtype": "str160"}, fill_value="ab"),
+    "opaque": planned(data_type="|V3", attributes={"zarr_dtype": "void24"}, fill_value="YWJj"),
+    "fill value": planned(fill_value=-1),
+    "filters": planned(
+        filters=[{"id": "delta", "dtype": "<i2"}, {"id": "shuffle", "elementsize": 2}], compressor=BLOSC
+    ),
+    "zstd": planned(compressor={"id": "zstd", "level": 3}),
+    "zstd with checksums": planned(compressor={"id": "zstd", "level": 3, "checksum": True}),
+    "gzip": planned(compressor={"id": "gzip", "level": 3}),
+    "zlib": planned(compressor={"id": "zlib", "level": 3}),
+    "crc": planned(filters=[{"id": "zstd", "level": 3}], compressor={"id": "crc32c", "location": "end"}),
+    "scalar": scalar("<f8"),
+    "scalar text": scalar("|O", filters=[{"id": "vlen-utf8"}]),
+    "scalar bytes": scalar("|O", filters=[{"id": "vlen-bytes"}]),
+    "scalar row": planned(
+        shape=(1,), chunks=(1,), data_type=[["x", "<f4"], ["y", "<f4"]],
+        attributes={
+            "zarr_dtype": [{"name": "x", "dtype": "float32"}, {"name": "y", "dtype": "float32"}],
+            "_hdmf": {"scalar": True},
+        },
+    ),
+    "scalar reference": planned(
+        shape=(1,), chunks=(1,), data_type="|O", filters=[JSON2],
+        attributes={"zarr_dtype": "object", "_hdmf": {"scalar": True}},
+    ),
+    "scalar opaque": planned(
+        shape=(1,), chunks=(1,), data_type="|V3", attributes={"zarr_dtype": "void24", "_hdmf": {"scalar": True}}
+    ),
+    "text": planned(data_type="|O", filters=[{"id": "vlen-utf8"}], compressor=BLOSC, attributes={"zarr_dtype": "str"}),
+    "ascii": planned(
+        data_type="|O", filters=[{"id": "vlen-utf8"}], attributes={"zarr_dtype": "str", "_hdmf": {"text": "ascii"}}
+    ),
+    "bytes": planned(data_type="|O", filters=[{"id": "vlen-bytes"}], attributes={"zarr_dtype": "bytes"}),
+    "references": planned(data_type="|O", filters=[JSON2], compressor=BLOSC, attributes={"zarr_dtype": "object"}),
+    "regions": planned(data_type="|O", filters=[JSON2], attributes={"zarr_dtype": "region"}),
+    "rows of numbers": planned(
+        data_type=[["a", ">i4"], ["b", [["c", ">f8"], ["d", "|b1"]]]],
+        attributes={
+            "zarr_dtype": [
+                {"name": "a", "dtype": "int32"},
+                {"name": "b", "dtype": [{"name": "c", "dtype": "float64"}, {"name": "d", "dtype": "bool"}]},
+            ]
+        },
+        fill_value="AAAABQAAAAAAAAAAAQ==",
+    ),
+    "rows of both byte orders": planned(
+        data_type=[["a", "<i2"], ["b", ">i2"], ["c", "|i1"]],
+        compressor=BLOSC,
+        attributes={
+            "zarr_dtype": [
+                {"name": "a", "dtype": "int16"},
+                {"name": "b", "dtype": "int16"},
+                {"name": "c", "dtype": "int8"},
+            ]
+        },
+    ),
+    "rows with text of fixed length": planned(
+        data_type=[["a", "<i4"], ["b", "<U5"]],
+        attributes={"zarr_dtype": [{"name": "a", "dtype": "int32"}, {"name": "b", "dtype": "str160"}]},
+    ),
+    "fields with axes": planned(
+        data_type=[["a", "<i4", [3]], ["b", "|S2"]],
+        attributes={"zarr_dtype": [{"name": "a", "dtype": "int32"}, {"name": "b", "dtype": "bytes16"}]},
+    ),
+    "rows with references": rows(("start", "int32"), ("to", "object"), compressor=BLOSC),
+    "rows with text": rows(("x", "float64"), ("text", "str")),
+    "rows with everything": rows(
+        ("x", "bool"), ("text", "isodatetime"), ("to", "region"), ("raw", "bytes"), ("o", "object")
+    ),
+    "rows without text": rows(("x", "float64"), ("y", "complex64")),
+    "one row": rows(("x", "int8"), ("to", "object"), shape=(1, 2), chunks=(1, 2)),
+    "shards": planned(shards=Shards((6, 2)), compressor=BLOSC),
+    "shards with the index before them": planned(shards=Shards((6, 2), index_at_end=False, checksum=False)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("node", ARRAYS.values(), ids=ARRAYS)
+def test_an_array_both_ways(node):
+    made = adapted(node)
+    assert back(made) == made
+
+
+@pytest.mark.parametrize("node", ARRAYS.values(), ids=ARRAYS)
+def test_what_is_not_changed_is_written_as_it_was(node):
+    first = document(adapted(node))
+    parsed = v3.parse_node(copy.deepcopy(first), "a")
+    assert isinstance(parsed, ArrayNode)
+    again = format3.canonical(parsed)
+    assert document(again) == first
+    again.attributes = {**again.attributes, "more": 1}
+    assert document(again) == {**first, "attributes": {**first["attributes"], "more": 1}}
+
+
+def test_a_scalar_has_no_axes():
+    found = document(adapted(scalar("<f8")))
+    assert (found["shape"], found["chunk_grid"]["configuration"]["chunk_shape"]) == ([], [])
+    assert found["attributes"] == {"_DTYPE": "float64"}
+    assert adapted(scalar("<f8")).chunk_name((0,)) == "c"
+
+
+def test_rows_are_records():
+    node = adapted(rows(("start", "int32"), ("to", "object"), ("text", "str")), to=3, text=600)
+    found = document(node)
+    assert found["shape"] == [4]
+    assert node.chunk_name((2, 0)) == "c/2"
+    assert found["data_type"] == {
+        "name": "struct",
+        "configuration": {
+            "fields": [
+                {"name": "start", "data_type": "int32"},
+                {"name": "to", "data_type": {"name": "fixed_length_utf32", "configuration": {"length_bytes": 2048}}},
+                {"name": "text", "data_type": {"name": "fixed_length_utf32", "configuration": {"length_bytes": 2400}}},
+            ]
+        },
+    }
+    assert found["fill_value"] == {"start": 0, "to": "", "text": ""}
+    assert found["codecs"] == [{"name": "bytes", "configuration": {"endian": "little"}}]
+    assert found["attributes"] == {"_REFERENCE_FIELDS": ["to"]}
+
+
+def test_references_are_text():
+    found = document(adapted(ARRAYS["references"]))
+    assert found["data_type"] == "string"
+    assert found["attributes"] == {"_DTYPE": "object_reference"}
+    assert found["codecs"][0] == {"name": "vlen-utf8", "configuration": {}}
+
+
+def test_no_key_of_a_note_is_one_that_014_takes_for_a_reference():
+    for node in ARRAYS.values():
+        note = document(adapted(node))["attributes"].get("_hdmf", {})
+        assert not {"zarr_dtype", "_REFERENCE"} & note.keys()
+
+
+def test_dimensions_stand_in_both_places():
+    found = document(adapted(planned(attributes={"zarr_dtype": "int16", "_ARRAY_DIMENSIONS": ["time", "x"]})))
+    assert found["attributes"]["_ARRAY_DIMENSIONS"] == found["dimension_names"] == ["time", "x"]
+    without = {**found, "attributes": {}}
+    parsed = parse_array({"zarr.json": without}, "a")
+    assert parsed is not None
+    assert parsed.attributes["_ARRAY_DIMENSIONS"] == ["time", "x"]
+
+
+def test_mixed_byte_orders_become_one():
+    found = document(adapted(ARRAYS["rows of both byte orders"]))
+    assert [field["data_type"] for field in found["data_type"]["configuration"]["fields"]] == ["int16", "int16", "int8"]
+    assert found["codecs"][0] == {"name": "bytes", "configuration": {"endian": "little"}}
+    assert found["attributes"]["_hdmf"] == {"type": [["a", "<i2"], ["b", ">i2"], ["c", "|i1"]]}
+
+
+# ---- attributes -----------------------------------------------------------------------------------------------------
+
+VALUES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 5)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=3)
+    | st.just(OUR_REFERENCE)
+    | st.just(OUR_REGION)
+    | st.just([OUR_REFERENCE, OUR_REFERENCE])
+    | st.lists(st.integers(0, 3), max_size=3)
+    | st.dictionaries(st.sampled_from("abc"), st.integers(0, 3), max_size=2)
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from(["a", "b", "unit", "_nczarr_attr"]), VALUES),
+    st.lists(
+        st.fixed_dictionaries({"name": st.text(max_size=3), "path": st.just("/a"), "source": st.just("../b.zarr")})
+    ),
+)
+def test_attributes_of_a_group_both_ways(attributes, links):
+    ours = {**attributes, **({"zarr_link": links} if links else {})}
+    assert attributes3.decode_values(attributes3.encode_values(ours)) == ours
+
+
+def test_attributes_of_format_3():
+    ours = {"a": OUR_REFERENCE, "b": [OUR_REGION], "zarr_link": [{"name": "x", "source": ".", "path": "/a"}], "c": [{}]}
+    assert attributes3.encode_values(ours) == {
+        "a": {"_REFERENCE": REFERENCE},
+        "b": [{"_REFERENCE": OUR_REGION["value"]}],
+        "c": [{}],
+        "_LINKS": [{"name": "x", "source": ".", "path": "/a"}],
+    }
+
+
+@pytest.mark.parametrize("value", [{"zarr_dtype": "int8"}, {"_REFERENCE": 1}, {"_REFERENCE": {"path": "/a"}}])
+def test_json_of_a_user_is_no_reference(value):
+    """0.14 takes an object with such a key for a reference, and fails; so it is told as text."""
+    ours = {"a": value, "_hdmf": {"attributes": {"a": {"dtype": "json"}}}}
+    encoded = attributes3.encode_values(ours)
+    assert encoded == {"a": json.dumps(value), "_hdmf": {"attributes": {"a": {"dtype": "json", "text": True}}}}
+    assert attributes3.decode_values(encoded) == encoded
+
+
+# ---- what others write ----------------------------------------------------------------------------------------------
+
+
+def foreign(**changes: Any) -> ArrayNode[Any]:
+    """Return what is understood of an array that hdmf-zarr 0.14 wrote, with changes; None takes a key away."""
+    document = {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": [2],
+        "data_type": "string",
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2]}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": "",
+        "codecs": [{"name": "vlen-utf8", "configuration": {}}, {"name": "zstd", "configuration": {"level": 0}}],
+        "attributes": {},
+        **changes,
+    }
+    found = parse_array({"zarr.json": {key: value for key, value in document.items() if value is not None}}, "a")
+    assert found is not None
+    return found
+
+
+LITTLE = [{"name": "bytes", "configuration": {"endian": "little"}}]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "word"),
+    [
+        ({"_DTYPE": "object_reference"}, "object"),
+        ({"_DTYPE": "object"}, "object"),
+        ({"zarr_dtype": "object"}, "object"),
+        ({"_DTYPE": "str"}, "str"),
+        ({"_DTYPE": "nonsense"}, "str"),
+        ({}, "str"),
+        ({"_DTYPE": "region"}, "region"),
+    ],
+)
+def test_texts_and_references(attributes, word):
+    found = foreign(attributes=attributes)
+    assert found.attributes == {"zarr_dtype": word}
+    assert found.filters == [{"id": "vlen-utf8" if word == "str" else "references"}]
+    assert found.compressor == {"id": "zstd", "level": 0}
+
+
+@pytest.mark.parametrize("said", ["<f8", "float", "int", "nonsense", None])
+def test_numbers_are_what_their_type_says(said):
+    attributes = {} if said is None else {"_DTYPE": said}
+    found = foreign(data_type="float64", codecs=LITTLE, fill_value=0.0, attributes=attributes)
+    assert (found.data_type, found.attributes) == ("<f8", {"zarr_dtype": "float64"})
+    assert found.fill_value is None
+
+
+@pytest.mark.parametrize(
+    ("data_type", "fill"),
+    [
+        (
+            {"name": "struct", "configuration": {"fields": [
+                {"name": "i", "data_type": "int32"},
+                {"name": "r", "data_type": {"name": "fixed_length_utf32", "configuration": {"length_bytes": 60}}},
+            ]}},
+            {"i": 0, "r": ""},
+        ),
+        (
+            {"name": "structured", "configuration": {"fields": [
+                ["i", "int32"], ["r", {"name": "fixed_length_utf32", "configuration": {"length_bytes": 60}}],
+            ]}},
+            "AAAA",
+        ),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"_REFERENCE_FIELDS": ["r"]},
+        {"zarr_dtype": [{"name": "i", "dtype": "int32"}, {"name": "r", "dtype": "object"}]},
+    ],
+)
+@pytest.mark.parametrize("codecs", [LITTLE, [{"name": "bytes"}], ["bytes"]])
+def test_rows_with_references(data_type, fill, attributes, codecs):
+    found = foreign(data_type=data_type, fill_value=fill, attributes=attributes, codecs=codecs)
+    assert (found.shape, found.chunks, found.key_axes) == ((2, 2), (2, 2), 1)
+    assert found.attributes["zarr_dtype"] == [{"name": "i", "dtype": "int32"}, {"name": "r", "dtype": "object"}]
+    assert found.filters == [{"id": "struct", "fields": [["i", "<i4", "number"], ["r", "<U15", "reference"]]}]
+    assert found.attributes["_hdmf"] == {"rows": True}
+
+
+def test_a_scalar_without_axes():
+    found = foreign(shape=[], chunk_grid={"name": "regular", "configuration": {"chunk_shape": []}})
+    assert (found.shape, found.chunks, found.attributes) == ((1,), (1,), {"zarr_dtype": "scalar"})
+
+
+@pytest.mark.parametrize("mark", [{"zarr_dtype": "scalar"}, {"_SCALAR": True}])
+def test_a_scalar_of_older_drafts(mark):
+    found = foreign(shape=[1], attributes=mark)
+    assert (found.shape, found.attributes) == ((1,), {"zarr_dtype": "scalar"})
+
+
+@pytest.mark.parametrize(
+    ("codec", "config"),
+    [
+        ({"name": "numcodecs.zlib", "configuration": {"level": 4}}, {"id": "zlib", "level": 4}),
+        ({"name": "numcodecs.blosc", "configuration": BLOSC | {"id": "blosc"}}, BLOSC),
+        (
+            {"name": "blosc", "configuration": {"typesize": 2, "cname": "zstd", "clevel": 1, "shuffle": "bitshuffle",
+                                                "blocksize": 0}},
+            {"id": "blosc", "cname": "zstd", "clevel": 1, "shuffle": 2, "blocksize": 0},
+        ),
+        ("crc32c", {"id": "crc32c", "location": "end"}),
+    ],
+)  # fmt: skip
+def test_codecs(codec, config):
+    assert foreign(data_type="int16", codecs=[*LITTLE, codec], fill_value=0).compressor == config
+
+
+@pytest.mark.parametrize(
+    ("value", "data_type", "fill"),
+    [
+        ("0x7fc00000", "float32", "NaN"),
+        ("0x3f800000", "float32", 1.0),
+        ("-Infinity", "float64", "-Infinity"),
+        (None, "float64", None),
+        (-0.0, "float64", -0.0),
+        ([0.0, 0.0], "complex64", None),
+        (True, "bool", True),
+        ("0", "string", "0"),
+        (-(2**63), {"name": "numpy.datetime64", "configuration": {"unit": "s", "scale_factor": 1}}, -(2**63)),
+    ],
+)
+def test_fill_values(value, data_type, fill):
+    codecs = LITTLE if data_type != "string" else [{"name": "vlen-utf8"}]
+    assert repr(foreign(data_type=data_type, fill_value=value, codecs=codecs).fill_value) == repr(fill)
+
+
+@pytest.mark.parametrize("value", [{"_REFERENCE": "/a"}, {"_REFERENCE": {"path": "/a", "more": 1}}])
+def test_references_in_attributes(value):
+    found = attributes3.decode_values({"x": value, ".specloc": {"_REFERENCE": {"source": ".", "path": "/specs"}}})
+    assert found["x"]["zarr_dtype"] == "object"
+    assert found["x"]["value"]["path"] == "/a"
+    assert found["x"]["value"]["source"] == "."
+    assert found[".specloc"] == "/specs"
+
+
+def test_links_of_older_drafts():
+    links = [{"name": "a", "source": ".", "path": "/b"}]
+    assert attributes3.decode_values({"zarr_link": links}) == {"zarr_link": links}
+    assert attributes3.decode_values({"_LINKS": links, "zarr_link": []}) == {"zarr_link": links}
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"data_type": "int4"}, "data type"),
+        ({"data_type": {"name": "struct", "configuration": {"fields": []}}}, "data type"),
+        ({"data_type": {"name": "fixed_length_utf32", "configuration": {"length_bytes": 3}}}, "data type"),
+        ({"data_type": {"name": "numpy.datetime64", "configuration": {"unit": "]"}}}, "data type"),
+        ({"codecs": []}, "make no bytes"),
+        ({"codecs": [{"name": "transpose", "configuration": {"order": [1, 0]}}, *LITTLE]}, "transposition"),
+        ({"codecs": [*LITTLE, {"name": "zstandard"}]}, "zstandard"),
+        ({"codecs": [{"name": "gzip"}]}, "gzip"),
+        ({"codecs": [{"name": 5}]}, "no name"),
+        ({"codecs": [{"name": "bytes", "configuration": {"endian": "middle"}}]}, "middle"),
+        ({"data_type": "string", "codecs": LITTLE}, "stored with 'bytes'"),
+        ({"codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [0], "codecs": LITTLE}}]}, "shards"),
+        (
+            {"fill_value": {"i": 0}, "data_type": {"name": "struct", "configuration": {"fields": [["a", "int8"]]}}},
+            "fill",
+        ),
+    ],
+)
+def test_what_is_wrong_is_told(changes, problem):
+    with pytest.raises(MetadataError, match=problem):
+        foreign(**{"data_type": "int16", "codecs": LITTLE, "fill_value": 0, **changes})
+
+
+def test_what_format_3_has_no_place_for():
+    with pytest.raises(UsageError, match="pickle"):
+        format3.documented(planned(data_type="|O", filters=[{"id": "pickle"}], prefix="c", separator="/"))
+    assert not codecs3.is_expressible([{"id": "zlib"}], {"id": "delta"})
+    assert codecs3.is_expressible([{"id": "delta"}], {"id": "zlib"})
+
+
+# ---- types ----------------------------------------------------------------------------------------------------------
+
+SIMPLE = st.sampled_from(
+    ["|b1", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16", "|S3", "<U2", "|V5",
+     "<M8[ns]", "<m8[3s]", "<M8"]
+)  # fmt: skip
+TYPES = st.recursive(
+    SIMPLE,
+    lambda inner: st.lists(inner, min_size=1, max_size=3).map(
+        lambda kinds: [[f"f{n}", k] for n, k in enumerate(kinds)]
+    ),
+    max_leaves=6,
+)
+
+
+@given(TYPES)
+def test_types_both_ways(data_type):
+    stored = types3.encode_type(data_type)
+    assert types3.decode_type(stored, "little") == data_type
+    assert types3.decode_fill(types3.default_fill(stored), data_type, stored) is None
+
+
+# ---- documents ------------------------------------------------------------------------------------------------------
+
+
+def test_the_root_is_set_last_and_holds_everything():
+    inner = GroupNode(members={"a": adapted(planned())})
+    hierarchy = Hierarchy(GroupNode({"x": OUR_REFERENCE}, {"g": inner}), zarr_format=3)
+    kind = FORMATS[3]
+    single = {key: document for path, node in hierarchy.walk() for key, document in kind.documents(path, node)}
+    assert single.keys() == {"g/zarr.json", "g/a/zarr.json"}
+    last = kind.last(hierarchy, {"g/a/c/0": b"abc"}, consolidate=True)
+    assert last.keys() == {"zarr.json"}
+    block = last["zarr.json"]["consolidated_metadata"]
+    assert block["must_understand"] is False
+    assert block["metadata"]["g/a"] == single["g/a/zarr.json"]
+    assert block["metadata"]["g"]["consolidated_metadata"] == {
+        "kind": "inline",
+        "must_understand": False,
+        "metadata": {},
+    }
+    found = parse_consolidated(json.loads(json.dumps(last)))
+    assert found is not None
+    assert found[1] == {"g/a/c/0": b"abc"}
+    alone = {**single, **kind.last(hierarchy, {}, consolidate=False)}
+    assert "consolidated_metadata" not in alone["zarr.json"]
+    for parsed in (found[0], parse_documents(json.loads(json.dumps(alone)))):
+        assert parsed.zarr_format == 3
+        assert parsed.root.attributes == {"x": OUR_REFERENCE}
+        node = parsed.get("g/a")
+        assert isinstance(node, ArrayNode)
+        assert replace(node, document=None) == inner.members["a"]
