@@ -144,8 +144,9 @@ def suites(session: nox.Session) -> None:
     """Run the tests of pynwb, hdmf and hdmf-zarr on this package and print the counts; names choose some of them."""
     _require(session, OLDEST_PYTHON, OLDEST)
     # The suites are those of the oldest releases of pynwb and hdmf that are taken.
-    # Some of hdmf's tests are skipped without linkml-runtime.
-    session.install(".[all]", *_oldest_releases(), *_group("test"), "linkml-runtime>=1.5.5")
+    # Some of their tests are skipped without linkml-runtime, which does not import with the oldest pydantic.
+    releases = [release for release in _oldest_releases() if not release.startswith("pydantic")]
+    session.install(".[all]", *releases, *_group("test"), "linkml-runtime>=1.5.5")
     session.run("python", "-m", "tests.suites", *session.posargs)
 
 

@@ -9,7 +9,13 @@ from typing import NoReturn
 import pytest
 from hypothesis import settings
 
+from tests.bothformats import pytest_generate_tests, zarr_format
 from tests.peers import RECIPES, Peer, PeerUnavailableError, obtain_peer
+from tests.servers import _s3_endpoint, _s3_session, s3, web, web_proxy
+from tests.storekinds import store
+
+__all__ = ["_s3_endpoint", "_s3_session", "pytest_generate_tests", "s3", "store", "web", "web_proxy", "zarr_format"]
+"""Fixtures and a hook for all tests."""
 
 _DECISIVE = os.environ.get("HDMF_ZARR_BACKEND_CI") == "1"
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-DOCUMENTS = frozenset({".zgroup", ".zarray", ".zattrs"})
+DOCUMENTS = frozenset({".zgroup", ".zarray", ".zattrs", "zarr.json"})
 
 
 class MemoryKeys:
@@ -37,6 +37,14 @@ class MemoryKeys:
     def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
         return {key: value for key in keys if (value := self.get(key)) is not None}
 
+    def get_range(self, key: str, start: int, stop: int | None = None) -> bytes | None:
+        value = self.get(key)
+        return None if value is None else value[start:stop]
+
+    def get_ranges(self, key: str, ranges: Sequence[tuple[int, int | None]]) -> list[bytes] | None:
+        value = self.get(key)
+        return None if value is None else [value[start:stop] for start, stop in ranges]
+
     def set(self, key: str, value: bytes) -> None:
         assert type(value) is bytes
         self._note("set", key)
@@ -50,6 +58,11 @@ class MemoryKeys:
         for key in keys:
             self._note("delete", key)
             self.values.pop(key, None)
+
+    def replace_below(self, prefix: str, items: Mapping[str, bytes]) -> None:
+        self._note("replace", prefix)
+        self.values = {key: value for key, value in self.values.items() if not key.startswith(f"{prefix}/")}
+        self.values |= items
 
     def list_documents(self) -> Iterator[str]:
         return iter([key for key in self.values if key.rpartition("/")[2] in DOCUMENTS])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -61,18 +62,27 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_there_are_guides():
-    assert {"append.md", "links-and-references.md", "move-from-hdmf-zarr.md"} <= set(PAGES)
+    assert {"append.md", "links-and-references.md", "move-from-hdmf-zarr.md", "stores.md"} <= set(PAGES)
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_the_code_of_a_guide_runs(name, folder):
+def test_the_code_of_a_guide_runs(name, folder, s3):
+    s3.make_bucket("my-bucket")
     found = list(blocks((HOW_TO / name).read_text(encoding="utf-8")))
     assert found, "a guide without code"
     script = folder / "guide.py"
     script.write_text("".join(f"{block.code}\nprint({_MARK!r})\n" for block in found), encoding="utf-8")
     # in a process of its own: guides change zarr and the table of modules
     command = [sys.executable, "-W", "error::UserWarning", script.name]
-    answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, encoding="utf-8", check=False)
+    answer = subprocess.run(
+        command,
+        cwd=folder,
+        env=os.environ | {**s3.environment, "TMPDIR": str(folder)},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
     assert (answer.returncode, answer.stderr) == (0, "")
     printed = [part.lstrip("\n") for part in answer.stdout.split(_MARK)]
     for block, output in zip(found, printed, strict=False):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import json
 import os
 import re
@@ -33,7 +34,9 @@ from hdmf_zarr_backend.errors import ConflictError, MetadataError, ModeError, Us
 from hdmf_zarr_backend.mapping.reserved import RESERVED
 from hdmf_zarr_backend.read.namespaces import MissingNamespacesWarning
 from hdmf_zarr_backend.read.typecheck import ContainerError
+from hdmf_zarr_backend.reader import ZarrReader
 from tests import samples
+from tests.documents import document
 
 
 def same_containers(one: NWBFile, other: NWBFile) -> None:
@@ -56,10 +59,6 @@ def read_builder(path: Path, mode: str = "r") -> GroupBuilder:
 def read(path: Path, mode: str = "r", **options: Any) -> NWBFile:
     with NWBZarrIO(path, mode, **options) as io:
         return io.read()
-
-
-def document(path: Path, key: str) -> Any:
-    return json.loads((path / key).read_text(encoding="utf-8"))
 
 
 def identical(one: Any, other: Any) -> bool:
@@ -1300,3 +1299,11 @@ def test_nothing_of_the_source_is_changed_by_an_export(rich_zarr, tmp_path):
     with NWBZarrIO(rich_zarr) as source, NWBZarrIO(tmp_path / "copy.zarr", "w") as io:
         io.export(source)
     assert {p: p.stat().st_mtime_ns for p in rich_zarr.rglob("*")} == before
+
+
+@pytest.mark.parametrize("documented", [ZarrIO, ZarrReader])
+def test_the_class_says_what_each_argument_is(documented):
+    arguments = set(inspect.signature(documented).parameters)
+    parameters = documented.__doc__.partition("Raises\n")[0]
+    named = set(re.findall(r"^    (\w+) : ", parameters, re.MULTILINE))
+    assert arguments == named

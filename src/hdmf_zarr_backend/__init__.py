@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 __all__ = [
+    "Limits",
     "NWBZarrIO",
     "ZarrBackendError",
     "ZarrDataIO",
     "ZarrIO",
     "ZarrReference",
     "__version__",
+    "consolidate",
     "convert",
     "enable_legacy_files",
     "install_hdmf_zarr_alias",
+    "repair",
+    "verify",
 ]
 
 if TYPE_CHECKING:
@@ -27,18 +31,25 @@ if TYPE_CHECKING:
     from hdmf_zarr_backend.io import ZarrIO
     from hdmf_zarr_backend.mapping.references import ZarrReference
     from hdmf_zarr_backend.nwb import NWBZarrIO
+    from hdmf_zarr_backend.storage.limits import Limits
     from hdmf_zarr_backend.storage.zarr_legacy import enable_legacy_files
+    from hdmf_zarr_backend.verification.files import verify
+    from hdmf_zarr_backend.verification.repairs import consolidate, repair
 
 # loaded on first use: the command line must not pay for importing hdmf and zarr
 _ROOMS = {
+    "Limits": "storage.limits",
     "NWBZarrIO": "nwb",
     "ZarrBackendError": "errors",
     "ZarrDataIO": "dataio",
     "ZarrIO": "io",
     "ZarrReference": "mapping.references",
+    "consolidate": "verification.repairs",
     "convert": "conversion",
     "enable_legacy_files": "storage.zarr_legacy",
     "install_hdmf_zarr_alias": "alias",
+    "repair": "verification.repairs",
+    "verify": "verification.files",
 }
 
 

@@ -34,7 +34,8 @@ from hdmf_zarr_backend.model.locations import THIS_FILE
 from hdmf_zarr_backend.read.datasets import BuilderReferences, BuilderTable, ContainerReferences, ContainerTable
 from hdmf_zarr_backend.reader import ROOT_NAME
 from hdmf_zarr_backend.storage.codecs import make_codec
-from hdmf_zarr_backend.storage.stores import open_keys, open_zarr_group
+from hdmf_zarr_backend.storage.opening import open_neighbour
+from hdmf_zarr_backend.storage.stores import open_zarr_group
 
 NAME = "hdmf_zarr"
 
@@ -229,7 +230,7 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=_SameAsOurs):
             ) from error
         if isinstance(builder, DatasetBuilder):
             return builder.name, getattr(builder.data, "dataset", builder.data)
-        group = self._file if reference.source == THIS_FILE else open_zarr_group(open_keys(builder.source))
+        group = self._file if reference.source == THIS_FILE else open_zarr_group(open_neighbour(self._place, builder.source))
         return (ROOT_NAME, group) if reference.path == "/" else (builder.name, group[reference.path])
 
 

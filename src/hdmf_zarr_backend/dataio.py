@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import operator
 import warnings
 from collections.abc import Sequence
@@ -40,7 +41,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
     data : array-like, DataChunkIterator, h5py.Dataset or zarr.Array
         The values.
     chunks : tuple of int or True, optional
-        Shape of a chunk, as many entries as axes. True and None: chosen by bytes.
+        Shape of a chunk, as many entries as axes. True and None: chosen by bytes, or as the next two say.
     fillvalue : scalar, optional
         Value of elements that were never written; stored as given. None: undefined.
     compressor : numcodecs codec, dict or bool, optional
@@ -51,6 +52,10 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         Link to a stored array that is given as ``data`` instead of copying it.
     maxshape : tuple, optional
         Largest shape, None for an axis without bound; kept and given back on read.
+    chunk_elements : int, optional
+        Elements of a chunk at most, whose shape is then chosen as TensorStore does; 2**20 if only the ratio is given.
+    chunk_aspect_ratio : sequence of float, optional
+        Ratio of the lengths of a chunk, a number for each axis; all alike if only the elements are given.
     shape, dtype : tuple and type, optional
         Instead of ``data``: an array of the fill value (else zeros) is written, to be filled through `dataset` while
         the file is open.
@@ -58,7 +63,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
     Raises
     ------
     UsageError
-        A codec that is none, or chunks that are no lengths.
+        A codec that is none, chunks that are no lengths, or chunks that are given and to be chosen at once.
     ValueError
         Only one of ``shape`` and ``dtype`` is given.
 
@@ -79,11 +84,16 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         maxshape: tuple[int | None, ...] | None = None,
         shape: tuple[int, ...] | None = None,
         dtype: Any = None,
+        chunk_elements: int | None = None,
+        chunk_aspect_ratio: Sequence[float] | None = None,
     ) -> None:
         super().__init__(data=data, shape=shape, dtype=np.dtype(dtype) if isinstance(dtype, str) else dtype)
         if chunks is not None and chunks is not True:
             chunks = _lengths(chunks)
         self.chunks: tuple[int, ...] | None = None if chunks is True else chunks
+        self.chunk_elements, self.chunk_aspect_ratio = _choice(chunk_elements, chunk_aspect_ratio)
+        if self.chunks is not None and (chunk_elements is not None or chunk_aspect_ratio is not None):
+            raise UsageError("chunks are given and to be chosen as well", remedy="Leave chunks out.")
         self.fillvalue = fillvalue
         plain = compressor is None or isinstance(compressor, bool)
         self.compressor: Any = compressor if plain else codec_config(compressor)
@@ -100,6 +110,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         self._given = {"chunks": chunks, "fillvalue": fillvalue, "filters": filters}
         self._given["compressor"] = None if compressor is True else compressor
         self._given["maxshape"] = self._maxshape
+        self._given |= {"chunk_elements": self.chunk_elements, "chunk_aspect_ratio": self.chunk_aspect_ratio}
         if data is None and shape is not None:
             self._given |= {"shape": tuple(shape), "dtype": dtype}
 
@@ -159,6 +170,23 @@ def _lengths(chunks: Any) -> tuple[int, ...]:
     if any(n < 1 for n in lengths):
         raise UsageError(f"chunks {chunks} has a length below 1", remedy="Give positive lengths.")
     return lengths
+
+
+def _choice(elements: Any, ratio: Any) -> tuple[int | None, tuple[float, ...] | None]:
+    try:
+        parts = None if ratio is None else tuple(float(part) for part in ratio)
+        count = None if elements is None else operator.index(elements)
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"chunk_elements {elements!r} and chunk_aspect_ratio {ratio!r} say no shape of a chunk",
+            remedy="Give a whole number, and a number for each axis.",
+        ) from error
+    if (count is not None and count < 1) or (parts is not None and not all(0 < part < math.inf for part in parts)):
+        raise UsageError(
+            f"chunk_elements {elements!r} or chunk_aspect_ratio {ratio!r} is not positive",
+            remedy="Give positive numbers.",
+        )
+    return count, parts
 
 
 def object_codec(codec_class: type | None) -> dict[str, Any]:

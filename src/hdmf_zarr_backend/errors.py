@@ -7,6 +7,10 @@ Grouped by what a handler would do::
     │   ├── StoreNotFoundError          (also FileNotFoundError)
     │   ├── NotZarrError                there is something, but no Zarr hierarchy
     │   ├── StoreExistsError            (also FileExistsError) refuse to overwrite
+    │   ├── StoreRefusedError           (also PermissionError) credentials are missing, wrong, or not enough
+    │   ├── StoreUnreachableError       (also ConnectionError) no answer, or a server's error, after all retries
+    │   ├── ReadOnlyStoreError          this kind of store cannot be written, or not be changed
+    │   ├── LinkRefusedError            a link leads to a file that the policy does not let it lead to
     │   └── IncompleteStoreError        a write was interrupted
     ├── DamagedFileError                run `zarrio verify` on the file
     │   ├── MetadataError               a document does not parse or contradicts itself
@@ -16,9 +20,12 @@ Grouped by what a handler would do::
     ├── WriteError                      change what is written
     │   ├── NameRefusedError            a name that no store can hold
     │   ├── ValueRefusedError           a value that has no place in Zarr
-    │   └── ConflictError               (also ValueError) the file already says something else
+    │   ├── ConflictError               (also ValueError) the file already says something else
+    │   └── WorkerLostError             a worker or a whole cluster is gone; run it again
     ├── UsageError                      (also ValueError) change the call
     │   └── ModeError                   not in this mode
+    ├── LimitError                      the file asks for more than a limit of `Limits`; raise that, if you trust it
+    ├── NestingError                    (also RecursionError) nest less deeply, or raise Python's limit
     └── UnsupportedFileError            no reader for such a file, e.g. NWB 1.x
 
 An error names the store, the path of the node and what to do; those parts are attributes too.
@@ -31,18 +38,25 @@ __all__ = [
     "ConflictError",
     "DamagedFileError",
     "IncompleteStoreError",
+    "LimitError",
+    "LinkRefusedError",
     "MetadataError",
     "ModeError",
     "NameRefusedError",
+    "NestingError",
     "NotZarrError",
+    "ReadOnlyStoreError",
     "ReferenceTargetError",
     "StoreError",
     "StoreExistsError",
     "StoreNotFoundError",
+    "StoreRefusedError",
+    "StoreUnreachableError",
     "UnsafeDataError",
     "UnsupportedFileError",
     "UsageError",
     "ValueRefusedError",
+    "WorkerLostError",
     "WriteError",
     "ZarrBackendError",
 ]
@@ -113,6 +127,22 @@ class StoreExistsError(StoreError, FileExistsError):
     """Something is there already and is not to be overwritten."""
 
 
+class StoreRefusedError(StoreError, PermissionError):
+    """The server does not let us in: credentials are missing, wrong, or not enough."""
+
+
+class StoreUnreachableError(StoreError, ConnectionError):
+    """The server gave no answer, an error of its own, or half an answer, however often it was asked."""
+
+
+class ReadOnlyStoreError(StoreError):
+    """A store of this kind cannot be written, or not be changed once it is written."""
+
+
+class LinkRefusedError(StoreError):
+    """A link or a reference leads to a file that ``external_links`` does not let it lead to."""
+
+
 class IncompleteStoreError(StoreError):
     """A write to this store was interrupted and not finished."""
 
@@ -144,6 +174,14 @@ class WriteError(ZarrBackendError):
     """Something cannot be written as it was given."""
 
 
+class LimitError(ZarrBackendError):
+    """A file asks for more than one of the `Limits` allows; the error says which, and how it is raised."""
+
+
+class NestingError(ZarrBackendError, RecursionError):
+    """Groups are nested deeper than Python's calls may be."""
+
+
 class NameRefusedError(WriteError, ValueError):
     """A name that no Zarr store can hold."""
 
@@ -154,6 +192,10 @@ class ValueRefusedError(WriteError, TypeError):
 
 class ConflictError(WriteError, ValueError):
     """The file already says something else than what is to be written."""
+
+
+class WorkerLostError(WriteError):
+    """A process that worked on this, or the cluster that it was one of, is gone; nothing is wrong with the data."""
 
 
 class UsageError(ZarrBackendError, ValueError):

@@ -10,14 +10,15 @@ from typing import Any
 from hdmf.backends.io import HDMFIO
 from hdmf.spec import NamespaceCatalog
 
-from hdmf_zarr_backend.errors import (
-    StoreExistsError,
-)
+from hdmf_zarr_backend.errors import StoreExistsError
+from hdmf_zarr_backend.model.locations import is_url
+from hdmf_zarr_backend.model.nesting import limited_nesting
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.read.parser import ParsedFile
 from hdmf_zarr_backend.read.session import ReadSession
 from hdmf_zarr_backend.reader import NEW_FILE_MODES, UnsupportedModeError, WrongArgumentError, ZarrReader
 from hdmf_zarr_backend.storage.edits import Edits
+from hdmf_zarr_backend.storage.keys import abilities_of
 from hdmf_zarr_backend.write.planner import PlanOptions
 from hdmf_zarr_backend.write.session import WriteRequest, flush_edits, write_difference, write_new
 from hdmf_zarr_backend.write.specs import namespace_texts
@@ -32,8 +33,45 @@ class ZarrIO(ZarrReader):
 
     Parameters
     ----------
-    path, mode, manager, **options
-        As of `ZarrReader`.
+    path : str, Path, mapping, zarr.abc.store.Store or zarr.Group
+        The file: a local directory or zip file, a file of references, a URL, or what holds the file.
+    mode : {"r", "r-", "r+", "a", "w", "w-", "x"}
+        ``r`` reads; ``r-`` too, without the consolidated document; ``r+`` reads and changes; ``a`` does that, or makes
+        the file where there is none; ``w`` makes a file anew; ``w-`` and ``x`` do where there is none.
+    manager : BuildManager or TypeMap, optional
+        Builds and constructs containers; None: one that knows no types.
+    object_codec_class : type, optional
+        Codec of references and rows: ``numcodecs.JSON`` (default), ``numcodecs.MsgPack``, or ``numcodecs.Pickle``,
+        which other programs cannot read safely.
+    force_overwrite : bool
+        With mode ``w``, replace whatever is there. Without it only an HDMF Zarr file is replaced.
+    herd_path : str, optional
+        The archive (a zip file) of the external resources (HERD): read with the file, and written with it.
+    storage_options : dict, optional
+        For URLs, in the words of fsspec or obstore.
+    strict_json : bool
+        Write no NaN or Infinity tokens into documents (hdmf-zarr 0.13 cannot read what stands for them).
+    use_inlined : bool
+        Take scalars and cached specifications from the consolidated document where it holds them; False: from their
+        chunks.
+    limits : Limits, optional
+        How much a file may ask for when it is read: sizes of documents, chunks and selections, links in a row.
+    missing_chunks : {"fill", "error"}
+        What a chunk that is not stored reads as: the fill value, as Zarr has it, or a `ChunkError`.
+    external_links : {"follow", "within", "never"}, optional
+        Which other files links and references lead to: any; those in the folder of the file and below; none. Default:
+        any for a local file, those in its folder for a remote one. A remote file never leads to a local one.
+    synchronizer : object, optional
+        Taken for compatibility; zarr 3 has none, and one writer per file is the rule here.
+    zarr_format : {2, 3}, optional
+        Of a new file; None: 2. A file that is there keeps its own, and is read without being told.
+
+    Raises
+    ------
+    StoreNotFoundError, NotZarrError, MetadataError
+        On opening for reading.
+    StoreExistsError
+        On opening for writing, before anything is touched.
     """
 
     def close(self) -> None:
@@ -86,6 +124,8 @@ class ZarrIO(ZarrReader):
             The file is open for reading.
         WriteError
             Something cannot be stored; nothing was written.
+        NestingError
+            Groups are nested deeper than Python's calls may be; nothing was written.
         """
         if self._mode in ("r", "r-"):
             raise UnsupportedModeError(
@@ -113,6 +153,7 @@ class ZarrIO(ZarrReader):
         number_of_jobs: int = 1,
         max_threads_per_process: int | None = None,
         multiprocessing_context: str | None = None,
+        nczarr: bool = False,
     ) -> None:
         """Write a builder and all that is below it.
 
@@ -138,19 +179,29 @@ class ZarrIO(ZarrReader):
         progress : Progress
             Is told of the bytes written.
         executor : None, "threads", "processes", int, concurrent.futures.Executor or dask.distributed.Client
-            Who encodes and writes the chunks of large arrays; None: this thread.
+            Who encodes and writes the chunks of large arrays; None: this thread. Arrays in memory and iterators are
+            given to threads, not to other processes. The file is the same whoever does it.
         memory_budget : int
-            Bytes of values that may be in flight beyond the caller's own arrays.
+            Bytes of values that may be in flight beyond the caller's own arrays; a single chunk may be larger.
         number_of_jobs : int
             Number of threads, where ``executor`` is not given (hdmf-zarr's word for it).
         max_threads_per_process, multiprocessing_context
             Taken for compatibility; threads need neither.
+        nczarr : bool
+            Let netcdf-c open the file: groups, dimensions, and the arrays of numbers. A file that has this keeps it.
+
+        Raises
+        ------
+        UsageError
+            ``nczarr`` for format 3, which netcdf-c reads without, or not at all.
         """
         if isinstance(expandable, (bool, str)):
             raise WrongArgumentError(
                 f"expandable={expandable!r} is no collection of names",
                 remedy="Name the data types, such as ['VectorData'].",
             )
+        if nczarr and self.zarr_format != 2:
+            raise WrongArgumentError("NCZarr has no attributes in format 3", store=self.source, remedy="Use format 2.")
         options = PlanOptions(
             location=str(self.source),
             link_data=link_data,
@@ -159,6 +210,7 @@ class ZarrIO(ZarrReader):
             max_shape=lambda child: self._max_shape(child, expandable),
             strict_json=self._strict_json,
             doc=self._doc if doc else lambda child: None,
+            zarr_format=self.zarr_format,
         )
         catalogs = [self.manager.namespace_catalog] if spec_catalogs is None else spec_catalogs
         request = WriteRequest(
@@ -166,23 +218,29 @@ class ZarrIO(ZarrReader):
             options,
             Targets(self.path, export_source, self.manager, object_id(builder), self._file_ids()),
             namespace_texts(catalogs) if cache_spec else {},
-            consolidate=consolidate_metadata,
+            consolidate=consolidate_metadata and abilities_of(self._place).consolidates,
             exhaust_in_turn=exhaust_dci,
             progress=progress,
             executor=number_of_jobs if executor is None and number_of_jobs > 1 else executor,
             memory_budget=memory_budget,
+            exclusive=self._mode != "w",
+            nczarr=nczarr,
         )
-        if self._parsed is None:
-            hierarchy, inlined = write_new(request)
-            self._parsed = ParsedFile(hierarchy, consolidated=consolidate_metadata, inlined=inlined)
-            if self._keys is not None:  # a change of an inlined chunk is a change of the consolidated document too
-                self._keys = self._parsed.keys(self._keys)
-                self._edits = Edits(self._keys)
-        else:
-            self._write_difference(request, self._parsed)
+        with limited_nesting(builder, store=self.source, doing="written"):
+            self._carry_out(request)
         self._mark_written(builder)
         for wrapper, path in request.unfilled:
             wrapper.dataset = self._session().own.array_at(path)
+
+    def _carry_out(self, request: WriteRequest) -> None:
+        if self._parsed is None:
+            hierarchy, inlined = write_new(request, self._place)
+            self._parsed = ParsedFile(hierarchy, consolidated=request.consolidate, inlined=inlined)
+            if self._keys is not None:  # a change of an inlined chunk is a change of the consolidated document too
+                self._keys = self._parsed.keys(self._keys)
+                self._edits = Edits(self._keys, self._parsed)
+        else:
+            self._write_difference(request, self._parsed)
 
     def _write_difference(self, request: WriteRequest, parsed: ParsedFile) -> None:
         session = self._session()
@@ -259,8 +317,8 @@ class ZarrIO(ZarrReader):
             raise UnsupportedModeError(
                 f"Cannot export to file in mode {self._mode!r}", store=self.source, remedy="Use mode 'w'."
             )
-        source = None if src_io.source is None else os.path.abspath(str(src_io.source))
-        if source is not None and os.path.realpath(source) == os.path.realpath(str(self.source)):
+        source = None if src_io.source is None else _full(str(src_io.source))
+        if source is not None and _same_place(source, self.source):
             raise StoreExistsError(
                 "a file cannot be exported onto itself", store=self.source, remedy="Export to another path."
             )
@@ -282,3 +340,13 @@ class ZarrIO(ZarrReader):
         """Export ``src_io`` to a new file at ``path``; arguments as of `export`."""
         with cls(path, mode="w") as io:
             io.export(src_io=src_io, **kwargs)
+
+
+def _full(source: str) -> str:
+    return source if is_url(source) else os.path.abspath(source)
+
+
+def _same_place(one: str, other: str) -> bool:
+    if is_url(one) or is_url(other):
+        return one == other
+    return os.path.realpath(one) == os.path.realpath(other)

@@ -13,7 +13,7 @@ from hdmf.build import BuildManager, TypeMap
 from hdmf_zarr_backend.errors import UnsupportedFileError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.io import ZarrIO
 from hdmf_zarr_backend.read.parser import parse
-from hdmf_zarr_backend.storage.stores import local_path, open_keys
+from hdmf_zarr_backend.storage.opening import open_keys
 
 try:
     import pynwb
@@ -98,7 +98,7 @@ class NWBZarrIO(ZarrIO):
         return _version({} if self._parsed is None else self._parsed.hierarchy.root.attributes)
 
     @staticmethod
-    def can_read(path: str | os.PathLike[str]) -> bool:
+    def can_read(path: Any) -> bool:
         """Tell whether there is an NWB file of version 2 or above at ``path``; any error is a no.
 
         Warns
@@ -107,7 +107,7 @@ class NWBZarrIO(ZarrIO):
             It is a Zarr hierarchy, but of no version of NWB, or of version 1.
         """
         try:
-            _, parts = _version(parse(open_keys(local_path(path))).hierarchy.root.attributes)
+            _, parts = _version(parse(open_keys(path)).hierarchy.root.attributes)
         except (ZarrBackendError, OSError):
             return False
         if parts is None:
@@ -116,7 +116,7 @@ class NWBZarrIO(ZarrIO):
             problem = f"is of NWB {parts[0]}, which is too old"
         else:
             return True
-        warnings.warn(f"the Zarr file {os.fspath(path)!r} {problem}", UserWarning, stacklevel=2)
+        warnings.warn(f"the Zarr file {str(path)!r} {problem}", UserWarning, stacklevel=2)
         return False
 
     def read(self, *, skip_version_check: bool = False, **kwargs: Any) -> Any:

@@ -18,26 +18,36 @@ from hdmf_zarr_backend.dataio import object_codec
 from hdmf_zarr_backend.errors import (
     ModeError,
     NotZarrError,
+    ReadOnlyStoreError,
     StoreExistsError,
     StoreNotFoundError,
     UsageError,
     ZarrBackendError,
 )
+from hdmf_zarr_backend.interop.xarray import VIEWS
 from hdmf_zarr_backend.mapping.dtypes import OBJECT_CODECS
+from hdmf_zarr_backend.model.nesting import limited_nesting
 from hdmf_zarr_backend.read.columns import let_indices_grow
+from hdmf_zarr_backend.read.herd import attach_herd
 from hdmf_zarr_backend.read.html import dataset_html
 from hdmf_zarr_backend.read.namespaces import load_cached_namespaces, newest_versions
-from hdmf_zarr_backend.read.parser import ParsedFile, is_hdmf_zarr, parse
+from hdmf_zarr_backend.read.parser import ParsedFile, is_empty_group, is_hdmf_zarr, parse
 from hdmf_zarr_backend.read.session import ReadSession
 from hdmf_zarr_backend.read.typecheck import check_types, container_error
 from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.storage.edits import Edits
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.stores import local_path, open_keys, open_zarr_group
+from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, set_rules
+from hdmf_zarr_backend.storage.limits import ExternalLinks, Limits, MissingChunks, ReadRules
+from hdmf_zarr_backend.storage.opening import open_keys
+from hdmf_zarr_backend.storage.queued import QueuedKeys
+from hdmf_zarr_backend.storage.stores import open_zarr_group
 
 ROOT_NAME = "root"
 
 _MODES = ("r", "r-", "r+", "a", "w", "w-", "x")
+DEFAULT_FORMAT = 2
+"""Zarr format of new files, where nothing else is said."""
+
 NEW_FILE_MODES = ("w", "w-", "x")
 """Modes that make a new file."""
 # what hdmf raises while it makes containers
@@ -69,8 +79,8 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
 
     Parameters
     ----------
-    path : str or Path
-        The file: a local directory.
+    path : str, Path, mapping, zarr.abc.store.Store or zarr.Group
+        The file: a local directory or zip file, a file of references, a URL, or what holds the file.
     mode : {"r", "r-", "r+", "a", "w", "w-", "x"}
         As of HDF5IO; ``r-`` reads without the consolidated document.
     manager : BuildManager or TypeMap, optional
@@ -81,16 +91,25 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
     force_overwrite : bool
         With mode ``w``, replace whatever is there. Without it only an HDMF Zarr file is replaced.
     herd_path : str, optional
-        Where the HERD of external resources is.
+        The archive (a zip file) of the external resources (HERD): read with the file, and written with it.
     storage_options : dict, optional
-        For remote stores.
+        For URLs, in the words of fsspec or obstore.
     strict_json : bool
         Write no NaN or Infinity tokens into documents (hdmf-zarr 0.13 cannot read what stands for them).
     use_inlined : bool
         Take scalars and cached specifications from the consolidated document where it holds them; False: from their
         chunks.
+    limits : Limits, optional
+        How much a file may ask for when it is read: sizes of documents, chunks and selections, links in a row.
+    missing_chunks : {"fill", "error"}
+        What a chunk that is not stored reads as: the fill value, as Zarr has it, or a `ChunkError`.
+    external_links : {"follow", "within", "never"}, optional
+        Which other files links and references lead to: any; those in the folder of the file and below; none. Default:
+        any for a local file, those in its folder for a remote one. A remote file never leads to a local one.
     synchronizer : object, optional
         Taken for compatibility; zarr 3 has none, and one writer per file is the rule here.
+    zarr_format : {2, 3}, optional
+        Of a new file; None: 2. A file that is there keeps its own, and is read without being told.
 
     Raises
     ------
@@ -99,6 +118,8 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
     StoreExistsError
         On opening for writing, before anything is touched.
     """
+
+    herd_path: str | None
 
     def __init__(
         self,
@@ -112,10 +133,16 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
         herd_path: str | None = None,
         strict_json: bool = False,
         use_inlined: bool = True,
+        limits: Limits | None = None,
+        missing_chunks: MissingChunks = "fill",
+        external_links: ExternalLinks | None = None,
         synchronizer: Any = None,
+        zarr_format: int | None = None,
     ) -> None:
         if mode not in _MODES:
             raise UsageError(f"the mode {mode!r} is unknown", remedy=f"Use one of {', '.join(_MODES)}.")
+        if zarr_format not in (None, 2, 3):
+            raise UsageError(f"there is no Zarr format {zarr_format!r}", remedy="Use 2 or 3.")
         if manager is None:
             manager = BuildManager(TypeMap(NamespaceCatalog()))
         elif isinstance(manager, TypeMap):
@@ -124,9 +151,13 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
             warnings.warn("synchronizer is ignored: a file has one writer at a time", UserWarning, stacklevel=2)
         self._mode = mode
         self._object_codec = object_codec(object_codec_class)
-        self._storage_options = dict(storage_options or {})
+        self._place = open_keys(path, storage_options)
+        if limits is not None or missing_chunks != "fill" or external_links is not None:
+            rules = ReadRules(limits=limits or Limits(), missing_chunks=missing_chunks, external_links=external_links)
+            set_rules(self._place, rules)
         self._force_overwrite = force_overwrite
         self._strict_json = strict_json
+        self._zarr_format = zarr_format
         self._use_inlined = use_inlined
         self._keys: KeyStore | None = None
         self._parsed: ParsedFile | None = None
@@ -136,8 +167,16 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
         self._is_open = False
         self._zarr_group: Any = None
         self._edits: Edits | None = None
-        super().__init__(manager, source=local_path(path), herd_path=herd_path)
+        self._location = self._place.location
+        super().__init__(manager, source=self._location, herd_path=herd_path)
+        self._HDMFIO__source = self._location  # hdmf takes most URLs for relative paths
         ObjectMapper.no_convert(LazyArray)
+        LazyArray.views = VIEWS
+
+    @property
+    def source(self) -> str:
+        """Absolute path or URL of the file."""
+        return self._location
 
     # ---- state ------------------------------------------------------------------------------------------------------
 
@@ -182,7 +221,10 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
         """Open the file: for reading parse its metadata, for writing make sure that it may be written."""
         if self._is_open:
             return
-        keys: KeyStore = open_keys(str(self.source))
+        keys: KeyStore = self._place
+        self._check_abilities(keys)
+        if self._mode not in ("r", "r-") and abilities_of(keys).is_far:
+            keys = QueuedKeys(keys)
         if self._mode in NEW_FILE_MODES:
             self._check_target(keys)
         elif self._mode != "a" or keys.exists():
@@ -195,9 +237,36 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
                     store=self.source,
                     remedy="Check the path, or use mode 'w' to make a new file.",
                 ) from error
+        self._check_format()
         self._keys = keys
-        self._edits = Edits(keys) if self._mode in ("r+", "a") else None
+        self._edits = Edits(keys, self._parsed) if self._mode in ("r+", "a") else None
         self._is_open = True
+
+    def _check_format(self) -> None:
+        """Refuse to change a file to another format than its own."""
+        own = None if self._parsed is None else self._parsed.zarr_format
+        if own is not None and self._zarr_format not in (None, own) and self._mode in ("r+", "a"):
+            raise UsageError(
+                f"the file is of Zarr format {own}, and zarr_format={self._zarr_format} is wanted",
+                store=self.source,
+                remedy="Leave out zarr_format, or export to a new file.",
+            )
+
+    @property
+    def zarr_format(self) -> int:
+        """The Zarr format of the file, 2 or 3; of a new one, the one that is to be written."""
+        return self._parsed.zarr_format if self._parsed is not None else self._zarr_format or DEFAULT_FORMAT
+
+    def _check_abilities(self, keys: KeyStore) -> None:
+        """Refuse a mode that this kind of store cannot have, before anything is asked of it."""
+        abilities = abilities_of(keys)
+        possible = {"r": True, "r-": True, "r+": abilities.change, "a": abilities.change}
+        if not possible.get(self._mode, abilities.write):
+            raise ReadOnlyStoreError(
+                f"{abilities.why}: the mode {self._mode!r} is not possible",
+                store=self.source,
+                remedy="Read it with mode 'r', and export to another place what shall be changed.",
+            )
 
     def _check_target(self, keys: KeyStore) -> None:
         if not keys.exists():
@@ -208,7 +277,7 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
                 store=self.source,
                 remedy="Use mode 'w' to replace it, or 'a' to add to it.",
             )
-        if not self._force_overwrite and not is_hdmf_zarr(keys):
+        if not self._force_overwrite and not is_hdmf_zarr(keys) and not is_empty_group(keys):
             raise StoreExistsError(
                 "what is there is no HDMF Zarr file, and is not replaced",
                 store=self.source,
@@ -224,10 +293,10 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
         return self._is_open
 
     @staticmethod
-    def can_read(path: str | os.PathLike[str]) -> bool:
+    def can_read(path: Any) -> bool:
         """Tell whether there is a Zarr group at ``path`` that this class reads; any error is a no."""
         try:
-            parse(open_keys(local_path(path)))
+            parse(open_keys(path))
         except (ZarrBackendError, OSError):
             return False
         return True
@@ -245,6 +314,10 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
             The file holds nothing.
         ContainerError
             What the file holds does not fit the namespaces that are loaded.
+        StoreError
+            ``herd_path`` is no archive of external resources.
+        NestingError
+            Groups are nested deeper than Python's calls may be.
         """
         if self._mode in NEW_FILE_MODES:
             raise UnsupportedModeError(
@@ -261,16 +334,26 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
             )
         check_types(builder, self.manager.namespace_catalog, str(self.source))
         try:
-            container = super().read(**kwargs)
-            if self._edits is not None:
-                let_indices_grow(container)
-            return container
+            with limited_nesting(builder, store=self.source, doing="read"):
+                return self._construct(**kwargs)
         except ZarrBackendError:
             raise
         except _CONSTRUCTION as error:
             if isinstance(error.__cause__, ZarrBackendError):  # it says itself what is wrong where
                 raise error.__cause__ from None
             raise container_error(error, builder, str(self.source)) from error
+
+    def _construct(self, **kwargs: Any) -> Any:
+        herd_path, self.herd_path = self.herd_path, None  # hdmf finds an archive in the working directory only
+        try:
+            container = super().read(**kwargs)
+        finally:
+            self.herd_path = herd_path
+        if self._edits is not None:
+            let_indices_grow(container)
+        if herd_path is not None:
+            self.herd = attach_herd(container, herd_path)
+        return container
 
     def read_builder(self) -> Any:
         """Return the builder of the root, always the same object.
@@ -336,6 +419,8 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
         path: str | Path | None = None,
         namespaces: list[str] | None = None,
         file: Any = None,
+        *,
+        storage_options: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> dict[str, Any]:
         """Load the newest version of each namespace that is cached in a file.
@@ -350,26 +435,34 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
             Only these.
         file : zarr.Group, optional
             The open file, instead of ``path``.
+        storage_options : dict, optional
+            As of the class.
 
         Returns
         -------
         dict
             ``{namespace: {dependency: types}}``, empty (with a warning) where no namespace is cached.
         """
-        keys = open_keys(_location(path, file))
+        keys = _given(path, file, storage_options)
         parsed = parse(keys)
         return load_cached_namespaces(namespace_catalog, parsed.keys(keys), parsed.hierarchy, namespaces)
 
     @classmethod
-    def get_namespaces(cls, path: str | Path | None = None, file: Any = None) -> dict[str, str]:
+    def get_namespaces(
+        cls,
+        path: str | Path | None = None,
+        file: Any = None,
+        *,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> dict[str, str]:
         """Return ``{namespace: version}`` of the newest version of each namespace that is cached in a file.
 
         Parameters
         ----------
-        path, file
+        path, file, storage_options
             As of `load_namespaces`.
         """
-        return newest_versions(parse(open_keys(_location(path, file))).hierarchy)
+        return newest_versions(parse(_given(path, file, storage_options)).hierarchy)
 
     def load_namespaces_io(
         self, namespace_catalog: NamespaceCatalog | TypeMap, namespaces: list[str] | None = None
@@ -384,8 +477,8 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
         return bool(self._written_builders.get_written(builder))
 
 
-def _location(path: str | Path | None, file: Any) -> str:
-    """Return the location of a file that is given by its path or as an open ``zarr.Group``."""
+def _given(path: Any, file: Any, storage_options: Mapping[str, Any] | None) -> KeyStore:
+    """Return the keys of a file that is given by its place or as an open ``zarr.Group``."""
     if path is None and file is None:
         raise UsageError("no file is given", remedy="Pass path= or file=.")
-    return local_path(str(file.store_path.store.root) if path is None else path)
+    return open_keys(file) if path is None else open_keys(path, storage_options)

@@ -22,9 +22,12 @@ DEFAULTS = {
     "to": None,
     "force_overwrite": False,
     "check": True,
+    "zarr_format": None,
     "external_links": "keep",
     "codec": "keep",
     "executor": "threads",
+    "resume": False,
+    "storage_options": {},
     "progress": SILENT,
 }
 
@@ -68,17 +71,33 @@ def test_a_source_and_a_target(calls: Calls, capsys: pytest.CaptureFixture[str])
 
 def test_the_options_are_passed_on(calls: Calls) -> None:
     given = ["--force", "--no-check", "--to", "zarr", "--external-links", "copy", "--codec", "zstd", "--jobs", "3"]
+    given += ["--resume", "-O", "anon=true", "-O", "key=a=b"]
     assert main(["convert", *given, "a.nwb", "b"]) == 0
     changed = {
         "to": "zarr",
         "force_overwrite": True,
         "check": False,
+        "zarr_format": None,
         "external_links": "copy",
         "codec": {"id": "zstd", "level": 3},
         "executor": 3,
+        "resume": True,
+        "storage_options": {"anon": True, "key": "a=b"},
         "progress": SILENT,
     }
     assert calls[0][2] == changed
+
+
+@pytest.mark.parametrize(("given", "address"), [("host:8786", "tcp://host:8786"), ("tls://host:1", "tls://host:1")])
+def test_a_scheduler_is_passed_on_by_its_address(calls: Calls, given: str, address: str) -> None:
+    assert main(["convert", "--scheduler", given, "a.nwb", "b.zarr"]) == 0
+    assert calls[0][2]["executor"] == address
+
+
+def test_threads_and_a_scheduler_exclude_each_other(calls: Calls, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", "--scheduler", "host:8786", "--jobs", "2", "a.nwb", "b.zarr"]) == 2
+    assert calls == []
+    assert "not allowed with" in capsys.readouterr().err
 
 
 def test_a_batch_names_its_targets(calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

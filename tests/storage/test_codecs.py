@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from zarr.core.buffer import cpu
 from zarr.storage import MemoryStore
 
-from hdmf_zarr_backend.errors import ChunkError, MetadataError, UnsafeDataError, ValueRefusedError
+from hdmf_zarr_backend.errors import ChunkError, LimitError, MetadataError, UnsafeDataError, ValueRefusedError
 from hdmf_zarr_backend.mapping.dtypes import JSON2, zarr_type
 from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.model.v2 import array_document
@@ -112,7 +112,7 @@ def test_compressed_numbers_both_directions(compressor, data):
     assert_same(read_by_zarr(node, ours), array)
     theirs = written_by_zarr(node, array)
     assert_same(codec.decode(theirs, array.shape), array)
-    if compressor is None or compressor["id"] != "gzip":  # gzip writes the time
+    if compressor is None or compressor["id"] not in ("gzip", "zstd"):  # gzip writes the time, and zstd of ours a checksum
         assert ours == theirs
 
 
@@ -460,7 +460,7 @@ def test_damaged_chunks_are_our_error_or_other_values(data, compressor, codec_id
     for damaged in (bytes(whole[:cut]), bytes(whole) + b"x", flipped):
         try:
             found = codec.decode(damaged, array.shape)
-        except ChunkError as error:
+        except (ChunkError, LimitError) as error:
             assert "does not decode" in error.problem
         else:
             assert found.shape == array.shape

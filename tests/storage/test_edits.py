@@ -23,7 +23,8 @@ from hdmf_zarr_backend.model.v2 import array_document
 from hdmf_zarr_backend.storage import edits as edits_room
 from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.storage.chunks import ChunkCache
-from hdmf_zarr_backend.storage.edits import DeferredReference, EditableArray, Edits
+from hdmf_zarr_backend.storage.editable import EditableArray
+from hdmf_zarr_backend.storage.edits import DeferredReference, Edits
 from tests.keystores import MemoryKeys
 from tests.strategies import expected, selections
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import Any, TextIO
 
+from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.model.render import ASCII, UNICODE, Symbols
 
 
@@ -48,6 +49,38 @@ class Command:
     examples: str
     configure: Callable[[ArgumentParser], None]
     run: Callable[[Namespace], Exit]
+
+
+def add_storage_option(parser: ArgumentParser) -> None:
+    """Give a command the option ``--storage-option``."""
+    parser.add_argument(
+        "-O",
+        "--storage-option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an option for URLs, such as anon=true or endpoint_url=http://host:9000; can be repeated",
+    )
+
+
+def storage_options(arguments: Namespace) -> dict[str, Any]:
+    """Return what ``--storage-option`` says.
+
+    Raises
+    ------
+    UsageError
+        One of them has no name.
+    """
+    options: dict[str, Any] = {}
+    for said in arguments.storage_option:
+        name, mark, text = said.partition("=")
+        if not (name and mark):
+            raise UsageError(f"the storage option {said!r} has no name and value", remedy="Write NAME=VALUE.")
+        try:
+            options[name] = json.loads(text)
+        except ValueError:
+            options[name] = text
+    return options
 
 
 def complain(message: str) -> None:

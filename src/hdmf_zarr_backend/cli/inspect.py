@@ -5,18 +5,22 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 
-from hdmf_zarr_backend.cli.command import Command, Exit, print_json, symbols_for
+from hdmf_zarr_backend.cli.command import Command, Exit, add_storage_option, print_json, storage_options, symbols_for
 from hdmf_zarr_backend.model.render import render
 
 
 def _configure(parser: ArgumentParser) -> None:
-    parser.add_argument("path", metavar="PATH", help="a Zarr file: a local directory")
+    parser.add_argument("path", metavar="PATH", help="a Zarr file: a directory, a zip file, or a URL")
     parser.add_argument("--depth", type=_level, metavar="N", help="show so many levels; of deeper ones only the sums")
     parser.add_argument("--all", action="store_true", help="show each member of long runs of members that are alike")
     parser.add_argument("--attributes", action="store_true", help="show the values of attributes too")
     parser.add_argument("--sizes", action="store_true", help="show what each array takes on disk; lists all chunks")
     parser.add_argument("--specs", action="store_true", help="show the cached specifications")
     parser.add_argument("--json", action="store_true", help="print one JSON document, each node in it")
+    parser.add_argument(
+        "--model", action="store_true", help="print the Zarr Object Model as JSON: what the metadata documents say"
+    )
+    add_storage_option(parser)
 
 
 def _level(text: str) -> int:
@@ -33,7 +37,19 @@ def _run(arguments: Namespace) -> Exit:
     # here and not above: `zarrio --help` needs none of it
     from hdmf_zarr_backend.read.outline import open_outline
 
-    outline = open_outline(arguments.path, sizes=arguments.sizes, specs=arguments.specs, values=arguments.attributes)
+    outline = open_outline(
+        arguments.path,
+        sizes=arguments.sizes,
+        specs=arguments.specs,
+        values=arguments.attributes,
+        storage_options=storage_options(arguments),
+    )
+    if arguments.model:
+        from hdmf_zarr_backend.zom.documents import from_hierarchy
+        from hdmf_zarr_backend.zom.jsonform import to_json
+
+        print_json(to_json(from_hierarchy(outline.hierarchy)))
+        return Exit.OK
     if arguments.json:
         print_json(outline.document(depth=arguments.depth))
         return Exit.OK
@@ -61,6 +77,7 @@ COMMAND = Command(
     examples="""\
   zarrio inspect session.nwb.zarr
   zarrio inspect session.nwb.zarr --depth 2 --sizes
+  zarrio inspect session.nwb.zarr --model > session.zom.json
   zarrio inspect session.nwb.zarr --json | jq '.nodes[] | select(.kind == "array") | .path'
 """,
     configure=_configure,

@@ -11,11 +11,19 @@ from contextlib import contextmanager
 from typing import Any
 
 from hdmf_zarr_backend import __version__
-from hdmf_zarr_backend.cli import convert, diff, inspect
+from hdmf_zarr_backend.cli import consolidate, convert, diff, inspect, plan, repair, verify
 from hdmf_zarr_backend.cli.command import Command, Exit, complain
 from hdmf_zarr_backend.errors import ZarrBackendError
 
-COMMANDS: tuple[Command, ...] = (convert.COMMAND, inspect.COMMAND, diff.COMMAND)
+COMMANDS: tuple[Command, ...] = (
+    convert.COMMAND,
+    inspect.COMMAND,
+    diff.COMMAND,
+    plan.COMMAND,
+    verify.COMMAND,
+    repair.COMMAND,
+    consolidate.COMMAND,
+)
 """All commands, in the order of the help."""
 
 _EXTRAS = {"h5py": "hdf5", "pynwb": "nwb"}  # library -> the extra that brings it

@@ -11,7 +11,7 @@ from typing import cast
 from hdmf_zarr_backend.errors import StoreNotFoundError, UsageError
 from hdmf_zarr_backend.hdf5.facts import Hdf5Facts, is_hdf5
 from hdmf_zarr_backend.mapping.facts import FileFacts
-from hdmf_zarr_backend.read.facts import ZarrFacts, is_zarr
+from hdmf_zarr_backend.read.facts import ZarrFacts, is_zarr, is_zarr_3
 
 __all__ = ["FactsProvider", "open_facts", "open_pair", "register_provider"]
 
@@ -40,6 +40,7 @@ class FactsProvider:
 
 _PROVIDERS: list[FactsProvider] = [
     FactsProvider("HDF5", is_hdf5, Hdf5Facts),
+    FactsProvider("Zarr 3", is_zarr_3, ZarrFacts, lambda path: ZarrFacts(path, as_hdf5=True)),
     FactsProvider("Zarr", is_zarr, ZarrFacts, lambda path: ZarrFacts(path, as_hdf5=True)),
 ]
 

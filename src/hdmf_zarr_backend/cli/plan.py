@@ -1,0 +1,113 @@
+"""`zarrio plan`: what a conversion to Zarr would put on disk, before it is done."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any
+
+from hdmf_zarr_backend.cli.command import Command, Exit, print_json, symbols_for
+from hdmf_zarr_backend.model.render import render, size_text
+
+if TYPE_CHECKING:
+    from hdmf_zarr_backend.zom.dryrun import DryRun
+
+
+def _configure(parser: ArgumentParser) -> None:
+    parser.add_argument("path", metavar="PATH", help="an HDF5 file")
+    parser.add_argument(
+        "--zarr-format", type=int, choices=(2, 3), default=2, help="format of the Zarr file (default: %(default)s)"
+    )
+    parser.add_argument("--depth", type=int, metavar="N", help="show so many levels; of deeper ones only the sums")
+    parser.add_argument("--all", action="store_true", help="show each member of long runs of members that are alike")
+    parser.add_argument("--specs", action="store_true", help="show the cached specifications")
+    parser.add_argument("--no-estimate", action="store_true", help="read no values: no estimate of what is stored")
+    parser.add_argument("--json", action="store_true", help="print one JSON document: sums and arrays")
+    parser.add_argument("--model", action="store_true", help="print the Zarr Object Model as JSON")
+
+
+def _run(arguments: Namespace) -> Exit:
+    # here and not above: `zarrio --help` needs none of it
+    from hdmf_zarr_backend.zom.dryrun import dry_run
+
+    found = dry_run(
+        arguments.path,
+        f"{arguments.path}.zarr",
+        zarr_format=arguments.zarr_format,
+        estimate=not arguments.no_estimate,
+    )
+    if arguments.model:
+        from hdmf_zarr_backend.zom.jsonform import to_json
+
+        print_json(to_json(found.model))
+    elif arguments.json:
+        print_json(_document(arguments.path, found))
+    else:
+        _print(arguments, found)
+    return Exit.OK
+
+
+def _document(path: str, found: DryRun) -> dict[str, Any]:
+    return {
+        "source": path,
+        "zarr_format": found.hierarchy.zarr_format,
+        "objects": found.objects,
+        "documents": found.documents,
+        "bytes": found.nbytes,
+        "stored_bytes": found.stored_bytes,
+        "unknown": found.unknown,
+        "arrays": [
+            {
+                "path": array.path,
+                "dtype": array.dtype,
+                "shape": array.shape,
+                "chunks": array.chunks,
+                "codecs": array.codecs,
+                "objects": array.objects,
+                "bytes": array.nbytes,
+                "stored_bytes": array.stored_bytes,
+            }
+            for array in found.arrays.values()
+        ],
+    }
+
+
+def _print(arguments: Namespace, found: DryRun) -> None:
+    from hdmf_zarr_backend.read.outline import Outline
+
+    estimates = None
+    if not arguments.no_estimate:
+        estimates = {path.strip("/"): array.stored_bytes or 0 for path, array in found.arrays.items()}
+    outline = Outline(arguments.path, found.hierarchy, consolidated=True, stored=estimates, specs=arguments.specs)
+    symbols = symbols_for(sys.stdout)
+    outline.times = symbols.times
+    lines = render(
+        outline.hierarchy,
+        outline.describe,
+        outline.columns,
+        depth=arguments.depth,
+        whole=arguments.all,
+        symbols=symbols,
+    )
+    stored = "unknown" if found.stored_bytes is None else f"about {size_text(found.stored_bytes)}"
+    objects = "unknown" if found.objects is None else f"{found.objects:,}"
+    print(f"{arguments.path} as Zarr format {found.hierarchy.zarr_format}, nothing is written")
+    print(f"objects: {objects}, {found.documents:,} of them metadata; on disk: {stored}")
+    print("\n".join(["", *lines]))
+
+
+COMMAND = Command(
+    name="plan",
+    summary="show what a conversion to Zarr would write",
+    description=(
+        "Show the tree of the Zarr file that `zarrio convert` would make of an HDF5 file: groups, arrays, chunks,\n"
+        "codecs, the number of objects, and an estimate of their size from one chunk of each array. Writes nothing."
+    ),
+    examples="""\
+  zarrio plan session.nwb
+  zarrio plan session.nwb --zarr-format 3 --json
+  zarrio plan session.nwb --model > session.zom.json
+""",
+    configure=_configure,
+    run=_run,
+)

@@ -1,0 +1,53 @@
+"""`zarrio repair`: mend what can be mended with no loss."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from hdmf_zarr_backend.cli.command import Command, Exit, add_storage_option, print_json, storage_options
+
+
+def _configure(parser: ArgumentParser) -> None:
+    parser.add_argument("path", metavar="PATH", help="a Zarr file")
+    parser.add_argument(
+        "--drop-links", action="store_true", help="remove links that lead to nothing, in a circle, or that are damaged"
+    )
+    parser.add_argument("--json", action="store_true", help="print what was done, and what is left, as a JSON document")
+    add_storage_option(parser)
+
+
+def _run(arguments: Namespace) -> Exit:
+    # here and not above: NumPy takes longer to start than the rest of the command line
+    from hdmf_zarr_backend.verification.repairs import repair
+
+    repairs = repair(arguments.path, drop_links=arguments.drop_links, storage_options=storage_options(arguments))
+    if arguments.json:
+        left = [
+            {"path": found.path, "kind": found.kind, "message": found.message, "remedy": found.remedy}
+            for found in repairs.left
+        ]
+        print_json({"source": arguments.path, "done": repairs.done, "left": left})
+    else:
+        for line in repairs.done:
+            print(line)
+        for problem in repairs.left:
+            print(f"left: {problem}")
+        if not repairs.done and not repairs.left:
+            print("nothing to repair")
+    return Exit.FOUND if repairs.left else Exit.OK
+
+
+COMMAND = Command(
+    name="repair",
+    summary="mend what can be mended with no loss",
+    description=(
+        "Make the consolidated document anew where it is not true. No chunk and no document of a node is deleted;\n"
+        "where documents of nodes are damaged or gone, nothing is done. Exits with 1 if damage is left."
+    ),
+    examples="""\
+  zarrio repair session.nwb.zarr
+  zarrio repair session.nwb.zarr --drop-links
+""",
+    configure=_configure,
+    run=_run,
+)

@@ -1,0 +1,1 @@
+"""Other programs that read these files, or whose files are read here."""

@@ -1,0 +1,86 @@
+"""Making a file that is there readable for netcdf-c, and taking that away again.
+
+Only attributes change; no chunk is touched. `ZarrIO.write` does it with ``nczarr=True``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.mapping import nczarr
+from hdmf_zarr_backend.mapping.formats import FORMATS
+from hdmf_zarr_backend.model import v2
+from hdmf_zarr_backend.model.nodes import Hierarchy
+from hdmf_zarr_backend.read.parser import parse
+from hdmf_zarr_backend.storage.jsontext import dump
+from hdmf_zarr_backend.storage.opening import open_keys
+
+__all__ = ["add_nczarr", "remove_nczarr"]
+
+
+def add_nczarr(
+    source: Any, *, storage_options: Mapping[str, Any] | None = None, strict_json: bool = False
+) -> list[str]:
+    """Give a file the attributes by which netcdf-c opens it in its mode ``nczarr``.
+
+    Parameters
+    ----------
+    source : str, Path, mapping, zarr.abc.store.Store or zarr.Group
+        A file of format 2 that nobody else writes.
+    storage_options : mapping, optional
+        For URLs, as of `ZarrIO`.
+    strict_json : bool
+        As of `ZarrIO`.
+
+    Returns
+    -------
+    list of str
+        Absolute paths of the arrays that netcdf-c can read: numbers in C order without filters, in groups whose
+        attributes it lives through.
+
+    Raises
+    ------
+    UsageError
+        The file is of format 3.
+
+    Notes
+    -----
+    The file may be read in the meantime: a reader finds the old or the new attributes, and they mean the same to it.
+    """
+    hierarchy = _change(source, storage_options, nczarr.overlay, strict_json=strict_json)
+    return nczarr.listed(hierarchy)
+
+
+def remove_nczarr(source: Any, *, storage_options: Mapping[str, Any] | None = None, strict_json: bool = False) -> None:
+    """Take away what `add_nczarr` gave; parameters and errors are the same."""
+    _change(source, storage_options, nczarr.strip, strict_json=strict_json)
+
+
+def _change(
+    source: Any,
+    storage_options: Mapping[str, Any] | None,
+    change: Callable[[Hierarchy], set[str]],
+    *,
+    strict_json: bool,
+) -> Hierarchy:
+    keys = open_keys(source, storage_options)
+    parsed = parse(keys)
+    hierarchy = parsed.hierarchy
+    if hierarchy.zarr_format != 2:
+        raise UsageError(
+            "NCZarr has no attributes in format 3", store=keys.location, remedy="Export the file to format 2."
+        )
+    for path in sorted(change(hierarchy)):
+        node = hierarchy.get(path)
+        assert node is not None
+        key = v2.key_of(path, v2.ATTRIBUTES)
+        if node.attributes or node.keeps_attributes:
+            keys.set(key, dump(node.attributes, strict=strict_json))
+        else:
+            keys.delete([key])
+    if parsed.consolidated:
+        for key, document in FORMATS[2].last(hierarchy, parsed.inlined, consolidate=True).items():
+            keys.set(key, dump(document, strict=strict_json))
+    return hierarchy

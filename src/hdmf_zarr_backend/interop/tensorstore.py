@@ -1,0 +1,299 @@
+"""A dataset of a file as a spec for TensorStore, which opens it without us: in C++ or Python, asynchronously.
+
+TensorStore is not needed here. It reads numbers, bool, and each field of structured arrays; it has no text, no
+references, no dates, and no filters of format 2.
+
+Source: TensorStore, "zarr Driver", "zarr3 Driver", and its key-value store drivers.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.mapping.reserved import DIMENSIONS
+from hdmf_zarr_backend.model.locations import is_url
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
+from hdmf_zarr_backend.storage.arrays import LazyArray
+from hdmf_zarr_backend.storage.codecs import numpy_dtype
+from hdmf_zarr_backend.storage.fsspeckeys import FsspecKeys
+from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys, innermost
+from hdmf_zarr_backend.storage.objectkeys import ObjectKeys, object_settings
+from hdmf_zarr_backend.storage.zipkeys import ZipKeys
+
+_NUMBER = re.compile(r"\|b1|[<>|][iuf][1248]|[<>]c(8|16)")
+_COMPRESSORS: dict[str, dict[str, Any]] = {
+    "blosc": {"cname": "lz4", "clevel": 5, "shuffle": -1, "blocksize": 0},
+    "zlib": {"level": 1},
+    "bz2": {"level": 1},
+    "zstd": {"level": 1},
+}
+"""The compressors of format 2 that TensorStore has, with what it takes for keys that are missing."""
+
+_REMEDY = "Read it through the container; `zarrio inspect` shows the types and codecs of all arrays."
+
+
+def tensorstore_spec(dataset: Any, field: str | None = None) -> dict[str, Any]:
+    """Return the spec with which TensorStore opens a dataset.
+
+    Parameters
+    ----------
+    dataset : LazyArray
+        A dataset of a container that was read, such as ``nwbfile.acquisition["raw"].data``; what wraps one is taken
+        too. What was changed in an open file is seen after it was written.
+    field : str, optional
+        The field of a structured dataset.
+
+    Returns
+    -------
+    dict
+        For ``tensorstore.open``: driver, key-value store, and the names of the dimensions as labels. A scalar has one
+        axis of length 1 in format 2. Keys and secrets of S3 are not in it; TensorStore finds them as the AWS tools do.
+
+    Raises
+    ------
+    UsageError
+        TensorStore cannot read such elements or codecs, or has no way to the store (one in memory, for one).
+
+    Examples
+    --------
+    ::
+
+        store = tensorstore.open(tensorstore_spec(series.data), open=True, read=True).result()
+    """
+    array = lazy_array(dataset)
+    node = array.node
+    is_3 = _is_format_3(node)
+    dtype = _check(array, field)
+    spec: dict[str, Any] = {"driver": "zarr3" if is_3 else "zarr", "kvstore": key_value_store(array.keys, array.path)}
+    if field is not None:
+        spec["field"] = field
+    inner = 0 if dtype.subdtype is None else len(dtype.subdtype[1])
+    labels = _labels(node)
+    if labels:
+        spec["transform"] = {"input_labels": [*labels, *[""] * inner]}
+    return spec
+
+
+def lazy_array(dataset: Any) -> LazyArray:
+    """Return the lazy array that a dataset is, or that stands behind it.
+
+    Raises
+    ------
+    UsageError
+        There is none.
+    """
+    found = dataset
+    while not isinstance(found, LazyArray):
+        inner = getattr(found, "dataset", None)
+        inner = getattr(found, "data", None) if inner is None else inner
+        if inner is None or inner is found or isinstance(found, np.ndarray):
+            raise UsageError(
+                f"a {type(dataset).__name__} is no dataset of a Zarr file",
+                remedy="Give the data of a container that was read with ZarrIO or NWBZarrIO.",
+            )
+        found = inner
+    return found
+
+
+def _is_format_3(node: ArrayNode[Attributes]) -> bool:
+    return bool(node.prefix) or node.document is not None or node.codecs is not None
+
+
+def _axes(node: ArrayNode[Attributes]) -> int:
+    return len(node.shape) if node.key_axes is None else node.key_axes
+
+
+def _labels(node: ArrayNode[Attributes]) -> list[str]:
+    """Return the names of the axes, [] where there is not one for each."""
+    names = node.attributes.get(DIMENSIONS)
+    count = _axes(node)
+    if not isinstance(names, list) or len(names) != count or not all(isinstance(name, str) for name in names):
+        return []
+    return names
+
+
+# ---- what TensorStore can read --------------------------------------------------------------------------------------
+
+
+def _check(array: LazyArray, field: str | None) -> np.dtype[Any]:
+    """Return the type of what is read, with the axes that it has itself; refuse what TensorStore cannot read."""
+    try:
+        dtype = _field_type(array.node, field)
+        _check_codecs(array.node)
+    except UsageError as error:
+        raise error.located(store=array.location, path=array.name) from None
+    return dtype
+
+
+def _field_type(node: ArrayNode[Attributes], field: str | None) -> np.dtype[Any]:
+    data_type = node.data_type
+    if isinstance(data_type, list):
+        names = [str(item[0]) for item in data_type]
+        if field not in names:
+            raise UsageError(
+                f"this is a dataset of rows, and {field!r} is none of its fields",
+                remedy=f"TensorStore opens one field at a time: {', '.join(map(repr, names))}.",
+            )
+        _, kind, *shape = data_type[names.index(str(field))]
+        _check_number(kind)
+        return np.dtype((numpy_dtype(kind), tuple(shape[0]))) if shape else numpy_dtype(kind)
+    if field is not None:
+        raise UsageError(f"this dataset has no fields, and so none called {field!r}", remedy="Leave field out.")
+    _check_number(data_type)
+    return numpy_dtype(data_type)
+
+
+def _check_number(data_type: Any) -> None:
+    if not isinstance(data_type, str) or not _NUMBER.fullmatch(data_type):
+        words = {"O": "text or references", "M": "dates", "m": "durations"}
+        what = words.get(data_type[1:2], "") if isinstance(data_type, str) else ""
+        raise UsageError(f"TensorStore cannot read elements of type {what or repr(data_type)}", remedy=_REMEDY)
+
+
+def _check_codecs(node: ArrayNode[Attributes]) -> None:
+    if node.filters:
+        names = ", ".join(str(codec.get("id")) for codec in node.filters)
+        raise UsageError(
+            f"TensorStore cannot read arrays with filters ({names})",
+            remedy="Convert the file with codec='zstd' or another one, instead of keeping HDF5's filters.",
+        )
+    compressor = node.compressor
+    if _is_format_3(node) or compressor is None:
+        return
+    if compressor.get("id") not in _COMPRESSORS or "checksum" in compressor:
+        raise UsageError(
+            f"TensorStore cannot read the compressor {compressor}", remedy=f"It has {', '.join(_COMPRESSORS)}."
+        )
+
+
+# ---- the way to the store -------------------------------------------------------------------------------------------
+
+
+def key_value_store(keys: KeyStore, path: str) -> dict[str, Any]:
+    """Return TensorStore's key-value store of a node: file, http, s3, gcs, or a zip file in one of the first two.
+
+    Raises
+    ------
+    UsageError
+        TensorStore has no way there.
+    """
+    store = innermost(keys)
+    below = f"{path}/" if path else ""
+    if isinstance(store, LocalKeys):
+        return {"driver": "file", "path": f"{os.path.abspath(store.root)}/{below}"}
+    if type(store) is ZipKeys:
+        return {"driver": "zip", "base": {"driver": "file", "path": store.location}, "path": below}
+    location = str(store.location)
+    if isinstance(store, (ObjectKeys, FsspecKeys)) and is_url(location) and "::" not in location:
+        found = _of_url(location, below, store.options)
+        if found is not None:
+            return found
+    raise UsageError(
+        "TensorStore has no way to this store",
+        store=location,
+        remedy="It reads directories, zip files, http, s3 and gcs. Export the file to one of them.",
+    )
+
+
+def _of_url(location: str, below: str, options: Mapping[str, Any]) -> dict[str, Any] | None:
+    scheme, _, rest = location.partition("://")
+    if scheme in ("http", "https"):
+        return {"driver": "http", "base_url": location, "path": below}
+    bucket, _, prefix = rest.partition("/")
+    inside = f"{prefix.rstrip('/')}/{below}" if prefix else below
+    if scheme in ("gs", "gcs"):
+        return {"driver": "gcs", "bucket": bucket, "path": inside}
+    if scheme not in ("s3", "s3a"):
+        return None
+    settings = object_settings(location, options) or {}
+    found: dict[str, Any] = {"driver": "s3", "bucket": bucket, "path": inside}
+    if settings.get("endpoint"):
+        found["endpoint"] = str(settings["endpoint"])
+        found["aws_region"] = str(settings.get("region") or "us-east-1")
+    elif settings.get("region"):
+        found["aws_region"] = str(settings["region"])
+    if settings.get("skip_signature"):
+        found["aws_credentials"] = {"type": "anonymous"}
+    return found
+
+
+# ---- the schema -----------------------------------------------------------------------------------------------------
+
+
+def tensorstore_schema(node: ArrayNode[Attributes], field: str | None = None) -> dict[str, Any]:
+    """Return the schema that TensorStore makes of an array of format 2, without opening it.
+
+    Parameters
+    ----------
+    node : ArrayNode
+        The metadata of the array; ``dataset.node`` of a lazy dataset.
+    field : str, optional
+        The field of a structured array.
+
+    Returns
+    -------
+    dict
+        Rank, type, domain (axes of the array may grow, those of an element are fixed), chunks, inner order, codec, and
+        the fill value, as JSON.
+
+    Raises
+    ------
+    UsageError
+        TensorStore cannot read the array, or it is of format 3.
+
+    Source: TensorStore, "zarr Driver", "Mapping to TensorStore Schema".
+    """
+    if _is_format_3(node):
+        raise UsageError("this is an array of format 3", remedy="Ask the opened TensorStore for its schema.")
+    dtype = _field_type(node, field)
+    _check_codecs(node)
+    inner = () if dtype.subdtype is None else dtype.subdtype[1]
+    rank = len(node.shape) + len(inner)
+    schema: dict[str, Any] = {
+        "rank": rank,
+        "dtype": dtype.base.name,
+        "codec": {"driver": "zarr", "compressor": _compressor(node), "filters": None},
+        "domain": {"rank": 0},
+    }
+    if rank:
+        chunk = [*node.chunks, *inner]
+        schema["domain"] = {"inclusive_min": [0] * rank, "exclusive_max": [*([n] for n in node.shape), *inner]}
+        labels = _labels(node)
+        if labels:
+            schema["domain"]["labels"] = [*labels, *[""] * len(inner)]
+        schema["chunk_layout"] = {
+            "grid_origin": [0] * rank,
+            "inner_order": _inner_order(node, len(inner)),
+            "read_chunk": {"shape": chunk},
+            "write_chunk": {"shape": chunk},
+        }
+    if node.fill_value is not None:
+        schema["fill_value"] = _fill_value(node, field)
+    return schema
+
+
+def _inner_order(node: ArrayNode[Attributes], inner: int) -> list[int]:
+    axes = list(range(len(node.shape)))
+    if node.order == "F":
+        axes.reverse()
+    return [*axes, *range(len(axes), len(axes) + inner)]
+
+
+def _compressor(node: ArrayNode[Attributes]) -> dict[str, Any] | None:
+    compressor = node.compressor
+    return None if compressor is None else {**_COMPRESSORS[str(compressor["id"])], **compressor}
+
+
+def _fill_value(node: ArrayNode[Attributes], field: str | None) -> Any:
+    if field is None:
+        return node.fill_value
+    dtype = numpy_dtype(node.data_type)
+    values = np.frombuffer(base64.b64decode(node.fill_value), dtype)[0][field]
+    return values.tolist()

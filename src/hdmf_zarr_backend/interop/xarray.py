@@ -1,0 +1,95 @@
+"""A dataset of a file as an array of dask, and as a ``DataArray`` of xarray with the names of its dimensions.
+
+Whole files need none of this: ``xarray.open_datatree(path, engine="zarr")`` opens them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hdmf_zarr_backend.mapping.attributes import decode_attributes
+from hdmf_zarr_backend.mapping.references import decode_attribute_reference
+from hdmf_zarr_backend.mapping.reserved import DIMENSIONS
+from hdmf_zarr_backend.model.nodes import absolute
+from hdmf_zarr_backend.storage.arrays import LazyArray
+
+__all__ = ["VIEWS", "to_dask", "to_xarray"]
+
+
+def to_dask(dataset: LazyArray, chunks: Sequence[int] | int | None = None) -> Any:
+    """Return a dataset as a ``dask.array.Array`` that reads when it is computed, a stored chunk for each block.
+
+    Parameters
+    ----------
+    dataset : LazyArray
+        The dataset.
+    chunks : sequence of int or int, optional
+        Lengths of a block; best a multiple of those of a chunk. None: a chunk, or a shard where there are some.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        dask is not installed (``pip install 'hdmf-zarr-backend[dask]'``).
+    """
+    from dask.array import from_array
+
+    node = dataset.node
+    unit: Any = node.chunks if node.shards is None else node.shards.shape
+    make: Any = from_array  # dask ships types for some of its functions only
+    empty = np.empty((0,) * dataset.ndim, dataset.dtype)
+    return make(_Blocks(dataset), chunks=unit if chunks is None else chunks, asarray=False, meta=empty)
+
+
+class _Blocks:
+    """A dataset as dask needs it; of anything that looks like a zarr array it would ask more."""
+
+    def __init__(self, dataset: LazyArray) -> None:
+        self.shape, self.ndim, self.dtype = dataset.shape, dataset.ndim, dataset.dtype
+        self._dataset = dataset
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._dataset[key]
+
+
+def to_xarray(dataset: LazyArray, chunks: Sequence[int] | int | None = None) -> Any:
+    """Return a dataset as an ``xarray.DataArray`` on dask, with the names of its dimensions, attributes and name.
+
+    Parameters
+    ----------
+    dataset, chunks
+        As of `to_dask`.
+
+    Returns
+    -------
+    xarray.DataArray
+        An attribute that is a reference is the path of its target.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        xarray or dask is not installed.
+    """
+    import xarray
+
+    attributes = decode_attributes(dataset.node.attributes, resolve=_path_of)
+    return xarray.DataArray(
+        to_dask(dataset, chunks), dims=_dimensions(dataset), name=dataset.basename or None, attrs=attributes
+    )
+
+
+def _dimensions(dataset: LazyArray) -> list[str] | None:
+    names = dataset.node.attributes.get(DIMENSIONS)
+    if not isinstance(names, list) or len(names) != dataset.ndim or len(set(map(str, names))) != len(names):
+        return None
+    return [str(name) for name in names]
+
+
+def _path_of(reference: dict[str, Any]) -> str:
+    return absolute(decode_attribute_reference(reference).path)
+
+
+VIEWS = {"to_dask": to_dask, "to_xarray": to_xarray}
+"""What a dataset offers by these names; whoever opens files puts them there."""

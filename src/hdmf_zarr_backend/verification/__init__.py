@@ -1,0 +1,1 @@
+"""Whether a file is whole and true to itself, and what can be mended."""

@@ -1,0 +1,265 @@
+"""Metadata documents: each parses, says what it may say, and the consolidated one says the same as all the others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hdmf_zarr_backend.errors import IncompleteStoreError, LimitError, MetadataError, ZarrBackendError
+from hdmf_zarr_backend.mapping import format3, formats
+from hdmf_zarr_backend.mapping.reserved import WRITING, notes_of
+from hdmf_zarr_backend.model import v2, v3
+from hdmf_zarr_backend.model.consolidated import INLINE_KEY, inlined_chunks, unwrap
+from hdmf_zarr_backend.model.nodes import ArrayNode, Hierarchy, absolute, split
+from hdmf_zarr_backend.read.bounds import check_document, check_texts, read_documents
+from hdmf_zarr_backend.read.parser import parse
+from hdmf_zarr_backend.storage.jsontext import load
+from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, rules_of
+from hdmf_zarr_backend.verification.problems import Problem, Report
+
+Documents = dict[str, Any]
+
+_GROUP_KEYS = frozenset({"zarr_format", "node_type", "attributes", v3.CONSOLIDATED})
+_ARRAY_KEYS = frozenset({"zarr_format", "node_type", "attributes", "shape", "data_type", "chunk_grid", "fill_value",
+                         "chunk_key_encoding", "codecs", "dimension_names", "storage_transformers"})  # fmt: skip
+_BLOCK_KEYS = frozenset({"kind", "must_understand", "metadata", INLINE_KEY})
+
+
+@dataclass(slots=True)
+class Structure:
+    """What is known of a file when its documents have been looked at.
+
+    Attributes
+    ----------
+    hierarchy : Hierarchy
+        All nodes that can be understood.
+    is_consolidated : bool
+        Whether there is a consolidated document, be it right or wrong.
+    """
+
+    hierarchy: Hierarchy
+    is_consolidated: bool
+
+
+def check_structure(keys: KeyStore, report: Report) -> Structure | None:
+    """Look at all documents of a file.
+
+    Parameters
+    ----------
+    keys : KeyStore
+        The file.
+    report : Report
+        Takes the findings.
+
+    Returns
+    -------
+    Structure or None
+        None where nothing can be understood; the report says why.
+
+    Raises
+    ------
+    StoreNotFoundError, NotZarrError
+        There is no Zarr file.
+    """
+    try:
+        return _Documents(keys, report).check()
+    except (LimitError, MetadataError, IncompleteStoreError) as error:
+        kinds = {LimitError: "limit", MetadataError: "document-damaged", IncompleteStoreError: "incomplete"}
+        report.add(Problem(error.path or "/", kinds[type(error)], error.problem))
+        return None
+
+
+class _Documents:
+    def __init__(self, keys: KeyStore, report: Report) -> None:
+        self._keys = keys
+        self._report = report
+        self._limits = rules_of(keys).limits
+        self._damaged: set[str] = set()
+
+    def _found(self, path: str, kind: str, message: str) -> None:
+        self._report.add(Problem(absolute(path), kind, message))
+
+    def check(self) -> Structure:
+        """Return what could be understood."""
+        texts = self._keys.get_many(formats.FIRST_KEYS)
+        check_texts(texts.values(), self._limits)
+        key = v3.DOCUMENT if v3.DOCUMENT in texts else v2.CONSOLIDATED
+        consolidated = self._consolidated(key, texts[key]) if key in texts else None
+        if not abilities_of(self._keys).listing:
+            parsed = parse(self._keys)  # says what is wrong where there is nothing to read
+            self._found("", "not-listed", "this server cannot list what it has: its documents were not compared")
+            return self._structure(parsed.hierarchy, is_consolidated=True)
+        documents = self._documents(v2.DOCUMENT_NAMES if key != v3.DOCUMENT else {v3.DOCUMENT})
+        if not documents.keys() & {v2.GROUP, v3.DOCUMENT}:
+            if consolidated is None:
+                parse(self._keys, use_consolidated=False)
+            self._found("", "document-missing", "the document of the root is not there")
+        hierarchy = self._hierarchy(documents)
+        writing = notes_of(hierarchy.root.attributes).get(WRITING)
+        if writing is not None:
+            self._found("", "incomplete", f"the file is being written, or its writer died: {writing}")
+        if consolidated is None:
+            if v2.CONSOLIDATED not in texts:
+                self._found("", "not-consolidated", "there is no consolidated document")
+        else:
+            self._compare(consolidated, documents)
+        is_consolidated = consolidated is not None or v2.CONSOLIDATED in texts
+        return self._structure(hierarchy, is_consolidated=is_consolidated)
+
+    def _structure(self, hierarchy: Hierarchy, *, is_consolidated: bool) -> Structure:
+        for _, node in hierarchy.walk():
+            if isinstance(node, ArrayNode):
+                self._report.arrays += 1
+            else:
+                self._report.groups += 1
+        return Structure(hierarchy, is_consolidated)
+
+    # ---- the documents of the nodes ---------------------------------------------------------------------------------
+
+    def _documents(self, names: set[str] | frozenset[str]) -> Documents:
+        documents: Documents = {}
+        for key, text in read_documents(self._keys, names).items():
+            try:
+                documents[key] = load(text, key=key)
+            except MetadataError as error:
+                self._damaged.add(key)
+                self._found(split(key)[0], "document-damaged", error.problem)
+        return documents
+
+    def _hierarchy(self, documents: Documents) -> Hierarchy:
+        """Return the hierarchy of those documents that can be understood."""
+        good = {key: document for key, document in documents.items() if self._is_good(key, documents)}
+        if v3.DOCUMENT in good:
+            hierarchy = v3.from_documents(good)
+            for path, node in hierarchy.walk():
+                if isinstance(node, ArrayNode):
+                    try:
+                        format3.canonical(node)
+                    except ZarrBackendError as error:
+                        self._found(path, "document-damaged", error.problem)
+                        del good[v3.key_of(path)]
+            return formats.parse_documents(good)
+        if v3.DOCUMENT not in documents:
+            self._check_ancestors(good)
+        return formats.parse_documents(good)
+
+    def _is_good(self, key: str, documents: Documents) -> bool:
+        path, name = split(key)
+        document = documents[key]
+        try:
+            if name == v3.DOCUMENT:
+                node = v3.parse_node(document, path)
+                known = _ARRAY_KEYS if isinstance(node, ArrayNode) else _GROUP_KEYS
+                self._check_keys(path, key, document, known)
+            elif name == v2.ARRAY:
+                array = v2.parse_array(document, {}, path)
+                self._check_keys(path, key, array.extra, {"dimension_separator"})
+            elif name == v2.GROUP:
+                self._check_keys(path, key, v2.parse_group(document, {}, path).extra, ())
+            elif not isinstance(document, dict):
+                raise MetadataError(f"{name} is no JSON object")
+        except MetadataError as error:
+            self._found(path, "document-damaged", error.problem)
+            return False
+        return self._is_member_of_group(key, documents)
+
+    def _is_member_of_group(self, key: str, documents: Documents) -> bool:
+        """Tell whether no array is above a node."""
+        path, _ = split(key)
+        above = path
+        while above:
+            above = split(above)[0]
+            document = documents.get(v3.key_of(above))
+            is_array = v2.key_of(above, v2.ARRAY) in documents
+            if is_array or (isinstance(document, dict) and document.get("node_type") == "array"):
+                self._found(path, "document-damaged", f"it is inside of the array {absolute(above)!r}")
+                return False
+        return True
+
+    def _check_keys(self, path: str, key: str, document: Mapping[str, Any], known: Any) -> None:
+        unknown = sorted(str(name) for name in document if name not in known)
+        if unknown:
+            names = ", ".join(unknown)
+            self._found(path, "unknown-key", f"{key!r} has the keys {names}, which the format does not know")
+
+    def _check_ancestors(self, documents: Documents) -> None:
+        """Note groups that only their members imply (Zarr v2: each ancestor MUST have a ``.zgroup``)."""
+        known = {split(key)[0] for key in documents if split(key)[1] in (v2.GROUP, v2.ARRAY)}
+        implied: set[str] = set()
+        for path in known:
+            above = path
+            while above and (above := split(above)[0]) not in known and above not in implied:
+                implied.add(above)
+        for path in sorted(implied):
+            self._found(path, "group-implied", "members are there, and no .zgroup")
+        for key in documents:
+            path, name = split(key)
+            if name == v2.ATTRIBUTES and path not in known and path not in implied:
+                self._found(path, "unknown-file", f"{key!r} belongs to no node")
+
+    # ---- the consolidated document ----------------------------------------------------------------------------------
+
+    def _consolidated(self, key: str, text: bytes) -> Documents | None:
+        """Return the documents that the consolidated one holds, by their own keys; None where it is damaged or none."""
+        try:
+            document = load(text, key=key)
+            check_document(document, self._limits)
+            if key == v2.CONSOLIDATED:
+                metadata, block = unwrap(document), document
+            else:
+                block = document.get(v3.CONSOLIDATED) if isinstance(document, dict) else None
+                if not isinstance(block, dict) or not isinstance(block.get("metadata"), dict):
+                    if block is not None:
+                        raise MetadataError("the consolidated block has no documents")
+                    return None
+                metadata = {v3.key_of(path): _without_block(inner) for path, inner in block["metadata"].items()}
+                self._check_keys("", key, block, _BLOCK_KEYS)
+            self._check_inlined(inlined_chunks(block))
+        except MetadataError as error:
+            self._found("", "consolidated-damaged", error.problem)
+            return None
+        return metadata
+
+    def _check_inlined(self, inlined: dict[str, bytes]) -> None:
+        for key, value in inlined.items():
+            if self._keys.get(key) != value:
+                message = f"the chunk {key!r} is another one in the consolidated document"
+                self._found(split(key)[0], "inlined-stale", message)
+
+    def _compare(self, consolidated: Documents, documents: Documents) -> None:
+        for key, message in _differences(consolidated, documents):
+            if key not in self._damaged:
+                self._found(split(key)[0], "consolidated-stale", message)
+
+
+def _differences(consolidated: Documents, documents: Documents) -> Iterator[tuple[str, str]]:
+    for key in sorted(consolidated.keys() | documents.keys()):
+        if key == v3.DOCUMENT:
+            continue  # the root is the consolidated document itself
+        default: Any = {} if split(key)[1] == v2.ATTRIBUTES else None  # no attributes, with or without a document
+        there, stated = documents.get(key, default), consolidated.get(key, default)
+        if _same(there, stated):
+            continue
+        if key not in consolidated:
+            yield key, f"{key!r} is not in the consolidated document"
+        elif key not in documents:
+            yield key, f"{key!r} is in the consolidated document only"
+        else:
+            yield key, f"{key!r} says something else than the consolidated document"
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Tell whether two documents are equal; NaN equals NaN."""
+    if one == other:
+        return True
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return False
+    return json.dumps(_without_block(one), sort_keys=True) == json.dumps(_without_block(other), sort_keys=True)
+
+
+def _without_block(document: Any) -> Any:
+    if isinstance(document, dict) and v3.CONSOLIDATED in document:
+        return {key: value for key, value in document.items() if key != v3.CONSOLIDATED}
+    return document

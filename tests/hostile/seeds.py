@@ -1,0 +1,121 @@
+"""Small valid files, as keys and bytes, that between them have everything a reader has code for."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numcodecs
+import numpy as np
+from hdmf.build import GroupBuilder, LinkBuilder, ReferenceBuilder
+
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO
+from tests import trees
+
+Files = dict[str, bytes]
+
+
+def tree() -> GroupBuilder:
+    """Return a tree of groups, numbers, text, references, rows and links."""
+    numbers = np.arange(24, dtype="i2").reshape(6, 4)
+    target = trees.dataset("target", np.arange(5.0), attributes={"object_id": "11111111", "unit": "V"})
+    inner = trees.group("inner", target, neurodata_type="Box", object_id="22222222", lengths=np.arange(3, dtype="u1"))
+    root = trees.root(
+        inner,
+        trees.dataset("plain", ZarrDataIO(numbers, chunks=(4, 4), compressor=False)),
+        trees.dataset("squeezed", ZarrDataIO(numbers, chunks=(3, 2))),
+        trees.dataset("zstandard", ZarrDataIO(numbers, compressor=numcodecs.Zstd(1))),
+        trees.dataset("texts", ["a", "bc", "", "\u00e9t\u00e9"]),
+        trees.dataset("scalar", 3.5),
+        trees.dataset("word", "text"),
+        trees.dataset("flags", np.array([True, False, True])),
+        namespace="demo",
+        object_id="00000000",
+        empty=np.zeros(0, "f4"),
+        nan=float("nan"),
+        words=["x", "y"],
+    )
+    root.set_attribute("to", ReferenceBuilder(target))
+    references = [ReferenceBuilder(target), ReferenceBuilder(inner), ReferenceBuilder(target)]
+    root.set_dataset(trees.dataset("references", references, "object"))
+    rows = [(1, ReferenceBuilder(target)), (2, ReferenceBuilder(inner))]
+    words = [{"name": "n", "dtype": "int32"}, {"name": "to", "dtype": {"target_type": "Box", "reftype": "object"}}]
+    root.set_dataset(trees.dataset("rows", rows, words))
+    root.set_link(LinkBuilder(builder=inner, name="link"))
+    return root
+
+
+def written(zarr_format: int) -> Files:
+    """Return the keys of a file of ours."""
+    files: Files = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with ZarrIO(files, "w", zarr_format=zarr_format) as io:
+            io.write_builder(tree())
+    return files
+
+
+def listed(zarr_format: int) -> Files:
+    """Return the same without the consolidated document."""
+    files = written(zarr_format)
+    if zarr_format == 2:
+        del files[".zmetadata"]
+    else:
+        document = json.loads(files["zarr.json"])
+        del document["consolidated_metadata"]
+        files["zarr.json"] = json.dumps(document).encode()
+    return files
+
+
+def of_others() -> Files:
+    """Return what hdmf-zarr 0.13 and netCDF have and we do not write: pickles, filters, bzip2 and its like."""
+    values = np.arange(32, dtype="<i4")
+    reference = {"source": ".", "path": "/numbers", "object_id": None, "source_object_id": None}
+    objects = np.empty(2, object)
+    objects[:] = [reference, reference]
+    texts = np.array(["a", "bc"], dtype=object)
+    pickled = {"id": "pickle", "protocol": 5}
+    files: Files = {".zgroup": _json({"zarr_format": 2}), ".zattrs": _json({"zarr_link": _links()})}
+    arrays: dict[str, tuple[Any, list[Any] | None, dict[str, Any] | None, Callable[[], bytes], Any]] = {
+        "numbers": ("<i4", None, {"id": "zlib", "level": 1}, lambda: numcodecs.Zlib(1).encode(values), None),
+        "gzip": ("<i4", None, {"id": "gzip", "level": 1}, lambda: numcodecs.GZip(1).encode(values), None),
+        "bz2": ("<i4", None, {"id": "bz2", "level": 1}, lambda: numcodecs.BZ2(1).encode(values), None),
+        "lzma": ("<i4", None, {"id": "lzma"}, lambda: numcodecs.LZMA().encode(values), None),
+        "lz4": ("<i4", None, {"id": "lz4"}, lambda: numcodecs.LZ4().encode(values), None),
+        "sums": ("<i4", [{"id": "crc32"}], None, lambda: bytes(numcodecs.CRC32().encode(values)), None),
+        "references": ("|O", [pickled], None, lambda: pickle.dumps(objects, 5), "object"),
+        "texts": ("|O", [{"id": "vlen-utf8"}], None, lambda: bytes(numcodecs.VLenUTF8().encode(texts)), "str"),
+        "json": ("|O", [{"id": "json2"}], None, lambda: bytes(numcodecs.JSON().encode(texts)), None),
+    }
+    shuffled = numcodecs.Shuffle(4)
+    arrays["shuffled"] = (
+        "<i4", [{"id": "shuffle", "elementsize": 4}], {"id": "zlib", "level": 1},
+        lambda: numcodecs.Zlib(1).encode(shuffled.encode(values)), None,
+    )  # fmt: skip
+    for name, (dtype, filters, compressor, encode, word) in arrays.items():
+        length = len(values) if dtype == "<i4" else 2
+        document = {"shape": [length], "chunks": [length], "dtype": dtype, "filters": filters, "order": "C"}
+        files[f"{name}/.zarray"] = _json({**document, "compressor": compressor, "fill_value": 0, "zarr_format": 2})
+        files[f"{name}/0"] = encode()
+        if word is not None:
+            files[f"{name}/.zattrs"] = _json({"zarr_dtype": word})
+    return files
+
+
+def _links() -> list[dict[str, str]]:
+    return [
+        {"name": "here", "source": ".", "path": "/numbers"},
+        {"name": "there", "source": "../other.zarr", "path": "/x"},
+    ]
+
+
+def _json(document: Any) -> bytes:
+    return json.dumps(document).encode()
+
+
+def seeds() -> list[Files]:
+    """Return all of them."""
+    return [written(2), written(3), listed(2), listed(3), of_others()]

@@ -1,0 +1,57 @@
+"""Each line of "bad input" is true: the error or warning is the one that the page names, and so is the finding."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from pathlib import Path
+
+import pytest
+
+from hdmf_zarr_backend import verify
+from hdmf_zarr_backend.errors import ZarrBackendError
+from tests.hostile.catalogue import CASES, PAGE, Case, page_parts, write
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("whole") / "folder"
+    folder.mkdir()
+    write(folder / "file.zarr")
+    return folder
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.given)
+def test_a_line(case: Case, whole: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copytree(whole, tmp_path / "folder")) / "file.zarr"
+    case.spoil(path)
+    said = ""
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        try:
+            case.act(path)
+            raised = ""
+        except ZarrBackendError as error:
+            raised, said = type(error).__name__, str(error)
+    assert raised == case.raises, said
+    kinds = [type(warning.message).__name__ for warning in heard]
+    if case.warns:
+        assert case.warns in kinds
+        said += " ".join(str(warning.message) for warning in heard)
+    else:
+        assert not kinds
+    assert case.says in said
+    found = {problem.kind for problem in verify(path).problems}
+    assert case.finds in found if case.finds else True
+    assert case.raises in case.happens
+    assert not case.warns or case.raises or "warning" in case.happens or "verify" in case.happens
+
+
+def test_the_page_has_these_lines() -> None:
+    import sys
+
+    sys.path.insert(0, str(PAGE.parents[1] / "_scripts"))
+    from generated import parts
+
+    repair = "run: python -m tests.hostile.catalogue"
+    assert parts(PAGE.read_text(encoding="utf-8")) == page_parts(), repair

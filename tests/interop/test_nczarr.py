@@ -1,0 +1,281 @@
+"""netcdf-c itself, by the wheel of netCDF4, opens files with the attributes of NCZarr; all else stays as it was."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hdmf.build import DatasetBuilder, GroupBuilder
+from hdmf.data_utils import DataChunkIterator
+from pynwb import TimeSeries
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
+from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.interop.nczarr import add_nczarr, remove_nczarr
+from hdmf_zarr_backend.mapping import nczarr
+from hdmf_zarr_backend.mapping.reserved import RESERVED
+from hdmf_zarr_backend.zom.api import diff, to_zom
+from hdmf_zarr_backend.zom.dryrun import dry_run
+from tests import samples
+from tests.interop.conftest import ask
+
+pytest.importorskip("netCDF4")
+
+READ = """
+import json, sys
+import netCDF4
+import numpy as np
+
+def attributes(node):
+    return {name: plain(node.getncattr(name)) for name in node.ncattrs()}
+
+def plain(value):
+    array = np.asarray(value)
+    if not array.size:
+        return []
+    return [array.dtype.str, array.tolist()] if array.dtype.kind in "iuf" else value
+
+told = {"arrays": {}, "groups": {}}
+def visit(group):
+    path = group.path.rstrip("/")
+    sizes = {name: [len(d), d.isunlimited()] for name, d in group.dimensions.items()}
+    told["groups"][path or "/"] = [attributes(group), sizes]
+    for name, variable in group.variables.items():
+        variable.set_auto_maskandscale(False)
+        values = np.asarray(variable[...])
+        told["arrays"][f"{path}/{name}"] = {
+            "dims": list(variable.dimensions), "dtype": values.dtype.str, "shape": list(values.shape),
+            "values": values.reshape(-1).tolist() if values.size < 10000 else float(values.sum()),
+            "attributes": attributes(variable)}
+    for child in group.groups.values():
+        visit(child)
+
+with netCDF4.Dataset(f"file://{sys.argv[1]}#mode={sys.argv[2]}") as file:
+    visit(file)
+print(json.dumps(told))
+"""
+
+
+def netcdf(path: Path, mode: str = "nczarr,file") -> dict[str, Any]:
+    """Return what netcdf-c says of a file; in a process of its own, which it may end."""
+    command = [sys.executable, "-c", READ, str(path), mode]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr[-2000:]
+    told: dict[str, Any] = json.loads(answer.stdout)
+    return told
+
+
+def assert_equal_values(told: dict[str, Any], path: Path) -> None:
+    with ZarrIO(path, "r") as io:
+        root = io.read_builder()
+        for name, array in told["arrays"].items():
+            expected = np.asarray(root[name.strip("/")].data)
+            found = np.array(array["values"], array["dtype"])
+            np.testing.assert_array_equal(found, expected.reshape(-1), err_msg=name)
+            assert found.dtype.newbyteorder("=") == expected.dtype.newbyteorder("="), name
+
+
+@pytest.fixture(scope="module")
+def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("nczarr") / "rich.nwb.zarr"
+    with NWBZarrIO(path, "w") as io:
+        io.write(samples.rich_nwbfile(), nczarr=True)
+    return path
+
+
+def numbers_of(path: Path) -> set[str]:
+    """Return the paths of the arrays that netcdf-c has a type for."""
+    from hdmf_zarr_backend.read.parser import parse
+    from hdmf_zarr_backend.storage.keys import LocalKeys
+
+    nodes = parse(LocalKeys(str(path))).hierarchy.walk()
+    kinds = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")
+    return {f"/{place}" for place, node in nodes if str(getattr(node, "data_type", ""))[1:] in kinds}
+
+
+@pytest.mark.parametrize("mode", ["nczarr,file", "nczarr,file,consolidated"])
+def test_netcdf_opens_a_whole_file_and_every_array_of_numbers(rich, mode):
+    told = netcdf(rich, mode)
+    assert told["arrays"].keys() == numbers_of(rich)
+    assert len(told["arrays"]) > 80
+    assert len(told["groups"]) > 40
+    assert_equal_values(told, rich)
+
+
+def test_dimensions_attributes_and_types(tmp_path):
+    data = ZarrDataIO(np.arange(12, dtype="i2").reshape(6, 2), maxshape=(None, 2), chunks=(4, 2))
+    attributes = {
+        "gain": np.float32(0.5),
+        "counts": np.array([1, 2], "u1"),
+        "unit": "V",
+        "none": [],
+        "mixed": [1, 2.5],
+        "names": ["a", "long name"],
+        "word": "\u00e4\u4e2d",
+        "nan": float("nan"),
+        "big": np.uint64(2**63 + 5),
+    }
+    datasets = {
+        "a": DatasetBuilder("a", data, attributes=attributes, dimension_labels=("time", "channel")),
+        "b": DatasetBuilder("b", np.arange(6.0), dimension_labels=("time",)),
+        "n": DatasetBuilder("n", 5),
+        "empty": DatasetBuilder("empty", np.zeros((0, 3))),
+        "text": DatasetBuilder("text", ["x", "y"]),
+    }
+    group = GroupBuilder("g", datasets=datasets, attributes={"colnames": []})
+    with ZarrIO(tmp_path / "a.zarr", "w") as io:
+        io.write_builder(GroupBuilder("root", groups={"g": group}), nczarr=True)
+    told = netcdf(tmp_path / "a.zarr")
+    assert told["arrays"].keys() == {"/g/a", "/g/b", "/g/n", "/g/empty"}
+    a = told["arrays"]["/g/a"]
+    assert (a["dims"], a["shape"], a["dtype"]) == (["time", "channel"], [6, 2], "<i2")
+    assert told["arrays"]["/g/n"]["dims"] == []
+    assert told["groups"]["/g"][1] == {
+        "time": [6, True],
+        "channel": [2, False],
+        "_anonymous0": [0, False],
+        "_anonymous3": [3, False],
+    }
+    assert {name: a["attributes"][name] for name in attributes if name != "nan"} == {
+        "gain": ["<f4", 0.5], "counts": ["|u1", [1, 2]], "unit": "V", "none": [], "mixed": ["<f8", [1.0, 2.5]],
+        "names": ["a", "long name"], "word": "\u00e4\u4e2d", "big": ["<u8", 2**63 + 5],
+    }  # fmt: skip
+    assert_equal_values(told, tmp_path / "a.zarr")
+    with ZarrIO(tmp_path / "a.zarr", "r") as io:
+        found = io.read_builder()["g/a"].attributes
+    assert list(found["names"]) == ["a", "long name"]
+    assert list(found["none"]) == []
+
+
+def test_what_ends_the_process_of_netcdf_is_not_listed(tmp_path):
+    path = tmp_path / "a.zarr"
+    attributes = {"odd": 1}
+    datasets = {name: DatasetBuilder(name, np.arange(3), attributes=dict(attributes)) for name in "ab"}
+    with ZarrIO(path, "w") as io:
+        io.write_builder(GroupBuilder("root", datasets=datasets))
+    document = json.loads((path / "a/.zattrs").read_text())
+    (path / "a/.zattrs").write_text(json.dumps({**document, "odd": [1, "x"]}))
+    (path / ".zmetadata").unlink()
+    assert add_nczarr(path) == ["/b"]
+    assert netcdf(path)["arrays"].keys() == {"/b"}
+
+
+def test_adding_and_removing(tmp_path):
+    path = samples.write_zarr(tmp_path / "a.nwb.zarr", samples.rich_nwbfile())
+    before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+    model = to_zom(path)
+    listed = add_nczarr(path)
+    assert set(listed) == numbers_of(path) == netcdf(path)["arrays"].keys()
+    changed = {file.name for file, data in before.items() if file.read_bytes() != data}
+    assert changed == {".zattrs", ".zmetadata"}
+    document = (path / ".zmetadata").read_bytes()
+    assert add_nczarr(path) == listed
+    assert (path / ".zmetadata").read_bytes() == document
+    remove_nczarr(path)
+    assert diff(to_zom(path), model) == []
+    assert {file for file in path.rglob("*") if file.is_file()} == before.keys()
+
+
+def test_written_so_and_made_so_is_the_same(rich, tmp_path):
+    path = shutil.copytree(rich, tmp_path / "a.zarr")
+    remove_nczarr(path)
+    assert not nczarr.is_nczarr(_hierarchy(path))
+    assert not any(name in text for text in map(Path.read_text, path.rglob(".zattrs")) for name in nczarr.ADDED)
+    add_nczarr(path)
+    assert diff(to_zom(path), to_zom(rich)) == []
+
+
+def _hierarchy(path: Path) -> Any:
+    from hdmf_zarr_backend.read.parser import parse
+    from hdmf_zarr_backend.storage.keys import LocalKeys
+
+    return parse(LocalKeys(str(path))).hierarchy
+
+
+def test_a_dry_run_knows_it(tmp_path):
+    nwbfile = samples.plain_nwbfile()
+    found = dry_run(nwbfile, nczarr=True)
+    with NWBZarrIO(tmp_path / "a.zarr", "w") as io:
+        io.write(nwbfile, nczarr=True)
+    assert diff(found.model, to_zom(tmp_path / "a.zarr")) == []
+
+
+def test_an_iterator_has_its_length(tmp_path):
+    nwbfile = samples.plain_nwbfile()
+    data = DataChunkIterator((np.arange(3) for _ in range(7)), dtype=np.dtype("i8"))
+    nwbfile.add_acquisition(TimeSeries(name="grows", data=data, unit="V", rate=1.0))
+    with NWBZarrIO(tmp_path / "a.zarr", "w") as io:
+        io.write(nwbfile, nczarr=True)
+    told = netcdf(tmp_path / "a.zarr")
+    assert told["arrays"]["/acquisition/grows/data"]["shape"] == [7, 3]
+    assert told["arrays"].keys() == numbers_of(tmp_path / "a.zarr")
+
+
+def test_an_append_keeps_it_true(tmp_path):
+    path = tmp_path / "a.zarr"
+    with NWBZarrIO(path, "w") as io:
+        io.write(samples.plain_nwbfile(), nczarr=True)
+    with NWBZarrIO(path, "r+") as io:
+        nwbfile = io.read()
+        nwbfile.add_acquisition(TimeSeries(name="new", data=np.arange(5), unit="V", rate=1.0))
+        nwbfile.create_processing_module("added", "a module").add(
+            TimeSeries(name="inside", data=np.arange(4.0), unit="V", rate=1.0)
+        )
+        io.write(nwbfile)
+    told = netcdf(path)
+    assert told["arrays"].keys() == numbers_of(path)
+    assert {"/acquisition/new/data", "/processing/added/inside/data"} <= told["arrays"].keys()
+    with NWBZarrIO(path, "r+") as io:  # without a write: the change of an array is written on closing
+        io.read().acquisition["new"].data.append(np.arange(5, 9))
+    told = netcdf(path)
+    assert told["arrays"]["/acquisition/new/data"]["values"] == list(range(9))
+    assert_equal_values(told, path)
+
+
+def test_format_3_has_no_such_attributes(tmp_path):
+    with ZarrIO(tmp_path / "a.zarr", "w", zarr_format=3) as io:
+        with pytest.raises(UsageError, match="format 3"):
+            io.write_builder(GroupBuilder("root"), nczarr=True)
+        io.write_builder(GroupBuilder("root"))
+    with pytest.raises(UsageError, match="format 3"):
+        add_nczarr(tmp_path / "a.zarr")
+
+
+def test_hdmf_sees_nothing_of_it(rich):
+    assert set(nczarr.ADDED) <= RESERVED
+    with NWBZarrIO(rich, "r") as io:
+        stack = [io.read_builder()]
+        while stack:
+            builder = stack.pop()
+            assert not [name for name in builder.attributes if name.startswith("_")]
+            stack.extend(getattr(builder, "groups", {}).values())
+            stack.extend(getattr(builder, "datasets", {}).values())
+
+
+_PEER = """
+import json, sys
+from hdmf_zarr import NWBZarrIO
+from pynwb import validate
+told = {}
+for name, path in json.load(open(sys.argv[1])):
+    with NWBZarrIO(path, "r") as io:
+        nwbfile = io.read()
+        told[name] = [len(nwbfile.all_children()), sorted(nwbfile.acquisition),
+                      {n: s.data[:].sum().item() for n, s in nwbfile.acquisition.items() if hasattr(s, "data")
+                       and getattr(s.data, "dtype", None) is not None and s.data.dtype.kind in "iuf"}]
+print(json.dumps(told))
+"""
+
+
+@pytest.mark.peer
+def test_hdmf_zarr_013_reads_it_as_before(rich, peer013, tmp_path):
+    plain = samples.write_zarr(tmp_path / "plain.nwb.zarr", samples.rich_nwbfile())
+    told = ask(peer013, _PEER, [["with", rich], ["without", plain]], tmp_path)
+    assert told["with"] == told["without"]
+    assert told["with"][0] > 50

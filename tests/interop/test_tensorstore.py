@@ -1,0 +1,320 @@
+"""TensorStore itself opens our arrays by the specs that we make, and we read the arrays that it makes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hdmf.build import DatasetBuilder, GroupBuilder
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
+from hdmf_zarr_backend.errors import MetadataError, UsageError
+from hdmf_zarr_backend.interop.tensorstore import tensorstore_schema, tensorstore_spec
+from hdmf_zarr_backend.mapping.chunking import chunks_by_elements
+from hdmf_zarr_backend.model import v2
+from hdmf_zarr_backend.read.parser import parse
+from hdmf_zarr_backend.storage.arrays import LazyArray
+from hdmf_zarr_backend.storage.chunks import ChunkCache
+from hdmf_zarr_backend.storage.keys import LocalKeys
+from tests import samples
+
+ts = pytest.importorskip("tensorstore")
+
+SCALAR = {"zarr_format": 2, "shape": [1000, 2000, 3000], "chunks": [100, 200, 300], "dtype": "<u2", "compressor": None,
+          "fill_value": 42, "order": "C", "filters": None}  # fmt: skip
+ROWS = {"zarr_format": 2, "shape": [1000, 2000, 3000], "chunks": [100, 200, 300],
+        "dtype": [["x", "<u2", [2, 3]], ["y", "<f4", [5]]],
+        "compressor": {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1},
+        "fill_value": "AQACAAMABAAFAAYAAAAgQQAAMEEAAEBBAABQQQAAYEE=", "order": "F", "filters": None}  # fmt: skip
+
+
+def open_spec(spec: dict[str, Any]) -> Any:
+    return ts.open(spec, open=True, read=True).result()
+
+
+def in_memory(metadata: dict[str, Any], field: str = "") -> Any:
+    """Return what TensorStore opens of an array of which there is nothing but metadata."""
+    context, store = ts.Context(), {"driver": "memory"}
+    document = {"driver": "json", "kvstore": store, "path": ".zarray"}
+    ts.open(document, context=context).result().write(metadata).result()
+    return ts.open({"driver": "zarr", "kvstore": store, "field": field}, context=context).result()
+
+
+def lazy(path: Path, name: str) -> LazyArray:
+    keys = LocalKeys(str(path))
+    node: Any = parse(keys, use_consolidated=False).hierarchy.get(name)
+    return LazyArray(keys, name, node, ChunkCache())
+
+
+# ---- our arrays ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=[2, 3], ids=["format2", "format3"])
+def everything(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("ts") / "everything.nwb.zarr"
+    with NWBZarrIO(path, "w", zarr_format=request.param) as io:
+        io.write(samples.rich_nwbfile())
+    return path
+
+
+def datasets_of(io: ZarrIO) -> dict[str, LazyArray]:
+    found: dict[str, LazyArray] = {}
+    stack = [io.read_builder()]
+    while stack:
+        builder = stack.pop()
+        stack.extend(builder.groups.values())
+        for child in builder.datasets.values():
+            if isinstance(child.data, LazyArray):
+                found[child.data.path] = child.data
+    return found
+
+
+def test_every_array_of_numbers_opens_and_the_rest_says_why(everything):
+    opened, refused = 0, []
+    with NWBZarrIO(everything, "r") as io:
+        for path, data in datasets_of(io).items():
+            fields = data.dtype.names or (None,)
+            for field in fields:
+                try:
+                    spec = tensorstore_spec(data, field)
+                except UsageError as error:
+                    refused.append((path, data.dtype, str(error)))
+                    continue
+                store = open_spec(json.loads(json.dumps(spec)))
+                values = np.asarray(data[()]) if field is None else np.asarray(data[field])
+                np.testing.assert_array_equal(store.read().result(), values)
+                labels = data.node.attributes["_ARRAY_DIMENSIONS"]
+                assert list(store.domain.labels)[: len(labels)] == labels
+                opened += 1
+    assert opened > 20
+    for path, dtype, message in refused:
+        assert dtype.hasobject, path
+        assert "text or references" in message or "filters" in message or "none of its fields" in message
+
+
+def test_the_schema_is_that_of_tensorstore(tmp_path):
+    values = {
+        "i2": np.arange(60, dtype="<i2").reshape(20, 3),
+        "u8": np.arange(20, dtype=">u8"),
+        "f4": np.linspace(0, 1, 20, dtype="f4"),
+        "c16": np.arange(20) * 1j,
+        "bool": np.arange(20) % 2 == 0,
+        "rows": np.zeros(20, [("a", "<i4"), ("b", "<f8")]),
+    }
+    codecs: list[Any] = [{"id": "zlib", "level": 2}, {"id": "zstd", "level": 3}, {"id": "bz2", "level": 1}, True, False]
+    datasets = {}
+    for position, (name, data) in enumerate(values.items()):
+        fill = None if position % 2 else np.zeros((), data.dtype)[()]
+        wrapped = ZarrDataIO(data, chunks=(7, *data.shape[1:]), compressor=codecs[position % 5], fillvalue=fill)
+        datasets[name] = DatasetBuilder(name, wrapped, dimension_labels=tuple("xy"[: data.ndim]))
+    with ZarrIO(tmp_path / "a.zarr", "w") as io:
+        io.write_builder(GroupBuilder("root", datasets=datasets))
+    with ZarrIO(tmp_path / "a.zarr", "r") as io:
+        found = datasets_of(io)
+    assert found.keys() == values.keys()
+    for name, data in found.items():
+        for field in data.dtype.names or (None,):
+            store = open_spec(tensorstore_spec(data, field))
+            assert tensorstore_schema(data.node, field) == store.schema.to_json(), name
+
+
+@pytest.mark.parametrize(("metadata", "field"), [(SCALAR, None), (ROWS, "x"), (ROWS, "y")])
+def test_the_schemas_of_the_examples_of_tensorstore(metadata, field):
+    node = v2.parse_array(metadata, {}, "a")
+    schema = tensorstore_schema(node, field)
+    assert schema == in_memory(metadata, field or "").schema.to_json()
+    assert schema["dtype"] == {None: "uint16", "x": "uint16", "y": "float32"}[field]
+    inner = {None: [], "x": [2, 3], "y": [5]}[field]
+    assert schema["domain"]["exclusive_max"] == [[1000], [2000], [3000], *inner]
+    assert schema["chunk_layout"]["inner_order"][:3] == ([0, 1, 2] if field is None else [2, 1, 0])
+    fills = {None: 42, "x": [[1, 2, 3], [4, 5, 6]], "y": [10.0, 11.0, 12.0, 13.0, 14.0]}
+    assert schema["fill_value"] == fills[field]
+
+
+def test_tensorstore_writes_and_resizes_what_we_made(tmp_path):
+    path = tmp_path / "a.zarr"
+    data = ZarrDataIO(np.zeros((10, 2), "i4"), chunks=(5, 2), maxshape=(None, 2))
+    with ZarrIO(path, "w") as io:
+        io.write_builder(GroupBuilder("root", datasets={"a": DatasetBuilder("a", data)}))
+    with ZarrIO(path, "r") as io:
+        spec = tensorstore_spec(io.read_builder()["a"].data)
+    store = ts.open(spec, open=True, read=True, write=True).result().resize(exclusive_max=[12, 2]).result()
+    store[9:12] = np.arange(6, dtype="i4").reshape(3, 2)
+    expected = np.zeros((12, 2), "i4")
+    expected[9:] = np.arange(6).reshape(3, 2)
+    with ZarrIO(path, "r-") as io:  # the consolidated document is stale
+        np.testing.assert_array_equal(io.read_builder()["a"].data[()], expected)
+
+
+# ---- stores --------------------------------------------------------------------------------------------------------
+
+
+def small() -> GroupBuilder:
+    return GroupBuilder("root", groups={"g": GroupBuilder("g", datasets={"a": DatasetBuilder("a", np.arange(5.0))})})
+
+
+def test_a_zip_file(tmp_path):
+    with ZarrIO(tmp_path / "a.zarr.zip", "w") as io:
+        io.write_builder(small())
+    with ZarrIO(tmp_path / "a.zarr.zip", "r") as io:
+        spec = tensorstore_spec(io.read_builder()["g/a"].data)
+    assert spec["kvstore"]["driver"] == "zip"
+    np.testing.assert_array_equal(open_spec(spec).read().result(), np.arange(5.0))
+
+
+def test_a_web_server(tmp_path, web):
+    with ZarrIO(web.folder / "a.zarr", "w") as io:
+        io.write_builder(small())
+    with ZarrIO(f"{web.url}/a.zarr", "r") as io:
+        spec = tensorstore_spec(io.read_builder()["g/a"].data)
+    assert spec["kvstore"]["driver"] == "http"
+    np.testing.assert_array_equal(open_spec(spec).read().result(), np.arange(5.0))
+
+
+def test_a_bucket(s3, monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", s3.options["key"])
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3.options["secret"])
+    place = f"s3://{s3.bucket}/a.zarr"
+    with ZarrIO(place, "w", storage_options=s3.options) as io:
+        io.write_builder(small())
+    with ZarrIO(place, "r", storage_options=s3.options) as io:
+        spec = tensorstore_spec(io.read_builder()["g/a"].data)
+    assert spec["kvstore"]["driver"] == "s3"
+    assert s3.options["secret"] not in json.dumps(spec)
+    np.testing.assert_array_equal(open_spec(spec).read().result(), np.arange(5.0))
+
+
+@pytest.mark.parametrize(
+    ("location", "options", "expected"),
+    [
+        ("gs://bucket/folder/a.zarr", {}, {"driver": "gcs", "bucket": "bucket", "path": "folder/a.zarr/g/"}),
+        ("s3://bucket/a.zarr", {"anon": True}, {"driver": "s3", "bucket": "bucket", "path": "a.zarr/g/",
+                                                "aws_credentials": {"type": "anonymous"}}),
+        ("s3://bucket", {"endpoint_url": "http://h:1", "key": "k", "secret": "s"},
+         {"driver": "s3", "bucket": "bucket", "path": "g/", "endpoint": "http://h:1", "aws_region": "us-east-1"}),
+        ("https://host/a.zarr", {}, {"driver": "http", "base_url": "https://host/a.zarr", "path": "g/"}),
+    ],
+)  # fmt: skip
+def test_urls(location, options, expected):
+    from hdmf_zarr_backend.interop.tensorstore import key_value_store
+    from hdmf_zarr_backend.storage.opening import open_keys
+
+    found = key_value_store(open_keys(location, options), "g")
+    assert found == expected
+    ts.KvStore.Spec(found)
+
+
+def test_a_store_in_memory_has_no_spec():
+    memory: dict[str, bytes] = {}
+    with ZarrIO(memory, "w") as io:
+        io.write_builder(small())
+    with ZarrIO(memory, "r") as io, pytest.raises(UsageError, match="no way to this store"):
+        tensorstore_spec(io.read_builder()["g/a"].data)
+
+
+def test_what_has_no_spec_says_why(tmp_path):
+    rows = np.zeros(3, [("a", "i4"), ("b", "f8")])
+    text = DatasetBuilder("text", ["a", "b"])
+    filtered = ZarrDataIO(np.arange(5), filters=[{"id": "delta", "dtype": "<i8"}])
+    gzipped = ZarrDataIO(np.arange(5), compressor={"id": "gzip", "level": 1})
+    datasets = {"rows": DatasetBuilder("rows", rows), "text": text, "filtered": DatasetBuilder("filtered", filtered),
+                "gzipped": DatasetBuilder("gzipped", gzipped)}  # fmt: skip
+    with ZarrIO(tmp_path / "a.zarr", "w") as io:
+        io.write_builder(GroupBuilder("root", datasets=datasets))
+    with ZarrIO(tmp_path / "a.zarr", "r") as io:
+        found = datasets_of(io)
+    for name, field, message in (
+        ("rows", None, "one field at a time: 'a', 'b'"),
+        ("rows", "c", "'c' is none of its fields"),
+        ("text", None, "text or references"),
+        ("filtered", None, r"filters \(delta\)"),
+        ("filtered", "a", "no fields"),
+        ("gzipped", None, "cannot read the compressor"),
+    ):
+        with pytest.raises(UsageError, match=message) as caught:
+            tensorstore_spec(found[name], field)
+        assert caught.value.path == f"/{name}"
+    with pytest.raises(UsageError, match="no dataset of a Zarr file"):
+        tensorstore_spec(np.arange(3))
+
+
+# ---- chunks --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("elements", "ratio", "chunks"),
+    [(None, None, (101, 101, 101)), (None, (1, 2, 2), (64, 128, 128)), (2_000_000, (1, 2, 2), (79, 159, 159))],
+)
+def test_chunks_of_the_documentation(elements, ratio, chunks):
+    assert chunks_by_elements((1000, 2000, 3000), elements, ratio) == chunks
+
+
+@settings(max_examples=40)
+@given(
+    shape=st.lists(st.integers(1, 10_000), min_size=1, max_size=4),
+    elements=st.none() | st.integers(1000, 10**6),
+    data=st.data(),
+)
+def test_chunks_are_those_of_tensorstore(shape, elements, data):
+    ratio = data.draw(st.none() | st.lists(st.integers(1, 3), min_size=len(shape), max_size=len(shape)))
+    chunk: dict[str, Any] = {} if elements is None else {"elements": elements}
+    if ratio is not None:
+        chunk["aspect_ratio"] = ratio
+    schema = {"dtype": "uint16", "domain": {"shape": shape}, "chunk_layout": {"chunk": chunk}}
+    store = ts.open({"driver": "zarr", "kvstore": {"driver": "memory"}, "schema": schema}, create=True).result()
+    assert tuple(store.chunk_layout.write_chunk.shape) == chunks_by_elements(tuple(shape), elements, ratio)
+
+
+# ---- its arrays ----------------------------------------------------------------------------------------------------
+
+
+CODECS = [
+    None,
+    {"id": "zlib", "level": 3},
+    {"id": "blosc", "cname": "zstd", "clevel": 3, "shuffle": 2},
+    {"id": "bz2", "level": 2},
+    {"id": "zstd", "level": 3},
+]
+
+
+def made_by_tensorstore(path: Path, **metadata: Any) -> Any:
+    path.mkdir(exist_ok=True)
+    (path / ".zgroup").write_text('{"zarr_format": 2}')
+    spec = {"driver": "zarr", "kvstore": {"driver": "file", "path": f"{path}/a/"}, "metadata": metadata}
+    return ts.open(spec, create=True).result()
+
+
+@pytest.mark.parametrize("compressor", CODECS, ids=lambda codec: "none" if codec is None else codec["id"])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", ["<i2", ">f8", "|b1"])
+def test_arrays_of_tensorstore_are_read(tmp_path, compressor, order, dtype):
+    values = (np.arange(70) % 13).reshape(10, 7).astype(dtype)
+    store = made_by_tensorstore(
+        tmp_path / "a.zarr", shape=[10, 7], chunks=[4, 3], dtype=dtype, compressor=compressor, order=order
+    )
+    store.write(values).result()
+    np.testing.assert_array_equal(lazy(tmp_path / "a.zarr", "a")[()], values)
+
+
+@pytest.mark.parametrize(("fill", "missing"), [(None, 0), (7, 7)])
+def test_chunks_that_are_left_out_and_arrays_that_were_resized(tmp_path, fill, missing):
+    store = made_by_tensorstore(tmp_path / "a.zarr", shape=[6], chunks=[4], dtype="<i4", fill_value=fill)
+    store[0:2] = [1, 2]
+    store = store.resize(exclusive_max=[11]).result()
+    store[10] = 5
+    expected = np.full(11, missing)
+    expected[[0, 1, 10]] = 1, 2, 5
+    assert not (tmp_path / "a.zarr/a/1").exists()
+    np.testing.assert_array_equal(lazy(tmp_path / "a.zarr", "a")[()], expected)
+
+
+@pytest.mark.parametrize("dtype", ["int4", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_types_that_only_tensorstore_has_are_one_clear_error(tmp_path, dtype):
+    made_by_tensorstore(tmp_path / "a.zarr", shape=[6], chunks=[4], dtype=dtype)
+    with pytest.raises(MetadataError, match=f"the data type '{dtype}' is unknown"):
+        lazy(tmp_path / "a.zarr", "a")[()]

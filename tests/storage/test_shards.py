@@ -1,0 +1,104 @@
+"""Sharded arrays that zarr-python wrote, read here."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+from zarr.codecs import BytesCodec, Crc32cCodec, ShardingCodec, TransposeCodec, ZstdCodec
+
+from hdmf_zarr_backend.errors import ChunkError
+from hdmf_zarr_backend.model.nodes import ArrayNode
+from hdmf_zarr_backend.read.parser import parse
+from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.storage.keys import LocalKeys
+from tests.keystores import MemoryKeys
+
+VALUES = np.arange(100 * 6, dtype="i4").reshape(100, 6)
+
+
+def sharded(path: Path, values: Any = VALUES, *, codec: Any = None, **options: Any) -> LocalKeys:
+    root = zarr.open_group(path, mode="w", zarr_format=3)
+    if codec is not None:
+        array = root.create_array("a", shape=values.shape, dtype=values.dtype, chunks=(40, 6), serializer=codec,
+                                  compressors=None, **options)  # fmt: skip
+    else:
+        array = root.create_array(
+            "a", shape=values.shape, dtype=values.dtype, chunks=(10, 3), shards=(40, 6), **options
+        )
+    array[...] = values
+    return LocalKeys(str(path))
+
+
+def reader(keys: Any) -> ChunkReader:
+    node = parse(keys).hierarchy.get("a")
+    assert isinstance(node, ArrayNode)
+    return ChunkReader(keys, "a", node, ChunkCache())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"codec": ShardingCodec(chunk_shape=(10, 3), codecs=[TransposeCodec(order=(1, 0)), BytesCodec()])},
+        {"chunk_key_encoding": {"name": "v2", "separator": "."}},
+        {"codec": ShardingCodec(chunk_shape=(10, 3), codecs=[BytesCodec()], index_location="start")},
+        {"codec": ShardingCodec(chunk_shape=(20, 2), codecs=[BytesCodec(endian="big"), ZstdCodec()],
+                                index_codecs=[BytesCodec()])},
+        {"codec": ShardingCodec(chunk_shape=(10, 3), codecs=[BytesCodec(), Crc32cCodec()])},
+    ],
+    ids=["default", "order F", "keys of format 2", "index at the start", "index without checksum", "checksums"],
+)  # fmt: skip
+def test_values(tmp_path, options):
+    found = reader(sharded(tmp_path / "a.zarr", **options))
+    assert np.array_equal(found.read(), VALUES)
+    assert np.array_equal(found.read((slice(35, 62), 4)), VALUES[35:62, 4])
+    assert found.read((77, 1)) == VALUES[77, 1]
+
+
+def test_text(tmp_path):
+    values = np.array([f"text {n}" for n in range(100)], dtype=np.dtypes.StringDType()).reshape(100, 1)
+    root = zarr.open_group(tmp_path / "a.zarr", mode="w", zarr_format=3)
+    root.create_array("a", shape=values.shape, dtype="str", chunks=(10, 1), shards=(50, 1))[...] = values
+    assert reader(LocalKeys(str(tmp_path / "a.zarr"))).read().tolist() == values.tolist()
+
+
+def test_chunks_and_shards_that_are_not_stored(tmp_path):
+    values = VALUES.copy()
+    values[5:70] = 7
+    found = reader(sharded(tmp_path / "a.zarr", values, fill_value=7))
+    assert not (tmp_path / "a.zarr" / "a" / "c" / "3").exists()
+    assert np.array_equal(found.read(), values)
+
+
+def test_a_slice_fetches_its_chunks_alone(tmp_path):
+    stored = sharded(tmp_path / "a.zarr")
+    keys = MemoryKeys({key: stored.get(key) or b"" for key in stored.sizes("")})
+    found = reader(keys)
+    keys.calls.clear()
+    found.read((slice(0, 10), slice(0, 3)))
+    assert len(keys.calls) == 2  # the index, and the chunk
+    found.read((slice(10, 20), slice(0, 3)))
+    assert len(keys.calls) == 3
+
+
+@pytest.mark.parametrize("damage", ["cut", "index", "chunk gone"])
+def test_a_damaged_shard_is_named(tmp_path, damage):
+    keys = sharded(tmp_path / "a.zarr")
+    path = tmp_path / "a.zarr" / "a" / "c" / "0" / "0"
+    data = bytearray(path.read_bytes())
+    if damage == "cut":
+        data = data[:20]
+    elif damage == "index":
+        data[-10] ^= 1
+    else:
+        data = data[-(4 * 2 * 16 + 4) :]  # the index alone
+    path.write_bytes(bytes(data))
+    with warnings.catch_warnings(), pytest.raises(ChunkError) as caught:
+        warnings.simplefilter("ignore")
+        reader(keys).read()
+    assert caught.value.path == "/a"

@@ -1,0 +1,233 @@
+"""What would be written is what is written: models, numbers of objects, bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hdmf.build import BuildManager, TypeMap
+from hdmf.common import DynamicTable, VectorData
+from hdmf.data_utils import DataChunkIterator, GenericDataChunkIterator
+from hdmf.spec import NamespaceCatalog
+from pynwb import NWBHDF5IO, TimeSeries
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert
+from hdmf_zarr_backend.cli.main import main
+from hdmf_zarr_backend.errors import StoreNotFoundError, UnsupportedFileError, UsageError, ValueRefusedError
+from hdmf_zarr_backend.zom.api import diff, from_json, to_zom
+from hdmf_zarr_backend.zom.dryrun import DryRun, dry_run
+from tests import samples
+
+FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
+
+
+def assert_came_true(found: DryRun, path: Path, *, sizes: float = 0.0) -> None:
+    assert diff(found.model, to_zom(path)) == []
+    files = [file for file in path.rglob("*") if file.is_file()]
+    assert found.objects == len(files)
+    assert found.stored_bytes is not None
+    stored = sum(file.stat().st_size for file in files)
+    assert abs(found.stored_bytes - stored) <= sizes * stored
+
+
+@FORMATS
+def test_a_container_is_written_as_it_was_planned(tmp_path, zarr_format):
+    nwbfile = samples.rich_nwbfile()
+    path = tmp_path / "a.nwb.zarr"
+    found = dry_run(nwbfile, path, zarr_format=zarr_format)
+    assert not path.exists()
+    with NWBZarrIO(path, "w", zarr_format=zarr_format) as io:
+        io.write(nwbfile)
+    assert_came_true(found, path)
+
+
+def test_a_dry_run_leaves_no_trace(tmp_path):
+    nwbfile = samples.rich_nwbfile()
+    first = dry_run(nwbfile, tmp_path / "one.zarr")
+    children = nwbfile.all_children()
+    assert {child.container_source for child in children} == {None}
+    assert len(children) > 50
+    assert dry_run(nwbfile, tmp_path / "two.zarr").model == first.model
+    assert list(tmp_path.iterdir()) == []
+    with NWBZarrIO(tmp_path / "three.zarr", "w") as io:
+        io.write(nwbfile)
+    assert_came_true(first, tmp_path / "three.zarr")
+
+
+def test_options_of_the_write_count(tmp_path):
+    nwbfile = samples.plain_nwbfile()
+    plain = dry_run(nwbfile, cache_spec=False)
+    assert "specifications" not in plain.model.members
+    assert plain.documents < dry_run(nwbfile).documents
+    loose = dry_run(nwbfile, consolidate_metadata=False, cache_spec=False)
+    assert loose.documents == plain.documents - 1
+    assert dry_run(nwbfile, estimate=False).stored_bytes is None
+
+
+@FORMATS
+def test_an_export_is_written_as_it_was_planned(tmp_path, zarr_format):
+    source = samples.write_zarr(tmp_path / "a.nwb.zarr", samples.rich_nwbfile())
+    target = tmp_path / "b.nwb.zarr"
+    with NWBZarrIO(source, "r") as io:
+        found = dry_run(io, target, zarr_format=zarr_format, link_data=False)
+        with NWBZarrIO(target, "w", zarr_format=zarr_format) as out:
+            out.export(io, link_data=False)
+    assert_came_true(found, target)
+
+
+def test_an_export_of_hdf5_is_written_as_it_was_planned(tmp_path):
+    source = samples.write_hdf5(tmp_path / "a.nwb", samples.rich_nwbfile())
+    with NWBHDF5IO(source, "r") as io:
+        found = dry_run(io, tmp_path / "b.nwb.zarr")
+        with NWBZarrIO(tmp_path / "b.nwb.zarr", "w") as out:
+            out.export(io)
+    assert_came_true(found, tmp_path / "b.nwb.zarr")
+
+
+@FORMATS
+def test_a_conversion_is_written_as_it_was_planned(tmp_path, zarr_format):
+    source = samples.write_hdf5(tmp_path / "a.nwb", samples.rich_nwbfile())
+    found = dry_run(source, tmp_path / "a.nwb.zarr", zarr_format=zarr_format)
+    convert(source, tmp_path / "a.nwb.zarr", zarr_format=zarr_format)
+    assert_came_true(found, tmp_path / "a.nwb.zarr")
+
+
+@pytest.mark.corpus
+@FORMATS
+def test_all_real_files_are_written_as_they_were_planned(nwbfiles, tmp_path, zarr_format):
+    number = 0
+    for source in nwbfiles:
+        path = tmp_path / f"{source.stem}.nwb.zarr"
+        try:
+            convert(source, path, zarr_format=zarr_format)
+        except UnsupportedFileError:
+            continue
+        assert_came_true(dry_run(source, path, zarr_format=zarr_format), path, sizes=0.05)
+        number += 1
+    assert number > 40
+
+
+# ---- what is unknown -----------------------------------------------------------------------------------------------
+
+
+def rows() -> Iterator[Any]:
+    for _ in range(10):
+        yield np.arange(3)
+
+
+class Blocks(GenericDataChunkIterator):  # type: ignore[misc]
+    """Blocks of known shape, none of which may be asked for here."""
+
+    def _get_data(self, selection: Any) -> Any:
+        raise AssertionError("a dry run asks for no block")
+
+    def _get_maxshape(self) -> tuple[int, ...]:
+        return (1000, 4)
+
+    def _get_dtype(self) -> Any:
+        return np.dtype("i2")
+
+
+def test_an_iterator_without_a_length_is_unknown(tmp_path):
+    nwbfile = samples.plain_nwbfile()
+    data = DataChunkIterator(rows(), dtype=np.dtype("i8"), buffer_size=2)
+    nwbfile.add_acquisition(TimeSeries(name="grows", data=data, unit="V", rate=1.0))
+    nwbfile.add_acquisition(TimeSeries(name="blocks", data=Blocks(), unit="V", rate=1.0))
+    found = dry_run(nwbfile, tmp_path / "a.zarr")
+    assert found.unknown == ["/acquisition/grows/data"]
+    assert found.objects is None
+    assert found.stored_bytes is None
+    grows = found.arrays["/acquisition/grows/data"]
+    assert (grows.shape, grows.objects, grows.nbytes, grows.stored_bytes) == ((None, 3), None, None, None)
+    blocks = found.arrays["/acquisition/blocks/data"]
+    assert (blocks.shape, blocks.objects, blocks.nbytes, blocks.stored_bytes) == ((1000, 4), 1, 8000, None)
+    assert len(list(data)) == 5, "no block is missing"
+
+
+def test_an_iterator_of_known_length_is_written_as_it_was_planned(tmp_path):
+    def nwbfile() -> Any:
+        made = samples.plain_nwbfile()
+        data = DataChunkIterator(rows(), maxshape=(10, 3), dtype=np.dtype("i8"))
+        made.add_acquisition(TimeSeries(name="rows", data=data, unit="V", rate=1.0))
+        return made
+
+    made = nwbfile()
+    found = dry_run(made, tmp_path / "a.zarr")
+    with NWBZarrIO(tmp_path / "a.zarr", "w") as io:
+        io.write(made)
+    assert diff(found.model, to_zom(tmp_path / "a.zarr")) == []
+
+
+def test_large_arrays_are_estimated_from_one_chunk(tmp_path):
+    nwbfile = samples.plain_nwbfile()
+    rng = np.random.default_rng(0)
+    data = rng.integers(0, 50, (20_000, 8), dtype="i2")
+    wrapped = ZarrDataIO(data, chunks=(3000, 3), compressor={"id": "zlib", "level": 1})
+    nwbfile.add_acquisition(TimeSeries(name="many", data=wrapped, unit="V", rate=1.0))
+    found = dry_run(nwbfile, tmp_path / "a.zarr")
+    array = found.arrays["/acquisition/many/data"]
+    assert (array.objects, array.nbytes, array.codecs) == (7 * 3, data.nbytes, ("zlib 1",))
+    with NWBZarrIO(tmp_path / "a.zarr", "w") as io:
+        io.write(nwbfile)
+    assert_came_true(found, tmp_path / "a.zarr", sizes=0.1)
+
+
+# ---- other sources -------------------------------------------------------------------------------------------------
+
+
+def test_a_table_of_hdmf_needs_no_manager(tmp_path):
+    from hdmf.common import get_manager
+
+    def make() -> DynamicTable:
+        column = VectorData(name="a", description="x", data=[1, 2, 3])
+        return DynamicTable(name="root", description="x", columns=[column])
+
+    table = make()
+    found = dry_run(table, tmp_path / "a.zarr")
+    with ZarrIO(tmp_path / "a.zarr", "w", manager=get_manager()) as io:
+        io.write(table)
+    assert_came_true(found, tmp_path / "a.zarr")
+    with pytest.raises(ValueError, match="No ObjectMapper"):
+        dry_run(make(), manager=BuildManager(TypeMap(NamespaceCatalog())))
+
+
+def test_what_is_wrong_is_told_before_the_write():
+    nwbfile = samples.plain_nwbfile()
+    nwbfile.add_acquisition(TimeSeries(name="bad", data=[[1.0, 2.0], [3.0]], unit="V", rate=1.0))
+    with pytest.raises(ValueRefusedError, match="/acquisition/bad/data"):
+        dry_run(nwbfile)
+
+
+def test_what_cannot_be_written_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="nothing that can be written"):
+        dry_run(5)
+    with pytest.raises(StoreNotFoundError):
+        dry_run(tmp_path / "no.nwb")
+    (tmp_path / "text.nwb").write_text("text")
+    with pytest.raises(UnsupportedFileError, match="no HDF5 file"):
+        dry_run(tmp_path / "text.nwb")
+
+
+# ---- command line --------------------------------------------------------------------------------------------------
+
+
+def test_the_command_line_tells_it(tmp_path, capsys):
+    source = samples.write_hdf5(tmp_path / "a.nwb", samples.rich_nwbfile())
+    found = dry_run(source, tmp_path / "a.nwb.zarr")
+    assert main(["plan", str(source)]) == 0
+    shown = capsys.readouterr().out
+    assert f"objects: {found.objects:,}, {found.documents:,} of them metadata" in shown
+    assert main(["plan", str(source), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["objects"], document["stored_bytes"]) == (found.objects, found.stored_bytes)
+    assert len(document["arrays"]) == len(found.arrays)
+    assert main(["plan", str(source), "--model", "--zarr-format", "3", "--no-estimate"]) == 0
+    assert from_json(capsys.readouterr().out).zarr_format == 3
+    assert not (tmp_path / "a.nwb.zarr").exists()
+    convert(source, tmp_path / "a.nwb.zarr")
+    assert main(["inspect", str(tmp_path / "a.nwb.zarr"), "--model"]) == 0
+    assert [d for d in diff(from_json(capsys.readouterr().out), found.model) if d.a not in ("nan", "inf")] == []
