@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from hdmf_zarr_backend import reader
+from hdmf_zarr_backend.mapping import formats
 
 MODULES = frozenset(
     {
         "tests.test_io",
+        "tests.test_conversion",
         "tests.contract.test_1_append",
         "tests.contract.test_2_links_and_references",
         "tests.contract.test_3_region_references",
@@ -51,7 +52,7 @@ OF_FORMAT_2 = {
 def zarr_format(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """The Zarr format in which new files are written, where nothing else is said."""
     number = request.param
-    monkeypatch.setattr(reader, "DEFAULT_FORMAT", number)
+    monkeypatch.setattr(formats, "DEFAULT_FORMAT", number)
     yield number
 
 

@@ -133,6 +133,18 @@ class ZarrGroup(StoreKind):
         return self._made[name]
 
 
+class Obstore(Memory):
+    """obstore's store in memory."""
+
+    name = "obstore"
+
+    def place(self, name: str) -> Any:
+        """Return the store."""
+        from obstore.store import MemoryStore
+
+        return self._made.setdefault(name, MemoryStore())
+
+
 class S3(StoreKind):
     """An S3 server, by obstore."""
 
@@ -181,11 +193,11 @@ class Web(StoreKind):
 KINDS = ("local", "zip", "memory", "s3")
 """The kinds that the tests of the contract run over."""
 
-ALL_KINDS = (*KINDS, "memory-url", "zarr-memory", "zarr-local", "zarr-group", "s3fs")
+ALL_KINDS = (*KINDS, "memory-url", "zarr-memory", "zarr-local", "zarr-group", "obstore", "s3fs")
 """All that files are written to."""
 
 _PLAIN: dict[str, type[StoreKind]] = {
-    kind.name: kind for kind in (StoreKind, Zip, Memory, FsspecMemory, ZarrMemory, ZarrLocal, ZarrGroup)
+    kind.name: kind for kind in (StoreKind, Zip, Memory, FsspecMemory, ZarrMemory, ZarrLocal, ZarrGroup, Obstore)
 }
 _S3: dict[str, type[S3]] = {kind.name: kind for kind in (S3, S3Fs)}
 

@@ -23,7 +23,7 @@ from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuild
 from hdmf.spec import NamespaceCatalog
 
 from hdmf_zarr_backend import ZarrIO, ZarrReference
-from hdmf_zarr_backend.mapping import dtypes, reserved
+from hdmf_zarr_backend.mapping import dtypes, nczarr, reserved
 from hdmf_zarr_backend.storage.codecs import ALLOWED_CODECS
 
 FORMAT_PAGE = ROOT / "docs" / "format" / "format-2.md"
@@ -282,6 +282,10 @@ _RESERVED = {
     reserved.DIMENSIONS: ("arrays", "names of the axes"),
     reserved.NCZARR_ATTR: ("any node", "types of attributes"),
     reserved.NOTES: ("any node", "the note"),
+    nczarr.SUPERBLOCK: ("root", "[NCZarr](#nczarr), on request"),
+    nczarr.PROPERTIES: ("root", "[NCZarr](#nczarr), on request"),
+    nczarr.GROUP: ("groups", "[NCZarr](#nczarr), on request"),
+    nczarr.ARRAY: ("arrays", "[NCZarr](#nczarr), on request"),
 }
 _FOREIGN = ("-", "kept free: used by NCZarr, netCDF or later versions of hdmf-zarr; neither written nor shown")
 

@@ -15,11 +15,16 @@ __all__ = [
     "ZarrIO",
     "ZarrReference",
     "__version__",
+    "add_nczarr",
     "consolidate",
     "convert",
+    "dry_run",
     "enable_legacy_files",
     "install_hdmf_zarr_alias",
+    "remove_nczarr",
     "repair",
+    "tensorstore_spec",
+    "to_zom",
     "verify",
 ]
 
@@ -28,6 +33,8 @@ if TYPE_CHECKING:
     from hdmf_zarr_backend.conversion import convert
     from hdmf_zarr_backend.dataio import ZarrDataIO
     from hdmf_zarr_backend.errors import ZarrBackendError
+    from hdmf_zarr_backend.interop.nczarr import add_nczarr, remove_nczarr
+    from hdmf_zarr_backend.interop.tensorstore import tensorstore_spec
     from hdmf_zarr_backend.io import ZarrIO
     from hdmf_zarr_backend.mapping.references import ZarrReference
     from hdmf_zarr_backend.nwb import NWBZarrIO
@@ -35,6 +42,8 @@ if TYPE_CHECKING:
     from hdmf_zarr_backend.storage.zarr_legacy import enable_legacy_files
     from hdmf_zarr_backend.verification.files import verify
     from hdmf_zarr_backend.verification.repairs import consolidate, repair
+    from hdmf_zarr_backend.zom.api import to_zom
+    from hdmf_zarr_backend.zom.dryrun import dry_run
 
 # loaded on first use: the command line must not pay for importing hdmf and zarr
 _ROOMS = {
@@ -44,11 +53,16 @@ _ROOMS = {
     "ZarrDataIO": "dataio",
     "ZarrIO": "io",
     "ZarrReference": "mapping.references",
+    "add_nczarr": "interop.nczarr",
     "consolidate": "verification.repairs",
     "convert": "conversion",
+    "dry_run": "zom.dryrun",
     "enable_legacy_files": "storage.zarr_legacy",
     "install_hdmf_zarr_alias": "alias",
+    "remove_nczarr": "interop.nczarr",
     "repair": "verification.repairs",
+    "tensorstore_spec": "interop.tensorstore",
+    "to_zom": "zom.api",
     "verify": "verification.files",
 }
 

@@ -230,7 +230,11 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=_SameAsOurs):
             ) from error
         if isinstance(builder, DatasetBuilder):
             return builder.name, getattr(builder.data, "dataset", builder.data)
-        group = self._file if reference.source == THIS_FILE else open_zarr_group(open_neighbour(self._place, builder.source))
+        group = (
+            self._file
+            if reference.source == THIS_FILE
+            else open_zarr_group(open_neighbour(self._place, builder.source))
+        )
         return (ROOT_NAME, group) if reference.path == "/" else (builder.name, group[reference.path])
 
 

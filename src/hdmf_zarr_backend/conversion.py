@@ -27,6 +27,7 @@ from hdmf_zarr_backend.hdf5.placement import ExternalLinks, Placement, ZarrFile
 from hdmf_zarr_backend.hdf5.rawsource import forget_decoded
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from hdmf_zarr_backend.hdf5.writer import Hdf5Writer
+from hdmf_zarr_backend.mapping import formats
 from hdmf_zarr_backend.mapping.reserved import LINKS
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.model.nodes import GroupNode
@@ -217,7 +218,7 @@ def convert(
             to_hdf5 = _ToHdf5(force_overwrite, check, progress, external_links, who, memory_budget, storage)
             return _to_hdf5(origin, place, to_hdf5)
         request = _ToZarr(
-            force_overwrite, check, progress, codec, who, memory_budget, zarr_format or 2, storage, resume
+            force_overwrite, check, progress, codec, who, memory_budget, zarr_format or formats.DEFAULT_FORMAT, storage, resume
         )
         return _to_zarr(origin, place, request) if found == "hdf5" else _to_other_zarr(origin, place, request)
 

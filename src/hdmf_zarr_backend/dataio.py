@@ -45,7 +45,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
     fillvalue : scalar, optional
         Value of elements that were never written; stored as given. None: undefined.
     compressor : numcodecs codec, dict or bool, optional
-        False: none. True and None: the default.
+        False: none. True and None: the default. Chunks of `numcodecs.Zstd` have a checksum.
     filters : sequence of numcodecs codecs or dicts, optional
         Applied in order before the compressor. TensorStore reads no array that has filters.
     link_data : bool

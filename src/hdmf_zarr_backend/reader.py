@@ -25,6 +25,7 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
 )
 from hdmf_zarr_backend.interop.xarray import VIEWS
+from hdmf_zarr_backend.mapping import formats
 from hdmf_zarr_backend.mapping.dtypes import OBJECT_CODECS
 from hdmf_zarr_backend.model.nesting import limited_nesting
 from hdmf_zarr_backend.read.columns import let_indices_grow
@@ -45,9 +46,6 @@ from hdmf_zarr_backend.storage.stores import open_zarr_group
 ROOT_NAME = "root"
 
 _MODES = ("r", "r-", "r+", "a", "w", "w-", "x")
-DEFAULT_FORMAT = 2
-"""Zarr format of new files, where nothing else is said."""
-
 NEW_FILE_MODES = ("w", "w-", "x")
 """Modes that make a new file."""
 # what hdmf raises while it makes containers
@@ -255,7 +253,7 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
     @property
     def zarr_format(self) -> int:
         """The Zarr format of the file, 2 or 3; of a new one, the one that is to be written."""
-        return self._parsed.zarr_format if self._parsed is not None else self._zarr_format or DEFAULT_FORMAT
+        return self._parsed.zarr_format if self._parsed is not None else self._zarr_format or formats.DEFAULT_FORMAT
 
     def _check_abilities(self, keys: KeyStore) -> None:
         """Refuse a mode that this kind of store cannot have, before anything is asked of it."""

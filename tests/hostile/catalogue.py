@@ -87,7 +87,7 @@ def write(path: Path) -> None:
             io.write_builder(trees.root(trees.group("box", object_id="n-1")))
 
 
-# ---- what is done with a file ----------------------------------------------------------------------------------------
+# ---- what is done with a file ---------------------------------------------------------------------------------------
 
 
 def opened(path: Path, **options: Any) -> Any:
@@ -106,7 +106,7 @@ def resolve(path: Path) -> Any:
     return opened(path)["references"].data[:]
 
 
-# ---- how it is spoiled -----------------------------------------------------------------------------------------------
+# ---- how it is spoiled ----------------------------------------------------------------------------------------------
 
 
 def document(key: str, change: Callable[[dict[str, Any]], Any]) -> Act:

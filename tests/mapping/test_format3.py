@@ -122,6 +122,7 @@ ARRAYS = {
     "rows of both byte orders": planned(
         data_type=[["a", "<i2"], ["b", ">i2"], ["c", "|i1"]],
         compressor=BLOSC,
+        fill_value="AQAAAgM=",
         attributes={
             "zarr_dtype": [
                 {"name": "a", "dtype": "int16"},
@@ -220,6 +221,7 @@ def test_mixed_byte_orders_become_one():
     found = document(adapted(ARRAYS["rows of both byte orders"]))
     assert [field["data_type"] for field in found["data_type"]["configuration"]["fields"]] == ["int16", "int16", "int8"]
     assert found["codecs"][0] == {"name": "bytes", "configuration": {"endian": "little"}}
+    assert found["fill_value"] == {"a": 1, "b": 2, "c": 3}
     assert found["attributes"]["_hdmf"] == {"type": [["a", "<i2"], ["b", ">i2"], ["c", "|i1"]]}
 
 

@@ -240,6 +240,53 @@ def test_a_refused_open_is_an_error(s3, options):
     assert caught.value.store == s3.url("a.zarr")
 
 
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_a_bucket_that_may_not_be_listed_refuses_what_is_not_there(s3, zarr_format):
+    write_chunked(s3.url("a.zarr"), storage_options=s3.options, zarr_format=zarr_format)
+    other = ".zmetadata" if zarr_format == 3 else "zarr.json"
+    s3.proxy.fault = lambda method, path, number: "403" if other in path or "list-type" in path else None
+    with ZarrIO(s3.url("a.zarr"), "r", storage_options=s3.options) as io:
+        np.testing.assert_array_equal(io.read_builder().groups["g"].datasets["data"].data[:], CHUNKED)
+
+
+_LATE = """
+import sys
+from hdmf_zarr_backend import ZarrIO
+url, endpoint = sys.argv[1:]
+options = {"key": "tester", "secret": "secret", "endpoint_url": endpoint, "client_kwargs": {"region_name": "us-east-1"}}
+io = ZarrIO(url, "r+", storage_options=options)
+io.read_builder().groups["g"].datasets["data"].data[0] = 7
+"""
+
+
+def test_what_nobody_closed_is_written_when_python_ends(s3):
+    write_chunked(s3.url("a.zarr"), storage_options=s3.options)
+    command = [sys.executable, "-W", "ignore", "-c", _LATE, s3.url("a.zarr"), s3.proxy.url]
+    subprocess.run(command, check=True, cwd=Path(__file__).parents[2], timeout=60)
+    with ZarrIO(s3.url("a.zarr"), "r", storage_options=s3.options) as io:
+        assert io.read_builder().groups["g"].datasets["data"].data[0].tolist() == [7] * 10
+
+
+_ALIAS = """
+import sys
+import hdmf_zarr_backend
+hdmf_zarr_backend.install_hdmf_zarr_alias()
+import pynwb
+for place in sys.argv[1:]:
+    print(pynwb.read_nwb(place).identifier)
+"""
+
+
+def test_pynwb_reads_urls_and_zip_files_by_the_other_name(web):
+    for name in ("a.nwb.zarr", "a.nwb.zarr.zip"):
+        with NWBZarrIO(web.folder / name, "w") as io:
+            io.write(samples.plain_nwbfile())
+    places = [f"{web.url}/a.nwb.zarr", str(web.folder / "a.nwb.zarr.zip")]
+    command = [sys.executable, "-W", "ignore", "-c", _ALIAS, *places]
+    answer = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    assert answer.stdout.split() == ["plain", "plain"]
+
+
 @pytest.mark.parametrize("options", ["quick_options", "s3fs_options"])
 @pytest.mark.parametrize("mode", ["r", "w", "a"])
 def test_a_bucket_that_is_not_there(s3, options, mode):

@@ -12,7 +12,7 @@ from hdmf.testing import TestCase
 from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
-from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreNotFoundError
+from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreNotFoundError, UsageError
 from tests import samples, trees
 
 
@@ -88,6 +88,14 @@ def test_what_is_not_possible(repository):
     write(repository, trees.dataset("data", np.arange(5)))
     with pytest.raises(ReadOnlyStoreError, match="read only"):
         ZarrIO(repository.readonly_session("main").store, "a")
+    source = np.arange(2**19)
+    with (
+        pytest.raises(UsageError, match="threads"),
+        ZarrIO({}, "w") as held,
+        ZarrIO(repository.writable_session("main").store, "w", zarr_format=3) as io,
+    ):
+        held.write_builder(trees.root(trees.dataset("data", source)))
+        io.export(ZarrIO(held._place, "r"), write_args={"link_data": False, "executor": "processes"})
     with (
         pytest.raises(ReadOnlyStoreError, match="format 3 only"),
         ZarrIO(repository.writable_session("main").store, "w", zarr_format=2) as io,

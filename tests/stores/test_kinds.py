@@ -24,7 +24,7 @@ from tests.storekinds import ALL_KINDS, StoreKind
 
 EVERY = pytest.mark.parametrize("store", ALL_KINDS, indirect=True)
 LINKING = pytest.mark.parametrize(
-    "store", [kind for kind in ALL_KINDS if not kind.startswith(("zarr-", "memory"))] + ["memory-url", "zarr-local"],
+    "store", [kind for kind in ALL_KINDS if not kind.startswith(("zarr-", "memory", "obstore"))] + ["memory-url", "zarr-local"],
     indirect=True,
 )  # fmt: skip
 
@@ -92,6 +92,18 @@ def test_static_methods_take_the_place(store):
 
     loaded = NWBZarrIO.load_namespaces(get_type_map(), place, **store.options)
     assert isinstance(loaded, dict)
+
+
+@EVERY
+@FORMATS
+def test_zarr_itself_sees_the_file(store, zarr_format):
+    with ZarrIO(store.place("a.zarr"), "w", zarr_format=zarr_format, **store.options) as io:
+        io.write_builder(trees.root(trees.dataset("data", np.arange(10)), note="x"))
+    with ZarrIO(store.place("a.zarr"), "r", **store.options) as io:
+        assert io._file.attrs["note"] == "x"
+        assert io._file["data"][3] == 3
+        data = io.read_builder().datasets["data"].data
+        assert data.metadata.zarr_format == zarr_format
 
 
 @EVERY
@@ -175,7 +187,7 @@ def test_iterators_and_threads(store):
         np.testing.assert_array_equal(builder.datasets["rows"].data[:], np.arange(1000.0))
 
 
-@pytest.mark.parametrize("store", ["local", "zip", "memory", "memory-url", "s3"], indirect=True)
+@pytest.mark.parametrize("store", ["local", "zip", "memory", "memory-url", "zarr-memory", "s3"], indirect=True)
 def test_processes(store):
     source = np.arange(2**19, dtype="f8").reshape(-1, 8)
     with ZarrIO(store.folder / "source.zarr", "w") as io:

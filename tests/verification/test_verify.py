@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 from hdmf.build import GroupBuilder, LinkBuilder, ReferenceBuilder
 
-from hdmf_zarr_backend import Limits, ZarrDataIO, ZarrIO, verify
+from hdmf_zarr_backend import Limits, ZarrDataIO, ZarrIO, consolidate, verify
 from hdmf_zarr_backend.errors import ChunkError, NotZarrError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.progress import Progress
+from hdmf_zarr_backend.storage.keys import Abilities, LocalKeys
 from hdmf_zarr_backend.verification.problems import DAMAGE, REMARKS, Report
 from tests import samples, trees
 
@@ -126,7 +127,7 @@ def test_what_is_no_file_is_an_error(tmp_path):
         verify(tmp_path / "folder")
 
 
-# ---- chunks --------------------------------------------------------------------------------------------------------
+# ---- chunks ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_chunk_that_is_gone(store):
@@ -402,3 +403,60 @@ def test_memory_is_bounded_and_progress_is_told(tmp_path):
 def test_every_kind_has_a_remedy():
     assert not DAMAGE.keys() & REMARKS.keys()
     assert all(text.endswith(".") for text in (*DAMAGE.values(), *REMARKS.values()))
+
+
+# ---- the schema, and other stores -----------------------------------------------------------------------------------
+
+
+def test_what_the_schema_asks_for_is_missing(tmp_path):
+    path = samples.write_zarr(tmp_path / "file.nwb.zarr", samples.plain_nwbfile())
+    assert verify(path, "schema").problems == []
+    shutil.rmtree(path / "session_description")
+    consolidate(path)
+    assert verify(path, "chunks").is_sound
+    report = verify(path, "schema")
+    assert {problem.kind for problem in report.problems} == {"schema"}
+    assert "session_description" in report.problems[0].message
+
+
+def test_a_file_without_cached_namespaces_is_not_validated(store):
+    report = verify(store, "schema")
+    assert report.is_sound
+    assert "no-schema" in report.counts
+
+
+class Unlisted(LocalKeys):
+    """A web server: it gives what is asked for by name."""
+
+    abilities = Abilities(write=False, change=False, listing=False, why="it is read-only")
+
+    def list_documents(self) -> Iterator[str]:
+        raise AssertionError
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        raise AssertionError
+
+
+def test_a_store_that_cannot_list(store):
+    report = verify(Unlisted(str(store)))
+    assert report.is_sound
+    assert "not-listed" in report.counts
+    assert (report.chunks, report.references) == (3 + 5, 5)
+    chunk(store, "numbers", 1, 0).unlink()
+    chunk(store, "numbers", 2, 0).write_bytes(b"no chunk")
+    assert found(verify(Unlisted(str(store)))) == {("/numbers", "chunk-missing"), ("/numbers", "chunk-damaged")}
+
+
+def test_processes_find_the_same(store):
+    chunk(store, "numbers", 1, 0).write_bytes(b"no chunk")
+    assert verify(store, executor="processes").problems == verify(store).problems
+
+
+@pytest.mark.parametrize("path", ["store", "mapping", "zip"])
+def test_other_places(tmp_path, path):
+    places: dict[str, Any] = {"store": tmp_path / "a.zarr", "mapping": {}, "zip": tmp_path / "a.zarr.zip"}
+    with ZarrIO(places[path], "w") as io:
+        io.write_builder(tree())
+    report = verify(places[path])
+    assert report.problems == []
+    assert report.chunks == 8

@@ -14,6 +14,7 @@ import pytest
 from hdmf.build import DatasetBuilder, GroupBuilder
 from jsonschema import Draft202012Validator
 
+from benchmarks.bench_zom import measured, write
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert
 from hdmf_zarr_backend.errors import MetadataError, StoreExistsError, UnsupportedFileError, UsageError
 from hdmf_zarr_backend.storage.keys import LocalKeys
@@ -521,6 +522,22 @@ def test_a_file_without_references_is_equal_as_it_is(tmp_path):
         io.write_builder(GroupBuilder("root", groups={"g": GroupBuilder("g", datasets=datasets)}))
     spec = to_pydantic(to_zom(tmp_path / "a.zarr"))
     assert spec == GroupSpec.from_zarr(zarr.open_group(tmp_path / "a.zarr", mode="r"))
+
+
+@pytest.mark.slow
+def test_a_model_of_five_thousand_nodes_is_equal_and_cheap(tmp_path):
+    """How cheap exactly, ``benchmarks/bench_zom.py`` says; here a machine may be busy."""
+    pytest.importorskip("pydantic_zarr")
+    import zarr
+    from pydantic_zarr.v2 import GroupSpec
+
+    write(tmp_path / "a.zarr", 1000)
+    model = to_zom(tmp_path / "a.zarr")
+    assert len(flat(model)) == 5001
+    ours = measured(lambda: to_zom(tmp_path / "a.zarr"))
+    theirs = measured(lambda: GroupSpec.from_zarr(zarr.open_group(tmp_path / "a.zarr", mode="r")))
+    assert ours < 0.2 * theirs
+    assert to_pydantic(model) == GroupSpec.from_zarr(zarr.open_group(tmp_path / "a.zarr", mode="r"))
 
 
 @pytest.mark.corpus

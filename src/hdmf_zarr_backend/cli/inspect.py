@@ -77,7 +77,7 @@ COMMAND = Command(
     examples="""\
   zarrio inspect session.nwb.zarr
   zarrio inspect session.nwb.zarr --depth 2 --sizes
-  zarrio inspect session.nwb.zarr --model > session.zom.json
+  zarrio inspect session.nwb.zarr --model | jq '.members | keys'
   zarrio inspect session.nwb.zarr --json | jq '.nodes[] | select(.kind == "array") | .path'
 """,
     configure=_configure,

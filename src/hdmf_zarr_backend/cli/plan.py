@@ -106,7 +106,7 @@ COMMAND = Command(
     examples="""\
   zarrio plan session.nwb
   zarrio plan session.nwb --zarr-format 3 --json
-  zarrio plan session.nwb --model > session.zom.json
+  zarrio plan session.nwb --model | jq '.members | keys'
 """,
     configure=_configure,
     run=_run,

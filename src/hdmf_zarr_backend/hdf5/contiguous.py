@@ -14,6 +14,7 @@ import numpy as np
 
 from hdmf_zarr_backend.errors import ChunkError, StoreError, ZarrBackendError
 from hdmf_zarr_backend.hdf5.describe import Description
+from hdmf_zarr_backend.hdf5.farfile import FarFile
 from hdmf_zarr_backend.hdf5.filebytes import FileBytes
 from hdmf_zarr_backend.hdf5.layout import is_same_layout
 from hdmf_zarr_backend.hdf5.rawchunks import Array, Index, plain_file
@@ -31,7 +32,7 @@ class ContiguousH5Source:
 
     Parameters
     ----------
-    file : FileBytes
+    file : FileBytes or FarFile
         The file.
     offset : int
         Where the first element is.
@@ -43,7 +44,9 @@ class ContiguousH5Source:
         Of the dataset, for messages.
     """
 
-    def __init__(self, file: FileBytes, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any], name: str) -> None:
+    def __init__(
+        self, file: FileBytes | FarFile, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any], name: str
+    ) -> None:
         self.file = file
         self.offset = offset
         self.shape = shape
@@ -113,7 +116,7 @@ class ContiguousH5Source:
 
 
 def plan_contiguous(dataset: Any, description: Description) -> ContiguousH5Source | None:
-    """Return the values of a dataset that lies in one piece in a plain local file, None if HDF5 has to read it.
+    """Return the values of a dataset that lies in one piece in a file, None if HDF5 has to read it.
 
     Parameters
     ----------

@@ -11,15 +11,17 @@ import os
 import posixpath
 import warnings
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from hdmf.backends.warnings import BrokenLinkWarning
 
-from hdmf_zarr_backend.errors import DamagedFileError, UnsupportedFileError
+from hdmf_zarr_backend.errors import DamagedFileError, StoreNotFoundError, UnsupportedFileError
+from hdmf_zarr_backend.hdf5.farfile import FarFile
 from hdmf_zarr_backend.mapping.references import Reference
-from hdmf_zarr_backend.model.locations import THIS_FILE, relative_source
+from hdmf_zarr_backend.model.locations import THIS_FILE, is_url, relative_source, resolve_source
 from hdmf_zarr_backend.model.nodes import absolute, join
 
 Kind = Literal["group", "dataset", "datatype"]
@@ -36,7 +38,9 @@ class SourceFile:
     Parameters
     ----------
     location : str
-        Absolute path.
+        Absolute path or URL.
+    options : mapping
+        ``storage_options``, for a URL.
 
     Raises
     ------
@@ -44,12 +48,13 @@ class SourceFile:
         HDF5 cannot open it.
     """
 
-    def __init__(self, location: str) -> None:
+    def __init__(self, location: str, options: Mapping[str, Any] | None = None) -> None:
         import h5py
 
         self.location = location
+        self.far = FarFile(location, options or {}) if is_url(location) else None
         try:
-            self.file: Any = h5py.File(location, "r")
+            self.file: Any = h5py.File(location if self.far is None else self.far.stream(), "r")
         except OSError as error:
             raise UnsupportedFileError(
                 f"HDF5 cannot open this file ({error})",
@@ -125,6 +130,8 @@ class Hdf5Tree:
         Absolute path of the HDF5 file.
     target : str
         Absolute path of the Zarr file; sources of links are relative to it.
+    options : mapping
+        ``storage_options``, where the HDF5 file is at a URL.
 
     Attributes
     ----------
@@ -138,10 +145,11 @@ class Hdf5Tree:
         ``{path of a group: {name: note}}`` of members that were links in HDF5 and are copies in Zarr.
     """
 
-    def __init__(self, location: str, target: str) -> None:
-        self.main = SourceFile(location)
+    def __init__(self, location: str, target: str, options: Mapping[str, Any] | None = None) -> None:
+        self._storage = dict(options or {})
+        self.main = SourceFile(location, options)
         self.target = target
-        self._files: dict[str, SourceFile | None] = {os.path.realpath(location): self.main}
+        self._files: dict[str, SourceFile | None] = {_real(location): self.main}
         self._ids: dict[tuple[str, bytes], str | None] = {}
         self.places: dict[Address, Placed] = {}
         self._external: deque[_Pending] = deque()
@@ -247,7 +255,7 @@ class Hdf5Tree:
     def _place_external(self, link: _Pending, name: str, value: bytes) -> None:
         raw = b"/" + value.strip(b"/")
         location = self._external_location(link.file.location, name)
-        file = self._open(location)
+        file = self._open(location) if self._may_lead(link.file.location, name) else None
         found = None if file is None else address_of(file, raw)
         source = relative_source(location, self.target)
         if file is None or found is None:
@@ -269,15 +277,22 @@ class Hdf5Tree:
 
     @staticmethod
     def _external_location(origin: str, name: str) -> str:
+        if is_url(origin):
+            return resolve_source(name if is_url(name) or name.startswith("/") else f"../{name}", origin)
         return os.path.abspath(os.path.join(os.path.dirname(origin), name))
+
+    @staticmethod
+    def _may_lead(origin: str, name: str) -> bool:
+        """Tell whether a link is followed: from a server only to what lies beside the file, or below."""
+        return not is_url(origin) or not (is_url(name) or name.startswith("/") or ".." in name.split("/"))
 
     def _open(self, location: str) -> SourceFile | None:
         """Return an open file, None where there is none that HDF5 opens."""
-        real = os.path.realpath(location)
+        real = _real(location)
         if real not in self._files:
             try:
-                self._files[real] = SourceFile(location)
-            except UnsupportedFileError:
+                self._files[real] = SourceFile(location, self._storage)
+            except (UnsupportedFileError, StoreNotFoundError):
                 self._files[real] = None
         return self._files[real]
 
@@ -300,6 +315,10 @@ class Hdf5Tree:
     def reference_to(self, placed: Placed) -> Reference:
         """Return the reference to an object by its place in the Zarr file."""
         return Reference(THIS_FILE, absolute(placed.path), self.object_id(placed.file, placed.raw), self.root_id)
+
+
+def _real(location: str) -> str:
+    return location if is_url(location) else os.path.realpath(location)
 
 
 def address_of(file: SourceFile, raw: bytes) -> Address | None:

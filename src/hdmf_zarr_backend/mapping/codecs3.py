@@ -13,6 +13,7 @@ Source: Zarr v3 specification, "Codecs"; zarr-python for the configurations of `
 
 from __future__ import annotations
 
+import marshal
 from dataclasses import dataclass
 from typing import Any
 
@@ -176,6 +177,20 @@ def decode_codecs(codecs: list[Any], ndim: int) -> Chain:
     MetadataError
         A chain that this package cannot follow.
     """
+    key = marshal.dumps((codecs, ndim))  # a file has thousands of arrays, and a few chains
+    known = _known.get(key)
+    if known is None:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        known = _known[key] = _decode_chain(codecs, ndim)
+    return known
+
+
+_MOST_KNOWN = 1024
+_known: dict[bytes, Chain] = {}
+
+
+def _decode_chain(codecs: list[Any], ndim: int) -> Chain:
     steps = [_parts(codec) for codec in codecs]
     if len(steps) == 1 and steps[0][0] == "sharding_indexed":
         return _decode_sharded(steps[0][1], ndim)

@@ -122,7 +122,7 @@ def _canonical_array(node: ArrayNode[Attributes]) -> ArrayNode[Attributes]:
         shards=None if chain.shards is None else replace(chain.shards, shape=node.chunks),
         document=node,
     )
-    if kind is None and types3.is_mixed(data_type):
+    if isinstance(data_type, list) and types3.is_mixed(data_type):
         made.filters = [_byte_order(data_type), *(filters or [])]
     if _NAMES in node.extra and DIMENSIONS not in attributes:
         _take_names(attributes, node.extra[_NAMES])
@@ -298,7 +298,7 @@ def _documented(node: ArrayNode[Attributes]) -> ArrayNode[Attributes]:
         shape=node.shape[:axes],
         chunks=chunks,
         data_type=stored,
-        fill_value=types3.encode_fill(node.fill_value, data_type, stored),
+        fill_value=types3.encode_fill(node.fill_value, known, stored),
         separator=node.separator,
         prefix=node.prefix,
         codecs=codecs,

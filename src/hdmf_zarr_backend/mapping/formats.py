@@ -73,6 +73,9 @@ def _inner_document(node: Node) -> dict[str, Any]:
     return document
 
 
+DEFAULT_FORMAT = 2
+"""Of new files, where nothing else is said."""
+
 FORMATS: dict[int, Format] = {2: _Format2(), 3: _Format3()}
 """The formats by number."""
 

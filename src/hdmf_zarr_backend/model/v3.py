@@ -24,6 +24,7 @@ CONSOLIDATED = "consolidated_metadata"
 
 _NO_VALUE = object()
 _REMEDY = "Run `zarrio verify` on the file."
+_USUAL_ENCODING = {"name": "default", "configuration": {"separator": "/"}}
 _ENCODINGS = {"default": ("c", "/"), "v2": ("", ".")}
 
 
@@ -39,11 +40,8 @@ def array_document(node: ArrayNode[Attributes]) -> dict[str, Any]:
         "node_type": "array",
         "shape": list(node.shape),
         "data_type": node.data_type,
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(node.chunks)}},
-        "chunk_key_encoding": {
-            "name": "default" if node.prefix else "v2",
-            "configuration": {"separator": node.separator},
-        },
+        "chunk_grid": _grid(node),
+        "chunk_key_encoding": _encoding(node),
         "fill_value": node.fill_value,
         "codecs": node.codecs or [],
     }
@@ -55,6 +53,14 @@ def array_document(node: ArrayNode[Attributes]) -> dict[str, Any]:
         else:
             document[key] = value
     return document
+
+
+def _grid(node: ArrayNode[Attributes]) -> dict[str, Any]:
+    return {"name": "regular", "configuration": {"chunk_shape": list(node.chunks)}}
+
+
+def _encoding(node: ArrayNode[Attributes]) -> dict[str, Any]:
+    return {"name": "default" if node.prefix else "v2", "configuration": {"separator": node.separator}}
 
 
 def group_document(node: GroupNode[Attributes]) -> dict[str, Any]:
@@ -186,9 +192,8 @@ def _parse_array(
     )
     if "fill_value" not in document:
         extra["fill_value"] = _NO_VALUE
-    written = array_document(node)
-    for key in ("chunk_grid", "chunk_key_encoding"):  # short forms, and keys that we do not know
-        if written[key] != document[key]:
+    for key, value in (("chunk_grid", _grid(node)), ("chunk_key_encoding", _encoding(node))):
+        if value != document[key]:  # a short form, or keys that we do not know
             extra[key] = document[key]
     return node
 
@@ -204,6 +209,8 @@ def _chunk_shape(grid: Any, path: str) -> tuple[int, ...]:
 
 def _key_encoding(encoding: Any, path: str) -> tuple[str, str]:
     """Return prefix and separator of chunk keys."""
+    if encoding == _USUAL_ENCODING:
+        return "c", "/"
     name: Any = encoding
     configuration: Any = {}
     if isinstance(encoding, dict):

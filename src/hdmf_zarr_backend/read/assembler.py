@@ -126,10 +126,9 @@ class Assembler:
         return self.builders[path]
 
     def _check_links(self, count: int, path: str) -> None:
-        try:
-            self._rules.limits.check("max_links", count, f"{count} links lead from one to the next")
-        except LimitError as error:
-            raise error.located(store=self.source, path=absolute(path)) from None
+        if count > self._rules.limits.max_links:
+            error = self._rules.limits.exceeded("max_links", count, f"{count} links lead from one to the next")
+            raise error.located(store=self.source, path=absolute(path))
 
     def _is_hidden(self, path: str) -> bool:
         return self._hidden is not None and (path == self._hidden or path.startswith(f"{self._hidden}/"))

@@ -12,7 +12,8 @@ from hdmf_zarr_backend.mapping.reserved import SPECLOC
 from hdmf_zarr_backend.mapping.specs import NAMESPACE, TextSpecReader, newest_version, spec_location
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, join
 from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
-from hdmf_zarr_backend.storage.keys import InlinedKeys, KeyStore, abilities_of
+from hdmf_zarr_backend.storage.inlinedkeys import InlinedKeys
+from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of
 
 
 class MissingNamespacesWarning(UserWarning):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -14,6 +15,7 @@ from hdmf_zarr_backend.errors import (
     NotZarrError,
     StoreError,
     StoreNotFoundError,
+    StoreRefusedError,
     ZarrBackendError,
 )
 from hdmf_zarr_backend.mapping import formats
@@ -21,8 +23,9 @@ from hdmf_zarr_backend.mapping.reserved import NOTES, SPECLOC, WRITING, notes_of
 from hdmf_zarr_backend.model import v2, v3
 from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy, Node, absolute, split
 from hdmf_zarr_backend.read.bounds import check_document, check_texts, read_documents
+from hdmf_zarr_backend.storage.inlinedkeys import InlinedKeys
 from hdmf_zarr_backend.storage.jsontext import load
-from hdmf_zarr_backend.storage.keys import InlinedKeys, KeyStore, abilities_of, rules_of
+from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, rules_of
 
 _OF_A_GROUP = frozenset({v2.GROUP, v2.ATTRIBUTES, v3.DOCUMENT})
 
@@ -99,12 +102,26 @@ def parse(keys: KeyStore, *, use_consolidated: bool = True, use_inlined: bool = 
         There is more metadata than the limits of the store allow.
     """
     try:
-        texts = keys.get_many(formats.FIRST_KEYS if use_consolidated else formats.FIRST_KEYS[:1])
+        texts = _first_documents(keys, formats.FIRST_KEYS if use_consolidated else formats.FIRST_KEYS[:1])
         check_texts(texts.values(), rules_of(keys).limits)
         parsed = _parse_consolidated(keys, texts, use_inlined=use_inlined) if use_consolidated else None
         return parsed or ParsedFile(_parse_listing(keys, texts.get(v3.DOCUMENT)), consolidated=False)
     except ZarrBackendError as error:
         raise error.located(store=keys.location) from error.__cause__
+
+
+def _first_documents(keys: KeyStore, names: Sequence[str]) -> dict[str, bytes]:
+    """Return those documents that are there; a bucket that may not be listed refuses the ones that are not."""
+    try:
+        return keys.get_many(names)
+    except StoreRefusedError as error:
+        found: dict[str, bytes] = {}
+        for name in names:
+            with suppress(StoreRefusedError):
+                found |= keys.get_many([name])
+        if not found:
+            raise error from error.__cause__
+        return found
 
 
 def _parse_consolidated(keys: KeyStore, texts: dict[str, bytes], *, use_inlined: bool) -> ParsedFile | None:

@@ -10,8 +10,9 @@ Source: c-blosc, README_CHUNK_FORMAT.rst (format 2).
 from __future__ import annotations
 
 import struct
+import threading
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +21,74 @@ from hdmf_zarr_backend.errors import ChunkError
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Blocks: TypeAlias = "Callable[[], BloscBlocks | None]"
-Decode: TypeAlias = "Callable[[bytes, Bytes | None], Bytes]"
+Decode: TypeAlias = "Callable[[Bytes, Bytes | None], Bytes]"
 
 _HEADER = struct.Struct("<BBBBIII")  # format, codec's format, flags, size of an element; bytes: all, a block, stored
 _FORMAT = 2
 _NOT_COMPRESSED = 0x02  # among the flags; such a frame has no blocks
+_HEAD_BYTES = 512  # of a chunk not in memory: header and starts of as many blocks as most chunks have
+_SCRATCH_BYTES = 4 * 2**20
+
+
+class StoredValue(Protocol):
+    """The stored bytes of a chunk, wherever they are.
+
+    Attributes
+    ----------
+    size : int
+        Their number.
+    """
+
+    size: int
+
+    def read_into(self, start: int, room: memoryview) -> None:
+        """Fill ``room`` with the bytes that begin at ``start``.
+
+        Raises
+        ------
+        ChunkError
+            There are not so many.
+        """
+
+
+class BytesValue:
+    """Stored bytes that are in memory.
+
+    Parameters
+    ----------
+    data : bytes
+        All of them.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self.size = len(data)
+        self._data = memoryview(data)
+
+    def read_into(self, start: int, room: memoryview) -> None:
+        """Fill ``room`` with the bytes that begin at ``start``."""
+        room[:] = self._data[start : start + len(room)]
+
+
+def _allocated(size: int) -> Bytes:
+    return np.empty(size, np.uint8)
+
+
+class _Scratch(threading.local):
+    """Memory of a thread for what is read and decoded at once: new memory costs as much as reading into it."""
+
+    def __init__(self) -> None:
+        self._room = np.empty(0, np.uint8)
+
+    def take(self, size: int) -> Bytes:
+        """Return ``size`` bytes, which are no longer the caller's after the next call in this thread."""
+        if size > _SCRATCH_BYTES:
+            return _allocated(size)
+        if size > self._room.size:
+            self._room = _allocated(size)
+        return self._room[:size]
+
+
+_SCRATCH = _Scratch()
 
 
 class BloscBlocks:
@@ -38,50 +102,84 @@ class BloscBlocks:
         Decoded bytes of a block; the last one may be shorter.
     """
 
-    def __init__(self, data: bytes, nbytes: int, length: int, starts: npt.NDArray[np.intp]) -> None:
-        self.nbytes = nbytes
-        self.length = length
-        self._data = data
+    def __init__(self, value: StoredValue, head: bytes, starts: list[int]) -> None:
+        _, _, _, _, self.nbytes, self.length, stored = _HEADER.unpack_from(head)
+        self._value = value
+        self._kind = head[:4]
         self._starts = starts
-        order = np.sort(starts)  # threads write the blocks in any order
-        self._ends = np.append(order[1:], len(data))[np.searchsorted(order, starts)]
+        order = sorted(starts)  # threads write the blocks in any order
+        self._ends = dict(zip(order, [*order[1:], stored], strict=True))
 
     def __len__(self) -> int:
         return len(self._starts)
 
-    def frame(self, first: int, stop: int) -> bytes:
-        """Return the blocks from ``first`` to before ``stop`` as a frame.
+    def frame(self, first: int, stop: int, allocate: Callable[[int], Bytes] = _allocated) -> Bytes:
+        """Return the blocks from ``first`` to before ``stop`` as a frame, in the memory that ``allocate`` gives.
 
         One short block alone makes none: take the one before it as well.
         """
-        data = memoryview(self._data)  # a slice of it copies nothing
-        parts = [data[start:end] for start, end in zip(self._starts[first:stop], self._ends[first:stop], strict=True)]
-        sizes = np.array([len(part) for part in parts])
-        head = _HEADER.size + 4 * len(parts)
-        starts = head + np.cumsum(sizes) - sizes
-        kind = _HEADER.unpack_from(self._data)[:4]
+        wanted = sorted(self._starts[first:stop])
+        head = _HEADER.size + 4 * len(wanted)
+        size = head + sum(self._ends[start] - start for start in wanted)
+        frame = allocate(size)
+        room, place = memoryview(frame), head
+        moved: dict[int, int] = {}
+        for low, high in self._runs(wanted):
+            self._value.read_into(low, room[place : place + high - low])
+            moved[low] = place
+            place += high - low
+        for start, before in zip(wanted[1:], wanted, strict=False):
+            moved.setdefault(start, moved[before] + start - before)
         nbytes = min(stop * self.length, self.nbytes) - first * self.length
-        header = _HEADER.pack(*kind, nbytes, self.length, head + int(sizes.sum()))
-        return b"".join([header, starts.astype("<i4").tobytes(), *parts])
+        room[:head] = b"".join([
+            self._kind,
+            struct.pack("<III", nbytes, self.length, size),
+            struct.pack(f"<{len(wanted)}i", *(moved[start] for start in self._starts[first:stop])),
+        ])  # fmt: skip
+        return frame
+
+    def _runs(self, starts: list[int]) -> list[tuple[int, int]]:
+        """Return the ranges of stored bytes that hold these blocks, which are in the order of their places."""
+        runs: list[tuple[int, int]] = []
+        for start in starts:
+            if runs and runs[-1][1] == start:
+                runs[-1] = (runs[-1][0], self._ends[start])
+            else:
+                runs.append((start, self._ends[start]))
+        return runs
 
 
-def find_blocks(data: bytes, nbytes: int) -> BloscBlocks | None:
-    """Return the blocks of a chunk of ``nbytes`` decoded bytes; None where it is one block, or nothing that we know."""
-    if len(data) < _HEADER.size:
+def find_blocks(value: StoredValue | bytes, nbytes: int) -> BloscBlocks | None:
+    """Return the blocks of a chunk of ``nbytes`` decoded bytes; None where it is one block, or nothing that we know.
+
+    Of a chunk that is not in memory no more is read than what says where the blocks are.
+    """
+    if isinstance(value, bytes):
+        value = BytesValue(value)
+    if value.size < _HEADER.size:
         return None
-    version, _, flags, _, total, length, stored = _HEADER.unpack_from(data)
-    if version != _FORMAT or flags & _NOT_COMPRESSED or total != nbytes or stored != len(data):
+    head = _read(value, 0, min(value.size, _HEAD_BYTES))
+    version, _, flags, _, total, length, stored = _HEADER.unpack_from(head)
+    if version != _FORMAT or flags & _NOT_COMPRESSED or total != nbytes or stored != value.size:
         return None
     if not 0 < length < total:
         return None
     count = -(-total // length)
-    head = _HEADER.size + 4 * count
-    if head >= stored:
+    end = _HEADER.size + 4 * count
+    if end >= stored:
         return None
-    starts = np.frombuffer(data, "<i4", count, _HEADER.size).astype(np.intp)
-    if starts.min() < head or starts.max() >= stored or len(np.unique(starts)) != count:
+    if end > len(head):
+        head = _read(value, 0, end)
+    starts = np.frombuffer(head, "<i4", count, _HEADER.size).tolist()
+    if min(starts) < end or max(starts) >= stored or len(set(starts)) != count:
         return None
-    return BloscBlocks(data, total, length, starts)
+    return BloscBlocks(value, head, starts)
+
+
+def _read(value: StoredValue, start: int, length: int) -> bytes:
+    room = bytearray(length)
+    value.read_into(start, memoryview(room))
+    return bytes(room)
 
 
 class DecodedBlocks:
@@ -115,8 +213,8 @@ class DecodedBlocks:
 def read_range(target: Bytes, start: int, known: DecodedBlocks, blocks: Blocks, decode: Decode) -> bool:
     """Fill ``target`` with the decoded bytes of a chunk that begin at ``start``.
 
-    Blocks that are wanted whole are decoded to their place. Where no more than a block is wanted, those at its ends are
-    put into ``known``, since whoever reads row by row asks for them again.
+    Blocks that are wanted whole are decoded to their place. Those at the ends of which only a part is wanted are put
+    into ``known``, since whoever reads row by row, or one range after the other, asks for the rest of them next.
 
     Parameters
     ----------
@@ -156,9 +254,8 @@ def read_range(target: Bytes, start: int, known: DecodedBlocks, blocks: Blocks, 
         if block is None:
             block = np.empty(high - low, np.uint8)
             _decode(blocks(), known, (number, number + 1), decode, block)
-            if target.size <= length:
-                known.put(number, block)
-                grown = True
+            known.put(number, block)
+            grown = True
         left, right = max(low, start), min(high, stop)
         target[left - start : right - start] = block[left - low : right - low]
         number += 1
@@ -172,8 +269,8 @@ def _decode(
         raise ChunkError("a chunk was changed while it was read", remedy="Open the file again.")
     first, stop = wanted
     if stop == len(blocks) and stop - first == 1 and blocks.nbytes % blocks.length:
-        out[:] = decode(blocks.frame(first - 1, stop), None)[-out.size :]
+        out[:] = decode(blocks.frame(first - 1, stop, _SCRATCH.take), None)[-out.size :]
         return
-    decoded = decode(blocks.frame(first, stop), out)
+    decoded = decode(blocks.frame(first, stop, _SCRATCH.take), out)
     if not np.may_share_memory(decoded, out):
         out[:] = decoded

@@ -6,18 +6,19 @@ import copy
 import functools
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.errors import ChunkError, ZarrBackendError
+from hdmf_zarr_backend.errors import ChunkError, LimitError, ZarrBackendError
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
 from hdmf_zarr_backend.storage.blosc_blocks import BloscBlocks, DecodedBlocks, read_range
 from hdmf_zarr_backend.storage.chunkcache import ChunkCache
 from hdmf_zarr_backend.storage.codecs import ChunkCodec, chunk_codec, fill_array
-from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, rules_of
+from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, open_value, opens_values, rules_of
 from hdmf_zarr_backend.storage.selection import Axis, AxisPart, normalise, whole_mask
 from hdmf_zarr_backend.storage.shards import ShardReader
 
@@ -66,6 +67,7 @@ class ChunkReader:
         self._allowed: Any = None
         self._codec = self._make_codec()
         self._is_far = abilities_of(keys).is_far
+        self._opens = node.shards is None and opens_values(keys)
         self._at_hand: dict[tuple[int, ...], bytes | None] = {}
         self._shards = None if node.shards is None else ShardReader(keys, path, node)
 
@@ -81,24 +83,29 @@ class ChunkReader:
 
     def _check_chunk(self) -> None:
         """Refuse to read chunks that are larger than the limit, before memory is taken for one."""
-        size = math.prod(self.node.chunks) * self.codec.dtype.itemsize
-        try:
-            self._rules.limits.check("max_chunk_bytes", size, f"chunks {self.node.chunks} have {size:,} bytes each")
-        except ZarrBackendError as error:
-            raise error.located(store=self.keys.location, path=absolute(self.path)) from None
-        self._allowed = self.node.chunks
+        limits, chunks = self._rules.limits, self.node.chunks
+        size = math.prod(chunks) * self.codec.dtype.itemsize
+        if size > limits.max_chunk_bytes:
+            raise self._exceeded("max_chunk_bytes", size, f"chunks {chunks} have {size:,} bytes each")
+        self._allowed = chunks
 
     def _check_selection(self, axes: list[Axis]) -> None:
         """Refuse a selection that is larger than the limits, before memory is taken for it."""
         limits = self._rules.limits
-        size = math.prod(axis.length for axis in axes) * self.codec.dtype.itemsize
-        count = math.prod(axis.chunks(chunk) for axis, chunk in zip(axes, self.node.chunks, strict=True))
-        try:
-            limits.check("max_read_bytes", size, f"{size:,} bytes are wanted at once")
-            limits.check("max_read_chunks", count, f"{count:,} chunks are wanted at once")
-        except ZarrBackendError as error:
+        size, count = self.codec.dtype.itemsize, 1
+        for axis, chunk in zip(axes, self.node.chunks, strict=True):
+            size *= axis.length
+            count *= axis.chunks(chunk)
+        if size > limits.max_read_bytes:
+            raise self._exceeded("max_read_bytes", size, f"{size:,} bytes are wanted at once")
+        if count > limits.max_read_chunks:
+            raise self._exceeded("max_read_chunks", count, f"{count:,} chunks are wanted at once")
+
+    def _exceeded(self, name: str, value: int, what: str) -> ZarrBackendError:
+        error = self._rules.limits.exceeded(name, value, what)
+        if name.startswith("max_read"):
             error.remedy = f"Read a smaller part at a time. {error.remedy}"
-            raise error.located(store=self.keys.location, path=absolute(self.path)) from None
+        return error.located(store=self.keys.location, path=absolute(self.path))
 
     def _make_codec(self) -> ChunkCodec:
         self._made_for = self.node.data_type
@@ -148,7 +155,7 @@ class ChunkReader:
     def _read_into(self, combinations: Iterable[Sequence[AxisPart]], result: Array) -> None:
         for combination in combinations:
             index = tuple(part[0] for part in combination)
-            if self._load_into(index, combination, result) or self._load_blocks(index, combination, result):
+            if self._load_blocks(index, combination, result) or self._load_into(index, combination, result):
                 continue
             chunk = self.chunk(index)
             _copy(chunk, [part[1] for part in combination], result, [part[2] for part in combination])
@@ -197,15 +204,34 @@ class ChunkReader:
         return True
 
     def _load_blocks(self, index: tuple[int, ...], combination: Sequence[AxisPart], result: Array) -> bool:
-        """Decode those blocks of a large chunk that hold the wanted rows; False where that cannot be."""
+        """Decode those blocks of a large chunk that hold the wanted rows; False where that cannot be.
+
+        A chunk that is wanted whole is read so as well, if it can be: what was decoded of it before is not read again.
+        """
         rows = combination[0][1] if combination else None
         if not self._has_blocks or not isinstance(rows, slice) or rows.step not in (None, 1):
             return False
         first, stop, _ = rows.indices(self.node.chunks[0])
         key = join(self.path, self.node.chunk_name(index))
-        if stop - first >= self.node.chunks[0] or self._cache.get(key) is not None:
+        is_whole = stop - first >= self.node.chunks[0]
+        if self._cache.get(key) is not None or (is_whole and not self._opens):
             return False
-        stored = functools.cache(lambda: self._stored_blocks(index, key))
+        with ExitStack() as files:
+            stored = functools.cache(lambda: self._stored_blocks(index, key, files))
+            try:
+                return self._fill_from_blocks((first, stop), combination, result, (key, stored))
+            except ChunkError as error:
+                raise self._located(error, index) from error.__cause__
+
+    def _fill_from_blocks(
+        self,
+        rows: tuple[int, int],
+        combination: Sequence[AxisPart],
+        result: Array,
+        source: tuple[str, Callable[[], BloscBlocks | None]],
+    ) -> bool:
+        """Decode rows of a chunk from its blocks; False where it has none."""
+        (first, stop), (key, stored) = rows, source
         known = self._cache.blocks(key)
         if known is None:
             blocks = stored()
@@ -217,18 +243,25 @@ class ChunkReader:
         is_direct = target is not None and target.shape == shape and target.flags.c_contiguous
         read = target if target is not None and is_direct else np.empty(shape, self.codec.dtype)
         flat = read.reshape(-1).view(np.uint8)
-        try:
-            if read_range(flat, first * (flat.size // shape[0]), known, stored, self.codec.decode_blocks):
-                self._cache.put_blocks(key, known)
-        except ChunkError as error:
-            raise self._located(error, index) from error.__cause__
+        if read_range(flat, first * (flat.size // shape[0]), known, stored, self.codec.decode_blocks):
+            self._cache.put_blocks(key, known)
         if not is_direct:
             inner = [slice(None), *(part[1] for part in combination[1:])]
             _copy(read, inner, result, [part[2] for part in combination])
         return True
 
-    def _stored_blocks(self, index: tuple[int, ...], key: str) -> BloscBlocks | None:
-        """Return the blocks of a chunk; None where it has to be decoded whole, and then it is, since it is at hand."""
+    def _stored_blocks(self, index: tuple[int, ...], key: str, files: ExitStack) -> BloscBlocks | None:
+        """Return the blocks of a chunk; None where it has to be decoded whole, and then it is, since it is at hand.
+
+        Where a part of the value can be read alone, ``files`` closes it, and no more is read than is wanted.
+        """
+        if self._allowed is not self.node.chunks:
+            self._check_chunk()
+        value = open_value(self.keys, key) if self._opens else None
+        if value is not None:
+            blocks = self.codec.blocks(files.enter_context(value), self.node.chunks)
+            if blocks is not None:
+                return blocks
         data = self._stored(index)
         blocks = None if data is None else self.codec.blocks(data, self.node.chunks)
         if blocks is None:
@@ -340,7 +373,7 @@ class ChunkReader:
             raise self._located(error, index) from error.__cause__
 
     def _located(self, error: ZarrBackendError, index: tuple[int, ...]) -> ZarrBackendError:
-        if isinstance(error, ChunkError):
+        if isinstance(error, (ChunkError, LimitError)):
             error.problem = error.problem.replace("a chunk", f"the chunk {self.node.chunk_name(index)!r}", 1)
         return error.located(store=self.keys.location, path=absolute(self.path))
 

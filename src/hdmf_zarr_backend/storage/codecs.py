@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, UnsafeDataError, ValueRefusedError
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
-from hdmf_zarr_backend.storage.blosc_blocks import BloscBlocks, find_blocks
+from hdmf_zarr_backend.storage.blosc_blocks import BloscBlocks, StoredValue, find_blocks
 from hdmf_zarr_backend.storage.bounded import (
     TooLargeError,
     between_filters,
@@ -48,9 +48,9 @@ OBJECT_CODECS = frozenset(
     {"vlen-utf8", "vlen-bytes", "vlen-array", "json2", "msgpack2", "pickle", "categorize", "references", "struct"}
 )
 ALLOWED_CODECS = OBJECT_CODECS | {
-    "byteorder", "adler32", "astype", "base64", "bitround", "blosc", "bz2", "crc32", "crc32c", "delta", "fixedscaleoffset",
-    "fletcher32", "gzip", "jenkins_lookup3", "lz4", "lzma", "packbits", "pcodec", "quantize", "shuffle", "zfpy", "zlib",
-    "zstd",
+    "adler32", "astype", "base64", "bitround", "blosc", "byteorder", "bz2", "crc32", "crc32c", "delta",
+    "fixedscaleoffset", "fletcher32", "gzip", "jenkins_lookup3", "lz4", "lzma", "packbits", "pcodec", "quantize",
+    "shuffle", "zfpy", "zlib", "zstd",
 }  # fmt: skip
 
 DECODE_ERRORS = (ValueError, TypeError, RuntimeError, LookupError, ArithmeticError, EOFError, OSError, AttributeError,
@@ -224,7 +224,7 @@ class ChunkCodec:
         """Whether `decode` can put the values of a chunk where they are wanted."""
         return not self.is_object and not self._filters and self.order == "C"
 
-    def blocks(self, data: bytes, shape: tuple[int, ...]) -> BloscBlocks | None:
+    def blocks(self, data: bytes | StoredValue, shape: tuple[int, ...]) -> BloscBlocks | None:
         """Return the blocks of a chunk of ``shape``; None where there are none to decode one by one."""
         return find_blocks(data, math.prod(shape) * self.dtype.itemsize) if self.has_blocks else None
 
@@ -233,7 +233,7 @@ class ChunkCodec:
         """Whether chunks may have `blocks`."""
         return self.decodes_in_place and isinstance(self._compressor, numcodecs.Blosc)
 
-    def decode_blocks(self, frame: bytes, out: npt.NDArray[np.uint8] | None) -> npt.NDArray[np.uint8]:
+    def decode_blocks(self, frame: npt.NDArray[np.uint8], out: npt.NDArray[np.uint8] | None) -> npt.NDArray[np.uint8]:
         """Return the decoded bytes of a frame of `blocks`, which are in ``out`` if that is not None.
 
         Raises
@@ -272,7 +272,7 @@ class ChunkCodec:
         except TooLargeError as error:
             if self.is_object:
                 raise Limits(max_object_bytes=max_object_bytes).exceeded(
-                    "max_object_bytes", 2 * max_object_bytes, "a chunk of objects decompresses to more bytes"
+                    "max_object_bytes", 2 * max_object_bytes, "a chunk does not decode to so few bytes"
                 ) from error
             raise _undecodable(error) from error
         except UnsafePickleError as error:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.errors import ConflictError
+from hdmf_zarr_backend.errors import ConflictError, UsageError
 from hdmf_zarr_backend.model import v2
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
 from hdmf_zarr_backend.storage.chunks import ChunkReader
@@ -102,7 +102,20 @@ class Edits:
         return found
 
     def put(self, reader: ChunkReader, index: Index, chunk: Array) -> None:
-        """Keep a changed chunk."""
+        """Keep a changed chunk.
+
+        Raises
+        ------
+        UsageError
+            It lies in a shard, which would have to be written anew.
+        """
+        if reader.node.shards is not None:
+            raise UsageError(
+                "a sharded array cannot be changed in place",
+                store=self._keys.location,
+                path=absolute(reader.path),
+                remedy="Export to a new file.",
+            )
         key = (reader.path, index)
         if key not in self._chunks:
             self._bytes += _size(chunk)

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreError, ZarrBackendError
 from hdmf_zarr_backend.storage.failures import failure, library_errors
+from hdmf_zarr_backend.storage.filestates import FileState
 from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, Range, is_outside
 
 REQUESTS = 32
@@ -40,12 +41,10 @@ def at_once(function: Callable[[A], B], items: Iterable[A]) -> Iterator[B]:
 
     What is under way when one fails is waited for before the error is raised.
     """
-    waiting = iter(items)
     running: deque[Future[B]] = deque()
-    pool = request_pool()
     try:
-        for item in waiting:
-            running.append(pool.submit(function, item))
+        for item in items:
+            running.append(_submitted(function, item))
             if len(running) >= REQUESTS:
                 yield running.popleft().result()
         while running:
@@ -56,6 +55,15 @@ def at_once(function: Callable[[A], B], items: Iterable[A]) -> Iterator[B]:
         for future in running:
             if not future.cancelled():
                 future.exception()
+
+
+def _submitted(function: Callable[[A], B], item: A) -> Future[B]:
+    try:
+        return request_pool().submit(function, item)
+    except RuntimeError:  # the interpreter is ending, and starts no threads any more
+        done: Future[B] = Future()
+        done.set_result(function(item))
+        return done
 
 
 class FarKeys(ABC):
@@ -105,6 +113,11 @@ class FarKeys(ABC):
         value = self._get(key)
         return None if value is None else len(value)
 
+    def _state(self, key: str) -> FileState | None:
+        """Return size, tag and time of the value of ``key``, None where it is not there."""
+        size = self._size(key)
+        return None if size is None else FileState(size)
+
     # ---- the contract -----------------------------------------------------------------------------------------------
 
     def _called(self, function: Callable[[], B], key: str, doing: str) -> B:
@@ -142,6 +155,10 @@ class FarKeys(ABC):
     def size(self, key: str) -> int | None:
         """Return the bytes of the value of ``key``, or None where it is not there."""
         return self._called(lambda: self._size(key), key, "read")
+
+    def state(self, key: str) -> FileState | None:
+        """Return size, tag and time of the value of ``key``, or None where it is not there."""
+        return self._called(lambda: self._state(key), key, "read")
 
     def set(self, key: str, value: bytes) -> None:
         """Set ``key``."""

@@ -10,8 +10,10 @@ from typing import Any
 
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.storage.failures import tell_of_bucket
+from hdmf_zarr_backend.storage.filestates import FileState, plain_tag
 from hdmf_zarr_backend.storage.farkeys import FarKeys
 from hdmf_zarr_backend.storage.keys import Abilities, Range
+from hdmf_zarr_backend.storage.mappingkeys import OF_THIS_PROCESS
 
 _ABSENT = (FileNotFoundError, IsADirectoryError, NotADirectoryError, KeyError)
 _WEB_TIMEOUT = 30.0
@@ -59,7 +61,7 @@ class FsspecKeys(FarKeys):
     def __reduce__(self) -> tuple[Any, ...]:
         if self.location.startswith("memory://"):
             raise UsageError(
-                "the memory of this process is no place that other processes can write to",
+                OF_THIS_PROCESS,
                 store=self.location,
                 remedy='Use executor="threads".',
             )
@@ -131,6 +133,18 @@ class FsspecKeys(FarKeys):
         except _ABSENT as error:
             tell_of_bucket(error)
             return None
+
+    def _state(self, key: str) -> FileState | None:
+        try:
+            found = self._filesystem.info(self._path(key))
+        except _ABSENT as error:
+            tell_of_bucket(error)
+            return None
+        tag = plain_tag(next((found[name] for name in ("ETag", "etag") if found.get(name)), None))
+        changed = next((found[name] for name in ("LastModified", "mtime", "created") if found.get(name)), None)
+        seconds = changed.timestamp() if hasattr(changed, "timestamp") else changed
+        time = int(seconds) * 10**9 if isinstance(seconds, (int, float)) else None
+        return FileState(int(found["size"]), tag, time)
 
     def _set(self, key: str, value: bytes) -> None:
         path = self._path(key)

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 from hdmf_zarr_backend.errors import StoreError
 from hdmf_zarr_backend.storage.jsontext import parse_fast
 from hdmf_zarr_backend.storage.limits import DEFAULT_RULES, ReadRules
+from hdmf_zarr_backend.storage.openvalue import OpenValue
 from hdmf_zarr_backend.storage.renames import replace
 
 DOCUMENTS = frozenset({".zgroup", ".zarray", ".zattrs", "zarr.json"})
@@ -178,6 +179,25 @@ class LocalKeys:
 
     def get(self, key: str) -> bytes | None:
         """Return the value of ``key``, or None."""
+        found = self._open(key)
+        if found is None:
+            return None
+        file, size = found
+        try:
+            value = os.read(file, size + 1)
+            if len(value) == size:
+                return value
+            return value + _rest(file)  # it is larger than one call reads, or is being written
+        finally:
+            os.close(file)
+
+    def open_value(self, key: str) -> OpenValue | None:
+        """Return the value of ``key``, open, to read parts of it; None where it is not there."""
+        found = self._open(key)
+        return None if found is None else OpenValue(*found)
+
+    def _open(self, key: str) -> tuple[int, int] | None:
+        """Open the file of a value, and return it with its size."""
         try:
             file = os.open(self._path(key), _READING)
         except (FileNotFoundError, NotADirectoryError, UnicodeEncodeError):
@@ -195,12 +215,10 @@ class LocalKeys:
             if info.st_size > limits.max_stored_bytes:
                 problem = f"the value of the key {key!r} has {info.st_size:,} bytes"
                 raise limits.exceeded("max_stored_bytes", info.st_size, problem).located(store=self.location)
-            value = os.read(file, info.st_size + 1)
-            if len(value) == info.st_size:
-                return value
-            return value + _rest(file)  # it is larger than one call reads, or is being written
-        finally:
+        except BaseException:
             os.close(file)
+            raise
+        return file, info.st_size
 
     def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
         """Return the values of those ``keys`` that are there."""
@@ -320,91 +338,6 @@ class LocalKeys:
         shutil.rmtree(self.root)
 
 
-class InlinedKeys:
-    """A store some of whose values are at hand already; everything else goes to the store.
-
-    Parameters
-    ----------
-    keys : KeyStore
-        The store.
-    inlined : dict
-        ``{key: bytes}``.
-    """
-
-    def __init__(self, keys: KeyStore, inlined: dict[str, bytes]) -> None:
-        self.keys = keys
-        self.inlined = inlined
-        self.location = keys.location
-
-    def __repr__(self) -> str:
-        return f"InlinedKeys({self.keys!r}, {len(self.inlined)} values)"
-
-    def get(self, key: str) -> bytes | None:
-        """Return the value of ``key``, or None."""
-        value = self.inlined.get(key)
-        return value if value is not None else self.keys.get(key)
-
-    def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
-        """Return the values of those ``keys`` that are there."""
-        found: dict[str, bytes] = {}
-        missing: list[str] = []
-        for key in keys:
-            if key in self.inlined:
-                found[key] = self.inlined[key]
-            else:
-                missing.append(key)
-        return {**found, **self.keys.get_many(missing)} if missing else found
-
-    def get_range(self, key: str, start: int, stop: int | None = None) -> bytes | None:
-        """Return the bytes ``start:stop`` of the value of ``key``, or None where it is not there."""
-        value = self.inlined.get(key)
-        return value[start:stop] if value is not None else self.keys.get_range(key, start, stop)
-
-    def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
-        """Return several ranges of bytes of the value of ``key``, or None where it is not there."""
-        value = self.inlined.get(key)
-        return cut_ranges(value, ranges) if value is not None else self.keys.get_ranges(key, ranges)
-
-    def set(self, key: str, value: bytes) -> None:
-        """Set ``key``; what was inlined under it is forgotten."""
-        self.inlined.pop(key, None)
-        self.keys.set(key, value)
-
-    def set_many(self, items: Mapping[str, bytes]) -> None:
-        """Set several keys."""
-        for key, value in items.items():
-            self.set(key, value)
-
-    def delete(self, keys: Iterable[str]) -> None:
-        """Delete those ``keys`` that are there."""
-        gone = list(keys)
-        for key in gone:
-            self.inlined.pop(key, None)
-        self.keys.delete(gone)
-
-    def replace_below(self, prefix: str, items: Mapping[str, bytes]) -> None:
-        """Make ``items`` all that there is below ``prefix/``."""
-        for key in [key for key in self.inlined if key.startswith(f"{prefix}/")]:
-            del self.inlined[key]
-        replace_below(self.keys, prefix, items)
-
-    def list_documents(self) -> Iterator[str]:
-        """Yield the keys of all metadata documents."""
-        return self.keys.list_documents()
-
-    def list_prefix(self, prefix: str) -> Iterator[str]:
-        """Yield all keys below ``prefix/``."""
-        return self.keys.list_prefix(prefix)
-
-    def sizes(self, prefix: str) -> dict[str, int]:
-        """Return ``{key: bytes}`` of all keys below ``prefix/``."""
-        return self.keys.sizes(prefix)
-
-    def exists(self) -> bool:
-        """Tell whether anything is at the location."""
-        return self.keys.exists()
-
-
 def replace_below(keys: KeyStore, prefix: str, items: Mapping[str, bytes]) -> None:
     """Make ``items`` all that there is below ``prefix/``, so that a reader sees the old keys or the new ones.
 
@@ -415,6 +348,18 @@ def replace_below(keys: KeyStore, prefix: str, items: Mapping[str, bytes]) -> No
         keys.set_many(items)
     else:
         offered(prefix, items)
+
+
+def opens_values(keys: KeyStore) -> bool:
+    """Tell whether parts of a value can be read from a store, by `open_value`, at no more cost than the whole."""
+    return hasattr(innermost(keys), "open_value")
+
+
+def open_value(keys: KeyStore, key: str) -> OpenValue | None:
+    """Return the value of ``key``, open, to read parts of it; None where it is not there, or the store cannot do so."""
+    offered = getattr(keys, "open_value", None)
+    found: OpenValue | None = None if offered is None else offered(key)
+    return found
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

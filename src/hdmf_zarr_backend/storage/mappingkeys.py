@@ -8,6 +8,8 @@ from typing import Any
 from hdmf_zarr_backend.errors import StoreError, UsageError
 from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, Range, cut_ranges, is_outside
 
+OF_THIS_PROCESS = "the memory of this process is no place that other processes can write to"
+
 _FREE = Abilities()
 _FIXED = Abilities(write=False, change=False, why="a mapping that is not mutable is read only")
 
@@ -33,7 +35,7 @@ class MappingKeys:
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise UsageError(
-            "the memory of this process is no place that other processes can write to",
+            OF_THIS_PROCESS,
             store=self.location,
             remedy='Use executor="threads".',
         )

@@ -17,6 +17,7 @@ from typing import Any
 from hdmf_zarr_backend.errors import StoreError
 from hdmf_zarr_backend.storage.failures import tell_of_bucket
 from hdmf_zarr_backend.storage.farkeys import FarKeys
+from hdmf_zarr_backend.storage.filestates import FileState, plain_tag
 from hdmf_zarr_backend.storage.keys import Abilities, Range
 
 SCHEMES = ("s3", "s3a", "http", "https")
@@ -183,6 +184,18 @@ class ObjectKeys(FarKeys):
         except FileNotFoundError as error:
             tell_of_bucket(error)
             return None
+
+    def _state(self, key: str) -> FileState | None:
+        import obstore
+
+        try:
+            found = obstore.head(self.opened, key)
+        except FileNotFoundError as error:
+            tell_of_bucket(error)
+            return None
+        changed = found.get("last_modified")
+        seconds = None if changed is None else int(changed.timestamp()) * 10**9
+        return FileState(int(found["size"]), plain_tag(found.get("e_tag")), seconds)
 
     def _set(self, key: str, value: bytes) -> None:
         import obstore

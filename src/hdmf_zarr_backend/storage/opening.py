@@ -25,7 +25,9 @@ from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys, innermost, rules
 from hdmf_zarr_backend.storage.mappingkeys import MappingKeys
 from hdmf_zarr_backend.storage.objectkeys import ObjectKeys, object_settings
 from hdmf_zarr_backend.storage.paths import location_of
+from hdmf_zarr_backend.storage.places import authority
 from hdmf_zarr_backend.storage.referencekeys import ReferenceKeys
+from hdmf_zarr_backend.storage.referredfiles import parted
 from hdmf_zarr_backend.storage.zipkeys import ZipKeys
 
 NOWHERE = "object://"
@@ -74,7 +76,7 @@ def _of_url(location: str, options: dict[str, Any]) -> KeyStore:
     if location.endswith(referencekeys.SUFFIX) and "::" not in location:
         return ReferenceKeys(location, options, folder_keys)
     if location.endswith(zipkeys.SUFFIX) and "::" not in location:
-        folder, name = referencekeys.parted(location)
+        folder, name = parted(location)
         return zipkeys.FarZipKeys(location, folder_keys(folder, options), name)
     return folder_keys(location, options)
 
@@ -133,16 +135,10 @@ def open_neighbour(keys: KeyStore, location: str) -> KeyStore:
     neighbour = getattr(origin, "neighbour", None)
     found: KeyStore | None = None if neighbour is None else neighbour(location)
     if found is None:
-        alike = _authority(location) == _authority(origin.location)
+        alike = authority(location) == authority(origin.location)
         found = open_keys(location, getattr(origin, "options", {}) if alike else {})
     set_rules(found, rules_of(keys))
     return found
-
-
-def _authority(location: str) -> tuple[str, str]:
-    """Return what has to be equal for options to be passed on: how a file is read, and the host of a web server."""
-    scheme, _, rest = location.rpartition("://")
-    return scheme, rest.partition("/")[0] if scheme.endswith(("http", "https")) else ""
 
 
 def may_exist(location: str) -> bool:

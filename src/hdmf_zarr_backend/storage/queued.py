@@ -76,8 +76,12 @@ class QueuedKeys:
             # a later value must not be overtaken by an earlier one
             self._changed.wait_for(lambda: self._failed or (key not in self._pending and self._has_room(len(value))))
             self._raise_failed()
+            try:
+                future = request_pool().submit(self._put, key, value)
+            except RuntimeError:  # the interpreter is ending, and starts no threads any more
+                self.keys.set(key, value)
+                return
             self._bytes += len(value)
-            future = request_pool().submit(self._put, key, value)
             self._pending[key] = (value, future)
 
     def _has_room(self, size: int) -> bool:

@@ -16,12 +16,13 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 from hdmf_zarr_backend.errors import MetadataError, NotZarrError, ReadOnlyStoreError, StoreError, StoreNotFoundError
-from hdmf_zarr_backend.model.locations import is_url, resolve_source
+from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.storage.farkeys import FarKeys
-from hdmf_zarr_backend.storage.keys import Abilities, KeyStore, Range, cut_ranges
+from hdmf_zarr_backend.storage.keys import Abilities, KeyStore, Range, cut_ranges, rules_of
+from hdmf_zarr_backend.storage.places import authority
+from hdmf_zarr_backend.storage.referredfiles import Recorded, ReferredFiles, parse_record, parted
 
 SUFFIX = ".json"
 
@@ -50,17 +51,20 @@ class ReferenceKeys(FarKeys):
         super().__init__(location, options)
         self._opener = opener
         self._loaded: dict[str, Any] | None = None
+        self._files: ReferredFiles | None = None
         self._folders: dict[str, KeyStore] = {}
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ReferenceKeys, (self.location, self.options, self._opener)
+        rules = {"read_rules": rules_of(self)}
+        return ReferenceKeys, (self.location, self.options, self._opener), rules
 
     @property
     def _references(self) -> dict[str, Any]:
         with self._lock:
             if self._loaded is None:
-                self._loaded = _parse(self._text(), self.location)
+                self._loaded, recorded = _parse(self._text(), self.location)
+                self._files = ReferredFiles(self.location, recorded, self._folder, lambda: rules_of(self))
             return self._loaded
 
     def _text(self) -> bytes:
@@ -69,22 +73,23 @@ class ReferenceKeys(FarKeys):
         text = self._opener(folder, options).get(name)
         if text is None:
             raise StoreNotFoundError("nothing is there", store=self.location, remedy="Check the path.")
+        rules_of(self).limits.check("max_document_bytes", len(text), f"the file of references has {len(text):,} bytes")
         return text
+
+    def _folder(self, folder: str) -> KeyStore:
+        """Return the keys of a folder; options, which may be credentials, do not go from one server to another."""
+        if folder not in self._folders:
+            options = self.options.get("remote_options")
+            if options is None:
+                goes_along = not is_url(self.location) or authority(folder) == authority(self.location)
+                options = self.options if goes_along else {}
+            self._folders[folder] = self._opener(folder, options)
+        return self._folders[folder]
 
     def _source(self, url: str) -> tuple[KeyStore, str]:
         """Return the keys of the folder of a file that is referred to, and its name there."""
-        place = url if is_url(url) or url.startswith("/") else resolve_source(f"../{url}", self.location)
-        if is_url(self.location) and (not is_url(place) or place.startswith("file:")):
-            raise StoreError(
-                f"a file on a server refers to a local one, {url!r}", store=self.location, remedy="Do not trust it."
-            )
-        place = resolve_source(place, self.location)  # file:// URLs are paths
-        folder, name = parted(place)
-        with self._lock:
-            if folder not in self._folders:
-                options = self.options.get("remote_options", self.options)
-                self._folders[folder] = self._opener(folder, options)
-            return self._folders[folder], name
+        assert self._files is not None  # made with the references
+        return self._files.find(url)
 
     def _get(self, key: str) -> bytes | None:
         value = self._references.get(key)
@@ -129,16 +134,7 @@ class ReferenceKeys(FarKeys):
         return self._opener(folder, self.options).get_range(name, 0, 1) is not None
 
 
-def parted(location: str) -> tuple[str, str]:
-    """Return folder and name of a file; a query stays with the folder, to which it gives access."""
-    if not is_url(location):
-        return os.path.split(location)
-    parts = urlsplit(location)
-    folder, _, name = parts.path.rpartition("/")
-    return urlunsplit((parts.scheme, parts.netloc, folder, parts.query, "")), name
-
-
-def _parse(text: bytes, location: str) -> dict[str, Any]:
+def _parse(text: bytes, location: str) -> tuple[dict[str, Any], dict[str, Recorded]]:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -155,7 +151,8 @@ def _parse(text: bytes, location: str) -> dict[str, Any]:
     templates = document.get("templates", {})
     if not isinstance(references, dict) or not isinstance(templates, dict):
         raise NotZarrError("this is no file of references", store=location, remedy="Check the path.")
-    return {key: _value(key, value, templates, location) for key, value in references.items()}
+    recorded = parse_record(document, location) if "refs" in document else {}
+    return {key: _value(key, value, templates, location) for key, value in references.items()}, recorded
 
 
 def _value(key: str, value: Any, templates: dict[str, Any], location: str) -> bytes | list[Any]:

@@ -7,8 +7,10 @@ from typing import Any, Literal
 import zarr
 
 from hdmf_zarr_backend.errors import NotZarrError
+from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.storage.fsspeckeys import FsspecKeys
 from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys, innermost
+from hdmf_zarr_backend.storage.mappingkeys import MappingKeys
 from hdmf_zarr_backend.storage.objectkeys import ObjectKeys
 from hdmf_zarr_backend.storage.paths import local_path
 from hdmf_zarr_backend.storage.zarrkeys import ZarrStoreKeys
@@ -32,7 +34,25 @@ def open_zarr_group(keys: KeyStore, *, mode: Literal["r", "r+"] = "r") -> Any:
 
 
 def open_zarr_array(keys: KeyStore, path: str) -> Any:
-    """Return the array at ``path`` as a ``zarr.Array``."""
+    """Return the array at ``path`` as a ``zarr.Array``.
+
+    Raises
+    ------
+    NotZarrError
+        This release of zarr-python cannot open it: before 3.2 it does not know ``struct``.
+    """
+    try:
+        return _open_array(keys, path)
+    except (ValueError, TypeError, KeyError) as error:
+        raise NotZarrError(
+            f"zarr-python {zarr.__version__} cannot open this array ({error})",
+            store=keys.location,
+            path=absolute(path),
+            remedy="Index the dataset itself, or install zarr 3.3 or newer.",
+        ) from error
+
+
+def _open_array(keys: KeyStore, path: str) -> Any:
     return zarr.open_array(_zarr_location(keys), path=path, mode="r")
 
 
@@ -47,6 +67,11 @@ def _zarr_location(keys: KeyStore) -> Any:
         return zarr.storage.ObjectStore(store.opened, read_only=not store.abilities.write)
     if isinstance(store, FsspecKeys):
         return zarr.storage.FsspecStore.from_url(store.location, storage_options=store.options, read_only=True)
+    if isinstance(store, MappingKeys):
+        buffers: dict[str, Any] = {
+            key: zarr.buffer.cpu.Buffer.from_bytes(value) for key, value in store.mapping.items()
+        }
+        return zarr.storage.MemoryStore(buffers)
     if type(store) is ZipKeys:
         return zarr.storage.ZipStore(store.location, mode="r")
     raise NotZarrError(

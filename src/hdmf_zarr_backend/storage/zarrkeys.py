@@ -19,9 +19,11 @@ from zarr.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 from zarr.storage import FsspecStore, LocalStore, MemoryStore, ObjectStore, ZipStore
 
+from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.storage.failures import node_of
 from hdmf_zarr_backend.storage.farkeys import FarKeys, at_once
 from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, KeyStore, LocalKeys, Range
+from hdmf_zarr_backend.storage.mappingkeys import OF_THIS_PROCESS
 
 _ICECHUNK = Abilities(is_far=True, consolidates=False, formats=(3,), why="Icechunk knows Zarr format 3 only")
 _ICECHUNK_READ_ONLY = Abilities(
@@ -50,6 +52,9 @@ class ZarrStoreKeys(FarKeys):
         self.abilities = _abilities(store)
 
     def __reduce__(self) -> tuple[Any, ...]:
+        inner = getattr(self.store, "store", None)
+        if isinstance(self.store, MemoryStore) or type(inner).__name__ == "MemoryStore":
+            raise UsageError(OF_THIS_PROCESS, store=self.location, remedy='Use executor="threads".')
         return ZarrStoreKeys, (self.store, self.path, self.location)
 
     def neighbour(self, location: str) -> KeyStore | None:
@@ -133,6 +138,12 @@ class IcechunkKeys(ZarrStoreKeys):
         self._order = threading.RLock()
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if not self.store.read_only:
+            raise UsageError(
+                "a session of Icechunk is written by one process",
+                store=self.location,
+                remedy='Use executor="threads".',
+            )
         return IcechunkKeys, (self.store, self.path, self.location)
 
     @property
@@ -217,7 +228,7 @@ def _location(store: Any) -> str:
     if isinstance(store, FsspecStore):
         return str(store.fs.unstrip_protocol(store.path)).rstrip("/")
     if isinstance(store, ObjectStore):
-        return _object_location(store.store) or f"object://{id(store):x}"
+        return _object_location(store.store) or f"object://{id(store.store):x}"
     return f"object://{id(store):x}"
 
 

@@ -223,8 +223,9 @@ class _Documents:
         return metadata
 
     def _check_inlined(self, inlined: dict[str, bytes]) -> None:
+        stored = self._keys.get_many(inlined)
         for key, value in inlined.items():
-            if self._keys.get(key) != value:
+            if stored.get(key) != value:
                 message = f"the chunk {key!r} is another one in the consolidated document"
                 self._found(split(key)[0], "inlined-stale", message)
 

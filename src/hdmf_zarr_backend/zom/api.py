@@ -102,7 +102,7 @@ def to_zom(source: Any, *, storage_options: Mapping[str, Any] | None = None) -> 
 
 @contextmanager
 def _without_collections() -> Iterator[None]:
-    """Put off garbage collection: there is no garbage in a new model, and looking for it takes longer than making it."""
+    """Put off the collection of garbage: a new model has none, and looking for it takes longer than making it."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

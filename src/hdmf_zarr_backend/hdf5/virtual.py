@@ -1,0 +1,278 @@
+"""Which HDF5 datasets can stay in their file and be read from there as Zarr arrays, chunk by chunk.
+
+A chunk of HDF5 whose filters Zarr has is a chunk of Zarr as it lies in the file. A dataset in one piece is cut into
+pieces of whole rows, each a chunk without a codec; the last one may reach beyond the dataset, since what is outside of
+an array is not looked at, but not beyond the file.
+
+Source: Zarr v2 specification, "Chunks"; kerchunk's specification of references; issue "Format 3, shards, and any store,
+near or far", part 4.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hdmf_zarr_backend.hdf5.contiguous import ContiguousH5Source
+from hdmf_zarr_backend.hdf5.filters import Config
+from hdmf_zarr_backend.hdf5.rawchunks import Array, Index
+from hdmf_zarr_backend.hdf5.rawsource import DecodedH5Source, RawH5Source, Region
+
+LEAST_BYTES = 256
+"""Stored bytes of a chunk, on average, from which on a reference takes less room than the chunk itself."""
+
+_PIECE = 2**22
+_TRIED = 4096
+
+
+class Piece(NamedTuple):
+    """One chunk: bytes ``offset`` to ``offset + size`` of the file, or ``data``."""
+
+    index: Index
+    offset: int = 0
+    size: int = 0
+    data: bytes | None = None
+
+
+class VirtualChunks:
+    """A chunked dataset whose chunks stay where they are.
+
+    Parameters
+    ----------
+    source : DecodedH5Source
+        Its chunks.
+
+    Attributes
+    ----------
+    shape, chunks : tuple of int
+        Of the array.
+    filters, compressor
+        Of the array. None where most chunks of the dataset passed none of its filters.
+    dtype : numpy.dtype
+        Of the elements.
+    location : str
+        The file.
+    inlined : int
+        Bytes of the values of those chunks that are not as the others, and have to be given.
+    is_complete : bool
+        Whether every chunk is stored.
+    """
+
+    def __init__(self, source: DecodedH5Source) -> None:
+        raw, pipeline = source.raw, source.pipeline
+        self.shape, self.chunks, self.dtype = source.shape, source.chunks, source.dtype
+        self.location = raw.location
+        self._whole = RawH5Source(raw, source.dtype, pipeline, source.fill_scalar().tobytes())
+        self._every = (1 << len(pipeline.codecs)) - 1
+        masks = raw.masks() & np.uint32(self._every)
+        filtered, plain = int(np.sum(masks == 0)), int(np.sum(masks == self._every))
+        self._is_plain = bool(pipeline.codecs) and plain > filtered
+        self.filters: list[Config] | None = None if self._is_plain else pipeline.filters
+        self.compressor: Config | None = None if self._is_plain else pipeline.compressor
+        as_they_are = 0 if pipeline.reframed and not self._is_plain else max(filtered, plain)
+        self._chunk_bytes = math.prod(self.chunks) * self.dtype.itemsize
+        self.inlined = (len(raw) - as_they_are) * self._chunk_bytes
+        self.is_complete = len(raw) == math.prod(raw.grid)
+
+    def fill(self) -> Array:
+        """Return what reads where no chunk is, as an array without axes."""
+        return self._whole.fill_scalar()
+
+    def read(self, region: Region) -> Array:
+        """Return the values of ``region``."""
+        return self._whole.read(region)
+
+    def encoded(self, index: Index) -> bytes | None:
+        """Return the chunk at ``index`` as the array stores it."""
+        if self._is_plain:
+            return np.ascontiguousarray(self._whole.decode(index)).tobytes()
+        return self._whole.encoded(index)
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield the stored chunks.
+
+        Raises
+        ------
+        ChunkError
+            One that has to be decoded cannot be.
+        """
+        wanted = self._every if self._is_plain else 0
+        never = self._whole.pipeline.reframed and not self._is_plain
+        for index, found in self._whole.raw.stored():
+            is_odd = self._is_plain and found.size != self._chunk_bytes
+            if never or is_odd or found.mask & self._every != wanted:
+                yield Piece(index, data=self.encoded(index))
+            else:
+                yield Piece(index, found.offset, found.size)
+
+
+class VirtualRows:
+    """A dataset in one piece that stays where it is.
+
+    Parameters
+    ----------
+    source : ContiguousH5Source
+        Its values.
+
+    Attributes
+    ----------
+    As of `VirtualChunks`.
+    """
+
+    filters: list[Config] | None = None
+    compressor: Config | None = None
+    is_complete = True
+
+    def __init__(self, source: ContiguousH5Source) -> None:
+        self._source = source
+        self.shape, self.dtype = source.shape, source.dtype
+        self.chunks = whole_rows(source.shape, source.dtype.itemsize)
+        self.location = source.file.path
+        self._chunk_bytes = math.prod(self.chunks) * self.dtype.itemsize
+        self._end = source.file.size
+        self.inlined = sum(piece.size for piece in self._places() if not self._is_inside(piece))
+
+    def fill(self) -> Array:
+        """Return zero: all chunks are there."""
+        return np.zeros((), self.dtype)
+
+    def read(self, region: Region) -> Array:
+        """Return the values of ``region``."""
+        return self._source.read(region)
+
+    def encoded(self, index: Index) -> bytes | None:
+        """Return the chunk at ``index``, with zeros beyond the edge."""
+        region = tuple(
+            slice(i * c, min((i + 1) * c, n)) for i, c, n in zip(index, self.chunks, self.shape, strict=True)
+        )
+        chunk: Array = np.zeros(self.chunks, self.dtype)
+        block = self._source.read(region)
+        chunk[tuple(slice(0, n) for n in block.shape)] = block
+        return chunk.tobytes()
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield all chunks."""
+        for piece in self._places():
+            yield piece if self._is_inside(piece) else Piece(piece.index, data=self.encoded(piece.index))
+
+    def _is_inside(self, piece: Piece) -> bool:
+        return piece.offset + piece.size <= self._end
+
+    def _places(self) -> Iterator[Piece]:
+        strides = np.cumprod([1, *self.shape[:0:-1]])[::-1].tolist()
+        grid = [-(-n // c) for n, c in zip(self.shape, self.chunks, strict=True)]
+        for index in np.ndindex(*grid):
+            first = sum(i * c * stride for i, c, stride in zip(index, self.chunks, strides, strict=True))
+            yield Piece(tuple(index), self._source.offset + first * self.dtype.itemsize, self._chunk_bytes)
+
+
+class VirtualNothing:
+    """A dataset of which nothing is stored: it reads as its fill value.
+
+    Parameters
+    ----------
+    shape, chunks : tuple of int
+        Of the array.
+    dtype : numpy.dtype
+        Of the elements.
+    fill : array
+        The fill value, without axes.
+    location : str
+        The file.
+
+    Attributes
+    ----------
+    As of `VirtualChunks`.
+    """
+
+    filters: list[Config] | None = None
+    compressor: Config | None = None
+    inlined = 0
+    is_complete = False
+
+    def __init__(
+        self, shape: tuple[int, ...], chunks: tuple[int, ...], dtype: np.dtype[Any], fill: Array, location: str
+    ) -> None:
+        self.shape, self.chunks, self.dtype, self.location = shape, chunks, dtype, location
+        self._fill = fill
+
+    def fill(self) -> Array:
+        """Return the fill value."""
+        return self._fill
+
+    def read(self, region: Region) -> Array:
+        """Return the values of ``region``."""
+        return np.broadcast_to(self._fill, tuple(part.stop - part.start for part in region))
+
+    def encoded(self, index: Index) -> bytes | None:
+        """Return the chunk at ``index``."""
+        return np.full(self.chunks, self._fill, self.dtype).tobytes()
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield nothing."""
+        return iter(())
+
+
+VirtualSource = VirtualChunks | VirtualRows | VirtualNothing
+
+
+def virtual_source(source: object) -> VirtualSource | None:
+    """Return how a dataset that is planned for a copy can stay in its file, None if it cannot.
+
+    Parameters
+    ----------
+    source : object
+        Where the copy would take its values from, as of `write.hdf5_sources.take_chunks`.
+    """
+    if isinstance(source, ContiguousH5Source):
+        return VirtualRows(source)
+    if not isinstance(source, DecodedH5Source) or not source.raw.is_plain_file:
+        return None
+    count = len(source.raw)
+    if not isinstance(source, RawH5Source) and count and int(np.sum(source.raw.sizes())) < LEAST_BYTES * count:
+        return None  # very many very small chunks; they are joined and given
+    return VirtualChunks(source)
+
+
+def unwritten(dataset: Any, shape: tuple[int, ...], dtype: np.dtype[Any], fill: Any) -> VirtualNothing | None:
+    """Return a dataset in one piece of which nothing was ever written, None if this is none.
+
+    Parameters
+    ----------
+    dataset : h5py.Dataset
+        Any.
+    shape : tuple of int
+        Of the array.
+    dtype : numpy.dtype
+        Of the elements, packed.
+    fill : object
+        What it reads as; None: zero.
+    """
+    from h5py import h5d
+
+    created = dataset.id.get_create_plist()
+    is_in_one_piece = created.get_layout() == h5d.CONTIGUOUS and not created.get_external_count()
+    if not is_in_one_piece or dataset.id.get_offset() is not None or dataset.id.get_storage_size():
+        return None
+    value = np.zeros((), dtype) if fill is None else np.asarray(fill, dtype)
+    return VirtualNothing(shape, whole_rows(shape, dtype.itemsize), dtype, value, str(dataset.file.filename))
+
+
+def whole_rows(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Return a shape of about 4 MB each of whose chunks lies in one run of bytes.
+
+    The first axis that is cut is the first one whose rows are small enough; all before it have length 1. Where it can
+    be, the chunks divide that axis, so that none reaches beyond its edge.
+    """
+    axis = 0
+    while axis < len(shape) - 1 and math.prod(shape[axis + 1 :]) * itemsize > _PIECE:
+        axis += 1
+    row = math.prod(shape[axis + 1 :]) * itemsize
+    length = shape[axis]
+    rows = min(length, max(1, _PIECE // row))
+    count = -(-length // rows)
+    even = next((n for n in range(count, min(2 * count, count + _TRIED, length) + 1) if length % n == 0), count)
+    return (*(1 for _ in shape[:axis]), -(-length // even), *shape[axis + 1 :])

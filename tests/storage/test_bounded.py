@@ -1,0 +1,151 @@
+"""Decoding within bounds: what comes out of each codec, and what is refused before memory is taken."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import numcodecs
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hdmf_zarr_backend.errors import LimitError, UsageError
+from hdmf_zarr_backend.storage.bounded import TooLargeError, check_stated, decode_bounded, zstd_bound
+from hdmf_zarr_backend.storage.limits import Limits, ReadRules
+
+CODECS = {
+    "zlib": numcodecs.Zlib(1),
+    "gzip": numcodecs.GZip(1),
+    "bz2": numcodecs.BZ2(1),
+    "lzma": numcodecs.LZMA(),
+    "zstd": numcodecs.Zstd(1),
+    "blosc": numcodecs.Blosc("zstd", 5),
+    "lz4": numcodecs.LZ4(),
+}
+
+
+@pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
+@given(data=st.binary(min_size=1, max_size=2000))
+def test_what_fits_comes_out(codec, data):
+    encoded = bytes(codec.encode(data))
+    assert bytes(decode_bounded(codec, encoded, len(data))) == data
+
+
+@pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
+def test_one_byte_more_is_too_much(codec):
+    encoded = bytes(codec.encode(bytes(1000)))
+    with pytest.raises(TooLargeError, match="more than 999 bytes"):
+        decode_bounded(codec, encoded, 999)
+
+
+@pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
+def test_a_bomb_takes_no_memory(codec):
+    encoded = bytes(codec.encode(bytes(2**26)))
+    assert len(encoded) < 2**20
+    tracemalloc.start()
+    with pytest.raises(TooLargeError):
+        decode_bounded(codec, encoded, 1000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2**24  # the dictionary of LZMA is 8 MiB
+
+
+@pytest.mark.parametrize("codec", [CODECS["zlib"], CODECS["bz2"], CODECS["lzma"], CODECS["gzip"], CODECS["blosc"]])
+def test_what_is_cut_short_is_an_error(codec):
+    encoded = bytes(codec.encode(np.random.default_rng(0).bytes(1000)))
+    with pytest.raises((ValueError, EOFError)):
+        decode_bounded(codec, encoded[:-3], 1000)
+
+
+def test_streams_one_after_the_other():
+    for codec in (CODECS["bz2"], CODECS["lzma"], CODECS["gzip"]):
+        both = bytes(codec.encode(b"first")) + bytes(codec.encode(b"second"))
+        assert decode_bounded(codec, both, 11) == b"firstsecond"
+        with pytest.raises(TooLargeError):
+            decode_bounded(codec, both, 10)
+
+
+# ---- frames of Zstandard -------------------------------------------------------------------------------------------
+
+
+@given(data=st.binary(min_size=1, max_size=300), level=st.integers(-3, 5), checksum=st.booleans())
+def test_frames_state_their_length(data, level, checksum):
+    frame = numcodecs.Zstd(level, checksum=checksum).encode(data)
+    assert zstd_bound(frame) == len(data)
+
+
+def frame_without_length(*blocks: bytes) -> bytes:
+    """Return a frame of raw blocks whose header says nothing of its length (RFC 8878, section 3.1.1)."""
+    head = b"\x28\xb5\x2f\xfd" + bytes([0x00, 0x40])  # no single segment, no length; a window
+    parts = []
+    for number, block in enumerate(blocks):
+        last = number == len(blocks) - 1
+        parts.append((last | len(block) << 3).to_bytes(3, "little") + block)
+    return head + b"".join(parts)
+
+
+def test_frames_that_do_not_are_bounded_by_their_blocks():
+    frame = frame_without_length(b"abc", b"defg")
+    assert zstd_bound(frame) == 2 * 2**17
+    assert bytes(decode_bounded(CODECS["zstd"], frame, 2**18)) == b"abcdefg"
+    run = b"\x28\xb5\x2f\xfd\x00\x40" + ((2**17 << 3 | 1 << 1).to_bytes(3, "little") + b"x") * 1000
+    assert zstd_bound(run) == 1000 * 2**17
+    with pytest.raises(TooLargeError):
+        decode_bounded(CODECS["zstd"], run, 2**20)
+    with pytest.raises(TooLargeError):
+        check_stated(CODECS["zstd"], run, 2**20)
+
+
+def test_frames_to_be_skipped_and_what_is_no_frame():
+    skipped = (0x184D2A50).to_bytes(4, "little") + (3).to_bytes(4, "little") + b"abc"
+    assert zstd_bound(skipped + numcodecs.Zstd(1).encode(b"12345")) == 5
+    assert zstd_bound(b"nothing of that kind") == 0
+    assert zstd_bound(b"") == 0
+
+
+@pytest.mark.parametrize("change", [(4, 2**31), (4, 2**32 - 1), (12, 10**6)])
+def test_headers_of_blosc_are_not_taken_on_trust(change):
+    data = bytearray(numcodecs.Blosc().encode(bytes(1000)))
+    place, value = change
+    data[place : place + 4] = value.to_bytes(4, "little")
+    for act in (lambda: check_stated(CODECS["blosc"], bytes(data), 1000),
+                lambda: decode_bounded(CODECS["blosc"], bytes(data), 2**40)):  # fmt: skip
+        with pytest.raises(ValueError, match=r"cut short|cannot have"):
+            act()
+
+
+def test_shapes_of_messagepack_are_not_taken_on_trust():
+    msgpack = pytest.importorskip("msgpack")
+    codec = numcodecs.MsgPack()
+    whole = np.array([{"a": 1}, None], dtype=object)
+    assert decode_bounded(codec, bytes(codec.encode(whole)), 10**6).tolist() == whole.tolist()
+    for dtype, shape in (("|O", [2**40]), ("|V1000000000", [2]), ("|O", [-1]), ("|O", "x"), ("|O", [3])):
+        with pytest.raises((ValueError, TypeError)):
+            decode_bounded(codec, msgpack.packb([1, 2, dtype, shape]), 10**6)
+
+
+# ---- limits --------------------------------------------------------------------------------------------------------
+
+
+def test_a_limit_says_which_it_is_and_how_it_is_raised():
+    with pytest.raises(LimitError, match=r"the limit max_links is 3\.") as caught:
+        Limits(max_links=3).check("max_links", 70, "70 links")
+    assert "limits=Limits(max_links=70)" in caught.value.remedy
+    with pytest.raises(LimitError) as caught:
+        Limits().check("max_chunk_bytes", 2**40 - 5, "a chunk")
+    assert "max_chunk_bytes=2**40" in caught.value.remedy
+    Limits(max_links=3).check("max_links", 3, "3 links")
+
+
+@pytest.mark.parametrize("given", [{"max_links": -1}, {"max_files": 1.5}, {"max_depth": None}])
+def test_what_is_no_limit(given: dict[str, Any]):
+    with pytest.raises(UsageError, match="is no limit"):
+        Limits(**given)
+
+
+@pytest.mark.parametrize("given", [{"missing_chunks": "zero"}, {"external_links": "yes"}, {"missing_chunks": None}])
+def test_what_is_no_rule(given: dict[str, Any]):
+    with pytest.raises(UsageError, match="is unknown"):
+        ReadRules(**given)

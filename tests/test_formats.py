@@ -1,0 +1,296 @@
+"""Both formats of Zarr in one class: what is written, what is kept, and one made of the other."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder
+from pynwb import NWBHDF5IO, TimeSeries
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, ZarrReference, convert
+from hdmf_zarr_backend.compare.files import compare
+from hdmf_zarr_backend.errors import NotZarrError, UsageError, ValueRefusedError
+from hdmf_zarr_backend.model.nodes import ArrayNode
+from hdmf_zarr_backend.read.parser import parse
+from hdmf_zarr_backend.storage.keys import LocalKeys
+from tests import samples
+from tests.documents import is_fresh
+from tests.everything import write_everything
+from tests.trees import dataset, group, root
+
+FORMATS = [2, 3]
+
+
+def written(path: Path, builder: GroupBuilder, **options: Any) -> Path:
+    with ZarrIO(path, "w", **options) as io:
+        io.write_builder(builder)
+    return path
+
+
+def read(path: Path) -> GroupBuilder:
+    with ZarrIO(path) as io:
+        return io.read_builder()
+
+
+@pytest.fixture(scope="module")
+def rich(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
+    folder = tmp_path_factory.mktemp("rich")
+    nwbfile = samples.rich_nwbfile()
+    made = {}
+    for number in FORMATS:
+        made[number] = folder / f"{number}.nwb.zarr"
+        with NWBZarrIO(made[number], "w", zarr_format=number) as io:
+            io.write(nwbfile)
+        nwbfile = samples.rich_nwbfile()
+    return made
+
+
+# ---- which format ---------------------------------------------------------------------------------------------------
+
+
+def test_format_2_is_the_default(tmp_path):
+    with ZarrIO(written(tmp_path / "a.zarr", root())) as io:
+        assert io.zarr_format == 2
+
+
+@pytest.mark.parametrize("number", FORMATS)
+@pytest.mark.parametrize("mode", ["r", "r-", "r+", "a"])
+def test_the_format_of_a_file_is_known(rich, number, mode):
+    with NWBZarrIO(rich[number], mode) as io:
+        assert io.zarr_format == number
+        assert io.read().identifier == "rich"
+
+
+@pytest.mark.parametrize(("number", "other"), [(2, 3), (3, 2)])
+@pytest.mark.parametrize("mode", ["r+", "a"])
+def test_a_file_keeps_its_format(rich, number, other, mode, tmp_path):
+    path = shutil.copytree(rich[number], tmp_path / "file.nwb.zarr")
+    with pytest.raises(UsageError, match=f"format {number}"):
+        NWBZarrIO(path, mode, zarr_format=other)
+    with NWBZarrIO(path, mode, zarr_format=number) as io:
+        nwbfile = io.read()
+        nwbfile.add_acquisition(TimeSeries(name="new", data=[1.0, 2.0], unit="m", rate=1.0))
+        io.write(nwbfile)
+    assert is_fresh(path)
+    with NWBZarrIO(path) as io:
+        assert io.read().acquisition["new"].data[:].tolist() == [1.0, 2.0]
+    assert (path / "zarr.json").exists() == (number == 3)
+    assert (path / ".zgroup").exists() == (number == 2)
+
+
+def test_mode_a_makes_the_file_in_the_format_that_is_wanted(tmp_path):
+    with ZarrIO(tmp_path / "a.zarr", "a", zarr_format=3) as io:
+        io.write_builder(root(dataset("d", [1, 2])))
+    assert read(tmp_path / "a.zarr")["d"].data[:].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("number", [1, 4, "3"])
+def test_there_are_two_formats(tmp_path, number):
+    with pytest.raises(UsageError, match="no Zarr format"):
+        ZarrIO(tmp_path / "a.zarr", "w", zarr_format=number)
+
+
+def test_format_3_counts_where_both_are_there(tmp_path):
+    path = written(tmp_path / "a.zarr", root(dataset("old", [1])))
+    shutil.copytree(written(tmp_path / "b.zarr", root(dataset("new", [1])), zarr_format=3), path, dirs_exist_ok=True)
+    for mode in ("r", "r-"):
+        with ZarrIO(path, mode) as io:
+            assert (io.zarr_format, list(io.read_builder().datasets)) == (3, ["new"])
+
+
+def test_the_root_is_set_once_and_last(tmp_path, monkeypatch):
+    keys: list[str] = []
+    plain = LocalKeys.set
+    monkeypatch.setattr(LocalKeys, "set", lambda self, key, value: (keys.append(key), plain(self, key, value))[1])
+    with NWBZarrIO(tmp_path / "a.nwb.zarr", "w", zarr_format=3) as io:
+        io.write(samples.plain_nwbfile())
+    assert len(keys) == len(set(keys))
+    assert keys[-1] == "zarr.json"
+
+
+def test_without_a_consolidated_document(tmp_path):
+    with ZarrIO(tmp_path / "a.zarr", "w", zarr_format=3) as io:
+        io.write_builder(root(group("g", dataset("d", [1, 2]), a="b")), consolidate_metadata=False)
+    assert "consolidated_metadata" not in json.loads((tmp_path / "a.zarr" / "zarr.json").read_text())
+    assert read(tmp_path / "a.zarr")["g"]["d"].data[:].tolist() == [1, 2]
+
+
+def test_a_group_may_be_called_as_chunks_are(tmp_path):
+    path = written(tmp_path / "a.zarr", root(group("c", group("0", dataset("d", [1])))), zarr_format=3)
+    with ZarrIO(path, "r-") as io:
+        assert io.read_builder()["c"]["0"]["d"].data[:].tolist() == [1]
+
+
+# ---- what zarr-python makes of it -----------------------------------------------------------------------------------
+
+
+def test_zarr_python_reads_the_values(tmp_path):
+    path = written(
+        tmp_path / "a.zarr",
+        root(
+            dataset("numbers", np.arange(12, dtype=">i4").reshape(3, 4)),
+            dataset("text", ["a", "äöü", ""]),
+            dataset("one", 5.0),
+            dataset(
+                "filtered", ZarrDataIO(np.arange(9, dtype="i2"), chunks=(4,), compressor={"id": "zlib", "level": 1})
+            ),
+        ),
+        zarr_format=3,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of codecs that are in no specification
+        found = zarr.open_group(path, mode="r", use_consolidated=True)
+        assert found["numbers"][...].tolist() == np.arange(12).reshape(3, 4).tolist()
+        assert found["text"][...].tolist() == ["a", "äöü", ""]
+        assert found["one"][()] == 5.0
+        assert found["filtered"][...].tolist() == list(range(9))
+
+
+def test_an_array_that_zarr_python_cannot_open_is_told(tmp_path, monkeypatch):
+    path = written(tmp_path / "a.zarr", root(dataset("d", np.zeros(2, [("a", "<i4")]))), zarr_format=3)
+    data = read(path)["d"].data
+
+    def refuse(*arguments: Any, **options: Any) -> None:
+        raise ValueError("No Zarr data type found that matches 'struct'")
+
+    monkeypatch.setattr(zarr, "open_array", refuse)
+    assert data[:].tolist() == [(0,), (0,)]
+    with pytest.raises(NotZarrError, match="struct"):
+        _ = data.metadata
+
+
+# ---- changes --------------------------------------------------------------------------------------------------------
+
+
+def test_a_text_of_rows_has_room_as_it_was_planned(tmp_path):
+    fields = [{"name": "i", "dtype": "int32"}, {"name": "text", "dtype": "text"}]
+    rows = [(1, "a" * 600), (2, "b")]
+    path = written(tmp_path / "a.zarr", root(dataset("rows", rows, fields)), zarr_format=3)
+    with ZarrIO(path, "r+") as io:
+        table = io.read_builder()["rows"].data
+        table.append((3, "c" * 600))
+    assert [tuple(row) for row in read(path)["rows"].data[:]] == [*rows, (3, "c" * 600)]
+    with pytest.raises(ValueRefusedError, match="room for 600"), ZarrIO(path, "r+") as io:
+        io.read_builder()["rows"].data.append((4, "d" * 601))
+    assert len(read(path)["rows"].data[:]) == 3
+
+
+def test_a_sharded_array_cannot_be_changed_in_place(tmp_path):
+    path = written(tmp_path / "a.zarr", root(), zarr_format=3)
+    zarr.open_group(path, mode="r+", use_consolidated=False).create_array(
+        "d", data=np.arange(8), chunks=(2,), shards=(4,)
+    )
+    with ZarrIO(path, "r-") as io:
+        assert io.read_builder()["d"].data[3:6].tolist() == [3, 4, 5]
+    with pytest.raises(UsageError, match="sharded"), ZarrIO(path, "r+") as io:
+        io._parsed = parse(LocalKeys(str(path)), use_consolidated=False)
+        io.read_builder()["d"].data[0] = 5
+
+
+# ---- one made of the other ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> dict[Any, Path]:
+    folder = tmp_path_factory.mktemp("everything")
+    made: dict[Any, Path] = {"hdf5": write_everything(folder / "everything.h5")}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for number in FORMATS:
+            made[number] = folder / f"{number}.zarr"
+            convert(made["hdf5"], made[number], zarr_format=number, check=False)
+    return made
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_hdf5_comes_back_from_format_3(everything, tmp_path):
+    convert(everything[3], tmp_path / "back.h5", check=False)
+    assert compare(everything["hdf5"], tmp_path / "back.h5") == []
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("number", "other"), [(2, 3), (3, 2)])
+def test_nothing_is_lost_from_format_to_format(everything, number, other, tmp_path):
+    convert(everything[number], tmp_path / "other.zarr", zarr_format=other, check=False)
+    assert compare(everything[number], tmp_path / "other.zarr") == []
+    assert compare(everything[other], tmp_path / "other.zarr", ignore={"chunks"}) == []
+    convert(tmp_path / "other.zarr", tmp_path / "back.h5", check=False)
+    assert compare(everything["hdf5"], tmp_path / "back.h5") == []
+
+
+@pytest.mark.parametrize(("number", "other"), [(2, 3), (3, 2)])
+def test_chunks_are_copied_as_they_are(rich, number, other, tmp_path):
+    convert(rich[number], tmp_path / "other.nwb.zarr", zarr_format=other)
+    old, new = (
+        parse(LocalKeys(str(rich[number]))).hierarchy,
+        parse(LocalKeys(str(tmp_path / "other.nwb.zarr"))).hierarchy,
+    )
+    copied = 0
+    for path, node in old.walk():
+        made = new.get(path)
+        first = (node.filters or [{}])[0].get("id") if isinstance(node, ArrayNode) else "group"
+        if first in ("group", "json2", "references", "struct") or not isinstance(made, ArrayNode):
+            continue
+        for index in np.ndindex(*node.grid):
+            stored = (rich[number] / path / node.chunk_name(index)).read_bytes()
+            assert (tmp_path / "other.nwb.zarr" / path / made.chunk_name(index)).read_bytes() == stored, path
+            copied += 1
+    assert copied > 100
+
+
+@pytest.mark.parametrize(("number", "other"), [(2, 3), (3, 2)])
+def test_an_export_to_the_other_format(rich, number, other, tmp_path):
+    with NWBZarrIO(rich[number]) as io, NWBZarrIO(tmp_path / "other.nwb.zarr", "w", zarr_format=other) as out:
+        out.export(io)
+    ignored = {
+        "chunks",
+        "filters",
+        "maxshape",
+        "text-encoding",
+    }  # an export through builders keeps less than a conversion
+    assert compare(rich[number], tmp_path / "other.nwb.zarr", ignore=ignored) == []
+
+
+def test_a_file_of_format_3_becomes_hdf5(rich, tmp_path):
+    convert(rich[3], tmp_path / "a.nwb")
+    with NWBHDF5IO(tmp_path / "a.nwb", "r") as io:
+        assert io.read().identifier == "rich"
+
+
+def test_the_same_format_is_no_conversion(rich, tmp_path):
+    with pytest.raises(UsageError, match="format 3 already"):
+        convert(rich[3], tmp_path / "b.zarr", zarr_format=3)
+    with pytest.raises(UsageError, match="Zarr already"):
+        convert(rich[3], tmp_path / "b.zarr")
+    with pytest.raises(UsageError, match="zarr_format=3"):
+        convert(rich[2], tmp_path / "b.nwb", zarr_format=3)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("number", "other"), [(2, 3), (3, 2)])
+def test_links_and_references_to_other_files_lead_there_from_the_new_place(number, other, tmp_path):
+    (tmp_path / "old").mkdir()
+    (tmp_path / "new" / "deeper").mkdir(parents=True)
+    target = group("target", dataset("data", np.arange(3)), object_id="1")
+    neighbour = written(tmp_path / "old" / "neighbour.zarr", root(target), zarr_format=number)
+    target.source = str(neighbour)
+    there = ZarrReference("../neighbour.zarr", "/target")
+    holder = group("holder", dataset("refs", [there, there], "object"), attribute=there, several=[there])
+    holder.set_link(LinkBuilder(target, "link"))
+    fields = [{"name": "i", "dtype": "int32"}, {"name": "to", "dtype": "object"}]
+    holder.set_dataset(DatasetBuilder("rows", [(1, there)], dtype=fields))
+    source = written(tmp_path / "old" / "a.zarr", root(holder), zarr_format=number)
+    convert(source, tmp_path / "new" / "deeper" / "a.zarr", zarr_format=other)
+    with ZarrIO(tmp_path / "new" / "deeper" / "a.zarr") as io:
+        found = io.read_builder()["holder"]
+        targets = [found.links["link"].builder, found.attributes["attribute"], *found.attributes["several"],
+                   *found["refs"].data[:], found["rows"].data[0][1]]  # fmt: skip
+    assert {builder.source for builder in targets} == {str(neighbour)}
+    assert {builder.location for builder in targets} == {"/"}
