@@ -209,6 +209,11 @@ class S3Server:
         }
 
     @property
+    def direct_options(self) -> dict[str, Any]:
+        """The same, past the proxy."""
+        return {**self.options, "endpoint_url": self.endpoint}
+
+    @property
     def quick_options(self) -> dict[str, Any]:
         """The same, with bounds of retries that a test can wait for."""
         return {**self.options, **quick()}

@@ -157,7 +157,7 @@ class S3(StoreKind):
     @property
     def options(self) -> dict[str, Any]:
         """Keyword arguments of the io."""
-        return {"storage_options": self.server.options}
+        return {"storage_options": self.server.direct_options}
 
     def place(self, name: str) -> Any:
         """Return the URL."""
@@ -172,7 +172,7 @@ class S3Fs(S3):
     @property
     def options(self) -> dict[str, Any]:
         """Keyword arguments of the io."""
-        return {"storage_options": self.server.s3fs_options}
+        return {"storage_options": {**self.server.s3fs_options, "endpoint_url": self.server.endpoint}}
 
 
 class Web(StoreKind):

@@ -38,6 +38,7 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.hdf5 import creation
 from hdmf_zarr_backend.hdf5.creation import FilterReplacedWarning
 from hdmf_zarr_backend.progress import Progress
+from hdmf_zarr_backend.readability import check_hdf5
 from tests import samples
 from tests.everything import low_level, write_everything
 from tests.peers import Peer
@@ -710,6 +711,47 @@ def test_what_pynwb_cannot_read_is_refused_unless_asked_for(
         convert(tmp_path / "a.nwb.zarr", tmp_path / "b.nwb")
     convert(tmp_path / "a.nwb.zarr", tmp_path / "b.nwb", check=False)
     assert differences(source, tmp_path / "b.nwb") == []
+
+
+def _without(file: h5py.File, path: str) -> None:
+    del file[path]
+
+
+def _with_group_at(file: h5py.File, path: str) -> None:
+    del file[path]
+    file.create_group(path)
+
+
+def _with_numbers_at(file: h5py.File, path: str) -> None:
+    del file[path]
+    file[path] = np.arange(4)
+
+
+def test_the_check_says_of_damaged_files_what_pynwb_says_of_them(tmp_path: Path) -> None:
+    """What is planned is read in the place of the file; that must not make a difference."""
+    whole = samples.write_hdf5(tmp_path / "whole.nwb", samples.plain_nwbfile())
+    with h5py.File(whole) as file:
+        paths: list[str] = []
+        file.visit(paths.append)
+    refused = 0
+    for number, path in enumerate(path for path in paths if not path.startswith("specifications")):
+        for change in (_without, _with_group_at, _with_numbers_at):
+            source = tmp_path / f"{number}-{change.__name__}.nwb"
+            shutil.copy(whole, source)
+            with h5py.File(source, "r+") as file:
+                change(file, path)
+            try:
+                check_hdf5(str(source))
+            except UnsupportedFileError:
+                refused += 1
+                with pytest.raises(UnsupportedFileError, match="pynwb cannot read this file") as caught:
+                    convert(source, tmp_path / "a.zarr")
+                assert str(source) in str(caught.value)
+                assert "a.zarr" not in str(caught.value)
+            else:
+                convert(source, tmp_path / "a.zarr")
+            source.unlink()
+    assert refused > 3
 
 
 def test_an_nwb_1_file_is_known_by_its_dataset(tmp_path: Path) -> None:

@@ -143,6 +143,17 @@ def _equal_output(job: Job) -> None:
     assert all((one / name).read_bytes() == (target / name).read_bytes() for name in names)
 
 
+def _one_worker(job: Job) -> None:
+    """Convert with one worker that is one thread: Blosc has threads of its own for whoever calls it from the first."""
+    from numcodecs import blosc
+
+    before, blosc.use_threads = blosc.use_threads, False
+    try:
+        _ours(_single, "one.zarr", codec=ZSTD, executor=1)(job)
+    finally:
+        blosc.use_threads = before
+
+
 def _make_mixed(inputs: Path, rows: int) -> None:
     hdf5_sources.mixed(inputs, rows)
 
@@ -201,7 +212,7 @@ WORKERS = Workload(
     name="W3d",
     title="conversion of one array of n rows x 384 (300,000: 230 MB) by one worker and by two, to blosc-zstd",
     phases=(
-        Phase("one", "one worker", {"ours": _ours(_single, "one.zarr", codec=ZSTD, executor=1)}),
+        Phase("one", "one worker", {"ours": _one_worker}),
         Phase("two", "two workers", {"ours": _equal_output}),
     ),
     sizes=(300_000,),

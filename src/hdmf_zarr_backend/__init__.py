@@ -21,6 +21,7 @@ __all__ = [
     "dry_run",
     "enable_legacy_files",
     "install_hdmf_zarr_alias",
+    "open_netcdf",
     "remove_nczarr",
     "repair",
     "tensorstore_spec",
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from hdmf_zarr_backend.dataio import ZarrDataIO
     from hdmf_zarr_backend.errors import ZarrBackendError
     from hdmf_zarr_backend.interop.nczarr import add_nczarr, remove_nczarr
+    from hdmf_zarr_backend.interop.netcdf import open_netcdf
     from hdmf_zarr_backend.interop.tensorstore import tensorstore_spec
     from hdmf_zarr_backend.io import ZarrIO
     from hdmf_zarr_backend.mapping.references import ZarrReference
@@ -59,6 +61,7 @@ _ROOMS = {
     "dry_run": "zom.dryrun",
     "enable_legacy_files": "storage.zarr_legacy",
     "install_hdmf_zarr_alias": "alias",
+    "open_netcdf": "interop.netcdf",
     "remove_nczarr": "interop.nczarr",
     "repair": "verification.repairs",
     "tensorstore_spec": "interop.tensorstore",

@@ -32,16 +32,19 @@ from hdmf_zarr_backend.mapping.reserved import LINKS
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.model.nodes import GroupNode
 from hdmf_zarr_backend.progress import SILENT, Progress
+from hdmf_zarr_backend.read.linkpolicy import check_link
 from hdmf_zarr_backend.read.parser import is_hdmf_zarr, parse
-from hdmf_zarr_backend.readability import check_hdf5, check_zarr
-from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.readability import check_planned, check_version, check_zarr
+from hdmf_zarr_backend.storage.keys import KeyStore, rules_of
 from hdmf_zarr_backend.storage.opening import FILE_SUFFIXES, open_keys, open_neighbour
 from hdmf_zarr_backend.storage.paths import check_apart, location_of
 from hdmf_zarr_backend.storage.renames import replace
+from hdmf_zarr_backend.virtual import convert_virtual
 from hdmf_zarr_backend.write.format3 import adapt_plan
 from hdmf_zarr_backend.write.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.write.from_zarr import ZarrPlanner
 from hdmf_zarr_backend.write.plan import StorageOptions
+from hdmf_zarr_backend.write.plannedkeys import PlannedKeys
 from hdmf_zarr_backend.write.remote import new_file
 from hdmf_zarr_backend.write.resume import converted_file
 from hdmf_zarr_backend.write.writer import MEMORY_BUDGET, Writer
@@ -104,6 +107,7 @@ def convert(
     executor: Any = "threads",
     memory_budget: int = MEMORY_BUDGET,
     resume: bool = False,
+    virtual: bool = False,
     progress: Progress = SILENT,
 ) -> ConversionReport:
     """Convert an HDF5 file to Zarr, a Zarr file to HDF5, or a Zarr file to the other format of Zarr.
@@ -147,6 +151,9 @@ def convert(
     resume : bool
         HDF5 to a local Zarr folder only. Go on with a conversion to the same target that was interrupted or killed:
         what is complete is not written again. Where there is nothing to go on with, begin. False: begin anew.
+    virtual : bool
+        HDF5, local or at a URL, to one JSON ``NAME.nwb.zarr.json``, in which the chunks of large plain datasets are
+        references into the HDF5 file; that must stay as it is.
     progress : Progress
         Is told of the bytes that are done, by all workers together.
 
@@ -189,6 +196,12 @@ def convert(
     """
     origin, place = location_of(source), location_of(target)
     storage = dict(storage_options or {})
+    if virtual:
+        made = convert_virtual(
+            origin, place, to=to, codec=codec, resume=resume, force_overwrite=force_overwrite, check=check,
+            zarr_format=zarr_format or 2, storage=storage, progress=progress,
+        )  # fmt: skip
+        return ConversionReport(origin, place, "zarr", made.groups, made.datasets, made.links, made.nbytes)
     found = _format_of(origin)
     wanted: Format = to or ("zarr" if place.endswith(_SUFFIXES) else "hdf5")
     if wanted not in ("zarr", "hdf5"):
@@ -218,7 +231,15 @@ def convert(
             to_hdf5 = _ToHdf5(force_overwrite, check, progress, external_links, who, memory_budget, storage)
             return _to_hdf5(origin, place, to_hdf5)
         request = _ToZarr(
-            force_overwrite, check, progress, codec, who, memory_budget, zarr_format or formats.DEFAULT_FORMAT, storage, resume
+            force_overwrite,
+            check,
+            progress,
+            codec,
+            who,
+            memory_budget,
+            zarr_format or formats.DEFAULT_FORMAT,
+            storage,
+            resume,
         )
         return _to_zarr(origin, place, request) if found == "hdf5" else _to_other_zarr(origin, place, request)
 
@@ -269,10 +290,11 @@ def _open_target(target: str, storage: dict[str, Any], *, force: bool) -> KeySto
 
 def _to_zarr(source: str, target: str, request: _ToZarr) -> ConversionReport:
     keys = _open_target(target, request.storage, force=request.force)
-    if request.check:
-        check_hdf5(source)
+    is_nwb = request.check and check_version(source)
     with closing(Hdf5Tree(source, target)) as tree:
         plan = Hdf5Planner(tree, options=request.options, keep_codecs=request.codec == "keep").plan_file()
+        if is_nwb:
+            check_planned(source, PlannedKeys(plan, target), plan.hierarchy)
         plan.hierarchy.zarr_format = request.zarr_format
         adapt_plan(plan, location=target)
         options = {"codec": request.codec, "zarr_format": request.zarr_format}
@@ -395,6 +417,7 @@ def _open_zarr(location: str, storage: dict[str, Any]) -> ZarrFile:
 
 
 def _open_other(main: ZarrFile, location: str) -> ZarrFile:
-    """Open a file that the source links to."""
+    """Open a file that the source links to, if the source may lead there."""
+    check_link(location, main.location, rules_of(main.keys).external_links)
     keys = open_neighbour(main.keys, location)
     return ZarrFile(keys, parse(keys).hierarchy, location)

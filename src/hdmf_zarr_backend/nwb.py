@@ -12,7 +12,8 @@ from hdmf.build import BuildManager, TypeMap
 
 from hdmf_zarr_backend.errors import UnsupportedFileError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.io import ZarrIO
-from hdmf_zarr_backend.read.parser import parse
+from hdmf_zarr_backend.read.parser import ParsedFile, parse
+from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.opening import open_keys
 
 try:
@@ -173,6 +174,33 @@ class NWBZarrIO(ZarrIO):
     def read_nwb(path: str | os.PathLike[str], **options: Any) -> Any:
         """Return the ``NWBFile`` at ``path``; options as of `NWBZarrIO`."""
         return NWBZarrIO(path, mode="r", **options).read()
+
+
+class ParsedNWBIO(NWBZarrIO):
+    """Reads an NWB file whose metadata are at hand, such as one that is planned and not written yet.
+
+    Parameters
+    ----------
+    keys : KeyStore
+        Has the chunks.
+    parsed : ParsedFile
+        The metadata.
+    """
+
+    def __init__(self, keys: KeyStore, parsed: ParsedFile) -> None:
+        self._given = parsed
+        super().__init__(keys, "r")  # type: ignore[arg-type] # a store of this package is one of the things it takes
+
+    def open(self) -> None:
+        """Take the metadata for those of the file."""
+        if not self._is_open:
+            self._parsed = self._given
+            self._keys = self._parsed.keys(self._place)
+            self._is_open = True
+
+    def read(self, **options: Any) -> Any:
+        """Return the ``NWBFile``, or raise what hdmf raises, for no more than that: as NWBHDF5IO does."""
+        return self.manager.construct(self.read_builder())
 
 
 def _extended_type_map(extensions: str | os.PathLike[str] | TypeMap | list[Any]) -> TypeMap:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any
 
 from hdmf.build.errors import BuildError, ConstructError, ContainerConfigurationError
 
 from hdmf_zarr_backend.errors import UnsupportedFileError, ZarrBackendError
+from hdmf_zarr_backend.hdf5.farfile import FarFile
 from hdmf_zarr_backend.hdf5.placement import ZarrFile
 from hdmf_zarr_backend.mapping.reserved import NOTES
+from hdmf_zarr_backend.model.locations import is_url
+from hdmf_zarr_backend.model.nodes import Hierarchy
+from hdmf_zarr_backend.read.parser import ParsedFile
 from hdmf_zarr_backend.read.spectypes import unsigned_attributes
-from hdmf_zarr_backend.storage.keys import innermost
+from hdmf_zarr_backend.storage.keys import KeyStore, innermost
 
 UNREADABLE = (
     ConstructError, BuildError, ContainerConfigurationError, ValueError, TypeError, LookupError, AttributeError,
@@ -21,8 +26,50 @@ UNREADABLE = (
 """What pynwb and hdmf were seen to raise for files that they cannot read."""
 
 
-def check_hdf5(source: str) -> None:
+def check_hdf5(source: str, storage: Mapping[str, Any] | None = None) -> None:
     """Refuse an NWB file in HDF5 that pynwb cannot read; other files are not looked into.
+
+    Parameters
+    ----------
+    source : str
+        Path or URL.
+    storage : mapping, optional
+        ``storage_options``, for a URL.
+
+    Raises
+    ------
+    UnsupportedFileError
+        pynwb cannot read it, or HDF5 cannot open it.
+    """
+    if not check_version(source, storage) or find_spec("pynwb") is None:
+        return
+    import h5py
+    from pynwb import NWBHDF5IO
+
+    far = _far(source, storage)
+
+    def read() -> None:
+        if far is None:
+            with NWBHDF5IO(source, mode="r") as io:
+                io.read()
+            return
+        with h5py.File(far.stream(), "r") as file, NWBHDF5IO(file=file, mode="r") as io:
+            io.read()
+
+    _check_read(source, read)
+
+
+def _far(source: str, storage: Mapping[str, Any] | None) -> FarFile | None:
+    return FarFile(source, storage or {}) if is_url(source) else None
+
+
+def check_version(source: str, storage: Mapping[str, Any] | None = None) -> bool:
+    """Refuse a file in HDF5 that pynwb refuses at once, for its version of NWB; tell whether it is an NWB file.
+
+    Parameters
+    ----------
+    source, storage
+        As of `check_hdf5`.
 
     Raises
     ------
@@ -31,8 +78,9 @@ def check_hdf5(source: str) -> None:
     """
     import h5py
 
+    far = _far(source, storage)
     try:
-        with h5py.File(source, "r") as file:
+        with h5py.File(far.stream() if far is not None else source, "r") as file:
             kind, version = _text(file.attrs.get("neurodata_type")), file.attrs.get("nwb_version")
             old = file.get("nwb_version")  # a dataset in NWB 1.x
             if version is None and isinstance(old, h5py.Dataset):
@@ -44,17 +92,44 @@ def check_hdf5(source: str) -> None:
             remedy="It may be cut short, or be open for writing elsewhere.",
         ) from error
     if kind != "NWBFile" and version is None:
-        return
+        return False
     _check_version(source, version)
+    return True
+
+
+def check_planned(source: str, keys: KeyStore, hierarchy: Hierarchy) -> None:
+    """Refuse an NWB file that pynwb cannot read, by what is planned to be made of it: nothing is written yet.
+
+    It costs a third of `check_hdf5`, and says the same of a file.
+
+    Parameters
+    ----------
+    source : str
+        The file that is converted, for messages.
+    keys : KeyStore
+        Has the chunks of what is planned.
+    hierarchy : Hierarchy
+        What is planned.
+
+    Raises
+    ------
+    UnsupportedFileError
+        pynwb cannot read it.
+    """
     if find_spec("pynwb") is None:
         return
-    from pynwb import NWBHDF5IO
+    from hdmf_zarr_backend.nwb import ParsedNWBIO
 
     def read() -> None:
-        with NWBHDF5IO(source, mode="r") as io:
+        with ParsedNWBIO(keys, ParsedFile(hierarchy, consolidated=True)) as io:
             io.read()
 
-    _check_read(source, read)
+    try:
+        _check_read(source, read)
+    except ZarrBackendError as error:
+        if not isinstance(error, UnsupportedFileError):
+            error.store = None  # what is planned is nowhere yet
+        raise error.located(store=source) from error.__cause__
 
 
 def check_zarr(main: ZarrFile) -> dict[str, dict[str, Any]]:
@@ -121,9 +196,18 @@ def _check_read(source: str, read: Any) -> None:
     except UNREADABLE as error:
         if isinstance(error, ZarrBackendError) and not isinstance(error, ConstructError):
             raise  # it says itself what is wrong
-        reason = " ".join(str(error).split())
         raise UnsupportedFileError(
-            f"pynwb cannot read this file ({type(error).__name__}: {reason[:300]})",
+            f"pynwb cannot read this file ({_reason(error)})",
             store=source,
             remedy="Pass check=False to convert it all the same.",
         ) from error
+
+
+def _reason(error: BaseException) -> str:
+    """Return in one line what hdmf or pynwb said, whoever passed it on."""
+    text = str(error)
+    if isinstance(error, ZarrBackendError):
+        if error.__cause__ is not None:
+            return _reason(error.__cause__)
+        text = f"{error.problem}, at {error.path}"
+    return f"{type(error).__name__}: {' '.join(text.split())[:300]}"

@@ -27,6 +27,7 @@ DEFAULTS = {
     "codec": "keep",
     "executor": "threads",
     "resume": False,
+    "virtual": False,
     "storage_options": {},
     "progress": SILENT,
 }
@@ -71,7 +72,7 @@ def test_a_source_and_a_target(calls: Calls, capsys: pytest.CaptureFixture[str])
 
 def test_the_options_are_passed_on(calls: Calls) -> None:
     given = ["--force", "--no-check", "--to", "zarr", "--external-links", "copy", "--codec", "zstd", "--jobs", "3"]
-    given += ["--resume", "-O", "anon=true", "-O", "key=a=b"]
+    given += ["--resume", "--virtual", "-O", "anon=true", "-O", "key=a=b"]
     assert main(["convert", *given, "a.nwb", "b"]) == 0
     changed = {
         "to": "zarr",
@@ -82,6 +83,7 @@ def test_the_options_are_passed_on(calls: Calls) -> None:
         "codec": {"id": "zstd", "level": 3},
         "executor": 3,
         "resume": True,
+        "virtual": True,
         "storage_options": {"anon": True, "key": "a=b"},
         "progress": SILENT,
     }

@@ -16,7 +16,7 @@ from hdmf.data_utils import DataChunkIterator
 from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
-from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.errors import ReadOnlyStoreError, UsageError
 from hdmf_zarr_backend.interop.nczarr import add_nczarr, remove_nczarr
 from hdmf_zarr_backend.mapping import nczarr
 from hdmf_zarr_backend.mapping.reserved import RESERVED
@@ -245,6 +245,16 @@ def test_format_3_has_no_such_attributes(tmp_path):
         io.write_builder(GroupBuilder("root"))
     with pytest.raises(UsageError, match="format 3"):
         add_nczarr(tmp_path / "a.zarr")
+
+
+def test_a_zip_file_is_written_so_and_not_made_so(tmp_path):
+    for name, options in (("with", {"nczarr": True}), ("without", {})):
+        with ZarrIO(tmp_path / f"{name}.zarr.zip", "w") as io:
+            io.write_builder(GroupBuilder("root", datasets={"a": DatasetBuilder("a", np.arange(3))}), **options)
+    model = to_zom(tmp_path / "with.zarr.zip")
+    assert model.attributes["_nczarr_group"] == {"dimensions": {"_anonymous3": 3}, "arrays": ["a"], "groups": []}
+    with pytest.raises(ReadOnlyStoreError, match="cannot be changed"):
+        add_nczarr(tmp_path / "without.zarr.zip")
 
 
 def test_hdmf_sees_nothing_of_it(rich):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import struct
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numcodecs import Blosc
+from numcodecs import Blosc, blosc
 
 from hdmf_zarr_backend.errors import ChunkError
 from hdmf_zarr_backend.model.nodes import ArrayNode
@@ -16,6 +17,9 @@ from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.storage.blosc_blocks import DecodedBlocks, find_blocks, read_range
 from hdmf_zarr_backend.storage.chunks import ChunkCache
 from hdmf_zarr_backend.storage.codecs import ChunkCodec, chunk_codec
+from hdmf_zarr_backend.storage.inlinedkeys import InlinedKeys
+from hdmf_zarr_backend.storage.keys import LocalKeys, open_value
+from hdmf_zarr_backend.storage.openvalue import OpenValue
 from tests.keystores import MemoryKeys
 
 FRAMES = st.tuples(
@@ -192,3 +196,53 @@ def test_a_chunk_that_changes_while_it_is_read_is_an_error():
     assert lazy[4] == 4  # its block is known
     with pytest.raises(ChunkError, match="was changed while it was read"):
         lazy[200_000]
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_of_a_file_no_more_is_read_than_the_blocks_that_are_wanted(tmp_path, monkeypatch, threads):
+    values = np.random.default_rng(2).integers(0, 9, (400_000, 4)).astype("<i4")
+    codec = Blosc("zstd", 1, Blosc.SHUFFLE, 16384)
+    monkeypatch.setattr(blosc, "use_threads", threads > 1)  # they write the blocks in any order
+    before = blosc.set_nthreads(threads)
+    keys = LocalKeys(str(tmp_path / "a.zarr"))
+    keys.set("a/0.0", bytes(codec.encode(values)))
+    blosc.set_nthreads(before)
+    node = ArrayNode(values.shape, values.shape, values.dtype.str, 0, compressor=codec.get_config())
+    read, original = [], OpenValue.read_into
+
+    def count(self, start, room):
+        read.append(room.nbytes)
+        original(self, start, room)
+
+    monkeypatch.setattr(OpenValue, "read_into", count)
+    lazy = LazyArray(keys, "a", node, ChunkCache())
+    stored = len(keys.get("a/0.0"))
+    assert np.array_equal(lazy[1000:1010], values[1000:1010])
+    assert sum(read) < stored / 50
+    assert np.array_equal(lazy[:300_001], values[:300_001])
+    assert np.array_equal(lazy[100:-1, 1], values[100:-1, 1])
+    assert np.array_equal(LazyArray(InlinedKeys(keys, {}), "a", node, ChunkCache())[:399_999], values[:-1])
+
+
+def test_whole_chunks_of_a_file_are_read_as_parts_are(tmp_path, decoded):
+    values = np.random.default_rng(5).integers(0, 9, (400_000, 2)).astype("<i4")
+    memory, lazy = stored(values, 150_000)
+    keys = LocalKeys(str(tmp_path / "a.zarr"))
+    keys.set_many({key: memory.get(key) for key in memory.list_prefix("a")})
+    local = LazyArray(keys, "a", lazy.node, ChunkCache())
+    assert np.array_equal(local[:], values)
+    assert decoded
+    assert np.array_equal(local[150_000:300_000], values[150_000:300_000])
+
+
+def test_a_file_that_is_cut_while_it_is_read_is_an_error(tmp_path):
+    keys = LocalKeys(str(tmp_path / "a.zarr"))
+    keys.set("a/0", b"12345678")
+    with keys.open_value("a/0") as value:
+        os.truncate(tmp_path / "a.zarr" / "a" / "0", 4)
+        room = bytearray(8)
+        with pytest.raises(ChunkError, match="was cut while it was read"):
+            value.read_into(0, memoryview(room))
+    assert keys.open_value("a/1") is None
+    assert InlinedKeys(keys, {"a/0": b""}).open_value("a/0") is None
+    assert open_value(MemoryKeys(), "a/0") is None

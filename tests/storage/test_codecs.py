@@ -112,7 +112,7 @@ def test_compressed_numbers_both_directions(compressor, data):
     assert_same(read_by_zarr(node, ours), array)
     theirs = written_by_zarr(node, array)
     assert_same(codec.decode(theirs, array.shape), array)
-    if compressor is None or compressor["id"] not in ("gzip", "zstd"):  # gzip writes the time, and zstd of ours a checksum
+    if compressor is None or compressor["id"] not in ("gzip", "zstd"):  # the time, and our checksum
         assert ours == theirs
 
 

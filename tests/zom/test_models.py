@@ -155,6 +155,25 @@ def test_an_open_io_and_a_path_and_a_listing_give_one_model(rich):
         assert diff(to_zom(io), model) == []
 
 
+def test_a_mapping_a_group_of_zarr_and_a_url_give_one_model(tmp_path, web):
+    import zarr
+
+    datasets = {"a": DatasetBuilder("a", np.arange(3), attributes={"unit": "V"})}
+    memory: dict[str, bytes] = {}
+    for place in (memory, tmp_path / "a.zarr", web.folder / "a.zarr"):
+        with ZarrIO(place, "w") as io:
+            io.write_builder(GroupBuilder("root", groups={"g": GroupBuilder("g", datasets=datasets)}))
+    models = [
+        to_zom(place)
+        for place in (memory, tmp_path / "a.zarr", zarr.open_group(tmp_path / "a.zarr"), f"{web.url}/a.zarr")
+    ]
+    assert all(model == models[0] for model in models)
+    assert models[0].members["g"].members["a"].attributes["unit"] == "V"
+    place: dict[str, bytes] = {}
+    create(models[0], place)
+    assert to_zom(place) == models[0]
+
+
 def test_an_io_that_has_written_nothing_has_no_model(tmp_path):
     with ZarrIO(tmp_path / "a.zarr", "w") as io, pytest.raises(UsageError, match="neither read nor written"):
         to_zom(io)

@@ -14,6 +14,7 @@ from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
 from hdmf_zarr_backend.progress import terminal_progress
 
 _ZARR = ".zarr"
+_VIRTUAL = ".zarr.json"
 _OPTIONS = {
     "pass force_overwrite=True": "use --force",
     "Pass check=False": "Use --no-check",
@@ -21,6 +22,8 @@ _OPTIONS = {
     "say zarr_format=": "use --zarr-format",
     "pass resume=True": "use --resume",
     "without resume=True": "without --resume",
+    "without virtual=True": "without --virtual",
+    "Leave codec= and resume= out": "Leave --codec and --resume out",
 }
 
 
@@ -94,12 +97,18 @@ def _configure(parser: ArgumentParser) -> None:
         action="store_true",
         help="HDF5 to Zarr: go on with a conversion that was interrupted or killed, instead of beginning anew",
     )
+    parser.add_argument(
+        "--virtual",
+        action="store_true",
+        help="HDF5, a file or a URL, to one JSON, NAME.nwb.zarr.json: large data stay in the HDF5 file, which has to "
+        "stay as it is",
+    )
     parser.add_argument("--json", action="store_true", help="print what was done as one JSON document")
     add_storage_option(parser)
 
 
 def _run(arguments: Namespace) -> Exit:
-    pairs = _pairs(arguments.paths, arguments.output)
+    pairs = _pairs(arguments.paths, arguments.output, virtual=arguments.virtual)
     if arguments.output is not None:
         Path(arguments.output).mkdir(parents=True, exist_ok=True)
     options = {
@@ -111,6 +120,7 @@ def _run(arguments: Namespace) -> Exit:
         "codec": CODECS[arguments.codec],
         "executor": _executor(arguments),
         "resume": arguments.resume,
+        "virtual": arguments.virtual,
         "storage_options": storage_options(arguments),
     }
     outcomes = []
@@ -138,7 +148,7 @@ def _executor(arguments: Namespace) -> Any:
     return address if "://" in address else f"tcp://{address}"
 
 
-def _pairs(paths: list[str], folder: str | None) -> list[tuple[str, str]]:
+def _pairs(paths: list[str], folder: str | None, *, virtual: bool) -> list[tuple[str, str]]:
     """Return what is converted to what.
 
     Raises
@@ -155,7 +165,7 @@ def _pairs(paths: list[str], folder: str | None) -> list[tuple[str, str]]:
         return [(paths[0], paths[1])]
     pairs: dict[str, str] = {}
     for source in paths:
-        target = os.path.join(folder, _target_name(source))
+        target = os.path.join(folder, f"{Path(source).name}{_VIRTUAL}" if virtual else _target_name(source))
         if target in pairs:
             raise UsageError(
                 f"{pairs[target]} and {source} would both become {target}", remedy="Convert them to different folders."
@@ -217,6 +227,7 @@ COMMAND = Command(
   zarrio convert session.nwb.zarr session.nwb
   zarrio convert *.nwb --output converted/
   zarrio convert old.nwb.zarr new.nwb.zarr --zarr-format 3
+  zarrio convert https://host/session.nwb session.nwb.zarr.json --virtual
   zarrio convert session.nwb session.nwb.zarr --scheduler host:8786 --resume
 """,
     configure=_configure,

@@ -128,6 +128,11 @@ class RawChunks:
         """Whether the chunks are read from the file by their offsets; only then this can be sent to other processes."""
         return self._bytes is not None
 
+    @property
+    def file(self) -> FileBytes | FarFile | None:
+        """What the chunks are read from by their offsets, None where HDF5 has to read them."""
+        return self._bytes
+
     def find(self, index: Index) -> StoredChunk | None:
         """Return where the chunk at ``index`` is, None if it is not stored.
 

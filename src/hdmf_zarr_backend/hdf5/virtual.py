@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hdmf_zarr_backend.hdf5.contiguous import ContiguousH5Source
+from hdmf_zarr_backend.hdf5.describe import describe
 from hdmf_zarr_backend.hdf5.filters import Config
 from hdmf_zarr_backend.hdf5.rawchunks import Array, Index
 from hdmf_zarr_backend.hdf5.rawsource import DecodedH5Source, RawH5Source, Region
@@ -31,7 +32,7 @@ _TRIED = 4096
 class Piece(NamedTuple):
     """One chunk: bytes ``offset`` to ``offset + size`` of the file, or ``data``."""
 
-    index: Index
+    indices: Index
     offset: int = 0
     size: int = 0
     data: bytes | None = None
@@ -64,7 +65,8 @@ class VirtualChunks:
     def __init__(self, source: DecodedH5Source) -> None:
         raw, pipeline = source.raw, source.pipeline
         self.shape, self.chunks, self.dtype = source.shape, source.chunks, source.dtype
-        self.location = raw.location
+        assert raw.file is not None
+        self.location = raw.file.path
         self._whole = RawH5Source(raw, source.dtype, pipeline, source.fill_scalar().tobytes())
         self._every = (1 << len(pipeline.codecs)) - 1
         masks = raw.masks() & np.uint32(self._every)
@@ -156,7 +158,7 @@ class VirtualRows:
     def pieces(self) -> Iterator[Piece]:
         """Yield all chunks."""
         for piece in self._places():
-            yield piece if self._is_inside(piece) else Piece(piece.index, data=self.encoded(piece.index))
+            yield piece if self._is_inside(piece) else Piece(piece.indices, data=self.encoded(piece.indices))
 
     def _is_inside(self, piece: Piece) -> bool:
         return piece.offset + piece.size <= self._end
@@ -237,8 +239,8 @@ def virtual_source(source: object) -> VirtualSource | None:
     return VirtualChunks(source)
 
 
-def unwritten(dataset: Any, shape: tuple[int, ...], dtype: np.dtype[Any], fill: Any) -> VirtualNothing | None:
-    """Return a dataset in one piece of which nothing was ever written, None if this is none.
+def unwritten(dataset: Any, shape: tuple[int, ...]) -> VirtualNothing | None:
+    """Return a dataset of numbers in one piece of which nothing was ever written, None if this is none.
 
     Parameters
     ----------
@@ -246,10 +248,6 @@ def unwritten(dataset: Any, shape: tuple[int, ...], dtype: np.dtype[Any], fill: 
         Any.
     shape : tuple of int
         Of the array.
-    dtype : numpy.dtype
-        Of the elements, packed.
-    fill : object
-        What it reads as; None: zero.
     """
     from h5py import h5d
 
@@ -257,8 +255,13 @@ def unwritten(dataset: Any, shape: tuple[int, ...], dtype: np.dtype[Any], fill: 
     is_in_one_piece = created.get_layout() == h5d.CONTIGUOUS and not created.get_external_count()
     if not is_in_one_piece or dataset.id.get_offset() is not None or dataset.id.get_storage_size():
         return None
-    value = np.zeros((), dtype) if fill is None else np.asarray(fill, dtype)
-    return VirtualNothing(shape, whole_rows(shape, dtype.itemsize), dtype, value, str(dataset.file.filename))
+    found = describe(dataset)
+    if found.kind != "number" or found.inner:
+        return None
+    value = np.zeros((), found.dtype) if found.fill_value is None else np.asarray(found.fill_value, found.dtype)
+    return VirtualNothing(
+        shape, whole_rows(shape, found.dtype.itemsize), found.dtype, value, str(dataset.file.filename)
+    )
 
 
 def whole_rows(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:

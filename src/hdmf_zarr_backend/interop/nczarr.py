@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.errors import ReadOnlyStoreError, UsageError
 from hdmf_zarr_backend.mapping import nczarr
 from hdmf_zarr_backend.mapping.formats import FORMATS
 from hdmf_zarr_backend.model import v2
 from hdmf_zarr_backend.model.nodes import Hierarchy
 from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.storage.jsontext import dump
+from hdmf_zarr_backend.storage.keys import abilities_of
 from hdmf_zarr_backend.storage.opening import open_keys
 
 __all__ = ["add_nczarr", "remove_nczarr"]
@@ -44,6 +45,8 @@ def add_nczarr(
     ------
     UsageError
         The file is of format 3.
+    ReadOnlyStoreError
+        A store of this kind cannot be changed.
 
     Notes
     -----
@@ -66,6 +69,13 @@ def _change(
     strict_json: bool,
 ) -> Hierarchy:
     keys = open_keys(source, storage_options)
+    abilities = abilities_of(keys)
+    if not abilities.change:
+        raise ReadOnlyStoreError(
+            f"{abilities.why}: its attributes stay as they are",
+            store=keys.location,
+            remedy="Write it anew with nczarr=True.",
+        )
     parsed = parse(keys)
     hierarchy = parsed.hierarchy
     if hierarchy.zarr_format != 2:

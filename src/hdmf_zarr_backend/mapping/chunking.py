@@ -86,7 +86,12 @@ def chunks_by_elements(
     aspect_ratio : sequence of float, optional
         Of the lengths of a chunk; 0 counts as 1, and None as 1 for each axis.
 
-    Source: TensorStore, "Selection of chunk layout when creating a new array"; agreement with the library is tested.
+    Notes
+    -----
+    Tests hold this to TensorStore itself, for ratios of small whole numbers. It searches for the factor in steps, as
+    TensorStore does; with ratios such as 10 to 0.1 and chunks of a few elements, an axis may differ by one.
+
+    Source: TensorStore, "Selection of chunk layout when creating a new array".
     """
     target = TENSORSTORE_ELEMENTS if elements is None else elements
     ratio = [float(part) or 1.0 for part in aspect_ratio or (1.0,) * len(shape)]

@@ -143,10 +143,11 @@ def _parse_consolidated(keys: KeyStore, texts: dict[str, bytes], *, use_inlined:
 
 
 def _parse_listing(keys: KeyStore, document: bytes | None) -> Hierarchy:
-    _check_finished(keys, document)
     if document is None and keys.get(v2.GROUP) is None:
+        _check_finished(keys, keys.get(v2.ATTRIBUTES), None)
         raise _nothing_to_read(keys)
     if not abilities_of(keys).listing:
+        _check_finished(keys, keys.get(v2.ATTRIBUTES) if document is None else None, document)
         raise StoreError(
             "there is no consolidated document, and this server cannot list what it has",
             store=keys.location,
@@ -154,6 +155,7 @@ def _parse_listing(keys: KeyStore, document: bytes | None) -> Hierarchy:
         )
     names = v2.DOCUMENT_NAMES if document is None else {v3.DOCUMENT}
     documents = read_documents(keys, names)
+    _check_finished(keys, documents.get(v2.ATTRIBUTES), document)
     hierarchy = formats.parse_documents({key: _document(text, key) for key, text in documents.items()})
     if not isinstance(hierarchy.root, GroupNode):
         raise NotZarrError(
@@ -162,11 +164,10 @@ def _parse_listing(keys: KeyStore, document: bytes | None) -> Hierarchy:
     return hierarchy
 
 
-def _check_finished(keys: KeyStore, document: bytes | None) -> None:
-    """Refuse a file whose root says that it is being written."""
+def _check_finished(keys: KeyStore, text: bytes | None, document: bytes | None) -> None:
+    """Refuse a file whose root, by its attributes or its document of format 3, says that it is being written."""
     if document is None:
-        text, key = keys.get(v2.ATTRIBUTES), v2.ATTRIBUTES
-        attributes = {} if text is None else _document(text, key)
+        attributes = {} if text is None else _document(text, v2.ATTRIBUTES)
     else:
         found = _document(document, v3.DOCUMENT)
         attributes = found.get("attributes") if isinstance(found, dict) else None

@@ -113,6 +113,14 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         return self._reader.codec.dtype
 
     @property
+    def text_type(self) -> type | None:
+        """``str`` or ``bytes`` where that is what all elements are, whatever their length; None for other arrays."""
+        first = self.node.filters[0].get("id") if self.dtype == object and self.node.filters else None
+        if first == "vlen-utf8":
+            return str if self._elements is None else bytes
+        return bytes if first == "vlen-bytes" else None
+
+    @property
     def nbytes(self) -> int:
         """Bytes of all elements in memory (8 for each object)."""
         return self.size * self.dtype.itemsize

@@ -122,7 +122,7 @@ class BloscBlocks:
         head = _HEADER.size + 4 * len(wanted)
         size = head + sum(self._ends[start] - start for start in wanted)
         frame = allocate(size)
-        room, place = memoryview(frame), head
+        room, place = frame.data, head
         moved: dict[int, int] = {}
         for low, high in self._runs(wanted):
             self._value.read_into(low, room[place : place + high - low])
@@ -213,8 +213,9 @@ class DecodedBlocks:
 def read_range(target: Bytes, start: int, known: DecodedBlocks, blocks: Blocks, decode: Decode) -> bool:
     """Fill ``target`` with the decoded bytes of a chunk that begin at ``start``.
 
-    Blocks that are wanted whole are decoded to their place. Those at the ends of which only a part is wanted are put
-    into ``known``, since whoever reads row by row, or one range after the other, asks for the rest of them next.
+    Blocks that are wanted whole are decoded to their place. Where no more than a block is wanted, those at its ends are
+    put into ``known``, since whoever reads row by row asks for them again; for longer ranges memory would cost as much
+    as decoding them once more.
 
     Parameters
     ----------
@@ -254,8 +255,9 @@ def read_range(target: Bytes, start: int, known: DecodedBlocks, blocks: Blocks, 
         if block is None:
             block = np.empty(high - low, np.uint8)
             _decode(blocks(), known, (number, number + 1), decode, block)
-            known.put(number, block)
-            grown = True
+            if target.size <= length:
+                known.put(number, block)
+                grown = True
         left, right = max(low, start), min(high, stop)
         target[left - start : right - start] = block[left - low : right - low]
         number += 1

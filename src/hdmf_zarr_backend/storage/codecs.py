@@ -148,8 +148,6 @@ def make_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Codec:
             return StructRows(config["fields"], numpy_dtype)
         if codec_id == "shuffle":
             config = {**config, "elementsize": _element_size(config, dtype)}
-        if codec_id == "zstd":
-            config = {**config, "checksum": True}  # in the frame; every reader looks at it, whatever the document says
         _check_types(config)
         return cast(Codec, numcodecs.get_codec(dict(config)))
     except (ValueError, TypeError, LookupError, AttributeError, SyntaxError) as error:
@@ -164,6 +162,14 @@ def _element_size(config: dict[str, Any], dtype: np.dtype[Any]) -> int:
     if type(size) is not int or size < 1:
         raise ValueError("a shuffle needs the size of an element")  # numcodecs would give memory that nobody wrote
     return size
+
+
+def _with_checksum(config: dict[str, Any]) -> dict[str, Any]:
+    """Return a configuration with which Zstandard puts a checksum into its frames.
+
+    Every reader looks at it, whatever the document says; with the key in ``.zarray`` TensorStore refuses the array.
+    """
+    return {**config, "checksum": True} if config.get("id") == "zstd" else config
 
 
 def _check_types(config: dict[str, Any]) -> None:
@@ -187,8 +193,8 @@ class ChunkCodec:
     def __init__(self, data_type: Any, filters: Any, compressor: Any, order: str) -> None:
         self.dtype = numpy_dtype(data_type)
         self.order = order
-        self._filters = [make_codec(config, self.dtype) for config in filters or ()]
-        self._compressor = make_codec(compressor, self.dtype) if compressor else None
+        self._filters = [make_codec(_with_checksum(config), self.dtype) for config in filters or ()]
+        self._compressor = make_codec(_with_checksum(compressor), self.dtype) if compressor else None
         self.is_object = self.dtype.hasobject
         ids = [config["id"] for config in filters or ()]
         if self.is_object and not any(codec_id in OBJECT_CODECS for codec_id in ids):

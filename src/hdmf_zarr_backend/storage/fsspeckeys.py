@@ -10,8 +10,8 @@ from typing import Any
 
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.storage.failures import tell_of_bucket
-from hdmf_zarr_backend.storage.filestates import FileState, plain_tag
 from hdmf_zarr_backend.storage.farkeys import FarKeys
+from hdmf_zarr_backend.storage.filestates import FileState, plain_tag
 from hdmf_zarr_backend.storage.keys import Abilities, Range
 from hdmf_zarr_backend.storage.mappingkeys import OF_THIS_PROCESS
 
@@ -141,7 +141,7 @@ class FsspecKeys(FarKeys):
             tell_of_bucket(error)
             return None
         tag = plain_tag(next((found[name] for name in ("ETag", "etag") if found.get(name)), None))
-        changed = next((found[name] for name in ("LastModified", "mtime", "created") if found.get(name)), None)
+        changed: Any = next((found[name] for name in ("LastModified", "mtime", "created") if found.get(name)), None)
         seconds = changed.timestamp() if hasattr(changed, "timestamp") else changed
         time = int(seconds) * 10**9 if isinstance(seconds, (int, float)) else None
         return FileState(int(found["size"]), tag, time)

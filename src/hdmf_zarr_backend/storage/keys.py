@@ -243,9 +243,9 @@ class LocalKeys:
         path = self._path(key)
         parent = os.path.dirname(path)
         if parent not in self._made:
-            os.makedirs(parent, exist_ok=True)
+            _make_folder(parent)
             self._made.add(parent)
-        if not self._replace:
+        if not self._replaces(key):
             _write_file(path, value)
             return
         partial = f"{path}.{uuid.uuid4().hex}.partial"
@@ -256,6 +256,10 @@ class LocalKeys:
             with suppress(OSError):
                 os.unlink(partial)
             raise
+
+    def _replaces(self, key: str) -> bool:
+        """Tell whether a value is written beside its place first."""
+        return self._replace
 
     def set_many(self, items: Mapping[str, bytes]) -> None:
         """Set several keys."""
@@ -371,6 +375,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 _READING = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+_WRITING = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _READ_BYTES = 2**24
 
 
@@ -390,8 +395,18 @@ def _read_part(file: Any, start: int, stop: int) -> bytes:
     return b"".join(parts)
 
 
+def _make_folder(path: str) -> None:
+    try:
+        os.mkdir(path)  # most often the one above is there
+    except (FileExistsError, FileNotFoundError):
+        os.makedirs(path, exist_ok=True)
+
+
 def _write_file(path: str, value: bytes) -> None:
-    with open(path, "wb", buffering=0) as file:
+    file = os.open(path, _WRITING, 0o666)
+    try:
         view = memoryview(value)
         while view.nbytes:
-            view = view[os.write(file.fileno(), view) :]
+            view = view[os.write(file, view) :]
+    finally:
+        os.close(file)

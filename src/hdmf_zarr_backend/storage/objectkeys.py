@@ -193,9 +193,8 @@ class ObjectKeys(FarKeys):
         except FileNotFoundError as error:
             tell_of_bucket(error)
             return None
-        changed = found.get("last_modified")
-        seconds = None if changed is None else int(changed.timestamp()) * 10**9
-        return FileState(int(found["size"]), plain_tag(found.get("e_tag")), seconds)
+        changed = int(found["last_modified"].timestamp()) * 10**9
+        return FileState(int(found["size"]), plain_tag(found.get("e_tag")), changed)
 
     def _set(self, key: str, value: bytes) -> None:
         import obstore

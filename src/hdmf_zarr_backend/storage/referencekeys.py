@@ -13,6 +13,7 @@ import base64
 import binascii
 import json
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -173,7 +174,7 @@ def _value(key: str, value: Any, templates: dict[str, Any], location: str) -> by
     url = value[0]
     for name, said in templates.items():
         url = url.replace("{{" + name + "}}", str(said)).replace("{{ " + name + " }}", str(said))
-    return [url, *value[1:]]
+    return [sys.intern(url), *value[1:]]  # there may be a million
 
 
 def _damaged(key: str, location: str) -> MetadataError:

@@ -184,7 +184,7 @@ class ReferredFiles:
         raise refused or self._missing(places)
 
     def _resolved(self, url: str) -> str:
-        place = url if is_url(url) or url.startswith("/") else resolve_source(f"../{url}", self._location)
+        place = url if is_url(url) or os.path.isabs(url) else resolve_source(f"../{url}", self._location)
         return resolve_source(place, place)  # file:// URLs are paths
 
     def _compared(self, place: str, recorded: Recorded, *, is_original: bool) -> tuple[_Chosen | None, bool]:
@@ -214,9 +214,11 @@ class ReferredFiles:
                 store=here,
                 remedy="Do not trust it; or download it together with the file that it refers to.",
             )
-        elif policy == "follow" or is_within(place, here):
-            return
-        elif policy is None and not is_url(here) and (is_recorded or is_url(place)):
+        elif (
+            policy == "follow"
+            or is_within(place, here)
+            or (policy is None and not is_url(here) and (is_recorded or is_url(place)))
+        ):
             return
         else:
             problem, remedy = "files out of the folder of the references are not read", 'Pass external_links="follow"'

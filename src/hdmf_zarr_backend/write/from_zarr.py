@@ -8,7 +8,7 @@ references to other files are made relative to the new place.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -32,6 +32,7 @@ from hdmf_zarr_backend.write.specs import text_array
 from hdmf_zarr_backend.write.zarr_source import take_stored
 
 _REFERENCES = ("object", "region")
+_BLOCK_ROWS = 65536
 
 
 class ZarrPlanner:
@@ -159,6 +160,8 @@ class ZarrPlanner:
 
     def _text(self, lazy: LazyArray, word: Any) -> PlannedArray:
         first = (lazy.node.filters or [{}])[0].get("id")
+        if first == "vlen-bytes" and not self._is_ours and self.plan.hierarchy.zarr_format == 3 and _is_text(lazy):
+            return self._old_text(lazy, word)
         kept = first in ("vlen-utf8", "vlen-bytes")
         convert: Callable[[Any], Any] = to_bytes if first == "vlen-bytes" else to_text
         filters = [dict(config) for config in lazy.node.filters or ()] if kept else [dict(dtypes.VLEN_UTF8)]
@@ -172,6 +175,15 @@ class ZarrPlanner:
         if kept:
             take_stored(planned, lazy)
         return planned
+
+    def _old_text(self, lazy: LazyArray, word: Any) -> PlannedArray:
+        """Plan dates and ASCII text of hdmf-zarr 0.13, which were bytes; the convention of format 3 has no bytes."""
+        made = self._new(lazy, [dict(dtypes.VLEN_UTF8), *(lazy.node.filters or [])[1:]])
+        made.fill_value = None
+        is_scalar = word == "scalar" or not lazy.shape
+        made.attributes[DTYPE] = "scalar" if is_scalar else "str"
+        source = ElementSource([lazy[()]] if not lazy.shape else lazy, made.shape, to_text)
+        return PlannedArray(made, source, notes={} if is_scalar else {"text": "ascii"})
 
     def _rows(self, lazy: LazyArray, word: Any) -> PlannedArray:
         fields = _fields(lazy, word)
@@ -202,6 +214,25 @@ class ZarrPlanner:
             shards=None,
             document=None,
         )
+
+
+def _is_text(lazy: LazyArray) -> bool:
+    """Tell whether all bytes of an array are UTF-8."""
+    for block in _blocks(lazy):
+        for item in np.asarray(block, dtype=object).reshape(-1):
+            try:
+                item.decode("utf-8")
+            except UnicodeDecodeError:
+                return False
+    return True
+
+
+def _blocks(lazy: LazyArray) -> Iterator[Any]:
+    if not lazy.shape:
+        yield lazy[()]
+        return
+    for start in range(0, len(lazy), _BLOCK_ROWS):
+        yield lazy[start : start + _BLOCK_ROWS]
 
 
 def _fields(lazy: LazyArray, word: Any) -> list[tuple[str, str]]:

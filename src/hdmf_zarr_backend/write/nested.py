@@ -33,7 +33,7 @@ def shape_of(data: Any) -> tuple[int, ...]:
 
 
 def first_leaf(data: Any) -> Any:
-    """Return the first leaf of nested lists or of an array, None where there is none."""
+    """Return the first leaf of nested lists or of an array, or its like; None where there is none."""
     while not isinstance(data, _VALUES):
         if isinstance(data, np.ndarray) and not data.shape:
             data = data[()]  # zarr 3.1 wraps an object twice
@@ -43,7 +43,8 @@ def first_leaf(data: Any) -> Any:
             return data if isinstance(data, np.generic) or shape is False else data[()]
         if shape is None or not (shape[0] if shape else len(data)):
             return None
-        data = _first(data)
+        text = getattr(data, "text_type", None)  # a stored array knows without reading a chunk
+        data = _first(data) if text is None else text()
     return data
 
 

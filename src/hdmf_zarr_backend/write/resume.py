@@ -1,8 +1,8 @@
 """A conversion that can be interrupted: the folder in which it is made, and the record of what is made of what.
 
 The folder stands beside the target under a name that follows from the target and from the record, so that the next run
-finds it, and a worker that outlives its master can only set keys that belong there. What is in it is complete: each key
-is renamed into place. The record is the first file in it, and is taken away when everything is written, right before
+finds it, and a worker that outlives its master can only set keys that belong there. Its chunks are complete: each is
+renamed into place. The record is the first file in it, and is taken away when everything is written, right before
 the folder is renamed to the target.
 
 Source: issue "Fast, lean, and as wide as the machine or the cluster", part 7; issue "Nothing lost, nobody let in",
@@ -156,6 +156,10 @@ class StagedKeys(LocalKeys):
         self._is_there = True
         if not (self.is_resumed and self._has(key, value)):
             super().set(key, value)
+
+    def _replaces(self, key: str) -> bool:
+        """Tell whether a value is written beside its place first; documents are compared when a conversion goes on."""
+        return key.rpartition("/")[2] not in _DOCUMENTS
 
     def _has(self, key: str, value: bytes) -> bool:
         try:

@@ -1,0 +1,108 @@
+"""A file that is planned, to be read before it is written: chunks are encoded when somebody asks for them.
+
+Whether a file can be read is known so before its large arrays are copied, and without writing anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from hdmf_zarr_backend.errors import ModeError, ZarrBackendError
+from hdmf_zarr_backend.execution.tasks import encode_chunk
+from hdmf_zarr_backend.model.nodes import absolute
+from hdmf_zarr_backend.storage.codecs import chunk_codec
+from hdmf_zarr_backend.storage.keys import LOCAL, Abilities, Range, cut_ranges
+from hdmf_zarr_backend.storage.limits import DEFAULT_RULES
+from hdmf_zarr_backend.write.plan import WritePlan
+
+_NUMBERS = re.compile(r"\d+")
+
+
+class PlannedKeys:
+    """The chunks of a plan; its documents are no keys, since whoever has the plan has the hierarchy.
+
+    Parameters
+    ----------
+    plan : WritePlan
+        Its sources must be open.
+    location : str
+        Where the file will be; its links are followed from there.
+    """
+
+    abilities: Abilities = LOCAL
+    read_rules = DEFAULT_RULES
+
+    def __init__(self, plan: WritePlan, location: str) -> None:
+        self.location = location
+        self._plan = plan
+
+    def get(self, key: str) -> bytes | None:
+        """Return the chunk of ``key``, or None.
+
+        Raises
+        ------
+        ZarrBackendError
+            The source does not give its values.
+        """
+        path, _, name = key.rpartition("/")
+        while path and path not in self._plan.arrays:
+            path, _, last = path.rpartition("/")
+            name = f"{last}/{name}"
+        planned = self._plan.arrays.get(path)
+        if planned is None or planned.source is None:
+            return None
+        node = planned.node
+        found = [int(number) for number in _NUMBERS.findall(name)]
+        index = (*found, *(0 for _ in node.shape))[: len(node.shape)]  # not every axis is in the name
+        if node.chunk_name(index) != name or any(i >= n for i, n in zip(index, node.grid, strict=True)):
+            return None
+        try:
+            return encode_chunk(node, chunk_codec(node), planned.source, index)[0]
+        except ZarrBackendError as error:
+            raise error.located(store=self.location, path=absolute(path)) from error.__cause__
+
+    def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
+        """Return the chunks of those ``keys`` that are there."""
+        return {key: value for key in keys if (value := self.get(key)) is not None}
+
+    def get_range(self, key: str, start: int, stop: int | None = None) -> bytes | None:
+        """Return the bytes ``start:stop`` of the chunk of ``key``, or None where it is not there."""
+        value = self.get(key)
+        return None if value is None else value[start:stop]
+
+    def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
+        """Return several ranges of bytes of the chunk of ``key``, or None where it is not there."""
+        value = self.get(key)
+        return None if value is None else cut_ranges(value, ranges)
+
+    def set(self, key: str, value: bytes) -> None:
+        """Refuse: this is a plan."""
+        raise self._refused()
+
+    def set_many(self, items: Mapping[str, bytes]) -> None:
+        """Refuse: this is a plan."""
+        raise self._refused()
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Refuse: this is a plan."""
+        raise self._refused()
+
+    def _refused(self) -> ModeError:
+        return ModeError("a file that is planned is only read", store=self.location, remedy="Write the plan.")
+
+    def list_documents(self) -> Iterator[str]:
+        """Yield nothing: the hierarchy is at hand."""
+        return iter(())
+
+    def list_prefix(self, prefix: str) -> Iterator[str]:
+        """Yield nothing: what a chunk will be is known when it is encoded."""
+        return iter(())
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Return nothing, as `list_prefix`."""
+        return {}
+
+    def exists(self) -> bool:
+        """Tell whether there is something to read."""
+        return True

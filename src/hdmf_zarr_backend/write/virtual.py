@@ -1,0 +1,272 @@
+"""HDF5 file -> one file of references: metadata as usual, the large plain datasets left where they are.
+
+The file is a JSON of kerchunk's version 1. Everything small is inside: documents, the consolidated one included, small
+datasets, text, references, and chunks that Zarr cannot read as they lie. Everything else is ``[url, offset, length]``.
+The URL of a local file is its absolute path, since that is what other readers understand; a record beside the
+references says where it is relative to them, and what it was when they were made.
+
+Nothing is read of the chunks that stay, so that the time goes with the number of objects and chunks.
+
+Source: kerchunk's specification of references, version 1; issue "Format 3, shards, and any store, near or far", part 4.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+from hdmf_zarr_backend.errors import StoreError, WriteError
+from hdmf_zarr_backend.hdf5.datasets import Hdf5Data
+from hdmf_zarr_backend.hdf5.rawsource import forget_decoded
+from hdmf_zarr_backend.hdf5.tree import Hdf5Tree, Placed
+from hdmf_zarr_backend.hdf5.virtual import VirtualSource, unwritten, virtual_source
+from hdmf_zarr_backend.mapping.chunking import WHOLE_BYTES
+from hdmf_zarr_backend.mapping.codecs3 import is_expressible
+from hdmf_zarr_backend.mapping.reserved import CHUNKS, FORMAT_VERSION, notes_of
+from hdmf_zarr_backend.model.locations import is_url, relative_source, to_posix
+from hdmf_zarr_backend.model.nodes import absolute, join
+from hdmf_zarr_backend.progress import SILENT, Progress
+from hdmf_zarr_backend.storage.filestates import file_state, sample_of
+from hdmf_zarr_backend.storage.keys import DOCUMENTS, KeyStore
+from hdmf_zarr_backend.storage.limits import Limits
+from hdmf_zarr_backend.storage.mappingkeys import MappingKeys
+from hdmf_zarr_backend.storage.opening import folder_keys
+from hdmf_zarr_backend.storage.referredfiles import RECORD, Recorded, parted
+from hdmf_zarr_backend.write.arraynodes import encode_fill
+from hdmf_zarr_backend.write.format3 import adapt_plan
+from hdmf_zarr_backend.write.from_hdf5 import Hdf5Planner
+from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan
+from hdmf_zarr_backend.write.sources import StoredSource
+from hdmf_zarr_backend.write.writer import Writer, planned_bytes
+
+MUCH_INLINED = 16 * 2**20
+"""Bytes of a dataset's values that are not worth being inside of a JSON, where they can be elsewhere."""
+
+MOST_INLINED = 128 * 2**20
+"""Bytes of values that go into one JSON at most."""
+
+_CONSOLIDATED = ".zmetadata"
+_COPY = "Convert without virtual=True, which copies the data."
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualReport:
+    """What a file of references holds; counts as of `conversion.ConversionReport`."""
+
+    groups: int
+    datasets: int
+    links: int
+    nbytes: int
+
+
+def write_virtual(
+    source: str, target: str, *, zarr_format: int = 2, storage: Mapping[str, Any] | None = None,
+    progress: Progress = SILENT,
+) -> VirtualReport:  # fmt: skip
+    """Write the references of an HDF5 file; what is at ``target`` is replaced when all is known.
+
+    Parameters
+    ----------
+    source : str
+        Absolute path or URL of an HDF5 file.
+    target : str
+        Absolute path or URL of the JSON.
+    zarr_format : {2, 3}
+        Of the documents.
+    storage : mapping, optional
+        ``storage_options``, for URLs.
+    progress : Progress
+        Is told of the bytes that are inside of the JSON.
+
+    Returns
+    -------
+    VirtualReport
+        What it holds.
+
+    Raises
+    ------
+    StoreNotFoundError, UnsupportedFileError
+        There is no such file, or HDF5 cannot open it.
+    WriteError
+        Too much would have to be inside of the JSON; the datasets are named.
+    StoreError
+        The source has changed meanwhile.
+    """
+    options = dict(storage or {})
+    with closing(Hdf5Tree(source, target, options)) as tree:
+        files = _Sources(tree.sources(), target, options)
+        plan = Hdf5Planner(tree).plan_file()
+        plan.hierarchy.zarr_format = zarr_format
+        staying = _leave(plan, tree, target)
+        _check_amount(plan, staying, source)
+        inside: dict[str, bytes] = {}
+        Writer(MappingKeys(inside, target), plan, progress=progress).write()
+        text = b"".join(_document(plan, staying, inside, files))
+        files.check()
+        report = _report(plan, tree)
+    forget_decoded()
+    limit = Limits().max_document_bytes
+    if len(text) > limit:
+        warnings.warn(
+            f"{target} has {len(text):,} bytes, more than is read by default; "
+            f"open it with limits=Limits(max_document_bytes=2**{len(text).bit_length()}).",
+            stacklevel=3,
+        )
+    folder, name = parted(target)
+    if not is_url(target):
+        os.makedirs(folder, exist_ok=True)
+    folder_keys(folder, options if is_url(target) else {}).set(name, text)
+    return report
+
+
+def _report(plan: WritePlan, tree: Hdf5Tree) -> VirtualReport:
+    kinds = [placed.kind for placed in tree.nodes]
+    nbytes = sum(planned_bytes(planned) for planned in plan.arrays.values())
+    return VirtualReport(kinds.count("group"), kinds.count("dataset"), len(tree.links), nbytes)
+
+
+# ---- what stays -----------------------------------------------------------------------------------------------------
+
+
+def _leave(plan: WritePlan, tree: Hdf5Tree, target: str) -> dict[str, VirtualSource]:
+    """Take what can stay out of the plan, and return it by path."""
+    chosen: dict[str, VirtualSource] = {}
+    for placed in tree.nodes:
+        planned = plan.arrays.get(placed.path)
+        if planned is None or planned_bytes(planned) <= WHOLE_BYTES:
+            continue
+        found = virtual_source(planned.source) or _unwritten(planned, placed)
+        if found is None or found.shape != planned.node.shape:
+            continue
+        if plan.hierarchy.zarr_format == 3 and not is_expressible(found.filters, found.compressor):
+            continue
+        if found.inlined > MUCH_INLINED and found.inlined >= planned_bytes(planned) // 2:
+            continue  # it is smaller when it is encoded anew
+        planned.node.chunks = found.chunks
+        planned.node.filters, planned.node.compressor = found.filters, found.compressor
+        if not found.is_complete:
+            planned.node.fill_value = encode_fill(found.fill()[()], found.dtype)
+        planned.source = found
+        chosen[placed.path] = found
+    adapt_plan(plan, location=target)
+    staying = {path: found for path, found in chosen.items() if plan.arrays[path].source is found}
+    for path in staying:
+        plan.arrays[path].source = None
+    if not all(found.is_complete for found in staying.values()):
+        notes_of(plan.hierarchy.root.attributes).pop(CHUNKS, None)
+    return staying
+
+
+def _unwritten(planned: PlannedArray, placed: Placed) -> VirtualSource | None:
+    if not isinstance(planned.source, StoredSource) or planned.node.data_type == "|O":
+        return None
+    return unwritten(Hdf5Data(placed.file, placed.raw).dataset(), planned.node.shape)
+
+
+def _check_amount(plan: WritePlan, staying: Mapping[str, VirtualSource], source: str) -> None:
+    """Warn of a dataset of which much goes into the JSON, and refuse to put too much there."""
+    sizes = {
+        path: staying[path].inlined if path in staying else planned_bytes(planned)
+        for path, planned in plan.arrays.items()
+    }
+    large = sorted(((size, path) for path, size in sizes.items() if size > MUCH_INLINED), reverse=True)
+    total = sum(sizes.values())
+    if total > MOST_INLINED:
+        named = ", ".join(f"{absolute(path)} ({size:,} bytes)" for size, path in large[:5]) or "many small datasets"
+        raise WriteError(
+            f"{total:,} bytes cannot stay in the HDF5 file, since Zarr cannot read them there, and would have to go "
+            f"into the JSON; at most {MOST_INLINED:,} do: {named}",
+            store=source,
+            remedy=_COPY,
+        )
+    for size, path in large:
+        warnings.warn(
+            f"{size:,} bytes of {absolute(path)} in {source} cannot stay in the HDF5 file, since Zarr cannot read them "
+            "there; they go into the JSON.",
+            stacklevel=4,
+        )
+
+
+# ---- the sources ----------------------------------------------------------------------------------------------------
+
+
+class _Sources:
+    """The HDF5 files, as they are now."""
+
+    def __init__(self, locations: list[str], target: str, options: Mapping[str, Any]) -> None:
+        self._keys: dict[str, tuple[KeyStore, str]] = {}
+        self.recorded: dict[str, Recorded] = {}
+        for location in locations:
+            folder, name = parted(location)
+            keys = folder_keys(folder, options if is_url(location) else {})
+            state = file_state(keys, name)
+            if state is None:
+                raise _has_changed(location)
+            self._keys[location] = (keys, name)
+            self.recorded[location] = Recorded(state, _relative(location, target), sample_of(keys, name, state.size))
+
+    def check(self) -> None:
+        """Make sure that the files are as they were."""
+        for location, (keys, name) in self._keys.items():
+            if file_state(keys, name) != self.recorded[location].state:
+                raise _has_changed(location)
+
+
+def _has_changed(location: str) -> StoreError:
+    return StoreError(
+        "the source has changed while its chunks were listed",
+        store=location,
+        remedy="Wait until nobody writes to it, and start again.",
+    )
+
+
+def _relative(location: str, target: str) -> str | None:
+    """Return the path from the folder of the JSON, None where there is none."""
+    relative = relative_source(location, target)
+    return relative.removeprefix("../") if relative.startswith("../") else None
+
+
+# ---- the document ---------------------------------------------------------------------------------------------------
+
+
+def _document(
+    plan: WritePlan, staying: Mapping[str, VirtualSource], inside: Mapping[str, bytes], files: _Sources
+) -> Iterator[bytes]:
+    used = {found.location for found in staying.values()}
+    recorded = {to_posix(place): one.as_json() for place, one in files.recorded.items() if place in used}
+    record = {"version": FORMAT_VERSION, "sources": recorded}
+    yield f'{{"version": 1,\n"{RECORD}": {json.dumps(record)},\n"refs": {{'.encode()
+    separator = b"\n"
+    for key, value in inside.items():
+        yield separator + _entry(key, _text(key, value))
+        separator = b",\n"
+    for path, found in staying.items():
+        node = plan.arrays[path].node
+        url = json.dumps(to_posix(found.location))
+        for piece in found.pieces():
+            key = join(path, node.chunk_name(piece.indices))
+            if piece.data is not None:
+                yield separator + _entry(key, _base64(piece.data))
+            else:
+                yield separator + f"{json.dumps(key)}: [{url}, {piece.offset}, {piece.size}]".encode()
+            separator = b",\n"
+    yield b"\n}}\n"
+
+
+def _entry(key: str, text: str) -> bytes:
+    return f"{json.dumps(key)}: {json.dumps(text)}".encode()
+
+
+def _text(key: str, value: bytes) -> str:
+    name = key.rpartition("/")[2]
+    return value.decode("utf-8") if name in DOCUMENTS or key == _CONSOLIDATED else _base64(value)
+
+
+def _base64(value: bytes) -> str:
+    return f"base64:{base64.b64encode(value).decode('ascii')}"
