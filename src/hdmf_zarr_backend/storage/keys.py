@@ -375,7 +375,6 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 _READING = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
-_WRITING = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _READ_BYTES = 2**24
 
 
@@ -398,15 +397,14 @@ def _read_part(file: Any, start: int, stop: int) -> bytes:
 def _make_folder(path: str) -> None:
     try:
         os.mkdir(path)  # most often the one above is there
-    except (FileExistsError, FileNotFoundError):
+    except FileExistsError:
+        pass
+    except FileNotFoundError:
         os.makedirs(path, exist_ok=True)
 
 
 def _write_file(path: str, value: bytes) -> None:
-    file = os.open(path, _WRITING, 0o666)
-    try:
+    with open(path, "wb", buffering=0) as file:
         view = memoryview(value)
         while view.nbytes:
-            view = view[os.write(file, view) :]
-    finally:
-        os.close(file)
+            view = view[os.write(file.fileno(), view) :]
