@@ -21,7 +21,8 @@ ROOMS: dict[str, frozenset[str]] = {
         "__init__": "alias io nwb dataio conversion verification compare zom interop mapping storage progress",
         "alias": "io reader nwb dataio hdf5 read mapping storage model",
         "cli": "__init__ conversion verification compare zom interop io read model progress",
-        "conversion": "virtual readability write read hdf5 mapping storage model progress execution",
+        "conversion": "converted virtual readability write read hdf5 mapping storage model progress execution",
+        "converted": "",
         "virtual": "readability read write storage model progress",
         "readability": "nwb hdf5 mapping model read storage",
         "verification": "nwb io read mapping storage model execution progress",
@@ -29,8 +30,9 @@ ROOMS: dict[str, frozenset[str]] = {
         "zom": "io read write hdf5 execution mapping storage model",
         "interop": "read mapping storage model",
         "nwb": "io reader write read mapping storage model dataio",
-        "io": "reader write read mapping storage model dataio progress",
-        "reader": "interop read mapping storage model dataio",
+        "io": "reader modes write read mapping storage model dataio progress",
+        "reader": "modes interop read mapping storage model dataio",
+        "modes": "read storage",
         "write": "hdf5 execution mapping storage model dataio progress",
         "hdf5": "execution mapping storage model",
         "execution": "storage model progress",
@@ -69,10 +71,12 @@ def _on_use_in(*places: str) -> Library:
     return Library(frozenset(places), on_use=True)
 
 
+#: Know the standard library only; the command line must start fast.
+_PURE = frozenset({"model", "errors", "progress", "cli", "converted", "__init__"})
+
 LIBRARIES: dict[str, Library] = {
-    # Not in model, errors and progress, which are pure, nor in cli, which must start fast.
-    "numpy": Library(frozenset(ROOMS) - {"model", "errors", "progress", "cli", "__init__"}),
-    "hdmf": Library(frozenset(ROOMS) - {"model", "errors", "progress", "cli", "__init__", "storage", "execution"}),
+    "numpy": Library(frozenset(ROOMS) - _PURE),
+    "hdmf": Library(frozenset(ROOMS) - _PURE - {"storage", "execution"}),
     "numcodecs": _in("dataio", "execution", "hdf5", "io", "mapping", "reader", "nwb", "storage", "write"),
     "zarr": _in("storage"),
     "filelock": _in("storage"),

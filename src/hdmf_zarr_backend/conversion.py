@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
+from hdmf_zarr_backend.converted import ConversionReport, Format
 from hdmf_zarr_backend.errors import (
     NotZarrError,
     StoreExistsError,
@@ -51,46 +52,8 @@ from hdmf_zarr_backend.write.writer import MEMORY_BUDGET, Writer
 
 __all__ = ["ConversionReport", "convert"]
 
-Format = Literal["zarr", "hdf5"]
-
 _SUFFIX = ".zarr"
 _SUFFIXES = (_SUFFIX, f"{_SUFFIX}.zip")
-_UNITS = ("B", "kB", "MB", "GB", "TB")
-
-
-@dataclass(slots=True, frozen=True)
-class ConversionReport:
-    """What a conversion has done.
-
-    Attributes
-    ----------
-    source, target : str
-        Absolute paths.
-    format : {"zarr", "hdf5"}
-        Of the target.
-    groups, datasets, links : int
-        What the target holds; the cached namespaces count as well.
-    nbytes : int
-        Bytes of all values, uncompressed (8 for each text or reference).
-    """
-
-    source: str
-    target: str
-    format: Format
-    groups: int
-    datasets: int
-    links: int
-    nbytes: int
-
-    def __str__(self) -> str:
-        return f"{self.groups} groups, {self.datasets} datasets, {self.links} links, {_size(self.nbytes)}"
-
-
-def _size(count: int) -> str:
-    size, unit = float(count), 0
-    while size >= 1000 and unit + 1 < len(_UNITS):
-        size, unit = size / 1000, unit + 1
-    return f"{size:.0f} {_UNITS[unit]}" if not unit else f"{size:.1f} {_UNITS[unit]}"
 
 
 def convert(

@@ -13,10 +13,11 @@ from hdmf.spec import NamespaceCatalog
 from hdmf_zarr_backend.errors import StoreExistsError
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.model.nesting import limited_nesting
+from hdmf_zarr_backend.modes import NEW_FILE_MODES, UnsupportedModeError, WrongArgumentError
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.read.parser import ParsedFile
 from hdmf_zarr_backend.read.session import ReadSession
-from hdmf_zarr_backend.reader import NEW_FILE_MODES, UnsupportedModeError, WrongArgumentError, ZarrReader
+from hdmf_zarr_backend.reader import ZarrReader
 from hdmf_zarr_backend.storage.edits import Edits
 from hdmf_zarr_backend.storage.keys import abilities_of
 from hdmf_zarr_backend.write.planner import PlanOptions

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hdmf.backends.errors import UnsupportedOperation
 from hdmf.backends.io import HDMFIO
 from hdmf.backends.utils import WriteStatusTracker
 from hdmf.build import BuildManager, ConstructError, GroupBuilder, ObjectMapper, TypeMap
@@ -16,10 +15,6 @@ from hdmf.spec import NamespaceCatalog
 
 from hdmf_zarr_backend.dataio import object_codec
 from hdmf_zarr_backend.errors import (
-    ModeError,
-    NotZarrError,
-    ReadOnlyStoreError,
-    StoreExistsError,
     StoreNotFoundError,
     UsageError,
     ZarrBackendError,
@@ -28,11 +23,21 @@ from hdmf_zarr_backend.interop.xarray import VIEWS
 from hdmf_zarr_backend.mapping import formats
 from hdmf_zarr_backend.mapping.dtypes import OBJECT_CODECS
 from hdmf_zarr_backend.model.nesting import limited_nesting
+from hdmf_zarr_backend.modes import (
+    MODES,
+    NEW_FILE_MODES,
+    NoValuesError,
+    TargetMissingError,
+    UnsupportedModeError,
+    check_abilities,
+    check_format,
+    check_target,
+)
 from hdmf_zarr_backend.read.columns import let_indices_grow
 from hdmf_zarr_backend.read.herd import attach_herd
 from hdmf_zarr_backend.read.html import dataset_html
 from hdmf_zarr_backend.read.namespaces import load_cached_namespaces, newest_versions
-from hdmf_zarr_backend.read.parser import ParsedFile, is_empty_group, is_hdmf_zarr, parse
+from hdmf_zarr_backend.read.parser import ParsedFile, parse
 from hdmf_zarr_backend.read.session import ReadSession
 from hdmf_zarr_backend.read.typecheck import check_types, container_error
 from hdmf_zarr_backend.storage.arrays import LazyArray
@@ -45,77 +50,12 @@ from hdmf_zarr_backend.storage.stores import open_zarr_group
 
 ROOT_NAME = "root"
 
-_MODES = ("r", "r-", "r+", "a", "w", "w-", "x")
-NEW_FILE_MODES = ("w", "w-", "x")
-"""Modes that make a new file."""
 # what hdmf raises while it makes containers
 _CONSTRUCTION = (ConstructError, ValueError, TypeError, KeyError, AttributeError, IndexError)
 
 
-class UnsupportedModeError(ModeError, UnsupportedOperation):  # type: ignore[misc]
-    """The operation is not possible in this mode; hdmf's own error for it as well."""
-
-
-class WrongArgumentError(UsageError, TypeError):
-    """An argument of a type that means nothing here."""
-
-
-class NoValuesError(NotZarrError, UnsupportedOperation):  # type: ignore[misc]
-    """There is a Zarr hierarchy with nothing in it; hdmf's own error for it as well."""
-
-
-class TargetExistsError(StoreExistsError, UnsupportedOperation):  # type: ignore[misc]
-    """Modes ``w-`` and ``x`` make new files only; hdmf's own error for it as well."""
-
-
-class TargetMissingError(StoreNotFoundError, UnsupportedOperation):  # type: ignore[misc]
-    """There is nothing to read; hdmf's own error for it as well."""
-
-
 class ZarrReader(HDMFIO):  # type: ignore[misc]
-    """Reads and writes HDMF containers in Zarr files.
-
-    Parameters
-    ----------
-    path : str, Path, mapping, zarr.abc.store.Store or zarr.Group
-        The file: a local directory or zip file, a file of references, a URL, or what holds the file.
-    mode : {"r", "r-", "r+", "a", "w", "w-", "x"}
-        As of HDF5IO; ``r-`` reads without the consolidated document.
-    manager : BuildManager or TypeMap, optional
-        Builds and constructs containers; None: one that knows no types.
-    object_codec_class : type, optional
-        Codec of references and rows: ``numcodecs.JSON`` (default), ``numcodecs.MsgPack``, or ``numcodecs.Pickle``,
-        which other programs cannot read safely.
-    force_overwrite : bool
-        With mode ``w``, replace whatever is there. Without it only an HDMF Zarr file is replaced.
-    herd_path : str, optional
-        The archive (a zip file) of the external resources (HERD): read with the file, and written with it.
-    storage_options : dict, optional
-        For URLs, in the words of fsspec or obstore.
-    strict_json : bool
-        Write no NaN or Infinity tokens into documents (hdmf-zarr 0.13 cannot read what stands for them).
-    use_inlined : bool
-        Take scalars and cached specifications from the consolidated document where it holds them; False: from their
-        chunks.
-    limits : Limits, optional
-        How much a file may ask for when it is read: sizes of documents, chunks and selections, links in a row.
-    missing_chunks : {"fill", "error"}
-        What a chunk that is not stored reads as: the fill value, as Zarr has it, or a `ChunkError`.
-    external_links : {"follow", "within", "never"}, optional
-        Which other files links and references lead to: any; those in the folder of the file and below; none. Default:
-        any for a local file, those in its folder for a remote one. A remote file never leads to a local one.
-    synchronizer : object, optional
-        Taken for compatibility; zarr 3 has none, and one writer per file is the rule here.
-    zarr_format : {2, 3}, optional
-        Of a new file; None: 2. A file that is there keeps its own, and is read without being told.
-
-    Raises
-    ------
-    StoreNotFoundError, NotZarrError, MetadataError
-        On opening for reading.
-    StoreExistsError
-        On opening for writing, before anything is touched.
-    """
+    """What `ZarrIO` does to read; all its parameters and errors are told there."""
 
     herd_path: str | None
 
@@ -137,8 +77,8 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
         synchronizer: Any = None,
         zarr_format: int | None = None,
     ) -> None:
-        if mode not in _MODES:
-            raise UsageError(f"the mode {mode!r} is unknown", remedy=f"Use one of {', '.join(_MODES)}.")
+        if mode not in MODES:
+            raise UsageError(f"the mode {mode!r} is unknown", remedy=f"Use one of {', '.join(MODES)}.")
         if zarr_format not in (None, 2, 3):
             raise UsageError(f"there is no Zarr format {zarr_format!r}", remedy="Use 2 or 3.")
         if manager is None:
@@ -220,11 +160,11 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
         if self._is_open:
             return
         keys: KeyStore = self._place
-        self._check_abilities(keys)
+        check_abilities(keys, self._mode)
         if self._mode not in ("r", "r-") and abilities_of(keys).is_far:
             keys = QueuedKeys(keys)
         if self._mode in NEW_FILE_MODES:
-            self._check_target(keys)
+            check_target(keys, self._mode, force=self._force_overwrite)
         elif self._mode != "a" or keys.exists():
             try:
                 self._parsed = parse(keys, use_consolidated=self._mode != "r-", use_inlined=self._use_inlined)
@@ -235,52 +175,16 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
                     store=self.source,
                     remedy="Check the path, or use mode 'w' to make a new file.",
                 ) from error
-        self._check_format()
+        own = None if self._parsed is None else self._parsed.zarr_format
+        check_format(self._mode, own=own, wanted=self._zarr_format, store=self._location)
         self._keys = keys
         self._edits = Edits(keys, self._parsed) if self._mode in ("r+", "a") else None
         self._is_open = True
-
-    def _check_format(self) -> None:
-        """Refuse to change a file to another format than its own."""
-        own = None if self._parsed is None else self._parsed.zarr_format
-        if own is not None and self._zarr_format not in (None, own) and self._mode in ("r+", "a"):
-            raise UsageError(
-                f"the file is of Zarr format {own}, and zarr_format={self._zarr_format} is wanted",
-                store=self.source,
-                remedy="Leave out zarr_format, or export to a new file.",
-            )
 
     @property
     def zarr_format(self) -> int:
         """The Zarr format of the file, 2 or 3; of a new one, the one that is to be written."""
         return self._parsed.zarr_format if self._parsed is not None else self._zarr_format or formats.DEFAULT_FORMAT
-
-    def _check_abilities(self, keys: KeyStore) -> None:
-        """Refuse a mode that this kind of store cannot have, before anything is asked of it."""
-        abilities = abilities_of(keys)
-        possible = {"r": True, "r-": True, "r+": abilities.change, "a": abilities.change}
-        if not possible.get(self._mode, abilities.write):
-            raise ReadOnlyStoreError(
-                f"{abilities.why}: the mode {self._mode!r} is not possible",
-                store=self.source,
-                remedy="Read it with mode 'r', and export to another place what shall be changed.",
-            )
-
-    def _check_target(self, keys: KeyStore) -> None:
-        if not keys.exists():
-            return
-        if self._mode != "w":
-            raise TargetExistsError(
-                f"Unable to open file in {self._mode!r} mode. File already exists",
-                store=self.source,
-                remedy="Use mode 'w' to replace it, or 'a' to add to it.",
-            )
-        if not self._force_overwrite and not is_hdmf_zarr(keys) and not is_empty_group(keys):
-            raise StoreExistsError(
-                "what is there is no HDMF Zarr file, and is not replaced",
-                store=self.source,
-                remedy="Choose another path, or pass force_overwrite=True if it may be deleted.",
-            )
 
     def close(self) -> None:
         """Close the file. Arrays that were handed out still read; closing twice does no harm."""

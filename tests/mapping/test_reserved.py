@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdmf_zarr_backend.mapping.reserved import DOC, FORMAT_VERSION, NOTES, RESERVED, escape, notes_of, root_notes, visible
+from hdmf_zarr_backend.mapping.reserved import (
+    DOC,
+    FORMAT_VERSION,
+    NOTES,
+    RESERVED,
+    escape,
+    notes_of,
+    root_notes,
+    visible,
+)
 
 NAMES = st.sampled_from(sorted(RESERVED)) | st.sampled_from(["user_zarr_dtype", "user_hdmf", "user_hdmf_", "x", DOC])
 

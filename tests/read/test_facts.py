@@ -13,7 +13,7 @@ import pytest
 from hdmf_zarr_backend.compare.differences import summarise
 from hdmf_zarr_backend.compare.files import compare
 from hdmf_zarr_backend.compare.providers import open_facts
-from hdmf_zarr_backend.errors import ChunkError, MetadataError, NotZarrError
+from hdmf_zarr_backend.errors import ChunkError, MetadataError
 from hdmf_zarr_backend.mapping.facts import DatasetFacts, ElementType, NodeFacts, Reference
 from hdmf_zarr_backend.read.facts import ZarrFacts, is_zarr
 

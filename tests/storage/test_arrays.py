@@ -23,7 +23,8 @@ from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.model.v2 import array_document
 from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.storage.chunks import ChunkCache
-from hdmf_zarr_backend.storage.codecs import chunk_codec, fill_array
+from hdmf_zarr_backend.storage.codecs import chunk_codec
+from hdmf_zarr_backend.storage.fills import fill_array
 from hdmf_zarr_backend.storage.keys import LocalKeys
 from tests.keystores import MemoryKeys
 from tests.strategies import PLAIN, STRUCTURED, TEXT, expected, raw_arrays, selections, shapes

@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import StoreError, ZarrBackendError
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
-from hdmf_zarr_backend.storage.codecs import ChunkCodec, chunk_codec, fill_array
+from hdmf_zarr_backend.storage.codecs import ChunkCodec, chunk_codec
+from hdmf_zarr_backend.storage.fills import fill_array
 from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.queued import end_task
 
@@ -95,7 +96,7 @@ class ChunkTask:
         except ZarrBackendError as error:
             raise error.located(store=self.keys.location, path=absolute(self.path)) from error.__cause__
         except OSError as error:
-            raise _failed(error, self.keys, self.path) from error
+            raise failed(error, self.keys, self.path) from error
         return done
 
 
@@ -134,11 +135,12 @@ class ValuesTask:
         except ZarrBackendError as error:
             raise error.located(store=self.keys.location, path=absolute(self.path)) from error.__cause__
         except OSError as error:
-            raise _failed(error, self.keys, self.path) from error
+            raise failed(error, self.keys, self.path) from error
         return self.nbytes
 
 
-def _failed(error: OSError, keys: KeyStore, path: str) -> StoreError:
+def failed(error: OSError, keys: KeyStore, path: str) -> StoreError:
+    """Return the error of a task for what the operating system says."""
     return StoreError(
         f"a chunk could not be read or written ({error})",
         store=keys.location,
@@ -214,10 +216,10 @@ def cut(
         indices = (index for index in indices if join(path, node.chunk_name(index)) not in complete)
     iterator = iter(indices)
     while batch := list(islice(iterator, count)):
-        yield ChunkTask(keys, path, node, _part(source, node, batch) if to_send else source, batch)
+        yield ChunkTask(keys, path, node, part_of(source, node, batch) if to_send else source, batch)
 
 
-def _part(source: Any, node: ArrayNode[Attributes], indices: list[Index]) -> Any:
+def part_of(source: Any, node: ArrayNode[Attributes], indices: list[Index]) -> Any:
     """Return what ``source`` has for some chunks, if it can be divided."""
     if not hasattr(source, "covering"):
         return source

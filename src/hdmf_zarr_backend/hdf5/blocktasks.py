@@ -14,7 +14,8 @@ from hdmf_zarr_backend.hdf5.filters import CodecPipeline
 from hdmf_zarr_backend.hdf5.values import Array
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute
 from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
-from hdmf_zarr_backend.storage.codecs import ChunkCodec, fill_array, numpy_dtype
+from hdmf_zarr_backend.storage.codecs import ChunkCodec, numpy_dtype
+from hdmf_zarr_backend.storage.fills import fill_array
 from hdmf_zarr_backend.storage.keys import KeyStore
 
 Index = tuple[int, ...]

@@ -18,7 +18,8 @@ from hdmf_zarr_backend.hdf5.types import TypeJSON
 from hdmf_zarr_backend.hdf5.values import decode_array
 from hdmf_zarr_backend.mapping.chunking import CHUNK_BYTES, LEAST_CHUNK_BYTES, default_chunks
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
-from hdmf_zarr_backend.storage.codecs import fill_scalar, numpy_dtype
+from hdmf_zarr_backend.storage.codecs import numpy_dtype
+from hdmf_zarr_backend.storage.fills import fill_scalar
 
 Shape = tuple[int, ...]
 MaxShape = tuple["int | None", ...]

@@ -36,7 +36,8 @@ from hdmf_zarr_backend.hdf5.values import Array
 from hdmf_zarr_backend.mapping.references import Reference, decode_reference
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
 from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
-from hdmf_zarr_backend.storage.codecs import ChunkCodec, fill_array, numpy_dtype
+from hdmf_zarr_backend.storage.codecs import ChunkCodec, numpy_dtype
+from hdmf_zarr_backend.storage.fills import fill_array
 from hdmf_zarr_backend.storage.plausibility import check_plausible
 
 _LARGE_BYTES = 2**20

@@ -13,6 +13,18 @@ from typing import Any
 CHUNK_BYTES = 4 * 2**20
 """Bytes aimed at for one chunk of a new array."""
 
+SHARDED_CHUNK_BYTES = 16 * 2**20
+"""Bytes aimed at for one chunk inside of a shard; as large as one request may well be."""
+
+SHARD_BYTES = 512 * 2**20
+"""Bytes of values of one shard at most, where it is chosen."""
+
+SHARD_CHUNKS = 2**14
+"""Chunks of one shard at most, where it is chosen: an index of a quarter of a megabyte."""
+
+SHARDED_BYTES = 64 * 2**20
+"""An array of fewer bytes gets no shards of its own accord: it is a few objects in any case."""
+
 OBJECT_BYTES = 64
 """What an element of an object array is taken to be, for the size of a chunk."""
 
@@ -110,3 +122,45 @@ def chunks_by_elements(
         if count <= target:
             low = middle
     return at(low)
+
+
+def shards_by_bytes(
+    shape: tuple[int | None, ...], chunks: tuple[int, ...], itemsize: int, *, target: int = SHARD_BYTES
+) -> tuple[int, ...]:
+    """Return the shape of shards of at most ``target`` bytes (at least one chunk), multiples of ``chunks``.
+
+    The last axes are filled first, so that a shard is a span of the first one (time, rows) where that can be; it is no
+    longer than the array is, but for what fills its last chunk.
+
+    Parameters
+    ----------
+    shape : tuple of int or None
+        Length of each axis; None: not known.
+    chunks : tuple of int
+        Shape of a chunk.
+    itemsize : int
+        Bytes of one element.
+    """
+    room = max(1, min(SHARD_CHUNKS, target // max(1, math.prod(chunks) * itemsize)))
+    counts: list[int] = []
+    for length, chunk in zip(reversed(shape), reversed(chunks), strict=True):
+        count = room if length is None else min(room, max(1, -(-length // chunk)))
+        if length is not None:  # equal shards, the last one would else be small
+            in_all = max(1, -(-length // chunk))
+            count = -(-in_all // -(-in_all // count))
+        counts.append(count)
+        room //= count
+    return tuple(count * chunk for count, chunk in zip(reversed(counts), chunks, strict=True))
+
+
+def chunks_inside(shards: tuple[int, ...], chunks: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the chunk shape nearest below ``chunks`` of which ``shards`` are multiples."""
+    return tuple(_divisor(length, most) for length, most in zip(shards, chunks, strict=True))
+
+
+def _divisor(length: int, most: int) -> int:
+    """Return the largest divisor of ``length`` that is at most ``most``."""
+    if most >= length:
+        return length
+    divisors = [n for n in range(1, math.isqrt(length) + 1) if length % n == 0]
+    return max(n for divisor in divisors for n in (divisor, length // divisor) if n <= most)

@@ -16,7 +16,7 @@ def is_read_at_open(node: ArrayNode[Attributes]) -> bool:
 
     Scalars are held by builders; the first id of a table is checked; dates (a few texts) are parsed.
     """
-    if not node.size or math.prod(node.grid) != 1:
+    if not node.size or node.shards is not None or math.prod(node.grid) != 1:
         return False
     if node.attributes.get(DTYPE) == "scalar" or notes_of(node.attributes).get("scalar") is True:
         return True

@@ -152,7 +152,7 @@ class ArrayReader:
             return None
         # a fill value of rows or references is a pickle in old files: never decoded, and never needed
         if array.node.fill_value is not None and (array.dtype.kind != "O" or array.element.kind == "text"):
-            from hdmf_zarr_backend.storage.codecs import fill_scalar
+            from hdmf_zarr_backend.storage.fills import fill_scalar
 
             chosen = fill_scalar(array.node, array.dtype)
             if chosen is not None:

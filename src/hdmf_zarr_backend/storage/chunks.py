@@ -17,8 +17,10 @@ from hdmf_zarr_backend.errors import ChunkError, LimitError, ZarrBackendError
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
 from hdmf_zarr_backend.storage.blosc_blocks import BloscBlocks, DecodedBlocks, read_range
 from hdmf_zarr_backend.storage.chunkcache import ChunkCache
-from hdmf_zarr_backend.storage.codecs import ChunkCodec, chunk_codec, fill_array
-from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, open_value, opens_values, rules_of
+from hdmf_zarr_backend.storage.codecs import ChunkCodec, chunk_codec
+from hdmf_zarr_backend.storage.fills import fill_array
+from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, rules_of
+from hdmf_zarr_backend.storage.offers import open_value, opens_values
 from hdmf_zarr_backend.storage.selection import Axis, AxisPart, normalise, whole_mask
 from hdmf_zarr_backend.storage.shards import ShardReader
 

@@ -19,9 +19,10 @@ from hdmf_zarr_backend.errors import ConflictError, UsageError
 from hdmf_zarr_backend.model import v2
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
 from hdmf_zarr_backend.storage.chunks import ChunkReader
-from hdmf_zarr_backend.storage.codecs import fill_array
+from hdmf_zarr_backend.storage.fills import fill_array
 from hdmf_zarr_backend.storage.jsontext import dump
-from hdmf_zarr_backend.storage.keys import KeyStore, replace_below
+from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.storage.offers import replace_below
 from hdmf_zarr_backend.storage.queued import drain
 
 Array = npt.NDArray[Any]

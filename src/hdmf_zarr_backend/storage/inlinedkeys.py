@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from hdmf_zarr_backend.storage.keys import KeyStore, Range, cut_ranges, open_value, replace_below
+from hdmf_zarr_backend.storage.keys import KeyStore, Range, cut_ranges
+from hdmf_zarr_backend.storage.offers import open_value, replace_below
 from hdmf_zarr_backend.storage.openvalue import OpenValue
 
 

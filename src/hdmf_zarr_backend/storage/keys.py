@@ -12,8 +12,8 @@ import os
 import shutil
 import stat
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -257,6 +257,21 @@ class LocalKeys:
                 os.unlink(partial)
             raise
 
+    @contextmanager
+    def stream(self, key: str) -> Iterator[Callable[[bytes], None]]:
+        """Give what appends to a new value of ``key``, which is set when the block ends without an error."""
+        path = self._path(key)
+        _make_folder(os.path.dirname(path))
+        partial = f"{path}.{uuid.uuid4().hex}.partial"
+        try:
+            with open(partial, "wb", buffering=0) as file:
+                yield lambda piece: _write_all(file.fileno(), piece)
+            os.replace(partial, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(partial)
+            raise
+
     def _replaces(self, key: str) -> bool:
         """Tell whether a value is written beside its place first."""
         return self._replace
@@ -342,30 +357,6 @@ class LocalKeys:
         shutil.rmtree(self.root)
 
 
-def replace_below(keys: KeyStore, prefix: str, items: Mapping[str, bytes]) -> None:
-    """Make ``items`` all that there is below ``prefix/``, so that a reader sees the old keys or the new ones.
-
-    A store that has no ``replace_below`` cannot do that in one step: there the keys are set one by one.
-    """
-    offered = getattr(keys, "replace_below", None)
-    if offered is None:
-        keys.set_many(items)
-    else:
-        offered(prefix, items)
-
-
-def opens_values(keys: KeyStore) -> bool:
-    """Tell whether parts of a value can be read from a store, by `open_value`, at no more cost than the whole."""
-    return hasattr(innermost(keys), "open_value")
-
-
-def open_value(keys: KeyStore, key: str) -> OpenValue | None:
-    """Return the value of ``key``, open, to read parts of it; None where it is not there, or the store cannot do so."""
-    offered = getattr(keys, "open_value", None)
-    found: OpenValue | None = None if offered is None else offered(key)
-    return found
-
-
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     """Tell whether to look into an entry; a link to a folder that it is itself in would never end."""
     if not entry.is_symlink():
@@ -405,6 +396,10 @@ def _make_folder(path: str) -> None:
 
 def _write_file(path: str, value: bytes) -> None:
     with open(path, "wb", buffering=0) as file:
-        view = memoryview(value)
-        while view.nbytes:
-            view = view[os.write(file.fileno(), view) :]
+        _write_all(file.fileno(), value)
+
+
+def _write_all(file: int, value: bytes) -> None:
+    view = memoryview(value)
+    while view.nbytes:
+        view = view[os.write(file, view) :]

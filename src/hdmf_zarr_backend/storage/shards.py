@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import product
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -47,7 +49,7 @@ class ShardReader:
         self._path = path
         self._node = node
         self._shards: Shards = node.shards
-        self._grid = tuple(n // c for n, c in zip(self._shards.shape, node.chunks, strict=True))
+        self._grid = inner_grid(node)
         self._indices: OrderedDict[Index, Offsets | None] = OrderedDict()
 
     def get(self, index: Index) -> bytes | None:
@@ -101,6 +103,75 @@ class ShardReader:
         size = index_bytes(self._grid, self._shards)
         found = self._keys.get_range(key, *((-size, None) if self._shards.index_at_end else (0, size)))
         return None if found is None else decode_index(found, self._grid, self._shards, key)
+
+
+class ShardWriter:
+    """Writes one shard: its chunks one after the other, and then the index.
+
+    Parameters
+    ----------
+    write : callable
+        Appends bytes to the shard.
+    node : ArrayNode
+        The array; it has shards whose index is at the end.
+    """
+
+    def __init__(self, write: Callable[[bytes], Any], node: ArrayNode[Attributes]) -> None:
+        assert node.shards is not None
+        assert node.shards.index_at_end
+        self._write = write
+        self._grid = inner_grid(node)
+        self._checksum = node.shards.checksum
+        self._offsets = np.full((*self._grid, 2), _ABSENT, "<u8")
+        self._end = 0
+
+    def add(self, index: Index, data: bytes) -> None:
+        """Append the stored bytes of the chunk at ``index`` of the array."""
+        self._write(data)
+        self._offsets[tuple(i % n for i, n in zip(index, self._grid, strict=True))] = (self._end, len(data))
+        self._end += len(data)
+
+    def finish(self) -> None:
+        """Append the index; chunks that were not added are stated to be absent."""
+        index = self._offsets.tobytes()
+        self._write(bytes(CRC32C().encode(index)) if self._checksum else index)
+
+
+def inner_grid(node: ArrayNode[Attributes]) -> Index:
+    """Return the number of chunks along each axis of a shard; ones where there are no shards."""
+    shape = node.chunks if node.shards is None else node.shards.shape
+    return tuple(n // c for n, c in zip(shape, node.chunks, strict=True))
+
+
+def shard_grid(node: ArrayNode[Attributes]) -> Index:
+    """Return the number of shards along each axis of an array."""
+    return tuple(-(-n // inner) for n, inner in zip(node.grid, inner_grid(node), strict=True))
+
+
+def chunks_in_shard(node: ArrayNode[Attributes], shard: Index) -> Iterator[Index]:
+    """Yield the indices of those chunks of a shard that hold elements of the array, in order."""
+    axes = zip(shard, inner_grid(node), node.grid, strict=True)
+    return product(*(range(i * n, min((i + 1) * n, most)) for i, n, most in axes))
+
+
+def stored_chunks(data: bytes, node: ArrayNode[Attributes], shard: Index) -> Iterator[bytes]:
+    """Yield the stored bytes of those chunks of a shard that hold elements of the array.
+
+    Raises
+    ------
+    ChunkError
+        The index is damaged, or one of them is not there.
+    """
+    assert node.shards is not None
+    grid, name = inner_grid(node), node.chunk_name(shard)
+    size = index_bytes(grid, node.shards)
+    index = data[-size:] if node.shards.index_at_end else data[:size]
+    offsets = decode_index(index, grid, node.shards, name)
+    for chunk in chunks_in_shard(node, shard):
+        start, length = offsets[tuple(i % n for i, n in zip(chunk, grid, strict=True))].tolist()
+        if start + length > len(data):
+            raise ChunkError(f"the shard {name!r} lacks the chunk {chunk}", remedy="Restore it from a copy.")
+        yield data[start : start + length]
 
 
 def index_bytes(grid: Index, shards: Shards) -> int:

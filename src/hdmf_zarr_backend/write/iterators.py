@@ -21,7 +21,8 @@ from hdmf_zarr_backend.execution.tasks import ValuesTask
 from hdmf_zarr_backend.mapping import chunking, dtypes
 from hdmf_zarr_backend.mapping.reserved import DTYPE
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, join
-from hdmf_zarr_backend.storage.codecs import chunk_codec, fill_array
+from hdmf_zarr_backend.storage.codecs import chunk_codec
+from hdmf_zarr_backend.storage.fills import fill_array
 from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.selection import Axis, normalise
 from hdmf_zarr_backend.write.arraynodes import encode_fill

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.mapping.chunking import DEFAULT_COMPRESSOR, chunks_by_elements, default_chunks
@@ -12,13 +12,32 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy
 from hdmf_zarr_backend.write.sources import ArraySource
 
 
+@dataclass(slots=True, frozen=True)
+class Sharding:
+    """Which shards are wanted.
+
+    Attributes
+    ----------
+    shape : tuple of int or "auto"
+        Of one shard; "auto": by bytes, and none for a small array.
+    are_chunks_given : bool
+        Whether the chunks must not be chosen so that they fit.
+    is_kept : bool
+        Whether this is how the array was stored before: then format 2, which has no shards, is no error.
+    """
+
+    shape: tuple[int, ...] | Literal["auto"]
+    are_chunks_given: bool = False
+    is_kept: bool = False
+
+
 @dataclass(slots=True)
 class StorageOptions:
     """How one array is stored; None means that the planner chooses.
 
     Attributes
     ----------
-    chunks, fill_value, maxshape, chunk_elements, chunk_aspect_ratio
+    chunks, fill_value, maxshape, chunk_elements, chunk_aspect_ratio, shards
         As in `ZarrDataIO`.
     compressor : dict, bool or None
         False: none; True and None: the default.
@@ -36,6 +55,13 @@ class StorageOptions:
     object_codec: dict[str, Any] = field(default_factory=lambda: dict(JSON2))
     chunk_elements: int | None = None
     chunk_aspect_ratio: tuple[float, ...] | None = None
+    shards: tuple[int, ...] | Literal["auto"] | None = None
+
+    def sharding(self) -> Sharding | None:
+        """Return which shards are wanted; to be asked before a planner has chosen chunks."""
+        if self.shards is None:
+            return None
+        return Sharding(self.shards, are_chunks_given=self.chunks is not None or self.chooses_by_elements)
 
     @property
     def chooses_by_elements(self) -> bool:
@@ -80,6 +106,8 @@ class PlannedArray:
         A data chunk iterator; the shape of the node grows while it is exhausted.
     notes : dict
         For the reserved attribute of the array.
+    sharding : Sharding or None
+        The shards that are wanted; the node has them when it has got the form of format 3.
     labels, taken
         HDMF's dimension labels and the names of the group, for an array whose lengths are not known yet.
     """
@@ -90,6 +118,7 @@ class PlannedArray:
     notes: dict[str, Any] = field(default_factory=dict)
     labels: tuple[str | None, ...] | None = None
     taken: dict[str, int] = field(default_factory=dict)
+    sharding: Sharding | None = None
 
 
 @dataclass(slots=True)

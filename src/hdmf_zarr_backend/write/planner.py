@@ -194,10 +194,12 @@ class Planner:
         data = self._unfilled(data, options, path) if _is_unfilled(data) else stored_view(_unwrap(data), parse_array)
         if isinstance(data, LazyArray) and self._linked(data, path, links, link_data=link_data):
             return
+        sharding = options.sharding()
         try:
             planned = self._plan_data(builder, data, options)
         except ZarrBackendError as error:
             raise error.located(store=self.options.location, path=absolute(path)) from error.__cause__
+        planned.sharding = sharding
         if isinstance(data, LazyArray):
             if not isinstance(builder.data, ZarrDataIO):
                 keep_layout(planned, data)
@@ -231,6 +233,7 @@ class Planner:
             return options, self.options.link_data
         options.chunks = data.chunks
         options.chunk_elements, options.chunk_aspect_ratio = data.chunk_elements, data.chunk_aspect_ratio
+        options.shards = data.shards
         options.fill_value = data.fillvalue
         options.compressor = data.compressor
         options.filters = data.filters

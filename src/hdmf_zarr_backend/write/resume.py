@@ -147,6 +147,18 @@ class StagedKeys(LocalKeys):
             The folder is not there: a worker on another machine does not see it. It is not made, for what would be in
             it would be missing where it is wanted.
         """
+        self._check_folder()
+        if not (self.is_resumed and self._has(key, value)):
+            super().set(key, value)
+
+    @contextmanager
+    def stream(self, key: str) -> Iterator[Callable[[bytes], None]]:
+        """Give what appends to a new value of ``key``; the errors are those of `set`."""
+        self._check_folder()
+        with super().stream(key) as write:
+            yield write
+
+    def _check_folder(self) -> None:
         if not self._is_there and not os.path.isdir(self.root):
             raise StoreError(
                 f"the folder {self.root!r} is not there for this process",
@@ -154,8 +166,6 @@ class StagedKeys(LocalKeys):
                 remedy="Workers on other machines have to see the folder of the target under the same path.",
             )
         self._is_there = True
-        if not (self.is_resumed and self._has(key, value)):
-            super().set(key, value)
 
     def _replaces(self, key: str) -> bool:
         """Tell whether a value is written beside its place first; documents are compared when a conversion goes on."""
@@ -179,10 +189,12 @@ class StagedKeys(LocalKeys):
 
     def _decodes(self, key: str, node: ArrayNode[Attributes]) -> bool:
         data = self.get(key)
-        if data is None:
+        shard = None if node.shards is None else index_of_key(key, node)
+        if data is None or (node.shards is not None and shard is None):
             return False
         try:
-            chunk_codec(node).decode(data, node.chunks)
+            for chunk in [data] if shard is None else stored_chunks(data, node, shard):
+                chunk_codec(node).decode(chunk, node.chunks)
         except DamagedFileError:
             return False
         return True

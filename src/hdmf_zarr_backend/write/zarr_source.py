@@ -18,13 +18,14 @@ from hdmf_zarr_backend.mapping.codecs3 import in_format_2
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
 from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
-from hdmf_zarr_backend.storage.codecs import fill_scalar, numpy_dtype
+from hdmf_zarr_backend.storage.codecs import numpy_dtype
 from hdmf_zarr_backend.storage.editable import EditableArray
+from hdmf_zarr_backend.storage.fills import fill_scalar
 from hdmf_zarr_backend.storage.keys import KeyStore, innermost
 from hdmf_zarr_backend.storage.plausibility import check_plausible
 from hdmf_zarr_backend.storage.shards import ShardReader
 from hdmf_zarr_backend.write.arraynodes import encode_fill
-from hdmf_zarr_backend.write.plan import PlannedArray
+from hdmf_zarr_backend.write.plan import PlannedArray, Sharding
 from hdmf_zarr_backend.write.sources import Array, ArraySource, Region, StoredSource, cast_block
 
 CACHE_BYTES = 32 * 2**20
@@ -76,6 +77,12 @@ class StoredChunks:
         self._path = path
         self._node = node
         self._values = values
+        self._reader: ShardReader | None = None
+
+    def _shards(self) -> ShardReader:
+        """Return what finds chunks in shards, which knows the indices that it has read."""
+        self._reader = self._reader or ShardReader(self._keys, self._path, self._node)
+        return self._reader
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (innermost(self._keys), self._path, self._node, self._values))
@@ -90,7 +97,7 @@ class StoredChunks:
         """
         name = self._node.chunk_name(index)
         if self._node.shards is not None:
-            data = ShardReader(self._keys, self._path, self._node).get(index)
+            data = self._shards().get(index)
         else:
             data = self._keys.get(join(self._path, name))
         if data is not None:
@@ -151,7 +158,7 @@ class ZarrSource:
 
 
 def keep_layout(planned: PlannedArray, data: LazyArray) -> None:
-    """Give a planned array the chunks, codecs and fill value of the stored array that it is a copy of.
+    """Give a planned array the chunks, shards, codecs and fill value of the stored array that it is a copy of.
 
     Nothing is changed where the type of the elements, or the codec of objects, becomes another.
     """
@@ -161,6 +168,8 @@ def keep_layout(planned: PlannedArray, data: LazyArray) -> None:
     if numpy_dtype(old.data_type).hasobject and (node.filters or [])[:1] != (old.filters or [])[:1]:
         return
     node.chunks, node.order = old.chunks, old.order
+    if old.shards is not None:
+        planned.sharding = Sharding(old.shards.shape, are_chunks_given=True, is_kept=True)
     dtype = numpy_dtype(old.data_type)
     if dtype.kind in "biufc":  # others are declared as zero in old files, which newer readers refuse
         node.fill_value = encode_fill(fill_scalar(old, dtype), dtype)
@@ -184,7 +193,7 @@ def _has_type_of(node: ArrayNode[Attributes], old: ArrayNode[Attributes]) -> boo
 
 
 def _is_same(node: ArrayNode[Attributes], old: ArrayNode[Attributes]) -> bool:
-    if old.shards is not None or old.codecs is not None:
+    if old.codecs is not None:
         return False
     same_grid = (node.shape, node.chunks, node.order) == (old.shape, old.chunks, old.order)
     same_codecs = (node.filters or None, node.compressor) == (old.filters or None, old.compressor)

@@ -1,0 +1,80 @@
+"""The modes of a file: what each may do with what is there, and with a store of its kind."""
+
+from __future__ import annotations
+
+from hdmf.backends.errors import UnsupportedOperation
+
+from hdmf_zarr_backend.errors import (
+    ModeError,
+    NotZarrError,
+    ReadOnlyStoreError,
+    StoreExistsError,
+    StoreNotFoundError,
+    UsageError,
+)
+from hdmf_zarr_backend.read.parser import is_empty_group, is_hdmf_zarr
+from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of
+
+MODES = ("r", "r-", "r+", "a", "w", "w-", "x")
+NEW_FILE_MODES = ("w", "w-", "x")
+"""Modes that make a new file."""
+
+
+class UnsupportedModeError(ModeError, UnsupportedOperation):  # type: ignore[misc]
+    """The operation is not possible in this mode; hdmf's own error for it as well."""
+
+
+class WrongArgumentError(UsageError, TypeError):
+    """An argument of a type that means nothing here."""
+
+
+class NoValuesError(NotZarrError, UnsupportedOperation):  # type: ignore[misc]
+    """There is a Zarr hierarchy with nothing in it; hdmf's own error for it as well."""
+
+
+class TargetExistsError(StoreExistsError, UnsupportedOperation):  # type: ignore[misc]
+    """Modes ``w-`` and ``x`` make new files only; hdmf's own error for it as well."""
+
+
+class TargetMissingError(StoreNotFoundError, UnsupportedOperation):  # type: ignore[misc]
+    """There is nothing to read; hdmf's own error for it as well."""
+
+
+def check_abilities(keys: KeyStore, mode: str) -> None:
+    """Refuse a mode that this kind of store cannot have, before anything is asked of it."""
+    abilities = abilities_of(keys)
+    possible = {"r": True, "r-": True, "r+": abilities.change, "a": abilities.change}
+    if not possible.get(mode, abilities.write):
+        raise ReadOnlyStoreError(
+            f"{abilities.why}: the mode {mode!r} is not possible",
+            store=keys.location,
+            remedy="Read it with mode 'r', and export to another place what shall be changed.",
+        )
+
+
+def check_target(keys: KeyStore, mode: str, *, force: bool) -> None:
+    """Refuse to replace what a new file must not replace; ``force``: mode ``w`` replaces anything."""
+    if not keys.exists():
+        return
+    if mode != "w":
+        raise TargetExistsError(
+            f"Unable to open file in {mode!r} mode. File already exists",
+            store=keys.location,
+            remedy="Use mode 'w' to replace it, or 'a' to add to it.",
+        )
+    if not force and not is_hdmf_zarr(keys) and not is_empty_group(keys):
+        raise StoreExistsError(
+            "what is there is no HDMF Zarr file, and is not replaced",
+            store=keys.location,
+            remedy="Choose another path, or pass force_overwrite=True if it may be deleted.",
+        )
+
+
+def check_format(mode: str, *, own: int | None, wanted: int | None, store: str) -> None:
+    """Refuse to change a file to another format than its ``own``."""
+    if own is not None and wanted not in (None, own) and mode in ("r+", "a"):
+        raise UsageError(
+            f"the file is of Zarr format {own}, and zarr_format={wanted} is wanted",
+            store=store,
+            remedy="Leave out zarr_format, or export to a new file.",
+        )
