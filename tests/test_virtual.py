@@ -119,6 +119,7 @@ def pair(tmp_path: Path) -> tuple[Path, Path]:
     return source, target
 
 
+@pytest.mark.filterwarnings("ignore:Numcodecs codecs are not in the Zarr version 3")
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_all_kinds(tmp_path, zarr_format):
     source, target = make_kinds(tmp_path / "a.h5"), tmp_path / "a.zarr.json"
@@ -449,6 +450,7 @@ def _read_here() -> int:
     return int(said.read_text().split()[1]) if said.exists() else 0
 
 
+@pytest.mark.filterwarnings("ignore::hdmf.backends.warnings.BrokenLinkWarning")
 def test_a_file_on_a_server_leads_to_no_file_of_this_machine(web, tmp_path):
     with h5py.File(tmp_path / "secret.h5", "w") as file:
         file["secret"] = DATA

@@ -7,7 +7,7 @@ import math
 import operator
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from hdmf.data_utils import AbstractDataChunkIterator, DataIO, InvalidDataIOError
@@ -56,6 +56,10 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         Elements of a chunk at most, whose shape is then chosen as TensorStore does; 2**20 if only the ratio is given.
     chunk_aspect_ratio : sequence of float, optional
         Ratio of the lengths of a chunk, a number for each axis; all alike if only the elements are given.
+    shards : tuple of int or "auto", optional
+        Shape of a shard, one stored object that holds many chunks: a multiple of ``chunks``, which are chosen to fit if
+        they are not given. "auto": by bytes, 16 MB chunks in 512 MB shards, and none for less than 64 MB. Zarr format 3
+        only. A sharded array cannot be changed or appended to afterwards.
     shape, dtype : tuple and type, optional
         Instead of ``data``: an array of the fill value (else zeros) is written, to be filled through `dataset` while
         the file is open.
@@ -63,7 +67,8 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
     Raises
     ------
     UsageError
-        A codec that is none, chunks that are no lengths, or chunks that are given and to be chosen at once.
+        A codec that is none, chunks or shards that are no lengths, shards that are no multiple of chunks or are of an
+        array to be filled later, or chunks that are given and to be chosen at once.
     ValueError
         Only one of ``shape`` and ``dtype`` is given.
 
@@ -86,6 +91,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         dtype: Any = None,
         chunk_elements: int | None = None,
         chunk_aspect_ratio: Sequence[float] | None = None,
+        shards: Any = None,
     ) -> None:
         super().__init__(data=data, shape=shape, dtype=np.dtype(dtype) if isinstance(dtype, str) else dtype)
         if chunks is not None and chunks is not True:
@@ -94,6 +100,11 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         self.chunk_elements, self.chunk_aspect_ratio = _choice(chunk_elements, chunk_aspect_ratio)
         if self.chunks is not None and (chunk_elements is not None or chunk_aspect_ratio is not None):
             raise UsageError("chunks are given and to be chosen as well", remedy="Leave chunks out.")
+        self.shards: tuple[int, ...] | Literal["auto"] | None = _shards(shards, self.chunks)
+        if shards is not None and data is None and shape is not None:
+            raise UsageError(
+                "a sharded array cannot be filled later", remedy="Give the data, an iterator, or leave shards out."
+            )
         self.fillvalue = fillvalue
         plain = compressor is None or isinstance(compressor, bool)
         self.compressor: Any = compressor if plain else codec_config(compressor)
@@ -111,6 +122,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         self._given["compressor"] = None if compressor is True else compressor
         self._given["maxshape"] = self._maxshape
         self._given |= {"chunk_elements": self.chunk_elements, "chunk_aspect_ratio": self.chunk_aspect_ratio}
+        self._given["shards"] = self.shards
         if data is None and shape is not None:
             self._given |= {"shape": tuple(shape), "dtype": dtype}
 
@@ -161,14 +173,26 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         return np.array(self.data, dtype=dtype) if copy else np.asarray(self.data, dtype=dtype)
 
 
-def _lengths(chunks: Any) -> tuple[int, ...]:
+def _shards(shards: Any, chunks: tuple[int, ...] | None) -> tuple[int, ...] | Literal["auto"] | None:
+    if shards is None or (isinstance(shards, str) and shards == "auto"):
+        return "auto" if shards is not None else None
+    lengths = _lengths(shards, "shards")
+    if chunks is not None and (len(chunks) != len(lengths) or any(n % c for n, c in zip(lengths, chunks, strict=True))):
+        raise UsageError(
+            f"shards {lengths} hold no whole number of chunks {chunks}",
+            remedy="Give shards whose lengths are multiples of those of the chunks.",
+        )
+    return lengths
+
+
+def _lengths(chunks: Any, what: str = "chunks") -> tuple[int, ...]:
     given = [chunks] if isinstance(chunks, (int, np.integer)) and not isinstance(chunks, bool) else chunks
     try:
         lengths = tuple(operator.index(n) for n in given)
     except TypeError as error:
-        raise UsageError(f"chunks {chunks!r} are no lengths", remedy="Give one whole number for each axis.") from error
+        raise UsageError(f"{what} {chunks!r} are no lengths", remedy="Give one whole number for each axis.") from error
     if any(n < 1 for n in lengths):
-        raise UsageError(f"chunks {chunks} has a length below 1", remedy="Give positive lengths.")
+        raise UsageError(f"{what} {chunks} has a length below 1", remedy="Give positive lengths.")
     return lengths
 
 

@@ -23,7 +23,7 @@ __all__ = ["decode_attributes", "encode_attributes", "is_reference"]
 _TYPES = "types"
 _NOTE = "attributes"
 _REMEDY = "Store it as a dataset, or convert it to a number, text, a list of those or a NumPy array."
-_DAMAGE = (ValueError, TypeError, OverflowError, KeyError, IndexError, AttributeError, SyntaxError, RecursionError,
+_DAMAGE = (ValueError, TypeError, ArithmeticError, KeyError, IndexError, AttributeError, SyntaxError, RecursionError,
            MemoryError)  # fmt: skip
 
 

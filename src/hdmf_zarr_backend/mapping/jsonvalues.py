@@ -360,7 +360,8 @@ def _decode_remarked(value: Any, remark: dict[str, Any]) -> Any:
     if dtype in ("str", "bytes", "|O"):
         array = _object_array([_object(leaf, dtype, coded=coded) for leaf in _leaves(value)], shape)
     else:
-        array = _decode_typed(value, from_zarr_type(dtype), shape, coded=coded)
+        with np.errstate(over="raise"):  # a number that its type does not hold is damage
+            array = _decode_typed(value, from_zarr_type(dtype), shape, coded=coded)
     if array.ndim:
         return array
     return str(array[()]) if array.dtype.kind == "U" else array[()]

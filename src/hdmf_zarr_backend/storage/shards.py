@@ -6,6 +6,7 @@ Source: Zarr v3 specification, codec ``sharding_indexed``.
 from __future__ import annotations
 
 import math
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -28,6 +29,7 @@ _ABSENT = 2**64 - 1
 _ENTRY_BYTES = 16
 _CHECKSUM_BYTES = 4
 _KEPT_INDICES = 64
+_NUMBERS = re.compile("[0-9]{1,20}")
 
 
 class ShardReader:
@@ -152,6 +154,14 @@ def chunks_in_shard(node: ArrayNode[Attributes], shard: Index) -> Iterator[Index
     """Yield the indices of those chunks of a shard that hold elements of the array, in order."""
     axes = zip(shard, inner_grid(node), node.grid, strict=True)
     return product(*(range(i * n, min((i + 1) * n, most)) for i, n, most in axes))
+
+
+def shard_named(node: ArrayNode[Attributes], name: str) -> Index | None:
+    """Return the shard whose key ends in ``name``, None where there is no such shard."""
+    found = [int(number) for number in _NUMBERS.findall(name)]
+    index = (*found, *(0 for _ in node.shape))[: len(node.shape)]  # not every axis is in the name
+    is_inside = all(i < n for i, n in zip(index, shard_grid(node), strict=True))
+    return index if is_inside and node.chunk_name(index) == name else None
 
 
 def stored_chunks(data: bytes, node: ArrayNode[Attributes], shard: Index) -> Iterator[bytes]:

@@ -12,10 +12,12 @@ from typing import Any
 
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.mapping import chunking, codecs3, format3
+from hdmf_zarr_backend.mapping.chunking import SHARD_BYTES
 from hdmf_zarr_backend.mapping.reserved import notes_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute
 from hdmf_zarr_backend.storage.textobjects import cell_width
 from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan
+from hdmf_zarr_backend.write.sharding import give_shards, refuse_shards
 from hdmf_zarr_backend.write.sources import Array, ArraySource, Region
 
 _BLOCK_CELLS = 65536
@@ -39,25 +41,35 @@ class ValuesOnly:
         return self._source.read(region)
 
 
-def adapt_plan(plan: WritePlan, *, location: str) -> None:
+def adapt_plan(plan: WritePlan, *, location: str, shard_bytes: int = SHARD_BYTES) -> None:
     """Give the new arrays of a plan for format 3 their form; nothing is done for format 2, nor done twice.
+
+    Parameters
+    ----------
+    plan : WritePlan
+        Changed.
+    location : str
+        Of the file, for messages.
+    shard_bytes : int
+        Bytes of values of a shard that is chosen, at most.
 
     Raises
     ------
     ZarrBackendError
         A value cannot be stored; array and element are named.
+    UsageError
+        Shards do not fit the array, its chunks or its format.
     """
-    if plan.hierarchy.zarr_format != 3:
-        return
+    is_3 = plan.hierarchy.zarr_format == 3
     for path, planned in plan.arrays.items():
         if not planned.node.prefix:
             try:
-                _adapt(planned)
+                _adapt(planned, shard_bytes) if is_3 else refuse_shards(planned)
             except ZarrBackendError as error:
                 raise error.located(store=location, path=absolute(path)) from error.__cause__
 
 
-def _adapt(planned: PlannedArray) -> None:
+def _adapt(planned: PlannedArray, shard_bytes: int) -> None:
     node = planned.node
     before = _encoding(node)
     if node.data_type != "|O" and not codecs3.is_expressible(node.filters, node.compressor):
@@ -67,6 +79,7 @@ def _adapt(planned: PlannedArray) -> None:
     itemsize = format3.row_bytes(node)
     if itemsize is not None and node.chunks[0] == chunking.default_chunks(node.shape, chunking.OBJECT_BYTES)[0]:
         node.chunks = (chunking.default_chunks(node.shape[:1], itemsize)[0], *node.chunks[1:])
+    give_shards(planned, shard_bytes)
     if planned.source is not None and hasattr(planned.source, "encoded") and _encoding(node) != before:
         planned.source = ValuesOnly(planned.source)
 

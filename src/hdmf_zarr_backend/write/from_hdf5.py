@@ -159,7 +159,10 @@ class Hdf5Planner:
             values = ReferenceData(placed.file, placed.raw, self._references)
         elif data.shape and found.kind in ("text", "ascii") and np.prod(data.shape) <= _SMALL:
             values = data[tuple(slice(0, n) for n in data.shape)]  # it would be read twice otherwise
-        planned = plan_described(values, found, self._options(placed.path), self._encoder(placed.file))
+        options = self._options(placed.path)
+        sharding = options.sharding()
+        planned = plan_described(values, found, options, self._encoder(placed.file))
+        planned.sharding = sharding
         if found.kind == "number" and data.shape:
             take_chunks(data.dataset(), found, planned, keep=self._keep_codecs)
         array: ArrayNode[Attributes] = planned.node

@@ -9,7 +9,7 @@ Source: `hdmf.data_utils.AbstractDataChunkIterator`; issue "The whole contract",
 from __future__ import annotations
 
 import itertools
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from hdmf_zarr_backend.storage.fills import fill_array
 from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.selection import Axis, normalise
 from hdmf_zarr_backend.write.arraynodes import encode_fill
+from hdmf_zarr_backend.write.growingshards import GrowingShards, ShardedValuesTask
 from hdmf_zarr_backend.write.plan import PlannedArray, StorageOptions
 from hdmf_zarr_backend.write.sources import cast_block, to_text
 
@@ -196,6 +197,8 @@ class GrowingArray:
         self._codec = chunk_codec(node)
         self._waiting: OrderedDict[Index, tuple[Array, int]] = OrderedDict()
         self._written: set[Index] = set()
+        self._full: defaultdict[Index, set[Index]] = defaultdict(set)
+        self._shards = None if node.shards is None else GrowingShards(keys, path, node)
         self._chunk_bytes = max(1, int(np.prod(node.chunks)) * self._codec.dtype.itemsize)
 
     def put(self, block: Any) -> None:
@@ -242,7 +245,7 @@ class GrowingArray:
             return waiting
         if index in self._written:
             self._sink.flush()  # it may still be on its way
-            data = self._keys.get(join(self._path, self.node.chunk_name(index)))
+            data = self._shards.get(index) if self._shards is not None else self._keys.get(self._key(index))
             if data is not None:
                 return self._codec.decode(data, self.node.chunks), 0
         return fill_array(self.node, self._codec.dtype, self.node.chunks), 0
@@ -254,23 +257,42 @@ class GrowingArray:
         self._waiting[index] = (chunk, filled)
         while len(self._waiting) * self._chunk_bytes > self._waiting_bytes and len(self._waiting) > 1:
             oldest, (old, _) = self._waiting.popitem(last=False)
-            self._write(oldest, old)
+            self._write(oldest, old, is_full=False)
 
-    def _write(self, index: Index, chunk: Array) -> None:
-        key = join(self._path, self.node.chunk_name(index))
-        self._sink.put(ValuesTask(self._keys, self._path, key, self._codec, chunk))
+    def _write(self, index: Index, chunk: Array, *, is_full: bool = True) -> None:
         self._written.add(index)
+        if self._shards is None:
+            self._sink.put(ValuesTask(self._keys, self._path, self._key(index), self._codec, chunk))
+            return
+        self._sink.put(ShardedValuesTask(self._shards, self._path, index, self._codec, chunk))
+        full = self._full[self._shards.shard_of(index)]
+        full.discard(index)
+        if is_full:
+            full.add(index)
+        if len(full) == self._shards.size:
+            self._sink.flush()
+            self._shards.write(self._shards.shard_of(index))
+            full.clear()
+
+    def _key(self, index: Index) -> str:
+        return join(self._path, self.node.chunk_name(index))
 
     def finish(self) -> None:
         """Write what still waits, and every chunk that no block has touched (a missing chunk is damage)."""
         while self._waiting:
             index, (chunk, _) = self._waiting.popitem(last=False)
-            self._write(index, chunk)
+            self._write(index, chunk, is_full=False)
         empty: bytes | None = None
         for index in itertools.product(*map(range, self.node.grid)):
             if index not in self._written:
                 empty = empty or self._codec.encode(fill_array(self.node, self._codec.dtype, self.node.chunks))
-                self._keys.set(join(self._path, self.node.chunk_name(index)), empty)
+                if self._shards is not None:
+                    self._shards.set(index, empty)
+                else:
+                    self._keys.set(self._key(index), empty)
+        if self._shards is not None:
+            self._sink.flush()
+            self._shards.finish()
 
 
 def _shaped(data: Array, axes: list[Axis]) -> Array:

@@ -5,18 +5,17 @@ Whether a file can be read is known so before its large arrays are copied, and w
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from hdmf_zarr_backend.errors import ModeError, ZarrBackendError
+from hdmf_zarr_backend.execution.shardtasks import encode_shard
 from hdmf_zarr_backend.execution.tasks import encode_chunk
 from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.storage.codecs import chunk_codec
 from hdmf_zarr_backend.storage.keys import LOCAL, Abilities, Range, cut_ranges
 from hdmf_zarr_backend.storage.limits import DEFAULT_RULES
+from hdmf_zarr_backend.storage.shards import shard_named
 from hdmf_zarr_backend.write.plan import WritePlan
-
-_NUMBERS = re.compile(r"\d+")
 
 
 class PlannedKeys:
@@ -53,11 +52,14 @@ class PlannedKeys:
         if planned is None or planned.source is None:
             return None
         node = planned.node
-        found = [int(number) for number in _NUMBERS.findall(name)]
-        index = (*found, *(0 for _ in node.shape))[: len(node.shape)]  # not every axis is in the name
-        if node.chunk_name(index) != name or any(i >= n for i, n in zip(index, node.grid, strict=True)):
+        index = shard_named(node, name)
+        if index is None:
             return None
         try:
+            if node.shards is not None:
+                pieces: list[bytes] = []
+                encode_shard(node, planned.source, index, pieces.append)
+                return b"".join(pieces)
             return encode_chunk(node, chunk_codec(node), planned.source, index)[0]
         except ZarrBackendError as error:
             raise error.located(store=self.location, path=absolute(path)) from error.__cause__

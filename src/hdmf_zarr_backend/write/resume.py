@@ -16,7 +16,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -38,6 +38,7 @@ from hdmf_zarr_backend.storage.jsontext import dump, load
 from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys, innermost
 from hdmf_zarr_backend.storage.locks import locked
 from hdmf_zarr_backend.storage.renames import replace
+from hdmf_zarr_backend.storage.shards import shard_named, stored_chunks
 from hdmf_zarr_backend.write.plan import WritePlan
 from hdmf_zarr_backend.write.remote import new_file
 from hdmf_zarr_backend.write.staging import NAME_LETTERS
@@ -184,12 +185,12 @@ class StagedKeys(LocalKeys):
         return frozenset(
             key
             for key, size in self.sizes(path).items()
-            if size and _is_chunk(key) and not (self.is_doubtful and not self._decodes(key, node))
+            if size and _is_chunk(key) and not (self.is_doubtful and not self._decodes(path, key, node))
         )
 
-    def _decodes(self, key: str, node: ArrayNode[Attributes]) -> bool:
+    def _decodes(self, path: str, key: str, node: ArrayNode[Attributes]) -> bool:
         data = self.get(key)
-        shard = None if node.shards is None else index_of_key(key, node)
+        shard = None if node.shards is None else shard_named(node, key.removeprefix(f"{path}/"))
         if data is None or (node.shards is not None and shard is None):
             return False
         try:

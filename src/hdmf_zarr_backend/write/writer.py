@@ -5,12 +5,14 @@ Nothing is read back and no key is set twice; the document of an array that grow
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator
 from contextlib import closing
 from typing import Any
 
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.execution.executors import Runner, runner
+from hdmf_zarr_backend.execution.shardtasks import ShardTask, cut_shards
 from hdmf_zarr_backend.execution.tasks import (
     MEMORY_BUDGET,
     TASK_BYTES,
@@ -31,10 +33,12 @@ from hdmf_zarr_backend.storage.codecs import chunk_codec
 from hdmf_zarr_backend.storage.jsontext import dump
 from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.queued import drain
+from hdmf_zarr_backend.storage.shards import inner_grid
 from hdmf_zarr_backend.write.format3 import adapt_plan
 from hdmf_zarr_backend.write.iterators import WAITING_BYTES, GrowingArray
 from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan
 from hdmf_zarr_backend.write.resume import StagedKeys
+from hdmf_zarr_backend.write.sharding import shard_bytes_for
 from hdmf_zarr_backend.write.sources import ArraySource, ElementSource, RowSource
 from hdmf_zarr_backend.write.zarr_source import source_caches
 
@@ -100,7 +104,7 @@ class Writer:
         exhaust_in_turn : bool
             Exhaust iterators one after the other; False: one block of each in turn.
         """
-        adapt_plan(self._plan, location=self._keys.location)
+        self._adapt()
         arrays = self._plan.arrays
         self._progress.start(sum(planned_bytes(planned) for planned in arrays.values()))
         growing = {path: planned for path, planned in arrays.items() if planned.iterator is not None}
@@ -112,6 +116,9 @@ class Writer:
             nczarr.overlay(self._plan.hierarchy)
             self._all_documents()
         self._finish(consolidate=consolidate)
+
+    def _adapt(self) -> None:
+        adapt_plan(self._plan, location=self._keys.location, shard_bytes=shard_bytes_for(self._keys, self._budget))
 
     def _all_documents(self, without: Collection[str] = ()) -> None:
         for path, node in self._plan.hierarchy.walk():
@@ -130,7 +137,7 @@ class Writer:
         consolidate : bool
             Set the consolidated document; False: delete it, since it would be stale.
         """
-        adapt_plan(self._plan, location=self._keys.location)
+        self._adapt()
         arrays = self._plan.arrays
         self._progress.start(sum(planned_bytes(planned) for planned in arrays.values()))
         self._write_arrays()
@@ -209,8 +216,8 @@ class Writer:
     def _run(self, arrays: list[tuple[str, PlannedArray]]) -> None:
         with runner(self._executor) as pool:
             size = task_bytes_for(self._budget, pool.workers)
-            sent: list[ChunkTask] = []
-            kept: list[ChunkTask] = []
+            sent: list[ChunkTask | ShardTask] = []
+            kept: list[ChunkTask | ShardTask] = []
             for path, planned in arrays:
                 source = planned.source if not pool.needs_pickle else _by_name(planned.source)
                 if source is not None:
@@ -230,13 +237,16 @@ class Writer:
         *,
         task_bytes: int = TASK_BYTES,
         to_send: bool = False,
-    ) -> Iterator[ChunkTask]:
+    ) -> Iterator[ChunkTask | ShardTask]:
         """Yield the tasks for what an array still lacks."""
         complete: frozenset[str] = frozenset()
         if isinstance(self._keys, StagedKeys):
             complete = self._keys.complete(path, node)
             values = node.size * chunk_codec(node).dtype.itemsize
-            self._progress.advance(absolute(path), min(len(complete) * chunk_bytes(node), values))
+            size = chunk_bytes(node) * math.prod(inner_grid(node))
+            self._progress.advance(absolute(path), min(len(complete) * size, values))
+        if node.shards is not None:
+            return cut_shards(self._keys, path, node, source, to_send=to_send, complete=complete)
         return cut(self._keys, path, node, source, task_bytes=task_bytes, to_send=to_send, complete=complete)
 
     def _exhaust(self, growing: dict[str, PlannedArray], *, in_turn: bool) -> None:

@@ -96,10 +96,7 @@ class StoredChunks:
             It cannot be a chunk; it is not decoded to find out.
         """
         name = self._node.chunk_name(index)
-        if self._node.shards is not None:
-            data = self._shards().get(index)
-        else:
-            data = self._keys.get(join(self._path, name))
+        data = self._shards().get(index) if self._node.shards is not None else self._keys.get(join(self._path, name))
         if data is not None:
             try:
                 check_plausible(self._node, name, data)

@@ -1,0 +1,510 @@
+"""Sharded arrays are written from arrays, iterators, HDF5 and Zarr, and others read them as they read plain ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
+from hdmf.common import get_manager
+from hdmf.data_utils import AbstractDataChunkIterator, DataChunk
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
+from hdmf_zarr_backend.errors import DamagedFileError, UsageError, ZarrBackendError
+from hdmf_zarr_backend.execution.shardtasks import ShardTask, cut_shards
+from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
+from hdmf_zarr_backend.mapping.chunking import SHARD_BYTES, chunks_inside, shards_by_bytes
+from hdmf_zarr_backend.model.nodes import ArrayNode, Shards
+from hdmf_zarr_backend.storage.arrays import LazyArray
+from hdmf_zarr_backend.storage.chunks import ChunkCache
+from hdmf_zarr_backend.storage.codecs import chunk_codec
+from hdmf_zarr_backend.storage.keys import LocalKeys
+from hdmf_zarr_backend.storage.shards import chunks_in_shard, shard_grid, shard_named, stored_chunks
+from hdmf_zarr_backend.storage.streamed import streamed_value
+from hdmf_zarr_backend.verification.files import verify
+from hdmf_zarr_backend.write.growingshards import GrowingShards
+from hdmf_zarr_backend.write.iterators import GrowingArray
+from hdmf_zarr_backend.write.plan import PlannedArray, Sharding
+from hdmf_zarr_backend.write.resume import StagedKeys
+from hdmf_zarr_backend.write.sharding import give_shards, shard_bytes_for
+from hdmf_zarr_backend.write.sources import StoredSource
+from hdmf_zarr_backend.write.zarr_source import ZarrSource
+from tests import samples
+from tests.keystores import MemoryKeys
+from tests.peers import Peer
+
+NUMBERS = np.arange(101 * 7, dtype="<f4").reshape(101, 7)
+TEXT = [f"text {'é' * (n % 3)}{n}" for n in range(100)]
+ROWS = np.array([(n, n / 2) for n in range(50)], dtype=[("a", "<i4"), ("b", "<f8")])
+DATASETS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "numbers": (NUMBERS, {"chunks": (10, 3), "shards": (40, 6)}),
+    "big_endian": (NUMBERS.astype(">i2"), {"chunks": (10, 7), "shards": (60, 7)}),
+    "larger_than_the_array": (NUMBERS, {"chunks": (10, 3), "shards": (1000, 30)}),
+    "one_chunk_each": (NUMBERS, {"chunks": (10, 3), "shards": (10, 3)}),
+    "plain_codec": (NUMBERS, {"chunks": (10, 3), "shards": (50, 3), "compressor": False}),
+    "zstd": (NUMBERS, {"chunks": (10, 3), "shards": (50, 3), "compressor": {"id": "zstd", "level": 3}}),
+    "fill": (np.full((40,), 9, "<i8"), {"chunks": (4,), "shards": (16,), "fillvalue": 9}),
+    "bools": (NUMBERS > 50, {"chunks": (7, 7), "shards": (21, 7)}),
+    "text": (TEXT, {"chunks": (8,), "shards": (32,)}),
+    "rows": (ROWS, {"chunks": (6,), "shards": (24,)}),
+    "chosen_chunks": (NUMBERS, {"shards": (40, 7)}),
+}
+
+_UNKNOWN_TO_ZARR = {"rows"} if zarr.__version__.startswith("3.1.") else set()
+"""The data type ``struct`` came with 3.2."""
+
+
+def written(path: Any, datasets: dict[str, Any], *, zarr_format: int = 3, **options: Any) -> Any:
+    builders = {name: DatasetBuilder(name, data) for name, data in datasets.items()}
+    with ZarrIO(path, "w", manager=get_manager(), zarr_format=zarr_format) as io:
+        io.write_builder(GroupBuilder("root", datasets=builders), **options)
+    return path
+
+
+def sharded(path: Any, **options: Any) -> Any:
+    return written(path, {name: ZarrDataIO(data, **how) for name, (data, how) in DATASETS.items()}, **options)
+
+
+def files(path: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(path)): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
+
+
+def values_of(path: Any) -> dict[str, Any]:
+    with ZarrIO(path, "r", manager=get_manager()) as io:
+        return {name: np.asarray(found.data[()]) for name, found in io.read_builder().datasets.items()}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(sharded(tmp_path_factory.mktemp("shards") / "a.zarr"))
+
+
+# ---- who reads it --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(DATASETS))
+def test_we_read_it(made, name):
+    assert np.array_equal(values_of(made)[name], np.asarray(DATASETS[name][0]))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", sorted(set(DATASETS) - _UNKNOWN_TO_ZARR))
+def test_zarr_python_reads_it(made, name):
+    data, how = DATASETS[name]
+    array = zarr.open_array(made / name, mode="r")
+    assert array.shards == how["shards"]
+    assert array.chunks == how.get("chunks", (40, 7))
+    assert np.array_equal(np.asarray(array[...], np.asarray(data).dtype), np.asarray(data))
+
+
+@pytest.mark.parametrize("name", sorted(set(DATASETS) - {"text", "rows"}))
+def test_tensorstore_reads_it(made, name):
+    ts = pytest.importorskip("tensorstore")
+    spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": str(made / name)}}
+    found = ts.open(spec, read=True, open=True).result()
+    assert found.chunk_layout.write_chunk.shape == DATASETS[name][1]["shards"]
+    assert np.array_equal(found.read().result(), np.asarray(DATASETS[name][0]))
+
+
+def test_tensorstore_by_the_spec_that_we_give(made):
+    ts = pytest.importorskip("tensorstore")
+    from hdmf_zarr_backend.interop.tensorstore import tensorstore_spec
+
+    with ZarrIO(made, "r", manager=get_manager()) as io:
+        spec = tensorstore_spec(io.read_builder()["numbers"].data)
+    assert np.array_equal(ts.open(spec, open=True, read=True).result().read().result(), NUMBERS)
+
+
+_PEER = """
+import json, sys, warnings
+warnings.simplefilter("ignore")
+from hdmf_zarr import NWBZarrIO
+with NWBZarrIO(sys.argv[1], "r") as io:
+    print(json.dumps(io.read().acquisition["large"].data[:].tolist()))
+"""
+
+
+@pytest.mark.peer
+@pytest.mark.filterwarnings("ignore")
+def test_hdmf_zarr_014_reads_it(tmp_path, peer014: Peer):
+    from pynwb import TimeSeries
+
+    nwbfile = samples.plain_nwbfile()
+    data = ZarrDataIO(NUMBERS, chunks=(10, 3), shards=(40, 6))
+    nwbfile.add_acquisition(TimeSeries("large", data=data, unit="V", rate=1.0))
+    with NWBZarrIO(tmp_path / "a.nwb.zarr", "w", zarr_format=3) as io:
+        io.write(nwbfile)
+    assert (tmp_path / "a.nwb.zarr/acquisition/large/data/c/2/1").is_file()
+    assert np.array_equal(peer014.run(_PEER, tmp_path / "a.nwb.zarr"), NUMBERS)
+
+
+def test_references_lie_in_shards(tmp_path):
+    target = GroupBuilder("target")
+    data = ZarrDataIO([ReferenceBuilder(target)] * 20, chunks=(4,), shards=(12,))
+    root = GroupBuilder("root", groups=[target], datasets=[DatasetBuilder("r", data, dtype="object")])
+    with ZarrIO(tmp_path / "a.zarr", "w", manager=get_manager(), zarr_format=3) as io:
+        io.write_builder(root)
+    assert sorted(file.name for file in (tmp_path / "a.zarr/r/c").iterdir()) == ["0", "1"]
+    with ZarrIO(tmp_path / "a.zarr", "r", manager=get_manager()) as io:
+        assert [found.name for found in io.read_builder()["r"].data[:]] == ["target"] * 20
+
+
+def test_verify_finds_nothing(made):
+    report = verify(made, level="chunks")
+    assert [str(problem) for problem in report.problems] == []
+
+
+# ---- what is stored ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "count"), [("numbers", 6), ("larger_than_the_array", 1), ("one_chunk_each", 33), ("text", 4)]
+)
+def test_how_many_objects(made, name, count):
+    assert sum(file.is_file() for file in (made / name / "c").rglob("*")) == count
+
+
+def test_all_chunks_of_the_array_are_stored_and_no_others(made):
+    keys = LocalKeys(str(made))
+    with ZarrIO(made, "r", manager=get_manager()) as io:
+        node = io.read_builder()["fill"].data.node
+    assert shard_grid(node) == (3,)
+    for shard, count in zip(((0,), (1,), (2,)), (4, 4, 2), strict=True):
+        data = keys.get(f"fill/c/{shard[0]}")
+        chunks = list(stored_chunks(data, node, shard))
+        assert len(chunks) == count
+        for chunk in chunks:
+            assert chunk_codec(node).decode(chunk, node.chunks).tolist() == [9] * 4
+    assert shard_named(node, "c/2") == (2,)
+    assert shard_named(node, "c/3") is None
+    with pytest.raises(DamagedFileError):
+        list(stored_chunks(keys.get("fill/c/0")[:-1], node, (0,)))
+
+
+@pytest.mark.parametrize("executor", ["threads", 2, "processes"])
+def test_parallel_writes_the_same_bytes(tmp_path, executor):
+    data = np.random.default_rng(1).normal(size=(6000, 40)).astype("<f8")
+    how = {"chunks": (250, 20), "shards": (1000, 40)}
+    serial = written(tmp_path / "a.zarr", {"d": ZarrDataIO(data, **how)})
+    parallel = written(tmp_path / "b.zarr", {"d": ZarrDataIO(data, **how)}, executor=executor)
+    assert files(serial / "d") == files(parallel / "d")
+    assert len(files(serial / "d")) == 7
+    again = tmp_path / "c.zarr"  # an export can be sent to processes
+    with ZarrIO(serial, "r", manager=get_manager()) as io, ZarrIO(again, "w", zarr_format=3) as out:
+        out.export(io, write_args={"executor": executor, "link_data": False})
+    assert files(serial / "d") == files(again / "d")
+
+
+def test_a_failure_leaves_no_part_of_a_shard(tmp_path):
+    class Fails:
+        shape = (40,)
+
+        def read(self, region: Any) -> Any:
+            if region[0].start >= 8:
+                raise ZarrBackendError("no more")
+            return np.zeros(4, "<i4")
+
+    node: ArrayNode = ArrayNode((40,), (4,), "<i4", shards=Shards((16,)))
+    keys = LocalKeys(str(tmp_path))
+    with pytest.raises(ZarrBackendError, match="no more"):
+        next(iter(cut_shards(keys, "a", node, Fails()))).run()
+    assert files(tmp_path) == {}
+
+
+def test_a_shard_is_streamed_chunk_by_chunk(tmp_path):
+    pieces: list[int] = []
+    node: ArrayNode = ArrayNode((4096,), (128,), "<i4", shards=Shards((2048,)))
+
+    class Noting(LocalKeys):
+        def stream(self, key: str) -> Any:
+            inner = super().stream(key)
+
+            class Context:
+                def __enter__(self) -> Any:
+                    write = inner.__enter__()
+                    return lambda piece: (pieces.append(len(piece)), write(piece))
+
+                def __exit__(self, *args: Any) -> Any:
+                    return inner.__exit__(*args)
+
+            return Context()
+
+    values = StoredSource(np.arange(4096, dtype="<i4"), np.dtype("<i4"))
+    tasks = list(cut_shards(Noting(str(tmp_path)), "a", node, values))
+    assert [task.run() for task in tasks] == [8192, 8192]
+    assert pieces == [*[512] * 16, 16 * 16 + 4] * 2
+    assert {task.nbytes for task in tasks} == {512}
+    in_memory = ShardTask(MemoryKeys(), "a", node, values, (0,))
+    assert in_memory.nbytes == 17 * 512  # the store takes no parts
+    in_memory.run()
+    assert in_memory.keys.get("a/0") == files(tmp_path)["a/0"]
+
+
+def test_a_store_that_takes_whole_values(tmp_path):
+    location = "memory://shards-tests/a.zarr"
+    sharded(location)
+    found = values_of(location)
+    for name, (data, _) in DATASETS.items():
+        assert np.array_equal(found[name], np.asarray(data)), name
+    assert shard_bytes_for(MemoryKeys(), MEMORY_BUDGET) == MEMORY_BUDGET // 2
+    assert shard_bytes_for(LocalKeys(str(tmp_path)), MEMORY_BUDGET) == SHARD_BYTES
+
+
+def test_a_shard_that_was_cut_short_is_written_again(tmp_path):
+    node: ArrayNode = ArrayNode((40,), (4,), "<i4", separator="/", prefix="c", shards=Shards((16,)))
+    values = StoredSource(np.arange(40, dtype="<i4"), np.dtype("<i4"))
+    keys = StagedKeys(str(tmp_path), "/target", is_resumed=True, is_doubtful=True)
+    for task in cut_shards(keys, "a", node, values):
+        task.run()
+    assert keys.complete("a", node) == {"a/c/0", "a/c/1", "a/c/2"}
+    shard = tmp_path / "a/c/1"
+    shard.write_bytes(shard.read_bytes()[:-8])
+    assert keys.complete("a", node) == {"a/c/0", "a/c/2"}
+    left = list(cut_shards(keys, "a", node, values, complete=keys.complete("a", node)))
+    assert [task.shard for task in left] == [(1,)]
+
+
+# ---- iterators -----------------------------------------------------------------------------------------------------
+
+
+class Blocks(AbstractDataChunkIterator):
+    """Blocks that were made before."""
+
+    def __init__(self, blocks: list[DataChunk], maxshape: Any, dtype: Any) -> None:
+        self._blocks = iter(blocks)
+        self._maxshape = maxshape
+        self._dtype = np.dtype(dtype)
+
+    def __iter__(self) -> Iterator[DataChunk]:
+        return self
+
+    def __next__(self) -> DataChunk:
+        return next(self._blocks)
+
+    def recommended_chunk_shape(self) -> Any:
+        return None
+
+    def recommended_data_shape(self) -> Any:
+        return None
+
+    @property
+    def dtype(self) -> Any:
+        return self._dtype
+
+    @property
+    def maxshape(self) -> Any:
+        return self._maxshape
+
+
+def blocks(data: Any, size: tuple[int, int], *, order: int = 0) -> Blocks:
+    rows, columns = (range(0, n, step) for n, step in zip(data.shape, size, strict=True))
+    places = [(slice(r, min(r + size[0], data.shape[0])), slice(c, min(c + size[1], data.shape[1])))
+              for r in rows for c in columns]  # fmt: skip
+    if order:
+        np.random.default_rng(order).shuffle(places)
+        places = [tuple(place) for place in places]
+    return Blocks([DataChunk(data[place], place) for place in places], (None, data.shape[1]), data.dtype)
+
+
+@pytest.mark.parametrize("executor", [None, "threads"])
+@pytest.mark.parametrize("order", [0, 1, 2])
+@pytest.mark.parametrize("size", [(10, 3), (20, 7), (7, 7), (13, 2)])
+def test_an_iterator_writes_what_an_array_writes(tmp_path, size, order, executor):
+    how = {"chunks": (10, 3), "shards": (40, 6)}
+    expected = written(tmp_path / "a.zarr", {"d": ZarrDataIO(NUMBERS, **how)})
+    found = written(
+        tmp_path / "b.zarr", {"d": ZarrDataIO(blocks(NUMBERS, size, order=order), **how)}, executor=executor
+    )
+    del (kept := files(expected / "d"))["zarr.json"]
+    del (new := files(found / "d"))["zarr.json"]  # says that the length is not bounded
+    assert kept == new
+
+
+def test_a_full_shard_is_written_at_once(tmp_path):
+    node: ArrayNode = ArrayNode((0, 6), (10, 3), "<f4", shards=Shards((20, 6)))
+    keys = MemoryKeys()
+    array = GrowingArray(keys, "a", node)
+    for number in range(5):
+        rows = slice(10 * number, 10 * number + 10)
+        array.put(DataChunk(NUMBERS[rows, :6], (rows, slice(0, 6))))
+        assert sorted(keys.values) == [f"a/{shard}.0" for shard in range((number + 1) // 2)]
+    array.put(DataChunk(np.full((1, 1), -1, "<f4"), (slice(3, 4), slice(3, 4))))  # in a shard that is written
+    array.finish()
+    changed = NUMBERS[:50, :6].copy()
+    changed[3, 3] = -1
+    assert np.array_equal(LazyArray(keys, "a", node, ChunkCache())[...], changed)
+
+
+@st.composite
+def scattered(draw: st.DrawFn) -> tuple[tuple[int, int], tuple[int, int], list[tuple[slice, slice]]]:
+    chunks = draw(st.integers(1, 4)), draw(st.integers(1, 4))
+    inner = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    span = st.tuples(st.integers(0, 8), st.integers(1, 9)).map(lambda pair: slice(pair[0], pair[0] + pair[1]))
+    selections = draw(st.lists(st.tuples(span, span), max_size=6))
+    return chunks, tuple(c * n for c, n in zip(chunks, inner, strict=True)), selections
+
+
+@settings(max_examples=150)
+@given(scattered(), st.sampled_from([8, 100, 2**26]))
+def test_blocks_that_overlap_in_any_order(case, waiting):
+    chunks, shards, selections = case
+    full, shape = np.zeros((20, 20), "<i4"), (0, 0)
+    node: ArrayNode = ArrayNode((0, 0), chunks, "<i4", shards=Shards(shards))
+    keys = MemoryKeys()
+    array = GrowingArray(keys, "a", node, waiting_bytes=waiting)
+    for number, selection in enumerate(selections, start=1):
+        data = np.arange(full[selection].size, dtype="<i4").reshape(full[selection].shape) + 1000 * number
+        full[selection] = data
+        shape = tuple(max(n, part.stop) for n, part in zip(shape, selection, strict=True))
+        array.put(DataChunk(data, selection))
+    array.finish()
+    assert node.shape == shape
+    assert np.array_equal(LazyArray(keys, "a", node, ChunkCache())[...], full[: shape[0], : shape[1]])
+    indices = [index for name in keys.values for index in chunks_in_shard(node, shard_named(node, name[2:]))]
+    assert len(indices) == int(np.prod(node.grid))
+
+
+def test_encoded_chunks_leave_their_room_to_newer_ones():
+    node: ArrayNode = ArrayNode((8,), (4,), "<i4", shards=Shards((8,)))
+    shards = GrowingShards(MemoryKeys(), "a", node)
+    for data in (b"123", b"12", b"1234", b"ab"):
+        shards.set((0,), data)
+        assert shards.get((0,)) == data
+    assert shards._end == 7
+    assert shards.get((1,)) is None
+
+
+# ---- what is asked for ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"chunks": (10, 3), "shards": (45, 6)}, r"shards \(45, 6\) hold no whole number of chunks \(10, 3\)"),
+        ({"chunks": (10, 3), "shards": (40,)}, "hold no whole number"),
+        ({"shards": "all"}, "shards 'all' are no lengths"),
+        ({"shards": (0, 3)}, "shards .* below 1"),
+    ],
+)
+def test_shards_that_are_none(options, message):
+    with pytest.raises(UsageError, match=message):
+        ZarrDataIO(NUMBERS, **options)
+
+
+@pytest.mark.parametrize("shards", ["auto", (40, 7)])
+def test_format_2_has_no_shards(tmp_path, shards):
+    with pytest.raises(UsageError, match="format 2 has no shards") as caught:
+        written(tmp_path / "a.zarr", {"d": ZarrDataIO(NUMBERS, shards=shards)}, zarr_format=2)
+    assert caught.value.path == "/d"
+    assert not (tmp_path / "a.zarr").exists()
+
+
+@pytest.mark.parametrize(
+    ("data", "shards", "message"), [(NUMBERS, (40,), "do not fit the shape"), (np.array(3), (1,), "scalar")]
+)
+def test_shards_that_do_not_fit(tmp_path, data, shards, message):
+    with pytest.raises(UsageError, match=message) as caught:
+        written(tmp_path / "a.zarr", {"d": ZarrDataIO(data, shards=shards)})
+    assert caught.value.path == "/d"
+
+
+def test_an_array_that_is_filled_later_has_none():
+    with pytest.raises(UsageError, match="cannot be filled later"):
+        ZarrDataIO(shape=(10,), dtype="i4", shards="auto")
+
+
+def test_options_are_given_back():
+    wrapped = ZarrDataIO(NUMBERS, chunks=(10, 3), shards=(40, 6))
+    assert wrapped.io_settings == {"chunks": (10, 3), "shards": (40, 6)}
+    assert ZarrDataIO(NUMBERS, **wrapped.get_io_params()).shards == (40, 6)
+
+
+def test_small_arrays_stay_plain_and_large_ones_get_shards(tmp_path):
+    large = np.broadcast_to(np.float32(1), (220_000, 96))
+    written(tmp_path / "a.zarr", {"s": ZarrDataIO(NUMBERS, shards="auto"), "l": ZarrDataIO(large, shards="auto")})
+    documents = {name: json.loads((tmp_path / "a.zarr" / name / "zarr.json").read_text()) for name in "sl"}
+    assert [codec["name"] for codec in documents["s"]["codecs"]] == ["bytes", "blosc"]
+    assert [codec["name"] for codec in documents["l"]["codecs"]] == ["sharding_indexed"]
+    assert [str(file) for file in files(tmp_path / "a.zarr/l")] == ["c/0/0", "zarr.json"]
+    assert values_of(tmp_path / "a.zarr")["l"][::1000].min() == 1
+
+
+@pytest.mark.parametrize("are_chunks_given", [False, True])
+def test_a_terabyte_in_thousands_of_objects(are_chunks_given):
+    shape = (1_300_000_000, 384)
+    node: ArrayNode = ArrayNode(shape, (30_000, 64), "<i2", prefix="c")
+    planned = PlannedArray(node, sharding=Sharding("auto", are_chunks_given=are_chunks_given))
+    give_shards(planned)
+    assert node.shards is not None
+    assert np.prod(node.shards.shape) * 2 <= SHARD_BYTES
+    assert 1800 < np.prod(shard_grid(node)) < 2100
+    assert (node.chunks == (30_000, 64)) is are_chunks_given
+    if not are_chunks_given:
+        assert 15 * 2**20 < np.prod(node.chunks) * 2 <= 16 * 2**20
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(st.tuples(st.one_of(st.none(), st.integers(0, 10**6)), st.integers(1, 1000)), min_size=1, max_size=4),
+    st.integers(1, 10**9),
+)
+def test_chosen_shards_are_multiples_and_bounded(axes, target):
+    shape, chunks = zip(*axes, strict=True)
+    shards = shards_by_bytes(shape, chunks, 2, target=target)
+    assert all(shard % chunk == 0 for shard, chunk in zip(shards, chunks, strict=True))
+    assert shards == chunks or np.prod(shards, dtype=object) * 2 <= target
+    assert all(n is None or s - c < max(n, 1) for n, s, c in zip(shape, shards, chunks, strict=True))
+
+
+@given(st.integers(1, 10**6), st.integers(1, 10**6))
+def test_chunks_that_fit_into_given_shards(length, most):
+    (chunk,) = chunks_inside((length,), (most,))
+    assert chunk <= max(most, 1)
+    assert length % chunk == 0
+
+
+# ---- from other files ----------------------------------------------------------------------------------------------
+
+
+def test_export_keeps_shards_and_copies_chunks_as_they_are(tmp_path, made, monkeypatch):
+    monkeypatch.setattr(ZarrSource, "read", lambda *args: pytest.fail("a chunk was decoded"))
+    with ZarrIO(made, "r", manager=get_manager()) as io, ZarrIO(tmp_path / "b.zarr", "w", zarr_format=3) as out:
+        out.export(io, write_args={"link_data": False})
+    for name in ("numbers", "zstd", "fill", "one_chunk_each", "larger_than_the_array"):
+        assert files(tmp_path / "b.zarr" / name) == files(made / name), name
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_export_of_what_zarr_python_sharded_stores_all_chunks(tmp_path, made):
+    root = zarr.open_group(made.parent / "z.zarr", mode="w", zarr_format=3)
+    root.create_array("d", shape=(64,), chunks=(4,), shards=(16,), dtype="<i4")[:20] = np.arange(20)
+    source = ZarrIO(made.parent / "z.zarr", "r", manager=get_manager())
+    with source as io, ZarrIO(tmp_path / "b.zarr", "w", zarr_format=3) as out:
+        out.export(io, write_args={"link_data": False})
+    assert sorted(files(tmp_path / "b.zarr/d")) == ["c/0", "c/1", "c/2", "c/3", "zarr.json"]
+    assert values_of(tmp_path / "b.zarr")["d"].tolist() == [*range(20), *[0] * 44]
+
+
+def test_export_to_format_2_has_plain_chunks(tmp_path, made):
+    with ZarrIO(made, "r", manager=get_manager()) as io, ZarrIO(tmp_path / "b.zarr", "w", zarr_format=2) as out:
+        out.export(io, write_args={"link_data": False})
+    found = values_of(tmp_path / "b.zarr")
+    for name, (data, _) in DATASETS.items():
+        assert np.array_equal(found[name], np.asarray(data)), name
+    assert len(files(tmp_path / "b.zarr/numbers")) == 33 + 2
+
+
+def test_a_streamed_value_appears_when_it_is_whole(tmp_path):
+    keys = LocalKeys(str(tmp_path))
+    with streamed_value(keys, "a/b") as write:
+        write(b"12")
+        assert keys.get("a/b") is None
+        write(b"34")
+    assert keys.get("a/b") == b"1234"
