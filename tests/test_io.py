@@ -1302,6 +1302,6 @@ def test_nothing_of_the_source_is_changed_by_an_export(rich_zarr, tmp_path):
 
 def test_the_class_says_what_each_argument_is():
     arguments = set(inspect.signature(ZarrIO).parameters)
-    parameters = ZarrIO.__doc__.partition("Raises\n")[0]
-    named = set(re.findall(r"^    (\w+) : ", parameters, re.MULTILINE))
+    parameters = inspect.getdoc(ZarrIO).partition("Raises\n")[0]
+    named = set(re.findall(r"^(\w+) : ", parameters, re.MULTILINE))
     assert arguments == named

@@ -23,11 +23,10 @@ from hdmf_zarr_backend.model.v2 import array_document
 from hdmf_zarr_backend.storage.codecs import (
     ALLOWED_CODECS,
     chunk_codec,
-    fill_array,
-    fill_scalar,
     make_codec,
     numpy_dtype,
 )
+from hdmf_zarr_backend.storage.fills import fill_array, fill_scalar
 from hdmf_zarr_backend.write.arraynodes import encode_fill
 from tests.strategies import FIXED, JSON, NUMBERS, PLAIN, STRUCTURED, TEXT, filled, raw_arrays, shapes
 
