@@ -11,12 +11,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from hdmf_zarr_backend.errors import ZarrBackendError
-from hdmf_zarr_backend.execution.tasks import ChunkSource, Index, chunk_bytes, encode_chunk, failed, part_of
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
+from hdmf_zarr_backend.execution.tasks import ChunkSource, Index, chunk_bytes, encode_chunk, part_of, task_on
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, join
 from hdmf_zarr_backend.storage.codecs import chunk_codec
 from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.queued import end_task
 from hdmf_zarr_backend.storage.shards import ShardWriter, chunks_in_shard, inner_grid, shard_grid
 from hdmf_zarr_backend.storage.streamed import Write, streamed_value, streams_values
 
@@ -64,15 +62,9 @@ class ShardTask:
         ZarrBackendError
             Naming the store and the array.
         """
-        try:
-            with streamed_value(self.keys, join(self.path, self.node.chunk_name(self.shard))) as write:
-                done = encode_shard(self.node, self.source, self.shard, write)
-            end_task(self.keys)
-        except ZarrBackendError as error:
-            raise error.located(store=self.keys.location, path=absolute(self.path)) from error.__cause__
-        except OSError as error:
-            raise failed(error, self.keys, self.path) from error
-        return done
+        key = join(self.path, self.node.chunk_name(self.shard))
+        with task_on(self.keys, self.path), streamed_value(self.keys, key) as write:
+            return encode_shard(self.node, self.source, self.shard, write)
 
 
 def encode_shard(node: ArrayNode[Attributes], source: ChunkSource, shard: Index, write: Write) -> int:

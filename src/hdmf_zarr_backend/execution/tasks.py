@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any, Protocol
@@ -86,17 +87,12 @@ class ChunkTask:
         """
         codec = chunk_codec(self.node)
         done = 0
-        try:
+        with task_on(self.keys, self.path):
             for index in self.indices:
                 key = join(self.path, self.node.chunk_name(index))
                 data, size = encode_chunk(self.node, codec, self.source, index)
                 self.keys.set(key, data)
                 done += size
-            end_task(self.keys)
-        except ZarrBackendError as error:
-            raise error.located(store=self.keys.location, path=absolute(self.path)) from error.__cause__
-        except OSError as error:
-            raise failed(error, self.keys, self.path) from error
         return done
 
 
@@ -129,24 +125,26 @@ class ValuesTask:
 
     def run(self) -> int:
         """Write the chunk and return the bytes of its values."""
-        try:
+        with task_on(self.keys, self.path):
             self.keys.set(self.key, self.codec.encode(self.chunk))
-            end_task(self.keys)
-        except ZarrBackendError as error:
-            raise error.located(store=self.keys.location, path=absolute(self.path)) from error.__cause__
-        except OSError as error:
-            raise failed(error, self.keys, self.path) from error
         return self.nbytes
 
 
-def failed(error: OSError, keys: KeyStore, path: str) -> StoreError:
-    """Return the error of a task for what the operating system says."""
-    return StoreError(
-        f"a chunk could not be read or written ({error})",
-        store=keys.location,
-        path=absolute(path),
-        remedy="What was written is not complete; look at the disk, and run again.",
-    )
+@contextmanager
+def task_on(keys: KeyStore, path: str) -> Iterator[None]:
+    """End a task on an array when its work is done; its errors name the store and the array."""
+    try:
+        yield
+        end_task(keys)
+    except ZarrBackendError as error:
+        raise error.located(store=keys.location, path=absolute(path)) from error.__cause__
+    except OSError as error:
+        raise StoreError(
+            f"a chunk could not be read or written ({error})",
+            store=keys.location,
+            path=absolute(path),
+            remedy="What was written is not complete; look at the disk, and run again.",
+        ) from error
 
 
 def encode_chunk(
