@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser, Namespace
 
-from hdmf_zarr_backend.cli.command import Command, Exit, add_storage_option, print_json, storage_options, symbols_for
-from hdmf_zarr_backend.model.render import render
+from hdmf_zarr_backend.cli.command import Command, Exit, add_storage_option, print_json, storage_options
+from hdmf_zarr_backend.cli.tree import tree_lines
 
 
 def _configure(parser: ArgumentParser) -> None:
@@ -53,17 +52,7 @@ def _run(arguments: Namespace) -> Exit:
     if arguments.json:
         print_json(outline.document(depth=arguments.depth))
         return Exit.OK
-    symbols = symbols_for(sys.stdout)
-    outline.times = symbols.times
-    lines = render(
-        outline.hierarchy,
-        outline.describe,
-        outline.columns,
-        depth=arguments.depth,
-        whole=arguments.all,
-        symbols=symbols,
-    )
-    print("\n".join([outline.heading(arguments.path), "", *lines]))
+    print("\n".join([outline.heading(arguments.path), "", *tree_lines(outline, arguments)]))
     return Exit.OK
 
 

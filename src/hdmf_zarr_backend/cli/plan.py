@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from hdmf_zarr_backend.cli.command import Command, Exit, print_json, symbols_for
-from hdmf_zarr_backend.model.render import render, size_text
+from hdmf_zarr_backend.cli.command import Command, Exit, print_json
+from hdmf_zarr_backend.cli.tree import tree_lines
+from hdmf_zarr_backend.model.render import size_text
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.zom.dryrun import DryRun
@@ -79,21 +79,11 @@ def _print(arguments: Namespace, found: DryRun) -> None:
     if not arguments.no_estimate:
         estimates = {path.strip("/"): array.stored_bytes or 0 for path, array in found.arrays.items()}
     outline = Outline(arguments.path, found.hierarchy, consolidated=True, stored=estimates, specs=arguments.specs)
-    symbols = symbols_for(sys.stdout)
-    outline.times = symbols.times
-    lines = render(
-        outline.hierarchy,
-        outline.describe,
-        outline.columns,
-        depth=arguments.depth,
-        whole=arguments.all,
-        symbols=symbols,
-    )
     stored = "unknown" if found.stored_bytes is None else f"about {size_text(found.stored_bytes)}"
     objects = "unknown" if found.objects is None else f"{found.objects:,}"
     print(f"{arguments.path} as Zarr format {found.hierarchy.zarr_format}, nothing is written")
     print(f"objects: {objects}, {found.documents:,} of them metadata; on disk: {stored}")
-    print("\n".join(["", *lines]))
+    print("\n".join(["", *tree_lines(outline, arguments)]))
 
 
 COMMAND = Command(

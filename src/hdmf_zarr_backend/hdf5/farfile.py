@@ -9,18 +9,17 @@ Source: issue 2019 of h5py for the lock; issue "Format 3, shards, and any store,
 
 from __future__ import annotations
 
-import gc
 import io
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
 from hdmf_zarr_backend.errors import ChunkError, StoreError, StoreNotFoundError
 from hdmf_zarr_backend.storage.filestates import FileState, file_state
+from hdmf_zarr_backend.storage.garbage import uncollected
 from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.opening import folder_keys
 from hdmf_zarr_backend.storage.referredfiles import parted
@@ -146,7 +145,7 @@ class FarFile:
         return found
 
     def _request(self, start: int, stop: int) -> bytes:
-        with _uncollected():
+        with uncollected():
             found = self._keys.get_range(self._name, start, stop)
         if found is None:
             raise StoreNotFoundError("it has vanished while it was read", store=self.path, remedy="Start again.")
@@ -199,14 +198,3 @@ def _again(location: str, options: Mapping[str, Any], state: FileState) -> FarFi
         if found.path == location and found.state == state:
             return found
     return FarFile(location, options, state)
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

@@ -6,15 +6,14 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 from hdmf_zarr_backend.errors import NotZarrError, StoreExistsError, UsageError
 from hdmf_zarr_backend.model import consolidated, v2, v3
 from hdmf_zarr_backend.model.nodes import Hierarchy
 from hdmf_zarr_backend.read.parser import parse
+from hdmf_zarr_backend.storage.garbage import uncollected
 from hdmf_zarr_backend.storage.jsontext import dump
 from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.opening import open_keys
@@ -91,25 +90,13 @@ def to_zom(source: Any, *, storage_options: Mapping[str, Any] | None = None) -> 
         The io has neither read nor written anything.
     """
     hierarchy = _hierarchy_of(source)
-    with _without_collections():
+    with uncollected():  # a new model is no garbage, and looking for some takes longer than making it
         if hierarchy is None:
             hierarchy = parse(open_keys(source, storage_options), use_inlined=False).hierarchy
         model = from_hierarchy(hierarchy)
     if not isinstance(model, GROUPS):
         raise NotZarrError("the root is an array, not a group", store=source)
     return model
-
-
-@contextmanager
-def _without_collections() -> Iterator[None]:
-    """Put off the collection of garbage: a new model has none, and looking for it takes longer than making it."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _hierarchy_of(source: Any) -> Hierarchy | None:
