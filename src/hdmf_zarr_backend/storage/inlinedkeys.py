@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from hdmf_zarr_backend.storage.keys import KeyStore, Range, cut_ranges
+from hdmf_zarr_backend.storage.keys import KeyStore, Range
 from hdmf_zarr_backend.storage.offers import open_value, replace_below
 from hdmf_zarr_backend.storage.openvalue import OpenValue
+from hdmf_zarr_backend.storage.wholevalues import cut_ranges
 
 
 class InlinedKeys:

@@ -139,11 +139,6 @@ def is_outside(key: str) -> bool:
     return key.startswith("/") or "\0" in key or (".." in key and ".." in key.split("/"))
 
 
-def cut_ranges(value: bytes, ranges: Sequence[Range]) -> list[bytes]:
-    """Return ranges of bytes of a value that is at hand."""
-    return [value[start:stop] for start, stop in ranges]
-
-
 class LocalKeys:
     """A local directory.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 from hdmf_zarr_backend.errors import StoreError, UsageError
-from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, Range, cut_ranges, is_outside
+from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, is_outside
+from hdmf_zarr_backend.storage.wholevalues import WholeValues
 
 OF_THIS_PROCESS = "the memory of this process is no place that other processes can write to"
 
@@ -14,7 +15,7 @@ _FREE = Abilities()
 _FIXED = Abilities(write=False, change=False, why="a mapping that is not mutable is read only")
 
 
-class MappingKeys:
+class MappingKeys(WholeValues):
     """A mapping.
 
     Parameters
@@ -49,20 +50,6 @@ class MappingKeys:
         """Return the value of ``key``, or None."""
         value = self.mapping.get(self._checked(key))
         return value if value is None or type(value) is bytes else bytes(value)
-
-    def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
-        """Return the values of those ``keys`` that are there."""
-        return {key: value for key in keys if (value := self.get(key)) is not None}
-
-    def get_range(self, key: str, start: int, stop: int | None = None) -> bytes | None:
-        """Return the bytes ``start:stop`` of the value of ``key``, or None where it is not there."""
-        value = self.get(key)
-        return None if value is None else value[start:stop]
-
-    def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
-        """Return several ranges of bytes of the value of ``key``, or None where it is not there."""
-        value = self.get(key)
-        return None if value is None else cut_ranges(value, ranges)
 
     def _mutable(self) -> MutableMapping[str, bytes]:
         if not isinstance(self.mapping, MutableMapping):

@@ -16,7 +16,8 @@ from typing import Any
 
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.storage.farkeys import request_pool
-from hdmf_zarr_backend.storage.keys import KeyStore, Range, abilities_of, cut_ranges
+from hdmf_zarr_backend.storage.keys import KeyStore, Range, abilities_of
+from hdmf_zarr_backend.storage.wholevalues import cut_ranges
 
 PUTS = 32
 """Puts that may be under way at once."""

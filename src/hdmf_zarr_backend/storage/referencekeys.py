@@ -21,9 +21,10 @@ from typing import Any
 from hdmf_zarr_backend.errors import MetadataError, NotZarrError, ReadOnlyStoreError, StoreError, StoreNotFoundError
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.storage.farkeys import FarKeys
-from hdmf_zarr_backend.storage.keys import Abilities, KeyStore, Range, cut_ranges, rules_of
+from hdmf_zarr_backend.storage.keys import Abilities, KeyStore, Range, rules_of
 from hdmf_zarr_backend.storage.places import authority
 from hdmf_zarr_backend.storage.referredfiles import Recorded, ReferredFiles, parse_record, parted
+from hdmf_zarr_backend.storage.wholevalues import cut_ranges
 
 SUFFIX = ".json"
 

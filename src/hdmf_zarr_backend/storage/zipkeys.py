@@ -25,8 +25,9 @@ from hdmf_zarr_backend.errors import (
     StoreNotFoundError,
     UsageError,
 )
-from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, KeyStore, Range, cut_ranges, is_outside
+from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, KeyStore, Range, is_outside
 from hdmf_zarr_backend.storage.renames import replace
+from hdmf_zarr_backend.storage.wholevalues import cut_ranges
 
 SUFFIX = ".zip"
 

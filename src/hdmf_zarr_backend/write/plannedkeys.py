@@ -5,20 +5,21 @@ Whether a file can be read is known so before its large arrays are copied, and w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from hdmf_zarr_backend.errors import ModeError, ZarrBackendError
 from hdmf_zarr_backend.execution.shardtasks import encode_shard
 from hdmf_zarr_backend.execution.tasks import encode_chunk
 from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.storage.codecs import chunk_codec
-from hdmf_zarr_backend.storage.keys import LOCAL, Abilities, Range, cut_ranges
+from hdmf_zarr_backend.storage.keys import LOCAL, Abilities
 from hdmf_zarr_backend.storage.limits import DEFAULT_RULES
 from hdmf_zarr_backend.storage.shards import shard_named
+from hdmf_zarr_backend.storage.wholevalues import WholeValues
 from hdmf_zarr_backend.write.plan import WritePlan
 
 
-class PlannedKeys:
+class PlannedKeys(WholeValues):
     """The chunks of a plan; its documents are no keys, since whoever has the plan has the hierarchy.
 
     Parameters
@@ -63,20 +64,6 @@ class PlannedKeys:
             return encode_chunk(node, chunk_codec(node), planned.source, index)[0]
         except ZarrBackendError as error:
             raise error.located(store=self.location, path=absolute(path)) from error.__cause__
-
-    def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
-        """Return the chunks of those ``keys`` that are there."""
-        return {key: value for key in keys if (value := self.get(key)) is not None}
-
-    def get_range(self, key: str, start: int, stop: int | None = None) -> bytes | None:
-        """Return the bytes ``start:stop`` of the chunk of ``key``, or None where it is not there."""
-        value = self.get(key)
-        return None if value is None else value[start:stop]
-
-    def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
-        """Return several ranges of bytes of the chunk of ``key``, or None where it is not there."""
-        value = self.get(key)
-        return None if value is None else cut_ranges(value, ranges)
 
     def set(self, key: str, value: bytes) -> None:
         """Refuse: this is a plan."""
