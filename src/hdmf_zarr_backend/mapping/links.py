@@ -47,6 +47,17 @@ def decode_links(attributes: dict[str, Any]) -> list[Link]:
     return links
 
 
+def find_link(attributes: dict[str, Any], name: str) -> Link | None:
+    """Return the link of a group that is called ``name``, None where there is none.
+
+    Raises
+    ------
+    MetadataError
+        As of `decode_links`.
+    """
+    return next((link for link in decode_links(attributes) if link.name == name), None)
+
+
 Decision = Literal["copy", "soft", "external"]
 
 

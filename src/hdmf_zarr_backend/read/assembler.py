@@ -26,7 +26,7 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
 )
 from hdmf_zarr_backend.mapping.attributes import decode_attributes
-from hdmf_zarr_backend.mapping.links import Link, decode_links
+from hdmf_zarr_backend.mapping.links import decode_links, find_link
 from hdmf_zarr_backend.mapping.references import Reference, decode_attribute_reference
 from hdmf_zarr_backend.mapping.regions import RegionReference
 from hdmf_zarr_backend.mapping.reserved import LINKS, SPECLOC, notes_of
@@ -353,7 +353,7 @@ class Assembler:
             if isinstance(node, GroupNode) and part in node.members:
                 node = node.members[part]
                 continue
-            link = _link_named(node, part)
+            link = find_link(node.attributes, part) if isinstance(node, GroupNode) else None
             if link is None:
                 raise self._nothing_at(path)
             file = self._file(link.target.source)
@@ -387,11 +387,6 @@ class Assembler:
             if isinstance(here, GroupBuilder):
                 stack.extend((join(path, name), child) for name, child in here.groups.items())
                 stack.extend((join(path, name), child) for name, child in here.datasets.items() if child is not None)
-
-
-def _link_named(node: Any, name: str) -> Link | None:
-    links = decode_links(node.attributes) if isinstance(node, GroupNode) else []
-    return next((link for link in links if link.name == name), None)
 
 
 class _Pending:
