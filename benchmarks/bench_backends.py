@@ -1,13 +1,14 @@
 """Compare this package with hdmf-zarr 0.13 and 0.14, HDF5 and the physical floors; see README.md here.
 
 python benchmarks/bench_backends.py --quick       # seconds: shows that everything runs, measures nothing
-python benchmarks/bench_backends.py --full        # half an hour or more: the figures of the documentation
+python benchmarks/bench_backends.py --full        # an hour or more: the figures of the documentation
 python benchmarks/bench_backends.py --only W1,W5  # some of the workloads
 """
 
 from __future__ import annotations
 
 import argparse
+import string
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,10 +18,11 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # run as a script; the recipes of the peers are shared with the tests
 
 from benchmarks.harness import machine, plot, records, report  # noqa: E402
-from benchmarks.harness.engines import BASE, NAMES, OURS, Engine, find_engines, with_http  # noqa: E402
+from benchmarks.harness.engines import BASE, NAMES, OURS, OURS_3, Engine, find_engines, with_protocol  # noqa: E402
 from benchmarks.harness.interleave import Results, measure, try_out, work_folder  # noqa: E402
 from benchmarks.harness.job import Workload  # noqa: E402
 from benchmarks.harness.targets import judged_engines  # noqa: E402
+from benchmarks.harness.worker import work_of  # noqa: E402
 from benchmarks.workloads.catalog import WORKLOADS  # noqa: E402
 from tests.peers import PeerUnavailableError  # noqa: E402
 
@@ -81,12 +83,13 @@ def _today() -> str:
 def _environments(
     workload: Workload, engines: list[Engine], missing: dict[str, str]
 ) -> tuple[list[Engine], dict[str, str]]:
-    if not workload.over_http:
-        return engines, missing
+    taking_part = [engine for engine in engines if any(work_of(phase, engine.name) for phase in workload.phases)]
+    if not workload.protocol:
+        return taking_part, missing
     usable, absent = [], dict(missing)
-    for engine in engines:
+    for engine in taking_part:
         try:
-            usable.append(with_http(engine))
+            usable.append(with_protocol(engine, workload.protocol))
         except PeerUnavailableError as error:
             absent[engine.name] = str(error)
     return usable, absent
@@ -120,16 +123,21 @@ def _failed(results: Results) -> bool:
     failures = {key: reason for key, reason in results.failures.items() if not reason.startswith("unsupported")}
     for key, reason in failures.items():
         print(f"{key}: {reason}", file=sys.stderr)
-    return any(engine in (OURS, BASE) for _, _, engine in failures)
+    return any(engine in (OURS, OURS_3, BASE) for _, _, engine in failures)
 
 
 def _names(text: str, known: Any) -> list[str]:
     wanted = [name.strip() for name in text.split(",")]
-    found = [name for name in known if any(name == one or name.rstrip("abc") == one for one in wanted)]
-    unknown = [one for one in wanted if not any(one in (name, name.rstrip("abc")) for name in known)]
+    found = [name for name in known if {name, _family(name)} & set(wanted)]
+    unknown = [one for one in wanted if not any(one in (name, _family(name)) for name in known)]
     if unknown:
         raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; there are {', '.join(known)}")
     return found
+
+
+def _family(name: str) -> str:
+    """Return what W3a and W3b have in common; the name of an engine is its own."""
+    return name.rstrip(string.ascii_lowercase) if name[1:2].isdigit() else name
 
 
 def _parse() -> argparse.Namespace:

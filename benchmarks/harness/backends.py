@@ -23,52 +23,53 @@ class Backend(Protocol):
     def open(self, path: Path, mode: str) -> Any:
         """Return the open I/O object."""
 
-    def open_url(self, url: str) -> Any:
-        """Return the I/O object of a file that a web server has, open for reading."""
+    def open_url(self, url: str, mode: str = "r", options: dict[str, Any] | None = None) -> Any:
+        """Return the I/O object of a file that a server has; ``options`` are s3fs's."""
 
-    def wrap(self, data: Any, chunks: tuple[int, ...]) -> Any:
-        """Return ``data`` with these chunks and Blosc zstd 5 with byte shuffle (HDF5: gzip 4)."""
+    def wrap(self, data: Any, chunks: tuple[int, ...], shards: tuple[int, ...] | None = None) -> Any:
+        """Return ``data`` with these chunks and shards, and Blosc zstd 5 with byte shuffle (HDF5: gzip 4)."""
 
 
 class OursBackend:
-    """The classes of this package."""
+    """The classes of this package, which write format 2 if nothing else is said."""
 
     suffix = ".zarr"
+    zarr_format = 2
 
     def open(self, path: Path, mode: str) -> Any:
         """Return the open I/O object."""
-        from hdmf_zarr_backend import NWBZarrIO
+        return self._open(str(path), mode)
 
-        return NWBZarrIO(str(path), mode)
-
-    def open_url(self, url: str) -> Any:
+    def open_url(self, url: str, mode: str = "r", options: dict[str, Any] | None = None) -> Any:
         """Return the open I/O object."""
         for name in ("obstore", "fsspec"):
             if find_spec(name) is not None:
                 break
         else:
             raise UnsupportedError("obstore is not installed (the extra `remote`)")
+        return self._open(url, mode, storage_options=options)
+
+    def _open(self, place: str, mode: str, **options: Any) -> Any:
         from hdmf_zarr_backend import NWBZarrIO
 
-        return NWBZarrIO(url, "r")
+        if mode == "w":
+            options["zarr_format"] = self.zarr_format
+        return NWBZarrIO(place, mode, **options)
 
-    def open_format_3(self, path: Path) -> Any:
-        """Return the I/O object of a new file of Zarr format 3."""
-        from hdmf_zarr_backend import NWBZarrIO
-        from hdmf_zarr_backend.errors import UsageError
-
-        try:
-            return NWBZarrIO(str(path), "w", zarr_format=3)
-        except (TypeError, UsageError) as error:
-            raise UnsupportedError("format 3 is not written yet") from error
-
-    def wrap(self, data: Any, chunks: tuple[int, ...]) -> Any:
+    def wrap(self, data: Any, chunks: tuple[int, ...], shards: tuple[int, ...] | None = None) -> Any:
         """Return ``data`` with its storage options."""
         from numcodecs import Blosc
 
         from hdmf_zarr_backend import ZarrDataIO
 
-        return ZarrDataIO(data, chunks=chunks, compressor=Blosc(cname="zstd", clevel=5, shuffle=Blosc.SHUFFLE))
+        codec = Blosc(cname="zstd", clevel=5, shuffle=Blosc.SHUFFLE)
+        return ZarrDataIO(data, chunks=chunks, shards=shards, compressor=codec)
+
+
+class Ours3Backend(OursBackend):
+    """The classes of this package, writing format 3."""
+
+    zarr_format = 3
 
 
 class Peer013Backend:
@@ -82,14 +83,16 @@ class Peer013Backend:
 
         return NWBZarrIO(str(path), mode=mode)
 
-    def open_url(self, url: str) -> Any:
+    def open_url(self, url: str, mode: str = "r", options: dict[str, Any] | None = None) -> Any:
         """Return the open I/O object."""
         from hdmf_zarr import NWBZarrIO
 
-        return NWBZarrIO(url, mode="r")
+        return NWBZarrIO(url, mode=mode, storage_options=options)
 
-    def wrap(self, data: Any, chunks: tuple[int, ...]) -> Any:
+    def wrap(self, data: Any, chunks: tuple[int, ...], shards: tuple[int, ...] | None = None) -> Any:
         """Return ``data`` with its storage options."""
+        if shards is not None:
+            raise UnsupportedError("format 2 has no shards")
         from hdmf_zarr import ZarrDataIO
         from numcodecs import Blosc
 
@@ -107,18 +110,20 @@ class Peer014Backend:
 
         return NWBZarrIO(str(path), mode=mode)
 
-    def open_url(self, url: str) -> Any:
+    def open_url(self, url: str, mode: str = "r", options: dict[str, Any] | None = None) -> Any:
         """Return the open I/O object."""
         from hdmf_zarr import NWBZarrIO
 
-        return NWBZarrIO(url, mode="r")
+        return NWBZarrIO(url, mode=mode, storage_options=options)
 
-    def wrap(self, data: Any, chunks: tuple[int, ...]) -> Any:
+    def wrap(self, data: Any, chunks: tuple[int, ...], shards: tuple[int, ...] | None = None) -> Any:
         """Return ``data`` with its storage options."""
         from hdmf_zarr import ZarrDataIO
         from zarr.codecs import BloscCodec
 
-        return ZarrDataIO(data=data, chunks=chunks, compressors=BloscCodec(cname="zstd", clevel=5, shuffle="shuffle"))
+        codec = BloscCodec(cname="zstd", clevel=5, shuffle="shuffle")
+        sharded = {} if shards is None else {"shards": shards}
+        return ZarrDataIO(data=data, chunks=chunks, compressors=codec, **sharded)
 
 
 class Hdf5Backend:
@@ -132,7 +137,7 @@ class Hdf5Backend:
 
         return NWBHDF5IO(str(path), mode)
 
-    def open_url(self, url: str) -> Any:
+    def open_url(self, url: str, mode: str = "r", options: dict[str, Any] | None = None) -> Any:
         """Return the open I/O object."""
         import h5py
         from pynwb import NWBHDF5IO
@@ -144,8 +149,10 @@ class Hdf5Backend:
 
         return NWBHDF5IO(file=h5py.File(fsspec.open(url, "rb").open(), "r"))
 
-    def wrap(self, data: Any, chunks: tuple[int, ...]) -> Any:
+    def wrap(self, data: Any, chunks: tuple[int, ...], shards: tuple[int, ...] | None = None) -> Any:
         """Return ``data`` with its storage options."""
+        if shards is not None:
+            raise UnsupportedError("HDF5 has no shards")
         from pynwb import H5DataIO
 
         return H5DataIO(data, chunks=chunks, compression="gzip", compression_opts=4)
@@ -153,7 +160,11 @@ class Hdf5Backend:
 
 BACKENDS: dict[str, type[Backend]] = {
     "ours": OursBackend,
+    "ours format 3": Ours3Backend,
     "hdmf-zarr 0.13": Peer013Backend,
     "hdmf-zarr 0.14": Peer014Backend,
     "HDF5": Hdf5Backend,
 }
+
+VARIANTS = frozenset({"ours format 3"})
+"""They take part only where a phase names them."""

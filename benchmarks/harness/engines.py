@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.peers import RECIPES, Peer, PeerUnavailableError, obtain_peer
 
-OURS, BASE = "ours", "hdmf-zarr 0.13"
+OURS, OURS_3, BASE, PEER_3 = "ours", "ours format 3", "hdmf-zarr 0.13", "hdmf-zarr 0.14"
 
 _VERSIONS = """
 import json, sys
@@ -58,11 +58,14 @@ _HERE = Peer("here", Path(sys.executable))
 #: hdmf-zarr 0.13 refuses to read the references that it writes unless this is set.
 _PICKLES = {"NUMCODECS_ALLOW_UNSAFE_PICKLE_DECODE": "1"}
 
-LOCAL = tuple(Engine(name, _HERE) for name in (OURS, "HDF5", "hdmf", "files"))
-NAMES = (OURS, BASE, "hdmf-zarr 0.14", "HDF5", "hdmf", "files")
+LOCAL = tuple(Engine(name, _HERE) for name in (OURS, OURS_3, "HDF5", "hdmf", "files"))
+NAMES = (OURS, OURS_3, BASE, PEER_3, "HDF5", "hdmf", "files")
 
-#: What hdmf-zarr needs to read by HTTP, in environments apart from those of the tests.
-_HTTP = ("fsspec==2026.9.0", "aiohttp==3.14.5")
+#: What hdmf-zarr needs to read from servers, in environments apart from those of the tests.
+_FAR = {
+    "http": ("fsspec==2026.9.0", "aiohttp==3.14.5"),
+    "s3": ("s3fs==2026.9.0", "fsspec==2026.9.0", "aiohttp==3.14.5"),
+}
 
 
 def find_engines(names: tuple[str, ...]) -> tuple[list[Engine], dict[str, str]]:
@@ -83,8 +86,8 @@ def find_engines(names: tuple[str, ...]) -> tuple[list[Engine], dict[str, str]]:
     return found, missing
 
 
-def with_http(engine: Engine) -> Engine:
-    """Return the same engine in an environment that can also read by HTTP.
+def with_protocol(engine: Engine, protocol: str) -> Engine:
+    """Return the same engine in an environment that can also read by a protocol, ``"http"`` or ``"s3"``.
 
     Raises
     ------
@@ -96,8 +99,8 @@ def with_http(engine: Engine) -> Engine:
     recipe = RECIPES[engine.name.split()[-1]]
     recipe = replace(
         recipe,
-        release=f"{recipe.release}-http",
-        variable=f"{recipe.variable}_HTTP",
-        requirements=(*recipe.requirements, *_HTTP),
+        release=f"{recipe.release}-{protocol}",
+        variable=f"{recipe.variable}_{protocol.upper()}",
+        requirements=(*recipe.requirements, *_FAR[protocol]),
     )
     return replace(engine, interpreter=obtain_peer(recipe))

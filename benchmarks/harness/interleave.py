@@ -114,7 +114,7 @@ def try_out(workloads: Sequence[Workload], engines: Sequence[Engine], folder: Pa
             for workload in workloads
             for size in workload.quick_sizes
             for phase in workload.phases
-            if work_of(phase, engine.name) is not None and not (workload.over_http and engine.is_peer)
+            if work_of(phase, engine.name) is not None and not (workload.protocol and engine.is_peer)
         ]
         tasks = [
             _task(workload, key, folder / f"{workload.name}-{key[1]}", folder / "inputs") for workload, key in work

@@ -106,8 +106,8 @@ class Workload:
         At most so many: where nothing but memory or requests is asked for, which every round says the same of.
     counts : bool
         One more round counts operations on files.
-    over_http : bool
-        The engines need environments that can read by HTTP.
+    protocol : str
+        The peers need environments that can read by it, ``"http"`` or ``"s3"``.
     """
 
     name: str
@@ -120,4 +120,4 @@ class Workload:
     timeout: float = 300.0
     rounds: int | None = None
     counts: bool = False
-    over_http: bool = False
+    protocol: str = ""

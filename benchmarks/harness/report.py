@@ -5,13 +5,13 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 
-from benchmarks.harness.engines import BASE, NAMES, OURS
+from benchmarks.harness.engines import BASE, NAMES, OURS, OURS_3
 from benchmarks.harness.job import Workload
 from benchmarks.harness.records import Record
 from benchmarks.harness.targets import TARGETS, Figures, Line, Value, judge
 
 _OTHERS = ("hdmf-zarr 0.14", "HDF5", "hdmf alone", "files alone")
-_LABELS = {OURS: "this package", "hdmf": "hdmf alone", "files": "files alone"}
+_LABELS = {OURS: "this package", OURS_3: "this package, format 3", "hdmf": "hdmf alone", "files": "files alone"}
 
 
 def lines(records: Sequence[Record]) -> list[Line]:

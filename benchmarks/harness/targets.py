@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from benchmarks.harness.engines import BASE, OURS
+from benchmarks.harness.engines import BASE, OURS, OURS_3, PEER_3
 from benchmarks.harness.interleave import Results
 
 LEAST_ROUNDS = 5
@@ -262,6 +262,85 @@ def _references(kind: str, workload: str) -> tuple[Target, ...]:
     )
 
 
+_AS_FORMAT_2 = 1.05
+"""No slower, within what a shared machine can tell."""
+
+
+def _as_format_2(work: str, workload: str, phase: str) -> Target:
+    ours = Cell(workload, phase, OURS_3)
+    return Target(f"{work}, format 3", ours, _AS_FORMAT_2, Cell(workload, phase), "cpu", "x format 2")
+
+
+def _against_014(work: str, workload: str, phase: str, peer: str) -> Target:
+    ours = Cell(workload, phase, OURS_3)
+    return Target(f"{work}, format 3", ours, 1.0, Cell(workload, peer, PEER_3), "cpu", "x hdmf-zarr 0.14")
+
+
+def _in_format_3(work: str, workload: str, phase: str, *, peer: str = "") -> tuple[Target, ...]:
+    """Return two targets of work in format 3: against the same in format 2, and against hdmf-zarr 0.14."""
+    return _as_format_2(work, workload, phase), _against_014(work, workload, phase, peer or phase)
+
+
+def _references_3(kind: str, both: str, against: str) -> tuple[Target, ...]:
+    work = (("write", "write"), ("resolve all", "resolve"), ("100 random rows", "rows"))
+    return (
+        *(_as_format_2(f"100,000 {kind}: {title}", both, phase) for title, phase in work),
+        *(_against_014(f"1,000 {kind}: {title}", against, phase, phase) for title, phase in work),
+    )
+
+
+def _sharded(work: str, phase: str, plain: str) -> tuple[Target, ...]:
+    """Return the targets of sharded work: against the same without shards, and against hdmf-zarr 0.14 with them."""
+    ours = Cell("W8", phase, OURS_3)
+    return (
+        Target(f"{work}, sharded", ours, 1.1, Cell("W8", plain, OURS_3), "cpu", "x plain"),
+        Target(f"{work}, sharded", ours, 1.0, Cell("W8", phase, PEER_3), "cpu", "x hdmf-zarr 0.14"),
+    )
+
+
+def _from_s3(work: str, phase: str, limit: float, requests: float) -> tuple[Target, ...]:
+    """Return the targets of work over S3 in both formats: wall time against hdmf-zarr 0.13, and requests."""
+    return tuple(
+        target
+        for engine, form in ((OURS, "format 2"), (OURS_3, "format 3"))
+        for target in (
+            Target(f"{work}, {form}: wall", Cell("W9", phase, engine), limit, Cell("W9", phase, BASE), "wall", "x"),
+            Target(f"{work}, {form}: requests", Cell("W9", phase, engine), requests, None, "requests", ""),
+        )
+    )
+
+
+_FORMAT_3: tuple[Target, ...] = (
+    _as_format_2("write, 1,600 small TimeSeries + 1,600 units", "W7a", "write"),
+    _as_format_2("open and read(), 1,600", "W7a", "read"),
+    _as_format_2("append a series to 1,600", "W7a", "append"),
+    _against_014("write, 200 small TimeSeries + 200 units", "W7b", "write", "write"),
+    _against_014("open and read(), 200", "W7b", "read", "read"),
+    _against_014("append a series to 200", "W7b", "append", "append"),
+    *_in_format_3("write 64 MiB from memory", "W7c", "write"),
+    *_in_format_3("write 64 MiB from an iterator", "W7c", "iterator"),
+    *_in_format_3("200 random one-second slices", "W7c", "slices"),
+    *_in_format_3("HDF5 -> Zarr, 100 series + 64 MiB, kept", "W7d", "kept", peer="export"),
+    *_in_format_3("HDF5 -> Zarr, 100 series + 64 MiB, blosc-zstd", "W7d", "recompressed", peer="export"),
+    *_in_format_3("Zarr -> HDF5, 100 series + 64 MiB", "W7d", "back"),
+    *_references_3("object references", "W7e", "W7g"),
+    *_references_3("TimeSeriesReference", "W7f", "W7h"),
+    *_in_format_3("10,000 strings + ragged: write", "W7i", "write"),
+    *_in_format_3("10,000 strings + ragged: read all", "W7i", "all"),
+    *_in_format_3("10,000 strings + ragged: 1,000 rows", "W7i", "rows"),
+    _absolute("open and read() over HTTP, format 3: requests", Cell("W7j", "open", OURS_3), 3, "requests", ""),
+    *_sharded("write 128 MiB in chunks of 512 KiB", "sharded", "plain"),
+    *_sharded("200 random one-second slices of chunks of 512 KiB", "sharded-slices", "slices"),
+    *_from_s3("open and read() from S3 + 20 ms, 100 series", "open", 0.1, 3),
+    *_from_s3("10 one-second slices from S3 + 20 ms", "slices", 0.5, 30),
+)
+
+_GUARANTEES: tuple[Target, ...] = (
+    Target("default guarantees: write", Cell("W10", "write"), 1.05, Cell("W10", "bare-write"), "cpu", "x without"),
+    # "nothing", as far as a shared machine can tell
+    Target("default guarantees: read all", Cell("W10", "read"), 1.05, Cell("W10", "bare-read"), "cpu", "x without"),
+)
+
 TARGETS: tuple[Target, ...] = (
     _against_peer("write, 1,600 small TimeSeries + 1,600 units", "W1", "write", 0.45),
     _against_peer("open and read(), 400", "W1", "read", 0.50, size=0),
@@ -304,6 +383,8 @@ TARGETS: tuple[Target, ...] = (
         "x",
         at_least=True,
     ),
+    *_FORMAT_3,
+    *_GUARANTEES,
 )
 
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness.backends import BACKENDS
+from benchmarks.harness.backends import BACKENDS, VARIANTS
 from benchmarks.harness.job import Job, Phase, UnsupportedError, Work, Workload
 from benchmarks.harness.meter import Meter
 from benchmarks.workloads.catalog import WORKLOADS
@@ -21,7 +21,7 @@ def work_of(phase: Phase, engine: str) -> Work | None:
     """Return what the engine does in this phase; None: nothing."""
     if engine in phase.work:
         return phase.work[engine]
-    return phase.work.get("backend") if engine in BACKENDS else None
+    return phase.work.get("backend") if engine in BACKENDS and engine not in VARIANTS else None
 
 
 def run_task(task: dict[str, Any]) -> dict[str, Any]:

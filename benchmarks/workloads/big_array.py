@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,11 @@ def _nwbfile(data: Any) -> Any:
 
 
 def _store(job: Job, name: str, data: Any) -> None:
-    nwbfile = _nwbfile(job.io.wrap(data, (min(CHUNK_ROWS, job.size), CHANNELS)))
+    _store_wrapped(job, name, job.io.wrap(data, (min(CHUNK_ROWS, job.size), CHANNELS)))
+
+
+def _store_wrapped(job: Job, name: str, data: Any) -> None:
+    nwbfile = _nwbfile(data)
     with job.meter.measured(), job.io.open(job.folder / name, "w") as io:
         io.write(nwbfile)
 
@@ -90,9 +95,13 @@ def _length(size: int) -> int:
 
 
 def _slices(job: Job) -> None:
+    _read_slices(job, "w2")
+
+
+def _read_slices(job: Job, name: str) -> None:
     length = _length(job.size)
     kept = []
-    with job.io.open(job.folder / "w2", "r") as io:
+    with job.io.open(job.folder / name, "r") as io:
         data = io.read().acquisition["raw"].data
         starts = _starts(job.size)
         with job.meter.measured():
@@ -219,6 +228,48 @@ LARGE = Workload(
     quick_sizes=(2**15,),
     warm_size=2**10,
     rounds=2,
+)
+
+SMALL_ROWS = 4096
+SHARD_CHUNKS = 32
+
+
+def _write_small_chunks(*, sharded: bool) -> Callable[[Job], None]:
+    """Return the write of chunks of 512 KiB, each an object of its own or 32 of them in a shard."""
+
+    def work(job: Job) -> None:
+        rows = min(SMALL_ROWS, job.size // 8)
+        shards = (SHARD_CHUNKS * rows, CHANNELS) if sharded else None
+        data = job.io.wrap(make_data(job.size, _block(job.size)), (rows, CHANNELS), shards)
+        _store_wrapped(job, "sharded" if sharded else "plain", data)
+
+    return work
+
+
+def _small_slices(name: str) -> Callable[[Job], None]:
+    return lambda job: _read_slices(job, name)
+
+
+_SHARDING = ("ours format 3", "hdmf-zarr 0.14")
+
+SHARDED = Workload(
+    name="W8",
+    title="n rows of 64 channels int16 (1,048,576: 128 MiB) in chunks of 512 KiB: plain, and 32 in a shard",
+    phases=(
+        Phase("plain", "write plain", dict.fromkeys(_SHARDING, _write_small_chunks(sharded=False)), output="plain"),
+        Phase(
+            "sharded", "write sharded", dict.fromkeys(_SHARDING, _write_small_chunks(sharded=True)), output="sharded"
+        ),
+        Phase("slices", "200 random one-second slices, plain", dict.fromkeys(_SHARDING, _small_slices("plain"))),
+        Phase(
+            "sharded-slices",
+            "200 random one-second slices, sharded",
+            dict.fromkeys(_SHARDING, _small_slices("sharded")),
+        ),
+    ),
+    sizes=(2**20,),
+    quick_sizes=(2**15,),
+    warm_size=2**10,
 )
 
 WORKLOADS = (WHOLE, LARGE)

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from benchmarks.harness.job import Workload
-from benchmarks.workloads import big_array, conversion, references, remote, small_objects, strings
+from benchmarks.workloads import (
+    big_array,
+    conversion,
+    far,
+    format3,
+    guarantees,
+    references,
+    remote,
+    small_objects,
+    strings,
+)
 
 WORKLOADS: dict[str, Workload] = {
     workload.name: workload
@@ -14,5 +24,9 @@ WORKLOADS: dict[str, Workload] = {
         *references.WORKLOADS,
         strings.WORKLOAD,
         remote.WORKLOAD,
+        *format3.WORKLOADS,
+        big_array.SHARDED,
+        far.WORKLOAD,
+        guarantees.WORKLOAD,
     )
 }

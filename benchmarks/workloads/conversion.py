@@ -16,7 +16,8 @@ ZSTD = {"id": "blosc", "cname": "zstd", "clevel": 5, "shuffle": 1}
 LZ4 = {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1}
 
 
-def _mixed(inputs: Path, rows: int) -> Path:
+def mixed(inputs: Path, rows: int) -> Path:
+    """Return the path of the file of many small objects and a big array."""
     return inputs / f"mixed-{rows}.nwb"
 
 
@@ -36,7 +37,9 @@ def _convert(source: Path, target: Path, **options: Any) -> None:
     convert(str(source), str(target), **options)
 
 
-def _ours(find: Find, name: str, **options: Any) -> Callable[[Job], None]:
+def ours(find: Find, name: str, **options: Any) -> Callable[[Job], None]:
+    """Return the conversion by this package of the file that ``find`` finds; ``options`` as of `convert`."""
+
     def work(job: Job) -> None:
         source, target = find(job.inputs, job.size), job.folder / name
         with job.meter.measured():
@@ -58,7 +61,7 @@ def _check(job: Job, source: Path, target: Path) -> None:
             assert np.array_equal(acquisition["raw"].data[part], file["acquisition/raw/data"][part])
 
 
-def _export(find: Find) -> Callable[[Job], None]:
+def export(find: Find) -> Callable[[Job], None]:
     """Export with the peer's class, or pynwb's own for HDF5 to HDF5."""
 
     def work(job: Job) -> None:
@@ -72,14 +75,16 @@ def _export(find: Find) -> Callable[[Job], None]:
     return work
 
 
-def _back_ours(job: Job) -> None:
+def back_ours(job: Job) -> None:
+    """Convert what was kept back to HDF5, by this package."""
     source, target = job.folder / "kept.zarr", job.folder / "again.nwb"
     with job.meter.measured():
         _convert(source, target)
     _check_back(job, target)
 
 
-def _back(job: Job) -> None:
+def back(job: Job) -> None:
+    """Export what was exported back to HDF5."""
     from pynwb import NWBHDF5IO
 
     target = job.folder / "again.nwb"
@@ -96,7 +101,7 @@ def _check_back(job: Job, target: Path) -> None:
     import h5py
     import numpy as np
 
-    with h5py.File(_mixed(job.inputs, job.size)) as one, h5py.File(target) as other:
+    with h5py.File(mixed(job.inputs, job.size)) as one, h5py.File(target) as other:
         assert one["acquisition"].keys() == other["acquisition"].keys()
         for part in (slice(0, 100), slice(job.size - 100, job.size)):
             assert np.array_equal(one["acquisition/raw/data"][part], other["acquisition/raw/data"][part])
@@ -106,7 +111,7 @@ def _hdmf(job: Job) -> None:
     """Read builders from HDF5, make containers of them and builders of those: no data moves."""
     from pynwb import NWBHDF5IO, get_manager
 
-    with job.meter.measured(), NWBHDF5IO(str(_mixed(job.inputs, job.size)), "r") as io:
+    with job.meter.measured(), NWBHDF5IO(str(mixed(job.inputs, job.size)), "r") as io:
         get_manager().build(io.read(), source="floor", root=True, export=True)
 
 
@@ -149,7 +154,7 @@ def _one_worker(job: Job) -> None:
 
     before, blosc.use_threads = blosc.use_threads, False
     try:
-        _ours(_single, "one.zarr", codec=ZSTD, executor=1)(job)
+        ours(_single, "one.zarr", codec=ZSTD, executor=1)(job)
     finally:
         blosc.use_threads = before
 
@@ -168,20 +173,20 @@ MIXED = Workload(
     name="W3a",
     title="conversion of 400 series and an array of n rows x 64 (256 MiB), gzip",
     phases=(
-        Phase("kept", "HDF5 -> Zarr, chunks kept", {"ours": _ours(_mixed, "kept.zarr", codec="keep")}, "kept.zarr"),
+        Phase("kept", "HDF5 -> Zarr, chunks kept", {"ours": ours(mixed, "kept.zarr", codec="keep")}, "kept.zarr"),
         Phase(
             "recompressed",
             "HDF5 -> Zarr, recompressed to blosc-zstd",
-            {"ours": _ours(_mixed, "recompressed.zarr", codec=ZSTD)},
+            {"ours": ours(mixed, "recompressed.zarr", codec=ZSTD)},
             "recompressed.zarr",
         ),
         Phase(
             "export",
             "export from HDF5",
-            {**dict.fromkeys((*_PEERS, "HDF5"), _export(_mixed)), "hdmf": _hdmf, "files": _chunks(_mixed)},
+            {**dict.fromkeys((*_PEERS, "HDF5"), export(mixed)), "hdmf": _hdmf, "files": _chunks(mixed)},
             "export",
         ),
-        Phase("back", "Zarr -> HDF5", {"ours": _back_ours, **dict.fromkeys(_PEERS, _back)}, "again.nwb"),
+        Phase("back", "Zarr -> HDF5", {"ours": back_ours, **dict.fromkeys(_PEERS, back)}, "again.nwb"),
     ),
     sizes=(2**21,),
     quick_sizes=(2**14,),
@@ -193,12 +198,12 @@ SINGLE = Workload(
     name="W3b",
     title="conversion of one array of n rows x 384 (1,200,000: 922 MB), shuffle and gzip",
     phases=(
-        Phase("kept", "HDF5 -> Zarr, chunks kept", {"ours": _ours(_single, "kept.zarr", codec="keep")}, "kept.zarr"),
-        Phase("lz4", "HDF5 -> Zarr, recompressed to lz4", {"ours": _ours(_single, "lz4.zarr", codec=LZ4)}, "lz4.zarr"),
+        Phase("kept", "HDF5 -> Zarr, chunks kept", {"ours": ours(_single, "kept.zarr", codec="keep")}, "kept.zarr"),
+        Phase("lz4", "HDF5 -> Zarr, recompressed to lz4", {"ours": ours(_single, "lz4.zarr", codec=LZ4)}, "lz4.zarr"),
         Phase(
             "export",
             "export from HDF5",
-            {**dict.fromkeys((*_PEERS, "HDF5"), _export(_single)), "files": _chunks(_single)},
+            {**dict.fromkeys((*_PEERS, "HDF5"), export(_single)), "files": _chunks(_single)},
             "export",
         ),
     ),
@@ -225,8 +230,8 @@ HUGE = Workload(
     name="W3c",
     title="conversion of one array of n rows x 384 (5,400,000: 4.1 GB): bounded memory",
     phases=(
-        Phase("kept", "HDF5 -> Zarr, chunks kept", {"ours": _ours(_single, "kept.zarr", codec="keep")}, "kept.zarr"),
-        Phase("lz4", "HDF5 -> Zarr, recompressed to lz4", {"ours": _ours(_single, "lz4.zarr", codec=LZ4)}, "lz4.zarr"),
+        Phase("kept", "HDF5 -> Zarr, chunks kept", {"ours": ours(_single, "kept.zarr", codec="keep")}, "kept.zarr"),
+        Phase("lz4", "HDF5 -> Zarr, recompressed to lz4", {"ours": ours(_single, "lz4.zarr", codec=LZ4)}, "lz4.zarr"),
     ),
     sizes=(5_400_000,),
     quick_sizes=(31_000,),

@@ -14,13 +14,13 @@ from urllib.request import urlopen
 from benchmarks.harness.job import Job, Phase, Workload
 from benchmarks.workloads import small_objects
 
-_SERVER = Path(__file__).resolve().parents[1] / "harness" / "server.py"
+HARNESS = Path(__file__).resolve().parents[1] / "harness"
 
 
 @contextmanager
-def _served(folder: Path) -> Iterator[str]:
-    """Give the address of a server of ``folder`` in a process of its own."""
-    command = [sys.executable, "-I", os.fspath(_SERVER), os.fspath(folder)]
+def served(folder: Path, script: str = "server.py", *arguments: str) -> Iterator[str]:
+    """Give the address of a server of ``folder`` in a process of its own; ``script`` is one of the harness."""
+    command = [sys.executable, "-I", os.fspath(HARNESS / script), os.fspath(folder), *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         try:
@@ -29,16 +29,22 @@ def _served(folder: Path) -> Iterator[str]:
             server.terminate()
 
 
+def counted(address: str) -> dict[str, int]:
+    """Return the requests and the bytes sent so far of a server of ours."""
+    with urlopen(f"{address}/-/counts") as answer:  # noqa: S310 - our own server
+        counts: dict[str, int] = json.load(answer)
+    return counts
+
+
 def _open(job: Job) -> None:
     name = f"w6{job.io.suffix}"
     with job.io.open(job.folder / name, "w") as io:
         io.write(small_objects.make(job.size))
-    with _served(job.folder) as address:
+    with served(job.folder) as address:
         with job.meter.measured():
             io = job.io.open_url(f"{address}/{name}")
             nwbfile = io.read()
-        with urlopen(f"{address}/-/counts") as answer:  # noqa: S310 - our own server
-            counts = json.load(answer)
+        counts = counted(address)
     assert len(nwbfile.acquisition) == job.size
     io.close()
     job.meter.note(requests=counts["requests"], received=counts["bytes"])
@@ -52,5 +58,5 @@ WORKLOAD = Workload(
     quick_sizes=(4,),
     warm_size=2,
     rounds=2,
-    over_http=True,
+    protocol="http",
 )

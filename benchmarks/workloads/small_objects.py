@@ -7,7 +7,7 @@ import math
 from datetime import UTC, datetime
 from typing import Any
 
-from benchmarks.harness.backends import OursBackend
+from benchmarks.harness.backends import Ours3Backend
 from benchmarks.harness.job import Job, Phase, Workload
 from benchmarks.workloads import floors
 
@@ -47,7 +47,7 @@ def _write(job: Job) -> None:
 def _write_3(job: Job) -> None:
     """Write in format 3, which hdmf-zarr 0.14 always does."""
     nwbfile = make(job.size)
-    with job.meter.measured(), OursBackend().open_format_3(job.folder / "w1-3") as io:
+    with job.meter.measured(), Ours3Backend().open(job.folder / "w1-3", "w") as io:
         io.write(nwbfile)
 
 
