@@ -57,9 +57,15 @@ def _install_newest(session: nox.Session, group: str) -> None:
     session.install("--upgrade", ".[all]", *_group(group))
 
 
-def _pytest(session: nox.Session, selection: str) -> None:
+def _install_oldest(session: nox.Session) -> None:
+    _require(session, OLDEST_PYTHON, OLDEST)
+    session.install(".[all]", *_oldest_releases(), *_group("test"))
+
+
+def _pytest(session: nox.Session, selection: str, *, every_file: bool = False) -> None:
     # From an installed wheel, not from src/: what the wheel forgets is missed.
-    session.run("pytest", "-n", "2", "-m", selection, *session.posargs)
+    env = {"HDMF_ZARR_BACKEND_EVERY_FILE": "1"} if every_file else {}
+    session.run("pytest", "-n", "2", "--durations", "20", "-m", selection, *session.posargs, env=env)
 
 
 @nox.session(venv_backend="none")
@@ -105,10 +111,9 @@ def imports(session: nox.Session) -> None:
 
 @nox.session(name="tests-oldest", python=OLDEST_PYTHON)
 def tests_oldest(session: nox.Session) -> None:
-    """Run the tests on the oldest Python and the oldest release of each library, as declared."""
-    _require(session, OLDEST_PYTHON, OLDEST)
-    session.install(".[all]", *_oldest_releases(), *_group("test"))
-    _pytest(session, "not slow")
+    """Run the tests on the oldest Python and the oldest release of each library, without peers and real files."""
+    _install_oldest(session)
+    _pytest(session, "not slow and not corpus and not peer")
 
 
 @nox.session(name="tests-newest", python=NEWEST_PYTHON)
@@ -122,7 +127,7 @@ def tests_newest(session: nox.Session) -> None:
 def slow(session: nox.Session) -> None:
     """Run the tests that take long."""
     _install_newest(session, "test")
-    _pytest(session, "slow")
+    _pytest(session, "slow", every_file=True)
 
 
 @nox.session
@@ -134,9 +139,16 @@ def peers(session: nox.Session) -> None:
 
 @nox.session(python=NEWEST_PYTHON)
 def interop(session: nox.Session) -> None:
-    """Run what needs hdmf-zarr in its own environment, or the real NWB files."""
+    """Run what needs hdmf-zarr in its own environment, or the real NWB files, on each of these."""
     _install_newest(session, "test")
-    _pytest(session, "peer or corpus")
+    _pytest(session, "(peer or corpus) and not slow", every_file=True)
+
+
+@nox.session(name="interop-oldest", python=OLDEST_PYTHON)
+def interop_oldest(session: nox.Session) -> None:
+    """Run the same on the oldest Python and the oldest release of each library."""
+    _install_oldest(session)
+    _pytest(session, "(peer or corpus) and not slow", every_file=True)
 
 
 @nox.session(python=OLDEST_PYTHON)
@@ -160,9 +172,9 @@ def docs(session: nox.Session) -> None:
 @nox.session
 def gallery(session: nox.Session) -> None:
     """Run each example as a plain script."""
-    session.install(".[all]")
+    session.install(".[all]", *_group("gallery"))
     for example in sorted((ROOT / "gallery").glob("plot_*.py")):
-        session.run("python", str(example))
+        session.run("python", str(example), env={"MPLBACKEND": "Agg"})
 
 
 @nox.session

@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 from hypothesis import settings
 
-from tests.bothformats import pytest_generate_tests, zarr_format
+from tests.cells import _bucket, cell, folder, pytest_generate_tests, pytest_itemcollected, shared_folder
 from tests.peers import RECIPES, Peer, PeerUnavailableError, obtain_peer
 from tests.servers import _s3_endpoint, _s3_session, s3, web, web_proxy
 from tests.storekinds import store
 
-__all__ = ["_s3_endpoint", "_s3_session", "pytest_generate_tests", "s3", "store", "web", "web_proxy", "zarr_format"]
-"""Fixtures and a hook for all tests."""
+# Where netCDF4 comes first, HDF5 finds its plugins by the path that it sets, and they are of another HDF5 than h5py's.
+with suppress(ModuleNotFoundError):
+    import_module("hdf5plugin")
+
+__all__ = [
+    "_bucket",
+    "_s3_endpoint",
+    "_s3_session",
+    "cell",
+    "folder",
+    "pytest_generate_tests",
+    "pytest_itemcollected",
+    "s3",
+    "shared_folder",
+    "store",
+    "web",
+    "web_proxy",
+]
+"""Fixtures and hooks for all tests."""
 
 _DECISIVE = os.environ.get("HDMF_ZARR_BACKEND_CI") == "1"
 
@@ -46,6 +65,12 @@ def nwbfiles() -> list[Path]:
     if not files:
         pytest.fail(f"HDMF_ZARR_BACKEND_NWBFILES: there is no *.nwb below {folder}")
     return files
+
+
+@pytest.fixture(scope="session")
+def some_nwbfiles(nwbfiles: list[Path]) -> list[Path]:
+    """Every sixth of them in the fast set; all with ``HDMF_ZARR_BACKEND_EVERY_FILE``, as in the session `interop`."""
+    return nwbfiles if os.environ.get("HDMF_ZARR_BACKEND_EVERY_FILE") else nwbfiles[::6]
 
 
 def _obtain(name: str) -> Peer:

@@ -4,74 +4,97 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from hdmf_zarr_backend.mapping import attributes3, formats
 from hdmf_zarr_backend.model import v2, v3
 from hdmf_zarr_backend.read.parser import parse
-from hdmf_zarr_backend.storage.keys import LocalKeys
+from hdmf_zarr_backend.storage.opening import open_keys
+from tests.places import Place, delete, put
 
 _OF_TYPES = (attributes3.DTYPE_3, attributes3.REFERENCE_FIELDS_3)
 
 
-def document(path: Path, key: str) -> Any:
+def document(place: Place, key: str) -> Any:
     """Return the document ``key`` of format 2; of a file of format 3, what it would be."""
-    if not (path / v3.DOCUMENT).exists():
-        return json.loads((path / key).read_text(encoding="utf-8"))
+    root = _load(place, v3.DOCUMENT)
+    if root is None:
+        return _there(place, key)
     node, _, name = key.rpartition("/")
     if name == v2.CONSOLIDATED:
-        found = formats.parse_consolidated({v3.DOCUMENT: _load(path / v3.DOCUMENT)})
+        found = formats.parse_consolidated({v3.DOCUMENT: root})
         assert found is not None
         return {"metadata": v2.to_documents(found[0])}
-    stored = _load(path / node / v3.DOCUMENT)
-    root = {"zarr_format": 3, "node_type": "group"}
-    hierarchy = formats.parse_documents({v3.DOCUMENT: root, f"x/{v3.DOCUMENT}": stored})
+    stored = _there(place, _key(node, v3.DOCUMENT))
+    empty = {"zarr_format": 3, "node_type": "group"}
+    hierarchy = formats.parse_documents({v3.DOCUMENT: empty, f"x/{v3.DOCUMENT}": stored})
     found_node = hierarchy.get("x")
     assert found_node is not None
     return dict(v2.node_documents("", found_node))[name]
 
 
-def _load(file: Path) -> Any:
-    return json.loads(file.read_text(encoding="utf-8"))
+def has_document(place: Place, key: str) -> bool:
+    """Tell whether the file has the document ``key`` of format 2; of a file of format 3, the node that it is of."""
+    node = key.rpartition("/")[0]
+    keys = open_keys(place)
+    return keys.get(key) is not None or keys.get(_key(node, v3.DOCUMENT)) is not None
 
 
-def forget_consolidated(path: Path) -> None:
+def _key(node: str, name: str) -> str:
+    return f"{node}/{name}" if node else name
+
+
+def _load(place: Place, key: str) -> Any:
+    value = open_keys(place).get(key)
+    return None if value is None else json.loads(value)
+
+
+def _there(place: Place, key: str) -> Any:
+    found = _load(place, key)
+    assert found is not None, f"{place} has no {key}"
+    return found
+
+
+def _store(place: Place, key: str, found: Any) -> None:
+    put(place, key, json.dumps(found).encode())
+
+
+def forget_consolidated(place: Place) -> None:
     """Take the consolidated document away."""
-    if not (path / v3.DOCUMENT).exists():
-        (path / v2.CONSOLIDATED).unlink(missing_ok=True)
+    root = _load(place, v3.DOCUMENT)
+    if root is None:
+        delete(place, v2.CONSOLIDATED)
         return
-    root = _load(path / v3.DOCUMENT)
     root.pop(v3.CONSOLIDATED, None)
-    (path / v3.DOCUMENT).write_text(json.dumps(root), encoding="utf-8")
+    _store(place, v3.DOCUMENT, root)
 
 
-def change_attributes(path: Path, node: str, change: Callable[[dict[str, Any]], Any]) -> None:
+def change_attributes(place: Place, node: str, change: Callable[[dict[str, Any]], Any]) -> None:
     """Change the attributes of a node, which ``change`` is given in the words of format 2."""
-    forget_consolidated(path)
-    if not (path / v3.DOCUMENT).exists():
-        file = path / node / v2.ATTRIBUTES
-        attributes = _load(file)
+    forget_consolidated(place)
+    if _load(place, v3.DOCUMENT) is None:
+        key = _key(node, v2.ATTRIBUTES)
+        attributes = _there(place, key)
         change(attributes)
-        file.write_text(json.dumps(attributes), encoding="utf-8")
+        _store(place, key, attributes)
         return
-    file = path / node / v3.DOCUMENT
-    stored = _load(file)
+    key = _key(node, v3.DOCUMENT)
+    stored = _there(place, key)
     raw = stored["attributes"]
     attributes = attributes3.decode_values(raw)
     change(attributes)
     kept = {key: raw[key] for key in _OF_TYPES if key in raw}
     stored["attributes"] = {**kept, **attributes3.encode_values(attributes)}
-    file.write_text(json.dumps(stored), encoding="utf-8")
+    _store(place, key, stored)
 
 
-def is_fresh(path: Path) -> bool:
+def is_fresh(place: Place) -> bool:
     """Tell whether the consolidated document says what the documents say."""
-    keys = LocalKeys(str(path))
+    keys = open_keys(place)
     parsed = parse(keys)
     return parsed.consolidated and parsed.hierarchy == parse(keys, use_consolidated=False).hierarchy
 
 
-def is_consolidated(path: Path) -> bool:
+def is_consolidated(place: Place) -> bool:
     """Tell whether there is a consolidated document."""
-    return parse(LocalKeys(str(path))).consolidated
+    return parse(open_keys(place)).consolidated

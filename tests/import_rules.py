@@ -18,13 +18,19 @@ PACKAGE = "hdmf_zarr_backend"
 ROOMS: dict[str, frozenset[str]] = {
     room: frozenset(allowed.split())
     for room, allowed in {
-        "__init__": "alias io nwb dataio conversion verification compare zom interop mapping storage progress",
+        "__init__": "alias io nwb dataio conversion upgrading validation verification compare zom interop mapping "
+        "storage progress",
         "alias": "io reader nwb dataio hdf5 read mapping storage model",
-        "cli": "__init__ conversion verification compare zom interop io read model progress",
-        "conversion": "converted virtual readability write read hdf5 mapping storage model progress execution",
+        "cli": "__init__ conversion report upgrading validation verification compare zom interop io read model "
+        "progress",
+        "report": "compare verification read model",
+        "conversion": "converted to_hdf5 virtual readability write read hdf5 mapping storage model progress execution",
         "converted": "",
+        "to_hdf5": "converted readability read write hdf5 storage model progress",
+        "upgrading": "read write storage model progress",
         "virtual": "readability read write storage model progress",
         "readability": "nwb hdf5 mapping model read storage",
+        "validation": "verification write read mapping storage model",
         "verification": "nwb io read mapping storage model execution progress",
         "compare": "hdf5 read storage mapping model",
         "zom": "io read write hdf5 execution mapping storage model",
@@ -81,7 +87,7 @@ LIBRARIES: dict[str, Library] = {
     "zarr": _in("storage"),
     "filelock": _in("storage"),
     "orjson": _in("storage"),
-    "pynwb": _in("nwb", "readability", "verification/schema"),
+    "pynwb": _in("nwb", "readability", "validation/full", "validation/texts", "verification/schema"),
     "h5py": _on_use_in("write/sources", "hdf5", "readability"),
     "hdf5plugin": _on_use_in("hdf5"),
     "dask": _on_use_in("write/sources", "interop"),
@@ -93,6 +99,7 @@ LIBRARIES: dict[str, Library] = {
     "pydantic": _on_use_in("zom"),
     "pydantic_zarr": _on_use_in("zom"),
     "tqdm": _on_use_in("progress"),
+    "shtab": _on_use_in("cli/completion"),
 }
 
 

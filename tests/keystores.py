@@ -59,11 +59,6 @@ class MemoryKeys:
             self._note("delete", key)
             self.values.pop(key, None)
 
-    def replace_below(self, prefix: str, items: Mapping[str, bytes]) -> None:
-        self._note("replace", prefix)
-        self.values = {key: value for key, value in self.values.items() if not key.startswith(f"{prefix}/")}
-        self.values |= items
-
     def list_documents(self) -> Iterator[str]:
         return iter([key for key in self.values if key.rpartition("/")[2] in DOCUMENTS])
 

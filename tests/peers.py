@@ -148,13 +148,18 @@ def obtain_peer(recipe: PeerRecipe) -> Peer:
         if not python.is_file():
             raise PeerUnavailableError(f"{recipe.variable} names {named}, which is no file")
         return Peer(recipe.release, python)
-    cache = Path(os.environ.get("HDMF_ZARR_BACKEND_PEERS") or _ROOT / ".peers").expanduser().absolute()
-    cache.mkdir(parents=True, exist_ok=True)
-    folder = cache / f"hdmf-zarr-{recipe.release}"
+    folder = cache_folder() / f"hdmf-zarr-{recipe.release}"
     with FileLock(f"{folder}.lock"):
         if not _is_complete(folder, recipe):
             _make_environment(folder, recipe)
     return Peer(recipe.release, _python_in(folder))
+
+
+def cache_folder() -> Path:
+    """Return the folder that what tests install is below; it is there."""
+    cache = Path(os.environ.get("HDMF_ZARR_BACKEND_PEERS") or _ROOT / ".peers").expanduser().absolute()
+    cache.mkdir(parents=True, exist_ok=True)
+    return cache
 
 
 def _is_complete(folder: Path, recipe: PeerRecipe) -> bool:

@@ -9,11 +9,14 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from benchmarks.harness.engines import BASE, NAMES, OURS
+from benchmarks.harness.buckets import BucketServer
+from benchmarks.harness.engines import BASE, NAMES, OURS, OURS_3
 from benchmarks.harness.interleave import Results
 from benchmarks.harness.meter import Meter
-from benchmarks.harness.targets import Cell, Figures, Target, judge
+from benchmarks.harness.targets import TARGETS, Cell, Figures, Target, judge
+from benchmarks.harness.worker import work_of
 from benchmarks.workloads.catalog import WORKLOADS
+from tests.servers import serving
 
 
 @pytest.fixture
@@ -55,7 +58,22 @@ def test_each_workload_has_work_for_this_package():
     for workload in WORKLOADS.values():
         for phase in workload.phases:
             assert phase.work.keys() <= {*NAMES, "backend"}, phase.name
-        assert any({OURS, "backend"} & phase.work.keys() for phase in workload.phases)
+        assert any({OURS, OURS_3, "backend"} & phase.work.keys() for phase in workload.phases)
+
+
+def test_each_target_is_about_work_that_is_done():
+    for target in TARGETS:
+        others = [cell for cells in (target.others or {}).values() for cell in cells]
+        for cell in (target.ours, target.base or target.ours):
+            phase = next(phase for phase in WORKLOADS[cell.workload].phases if phase.name == cell.phase)
+            assert work_of(phase, cell.engine) is not None, target.work
+        assert all(cell.workload in WORKLOADS for cell in others)
+
+
+def test_format_3_takes_part_where_it_is_named():
+    for name, workload in WORKLOADS.items():
+        named = [work_of(phase, OURS_3) is not None for phase in workload.phases]
+        assert any(named) == (name.startswith("W7") or name in ("W8", "W9")), name
 
 
 def judged(ours, base, limit, **options):
@@ -137,3 +155,55 @@ def test_the_server_counts_requests_and_bytes(pytestconfig, tmp_path):
                 assert json.load(answer) == {"requests": 2, "bytes": 110}
         finally:
             server.terminate()
+
+
+@pytest.fixture
+def bucket(tmp_path):
+    """A client of the S3 server of the benchmarks, and the server."""
+    from obstore.store import S3Store
+
+    (tmp_path / "bucket").mkdir()
+    with serving(BucketServer(tmp_path)) as server:
+        endpoint = f"http://127.0.0.1:{server.server_address[1]}"
+        options = {"access_key_id": "k", "secret_access_key": "s", "region": "us-east-1"}
+        yield S3Store("bucket", endpoint=endpoint, client_options={"allow_http": True}, **options), server
+
+
+def test_the_bucket_server_holds_objects(bucket):
+    store, server = bucket
+    store.put("a/b & c", b"0123456789")
+    store.put("a/d/e", b"")
+    assert bytes(store.get("a/b & c").bytes()) == b"0123456789"
+    assert bytes(store.get_range("a/b & c", start=2, end=4)) == b"23"
+    assert store.head("a/b & c")["size"] == 10
+    with pytest.raises(FileNotFoundError):
+        store.get("a/x")
+    with pytest.raises(FileNotFoundError):
+        store.head("a")
+    assert server.requests == 7
+    assert server.sent >= 12
+    store.delete(["a/b & c", "a/d/e"])
+    assert [entry["path"] for page in store.list("a") for entry in page] == []
+
+
+def test_the_bucket_server_lists_in_pages(bucket):
+    store, server = bucket
+    (server.folder / "bucket" / "many" / "below").mkdir(parents=True)
+    names = [f"many/{number:04d}" for number in range(1001)] + ["many/below/x"]
+    for name in names:
+        (server.folder / "bucket" / name).write_bytes(b"1")
+    assert [entry["path"] for page in store.list("many") for entry in page] == names
+    assert server.requests == 2
+    found = store.list_with_delimiter("many")
+    assert found["common_prefixes"] == ["many/below"]
+    assert len(found["objects"]) == 1001
+
+
+def test_the_bucket_server_is_as_slow_as_it_is_told_to_be(bucket, monkeypatch):
+    store, server = bucket
+    waits: list[float] = []
+    monkeypatch.setattr("benchmarks.harness.buckets.time.sleep", waits.append)
+    server.delay = 0.02
+    store.put("a", b"1")
+    store.head("a")
+    assert waits == [0.02, 0.02]

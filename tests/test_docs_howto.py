@@ -1,11 +1,13 @@
-"""The Python of the how-to guides runs as it stands there, prints what they say, and warns of nothing."""
+"""The Python of all pages runs as it stands there, prints what they say, and warns of nothing.
+
+Every line that calls ``zarrio`` is one that the command line takes.
+"""
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
+import shlex
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -16,13 +18,23 @@ import numpy as np
 import pytest
 from pynwb import NWBFile, TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO
+from hdmf_zarr_backend import NWBZarrIO, convert
+from hdmf_zarr_backend.cli.main import build_parser
+from tests.pagerunner import PageRunner
+from tests.servers import S3Server
 
-HOW_TO = Path(__file__).resolve().parents[1] / "docs" / "how-to"
-PAGES = sorted(path.name for path in HOW_TO.glob("*.md"))
+ROOT = Path(__file__).resolve().parents[1]
+_GENERATED = {"_build", "auto_gallery"}
+ALL_PAGES = {
+    path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+    for path in sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+    if not _GENERATED & set(path.parts)
+}
+PAGES = [name for name, text in ALL_PAGES.items() if "\n```python\n" in text]
+ALONE = {"docs/how-to/move-from-hdmf-zarr.md"}  # changes zarr and the table of modules
+GUIDES = [name for name in ALL_PAGES if name.startswith("docs/how-to/")]
 
 _BLOCK = re.compile(r"^```(?P<language>[^\n]*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
-_MARK = "\x1e"
 
 
 class Block(NamedTuple):
@@ -42,9 +54,10 @@ def blocks(page: str) -> Iterator[Block]:
             yield Block(block["text"], after["text"] if adjacent else "")
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A working directory with the file that the guides speak of."""
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the file that the pages speak of, in Zarr and in HDF5."""
+    made = tmp_path_factory.mktemp("files")
     nwbfile = NWBFile(
         session_description="a session", identifier="session", session_start_time=datetime(2026, 3, 14, tzinfo=UTC)
     )
@@ -56,39 +69,86 @@ def folder(tmp_path: Path) -> Path:
     for start in (0.0, 2.0):
         nwbfile.add_trial(start_time=start, stop_time=start + 2.0)
         nwbfile.add_unit(spike_times=[start, start + 0.5])
-    with NWBZarrIO(tmp_path / "session.nwb.zarr", "w") as io:
+    with NWBZarrIO(made / "session.nwb.zarr", "w") as io:
         io.write(nwbfile)
-    return tmp_path
+    convert(made / "session.nwb.zarr", made / "session.nwb")
+    return made
 
 
-def test_there_are_guides():
-    assert {"append.md", "links-and-references.md", "move-from-hdmf-zarr.md", "stores.md"} <= set(PAGES)
+@pytest.fixture(scope="module")
+def runner(_s3_session: S3Server) -> Iterator[PageRunner]:
+    made = PageRunner(_s3_session.environment)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def folder(files: Path, tmp_path: Path) -> Path:
+    """A working directory of its own for each page."""
+    return Path(shutil.copytree(files, tmp_path / "here"))
+
+
+def test_there_are_pages():
+    assert {"README.md", "docs/index.md", "docs/getting-started.md"} <= set(PAGES)
+    assert len(GUIDES) > 7
+    assert set(GUIDES) <= set(PAGES), "a guide without code"
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_the_code_of_a_guide_runs(name, folder, s3):
+def test_the_code_of_a_page_runs(name, folder, runner, s3):
     s3.make_bucket("my-bucket")
-    found = list(blocks((HOW_TO / name).read_text(encoding="utf-8")))
-    assert found, "a guide without code"
-    script = folder / "guide.py"
-    script.write_text("".join(f"{block.code}\nprint({_MARK!r})\n" for block in found), encoding="utf-8")
-    # in a process of its own: guides change zarr and the table of modules
-    command = [sys.executable, "-W", "error::UserWarning", script.name]
-    answer = subprocess.run(
-        command,
-        cwd=folder,
-        env=os.environ | {**s3.environment, "TMPDIR": str(folder)},
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
-    assert (answer.returncode, answer.stderr) == (0, "")
-    printed = [part.lstrip("\n") for part in answer.stdout.split(_MARK)]
-    for block, output in zip(found, printed, strict=False):
+    found = list(blocks(ALL_PAGES[name]))
+    who = PageRunner(s3.environment) if name in ALONE else runner
+    answer = who.run([block.code for block in found], folder)
+    if who is not runner:
+        who.close()
+    assert answer.complaints == ""
+    for block, output in zip(found, answer.printed, strict=True):
         assert output == block.output, block.code
 
 
 def test_a_wrong_output_is_noticed():
     page = "```python\nprint(1)\n```\n\n```text\n2\n```\n\nWords.\n\n```text\nno output of any code\n```\n"
     assert list(blocks(page)) == [Block("print(1)\n", "2\n")]
+
+
+# ---- the command line -----------------------------------------------------------------------------------------------
+
+_CONSOLE = re.compile(r"^```console\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def calls(page: str) -> Iterator[list[str]]:
+    """Yield the arguments of each call of ``zarrio`` in the blocks of console of a page."""
+    for block in _CONSOLE.finditer(page):
+        for line in block["text"].splitlines():
+            if line.startswith("$ zarrio "):  # else the output of one, or another program
+                words = shlex.split(line.removeprefix("$ "), comments=True)
+                stops = [index for index, word in enumerate(words) if word in ("|", "&&", ">")]
+                yield words[1 : min(stops, default=len(words))]
+
+
+CALLS = sorted({tuple(call) for page in ALL_PAGES.values() for call in calls(page)})
+
+
+def test_there_are_calls_of_each_command():
+    parser = build_parser()
+    named = {call[0] for call in CALLS}
+    assert {"convert", "inspect", "diff", "plan", "verify", "repair", "consolidate"} <= named
+    assert parser.prog == "zarrio"
+
+
+@pytest.mark.parametrize("call", CALLS, ids=" ".join)
+def test_a_call_is_one_that_the_command_line_takes(call, capsys):
+    try:
+        build_parser().parse_args(call)
+    except SystemExit as stop:
+        assert stop.code == 0, capsys.readouterr().err  # --help
+
+
+def test_a_wrong_call_is_noticed(capsys):
+    page = "```console\n$ zarrio diff a.nwb --nonsense && echo 1\n$ ls\n```\n"
+    assert list(calls(page)) == [["diff", "a.nwb", "--nonsense"]]
+    with pytest.raises(SystemExit) as stop:
+        build_parser().parse_args(["diff", "a.nwb", "b.nwb", "--nonsense"])
+    assert stop.value.code != 0
+    assert "nonsense" in capsys.readouterr().err

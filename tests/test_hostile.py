@@ -34,6 +34,7 @@ from hdmf_zarr_backend.errors import (
     UnsafeDataError,
     ZarrBackendError,
 )
+from hdmf_zarr_backend.storage.locks import lock_path
 from tests import samples
 
 PICKLE = {"id": "pickle", "protocol": 5}
@@ -403,12 +404,17 @@ def test_a_chunk_that_is_too_short_or_too_long(store):
 
 
 def _touches_outside(store: Path) -> Callable[[], list[str]]:
-    """Return what tells the files below the folder of the store, but outside it, that were opened since."""
+    """Return what tells the files below the folder of the store, but outside it, that were opened since.
+
+    The lock of a writer is beside the file.
+    """
     before = len(_OPENED)
     return lambda: [
         path
         for path in _OPENED[before:]
-        if path.startswith(f"{store.parent}{os.sep}") and not f"{path}{os.sep}".startswith(f"{store}{os.sep}")
+        if path.startswith(f"{store.parent}{os.sep}")
+        and not f"{path}{os.sep}".startswith(f"{store}{os.sep}")
+        and path != lock_path(str(store))
     ]
 
 

@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 DOCUMENT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
@@ -47,3 +48,26 @@ def test_all_means_all():
 def test_an_entry_point_leads_somewhere(target):
     module, _, name = target.partition(":")
     assert callable(getattr(importlib.import_module(module), name))
+
+
+def test_the_citation_says_what_the_project_says():
+    citation = yaml.safe_load((REPOSITORY / "CITATION.cff").read_text(encoding="utf-8"))
+    assert {"cff-version", "message", "title", "type", "authors", "abstract", "keywords"} <= citation.keys()
+    assert citation["license"] == PROJECT["license"]
+    assert [author["name"] for author in citation["authors"]] == [author["name"] for author in PROJECT["authors"]]
+    assert citation["title"].startswith(PROJECT["name"])
+
+
+@pytest.mark.parametrize("name", ["defect.yml", "wish.yml"])
+def test_an_issue_template_is_a_form(name):
+    form = yaml.safe_load((REPOSITORY / ".github" / "ISSUE_TEMPLATE" / name).read_text(encoding="utf-8"))
+    assert {"name", "description", "body"} <= form.keys()
+    assert {part["type"] for part in form["body"]} <= {"markdown", "textarea", "input", "dropdown", "checkboxes"}
+    questions = [part for part in form["body"] if part["type"] != "markdown"]
+    assert all(part["attributes"]["label"] for part in questions)
+    assert len({part["id"] for part in questions}) == len(questions)
+
+
+def test_the_package_says_that_it_is_typed():
+    assert "Typing :: Typed" in PROJECT["classifiers"]
+    assert (REPOSITORY / "src" / "hdmf_zarr_backend" / "py.typed").is_file()

@@ -22,10 +22,16 @@ from pynwb import NWBHDF5IO, TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.storage.keys import LocalKeys
+from hdmf_zarr_backend.storage.pinned import PinnedFolder
 from tests import samples
 
 FIRST = ["zarr.json", ".zmetadata"]
 """What is asked for when a file is opened: the document of each format in which all others are."""
+
+LAST = {2: ".zmetadata", 3: "zarr.json"}
+"""What is set last in a file of each format."""
+
+FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
 
 WATCHED = {
     "open", "os.listdir", "os.scandir", "os.walk", "glob.glob", "os.rename", "os.remove", "os.rmdir", "os.mkdir",
@@ -67,12 +73,12 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
 
     # get_many and set_many go through get and set, get_range through get_ranges
     counted = (
-        "get", "get_ranges", "open_value", "set", "delete", "replace_below", "exists", "list_documents", "list_prefix",
-        "sizes", "remove", "stream",
+        "get", "get_ranges", "open_value", "set", "delete", "exists", "list_documents", "list_prefix",
+        "sizes", "remove_folders", "stream",
     )  # fmt: skip
     for name in counted:
         count(name)
-    others = {"get_many", "get_range", "set_many", "read_rules"}
+    others = {"get_many", "get_range", "set_many", "read_rules", "pin"}
     assert {name for name in vars(LocalKeys) if name[0] != "_"} == {*counted, *others}
     return counts
 
@@ -92,6 +98,8 @@ class Watch:
         if path != self.folder and not path.startswith(self.folder + os.sep):
             return
         flags = args[2] if event == "open" and len(args) > 2 and isinstance(args[2], int) else 0
+        if path.endswith(".lock") or flags & os.O_DIRECTORY:
+            return  # the lock of a writer (tests/storage/test_locks.py), and the directory that a reader holds
         writing = bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
         self.events.append((event, os.path.relpath(path, self.folder), writing))
 
@@ -125,11 +133,19 @@ def _auditing() -> None:
 @contextmanager
 def watching(folder: Path) -> Iterator[Watch]:
     watch = Watch(folder)
+    plain = PinnedFolder.open
+
+    def opened(self: PinnedFolder, key: str, flags: int) -> int:
+        watch.hear("open", (f"{self._root}/{key}", None, flags))  # the hook is told a path within a directory only
+        return plain(self, key, flags)
+
     _WATCHES.append(watch)
+    PinnedFolder.open = opened  # type: ignore[method-assign]
     try:
         yield watch
     finally:
         _WATCHES.remove(watch)
+        PinnedFolder.open = plain  # type: ignore[method-assign]
 
 
 def keys_of(path: Path) -> list[str]:
@@ -159,44 +175,51 @@ def test_the_watch_sees_what_happens(tmp_path):
 # ---- writing -------------------------------------------------------------------------------------------------------
 
 
-def _check_new_file(path: Path, counts: Counts, watch: Watch) -> None:
+def _check_new_file(path: Path, counts: Counts, watch: Watch, zarr_format: int = 2) -> None:
     sets = counts.of("set")
     assert sorted(sets) == keys_of(path)
     assert len(sets) == len(set(sets))
-    assert sets[-1] == ".zmetadata"
+    assert sets[-1] == LAST[zarr_format]
     assert dict(counts.methods) == {"exists": 1, "set": len(sets)}
     assert counts.calls[0][0] == "exists"
     # and as the operating system sees it
     assert watch.read == []
     assert sorted(in_store(watch.written)) == keys_of(path)
-    assert in_store(watch.written)[-1] == ".zmetadata"
+    assert in_store(watch.written)[-1] == LAST[zarr_format]
     assert set(watch.others) <= {"os.mkdir", "os.rename"}
     assert watch.others["os.rename"] <= 1  # where it must not replace anything, it is a call of the system itself
     folders = [path for event, path, _ in watch.events if event == "os.mkdir"]
-    assert len(folders) <= len(set(folders)) + 1  # the folder of the file is made before anything is set in it
+    # the folder of the file is made before anything is set in it; in format 3, `c/0` is missed before `c` is made
+    assert len(folders) <= len(set(folders)) + 1 + sum(path.endswith("/c") for path in set(folders))
 
 
-@pytest.mark.parametrize("mode", ["w", "w-", "x", "a"])
-def test_writing_a_new_file(tmp_path, counts, mode):
+@pytest.mark.parametrize(("mode", "zarr_format"), [("w", 2), ("w-", 2), ("x", 2), ("a", 2), ("w", 3), ("a", 3)])
+def test_writing_a_new_file(tmp_path, counts, mode, zarr_format):
     nwbfile = samples.rich_nwbfile()
-    with watching(tmp_path) as watch, NWBZarrIO(tmp_path / "new.zarr", mode) as io:
+    with watching(tmp_path) as watch, NWBZarrIO(tmp_path / "new.zarr", mode, zarr_format=zarr_format) as io:
         assert counts.calls == [("exists", "")]
         io.write(nwbfile)
-    _check_new_file(tmp_path / "new.zarr", counts, watch)
-    assert len(counts.of("set")) > 500
+    _check_new_file(tmp_path / "new.zarr", counts, watch, zarr_format)
+    assert len(counts.of("set")) > (500 if zarr_format == 2 else 300)  # a node has two documents in format 2
 
 
-def test_exporting_from_hdf5(tmp_path, counts):
+@FORMATS
+def test_exporting_from_hdf5(tmp_path, counts, zarr_format):
     source = samples.write_hdf5(tmp_path / "rich.nwb")
     (tmp_path / "out").mkdir()
     target = tmp_path / "out" / "new.zarr"
-    with watching(target.parent) as watch, NWBHDF5IO(source, "r") as src, NWBZarrIO(target, "w") as io:
+    with (
+        watching(target.parent) as watch,
+        NWBHDF5IO(source, "r") as src,
+        NWBZarrIO(target, "w", zarr_format=zarr_format) as io,
+    ):
         io.export(src)
-    _check_new_file(target, counts, watch)
+    _check_new_file(target, counts, watch, zarr_format)
 
 
-def test_exporting_from_zarr_reads_each_key_of_the_source_once(tmp_path, counts):
-    source = samples.write_zarr(tmp_path / "source.zarr")
+@FORMATS
+def test_exporting_from_zarr_reads_each_key_of_the_source_once(tmp_path, counts, zarr_format):
+    source = samples.write_zarr(tmp_path / "source.zarr", zarr_format=zarr_format)
     counts.calls.clear()
     with watching(source) as watch, NWBZarrIO(source) as src, NWBZarrIO(tmp_path / "new.zarr", "w") as io:
         io.export(src)
@@ -260,6 +283,11 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return samples.write_zarr(tmp_path_factory.mktemp("rich") / "rich.zarr")
 
 
+@pytest.fixture(scope="module")
+def rich3(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return samples.write_zarr(tmp_path_factory.mktemp("rich3") / "rich.zarr", zarr_format=3)
+
+
 def _scalar_chunks(path: Path) -> set[str]:
     with ZarrIO(path, "r-") as io:
         root = io.read_builder()
@@ -295,9 +323,11 @@ def test_opening_is_one_get_and_the_values_that_builders_must_hold(rich, counts)
     assert watch.others == Counter()
 
 
-def test_opening_a_small_file_is_one_get(rich, counts):
+@FORMATS
+def test_opening_a_small_file_is_one_get(rich, rich3, counts, zarr_format):
     """The scalars and the cached namespaces travel inside the consolidated document."""
-    with watching(rich) as watch, NWBZarrIO(rich) as io:
+    path = {2: rich, 3: rich3}[zarr_format]
+    with watching(path) as watch, NWBZarrIO(path) as io:
         io.read_builder()
         assert counts.calls == [("get", key) for key in FIRST]
     assert counts.calls == [("get", key) for key in FIRST]
@@ -346,13 +376,13 @@ def test_opening_and_closing_touches_nothing(rich, counts, mode):
     assert counts.methods["list_documents"] == (1 if mode == "r-" else 0)
 
 
-@pytest.fixture
-def chunked(tmp_path: Path) -> Path:
-    """An array of 5 by 3 chunks."""
+@pytest.fixture(params=[2, 3])
+def chunked(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """An array of 5 by 3 chunks, in a file of each format."""
     nwbfile = samples.plain_nwbfile()
     data = ZarrDataIO(np.arange(50 * 6).reshape(50, 6), chunks=(10, 2))
     nwbfile.add_acquisition(TimeSeries(name="chunked", data=data, unit="m", rate=1.0))
-    return samples.write_zarr(tmp_path / "chunked.zarr", nwbfile)
+    return samples.write_zarr(tmp_path / "chunked.zarr", nwbfile, zarr_format=request.param)
 
 
 @pytest.mark.parametrize(
@@ -374,8 +404,9 @@ def test_only_the_chunks_that_are_needed_are_read(chunked, counts, key, chunks):
         counts.calls.clear()
         with watching(chunked) as watch:
             values = data[key]
-        prefix = "acquisition/chunked/data/"
-        assert sorted(counts.of("get")) == sorted(watch.read) == [prefix + chunk for chunk in chunks]
+        is_3, prefix = (chunked / "zarr.json").exists(), "acquisition/chunked/data/"
+        keys = [prefix + (f"c/{chunk.replace('.', '/')}" if is_3 else chunk) for chunk in chunks]
+        assert sorted(counts.of("get")) == sorted(watch.read) == keys
         assert set(counts.methods) <= {"get"}
         assert np.array_equal(values, np.arange(300).reshape(50, 6)[key])
         data[key]
@@ -420,3 +451,30 @@ def test_a_link_to_another_file_is_opened_once(tmp_path, counts):
         assert nwbfile.acquisition["far2"].data[0].tolist() == [0, 1, 2]
     assert watch.read == [*FIRST, "acquisition/trace/data/0.0"]
     assert watch.others == Counter()
+
+
+# ---- appending -----------------------------------------------------------------------------------------------------
+
+
+@FORMATS
+def test_an_append_reads_what_it_needs_and_sets_what_is_new(tmp_path, counts, zarr_format):
+    """A series costs its own keys and the consolidated document, which is set last, whatever else is in the file."""
+    path = samples.write_zarr(tmp_path / "file.zarr", zarr_format=zarr_format)
+    before = set(keys_of(path))
+    counts.calls.clear()
+    with NWBZarrIO(path, "r+") as io:
+        nwbfile = io.read()
+        nwbfile.add_acquisition(TimeSeries(name="new", data=np.arange(3.0), unit="m", rate=1.0))
+        io.write(nwbfile)
+    sets = counts.of("set")
+    new = set(keys_of(path)) - before
+    assert new
+    assert all(key.startswith("acquisition/new/") for key in new)
+    assert new | {LAST[zarr_format]} <= set(sets)
+    assert {key for key in set(sets) - new if "journal" not in key} == {LAST[zarr_format]}
+    assert sets[-1] == LAST[zarr_format] or "journal" in sets[-1]
+    gets = counts.of("get")
+    assert len(gets) <= 12
+    assert not [key for key in gets if key.endswith("/0.0")]
+    assert counts.methods["list_prefix"] <= 1
+    assert counts.methods["list_documents"] == 0

@@ -16,6 +16,7 @@ __all__ = [
     "ZarrReference",
     "__version__",
     "add_nczarr",
+    "conformance",
     "consolidate",
     "convert",
     "dry_run",
@@ -26,6 +27,8 @@ __all__ = [
     "repair",
     "tensorstore_spec",
     "to_zom",
+    "upgrade",
+    "validate",
     "verify",
 ]
 
@@ -42,6 +45,9 @@ if TYPE_CHECKING:
     from hdmf_zarr_backend.nwb import NWBZarrIO
     from hdmf_zarr_backend.storage.limits import Limits
     from hdmf_zarr_backend.storage.zarr_legacy import enable_legacy_files
+    from hdmf_zarr_backend.upgrading import upgrade
+    from hdmf_zarr_backend.validation.files import validate
+    from hdmf_zarr_backend.verification.conformance import conformance
     from hdmf_zarr_backend.verification.files import verify
     from hdmf_zarr_backend.verification.repairs import consolidate, repair
     from hdmf_zarr_backend.zom.api import to_zom
@@ -56,6 +62,7 @@ _ROOMS = {
     "ZarrIO": "io",
     "ZarrReference": "mapping.references",
     "add_nczarr": "interop.nczarr",
+    "conformance": "verification.conformance",
     "consolidate": "verification.repairs",
     "convert": "conversion",
     "dry_run": "zom.dryrun",
@@ -66,6 +73,8 @@ _ROOMS = {
     "repair": "verification.repairs",
     "tensorstore_spec": "interop.tensorstore",
     "to_zom": "zom.api",
+    "upgrade": "upgrading",
+    "validate": "validation.files",
     "verify": "verification.files",
 }
 

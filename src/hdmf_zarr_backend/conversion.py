@@ -3,16 +3,16 @@
 Both directions go straight from one format to the other, by a plan of the whole file; no containers and no builders
 are made of what is converted. What Zarr has no word for (exact types and text encodings, chunks, filters, link kinds,
 largest shapes) is kept in the notes of the Zarr file, so that HDF5 -> Zarr -> HDF5 gives the same file again.
+
+Source: issue "The whole contract".
 """
 
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 from hdmf_zarr_backend.converted import ConversionReport, Format
@@ -24,30 +24,30 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.execution.cluster import opened
 from hdmf_zarr_backend.hdf5.facts import is_hdf5
-from hdmf_zarr_backend.hdf5.placement import ExternalLinks, Placement, ZarrFile
+from hdmf_zarr_backend.hdf5.placement import ExternalLinks
 from hdmf_zarr_backend.hdf5.rawsource import forget_decoded
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
-from hdmf_zarr_backend.hdf5.writer import Hdf5Writer
 from hdmf_zarr_backend.mapping import formats
 from hdmf_zarr_backend.mapping.reserved import LINKS
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.model.nodes import GroupNode
 from hdmf_zarr_backend.progress import SILENT, Progress
-from hdmf_zarr_backend.read.linkpolicy import check_link
-from hdmf_zarr_backend.read.parser import is_hdmf_zarr, parse
+from hdmf_zarr_backend.read.parser import is_hdmf_zarr
 from hdmf_zarr_backend.readability import check_planned, check_version, check_zarr
-from hdmf_zarr_backend.storage.keys import KeyStore, rules_of
-from hdmf_zarr_backend.storage.opening import FILE_SUFFIXES, open_keys, open_neighbour
+from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.storage.limits import MissingChunks
+from hdmf_zarr_backend.storage.opening import FILE_SUFFIXES, open_keys
 from hdmf_zarr_backend.storage.paths import check_apart, location_of
-from hdmf_zarr_backend.storage.renames import replace
+from hdmf_zarr_backend.to_hdf5 import ToHdf5, convert_to_hdf5, open_source, value_bytes
 from hdmf_zarr_backend.virtual import convert_virtual
 from hdmf_zarr_backend.write.format3 import adapt_plan
 from hdmf_zarr_backend.write.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.write.from_zarr import ZarrPlanner
-from hdmf_zarr_backend.write.plan import StorageOptions
+from hdmf_zarr_backend.write.plan import StorageOptions, WritePlan
 from hdmf_zarr_backend.write.plannedkeys import PlannedKeys
 from hdmf_zarr_backend.write.remote import new_file
 from hdmf_zarr_backend.write.resume import converted_file
+from hdmf_zarr_backend.write.sharding import ShardsOfFile, checked_shards
 from hdmf_zarr_backend.write.writer import MEMORY_BUDGET, Writer
 
 __all__ = ["ConversionReport", "convert"]
@@ -71,6 +71,10 @@ def convert(
     memory_budget: int = MEMORY_BUDGET,
     resume: bool = False,
     virtual: bool = False,
+    nczarr: bool = False,
+    shards: ShardsOfFile = None,
+    missing_chunks: MissingChunks | None = None,
+    durable: bool = False,
     progress: Progress = SILENT,
 ) -> ConversionReport:
     """Convert an HDF5 file to Zarr, a Zarr file to HDF5, or a Zarr file to the other format of Zarr.
@@ -117,6 +121,17 @@ def convert(
     virtual : bool
         HDF5, local or at a URL, to one JSON ``NAME.nwb.zarr.json``, in which the chunks of large plain datasets are
         references into the HDF5 file; that must stay as it is.
+    nczarr : bool
+        To Zarr of format 2 only. Let netcdf-c open the file, as of `ZarrIO.write`.
+    shards : "auto", tuple of int or None
+        To Zarr of format 3 only. Chunks lie together in shards, each of which is one object: chosen by bytes for large
+        arrays; or of these lengths, for the arrays that have as many axes and more than one chunk, rounded up to whole
+        chunks. Chunks that are copied as they are become part of a shard as they are. None: each chunk is an object.
+    missing_chunks : {"fill", "error"}, optional
+        From Zarr only. What becomes of a chunk that is not stored: the fill value, or an error. None: an error where
+        the file says of itself that all its chunks were stored.
+    durable : bool
+        Return when a local target is on the disk itself, and would survive a power cut.
     progress : Progress
         Is told of the bytes that are done, by all workers together.
 
@@ -142,8 +157,10 @@ def convert(
         A worker died, or the cluster; nothing is at the target, and what is done can be resumed.
     ConflictError
         ``resume``, and the source, the codec or this package is another than before; nothing is touched.
+    StoreLockedError
+        Another writer is making the same target, or has it open.
     StoreError
-        Another process is making the same target.
+        The target cannot be written: no room, no permission, no answer.
     WriteError
         Something has no place in the target's format: sequences of variable length, a name with a backslash.
 
@@ -160,15 +177,51 @@ def convert(
     origin, place = location_of(source), location_of(target)
     storage = dict(storage_options or {})
     if virtual:
+        if nczarr or shards is not None:
+            raise UsageError(
+                "data that stay in the HDF5 file have no shards, and netcdf-c reads no references",
+                store=place,
+                remedy="Leave nczarr= and shards= out, or convert without virtual=True.",
+            )
         made = convert_virtual(
             origin, place, to=to, codec=codec, resume=resume, force_overwrite=force_overwrite, check=check,
-            zarr_format=zarr_format or 2, storage=storage, progress=progress,
+            zarr_format=zarr_format or 2, storage=storage, progress=progress, durable=durable,
         )  # fmt: skip
         return ConversionReport(origin, place, "zarr", made.groups, made.datasets, made.links, made.nbytes)
     found = _format_of(origin)
     wanted: Format = to or ("zarr" if place.endswith(_SUFFIXES) else "hdf5")
+    _check_formats(origin, found, wanted, zarr_format)
+    number = zarr_format or formats.DEFAULT_FORMAT
+    _check_options(place, found, wanted, number, resume=resume, nczarr=nczarr, shards=shards)
+    check_apart(origin, place)
+    with opened(executor) as who:
+        if wanted == "hdf5":
+            to_hdf5 = ToHdf5(
+                force_overwrite, check, progress, external_links, who, memory_budget, storage, missing_chunks, durable
+            )
+            return convert_to_hdf5(origin, place, to_hdf5)
+        request = _ToZarr(
+            force=force_overwrite,
+            check=check,
+            progress=progress,
+            codec=codec,
+            executor=who,
+            memory_budget=memory_budget,
+            zarr_format=number,
+            storage=storage,
+            resume=resume,
+            nczarr=nczarr,
+            shards=checked_shards(shards, number),
+            missing_chunks=missing_chunks,
+            durable=durable,
+        )
+        return _to_zarr(origin, place, request) if found == "hdf5" else _to_other_zarr(origin, place, request)
+
+
+def _check_formats(source: str, found: Format, wanted: Format, zarr_format: int | None) -> None:
+    """Refuse a target of no format, and one of that of the source."""
     if wanted not in ("zarr", "hdf5"):
-        raise UsageError(f"to={to!r} is no format", remedy="Use 'zarr' or 'hdf5'.")
+        raise UsageError(f"to={wanted!r} is no format", remedy="Use 'zarr' or 'hdf5'.")
     if zarr_format not in (None, 2, 3) or (zarr_format is not None and wanted == "hdf5"):
         raise UsageError(
             f"zarr_format={zarr_format!r} is no format of the target", remedy="Use 2 or 3, and only to Zarr."
@@ -176,35 +229,30 @@ def convert(
     if found == wanted and (wanted == "hdf5" or zarr_format is None):
         raise UsageError(
             f"the source is {_NAMES[found]} already",
-            store=origin,
+            store=source,
             remedy=f"Let the name of the target end in {_SUFFIX!r} for Zarr, in something else for HDF5, or say to=; "
             "say zarr_format= for another format of Zarr.",
         )
-    check_apart(origin, place)
+
+
+def _check_options(
+    target: str, found: Format, wanted: Format, zarr_format: int, *, resume: bool, nczarr: bool, shards: Any
+) -> None:
+    """Refuse what the target cannot have."""
     if resume and (found, wanted) != ("hdf5", "zarr"):
         raise UsageError(
             "only a conversion from HDF5 to Zarr can be resumed; a part of an HDF5 file is of no use",
-            store=place,
+            store=target,
             remedy="Run it without resume=True, which begins anew.",
         )
-    if wanted == "hdf5" and is_url(place):
-        raise UsageError("an HDF5 file is written to a local path", store=place, remedy="Upload it afterwards.")
-    with opened(executor) as who:
-        if wanted == "hdf5":
-            to_hdf5 = _ToHdf5(force_overwrite, check, progress, external_links, who, memory_budget, storage)
-            return _to_hdf5(origin, place, to_hdf5)
-        request = _ToZarr(
-            force_overwrite,
-            check,
-            progress,
-            codec,
-            who,
-            memory_budget,
-            zarr_format or formats.DEFAULT_FORMAT,
-            storage,
-            resume,
+    if wanted == "hdf5" and is_url(target):
+        raise UsageError("an HDF5 file is written to a local path", store=target, remedy="Upload it afterwards.")
+    if wanted == "hdf5" and (nczarr or shards is not None):
+        raise UsageError(
+            "an HDF5 file has no shards, nor NCZarr", store=target, remedy="Leave nczarr= and shards= out."
         )
-        return _to_zarr(origin, place, request) if found == "hdf5" else _to_other_zarr(origin, place, request)
+    if nczarr and zarr_format == 3:
+        raise UsageError("NCZarr has no attributes in format 3", store=target, remedy="Use format 2.")
 
 
 _NAMES = {"zarr": "Zarr", "hdf5": "HDF5"}
@@ -234,10 +282,32 @@ class _ToZarr:
     zarr_format: int
     storage: dict[str, Any]
     resume: bool
+    nczarr: bool
+    shards: ShardsOfFile
+    missing_chunks: MissingChunks | None
+    durable: bool
 
     def options(self, path: str) -> StorageOptions:
         """Return how a dataset is stored."""
         return StorageOptions(compressor=None if self.codec == "keep" else self.codec)
+
+    def recorded(self) -> dict[str, Any]:
+        """Return what a conversion that is resumed has to be asked for as well."""
+        shards = list(self.shards) if isinstance(self.shards, tuple) else self.shards
+        asked = {"nczarr": self.nczarr or None, "shards": shards}
+        given = {name: value for name, value in asked.items() if value is not None}
+        return {"codec": self.codec, "zarr_format": self.zarr_format, **given}
+
+    def writer(self, keys: KeyStore, plan: WritePlan) -> Writer:
+        """Return what writes the target."""
+        return Writer(
+            keys,
+            plan,
+            progress=self.progress,
+            executor=self.executor,
+            memory_budget=self.memory_budget,
+            nczarr=self.nczarr,
+        )
 
 
 def _open_target(target: str, storage: dict[str, Any], *, force: bool) -> KeyStore:
@@ -255,20 +325,16 @@ def _to_zarr(source: str, target: str, request: _ToZarr) -> ConversionReport:
     keys = _open_target(target, request.storage, force=request.force)
     is_nwb = request.check and check_version(source)
     with closing(Hdf5Tree(source, target)) as tree:
-        plan = Hdf5Planner(tree, options=request.options, keep_codecs=request.codec == "keep").plan_file()
+        keep = request.codec == "keep"
+        plan = Hdf5Planner(tree, options=request.options, keep_codecs=keep, shards=request.shards).plan_file()
         if is_nwb:
             check_planned(source, PlannedKeys(plan, target), plan.hierarchy)
         plan.hierarchy.zarr_format = request.zarr_format
         adapt_plan(plan, location=target)
-        options = {"codec": request.codec, "zarr_format": request.zarr_format}
-        with converted_file(keys, plan, tree.sources(), options, resume=request.resume) as new:
-            Writer(
-                new,
-                plan,
-                progress=request.progress,
-                executor=request.executor,
-                memory_budget=request.memory_budget,
-            ).write()
+        with converted_file(
+            keys, plan, tree.sources(), request.recorded(), resume=request.resume, durable=request.durable
+        ) as new:
+            request.writer(new, plan).write()
         forget_decoded()
         kinds = [placed.kind for placed in tree.nodes]
         return ConversionReport(
@@ -278,13 +344,13 @@ def _to_zarr(source: str, target: str, request: _ToZarr) -> ConversionReport:
             groups=kinds.count("group"),
             datasets=kinds.count("dataset"),
             links=len(tree.links),
-            nbytes=sum(_bytes_of(planned.node) for planned in plan.arrays.values()),
+            nbytes=sum(value_bytes(planned.node) for planned in plan.arrays.values()),
         )
 
 
 def _to_other_zarr(source: str, target: str, request: _ToZarr) -> ConversionReport:
     """Convert a Zarr file to the other format of Zarr."""
-    main = _open_zarr(source, request.storage)
+    main = open_source(source, request.storage, request.missing_chunks)
     if main.hierarchy.zarr_format == request.zarr_format:
         raise UsageError(
             f"the source is Zarr format {request.zarr_format} already",
@@ -294,12 +360,11 @@ def _to_other_zarr(source: str, target: str, request: _ToZarr) -> ConversionRepo
     keys = _open_target(target, request.storage, force=request.force)
     if request.check:
         check_zarr(main)
-    plan = ZarrPlanner(main.keys, main.hierarchy, target, zarr_format=request.zarr_format).plan_file()
+    planner = ZarrPlanner(main.keys, main.hierarchy, target, zarr_format=request.zarr_format, shards=request.shards)
+    plan = planner.plan_file()
     adapt_plan(plan, location=target)
-    with new_file(keys, zarr_format=request.zarr_format) as new:
-        Writer(
-            new, plan, progress=request.progress, executor=request.executor, memory_budget=request.memory_budget
-        ).write()
+    with new_file(keys, zarr_format=request.zarr_format, durable=request.durable) as new:
+        request.writer(new, plan).write()
     nodes = plan.hierarchy.flat().values()
     groups = [node for node in nodes if isinstance(node, GroupNode)]
     return ConversionReport(
@@ -309,78 +374,5 @@ def _to_other_zarr(source: str, target: str, request: _ToZarr) -> ConversionRepo
         groups=len(groups),
         datasets=len(plan.arrays),
         links=sum(len(node.attributes.get(LINKS, [])) for node in groups),
-        nbytes=sum(_bytes_of(planned.node) for planned in plan.arrays.values()),
+        nbytes=sum(value_bytes(planned.node) for planned in plan.arrays.values()),
     )
-
-
-def _bytes_of(node: Any) -> int:
-    from hdmf_zarr_backend.storage.codecs import numpy_dtype
-
-    return int(node.size) * numpy_dtype(node.data_type).itemsize
-
-
-# ---- Zarr -> HDF5 ---------------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True, frozen=True)
-class _ToHdf5:
-    force: bool
-    check: bool
-    progress: Progress
-    external_links: ExternalLinks
-    executor: Any
-    memory_budget: int
-    storage: dict[str, Any]
-
-
-def _to_hdf5(source: str, target: str, request: _ToHdf5) -> ConversionReport:
-    progress = request.progress
-    if os.path.lexists(target) and not request.force and not is_hdf5(target):
-        raise StoreExistsError(
-            "what is there is no HDF5 file, and is not replaced",
-            store=target,
-            remedy="Choose another path, or pass force_overwrite=True if it may be deleted.",
-        )
-    main = _open_zarr(source, request.storage)
-    typed = check_zarr(main) if request.check else {}
-    placement = Placement(main, target, partial(_open_other, main), external_links=request.external_links)
-    arrays = [placed.node for placed in placement.nodes if hasattr(placed.node, "shape")]
-    nbytes = sum(map(_bytes_of, arrays))
-    beside = os.path.join(os.path.dirname(target), f".{os.path.basename(target)}.{uuid.uuid4().hex}.partial")
-    progress.start(nbytes)
-    try:
-        Hdf5Writer(
-            beside,
-            placement,
-            typed=typed,
-            executor=request.executor,
-            memory_budget=request.memory_budget,
-            advance=progress.advance,
-        ).write()
-        replace(beside, target)
-    except BaseException:
-        if os.path.lexists(beside):
-            os.unlink(beside)
-        raise
-    progress.finish()
-    return ConversionReport(
-        source,
-        target,
-        "hdf5",
-        groups=len(placement.nodes) - len(arrays),
-        datasets=len(arrays),
-        links=len(placement.links),
-        nbytes=nbytes,
-    )
-
-
-def _open_zarr(location: str, storage: dict[str, Any]) -> ZarrFile:
-    keys = open_keys(location, storage if is_url(location) else None)
-    return ZarrFile(keys, parse(keys).hierarchy, location)
-
-
-def _open_other(main: ZarrFile, location: str) -> ZarrFile:
-    """Open a file that the source links to, if the source may lead there."""
-    check_link(location, main.location, rules_of(main.keys).external_links)
-    keys = open_neighbour(main.keys, location)
-    return ZarrFile(keys, parse(keys).hierarchy, location)

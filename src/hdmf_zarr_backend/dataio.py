@@ -1,4 +1,7 @@
-"""`ZarrDataIO`: the storage options of one dataset."""
+"""`ZarrDataIO`: the storage options of one dataset.
+
+Source: ``hdmf.data_utils.DataIO``; hdmf-zarr's class of the same name; TensorStore, "Chunk layout", for chosen chunks.
+"""
 
 from __future__ import annotations
 
@@ -148,7 +151,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
 
     @property
     def maxshape(self) -> tuple[int | None, ...] | None:
-        """The largest shape: what was given, else that of the data, else their shape."""
+        """The largest shape that was given, else that of the data, else their shape."""
         if self._maxshape is not None:
             return self._maxshape
         if "shape" in self._given:

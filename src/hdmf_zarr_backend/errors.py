@@ -7,7 +7,9 @@ Grouped by what a handler would do::
     │   ├── StoreNotFoundError          (also FileNotFoundError)
     │   ├── NotZarrError                there is something, but no Zarr hierarchy
     │   ├── StoreExistsError            (also FileExistsError) refuse to overwrite
-    │   ├── StoreRefusedError           (also PermissionError) credentials are missing, wrong, or not enough
+    │   ├── StoreRefusedError           (also PermissionError) credentials or permissions are missing, or not enough
+    │   ├── StoreFullError              (also OSError) the disk, or a quota, is full
+    │   ├── StoreLockedError            another writer has the file open
     │   ├── StoreUnreachableError       (also ConnectionError) no answer, or a server's error, after all retries
     │   ├── ReadOnlyStoreError          this kind of store cannot be written, or not be changed
     │   ├── LinkRefusedError            a link leads to a file that the policy does not let it lead to
@@ -49,6 +51,8 @@ __all__ = [
     "ReferenceTargetError",
     "StoreError",
     "StoreExistsError",
+    "StoreFullError",
+    "StoreLockedError",
     "StoreNotFoundError",
     "StoreRefusedError",
     "StoreUnreachableError",
@@ -92,7 +96,7 @@ class ZarrBackendError(Exception):
         return f"{text}. {self.remedy}" if self.remedy else text
 
     def located(self, *, store: object = None, path: str | None = None) -> ZarrBackendError:
-        """Return this error with the store and node filled in where they were not known before."""
+        """Return this error with ``store`` and ``path`` filled in where they were not known before."""
         if self.store is None and store is not None:
             self.store = str(store)
         if self.path is None and path is not None:
@@ -128,7 +132,15 @@ class StoreExistsError(StoreError, FileExistsError):
 
 
 class StoreRefusedError(StoreError, PermissionError):
-    """The server does not let us in: credentials are missing, wrong, or not enough."""
+    """The server or the system does not let us in: credentials or permissions are missing, wrong, or not enough."""
+
+
+class StoreFullError(StoreError, OSError):
+    """There is no room left where the file is, or for this user."""
+
+
+class StoreLockedError(StoreError):
+    """Another writer has the file open, or this one has lost its lock; the message names host, process and time."""
 
 
 class StoreUnreachableError(StoreError, ConnectionError):

@@ -1,9 +1,13 @@
-"""`ZarrIO`: hdmf's I/O interface on Zarr files. It conducts the rooms and decides nothing that a room could decide."""
+"""`ZarrIO`: hdmf's I/O interface on Zarr files. It conducts the rooms and decides nothing that a room could decide.
+
+Source: ``hdmf.backends.io.HDMFIO`` for the interface; ``hdmf.backends.hdf5.HDF5IO`` for what users expect of it.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Collection
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -19,6 +23,7 @@ from hdmf_zarr_backend.read.parser import ParsedFile
 from hdmf_zarr_backend.read.session import ReadSession
 from hdmf_zarr_backend.reader import ZarrReader
 from hdmf_zarr_backend.storage.edits import Edits
+from hdmf_zarr_backend.storage.journal import journal_of
 from hdmf_zarr_backend.storage.keys import abilities_of
 from hdmf_zarr_backend.write.planner import PlanOptions
 from hdmf_zarr_backend.write.session import WriteRequest, flush_edits, write_difference, write_new
@@ -57,8 +62,9 @@ class ZarrIO(ZarrReader):
         chunks.
     limits : Limits, optional
         How much a file may ask for when it is read: sizes of documents, chunks and selections, links in a row.
-    missing_chunks : {"fill", "error"}
-        What a chunk that is not stored reads as: the fill value, as Zarr has it, or a `ChunkError`.
+    missing_chunks : {"fill", "error"}, optional
+        What a chunk that is not stored reads as: the fill value, as Zarr has it, or a `ChunkError`. Default: the fill
+        value; but where the file is exported, an error if it says of itself that all its chunks were stored.
     external_links : {"follow", "within", "never"}, optional
         Which other files links and references lead to: any; those in the folder of the file and below; none. Default:
         any for a local file, those in its folder for a remote one. A remote file never leads to a local one.
@@ -66,6 +72,9 @@ class ZarrIO(ZarrReader):
         Taken for compatibility; zarr 3 has none, and one writer per file is the rule here.
     zarr_format : {2, 3}, optional
         Of a new file; None: 2. A file that is there keeps its own, and is read without being told.
+    break_lock : bool
+        Write though another writer's lock is on the file, if that writer is gone, or is on another machine where it
+        cannot be asked. A process of this machine that is alive keeps its lock.
 
     Raises
     ------
@@ -73,22 +82,32 @@ class ZarrIO(ZarrReader):
         On opening for reading.
     StoreExistsError
         On opening for writing, before anything is touched.
+    StoreLockedError
+        On opening for writing: another writer has the file open, until it is closed there. Readers never wait.
     """
 
     def close(self) -> None:
         """Close the file and write what was changed in place. Arrays that were handed out still read."""
-        if self._is_open:
+        try:
+            # in a fork the lock is not held, and what was changed is written by the process that opened the file
+            if self._is_open and self._lock is not None and self._lock.is_held:
+                self._flush()
+        finally:
             super().close()
-            if self._edits is not None and self._keys is not None and self._parsed is not None:
-                flush_edits(
-                    self._edits,
-                    self._keys,
-                    self._parsed.hierarchy,
-                    self._parsed.inlined,
-                    encode=partial(self._targets().encode_stored, is_written=self.get_written),
-                    consolidate=self._parsed.consolidated,
-                    strict_json=self._strict_json,
-                )
+
+    def _flush(self) -> None:
+        if self._edits is not None and self._keys is not None and self._parsed is not None:
+            if self._edits.pending and self._lock is not None:
+                self._lock.check()
+            flush_edits(
+                self._edits,
+                self._keys,
+                self._parsed.hierarchy,
+                self._parsed.inlined,
+                encode=partial(self._targets().encode_stored, is_written=self.get_written),
+                consolidate=self._parsed.consolidated,
+                strict_json=self._strict_json,
+            )
 
     def _targets(self) -> Targets:
         """Return what names the objects of this file that are on disk."""
@@ -155,6 +174,7 @@ class ZarrIO(ZarrReader):
         max_threads_per_process: int | None = None,
         multiprocessing_context: str | None = None,
         nczarr: bool = False,
+        durable: bool = False,
     ) -> None:
         """Write a builder and all that is below it.
 
@@ -171,7 +191,9 @@ class ZarrIO(ZarrReader):
         consolidate_metadata : bool
             Write the consolidated document.
         cache_spec : bool
-            Cache the namespaces of ``spec_catalogs`` (default: the manager's) in the file.
+            Cache namespaces in the file.
+        spec_catalogs : collection of NamespaceCatalog, optional
+            Whose namespaces; None: the manager's.
         expandable : collection of str
             Data types whose datasets may grow as far as the schema allows.
         doc : bool
@@ -190,6 +212,9 @@ class ZarrIO(ZarrReader):
             Taken for compatibility; threads need neither.
         nczarr : bool
             Let netcdf-c open the file: groups, dimensions, and the arrays of numbers. A file that has this keeps it.
+        durable : bool
+            Return when a local file is on the disk itself, and would survive a power cut. Without it, it survives the
+            end of this process, however that comes.
 
         Raises
         ------
@@ -226,6 +251,7 @@ class ZarrIO(ZarrReader):
             memory_budget=memory_budget,
             exclusive=self._mode != "w",
             nczarr=nczarr,
+            durable=durable,
         )
         with limited_nesting(builder, store=self.source, doing="written"):
             self._carry_out(request)
@@ -234,17 +260,20 @@ class ZarrIO(ZarrReader):
             wrapper.dataset = self._session().own.array_at(path)
 
     def _carry_out(self, request: WriteRequest) -> None:
+        if self._lock is not None:
+            self._lock.check()
         if self._parsed is None:
             hierarchy, inlined = write_new(request, self._place)
             self._parsed = ParsedFile(hierarchy, consolidated=request.consolidate, inlined=inlined)
             if self._keys is not None:  # a change of an inlined chunk is a change of the consolidated document too
                 self._keys = self._parsed.keys(self._keys)
-                self._edits = Edits(self._keys, self._parsed)
+                self._edits = Edits(self._keys, self._parsed, journal_of(self._keys, self.zarr_format))
         else:
             self._write_difference(request, self._parsed)
 
     def _write_difference(self, request: WriteRequest, parsed: ParsedFile) -> None:
         session = self._session()
+        assert self._edits is not None  # made where the file was opened or written
         write_difference(
             request,
             session.own.keys,
@@ -323,22 +352,20 @@ class ZarrIO(ZarrReader):
             raise StoreExistsError(
                 "a file cannot be exported onto itself", store=self.source, remedy="Export to another path."
             )
+        copied: AbstractContextManager[None] = nullcontext()
         if isinstance(src_io, ZarrIO):
             src_io.read_builder()
             self._source_ids = src_io._file_ids()
+            copied = src_io._session().copied()
         arguments = {**(write_args or {}), **options, "export_source": source, "cache_spec": cache_spec}
         if cache_spec and src_io.manager is not None:
             arguments["spec_catalogs"] = [src_io.manager.namespace_catalog, self.manager.namespace_catalog]
-        super().export(
-            src_io=src_io,
-            container=container,
-            write_args=arguments,
-            clear_cache=clear_cache,
-        )
+        with copied:
+            super().export(src_io=src_io, container=container, write_args=arguments, clear_cache=clear_cache)
 
     @classmethod
     def export_io(cls, path: str | os.PathLike[str], src_io: HDMFIO, **kwargs: Any) -> None:
-        """Export ``src_io`` to a new file at ``path``; arguments as of `export`."""
+        """Export ``src_io`` to a new file at ``path``; ``kwargs`` as of `export`."""
         with cls(path, mode="w") as io:
             io.export(src_io=src_io, **kwargs)
 

@@ -12,10 +12,15 @@ from hdmf_zarr_backend.errors import (
     StoreNotFoundError,
     UsageError,
 )
-from hdmf_zarr_backend.read.parser import is_empty_group, is_hdmf_zarr
+from hdmf_zarr_backend.read.parser import ParsedFile, is_empty_group, is_hdmf_zarr, parse
 from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of
+from hdmf_zarr_backend.storage.locks import WriterLock
+from hdmf_zarr_backend.storage.onewriter import writer_lock
 
 MODES = ("r", "r-", "r+", "a", "w", "w-", "x")
+READING_MODES = ("r", "r-")
+"""Modes that write nothing, and wait for nobody."""
+
 NEW_FILE_MODES = ("w", "w-", "x")
 """Modes that make a new file."""
 
@@ -38,6 +43,41 @@ class TargetExistsError(StoreExistsError, UnsupportedOperation):  # type: ignore
 
 class TargetMissingError(StoreNotFoundError, UnsupportedOperation):  # type: ignore[misc]
     """There is nothing to read; hdmf's own error for it as well."""
+
+
+def lock_for(keys: KeyStore, mode: str, *, break_lock: bool) -> WriterLock | None:
+    """Return the lock of the only writer, None for a mode that only reads.
+
+    Parameters
+    ----------
+    keys : KeyStore
+        The file.
+    mode : str
+        One of `MODES`; one that this kind of store cannot have is refused before anything is asked of it.
+    break_lock : bool
+        As of `storage.onewriter.writer_lock`.
+
+    Raises
+    ------
+    ReadOnlyStoreError
+        A store of this kind has no such mode.
+    StoreLockedError
+        Another writer has the file open.
+    """
+    check_abilities(keys, mode)
+    return None if mode in READING_MODES else writer_lock(keys, break_lock=break_lock)
+
+
+def parse_target(keys: KeyStore, mode: str, *, use_inlined: bool) -> ParsedFile:
+    """Return the metadata of a file that has to be there; arguments as of `parse`."""
+    try:
+        return parse(keys, use_consolidated=mode != "r-", use_inlined=use_inlined)
+    except StoreNotFoundError as error:
+        raise TargetMissingError(
+            f"Unable to open file in {mode!r} mode. File does not exist",
+            store=keys.location,
+            remedy="Check the path, or use mode 'w' to make a new file.",
+        ) from error
 
 
 def check_abilities(keys: KeyStore, mode: str) -> None:

@@ -1,4 +1,7 @@
-"""`NWBZarrIO`: `ZarrIO` with what an NWB file needs around it, as NWBHDF5IO is to HDF5IO."""
+"""`NWBZarrIO`: `ZarrIO` with what an NWB file needs around it, as NWBHDF5IO is to HDF5IO.
+
+Source: ``pynwb.NWBHDF5IO``, for what it does with versions and namespaces.
+"""
 
 from __future__ import annotations
 
@@ -127,6 +130,8 @@ class NWBZarrIO(ZarrIO):
         ----------
         skip_version_check : bool
             Read files of NWB 1 too, as far as that goes.
+        **kwargs
+            As of `ZarrIO.read`.
 
         Raises
         ------
@@ -172,7 +177,7 @@ class NWBZarrIO(ZarrIO):
 
     @staticmethod
     def read_nwb(path: str | os.PathLike[str], **options: Any) -> Any:
-        """Return the ``NWBFile`` at ``path``; options as of `NWBZarrIO`."""
+        """Return the ``NWBFile`` at ``path``; ``options`` as of `NWBZarrIO`."""
         return NWBZarrIO(path, mode="r", **options).read()
 
 

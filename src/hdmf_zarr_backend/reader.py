@@ -14,11 +14,7 @@ from hdmf.build import BuildManager, ConstructError, GroupBuilder, ObjectMapper,
 from hdmf.spec import NamespaceCatalog
 
 from hdmf_zarr_backend.dataio import object_codec
-from hdmf_zarr_backend.errors import (
-    StoreNotFoundError,
-    UsageError,
-    ZarrBackendError,
-)
+from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
 from hdmf_zarr_backend.interop.xarray import VIEWS
 from hdmf_zarr_backend.mapping import formats
 from hdmf_zarr_backend.mapping.dtypes import OBJECT_CODECS
@@ -26,26 +22,31 @@ from hdmf_zarr_backend.model.nesting import limited_nesting
 from hdmf_zarr_backend.modes import (
     MODES,
     NEW_FILE_MODES,
+    READING_MODES,
     NoValuesError,
-    TargetMissingError,
     UnsupportedModeError,
-    check_abilities,
     check_format,
     check_target,
+    lock_for,
+    parse_target,
 )
 from hdmf_zarr_backend.read.columns import let_indices_grow
 from hdmf_zarr_backend.read.herd import attach_herd
-from hdmf_zarr_backend.read.html import dataset_html
+from hdmf_zarr_backend.read.html import dataset_html, io_html
 from hdmf_zarr_backend.read.namespaces import load_cached_namespaces, newest_versions
 from hdmf_zarr_backend.read.parser import ParsedFile, parse
 from hdmf_zarr_backend.read.session import ReadSession
 from hdmf_zarr_backend.read.typecheck import check_types, container_error
 from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.storage.edits import Edits
+from hdmf_zarr_backend.storage.journal import journal_of
 from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, set_rules
 from hdmf_zarr_backend.storage.limits import ExternalLinks, Limits, MissingChunks, ReadRules
+from hdmf_zarr_backend.storage.locks import WriterLock
+from hdmf_zarr_backend.storage.onewriter import released_on_error
 from hdmf_zarr_backend.storage.opening import open_keys
 from hdmf_zarr_backend.storage.queued import QueuedKeys
+from hdmf_zarr_backend.storage.recovery import recovered
 from hdmf_zarr_backend.storage.stores import open_zarr_group
 
 ROOT_NAME = "root"
@@ -72,10 +73,11 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
         strict_json: bool = False,
         use_inlined: bool = True,
         limits: Limits | None = None,
-        missing_chunks: MissingChunks = "fill",
+        missing_chunks: MissingChunks | None = None,
         external_links: ExternalLinks | None = None,
         synchronizer: Any = None,
         zarr_format: int | None = None,
+        break_lock: bool = False,
     ) -> None:
         if mode not in MODES:
             raise UsageError(f"the mode {mode!r} is unknown", remedy=f"Use one of {', '.join(MODES)}.")
@@ -90,10 +92,12 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
         self._mode = mode
         self._object_codec = object_codec(object_codec_class)
         self._place = open_keys(path, storage_options)
-        if limits is not None or missing_chunks != "fill" or external_links is not None:
+        if limits is not None or missing_chunks is not None or external_links is not None:
             rules = ReadRules(limits=limits or Limits(), missing_chunks=missing_chunks, external_links=external_links)
             set_rules(self._place, rules)
         self._force_overwrite = force_overwrite
+        self._break_lock = break_lock
+        self._lock: WriterLock | None = None
         self._strict_json = strict_json
         self._zarr_format = zarr_format
         self._use_inlined = use_inlined
@@ -109,7 +113,7 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
         super().__init__(manager, source=self._location, herd_path=herd_path)
         self._HDMFIO__source = self._location  # hdmf takes most URLs for relative paths
         ObjectMapper.no_convert(LazyArray)
-        LazyArray.views = VIEWS
+        LazyArray.views = VIEWS | {"html": dataset_html}
 
     @property
     def source(self) -> str:
@@ -159,27 +163,27 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
         """Open the file: for reading parse its metadata, for writing make sure that it may be written."""
         if self._is_open:
             return
+        self._lock = lock_for(self._place, self._mode, break_lock=self._break_lock)
+        with released_on_error(self._lock):
+            self._open()
+        self._is_open = True
+
+    def _open(self) -> None:
         keys: KeyStore = self._place
-        check_abilities(keys, self._mode)
         if self._mode not in ("r", "r-") and abilities_of(keys).is_far:
             keys = QueuedKeys(keys)
         if self._mode in NEW_FILE_MODES:
             check_target(keys, self._mode, force=self._force_overwrite)
         elif self._mode != "a" or keys.exists():
-            try:
-                self._parsed = parse(keys, use_consolidated=self._mode != "r-", use_inlined=self._use_inlined)
-                keys = self._parsed.keys(keys)
-            except StoreNotFoundError as error:
-                raise TargetMissingError(
-                    f"Unable to open file in {self._mode!r} mode. File does not exist",
-                    store=self.source,
-                    remedy="Check the path, or use mode 'w' to make a new file.",
-                ) from error
+            if self._mode not in READING_MODES:
+                recovered(keys)
+            self._parsed = parse_target(keys, self._mode, use_inlined=self._use_inlined)
+            keys = self._parsed.keys(keys)
         own = None if self._parsed is None else self._parsed.zarr_format
         check_format(self._mode, own=own, wanted=self._zarr_format, store=self._location)
         self._keys = keys
-        self._edits = Edits(keys, self._parsed) if self._mode in ("r+", "a") else None
-        self._is_open = True
+        if self._mode in ("r+", "a"):
+            self._edits = Edits(keys, self._parsed, journal_of(keys, self.zarr_format))
 
     @property
     def zarr_format(self) -> int:
@@ -189,6 +193,8 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
     def close(self) -> None:
         """Close the file. Arrays that were handed out still read; closing twice does no harm."""
         self._is_open = False
+        if self._lock is not None:
+            self._lock.release()
 
     def is_open(self) -> bool:
         """Tell whether the file is open."""
@@ -206,7 +212,7 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
     # ---- reading ----------------------------------------------------------------------------------------------------
 
     def read(self, **kwargs: Any) -> Any:
-        """Return the root container.
+        """Return the root container; ``kwargs`` are what hdmf's ``read`` takes.
 
         Raises
         ------
@@ -294,7 +300,7 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
                     stack.extend(child for child in members.values() if child is not None)
 
     def get_builder(self, zarr_obj: Any) -> Any:
-        """Return the builder of a group or array of this file, or of one that it links to.
+        """Return the builder of ``zarr_obj``, a group or array of this file or of one that it links to.
 
         Raises
         ------
@@ -304,13 +310,17 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
         return self._session().builder_of(zarr_obj)
 
     def get_container(self, zarr_obj: Any) -> Any:
-        """Return the container of a group or array."""
+        """Return the container of ``zarr_obj``, a group or array of this file."""
         return self.manager.construct(self.get_builder(zarr_obj))
 
     @staticmethod
     def generate_dataset_html(dataset: Any) -> str:
-        """Return what a notebook shows of a dataset: type, shape, chunks, codecs, stored size and ratio."""
+        """Return what a notebook shows of ``dataset``: type, shape, chunks, codecs, stored size and ratio."""
         return dataset_html(dataset)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows of an open file: its tree, with shapes, chunks and codecs."""
+        return io_html(self._location, self._mode, self._parsed if self._is_open else None)
 
     # ---- namespaces -------------------------------------------------------------------------------------------------
 
@@ -325,18 +335,16 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
         storage_options: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> dict[str, Any]:
-        """Load the newest version of each namespace that is cached in a file.
+        """Load the newest version of each namespace that is cached in a file; ``kwargs`` mean nothing here.
 
         Parameters
         ----------
         namespace_catalog : NamespaceCatalog or TypeMap
             Where to.
-        path : str or Path, optional
-            The file.
+        path, file : str or Path, or zarr.Group
+            The file: its place, or open.
         namespaces : list of str, optional
             Only these.
-        file : zarr.Group, optional
-            The open file, instead of ``path``.
         storage_options : dict, optional
             As of the class.
 
@@ -369,13 +377,19 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
     def load_namespaces_io(
         self, namespace_catalog: NamespaceCatalog | TypeMap, namespaces: list[str] | None = None
     ) -> dict[str, Any]:
-        """Load the newest version of each namespace that is cached in this file."""
+        """Return what `load_namespaces` does of this file; ``namespace_catalog`` and ``namespaces`` are those of it.
+
+        Raises
+        ------
+        UnsupportedModeError
+            The file is closed.
+        """
         if not self._is_open or self._keys is None or self._parsed is None:
             raise UnsupportedModeError("Cannot load namespaces from a closed file", store=self.source)
         return load_cached_namespaces(namespace_catalog, self._keys, self._parsed.hierarchy, namespaces)
 
     def get_written(self, builder: Any) -> bool:
-        """Tell whether this builder was read from or written to this file."""
+        """Tell whether ``builder`` was read from or written to this file."""
         return bool(self._written_builders.get_written(builder))
 
 

@@ -14,6 +14,8 @@ from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.read.parser import is_hdmf_zarr
 from hdmf_zarr_backend.readability import check_hdf5
+from hdmf_zarr_backend.storage.diskfiles import told
+from hdmf_zarr_backend.storage.durable import sync_files
 from hdmf_zarr_backend.storage.opening import open_keys
 from hdmf_zarr_backend.storage.paths import check_apart
 from hdmf_zarr_backend.write.virtual import VirtualReport, write_virtual
@@ -34,6 +36,7 @@ def convert_virtual(
     zarr_format: int,
     storage: Mapping[str, Any],
     progress: Progress,
+    durable: bool = False,
 ) -> VirtualReport:
     """Write the references of an HDF5 file; parameters and errors as of `conversion.convert`.
 
@@ -65,7 +68,11 @@ def convert_virtual(
         )
     if check:
         check_hdf5(source, storage)
-    return write_virtual(source, target, zarr_format=zarr_format, storage=storage, progress=progress)
+    report = write_virtual(source, target, zarr_format=zarr_format, storage=storage, progress=progress)
+    if durable and not is_url(target):
+        with told(target, "written"):
+            sync_files(target)
+    return report
 
 
 def _may_replace(target: str, storage: Mapping[str, Any]) -> bool:

@@ -28,6 +28,10 @@ DEFAULTS = {
     "executor": "threads",
     "resume": False,
     "virtual": False,
+    "nczarr": False,
+    "shards": None,
+    "missing_chunks": None,
+    "durable": False,
     "storage_options": {},
     "progress": SILENT,
 }
@@ -73,6 +77,7 @@ def test_a_source_and_a_target(calls: Calls, capsys: pytest.CaptureFixture[str])
 def test_the_options_are_passed_on(calls: Calls) -> None:
     given = ["--force", "--no-check", "--to", "zarr", "--external-links", "copy", "--codec", "zstd", "--jobs", "3"]
     given += ["--resume", "--virtual", "-O", "anon=true", "-O", "key=a=b"]
+    given += ["--nczarr", "--shards", "40000,64", "--missing-chunks", "fill"]
     assert main(["convert", *given, "a.nwb", "b"]) == 0
     changed = {
         "to": "zarr",
@@ -84,6 +89,10 @@ def test_the_options_are_passed_on(calls: Calls) -> None:
         "executor": 3,
         "resume": True,
         "virtual": True,
+        "nczarr": True,
+        "shards": (40000, 64),
+        "missing_chunks": "fill",
+        "durable": False,
         "storage_options": {"anon": True, "key": "a=b"},
         "progress": SILENT,
     }
@@ -94,6 +103,13 @@ def test_the_options_are_passed_on(calls: Calls) -> None:
 def test_a_scheduler_is_passed_on_by_its_address(calls: Calls, given: str, address: str) -> None:
     assert main(["convert", "--scheduler", given, "a.nwb", "b.zarr"]) == 0
     assert calls[0][2]["executor"] == address
+
+
+@pytest.mark.parametrize("given", ["", "0", "4,", "all", "-1,2"])
+def test_what_is_no_shards(calls: Calls, capsys: pytest.CaptureFixture[str], given: str) -> None:
+    assert main(["convert", f"--shards={given}", "a.nwb", "b.zarr"]) == 2
+    assert calls == []
+    assert "invalid shards value" in capsys.readouterr().err
 
 
 def test_threads_and_a_scheduler_exclude_each_other(calls: Calls, capsys: pytest.CaptureFixture[str]) -> None:

@@ -199,6 +199,13 @@ def test_depth(nwb: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert max(path.count("/") for path in paths) == 1
 
 
+@pytest.mark.parametrize("command", ["inspect", "plan"])
+@pytest.mark.parametrize("depth", ["-1", "1.5", "all", ""])
+def test_what_is_no_depth(nwb: Path, capsys: pytest.CaptureFixture[str], command: str, depth: str) -> None:
+    assert main([command, str(nwb), f"--depth={depth}"]) == 2
+    assert "invalid level value" in capsys.readouterr().err
+
+
 def test_long_runs_are_shown_whole_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "a.zarr"
     groups = {f"trial_{i}": GroupBuilder(name=f"trial_{i}") for i in range(100)}

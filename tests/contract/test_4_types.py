@@ -13,8 +13,10 @@ import pytest
 from hdmf.build import GroupBuilder, ReferenceBuilder
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert
-from hdmf_zarr_backend.errors import ValueRefusedError
+from hdmf_zarr_backend.errors import StoreNotFoundError, ValueRefusedError
 from tests import samples
+from tests.cells import Cell
+from tests.places import Place
 from tests.test_io import document, identical, read, read_builder, write_builder
 from tests.trees import dataset, group, root, round_trip
 
@@ -48,9 +50,8 @@ ATTRIBUTES: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def attributes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    path = tmp_path_factory.mktemp("attributes") / "file.zarr"
-    return dict(round_trip(path, root(**ATTRIBUTES)).attributes)
+def attributes(shared_folder: Place) -> dict[str, Any]:
+    return dict(round_trip(shared_folder / "attributes.zarr", root(**ATTRIBUTES)).attributes)
 
 
 @pytest.mark.parametrize("name", ATTRIBUTES)
@@ -71,22 +72,22 @@ def test_an_attribute_comes_back_with_type_and_shape(attributes, name):
     ],
     ids=["0-d", "list", "nested list", "nested text", "tuple"],
 )
-def test_an_attribute_that_comes_back_as_with_hdf5(tmp_path, value, comes_back):
+def test_an_attribute_that_comes_back_as_with_hdf5(folder, value, comes_back):
     """What has no axes as a scalar; a list as an array."""
-    assert identical(round_trip(tmp_path / "file.zarr", root(it=value)).attributes["it"], comes_back)
+    assert identical(round_trip(folder / "file.zarr", root(it=value)).attributes["it"], comes_back)
 
 
 @pytest.mark.parametrize("value", [2**53 + 1, True, 0.1, "text", -(2**63)])
-def test_a_value_of_python_stays_one(tmp_path, value):
-    found = round_trip(tmp_path / "file.zarr", root(it=value)).attributes["it"]
+def test_a_value_of_python_stays_one(folder, value):
+    found = round_trip(folder / "file.zarr", root(it=value)).attributes["it"]
     assert found == value
     assert np.asarray(found).dtype.kind == np.asarray(value).dtype.kind
 
 
-def test_attributes_of_datasets_and_groups_alike(tmp_path):
+def test_attributes_of_datasets_and_groups_alike(folder):
     values = {name: ATTRIBUTES[name] for name in ("largest u8", "empty f4", "NaN", "bools", "fixed bytes")}
     found = round_trip(
-        tmp_path / "file.zarr", root(group("g", **values), dataset("d", np.arange(2), attributes=dict(values)))
+        folder / "file.zarr", root(group("g", **values), dataset("d", np.arange(2), attributes=dict(values)))
     )
     for node in (found["g"], found["d"]):
         for name, value in values.items():
@@ -107,8 +108,8 @@ DATASETS: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def datasets(tmp_path_factory: pytest.TempPathFactory) -> GroupBuilder:
-    path = tmp_path_factory.mktemp("datasets") / "file.zarr"
+def datasets(shared_folder: Place) -> GroupBuilder:
+    path = shared_folder / "datasets.zarr"
     return round_trip(path, root(*(dataset(name, data) for name, data in DATASETS.items())))
 
 
@@ -119,22 +120,22 @@ def test_a_dataset_comes_back_with_its_type(datasets, name):
     assert data.dtype == DATASETS[name].dtype
 
 
-def test_big_endian(tmp_path):
+def test_big_endian(folder):
     values = np.array([1, 2, 3], ">i4")
-    data = round_trip(tmp_path / "file.zarr", root(dataset("it", values)))["it"].data
+    data = round_trip(folder / "file.zarr", root(dataset("it", values)))["it"].data
     assert data[:].tolist() == [1, 2, 3]
     assert data.dtype == ">i4"
-    assert document(tmp_path / "file.zarr", "it/.zarray")["dtype"] == ">i4"
+    assert document(folder / "file.zarr", "it/.zarray")["dtype"] == ">i4"
 
 
-def test_text_of_fixed_length_and_ascii(tmp_path):
+def test_text_of_fixed_length_and_ascii(folder):
     members = (
         dataset("fixed", np.array(["ab", "ä"], "U2"), "utf8"),
         dataset("bytes", np.array([b"ab", b"c"], "S2"), "bytes"),
         dataset("ascii", [b"one", b"two"], "ascii"),
         dataset("utf8", ["ä", ""], "utf8"),
     )
-    found = round_trip(tmp_path / "file.zarr", root(*members))
+    found = round_trip(folder / "file.zarr", root(*members))
     assert {name: list(found[name].data[:]) for name in ("fixed", "bytes", "ascii", "utf8")} == {
         "fixed": ["ab", "ä"],
         "bytes": [b"ab", b"c"],
@@ -144,43 +145,43 @@ def test_text_of_fixed_length_and_ascii(tmp_path):
     assert {name: found[name].dtype for name in ("ascii", "utf8")} == {"ascii": "ascii", "utf8": "utf8"}
 
 
-def test_bools_are_enums_in_hdf5(tmp_path):
+def test_bools_are_enums_in_hdf5(folder, tmp_path):
     source = tmp_path / "file.h5"
     with h5py.File(source, "w") as file:
         file["it"] = np.array([True, False])
         file["levels"] = np.array([0, 2], h5py.enum_dtype({"low": 0, "high": 2}, "u1"))
-    convert(source, tmp_path / "file.zarr")
-    found = read_builder(tmp_path / "file.zarr")
+    convert(source, folder / "file.zarr")
+    found = read_builder(folder / "file.zarr")
     assert identical(found["it"].data[:], np.array([True, False]))
     assert identical(found["levels"].data[:], np.array([0, 2], "u1"))
-    convert(tmp_path / "file.zarr", tmp_path / "back.h5")
+    convert(folder / "file.zarr", tmp_path / "back.h5")
     with h5py.File(tmp_path / "back.h5") as file:
         assert file["it"].dtype == bool
         assert h5py.check_enum_dtype(file["levels"].dtype) == {"low": 0, "high": 2}
 
 
-def test_a_compound_scalar(tmp_path):
+def test_a_compound_scalar(folder):
     nwbfile = samples.plain_nwbfile()
     device = nwbfile.create_device(name="probe")
     nwbfile.create_electrode_group(name="g", description="d", location="l", device=device, position=(1.5, 2.0, -3.0))
-    path = samples.write_zarr(tmp_path / "file.zarr", nwbfile)
+    path = samples.write_zarr(folder / "file.zarr", nwbfile)
     position = read(path).electrode_groups["g"].position
     assert position.tolist() == (1.5, 2.0, -3.0)
     assert position.dtype.names == ("x", "y", "z")
-    with NWBZarrIO(path) as source, NWBZarrIO(tmp_path / "copy.zarr", "w") as io:
+    with NWBZarrIO(path) as source, NWBZarrIO(folder / "copy.zarr", "w") as io:
         io.export(source)
-    assert read(tmp_path / "copy.zarr").electrode_groups["g"].position.tolist() == (1.5, 2.0, -3.0)
+    assert read(folder / "copy.zarr").electrode_groups["g"].position.tolist() == (1.5, 2.0, -3.0)
 
 
-def test_a_compound_scalar_with_text_and_references_stays_a_scalar(tmp_path):
+def test_a_compound_scalar_with_text_and_references_stays_a_scalar(folder):
     target = group("target")
     fields = [{"name": "n", "dtype": "int32"}, {"name": "text", "dtype": "utf8"}, {"name": "to", "dtype": "object"}]
     row = np.empty((), [("n", "i4"), ("text", "O"), ("to", "O")])
     row["n"], row["text"], row["to"] = 7, "ä", ReferenceBuilder(target)
-    path = write_builder(tmp_path / "first.zarr", root(dataset("a row", row, fields), target))
-    with ZarrIO(path) as source, ZarrIO(tmp_path / "second.zarr", "w") as io:
+    path = write_builder(folder / "first.zarr", root(dataset("a row", row, fields), target))
+    with ZarrIO(path) as source, ZarrIO(folder / "second.zarr", "w") as io:
         io.export(source, cache_spec=False)
-    for file in (path, tmp_path / "second.zarr"):
+    for file in (path, folder / "second.zarr"):
         found = read_builder(file)
         data = found["a row"].data
         assert np.ndim(data) == 0
@@ -199,24 +200,26 @@ MISSING: dict[str, tuple[Callable[[], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", MISSING)
-def test_none_among_objects_is_refused_with_its_place(tmp_path, name):
+@pytest.mark.parametrize("name", list(MISSING))
+def test_none_among_objects_is_refused_with_its_place(folder, name):
     make, place = MISSING[name]
     with pytest.raises(ValueRefusedError, match=place) as caught:
-        write_builder(tmp_path / "file.zarr", root(dataset("it", make())))
+        write_builder(folder / "file.zarr", root(dataset("it", make())))
     assert "None" in str(caught.value)
-    assert (caught.value.path, caught.value.store) == ("/it", str(tmp_path / "file.zarr"))
-    assert list(tmp_path.iterdir()) == []
+    assert (caught.value.path, caught.value.store) == ("/it", str(folder / "file.zarr"))
+    with pytest.raises(StoreNotFoundError):
+        ZarrIO(folder / "file.zarr")
+    assert list(folder.iterdir()) == []
 
 
-def test_none_in_a_row_is_refused_with_its_place(tmp_path):
+def test_none_in_a_row_is_refused_with_its_place(folder):
     fields = [{"name": "a", "dtype": "int32"}, {"name": "b", "dtype": "utf8"}]
     with pytest.raises(ValueRefusedError, match=r"element \[1, 1\].*None"):
-        write_builder(tmp_path / "file.zarr", root(dataset("it", [(1, "a"), (2, None)], fields)))
+        write_builder(folder / "file.zarr", root(dataset("it", [(1, "a"), (2, None)], fields)))
 
 
-def test_dates_of_python_are_text(tmp_path):
-    found = round_trip(tmp_path / "file.zarr", root(dataset("it", datetime.date(2024, 2, 29), "isodatetime")))
+def test_dates_of_python_are_text(folder):
+    found = round_trip(folder / "file.zarr", root(dataset("it", datetime.date(2024, 2, 29), "isodatetime")))
     assert found["it"].data == "2024-02-29"
 
 
@@ -224,7 +227,7 @@ def test_dates_of_python_are_text(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def there_and_back(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def there_and_back(cell: Cell, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("hdf5")
     values = np.arange(600, dtype="i4").reshape(60, 10)
     with h5py.File(folder / "other.h5", "w") as file:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 
 import numpy as np
@@ -18,6 +17,10 @@ from pynwb.testing.mock.file import mock_NWBFile
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import ConflictError, UsageError, ValueRefusedError
+from tests.documents import document
+from tests.places import contents
+
+APPEND = pytest.mark.needs("append")
 
 
 def write(path, *datasets, mode="w", **options):
@@ -61,19 +64,19 @@ class Blocks(DataChunkIterator):
     ],
     ids=["open axes", "missing axes", "ellipsis", "an integer", "recommended length", "recommended rank is wrong"],
 )
-def test_blocks_whose_selection_does_not_say_all_lengths(tmp_path, blocks, maxshape, recommended, expected):
-    write(tmp_path / "a.zarr", DatasetBuilder("d", Blocks(blocks, maxshape, recommended)))
-    assert read(tmp_path / "a.zarr")["d"].data[...].tolist() == expected
+def test_blocks_whose_selection_does_not_say_all_lengths(folder, blocks, maxshape, recommended, expected):
+    write(folder / "a.zarr", DatasetBuilder("d", Blocks(blocks, maxshape, recommended)))
+    assert read(folder / "a.zarr")["d"].data[...].tolist() == expected
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
-def test_an_iterator_gives_what_it_gives_to_hdf5(tmp_path, axis):
+def test_an_iterator_gives_what_it_gives_to_hdf5(folder, tmp_path, axis):
     array = np.arange(30).reshape(5, 2, 3)
-    for cls, name in ((ZarrIO, "a.zarr"), (HDF5IO, "a.h5")):
+    for cls, place in ((ZarrIO, folder / "a.zarr"), (HDF5IO, tmp_path / "a.h5")):
         iterator = DataChunkIterator(data=array, iter_axis=axis, buffer_size=2)
-        with cls(str(tmp_path / name), mode="w") as io:
+        with cls(str(place), mode="w") as io:
             io.write_builder(GroupBuilder("root", datasets=[DatasetBuilder("d", iterator)]))
-        with cls(str(tmp_path / name), mode="r") as io:
+        with cls(str(place), mode="r") as io:
             data = io.read_builder()["d"].data
             assert data.shape == (5, 2, 3)
             assert data.maxshape == (5, 2, 3)
@@ -89,34 +92,35 @@ def test_a_wrapped_list_has_its_own_largest_shape(data):
     assert ZarrDataIO(data, maxshape=(None,)).maxshape == (None,)
 
 
-def test_a_column_of_a_wrapped_list_is_written(tmp_path):
+def test_a_column_of_a_wrapped_list_is_written(folder):
     data = ZarrDataIO([1, 2, 3], chunks=True, maxshape=(None,))
     table = DynamicTable(name="t", description="t", columns=[VectorData(name="x", description="x", data=data)])
-    with ZarrIO(tmp_path / "t.zarr", "w", get_manager()) as io:
+    with ZarrIO(folder / "t.zarr", "w", get_manager()) as io:
         io.write(table)
-    with ZarrIO(tmp_path / "t.zarr", "r", get_manager()) as io:
+    with ZarrIO(folder / "t.zarr", "r", get_manager()) as io:
         column = io.read()["x"].data
         assert column[:].tolist() == [1, 2, 3]
         assert column.maxshape == (None,)
 
 
-def test_an_array_that_is_filled_while_the_file_is_open(tmp_path):
+@APPEND
+def test_an_array_that_is_filled_while_the_file_is_open(folder):
     numbers = ZarrDataIO(shape=(4, 2), dtype="f4", fillvalue=-1, maxshape=(None, 2))
     words = ZarrDataIO(shape=(2,), dtype=str)
-    with ZarrIO(tmp_path / "a.zarr", "w") as io:
+    with ZarrIO(folder / "a.zarr", "w") as io:
         datasets = [DatasetBuilder("numbers", numbers), DatasetBuilder("words", words)]
         io.write_builder(GroupBuilder("root", datasets=datasets))
         assert numbers.dataset[...].tolist() == [[-1, -1]] * 4
         numbers.dataset[1:3] = [[1, 2], [3, 4]]
         numbers.dataset.append([[5, 6]])
         words.dataset[1] = "set later"
-    found = read(tmp_path / "a.zarr")
+    found = read(folder / "a.zarr")
     assert found["numbers"].data[...].tolist() == [[-1, -1], [1, 2], [3, 4], [-1, -1], [5, 6]]
     assert found["numbers"].data.fill_value == -1
     assert found["words"].data[...].tolist() == ["", "set later"]
     with pytest.raises(UsageError, match="part of another file"):
-        write(tmp_path / "b.zarr", DatasetBuilder("numbers", numbers))
-    assert not (tmp_path / "b.zarr").exists()
+        write(folder / "b.zarr", DatasetBuilder("numbers", numbers))
+    assert not (folder / "b.zarr").exists()
 
 
 def test_settings_that_do_not_fit():
@@ -143,9 +147,7 @@ def source(tmp_path):
 
 
 def links(path):
-    return {
-        e["name"]: (e["source"], e["path"]) for e in json.loads((path / ".zattrs").read_text()).get("zarr_link", [])
-    }
+    return {e["name"]: (e["source"], e["path"]) for e in document(path, ".zattrs").get("zarr_link", [])}
 
 
 def test_an_array_that_zarr_itself_has_opened_is_linked_or_copied(tmp_path, source):
@@ -194,16 +196,17 @@ def test_text_of_an_array_of_zarr(tmp_path, dtype):
 
 
 @pytest.fixture
-def referring(tmp_path):
+def referring(folder):
     one, two = Container(name="one"), Container(name="two")
     table = DynamicTable(name="table", description="t")
     table.add_column(name="target", description="references")
     table.add_row(target=one)
-    with ZarrIO(tmp_path / "r.zarr", "w", get_manager()) as io:
+    with ZarrIO(folder / "r.zarr", "w", get_manager()) as io:
         io.write(SimpleMultiContainer(name="root", containers=[one, two, table]))
-    return tmp_path / "r.zarr"
+    return folder / "r.zarr"
 
 
+@APPEND
 def test_a_reference_is_appended_without_a_write(referring):
     with ZarrIO(referring, "r+", get_manager()) as io:
         root = io.read()
@@ -214,8 +217,9 @@ def test_a_reference_is_appended_without_a_write(referring):
         assert root["table"]["target"].data[1] is root["two"]
 
 
+@APPEND
 def test_a_reference_to_what_is_not_written_is_refused_and_nothing_is_changed(referring):
-    before = {path: path.read_bytes() for path in referring.rglob("*") if path.is_file()}
+    before = contents(referring)
     io = ZarrIO(referring, "r+", get_manager())
     root = io.read()
     new = Container(name="new")
@@ -223,9 +227,10 @@ def test_a_reference_to_what_is_not_written_is_refused_and_nothing_is_changed(re
     root["table"]["target"].data.append(new)
     with pytest.raises(ConflictError, match=r"not in the file.*'/table/target'.*io\.write"):
         io.close()
-    assert before == {path: path.read_bytes() for path in referring.rglob("*") if path.is_file()}
+    assert before == contents(referring)
 
 
+@APPEND
 def test_a_stored_reference_for_a_row(referring):
     with ZarrIO(referring, "r+", get_manager()) as io:
         root = io.read()
@@ -235,26 +240,28 @@ def test_a_stored_reference_for_a_row(referring):
         assert reference["source_object_id"] == root.object_id
 
 
+@APPEND
 @pytest.mark.parametrize("mode", ["r+", "a"])
-def test_another_root_is_not_merged_into_a_file(tmp_path, mode):
+def test_another_root_is_not_merged_into_a_file(folder, mode):
     first, second = (SimpleMultiContainer(name="root", containers=[Container(name=n)]) for n in ("one", "two"))
-    with ZarrIO(tmp_path / "a.zarr", "w", get_manager()) as io:
+    with ZarrIO(folder / "a.zarr", "w", get_manager()) as io:
         io.write(first)
-    with ZarrIO(tmp_path / "a.zarr", mode, get_manager()) as io, pytest.raises(ValueError, match="exists") as caught:
+    with ZarrIO(folder / "a.zarr", mode, get_manager()) as io, pytest.raises(ValueError, match="exists") as caught:
         io.write(second)
     assert first.object_id in str(caught.value)
     assert second.object_id in str(caught.value)
-    with ZarrIO(tmp_path / "a.zarr", "r", get_manager()) as io:
+    with ZarrIO(folder / "a.zarr", "r", get_manager()) as io:
         assert set(io.read().containers) == {"one"}
 
 
-def test_mode_a_stays_a_on_a_new_path(tmp_path):
-    with ZarrIO(tmp_path / "a.zarr", "a", get_manager()) as io:
+@APPEND
+def test_mode_a_stays_a_on_a_new_path(folder):
+    with ZarrIO(folder / "a.zarr", "a", get_manager()) as io:
         assert io.mode == "a"
         with pytest.raises(UnsupportedOperation):
             io.read()
         io.write(SimpleMultiContainer(name="root", containers=[Container(name="one")]))
-    with ZarrIO(tmp_path / "a.zarr", "a", get_manager()) as io:
+    with ZarrIO(folder / "a.zarr", "a", get_manager()) as io:
         assert set(io.read().containers) == {"one"}
 
 
@@ -267,26 +274,26 @@ NESTED = np.dtype([("a", "u1"), ("b", [("c", "i4"), ("d", "f8")])])
 
 @pytest.mark.parametrize("shape", [(3,), ()], ids=["rows", "scalar"])
 @pytest.mark.parametrize("fields", [FIELDS, None], ids=["described", "by its type"])
-def test_a_compound_in_a_compound(tmp_path, shape, fields):
+def test_a_compound_in_a_compound(folder, shape, fields):
     rows = np.array([(1, (2, 0.5)), (3, (4, 1.5)), (5, (6, 2.5))], NESTED)
     data = rows if shape else rows[1]
-    write(tmp_path / "a.zarr", DatasetBuilder("d", data, dtype=fields))
-    found = read(tmp_path / "a.zarr")["d"]
+    write(folder / "a.zarr", DatasetBuilder("d", data, dtype=fields))
+    found = read(folder / "a.zarr")["d"]
     assert found.data[()].tolist() == data.tolist()
     assert found.dtype[0] == {"name": "a", "dtype": "uint8"}
     assert found.dtype[1]["dtype"] == [{"name": "c", "dtype": "int32"}, {"name": "d", "dtype": "float64"}]
 
 
-def test_lists_of_rows_with_rows_in_them(tmp_path):
-    write(tmp_path / "a.zarr", DatasetBuilder("d", [[1, [2, 0.5]], (3, (4, 1.5))], dtype=FIELDS))
-    assert read(tmp_path / "a.zarr")["d"].data[:].tolist() == [(1, (2, 0.5)), (3, (4, 1.5))]
+def test_lists_of_rows_with_rows_in_them(folder):
+    write(folder / "a.zarr", DatasetBuilder("d", [[1, [2, 0.5]], (3, (4, 1.5))], dtype=FIELDS))
+    assert read(folder / "a.zarr")["d"].data[:].tolist() == [(1, (2, 0.5)), (3, (4, 1.5))]
 
 
-def test_text_in_a_compound_in_a_compound_is_refused(tmp_path):
+def test_text_in_a_compound_in_a_compound_is_refused(folder):
     fields = [{"name": "a", "dtype": [{"name": "t", "dtype": "text", "doc": "t"}], "doc": "a"}]
     with pytest.raises(ValueRefusedError, match="/d"):
-        write(tmp_path / "a.zarr", DatasetBuilder("d", [(("x",),)], dtype=fields))
-    assert not (tmp_path / "a.zarr").exists()
+        write(folder / "a.zarr", DatasetBuilder("d", [(("x",),)], dtype=fields))
+    assert not (folder / "a.zarr").exists()
 
 
 def test_a_builder_that_names_its_file_by_a_relative_path(tmp_path, monkeypatch):
@@ -314,26 +321,26 @@ def test_cached_namespaces_by_version(tmp_path):
 
 
 @pytest.mark.parametrize("expandable", [True, False, "VectorData"])
-def test_expandable_names_types(tmp_path, expandable):
-    with ZarrIO(tmp_path / "a.zarr", "w", get_manager()) as io, pytest.raises(TypeError, match="collection of names"):
+def test_expandable_names_types(folder, expandable):
+    with ZarrIO(folder / "a.zarr", "w", get_manager()) as io, pytest.raises(TypeError, match="collection of names"):
         io.write(DynamicTable(name="t", description="t"), expandable=expandable)
 
 
-def test_which_files_are_nwb_files(tmp_path):
-    with NWBZarrIO(tmp_path / "good.zarr", "w") as io:
+def test_which_files_are_nwb_files(folder):
+    with NWBZarrIO(folder / "good.zarr", "w") as io:
         io.write(mock_NWBFile())
-    write(tmp_path / "other.zarr", DatasetBuilder("d", [1]))
-    with ZarrIO(tmp_path / "old.zarr", "w") as io:
+    write(folder / "other.zarr", DatasetBuilder("d", [1]))
+    with ZarrIO(folder / "old.zarr", "w") as io:
         io.write_builder(GroupBuilder("root", attributes={"nwb_version": "1.0.6"}))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert NWBZarrIO.can_read(tmp_path / "good.zarr")
-        assert not NWBZarrIO.can_read(tmp_path / "nothing.zarr")
+        assert NWBZarrIO.can_read(folder / "good.zarr")
+        assert not NWBZarrIO.can_read(folder / "nothing.zarr")
     with pytest.warns(UserWarning, match="no version of NWB"):
-        assert not NWBZarrIO.can_read(tmp_path / "other.zarr")
+        assert not NWBZarrIO.can_read(folder / "other.zarr")
     with pytest.warns(UserWarning, match="too old"):
-        assert not NWBZarrIO.can_read(tmp_path / "old.zarr")
-    with NWBZarrIO(tmp_path / "old.zarr", "r", load_namespaces=False) as io, pytest.raises(TypeError, match=r"1\.0\.6"):
+        assert not NWBZarrIO.can_read(folder / "old.zarr")
+    with NWBZarrIO(folder / "old.zarr", "r", load_namespaces=False) as io, pytest.raises(TypeError, match=r"1\.0\.6"):
         io.read()
 
 

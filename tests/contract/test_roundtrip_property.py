@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
+import itertools
 from typing import Any
 
 import numpy as np
+import pytest
 from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO
+from tests.places import Place, remove
 from tests.strategies import NAMES, NUMBERS, PLAIN, STRUCTURED, TEXT, raw_arrays, shapes
 
 EXAMPLES = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
@@ -179,44 +180,59 @@ def _raw(array: np.ndarray[Any, Any]) -> Any:
     return [_raw(np.ascontiguousarray(array[name])) for name in array.dtype.names]
 
 
+_numbers = itertools.count()
+
+
+def new_place(folder: Place) -> Place:
+    return folder / f"{next(_numbers)}.zarr"
+
+
 @EXAMPLES
 @given(trees())
-def test_a_builder_comes_back_from_a_file(tree):
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "file.zarr"
-        with ZarrIO(path, "w") as io:
-            io.write_builder(tree)
-        for mode in ("r", "r-"):
-            with ZarrIO(path, mode) as io:
-                Comparison(nodes(tree), io.read_builder())
+def test_a_builder_comes_back_from_a_file(shared_folder, tree):
+    path = new_place(shared_folder)
+    with ZarrIO(path, "w") as io:
+        io.write_builder(tree)
+    for mode in ("r", "r-"):
+        with ZarrIO(path, mode) as io:
+            Comparison(nodes(tree), io.read_builder())
+    remove(path)
 
 
 @settings(EXAMPLES, max_examples=20)
 @given(trees())
-def test_a_builder_comes_back_from_an_export(tree):
-    with tempfile.TemporaryDirectory() as folder:
-        paths = [Path(folder) / f"{n}.zarr" for n in range(2)]
-        with ZarrIO(paths[0], "w") as io:
-            io.write_builder(tree)
-        with ZarrIO(paths[0]) as source, ZarrIO(paths[1], "w") as io:
-            io.export(source, cache_spec=False)
-        with ZarrIO(paths[1]) as io:
-            Comparison(nodes(tree), io.read_builder())
+def test_a_builder_comes_back_from_an_export(shared_folder, tree):
+    paths = [new_place(shared_folder) for _ in range(2)]
+    with ZarrIO(paths[0], "w") as io:
+        io.write_builder(tree)
+    with ZarrIO(paths[0]) as source, ZarrIO(paths[1], "w") as io:
+        io.export(source, cache_spec=False)
+    with ZarrIO(paths[1]) as io:
+        Comparison(nodes(tree), io.read_builder())
+    for path in paths:
+        remove(path)
+
+
+@pytest.mark.needs("append")
+def test_a_builder_is_added_to_what_is_there(shared_folder):
+    with ZarrIO(new_place(shared_folder), "a") as io:  # outside of hypothesis, which would look for a simpler refusal
+        io.write_builder(GroupBuilder("root"))
+    add_to_what_is_there(shared_folder)
 
 
 @settings(EXAMPLES, max_examples=20)
-@given(trees(), groups("added"))
-def test_a_builder_is_added_to_what_is_there(tree, added):
+@given(tree=trees(), added=groups("added"))
+def add_to_what_is_there(folder, tree, added):
     if "added" in {*tree.groups, *tree.datasets, *tree.attributes}:
         return
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "file.zarr"
-        with ZarrIO(path, "w") as io:
-            io.write_builder(tree)
-        with ZarrIO(path, "r+") as io:
-            builder = io.read_builder()
-            builder.set_group(added)
-            io.write_builder(builder)
-        for mode in ("r", "r-"):
-            with ZarrIO(path, mode) as io:
-                Comparison(nodes(tree) | nodes(added, "/added"), io.read_builder())
+    path = new_place(folder)
+    with ZarrIO(path, "w") as io:
+        io.write_builder(tree)
+    with ZarrIO(path, "r+") as io:
+        builder = io.read_builder()
+        builder.set_group(added)
+        io.write_builder(builder)
+    for mode in ("r", "r-"):
+        with ZarrIO(path, mode) as io:
+            Comparison(nodes(tree) | nodes(added, "/added"), io.read_builder())
+    remove(path)

@@ -151,7 +151,7 @@ def zarr_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def export(source: Path, target: Path, executor: Any, **options: Any) -> dict[str, bytes]:
-    with ZarrIO(source, "r") as src, ZarrIO(target, "w") as io:
+    with ZarrIO(source, "r", missing_chunks="fill") as src, ZarrIO(target, "w") as io:
         io.export(src, executor=executor, **options)
     return contents(target)
 

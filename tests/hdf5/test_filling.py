@@ -178,7 +178,7 @@ def test_a_fill_value_that_only_hdf5_knows_is_not_read_for_a_missing_chunk(tmp_p
         data[...] = np.array((1, 2), rows)
     convert(tmp_path / "a.h5", tmp_path / "a.zarr")
     (tmp_path / "a.zarr/x/2").unlink()
-    convert(tmp_path / "a.zarr", tmp_path / "b.h5")
+    convert(tmp_path / "a.zarr", tmp_path / "b.h5", missing_chunks="fill")
     with h5py.File(tmp_path / "b.h5") as file:
         assert file["x"].fillvalue == fill
         assert file["x"][99_999:100_001].tolist() == [(1, 2), (0, 0)]

@@ -213,6 +213,7 @@ _STATES = struct.pack("<4BIII", 2, 1, 0x21, 2, 2**31 - 20, 2**18, 40) + bytes(24
 _MANY = {f"{'g/' * 5}n{i}/.zgroup": {"zarr_format": 2} for i in range(3000)}
 
 DOCUMENTS, CHUNKS, LINKS, SIZES, CODE = "Documents", "Chunks", "Links and references", "Sizes", "Code and places"
+CARELESS = "Careless calls"
 
 CASES: tuple[Case, ...] = (
     # documents
@@ -368,9 +369,19 @@ CASES: tuple[Case, ...] = (
 )  # fmt: skip
 
 
-def table_of(part: str) -> list[tuple[str, str, str]]:
-    """Return the lines of one table: bad input, what happens, what `verify` says."""
-    return [(case.given, case.happens, f"`{case.finds}`" if case.finds else "-") for case in CASES if case.part == part]
+def all_cases() -> tuple[Case, ...]:
+    """Return the lines of all tables."""
+    from tests.hostile import careless  # which has more of what is made here
+
+    return (*CASES, *careless.CASES)
+
+
+def table_of(part: str) -> list[tuple[str, ...]]:
+    """Return the lines of one table: bad input, what happens, and of files what `verify` says."""
+    cases = [case for case in all_cases() if case.part == part]
+    if part == CARELESS:
+        return [(case.given, case.happens) for case in cases]
+    return [(case.given, case.happens, f"`{case.finds}`" if case.finds else "-") for case in cases]
 
 
 def page_parts() -> dict[str, str]:
@@ -381,6 +392,7 @@ def page_parts() -> dict[str, str]:
     titles = ("bad input", "what happens", "`verify` says")
     parts = (DOCUMENTS, CHUNKS, LINKS, SIZES, CODE)
     tables = {part.lower().replace(" ", "-"): table(titles, table_of(part)) for part in parts}
+    tables["careless-calls"] = table(("what is done", "what happens"), table_of(CARELESS))
     limits = [(f"`{entry.name}`", f"{_default(entry):,}" if entry.name != _MEMORY else "the memory of the machine")
               for entry in fields(Limits)]  # fmt: skip
     return {**tables, "limits": table(("limit", "default"), limits)}

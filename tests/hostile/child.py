@@ -54,6 +54,7 @@ class Ear:
 
     def __init__(self) -> None:
         self.folder: str | None = None
+        self.place = ""
         self.is_listening = False
         self.heard: list[str] = []
 
@@ -73,7 +74,10 @@ class Ear:
         if not isinstance(path, str):
             return isinstance(path, int)
         is_code = path.startswith((sys.prefix, sys.base_prefix)) or path.endswith((".py", ".pyc"))
-        return is_code or (self.folder is not None and os.path.realpath(path).startswith(self.folder))
+        # a relative path is one in the directory that is held open: the working directory of this process is empty
+        return is_code or (
+            self.folder is not None and os.path.realpath(os.path.join(self.place, path)).startswith(self.folder)
+        )
 
 
 def use(place: Any) -> None:
@@ -129,6 +133,9 @@ def run(first: int, count: int, *, misbehaves: bool = False) -> dict[str, Any]:
     for files in originals:  # whatever is imported on first use is by now
         _case(files, Path(folder) / "warm" / "file.zarr")
         _case(files, None)
+    empty = Path(folder) / "empty"
+    empty.mkdir()
+    os.chdir(empty)
     sys.addaudithook(ear)
     signal.signal(signal.SIGALRM, _too_long)
     _limit_memory()
@@ -152,6 +159,7 @@ def run(first: int, count: int, *, misbehaves: bool = False) -> dict[str, Any]:
             failures.append({"number": number, **outcome})
         if place is not None:
             shutil.rmtree(place.parent, ignore_errors=True)
+    os.chdir("/")
     shutil.rmtree(folder, ignore_errors=True)
     peak = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     return {
@@ -165,7 +173,7 @@ def run(first: int, count: int, *, misbehaves: bool = False) -> dict[str, Any]:
 
 def _judged(ear: Ear, files: dict[str, bytes], place: Path | None, misdeed: int | None = None) -> dict[str, Any]:
     """Read one file; the kind of the outcome begins with ``!`` if it must not be."""
-    ear.heard, ear.folder = [], None if place is None else str(place.parent)
+    ear.heard, ear.folder, ear.place = [], None if place is None else str(place.parent), str(place or "")
     ear.is_listening = True
     signal.setitimer(signal.ITIMER_REAL, SECONDS)
     try:

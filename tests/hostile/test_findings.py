@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,11 @@ from typing import Any
 import numcodecs
 import numpy as np
 import pytest
+from zarr.storage import MemoryStore
 
-from hdmf_zarr_backend import ZarrIO, verify
+from hdmf_zarr_backend import Limits, ZarrDataIO, ZarrIO, convert, verify
 from hdmf_zarr_backend.errors import ChunkError, LimitError, MetadataError, ZarrBackendError
+from tests import trees
 from tests.hostile.child import LIMITS, use
 from tests.hostile.seeds import Files, listed, written
 
@@ -169,3 +172,196 @@ def test_a_thousand_groups_inside_of_each_other():
     files["zarr.json"] = json.dumps(document).encode()
     with pytest.raises((MetadataError, ZarrBackendError)):
         use(files)
+
+
+# ---- chunks that are gone, or were never there ----------------------------------------------------------------------
+
+PLACES = ["a.h5", "a.zarr"]
+
+
+def placed(files: Files, path: Path) -> Path:
+    for key, value in files.items():
+        (path / key).parent.mkdir(parents=True, exist_ok=True)
+        (path / key).write_bytes(value)
+    return path
+
+
+def large(**options: Any) -> Files:
+    """Return a file with an array of several chunks that are copied as they are."""
+    files: Files = {}
+    data = ZarrDataIO(np.arange(2**20, dtype="i4"), chunks=(2**16,), compressor={"id": "zlib", "level": 1})
+    with ZarrIO(files, "w", **options) as io:
+        io.write_builder(trees.root(trees.dataset("large", data)))
+    return files
+
+
+GONE = {
+    "plain": ("plain/0.0", written), "squeezed": ("squeezed/1.1", written), "texts": ("texts/0", written),
+    "references": ("references/0", written), "rows": ("rows/0.0", written), "large": ("large/5", lambda _: large()),
+}  # fmt: skip
+"""Array -> a chunk of it, and what makes the file."""
+
+
+@pytest.mark.parametrize("name", GONE)
+@pytest.mark.parametrize("target", PLACES)
+@pytest.mark.parametrize("executor", [None, "threads"])
+def test_a_chunk_that_is_gone_is_not_copied_as_the_fill_value(tmp_path, name, target, executor):
+    key, make = GONE[name]
+    files = make(2)
+    del files[key]
+    source = placed(files, tmp_path / "source.zarr")
+    options: dict[str, Any] = {"zarr_format": 3} if target == "a.zarr" else {}
+    with pytest.raises(ChunkError, match="not stored") as caught:
+        convert(source, tmp_path / target, executor=executor, **options)
+    assert caught.value.path == f"/{name}"
+    assert [path.name for path in tmp_path.iterdir()] == ["source.zarr"]
+
+
+@pytest.mark.parametrize("name", sorted(GONE.keys() - {"texts"}))  # which the consolidated document holds too
+def test_a_chunk_that_is_gone_is_not_exported_as_the_fill_value(tmp_path, name):
+    key, make = GONE[name]
+    files = make(2)
+    del files[key]
+    with ZarrIO(files) as source, ZarrIO(tmp_path / "a.zarr", "w") as io:
+        with pytest.raises(ChunkError, match="not stored"):
+            io.export(source, write_args={"link_data": False})
+        assert source.read_builder()[name].data is not None
+        if name not in ("references", "rows"):
+            source.read_builder()[name].data[:]  # reading is as it was
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["plain", "large"])
+@pytest.mark.parametrize("target", PLACES)
+def test_the_fill_value_is_copied_where_that_is_asked_for(tmp_path, name, target):
+    key, make = GONE[name]
+    files = make(2)
+    del files[key]
+    options: dict[str, Any] = {"zarr_format": 3} if target == "a.zarr" else {}
+    convert(placed(files, tmp_path / "source.zarr"), tmp_path / target, missing_chunks="fill", **options)
+    with ZarrIO(files, missing_chunks="fill") as source, ZarrIO(tmp_path / "b.zarr", "w") as io:
+        io.export(source, write_args={"link_data": False})
+    with ZarrIO(tmp_path / "b.zarr") as io:
+        values = io.read_builder()[name].data[:]
+    assert not values[0 if name == "plain" else slice(5 * 2**16, 6 * 2**16)].any()
+
+
+def test_what_never_said_that_it_was_whole_is_copied(tmp_path):
+    files = large()
+    for key in (".zmetadata", "large/5"):
+        del files[key]
+    files[".zattrs"] = b"{}"
+    convert(placed(files, tmp_path / "source.zarr"), tmp_path / "a.zarr", zarr_format=3)
+    with pytest.raises(ChunkError, match="not stored"):
+        convert(tmp_path / "source.zarr", tmp_path / "b.zarr", zarr_format=3, missing_chunks="error")
+
+
+def test_a_gone_chunk_of_a_linked_file_is_told_too(tmp_path):
+    placed({**large()}, tmp_path / "other.zarr")
+    (tmp_path / "other.zarr/large/5").unlink()
+    with ZarrIO(tmp_path / "other.zarr") as other, ZarrIO(tmp_path / "a.zarr", "w") as io:
+        io.write_builder(trees.root(trees.dataset("linked", other.read_builder()["large"].data)))
+    with pytest.raises(ChunkError, match="not stored") as caught:
+        convert(tmp_path / "a.zarr", tmp_path / "a.h5", external_links="copy")
+    assert "other.zarr" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["plain", "texts", "references", "rows"])
+@pytest.mark.parametrize("target", PLACES)
+def test_a_copy_of_a_trillion_chunks_is_refused(tmp_path, name, target):
+    files = change(listed(2), f"{name}/.zarray", lambda d: d.update(
+        shape=[2**40, *d["shape"][1:]], chunks=[1, *d["chunks"][1:]]))  # fmt: skip
+    source = placed(files, tmp_path / "source.zarr")
+    options: dict[str, Any] = {"zarr_format": 3} if target == "a.zarr" else {}
+    start = time.process_time()
+    with pytest.raises(LimitError, match="max_unwritten_bytes") as caught:
+        convert(source, tmp_path / target, missing_chunks="fill", **options)
+    assert caught.value.path == f"/{name}"
+    with (
+        ZarrIO(source, missing_chunks="fill") as io,
+        ZarrIO(tmp_path / "b.zarr", "w") as out,
+        pytest.raises(LimitError, match="max_unwritten_bytes"),
+    ):
+        out.export(io, write_args={"link_data": False})
+    assert time.process_time() - start < 5
+    assert [path.name for path in tmp_path.iterdir()] == ["source.zarr"]
+
+
+@pytest.mark.parametrize("name", ["plain", "texts"])
+def test_an_array_of_a_trillion_chunks_is_not_changed(name):
+    files = change(listed(2), f"{name}/.zarray", lambda d: d.update(
+        shape=[2**40, *d["shape"][1:]], chunks=[1, *d["chunks"][1:]]))  # fmt: skip
+    before = dict(files)
+    with ZarrIO(files, "r+") as io, pytest.raises(LimitError, match="max_unwritten_bytes"):
+        io.read_builder()[name].data.resize(10, *([4] if name == "plain" else []))
+    assert files == before
+
+
+def test_the_chunks_that_are_there_are_counted(tmp_path):
+    source = placed(large(), tmp_path / "source.zarr")
+
+    def export(most: int) -> None:
+        with (
+            ZarrIO(source, limits=Limits(max_unwritten_bytes=most), missing_chunks="fill") as io,
+            ZarrIO(tmp_path / "b.zarr", "w") as out,
+        ):
+            out.export(io, write_args={"link_data": False})
+
+    export(0)
+    for number in range(2):
+        (source / f"large/{number}").unlink()
+    export(2 * 2**18)
+    (source / "large/7").unlink()
+    with pytest.raises(LimitError, match="16 chunks are stated, and at most"):
+        export(2 * 2**18)
+
+
+# ---- values of stores that are not local ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["memory", "s3", "s3fs", "web", "zip", "zarr"])
+def test_the_limit_of_what_is_stored_holds_wherever_it_is(tmp_path, kind, request):
+    files = large()
+    place: Any = f"memory://limits-{id(files):x}/a.zarr"
+    options: dict[str, Any] = {}
+    if kind in ("s3", "s3fs"):
+        server = request.getfixturevalue("s3")
+        place = f"s3://{server.bucket}/a.zarr"
+        options = {"storage_options": server.options if kind == "s3" else server.s3fs_options}
+    elif kind == "web":
+        server = request.getfixturevalue("web")
+        placed(files, server.folder / "a.zarr")
+        place = f"{server.url}/a.zarr"
+    elif kind == "zip":
+        place = tmp_path / "a.zarr.zip"
+        with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as archive:
+            for key, value in files.items():
+                archive.writestr(key, value)
+    elif kind == "zarr":
+        place = MemoryStore()
+    if kind not in ("web", "zip"):
+        with ZarrIO(files) as source, ZarrIO(place, "w", **options) as io:
+            io.export(source, write_args={"link_data": False})
+    size = max(map(len, files.values()))
+    for most in (size, 20_000):
+        with ZarrIO(place, limits=Limits(max_stored_bytes=most), **options) as io:
+            data = io.read_builder()["large"].data
+            if most == size:
+                assert data[-1] == 2**20 - 1
+                continue
+            with pytest.raises(LimitError, match="max_stored_bytes"):
+                data[-1]
+
+
+def test_a_shard_that_states_a_huge_chunk(tmp_path):
+    files: Files = {}
+    data = ZarrDataIO(np.arange(64, dtype="i4"), chunks=(8,), shards=(64,))
+    with ZarrIO(files, "w", zarr_format=3) as io:
+        io.write_builder(trees.root(trees.dataset("sharded", data)))
+    shard = bytearray(files["sharded/c/0"])
+    index = np.frombuffer(shard[-8 * 16 - 4 : -4], "<u8").copy()
+    index[1] = 2**60
+    shard[-8 * 16 - 4 :] = bytes(numcodecs.CRC32C().encode(index.tobytes()))
+    files["sharded/c/0"] = bytes(shard)
+    with ZarrIO(placed(files, tmp_path / "a.zarr")) as io, pytest.raises(LimitError, match="max_stored_bytes"):
+        io.read_builder()["sharded"].data[0]

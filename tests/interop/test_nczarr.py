@@ -15,7 +15,9 @@ from hdmf.build import DatasetBuilder, GroupBuilder
 from hdmf.data_utils import DataChunkIterator
 from pynwb import TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert
+from hdmf_zarr_backend.cli.main import main
+from hdmf_zarr_backend.compare.files import compare
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, UsageError
 from hdmf_zarr_backend.interop.nczarr import add_nczarr, remove_nczarr
 from hdmf_zarr_backend.mapping import nczarr
@@ -23,7 +25,7 @@ from hdmf_zarr_backend.mapping.reserved import RESERVED
 from hdmf_zarr_backend.zom.api import diff, to_zom
 from hdmf_zarr_backend.zom.dryrun import dry_run
 from tests import samples
-from tests.interop.conftest import ask
+from tests.interop.exchange import ask
 
 pytest.importorskip("netCDF4")
 
@@ -289,3 +291,28 @@ def test_hdmf_zarr_013_reads_it_as_before(rich, peer013, tmp_path):
     told = ask(peer013, _PEER, [["with", rich], ["without", plain]], tmp_path)
     assert told["with"] == told["without"]
     assert told["with"][0] > 50
+
+
+# ---- conversions ----------------------------------------------------------------------------------------------------
+
+
+def test_a_conversion_gives_the_attributes_that_are_added_later(tmp_path):
+    samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
+    convert(tmp_path / "a.nwb", tmp_path / "a.nwb.zarr", nczarr=True)
+    convert(tmp_path / "a.nwb", tmp_path / "b.nwb.zarr")
+    listed = add_nczarr(tmp_path / "b.nwb.zarr")
+    assert diff(to_zom(tmp_path / "a.nwb.zarr"), to_zom(tmp_path / "b.nwb.zarr")) == []
+    told = netcdf(tmp_path / "a.nwb.zarr")
+    assert sorted(told["arrays"]) == listed
+    assert_equal_values(told, tmp_path / "a.nwb.zarr")
+    assert compare(tmp_path / "a.nwb", tmp_path / "a.nwb.zarr") == []
+    model = dry_run(tmp_path / "a.nwb", tmp_path / "a.nwb.zarr", nczarr=True, estimate=False).model
+    assert diff(model, to_zom(tmp_path / "a.nwb.zarr")) == []
+
+
+def test_a_file_of_format_3_becomes_one_that_netcdf_opens(tmp_path, capsys):
+    samples.write_zarr(tmp_path / "a.nwb.zarr", samples.plain_nwbfile(), zarr_format=3)
+    arguments = ["--zarr-format", "2", "--nczarr", str(tmp_path / "a.nwb.zarr"), str(tmp_path / "b.nwb.zarr")]
+    assert main(["convert", *arguments]) == 0
+    assert "/acquisition/trace/data" in netcdf(tmp_path / "b.nwb.zarr")["arrays"]
+    assert capsys.readouterr().err == ""

@@ -12,15 +12,27 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pynwb import NWBHDF5IO, TimeSeries
+from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO, ZarrReference
 from hdmf_zarr_backend.compare.files import compare
 from hdmf_zarr_backend.conversion import convert
 from hdmf_zarr_backend.errors import UnsupportedFileError
 from tests import samples
-from tests.interop.conftest import CANNOT_BUILD, NO_NWB_2, SWITCH, ask, assert_only
-from tests.interop.test_peer013 import LOSSES, differences, export, failures, read
+from tests.interop.conftest import CANNOT_BUILD, NO_NWB_2
+from tests.interop.exchange import (
+    LOSSES,
+    SWITCH,
+    ask,
+    assert_only,
+    check_added,
+    converted,
+    export,
+    exports_that_differ,
+    failures,
+    read,
+    used,
+)
 from tests.peers import Peer
 from tests.trees import dataset, group, root
 
@@ -64,30 +76,6 @@ CANNOT_UPGRADE = {
 }
 """Files of 0.13 that the converter of 0.14 cannot convert, and what it says."""
 
-_READ_VALIDATE_EXPORT = """
-import json, sys, warnings
-warnings.simplefilter("ignore")
-from hdmf_zarr import NWBZarrIO
-from pynwb import NWBHDF5IO, validate
-
-told = {}
-for name, source, target in json.load(open(sys.argv[1])):
-    told[name] = {"read": None, "validate": None, "errors": [], "export": None}
-    for step in ("read", "validate", "export"):
-        try:
-            with NWBZarrIO(source, "r") as io:
-                if step == "read":
-                    io.read()
-                elif step == "validate":
-                    told[name]["errors"] = [str(error) for error in validate(io=io)]
-                else:
-                    with NWBHDF5IO(target, "w") as out:
-                        out.export(io, write_args={"link_data": False})
-        except Exception as error:
-            told[name][step] = f"{type(error).__name__}: {error}"[-2000:]
-print(json.dumps(told))
-"""
-
 _VALIDATE_HDF5 = """
 import json, sys, warnings
 warnings.simplefilter("ignore")
@@ -100,23 +88,6 @@ for name, source in json.load(open(sys.argv[1])):
             told[name] = [str(error) for error in validate(io=io)]
     except Exception as error:
         told[name] = None
-print(json.dumps(told))
-"""
-
-_WRITE = """
-import json, sys, warnings
-warnings.simplefilter("ignore")
-from hdmf_zarr import NWBZarrIO
-from pynwb import NWBHDF5IO
-
-told = {}
-for name, source, target in json.load(open(sys.argv[1])):
-    told[name] = None
-    try:
-        with NWBHDF5IO(source, "r") as io, NWBZarrIO(target, "w") as out:
-            out.export(io, write_args={"link_data": False})
-    except Exception as error:
-        told[name] = f"{type(error).__name__}: {error}"[-2000:]
 print(json.dumps(told))
 """
 
@@ -171,8 +142,7 @@ def ours3(sources: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture(scope="module")
 def read_by_014(ours3: dict[str, Path], peer014: Peer, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     folder = tmp_path_factory.mktemp("exports")
-    rows = [[name, path, folder / f"{name}.nwb"] for name, path in ours3.items()]
-    return ask(peer014, _READ_VALIDATE_EXPORT, rows, folder), folder
+    return used(peer014, ours3, folder, "read", "validate", "export"), folder
 
 
 def test_014_reads_every_file_that_we_make(read_by_014):
@@ -197,11 +167,8 @@ def test_014_exports_what_we_export(sources, read_by_014, ours3, tmp_path):
     """Tree, links, references, attributes and values of both exports to HDF5 are equal."""
     told, folder = read_by_014
     assert_only(failures(told, "export"), CANNOT_READ | CANNOT_BUILD | CANNOT_EXPORT, told)
-    found = {}
-    for name in told.keys() - failures(told, "export").keys():
-        export(ours3[name], tmp_path / "ours.nwb")
-        found[name] = differences(tmp_path / "ours.nwb", folder / f"{name}.nwb", sources.get(name))
-    assert {name: lost for name, lost in found.items() if lost} == {}
+    exported = told.keys() - failures(told, "export").keys()
+    assert exports_that_differ(ours3, folder, sources, exported, tmp_path) == {}
 
 
 # ---- we read 0.14's -------------------------------------------------------------------------------------------------
@@ -210,10 +177,7 @@ def test_014_exports_what_we_export(sources, read_by_014, ours3, tmp_path):
 @pytest.fixture(scope="module")
 def theirs3(sources: dict[str, Path], peer014: Peer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("theirs3")
-    targets = {name: folder / f"{name}.nwb.zarr" for name in sources}
-    told = ask(peer014, _WRITE, [[name, path, targets[name]] for name, path in sources.items()], folder)
-    assert_only({name: text for name, text in told.items() if text}, {**NO_NWB_2, **CANNOT_BUILD}, sources)
-    return {name: path for name, path in targets.items() if not told[name]}
+    return converted(peer014, sources, folder, {**NO_NWB_2, **CANNOT_BUILD})
 
 
 @pytest.fixture(scope="module")
@@ -224,11 +188,6 @@ def upgraded(theirs: dict[str, Path], peer014: Peer, tmp_path_factory: pytest.Te
     told = ask(peer014, _UPGRADE, rows, folder, **SWITCH)
     assert_only({name: text for name, text in told.items() if text}, CANNOT_UPGRADE, theirs)
     return {name: folder / f"{name}.nwb.zarr" for name in theirs if not told[name]}
-
-
-def _export_of_hdf5(source: Path, target: Path) -> None:
-    with NWBHDF5IO(source, "r") as io, NWBHDF5IO(target, "w") as out:
-        out.export(io, write_args={"link_data": False})
 
 
 @pytest.mark.parametrize("made_by", ["theirs3", "upgraded"])
@@ -258,19 +217,7 @@ def test_files_of_014_become_format_2_and_back(made_by, request, tmp_path):
 def test_a_file_of_014_is_added_to_and_014_reads_it(theirs3, peer014, tmp_path):
     path = tmp_path / "file.nwb.zarr"
     shutil.copytree(theirs3["rich_without_positions"], path)
-    with NWBZarrIO(path, "r+") as io:
-        nwbfile = io.read()
-        nwbfile.add_acquisition(TimeSeries(name="new", data=[1.0, 2.0], unit="m", rate=1.0))
-        io.write(nwbfile)
-    script = """
-import json, sys
-from hdmf_zarr import NWBZarrIO
-with NWBZarrIO(json.load(open(sys.argv[1]))[0], "r") as io:
-    nwbfile = io.read()
-    print(json.dumps([nwbfile.acquisition["new"].data[:].tolist(), nwbfile.trials["timeseries"][0][0].timeseries.name]))
-"""
-    assert ask(peer014, script, [path], tmp_path) == [[1.0, 2.0], "trace"]
-    assert read(path).trials["timeseries"][0][0].timeseries.name == "trace"
+    check_added(peer014, path, tmp_path)
 
 
 # ---- where the convention is silent ---------------------------------------------------------------------------------
@@ -337,22 +284,6 @@ with NWBZarrIO(json.load(open(sys.argv[1]))[0], "r") as io:
 
 # ---- older files, and changes ---------------------------------------------------------------------------------------
 
-_READ = """
-import json, sys, warnings
-warnings.simplefilter("ignore")
-from hdmf_zarr import NWBZarrIO
-
-told = {}
-for name, path in json.load(open(sys.argv[1])):
-    told[name] = {"read": None}
-    try:
-        with NWBZarrIO(path, "r") as io:
-            io.read()
-    except Exception as error:
-        told[name]["read"] = f"{type(error).__name__}: {error}"[-2000:]
-print(json.dumps(told))
-"""
-
 
 def test_files_of_013_become_format_3_and_014_reads_them(theirs, peer014, tmp_path):
     """Pickles included: the way from 0.13 to 0.14 without any switch, and for the files that its converter refuses."""
@@ -363,7 +294,7 @@ def test_files_of_013_become_format_3_and_014_reads_them(theirs, peer014, tmp_pa
         # 0.13 declared a fill value of "0" for the JSON of namespaces, and rows as pickles
         lost = compare(path, made[name], ignore={"fill", "filters", "chunks"})
         assert [str(difference) for difference in lost] == [], name
-    told = ask(peer014, _READ, list(made.items()), tmp_path)
+    told = used(peer014, made, tmp_path, "read")
     assert_only(failures(told, "read"), CANNOT_READ, told)
 
 

@@ -314,7 +314,18 @@ def test_chunks_that_are_left_out_and_arrays_that_were_resized(tmp_path, fill, m
 
 
 @pytest.mark.parametrize("dtype", ["int4", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
-def test_types_that_only_tensorstore_has_are_one_clear_error(tmp_path, dtype):
-    made_by_tensorstore(tmp_path / "a.zarr", shape=[6], chunks=[4], dtype=dtype)
-    with pytest.raises(MetadataError, match=f"the data type '{dtype}' is unknown"):
-        lazy(tmp_path / "a.zarr", "a")[()]
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_types_that_only_tensorstore_has_are_one_clear_error(tmp_path, dtype, zarr_format):
+    path = tmp_path / "a.zarr"
+    if zarr_format == 2:
+        made_by_tensorstore(path, shape=[6], chunks=[4], dtype=dtype)
+    else:
+        path.mkdir()
+        (path / "zarr.json").write_text('{"zarr_format": 3, "node_type": "group"}')
+        kvstore = {"driver": "file", "path": f"{path}/a/"}
+        spec = {"driver": "zarr3", "kvstore": kvstore, "dtype": dtype, "schema": {"domain": {"shape": [6]}}}
+        ts.open(spec, create=True).result()
+    with pytest.raises(MetadataError, match=f"the data type '{dtype}' is unknown") as caught, ZarrIO(path, "r-") as io:
+        io.read_builder()
+    assert (caught.value.store, caught.value.path) == (str(path), "/a")
+    assert "Convert the array with the program that wrote it" in caught.value.remedy

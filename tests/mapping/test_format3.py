@@ -504,3 +504,84 @@ def test_the_root_is_set_last_and_holds_everything():
         node = parsed.get("g/a")
         assert isinstance(node, ArrayNode)
         assert replace(node, document=None) == inner.members["a"]
+
+
+# ---- forms that many arrays share -----------------------------------------------------------------------------------
+
+
+def numbers(**changes: Any) -> ArrayNode[Any]:
+    """Return an array of float64 in the words of its document."""
+    document = {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": [2],
+        "data_type": "float64",
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2]}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": 0.0,
+        "codecs": LITTLE,
+        "attributes": {"_DTYPE": "float64"},
+        **changes,
+    }
+    node = v3.parse_node(document, "a")
+    assert isinstance(node, ArrayNode)
+    return node
+
+
+@pytest.mark.parametrize("_", range(2))  # worked out, and remembered
+def test_arrays_that_differ_in_the_fill_value_only_keep_theirs(_):
+    fills = [0.0, -0.0, 1, 1.0, True, "NaN", "Infinity", None]
+    found = [format3.canonical(numbers(fill_value=fill)).fill_value for fill in fills]
+    assert list(map(repr, found)) == list(map(repr, [None, *fills[1:]]))
+
+
+def test_what_arrays_share_is_not_changed_by_one_of_them():
+    texts = [document(adapted(ARRAYS["text"])) for _ in range(2)]
+    one, other = (parse_array({"zarr.json": text}, "a") for text in texts)
+    assert one is not None
+    one.filters, one.attributes["unit"], one.fill_value = [{"id": "changed"}], "V", "x"
+    assert parse_array({"zarr.json": texts[1]}, "a") == other
+    assert other is not None
+    assert other.filters == [{"id": "vlen-utf8"}]
+    assert document(adapted(ARRAYS["text"])) == texts[0]
+
+
+def test_text_and_references_of_the_same_form_stay_apart():
+    for name in ("text", "references", "text"):
+        node = adapted(ARRAYS[name])
+        assert back(node).filters == node.filters
+
+
+def test_the_type_in_a_note_is_of_its_array_alone():
+    for name in ("fields with axes", "rows of both byte orders", "rows of numbers", "fields with axes"):
+        node = adapted(ARRAYS[name])
+        assert back(node).data_type == node.data_type
+
+
+@pytest.mark.parametrize("key", ["fill_value", "data_type", "codecs"])
+def test_a_document_that_is_nested_too_deep_is_told(key):
+    deep: Any = 0
+    for _ in range(20_000):
+        deep = [deep] if key == "fill_value" else {"name": "struct", "configuration": {"fields": [["a", deep]]}}
+    node = numbers()
+    setattr(node, key, [deep] if key == "codecs" else deep)
+    with pytest.raises(MetadataError):
+        format3.canonical(node)
+
+
+def test_groups_of_any_depth():
+    depth = 3000
+    here: GroupNode[Any] = GroupNode(members={"x": numbers()}, attributes={"_LINKS": []})
+    for _ in range(depth):
+        here = GroupNode(members={"g": here})
+    found = list(format3.canonical_hierarchy(Hierarchy(here)).walk())
+    assert len(found) == depth + 2
+    assert found[-2][1].attributes == {"zarr_link": []}
+    assert found[-1][1].attributes["zarr_dtype"] == "float64"
+
+
+def test_damage_in_a_group_names_its_array():
+    inner: GroupNode[Any] = GroupNode(members={"x": numbers(data_type="float128")})
+    with pytest.raises(MetadataError, match="float128") as told:
+        format3.canonical_hierarchy(Hierarchy(GroupNode(members={"a": inner})))
+    assert told.value.path == "/a/x"

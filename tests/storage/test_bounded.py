@@ -145,7 +145,7 @@ def test_what_is_no_limit(given: dict[str, Any]):
         Limits(**given)
 
 
-@pytest.mark.parametrize("given", [{"missing_chunks": "zero"}, {"external_links": "yes"}, {"missing_chunks": None}])
+@pytest.mark.parametrize("given", [{"missing_chunks": "zero"}, {"external_links": "yes"}, {"missing_chunks": 0}])
 def test_what_is_no_rule(given: dict[str, Any]):
     with pytest.raises(UsageError, match="is unknown"):
         ReadRules(**given)

@@ -43,9 +43,17 @@ def editable(array: np.ndarray[Any, Any], chunks: tuple[int, ...], **options: An
     first = EditableArray(edits, keys, "g/a", node, ChunkCache())
     first.resize(array.shape)
     first[...] = array
-    edits.flush(plain)
+    flush(edits)
     keys.calls.clear()
     return EditableArray(edits, keys, "g/a", node, ChunkCache(), maxshape=bound), keys
+
+
+def flush(edits: Edits) -> set[str]:
+    """Write everything, as a session does; return the paths of the arrays whose documents changed."""
+    changed = set(edits.flush(plain))
+    edits.journal.commit({})
+    edits.done()
+    return changed
 
 
 def numbers(*shape: int) -> np.ndarray[Any, Any]:
@@ -143,7 +151,7 @@ def test_changes_are_those_of_numpy_and_what_is_written_is_what_zarr_reads(histo
     model = Model(numbers(*shape), options["fill_value"] or 0)
     for step in todo:
         if step.name == "flush":
-            lazy._edits.flush(plain)
+            flush(lazy._edits)
         elif step.name == "resize":
             lazy.resize(*step.arguments)
             model.resize(*step.arguments)
@@ -159,7 +167,7 @@ def test_changes_are_those_of_numpy_and_what_is_written_is_what_zarr_reads(histo
             model.assign(key, values)
         assert lazy.shape == model.array.shape
         assert lazy[...].tolist() == model.array.tolist()
-    lazy._edits.flush(plain)
+    flush(lazy._edits)
     assert not lazy._edits.pending
     assert lazy._edits._bytes == 0
     assert lazy[...].tolist() == model.array.tolist()
@@ -183,7 +191,7 @@ def test_text_grows(blocks):
         lazy.append(block)
         whole += block
         assert lazy[...].tolist() == whole
-    lazy._edits.flush(plain)
+    flush(lazy._edits)
     assert read_again(keys).tolist() == read_by_zarr(keys).tolist() == whole
 
 
@@ -196,9 +204,9 @@ def test_nothing_is_written_before_it_is_asked_for_and_then_chunks_come_before_t
     lazy[0] = 100
     assert keys.keys_set() == []
     assert lazy._edits.pending
-    assert set(lazy._edits.flush(plain)) == {"g/a"}
+    assert flush(lazy._edits) == {"g/a"}
     assert keys.keys_set() == ["g/a/1", "g/a/2", "g/a/0", "g/a/.zarray"]
-    assert lazy._edits.flush(plain) == {}
+    assert flush(lazy._edits) == set()
     assert len(keys.keys_set()) == 4
 
 
@@ -208,10 +216,10 @@ def test_what_is_cut_away_does_not_come_back():
     assert lazy[...].tolist() == [0, 1, 2, 3, 4]
     lazy.resize((11,))
     assert lazy[...].tolist() == [0, 1, 2, 3, 4, 0, 0, 0, 0, 0, 0]
-    lazy._edits.flush(plain)
+    flush(lazy._edits)
     assert read_by_zarr(keys).tolist() == lazy[...].tolist()
     lazy.resize(1)
-    lazy._edits.flush(plain)
+    flush(lazy._edits)
     assert sorted(keys.values) == ["g/a/.zarray", "g/a/0"]
     assert keys.calls[-1] == ("delete", "g/a/2")  # a reader of the old shape still finds something
 
@@ -220,7 +228,7 @@ def test_appending_touches_the_last_chunk_only():
     lazy, keys = editable(numbers(1000), (10,))
     for number in range(5):
         lazy.append([number])
-    lazy._edits.flush(plain)
+    flush(lazy._edits)
     assert keys.keys_set() == ["g/a/100", "g/a/.zarray"]
     assert [key for operation, key in keys.calls if operation == "get"] == ["g/a/100"]
 
@@ -239,7 +247,7 @@ def test_many_changes_are_written_early_and_references_wait(monkeypatch):
     assert len(keys.values) >= 4
     assert lazy[...].tolist() == list(range(1000))
     lazy[150] = -1  # back into a chunk that was written
-    edits.flush(plain)
+    flush(edits)
     assert set(keys.values) == {*(f"data/{i}" for i in range(10)), "data/.zarray", "refs/0", "refs/.zarray"}
     assert LazyArray(keys, "data", data, ChunkCache())[148:152].tolist() == [148, 149, -1, 151]
     assert LazyArray(keys, "refs", node, ChunkCache())[0] == {"path": "/target"}
@@ -257,7 +265,7 @@ def test_a_reference_to_nothing_is_said_before_anything_is_written():
         lazy._edits.flush(refuse)
     assert (caught.value.store, caught.value.path) == ("/memory.zarr", "/g/a")
     assert keys.keys_set() == []
-    lazy._edits.flush(plain)
+    flush(lazy._edits)
     assert read_again(keys).tolist() == [{"path": "/nowhere"}, {"path": "/a"}]
 
 
@@ -276,7 +284,7 @@ def test_a_write_that_fails_can_be_tried_again():
         lazy._edits.flush(plain)
     assert lazy[...].tolist() == wanted
     keys.fails = lambda operation, key: None
-    assert set(lazy._edits.flush(plain)) == {"g/a"}
+    assert flush(lazy._edits) == {"g/a"}
     assert read_by_zarr(keys).tolist() == wanted
 
 
@@ -299,7 +307,7 @@ def test_the_bound_of_rows_is_that_of_their_number():
     array[0] = [1, "a"]
     lazy, keys = editable(array, (4, 2), filters=[dict(JSON2)], maxshape=(None,))
     lazy.append([[2, "b"]])
-    lazy._edits.flush(plain)
+    flush(lazy._edits)
     assert read_again(keys).tolist() == [[1, "a"], [2, "b"]]
 
 

@@ -267,11 +267,12 @@ def test_what_has_no_address_is_copied_from(store):
         np.testing.assert_array_equal(data[:], expected)
 
 
-def test_a_pair_in_a_bucket_works_over_http_and_after_download(s3, web, tmp_path):
+@FORMATS
+def test_a_pair_in_a_bucket_works_over_http_and_after_download(s3, web, tmp_path, zarr_format):
     from tests.storekinds import S3
 
     store = S3(tmp_path, s3)
-    linked_pair(store)
+    linked_pair(store, zarr_format)
     check_linked_pair(store.place("second.nwb.zarr"), **store.options)
     for name in ("first.nwb.zarr", "second.nwb.zarr"):  # as any tool downloads it
         for key, value in s3.contents(f"folder/{name}").items():

@@ -6,13 +6,20 @@ import errno
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
-from hdmf.build import GroupBuilder
+from hdmf.build import DatasetBuilder, GroupBuilder
 
-from hdmf_zarr_backend import ZarrIO
-from hdmf_zarr_backend.errors import StoreExistsError
-from hdmf_zarr_backend.storage import renames
+from hdmf_zarr_backend import ZarrIO, convert
+from hdmf_zarr_backend.errors import StoreError, StoreExistsError, UsageError
+from hdmf_zarr_backend.storage import durable, renames, zipkeys
+from hdmf_zarr_backend.storage.durable import sync_files, sync_folder
+from hdmf_zarr_backend.storage.keys import LocalKeys
+from hdmf_zarr_backend.storage.locks import lock_path
+from hdmf_zarr_backend.storage.onewriter import one_writer
+from hdmf_zarr_backend.storage.partials import partial_path
 from hdmf_zarr_backend.storage.renames import place, replace
+from hdmf_zarr_backend.write import staging
 from hdmf_zarr_backend.write.staging import staged
 
 FAILURES = pytest.mark.parametrize(
@@ -195,19 +202,22 @@ def test_a_place_that_was_taken_is_given_back_when_the_rename_fails(tmp_path, mo
         raise OSError(errno.EIO, "no")
 
     monkeypatch.setattr(renames.os, "rename", rename)
-    with pytest.raises(OSError, match="no"), staged(str(tmp_path / "a.zarr"), exclusive=True) as keys:
+    with (
+        pytest.raises(StoreError, match="could not be written: no"),
+        staged(str(tmp_path / "a.zarr"), exclusive=True) as keys,
+    ):
         keys.set(".zgroup", b"new")
     assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("mode", ["w-", "x", "a"])
-def test_of_two_ios_that_found_nothing_the_second_keeps_what_the_first_wrote(tmp_path, mode):
+def test_an_io_that_found_nothing_keeps_what_another_program_has_put_there_meanwhile(tmp_path, mode):
     path = tmp_path / "a.zarr"
-    first, second = ZarrIO(path, mode), ZarrIO(path, mode)
-    first.write_builder(GroupBuilder("root", attributes={"by": "first"}))
-    with pytest.raises(StoreExistsError, match="something has come to be there"):
-        second.write_builder(GroupBuilder("root", attributes={"by": "second"}))
-    assert ZarrIO(path).read_builder().attributes == {"by": "first"}
+    with ZarrIO(path, mode) as io:
+        make(path, b'{"zarr_format": 2}')
+        with pytest.raises(StoreExistsError, match="something has come to be there"):
+            io.write_builder(GroupBuilder("root", attributes={"by": "us"}))
+    assert contents(tmp_path) == {"a.zarr/.zgroup": b'{"zarr_format": 2}'}
     assert os.listdir(tmp_path) == ["a.zarr"]
 
 
@@ -224,3 +234,125 @@ def test_what_is_being_written_says_so_by_its_name(tmp_path):
         assert name.startswith(".a.zarr.")
         assert name.endswith(".partial")
         assert os.listdir(tmp_path) == [name]
+
+
+# ---- what writers that died have left -------------------------------------------------------------------------------
+
+
+def test_the_next_writer_removes_what_one_that_died_has_left_and_nothing_else(tmp_path):
+    target = make(tmp_path / "a.zarr")
+    make(Path(partial_path(str(target))))
+    Path(partial_path(str(target))).write_bytes(b"a zip file")
+    make(Path(f"{partial_path(str(target))}.old"), b"older")
+    others = {make(Path(partial_path(str(tmp_path / "b.zarr")))).name, make(tmp_path / ".a.zarr.partial").name}
+    with one_writer(LocalKeys(str(target))):
+        assert len(os.listdir(tmp_path)) == 7  # what a living writer, which has no lock where there are none, has begun
+    Path(lock_path(str(target))).write_text(' {"host": "h", "pid": 1, "since": "then"}')
+    with one_writer(LocalKeys(str(target))):
+        pass
+    assert set(os.listdir(tmp_path)) == {"a.zarr", *others}
+    assert contents(target) == {".zgroup": b"old"}
+
+
+def test_a_file_that_was_moved_aside_gets_its_place_back(tmp_path):
+    """Where two names cannot be exchanged, a writer may die between two renames."""
+    target = tmp_path / "a.zarr"
+    make(Path(f"{partial_path(str(target))}.old"), b"old")
+    make(Path(partial_path(str(target))), b"new")
+    Path(lock_path(str(target))).write_text(' {"host": "h", "pid": 1, "since": "then"}')
+    with one_writer(LocalKeys(str(target))):
+        pass
+    assert os.listdir(tmp_path) == ["a.zarr"]
+    assert contents(target) == {".zgroup": b"old"}
+
+
+def test_an_old_file_that_cannot_be_deleted_is_told_and_the_new_one_stays(tmp_path, monkeypatch):
+    target = make(tmp_path / "a.zarr")
+
+    def fail(path: str) -> None:
+        raise OSError(errno.EACCES, "no")
+
+    monkeypatch.setattr(renames, "remove", fail)
+    with pytest.warns(UserWarning, match="the old one, stays"), staged(str(target)) as keys:
+        keys.set(".zgroup", b"new")
+    assert contents(target) == {".zgroup": b"new"}
+
+
+# ---- on the disk itself ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def synced(monkeypatch):
+    """What is asked of the disk, in order, with the renames between."""
+    asked = []
+    for room in (staging, zipkeys, durable):
+        for name in ("sync_files", "sync_folder"):
+            if hasattr(room, name):
+                monkeypatch.setattr(room, name, lambda path, name=name: asked.append((name, os.path.basename(path))))
+    for room, name in ((staging, "replace"), (staging, "place"), (zipkeys, "replace")):
+        real = getattr(room, name)
+        monkeypatch.setattr(room, name, lambda *names, real=real: (asked.append(("moved", "")), real(*names))[1])
+    return asked
+
+
+@pytest.mark.parametrize("name", ["a.zarr", "a.zarr.zip"])
+@pytest.mark.parametrize("way", ["write", "export", "convert"])
+def test_durable_is_one_call_for_all_files_before_the_rename(tmp_path, synced, name, way):
+    root = GroupBuilder("root", datasets={"x": DatasetBuilder("x", np.arange(30))}, attributes={"object_id": "1"})
+    (tmp_path / "to").mkdir()
+    path = tmp_path / "to" / name
+    with ZarrIO(tmp_path / "source.zarr", "w") as io:
+        io.write_builder(root)
+    assert {call for call, _ in synced} == {"moved"}
+    synced.clear()
+    if way == "convert":
+        convert(tmp_path / "source.zarr", tmp_path / "a.h5", check=False, durable=True)
+        assert [call for call, _ in synced] == ["sync_files", "sync_folder"]  # its rename is another room's
+        synced.clear()
+        convert(tmp_path / "a.h5", path, check=False, durable=True)
+    elif way == "export":
+        with ZarrIO(tmp_path / "source.zarr") as source, ZarrIO(path, "w") as io:
+            io.export(source, durable=True)
+    else:
+        with ZarrIO(path, "w") as io:
+            io.write_builder(root, durable=True)
+    calls = [call for call, _ in synced if call != "moved"]
+    assert calls == ["sync_files", "sync_folder"]
+    assert synced[0][1].endswith(".partial")
+    assert synced[-1] == ("sync_folder", "to")
+
+
+def test_a_durable_append_is_on_the_disk_before_it_is_committed_and_after(tmp_path, synced):
+    with ZarrIO(tmp_path / "a.zarr", "w") as io:
+        io.write_builder(GroupBuilder("root"))
+    synced.clear()
+    with ZarrIO(tmp_path / "a.zarr", "r+") as io:
+        builder = io.read_builder()
+        builder.set_dataset(DatasetBuilder("x", np.arange(30)))
+        io.write_builder(builder, durable=True)
+    assert synced == [("sync_files", "a.zarr")] * 2
+
+
+def test_the_disk_is_asked(tmp_path, monkeypatch):
+    sync_files(str(tmp_path))
+    sync_folder(str(tmp_path))
+    asked = []
+    monkeypatch.setattr(durable.sys, "platform", "darwin")
+    monkeypatch.setattr(durable.os, "sync", lambda: asked.append("all"))
+    sync_files(str(tmp_path))
+    assert asked == ["all"]
+    monkeypatch.delattr(durable.os, "sync")
+    with pytest.raises(UsageError, match="durable=True"):
+        sync_files(str(tmp_path))
+
+
+def test_a_disk_that_fails_when_it_is_asked_is_told_and_the_old_file_stays(tmp_path, monkeypatch):
+    target = make(tmp_path / "a.zarr")
+
+    def fail(path: str) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(staging, "sync_files", fail)
+    with pytest.raises(StoreError, match="Input/output error"), staged(str(target), durable=True) as keys:
+        keys.set(".zgroup", b"new")
+    assert contents(tmp_path) == {"a.zarr/.zgroup": b"old"}

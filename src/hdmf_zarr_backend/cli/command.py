@@ -6,7 +6,7 @@ import json
 import math
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import Any, TextIO
@@ -86,6 +86,15 @@ def storage_options(arguments: Namespace) -> dict[str, Any]:
 def complain(message: str) -> None:
     """Write one line to standard error."""
     print(f"zarrio: {' '.join(message.split())}", file=sys.stderr)
+
+
+def print_limited(lines: Sequence[object], limit: int) -> None:
+    """Write at most ``limit`` lines to standard output, all of them if it is 0, and how many there are more."""
+    shown = lines if limit <= 0 else lines[:limit]
+    for line in shown:
+        print(line)
+    if len(shown) < len(lines):
+        print(f"... and {len(lines) - len(shown):,} more; --limit 0 shows them all")
 
 
 def print_json(document: Any) -> None:

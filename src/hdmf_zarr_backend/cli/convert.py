@@ -24,6 +24,9 @@ _OPTIONS = {
     "without resume=True": "without --resume",
     "without virtual=True": "without --virtual",
     "Leave codec= and resume= out": "Leave --codec and --resume out",
+    "Leave nczarr= and shards= out": "Leave --nczarr and --shards out",
+    "with zarr_format=3, or leave shards out": "with --zarr-format 3, or leave --shards out",
+    'with missing_chunks="fill"': "with --missing-chunks fill",
 }
 
 
@@ -73,6 +76,15 @@ def _configure(parser: ArgumentParser) -> None:
         choices=(2, 3),
         help="Zarr format of the target (default: 2); of a Zarr file to a Zarr file, the other one",
     )
+    add_shards_option(parser)
+    parser.add_argument(
+        "--nczarr", action="store_true", help="to Zarr format 2: let netcdf-c open the file, in its mode nczarr"
+    )
+    parser.add_argument(
+        "--missing-chunks",
+        choices=("fill", "error"),
+        help="from Zarr: what becomes of a chunk that is gone (default: error, if the file says that all were stored)",
+    )
     parser.add_argument(
         "--external-links",
         choices=("keep", "copy"),
@@ -103,8 +115,34 @@ def _configure(parser: ArgumentParser) -> None:
         help="HDF5, a file or a URL, to one JSON, NAME.nwb.zarr.json: large data stay in the HDF5 file, which has to "
         "stay as it is",
     )
+    parser.add_argument(
+        "--durable", action="store_true", help="return when a local target is on the disk itself, for a power cut"
+    )
     parser.add_argument("--json", action="store_true", help="print what was done as one JSON document")
     add_storage_option(parser)
+
+
+def add_shards_option(parser: ArgumentParser) -> None:
+    """Give a command the option ``--shards``."""
+    parser.add_argument(
+        "--shards",
+        type=_shards,
+        metavar="auto|N,...",
+        help="to Zarr format 3: put the chunks of large arrays together in shards, chosen by bytes, or of these "
+        "lengths (of arrays with as many axes)",
+    )
+
+
+def _shards(text: str) -> tuple[int, ...] | str:
+    if text == "auto":
+        return text
+    lengths = tuple(int(part) for part in text.split(","))
+    if min(lengths) < 1:
+        raise ValueError
+    return lengths
+
+
+_shards.__name__ = "shards"  # argparse names it: invalid shards value
 
 
 def _run(arguments: Namespace) -> Exit:
@@ -121,6 +159,10 @@ def _run(arguments: Namespace) -> Exit:
         "executor": _executor(arguments),
         "resume": arguments.resume,
         "virtual": arguments.virtual,
+        "nczarr": arguments.nczarr,
+        "shards": arguments.shards,
+        "missing_chunks": arguments.missing_chunks,
+        "durable": arguments.durable,
         "storage_options": storage_options(arguments),
     }
     outcomes = []
@@ -227,6 +269,7 @@ COMMAND = Command(
   zarrio convert session.nwb.zarr session.nwb
   zarrio convert *.nwb --output converted/
   zarrio convert old.nwb.zarr new.nwb.zarr --zarr-format 3
+  zarrio convert session.nwb session.nwb.zarr --zarr-format 3 --shards auto
   zarrio convert https://host/session.nwb session.nwb.zarr.json --virtual
   zarrio convert session.nwb session.nwb.zarr --scheduler host:8786 --resume
 """,

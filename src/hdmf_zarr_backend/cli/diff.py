@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from hdmf_zarr_backend.cli.command import Command, Exit, print_json
+from hdmf_zarr_backend.cli.command import Command, Exit, print_json, print_limited
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.compare.differences import Difference
@@ -54,11 +54,7 @@ def _run(arguments: Namespace) -> Exit:
 
 
 def _print(found: Sequence[Difference], counts: dict[str, int], *, limit: int) -> None:
-    shown = found if limit <= 0 else found[:limit]
-    for difference in shown:
-        print(difference)
-    if len(shown) < len(found):
-        print(f"... and {len(found) - len(shown):,} more; --limit 0 shows them all")
+    print_limited(found, limit)
     if found:
         print(f"{len(found):,} difference{'' if len(found) == 1 else 's'}: {_list(counts)}")
 

@@ -5,31 +5,19 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from hdmf_zarr_backend.cli.command import Command, Exit, add_storage_option, print_json, storage_options
-from hdmf_zarr_backend.cli.tree import tree_lines
+from hdmf_zarr_backend.cli.tree import add_tree_options, tree_lines
 
 
 def _configure(parser: ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", help="a Zarr file: a directory, a zip file, or a URL")
-    parser.add_argument("--depth", type=_level, metavar="N", help="show so many levels; of deeper ones only the sums")
-    parser.add_argument("--all", action="store_true", help="show each member of long runs of members that are alike")
+    add_tree_options(parser)
     parser.add_argument("--attributes", action="store_true", help="show the values of attributes too")
     parser.add_argument("--sizes", action="store_true", help="show what each array takes on disk; lists all chunks")
-    parser.add_argument("--specs", action="store_true", help="show the cached specifications")
     parser.add_argument("--json", action="store_true", help="print one JSON document, each node in it")
     parser.add_argument(
         "--model", action="store_true", help="print the Zarr Object Model as JSON: what the metadata documents say"
     )
     add_storage_option(parser)
-
-
-def _level(text: str) -> int:
-    level = int(text)
-    if level < 0:
-        raise ValueError
-    return level
-
-
-_level.__name__ = "level"  # argparse names it: invalid level value
 
 
 def _run(arguments: Namespace) -> Exit:

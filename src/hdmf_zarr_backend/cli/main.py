@@ -11,7 +11,19 @@ from contextlib import contextmanager
 from typing import Any
 
 from hdmf_zarr_backend import __version__
-from hdmf_zarr_backend.cli import consolidate, convert, diff, inspect, plan, repair, verify
+from hdmf_zarr_backend.cli import (
+    completion,
+    consolidate,
+    convert,
+    diff,
+    inspect,
+    plan,
+    repair,
+    report,
+    upgrade,
+    validate,
+    verify,
+)
 from hdmf_zarr_backend.cli.command import Command, Exit, complain
 from hdmf_zarr_backend.errors import ZarrBackendError
 
@@ -20,13 +32,17 @@ COMMANDS: tuple[Command, ...] = (
     inspect.COMMAND,
     diff.COMMAND,
     plan.COMMAND,
+    report.COMMAND,
+    validate.COMMAND,
     verify.COMMAND,
     repair.COMMAND,
     consolidate.COMMAND,
+    upgrade.COMMAND,
+    completion.COMMAND,
 )
 """All commands, in the order of the help."""
 
-_EXTRAS = {"h5py": "hdf5", "pynwb": "nwb"}  # library -> the extra that brings it
+_EXTRAS = {"h5py": "hdf5", "pynwb": "nwb", "shtab": "cli"}  # library -> the extra that brings it
 
 _EXIT_CODES = """\
 exit codes:

@@ -6,8 +6,9 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from hdmf_zarr_backend.cli.command import Command, Exit, print_json
-from hdmf_zarr_backend.cli.tree import tree_lines
-from hdmf_zarr_backend.model.render import size_text
+from hdmf_zarr_backend.cli.convert import add_shards_option
+from hdmf_zarr_backend.cli.tree import add_tree_options, tree_lines
+from hdmf_zarr_backend.model.summary import size_text
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.zom.dryrun import DryRun
@@ -18,9 +19,8 @@ def _configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--zarr-format", type=int, choices=(2, 3), default=2, help="format of the Zarr file (default: %(default)s)"
     )
-    parser.add_argument("--depth", type=int, metavar="N", help="show so many levels; of deeper ones only the sums")
-    parser.add_argument("--all", action="store_true", help="show each member of long runs of members that are alike")
-    parser.add_argument("--specs", action="store_true", help="show the cached specifications")
+    add_shards_option(parser)
+    add_tree_options(parser)
     parser.add_argument("--no-estimate", action="store_true", help="read no values: no estimate of what is stored")
     parser.add_argument("--json", action="store_true", help="print one JSON document: sums and arrays")
     parser.add_argument("--model", action="store_true", help="print the Zarr Object Model as JSON")
@@ -34,6 +34,7 @@ def _run(arguments: Namespace) -> Exit:
         arguments.path,
         f"{arguments.path}.zarr",
         zarr_format=arguments.zarr_format,
+        shards=arguments.shards,
         estimate=not arguments.no_estimate,
     )
     if arguments.model:
@@ -95,7 +96,7 @@ COMMAND = Command(
     ),
     examples="""\
   zarrio plan session.nwb
-  zarrio plan session.nwb --zarr-format 3 --json
+  zarrio plan session.nwb --zarr-format 3 --shards auto --json
   zarrio plan session.nwb --model | jq '.members | keys'
 """,
     configure=_configure,

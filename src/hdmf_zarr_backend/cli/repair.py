@@ -12,6 +12,11 @@ def _configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--drop-links", action="store_true", help="remove links that lead to nothing, in a circle, or that are damaged"
     )
+    parser.add_argument(
+        "--break-lock",
+        action="store_true",
+        help="take the lock of the file from a writer that is gone, or cannot be asked since it is on another machine",
+    )
     parser.add_argument("--json", action="store_true", help="print what was done, and what is left, as a JSON document")
     add_storage_option(parser)
 
@@ -20,7 +25,12 @@ def _run(arguments: Namespace) -> Exit:
     # here and not above: NumPy takes longer to start than the rest of the command line
     from hdmf_zarr_backend.verification.repairs import repair
 
-    repairs = repair(arguments.path, drop_links=arguments.drop_links, storage_options=storage_options(arguments))
+    repairs = repair(
+        arguments.path,
+        drop_links=arguments.drop_links,
+        break_lock=arguments.break_lock,
+        storage_options=storage_options(arguments),
+    )
     if arguments.json:
         left = [
             {"path": found.path, "kind": found.kind, "message": found.message, "remedy": found.remedy}
@@ -41,8 +51,10 @@ COMMAND = Command(
     name="repair",
     summary="mend what can be mended with no loss",
     description=(
-        "Make the consolidated document anew where it is not true. No chunk and no document of a node is deleted;\n"
-        "where documents of nodes are damaged or gone, nothing is done. Exits with 1 if damage is left."
+        "Undo a change that was interrupted, or finish it where it had come to its end. Make the consolidated\n"
+        "document anew where it is not true. No chunk and no document of a node is deleted but those that an\n"
+        "interrupted change had made; where documents of nodes are damaged or gone, nothing is done. Exits with 1 if\n"
+        "damage is left."
     ),
     examples="""\
   zarrio repair session.nwb.zarr

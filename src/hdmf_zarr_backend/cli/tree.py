@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from hdmf_zarr_backend.cli.command import symbols_for
@@ -11,6 +11,23 @@ from hdmf_zarr_backend.model.render import render
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.read.outline import Outline
+
+
+def add_tree_options(parser: ArgumentParser) -> None:
+    """Give a command the options of a tree: ``--depth``, ``--all`` and ``--specs``."""
+    parser.add_argument("--depth", type=_level, metavar="N", help="show so many levels; of deeper ones only the sums")
+    parser.add_argument("--all", action="store_true", help="show each member of long runs of members that are alike")
+    parser.add_argument("--specs", action="store_true", help="show the cached specifications")
+
+
+def _level(text: str) -> int:
+    level = int(text)
+    if level < 0:
+        raise ValueError
+    return level
+
+
+_level.__name__ = "level"  # argparse names it: invalid level value
 
 
 def tree_lines(outline: Outline, arguments: Namespace) -> list[str]:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from hdmf_zarr_backend.cli.command import Command, Exit, add_storage_option, print_json, storage_options
+from hdmf_zarr_backend.cli.command import (
+    Command,
+    Exit,
+    add_storage_option,
+    print_json,
+    print_limited,
+    storage_options,
+)
 from hdmf_zarr_backend.progress import terminal_progress
 
 if TYPE_CHECKING:
+    from hdmf_zarr_backend.verification.conformance_rules import ConformanceReport, Finding
     from hdmf_zarr_backend.verification.problems import Problem, Report
 
 _LINES = 100
@@ -17,11 +24,17 @@ _LINES = 100
 
 def _configure(parser: ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", metavar="PATH", help="Zarr files")
-    parser.add_argument(
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
         "--level",
         choices=("structure", "links", "chunks", "schema"),
         default="chunks",
         help="how far to look; each level begins with all before it (default: %(default)s)",
+    )
+    what.add_argument(
+        "--spec",
+        action="store_true",
+        help="hold the store against the specification of Zarr format 2 instead, rule by rule",
     )
     parser.add_argument("--jobs", type=int, metavar="N", help="number of threads (default: one per core)")
     parser.add_argument(
@@ -37,6 +50,10 @@ def _configure(parser: ArgumentParser) -> None:
 
 
 def _run(arguments: Namespace) -> Exit:
+    return _run_spec(arguments) if arguments.spec else _run_levels(arguments)
+
+
+def _run_levels(arguments: Namespace) -> Exit:
     # here and not above: NumPy takes longer to start than the rest of the command line
     from hdmf_zarr_backend.verification.files import verify
 
@@ -60,19 +77,9 @@ def _run(arguments: Namespace) -> Exit:
 
 
 def _print(path: str, report: Report, *, limit: int) -> None:
-    found = [*report.problems, *report.remarks]
-    shown: Sequence[Problem] = found if limit <= 0 else found[:limit]
-    for problem in shown:
-        print(f"{'' if problem.is_damage else 'remark: '}{problem}")
-    if len(shown) < len(found):
-        print(f"... and {len(found) - len(shown):,} more; --limit 0 shows them all")
-    looked = f"{report.groups:,} groups, {report.arrays:,} arrays"
-    if report.level != "structure":
-        looked += f", {report.links:,} links, {report.references:,} references"
-    if report.level in ("chunks", "schema"):
-        looked += f", {report.chunks:,} chunks"
+    print_limited([*report.problems, *(f"remark: {remark}" for remark in report.remarks)], limit)
     verdict = "sound" if report.is_sound else f"{len(report.problems):,} problem{'s'[: len(report.problems) != 1]}"
-    print(f"{path}: {verdict} ({looked})")
+    print(f"{path}: {verdict} ({report.looked_at})")
 
 
 def _as_json(report: Report) -> dict[str, Any]:
@@ -98,6 +105,63 @@ def _problem(problem: Problem) -> dict[str, str]:
     return {"path": problem.path, "kind": problem.kind, "message": problem.message, "remedy": problem.remedy}
 
 
+def _run_spec(arguments: Namespace) -> Exit:
+    from hdmf_zarr_backend.verification.conformance import conformance
+
+    reports = [
+        conformance(
+            path,
+            executor=arguments.jobs or "threads",
+            storage_options=storage_options(arguments),
+            progress=terminal_progress("verify"),
+        )
+        for path in arguments.paths
+    ]
+    if arguments.json:
+        print_json([_spec_as_json(report) for report in reports])
+    else:
+        for path, report in zip(arguments.paths, reports, strict=True):
+            _print_spec(path, report, limit=arguments.limit)
+    return Exit.OK if all(report.conforms for report in reports) else Exit.FOUND
+
+
+def _print_spec(path: str, report: ConformanceReport, *, limit: int) -> None:
+    from hdmf_zarr_backend.verification.conformance_rules import RULES
+
+    lines = [
+        f"{finding}. The specification, {RULES[finding.rule].section!r}: {RULES[finding.rule].demand}."
+        for finding in report.violations
+    ]
+    print_limited(lines, limit)
+    by_rule: dict[str, list[Finding]] = {}
+    for finding in report.remarks:
+        by_rule.setdefault(finding.rule, []).append(finding)
+    for rule, found in by_rule.items():
+        number = "1 key" if len(found) == 1 else f"{len(found):,} keys"
+        print(f"remark: {number}, {found[0]}: {RULES[rule].remark}")
+    for array, reason in report.undecoded.items():
+        print(f"remark: {array}: its chunks were not decoded: {reason}")
+    count = len(report.violations)
+    verdict = "conforms" if report.conforms else f"{count:,} violation{'s'[: count != 1]}"
+    print(f"{path}: {verdict} ({report.groups:,} groups, {report.arrays:,} arrays, {report.chunks:,} chunks)")
+
+
+def _spec_as_json(report: ConformanceReport) -> dict[str, Any]:
+    return {
+        "source": report.source,
+        "conforms": report.conforms,
+        "looked_at": {"groups": report.groups, "arrays": report.arrays, "chunks": report.chunks},
+        "counts": report.counts,
+        "violations": list(map(_finding, report.violations)),
+        "remarks": list(map(_finding, report.remarks)),
+        "undecoded": report.undecoded,
+    }
+
+
+def _finding(finding: Finding) -> dict[str, str]:
+    return {"key": finding.key, "rule": finding.rule, "message": finding.message}
+
+
 COMMAND = Command(
     name="verify",
     summary="look for damage in Zarr files",
@@ -105,12 +169,14 @@ COMMAND = Command(
         "Look for damage. structure: documents parse, and the consolidated one says the same as they. links: targets\n"
         "of links and references are there, and are the objects that were meant. chunks: each one is there, decodes,\n"
         "and is of full size. schema: the file is valid by the namespaces that are cached in it. Changes nothing.\n"
-        "Exits with 0 if nothing is wrong; remarks, such as chunks without checksums, are no damage."
+        "Exits with 0 if nothing is wrong; remarks, such as chunks without checksums, are no damage.\n"
+        "With --spec, each demand of the specification of Zarr format 2 is a rule, and each finding names one."
     ),
     examples="""\
   zarrio verify session.nwb.zarr
   zarrio verify *.nwb.zarr --level links
   zarrio verify session.nwb.zarr --level schema --json | jq '.[].counts'
+  zarrio verify session.nwb.zarr --spec
 """,
     configure=_configure,
     run=_run,

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.errors import ChunkError, ZarrBackendError
 from hdmf_zarr_backend.execution.executors import Runner, runner
 from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET, chunk_indices, region_of, task_bytes_for
 from hdmf_zarr_backend.hdf5.attributes import refusing
@@ -38,7 +38,9 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
 from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.storage.codecs import ChunkCodec, numpy_dtype
 from hdmf_zarr_backend.storage.fills import fill_array
+from hdmf_zarr_backend.storage.keys import rules_of
 from hdmf_zarr_backend.storage.plausibility import check_plausible
+from hdmf_zarr_backend.storage.unwritten import check_unwritten
 
 _LARGE_BYTES = 2**20
 _CACHE_SHARE = 4  # of the budget, for chunks that two blocks share
@@ -110,6 +112,7 @@ class Filler:
             if not placed.node.size:
                 continue
             with named(placed):
+                check_unwritten(placed.file.keys, placed.own, placed.node)
                 target = self._target(placed, placed.node, elements)
                 if target.is_kept:
                     self._keep(target)
@@ -160,6 +163,11 @@ class Filler:
             data = keys.get(join(own, name))
             if data is not None:
                 check_plausible(node, name, data)
+            elif rules_of(keys).refuses_absent:
+                raise ChunkError(
+                    f"the chunk {name!r} is not stored",
+                    remedy='Restore it, or convert with missing_chunks="fill".',
+                )
             yield index, missing if data is None else data
             lengths = (part.stop - part.start for part in region_of(node, index))
             self._advance(absolute(target.placed.path), math.prod(lengths) * dtype.itemsize)

@@ -1,6 +1,8 @@
 """Making a file that is there readable for netcdf-c, and taking that away again.
 
 Only attributes change; no chunk is touched. `ZarrIO.write` does it with ``nczarr=True``.
+
+Source: NCZarr 2.0, as netcdf-c 4.10 writes it.
 """
 
 from __future__ import annotations
@@ -14,8 +16,9 @@ from hdmf_zarr_backend.mapping.formats import FORMATS
 from hdmf_zarr_backend.model import v2
 from hdmf_zarr_backend.model.nodes import Hierarchy
 from hdmf_zarr_backend.read.parser import parse
-from hdmf_zarr_backend.storage.jsontext import dump
-from hdmf_zarr_backend.storage.keys import abilities_of
+from hdmf_zarr_backend.storage.jsontext import check_strict, dump
+from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of
+from hdmf_zarr_backend.storage.onewriter import one_writer
 from hdmf_zarr_backend.storage.opening import open_keys
 
 __all__ = ["add_nczarr", "remove_nczarr"]
@@ -29,7 +32,7 @@ def add_nczarr(
     Parameters
     ----------
     source : str, Path, mapping, zarr.abc.store.Store or zarr.Group
-        A file of format 2 that nobody else writes.
+        A file of format 2.
     storage_options : mapping, optional
         For URLs, as of `ZarrIO`.
     strict_json : bool
@@ -47,6 +50,8 @@ def add_nczarr(
         The file is of format 3.
     ReadOnlyStoreError
         A store of this kind cannot be changed.
+    StoreLockedError
+        Another writer has it open.
 
     Notes
     -----
@@ -57,7 +62,18 @@ def add_nczarr(
 
 
 def remove_nczarr(source: Any, *, storage_options: Mapping[str, Any] | None = None, strict_json: bool = False) -> None:
-    """Take away what `add_nczarr` gave; parameters and errors are the same."""
+    """Take away what `add_nczarr` gave.
+
+    Parameters
+    ----------
+    source, storage_options, strict_json
+        As of `add_nczarr`.
+
+    Raises
+    ------
+    UsageError, ReadOnlyStoreError
+        As of `add_nczarr`.
+    """
     _change(source, storage_options, nczarr.strip, strict_json=strict_json)
 
 
@@ -76,12 +92,19 @@ def _change(
             store=keys.location,
             remedy="Write it anew with nczarr=True.",
         )
+    with one_writer(keys):
+        return _changed(keys, change, strict_json=strict_json)
+
+
+def _changed(keys: KeyStore, change: Callable[[Hierarchy], set[str]], *, strict_json: bool) -> Hierarchy:
     parsed = parse(keys)
     hierarchy = parsed.hierarchy
     if hierarchy.zarr_format != 2:
         raise UsageError(
             "NCZarr has no attributes in format 3", store=keys.location, remedy="Export the file to format 2."
         )
+    if strict_json:
+        check_strict(hierarchy, keys.location)
     for path in sorted(change(hierarchy)):
         node = hierarchy.get(path)
         assert node is not None

@@ -39,6 +39,7 @@ _WORD = "word"  # not `zarr_dtype`: hdmf-zarr 0.14 takes an object with that key
 _OURS = (DTYPE, LINKS)
 _THEIRS = frozenset({DTYPE_3, LINKS_3, REFERENCE_FIELDS_3})
 _SCALAR_3 = "_SCALAR"  # of drafts of the convention
+_NESTED = (dict, list)
 
 
 # ---- values ---------------------------------------------------------------------------------------------------------
@@ -46,10 +47,12 @@ _SCALAR_3 = "_SCALAR"  # of drafts of the convention
 
 def encode_values(attributes: Attributes) -> Attributes:
     """Return the attributes of a group, or of an array without what says of which type it is."""
-    encoded = {key: _encode_value(value) for key, value in attributes.items() if key not in _OURS}
+    encoded = {key: value for key, value in attributes.items() if key not in _OURS}
     if LINKS in attributes:
         encoded[LINKS_3] = attributes[LINKS]
-    mistaken = [key for key, value in attributes.items() if _is_mistaken(value)]
+    nested = {key: value for key, value in encoded.items() if isinstance(value, _NESTED) and key != LINKS_3}
+    encoded.update({key: _encode_value(value) for key, value in nested.items()})
+    mistaken = [key for key, value in nested.items() if _is_mistaken(value)]
     if mistaken:
         notes = notes_of(attributes)
         encoded[NOTES] = {**notes, _ATTRIBUTES: {**notes.get(_ATTRIBUTES, {}), **dict.fromkeys(mistaken, _AS_TEXT)}}
@@ -76,20 +79,24 @@ def _is_ours(value: Any) -> bool:
 
 def decode_values(attributes: Attributes) -> Attributes:
     """Return our form of the attributes of a group; of an array, without what says of which type it is."""
-    plain: Any = None
-    decoded: Attributes = {}
-    for key, value in attributes.items():
-        kept = value
-        if isinstance(value, (dict, list)) and _is_theirs(value[0] if isinstance(value, list) and value else value):
-            plain = _plain_names(attributes) if plain is None else plain
-            kept = value if key in plain else _decode_value(value)
-        if key not in _THEIRS:
-            decoded[key] = kept
+    decoded = dict(attributes)
+    for key in _THEIRS & attributes.keys():
+        del decoded[key]
+    references = [key for key, value in decoded.items() if type(value) in _NESTED and _begins_theirs(value)]
+    if references:
+        plain = _plain_names(attributes)
+        decoded.update({key: _decode_value(decoded[key]) for key in references if key not in plain})
     if LINKS_3 in attributes:
         decoded[LINKS] = attributes[LINKS_3]
     if isinstance(decoded.get(SPECLOC), dict):  # it was a reference
         decoded[SPECLOC] = decoded[SPECLOC].get("value", {}).get("path")
     return decoded
+
+
+def _begins_theirs(value: Any) -> bool:
+    """Tell whether an object is a reference, or a list begins with one."""
+    first = value if type(value) is dict else value[0] if value else None
+    return type(first) is dict and REFERENCE_3 in first and _is_theirs(first)
 
 
 def _is_theirs(value: Any) -> bool:

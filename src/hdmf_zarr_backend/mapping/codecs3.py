@@ -13,7 +13,6 @@ Source: Zarr v3 specification, "Codecs"; zarr-python for the configurations of `
 
 from __future__ import annotations
 
-import marshal
 from dataclasses import dataclass
 from typing import Any
 
@@ -177,20 +176,6 @@ def decode_codecs(codecs: list[Any], ndim: int) -> Chain:
     MetadataError
         A chain that this package cannot follow.
     """
-    key = marshal.dumps((codecs, ndim))  # a file has thousands of arrays, and a few chains
-    known = _known.get(key)
-    if known is None:
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        known = _known[key] = _decode_chain(codecs, ndim)
-    return known
-
-
-_MOST_KNOWN = 1024
-_known: dict[bytes, Chain] = {}
-
-
-def _decode_chain(codecs: list[Any], ndim: int) -> Chain:
     steps = [_parts(codec) for codec in codecs]
     if len(steps) == 1 and steps[0][0] == "sharding_indexed":
         return _decode_sharded(steps[0][1], ndim)
@@ -309,6 +294,11 @@ def struct_filter(fields: list[Any]) -> dict[str, Any]:
     Kinds are ``"number"``, ``"text"`` and ``"reference"``; text and references are of fixed length.
     """
     return {"id": STRUCT, "fields": fields}
+
+
+def byte_order_filter(data_type: Any) -> dict[str, Any]:
+    """Return the configuration of the filter ``byteorder`` for rows of ``data_type``, ours."""
+    return {"id": BYTE_ORDER, "stored": types3.little(data_type)}
 
 
 def struct_itemsize(fields: list[Any]) -> int:

@@ -1,7 +1,7 @@
 """Nodes in our words, which are those of format 2, <-> nodes in the words of documents of format 3.
 
 Whoever reads, plans, appends, compares or exports knows our words only. What differs is said here and in the tables
-that this module asks (`types3`, `codecs3`, `attributes3`):
+that this module asks (`types3`, `codecs3`, `forms3`, `attributes3`):
 
 =====================  =========================================  ===================================================
 what                   ours                                       in format 3
@@ -27,20 +27,16 @@ from dataclasses import replace
 from typing import Any
 
 from hdmf_zarr_backend.errors import MetadataError, ZarrBackendError
-from hdmf_zarr_backend.mapping import attributes3, codecs3, types3
+from hdmf_zarr_backend.mapping import attributes3, codecs3, forms3, types3
 from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, DTYPE, NOTES, notes_of
 from hdmf_zarr_backend.model import v3
-from hdmf_zarr_backend.model.nesting import limited_nesting
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node, absolute
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node, absolute, join
 
 TEXT_CHARACTERS = 512
 """What text and references in rows have room for, at least."""
 
 _TYPE, _WORD = "type", "word"
 _NAMES = "dimension_names"
-_LARGEST_ELEMENT = 255
-"""That Blosc knows; it takes larger ones, and what a filter has made, for bytes."""
-
 _KEPT = (attributes3.DTYPE_3, attributes3.REFERENCE_FIELDS_3, DTYPE, "_SCALAR")
 
 
@@ -55,21 +51,27 @@ def canonical_hierarchy(hierarchy: Hierarchy) -> Hierarchy:
     MetadataError
         Something in the words of a document that this package does not know; the node is named.
     """
-    with limited_nesting(hierarchy.root, store=None, doing="read"):
-        return Hierarchy(_canonical(hierarchy.root, ""), zarr_format=3)
+    root = _canonical(hierarchy.root, "", "")
+    groups = [("", hierarchy.root, root)]
+    while groups:  # no recursion: a file may be nested deeper than Python's calls
+        path, there, here = groups.pop()
+        if isinstance(there, GroupNode) and isinstance(here, GroupNode):
+            for name, child in there.members.items():
+                made = here.members[name] = _canonical(child, path, name)
+                if isinstance(made, GroupNode):
+                    groups.append((join(path, name), child, made))
+    return Hierarchy(root, zarr_format=3)
 
 
-def _canonical(node: Node, path: str) -> Node:
+def _canonical(node: Node, parent: str, name: str) -> Node:
+    """Return a node in our words; a group without its members."""
     if isinstance(node, GroupNode):
         extra = {key: value for key, value in node.extra.items() if key != v3.CONSOLIDATED}
-        inside = f"{path}/" if path else ""
-        members = {name: _canonical(child, inside + name) for name, child in node.members.items()}
-        attributes = attributes3.decode_values(node.attributes)
-        return GroupNode(attributes, members, extra, keeps_attributes=True)
+        return GroupNode(attributes3.decode_values(node.attributes), {}, extra, keeps_attributes=True)
     try:
         return canonical(node)
     except ZarrBackendError as error:
-        raise error.located(path=absolute(path)) from error.__cause__
+        raise error.located(path=absolute(join(parent, name))) from error.__cause__
 
 
 def canonical(node: ArrayNode[Attributes]) -> ArrayNode[Attributes]:
@@ -94,26 +96,20 @@ _DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, Overflow
 
 
 def _canonical_array(node: ArrayNode[Attributes]) -> ArrayNode[Attributes]:
-    chain = codecs3.decode_codecs(node.codecs or [], len(node.shape))
+    noted = notes_of(node.attributes).get(_TYPE)
+    form = forms3.decode_form(node.data_type, node.codecs or [], node.fill_value, len(node.shape), noted)
+    chain = form.chain
     if chain.chunks is not None and any(n % c for n, c in zip(node.chunks, chain.chunks, strict=True)):
         raise MetadataError(f"shards {node.chunks} hold no whole chunks {chain.chunks}", remedy="Run `zarrio verify`.")
-    filters = chain.filters
-    kind = types3.object_kind(node.data_type)
-    if kind is None:
-        data_type = _data_type(node, types3.decode_type(node.data_type, chain.endian))
-        default = types3.word_of_type(data_type)
-    else:
-        data_type, default = "|O", "str" if kind == types3.STRING else "bytes"
-        _check_objects(node, filters)
-    attributes, rows = attributes3.decode_array_attributes(node.attributes, default)
-    word = attributes3.decode_word(node.attributes, default, rows=rows, is_text=kind == types3.STRING)
+    attributes, rows = attributes3.decode_array_attributes(node.attributes, form.default)
+    word = attributes3.decode_word(node.attributes, form.default, rows=rows, is_text=form.is_text)
     made: ArrayNode[Attributes] = ArrayNode(
         shape=node.shape,
         chunks=chain.chunks or node.chunks,
-        data_type=data_type,
-        fill_value=types3.decode_fill(node.fill_value, data_type, node.data_type),
+        data_type=form.data_type,
+        fill_value=form.fill_value,
         compressor=chain.compressor,
-        filters=filters,
+        filters=form.filters,
         order=chain.order,
         separator=node.separator,
         attributes=attributes,
@@ -122,31 +118,13 @@ def _canonical_array(node: ArrayNode[Attributes]) -> ArrayNode[Attributes]:
         shards=None if chain.shards is None else replace(chain.shards, shape=node.chunks),
         document=node,
     )
-    if isinstance(data_type, list) and types3.is_mixed(data_type):
-        made.filters = [_byte_order(data_type), *(filters or [])]
     if _NAMES in node.extra and DIMENSIONS not in attributes:
         _take_names(attributes, node.extra[_NAMES])
-    if kind == types3.STRING and word in ("object", "region"):
-        made.filters = [{"id": codecs3.REFERENCES}, *(filters or [])[1:]]
+    if form.is_text and word in ("object", "region"):
+        made.filters = [{"id": codecs3.REFERENCES}, *(form.filters or [])[1:]]
         made.fill_value = None
     _set_word(made, word, rows=rows)
     return made
-
-
-def _data_type(node: ArrayNode[Attributes], data_type: Any) -> Any:
-    """Return the data type, as the note has it where format 3 has no word for it."""
-    kept = notes_of(node.attributes).get(_TYPE)
-    if kept is not None and types3.itemsize(kept) == types3.itemsize(data_type):
-        return kept
-    return data_type
-
-
-def _check_objects(node: ArrayNode[Attributes], filters: list[dict[str, Any]] | None) -> None:
-    first = filters[0]["id"] if filters else None
-    if first not in ("vlen-utf8", "vlen-bytes"):
-        raise MetadataError(
-            f"elements of type {node.data_type!r} are stored with {first or 'bytes'!r}", remedy="Run `zarrio verify`."
-        )
 
 
 def _take_names(attributes: Attributes, names: Any) -> None:
@@ -255,38 +233,14 @@ def _attributes_like(
 
 
 def _documented(node: ArrayNode[Attributes]) -> ArrayNode[Attributes]:
-    data_type, fields = node.data_type, None
-    first = (node.filters or [{}])[0]
-    if first.get("id") == codecs3.STRUCT:
-        fields = first["fields"]
-        data_type = codecs3.field_types(fields)
-    elif first.get("id") == codecs3.BYTE_ORDER:
-        data_type = first["stored"]
-    if data_type == "|O":
-        stored: Any = types3.BYTES if first.get("id") == "vlen-bytes" else types3.STRING
-        default: Any = "str" if stored == types3.STRING else "bytes"
-        endian = None
-        itemsize = 1
-    else:
-        stored, default = types3.encode_type(data_type), types3.word_of_type(data_type)
-        endian, itemsize = types3.endian_of(data_type), types3.itemsize(data_type)
-    if node.filters or itemsize > _LARGEST_ELEMENT:
-        itemsize = 1
     axes = len(node.shape) if node.key_axes is None else node.key_axes
-    attributes = attributes3.encode_array_attributes(node, default, fields)
-    known = data_type if fields is not None else node.data_type
-    if data_type != "|O" and types3.decode_type(stored, endian) != known:
-        attributes[NOTES] = {**notes_of(attributes), _TYPE: known}
-    codecs = codecs3.encode_codecs(
-        node.data_type,
-        node.filters,
-        node.compressor,
-        order=node.order,
-        ndim=axes,
-        endian=endian,
-        itemsize=itemsize,
-    )
-    chunks = node.chunks[:axes]
+    stored = forms3.encode_form(node.data_type, node.filters, node.compressor, node.order, axes, node.fill_value)
+    first = (node.filters or [{}])[0]
+    fields = first["fields"] if first.get("id") == codecs3.STRUCT else None
+    attributes = attributes3.encode_array_attributes(node, stored.default, fields)
+    if stored.noted is not None:
+        attributes[NOTES] = {**notes_of(attributes), _TYPE: stored.noted}
+    codecs, chunks = stored.codecs, node.chunks[:axes]
     if node.shards is not None:
         codecs = codecs3.encode_sharded(chunks, codecs, node.shards)
         chunks = node.shards.shape[:axes]
@@ -297,8 +251,8 @@ def _documented(node: ArrayNode[Attributes]) -> ArrayNode[Attributes]:
     return ArrayNode(
         shape=node.shape[:axes],
         chunks=chunks,
-        data_type=stored,
-        fill_value=types3.encode_fill(node.fill_value, known, stored),
+        data_type=stored.data_type,
+        fill_value=stored.fill_value,
         separator=node.separator,
         prefix=node.prefix,
         codecs=codecs,
@@ -332,15 +286,11 @@ def adapt(node: ArrayNode[Attributes], widths: dict[str, int]) -> None:
     elif node.data_type == "|O" and word in ("object", "region"):
         node.filters = [{"id": codecs3.REFERENCES}, *(node.filters or [])[1:]]
     elif node.data_type != "|O" and types3.is_mixed(node.data_type):
-        node.filters = [_byte_order(node.data_type), *(node.filters or [])]
+        node.filters = [codecs3.byte_order_filter(node.data_type), *(node.filters or [])]
     if word == "scalar" or (notes.get("scalar") is True and node.shape[:1] == (1,)):
         node.key_axes = 0
     if len(node.shape) < 2 or (node.key_axes is not None and node.key_axes < 2):
         node.order = "C"
-
-
-def _byte_order(data_type: Any) -> dict[str, Any]:
-    return {"id": codecs3.BYTE_ORDER, "stored": types3.little(data_type)}
 
 
 def row_fields(node: ArrayNode[Attributes], widths: dict[str, int]) -> list[Any]:

@@ -58,8 +58,8 @@ class Reference:
 
     @property
     def node_path(self) -> str:
-        """The path in the model's spelling."""
-        return relative(self.path)
+        """The path in the model's spelling; a backslash counts as a slash (Zarr v2, "Logical storage paths")."""
+        return relative(self.path.replace("\\", "/"))
 
 
 # The constructor of hdmf's DatasetBuilder takes scalars of the types that it lists and anything that calls itself

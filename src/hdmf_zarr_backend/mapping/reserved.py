@@ -19,6 +19,9 @@ NOTES = "_hdmf"
 WRITING = "writing"
 """In the note of the root: who is writing the file. It is not whole while that stands there."""
 
+CHANGING = "changing"
+"""In what says who is writing the file: it was whole, and is again when its journal is undone or finished."""
+
 CHUNKS = "chunks"
 """In the note of the root: `ALL_CHUNKS` where every chunk was stored, so that one that is absent is gone."""
 

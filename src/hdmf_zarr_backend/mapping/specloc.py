@@ -9,6 +9,9 @@ from typing import Any
 
 from hdmf_zarr_backend.model.nodes import relative
 
+NAMESPACE = "namespace"
+"""Name of the source that describes a namespace and names its other sources."""
+
 
 def spec_location(value: Any) -> str | None:
     """Return the path that ``.specloc`` names, in the model's spelling, None where it names nothing.

@@ -6,24 +6,15 @@ are alike (``trial_0001``, ``trial_0002``, ...) are shown by their first ones an
 
 from __future__ import annotations
 
-import re
 import unicodedata
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
-from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, Node, join
+from hdmf_zarr_backend.model.nodes import Hierarchy
+from hdmf_zarr_backend.model.summary import Describe, Item, Leaf, folded, item_tree, sum_of
 
-__all__ = ["ASCII", "UNICODE", "Column", "Describe", "Description", "Leaf", "Symbols", "render", "size_text"]
-
-RUN = 8
-"""So many members in a row that are alike in structure and name are shown as a run."""
-
-LONG_RUN = 50
-"""So many that are alike in structure are shown as a run whatever their names are."""
-
-SHOWN = 3
-"""So many of a run are shown."""
+__all__ = ["ASCII", "UNICODE", "Column", "Symbols", "render"]
 
 TREE_WIDTH = 60
 """The columns begin at most here; a longer name moves those of its own line only."""
@@ -62,99 +53,11 @@ class Column:
     align: Literal["left", "right"] = "left"
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
-    """A line that is no node: a link, an attribute.
-
-    Parameters
-    ----------
-    name : str
-        What stands in the tree.
-    kind : str
-        What stands in the first column.
-    target : str
-        Where it leads, shown behind an arrow.
-    text : str
-        What is shown without an arrow.
-    """
-
-    name: str
-    kind: str = ""
-    target: str = ""
-    text: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Description:
-    """What is shown of one node.
-
-    Parameters
-    ----------
-    cells : sequence of str
-        One for each column; fewer leave the last ones empty.
-    size : int
-        Bytes, for the sums of what is not shown.
-    attributes : sequence of Leaf
-        Shown directly below the node.
-    links : sequence of Leaf
-        Shown among the members.
-    instead : str
-        Shown instead of the members, which are not looked at.
-    likeness : hashable
-        Nodes that differ here are not alike.
-    """
-
-    cells: Sequence[str] = ()
-    size: int = 0
-    attributes: Sequence[Leaf] = ()
-    links: Sequence[Leaf] = ()
-    instead: str = ""
-    likeness: Hashable = None
-
-
-Describe: TypeAlias = Callable[[str, Node], Description]
-
-
 @dataclass(slots=True)
 class _Row:
     tree: str
     cells: Sequence[str] = ()
     text: str = ""
-
-
-@dataclass(slots=True)
-class _Sum:
-    """What is in a subtree."""
-
-    groups: int = 0
-    arrays: int = 0
-    links: int = 0
-    size: int = 0
-
-    def add(self, other: _Sum) -> None:
-        self.groups += other.groups
-        self.arrays += other.arrays
-        self.links += other.links
-        self.size += other.size
-
-    def __str__(self) -> str:
-        counts = ((self.groups, "group"), (self.arrays, "array"), (self.links, "link"))
-        parts = [f"{count:,} {word}{'' if count == 1 else 's'}" for count, word in counts if count]
-        return ", ".join([*parts, *([size_text(self.size)] if self.size else [])]) or "empty"
-
-
-@dataclass(slots=True)
-class _Item:
-    """A node or link as the tree shows it."""
-
-    name: str
-    path: str
-    node: Node | None
-    leaf: Leaf | None = None
-    description: Description = field(default_factory=Description)
-    members: list[_Item] = field(default_factory=list)
-    sum: _Sum = field(default_factory=_Sum)
-    likeness: Hashable = None
 
 
 def render(
@@ -173,7 +76,7 @@ def render(
     hierarchy : Hierarchy
         What is shown.
     describe : callable
-        ``describe(path, node)`` gives the `Description` of a node; asked once for each that could be shown.
+        ``describe(path, node)`` gives the `summary.Description` of a node; asked once for each that could be shown.
     columns : sequence of Column
         What stands beside the tree.
     depth : int, optional
@@ -183,85 +86,17 @@ def render(
     symbols : Symbols
         What the tree is drawn with.
     """
-    root = _items(hierarchy, describe)
-    _summarise(root)
+    root = item_tree(hierarchy, describe)
     rows = list(_rows(root, depth=depth, whole=whole, symbols=symbols))
     return _aligned([_Row("", [column.title for column in columns]), *rows], columns)
-
-
-# ---- what is shown ------------------------------------------------------------------------------------------------
-
-
-def _items(hierarchy: Hierarchy, describe: Describe) -> _Item:
-    """Make the tree of items; no recursion, since a file may be nested deeper than Python's stack."""
-    root = _Item("/", "", hierarchy.root)
-    pending = [root]
-    while pending:
-        item = pending.pop()
-        node = item.node
-        assert node is not None
-        item.description = describe(item.path, node)
-        if isinstance(node, GroupNode) and not item.description.instead:
-            links = [_Item(leaf.name, "", None, leaf) for leaf in item.description.links]
-            children = [_Item(name, join(item.path, name), child) for name, child in node.members.items()]
-            pending.extend(children)
-            item.members = sorted([*children, *links], key=lambda member: _natural(member.name))
-    return root
-
-
-def _natural(name: str) -> tuple[Any, ...]:
-    """Return a key that sorts ``trial_2`` before ``trial_10``."""
-    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name) if part)
-
-
-def _summarise(root: _Item) -> None:
-    """Fill in sums and likenesses, members before their group."""
-    order = [root]
-    for item in order:
-        order.extend(item.members)
-    known: dict[Hashable, int] = {}
-    for item in reversed(order):
-        if item.leaf is not None:
-            item.sum.links = 1
-            key: Hashable = ("link", item.leaf.kind)
-        elif isinstance(item.node, ArrayNode):
-            item.sum.arrays, item.sum.size = 1, item.description.size
-            key = ("array", item.description.likeness, len(item.node.shape))
-        else:
-            item.sum.groups = 1
-            for member in item.members:
-                item.sum.add(member.sum)
-            members = frozenset((_pattern(member.name), member.likeness) for member in item.members)
-            key = ("group", item.description.likeness, members)
-        item.likeness = known.setdefault(key, len(known))
-
-
-def _pattern(name: str) -> str:
-    return re.sub(r"\d+", "#", name)
-
-
-def _runs(members: list[_Item]) -> Iterator[list[_Item]]:
-    """Cut members into runs of those that are alike; what is no run comes one by one."""
-    start = 0
-    while start < len(members):
-        first = members[start]
-        alike = start
-        while alike < len(members) and members[alike].likeness == first.likeness:
-            alike += 1
-        same_name = start
-        while same_name < alike and _pattern(members[same_name].name) == _pattern(first.name):
-            same_name += 1
-        stop = same_name if same_name - start >= RUN else alike if alike - start >= LONG_RUN else start + 1
-        yield members[start:stop]
-        start = stop
 
 
 # ---- rows ---------------------------------------------------------------------------------------------------------
 
 
-def _rows(root: _Item, *, depth: int | None, whole: bool, symbols: Symbols) -> Iterator[_Row]:
+def _rows(root: Item, *, depth: int | None, whole: bool, symbols: Symbols) -> Iterator[_Row]:
     """Yield the rows from top to bottom; the stack holds what is still to be drawn."""
-    stack: list[tuple[_Item | _Row, str, str, int]] = [(root, "", "", 0)]
+    stack: list[tuple[Item | _Row, str, str, int]] = [(root, "", "", 0)]
     while stack:
         item, mark, below, level = stack.pop()
         if isinstance(item, _Row):
@@ -272,9 +107,9 @@ def _rows(root: _Item, *, depth: int | None, whole: bool, symbols: Symbols) -> I
             continue
         description = item.description
         cut = depth is not None and level >= depth and bool(item.members)
-        text = description.instead or (_inside(item) if cut else "")
+        text = description.instead or (str(sum_of(item.members)) if cut else "")
         yield _Row(mark + _printable(item.name), description.cells, f"({text})" if text else "")
-        children: list[_Item | _Row] = [_leaf_row(leaf, "", symbols) for leaf in description.attributes]
+        children: list[Item | _Row] = [_leaf_row(leaf, "", symbols) for leaf in description.attributes]
         if not cut:
             children += _children(item.members, whole=whole, symbols=symbols)
         for position in reversed(range(len(children))):
@@ -289,25 +124,13 @@ def _rows(root: _Item, *, depth: int | None, whole: bool, symbols: Symbols) -> I
             )
 
 
-def _children(members: list[_Item], *, whole: bool, symbols: Symbols) -> Iterator[_Item | _Row]:
-    for run in _runs(members):
-        if whole or len(run) < RUN:
-            yield from run
+def _children(members: list[Item], *, whole: bool, symbols: Symbols) -> Iterator[Item | _Row]:
+    for item in folded(members, whole=whole):
+        if isinstance(item, Item):
+            yield item
             continue
-        yield from run[:SHOWN]
-        rest = run[SHOWN:]
-        total = _Sum()
-        for item in rest:
-            total.add(item.sum)
-        names = f"{_printable(rest[0].name)} to {_printable(rest[-1].name)}"
-        yield _Row(f"{symbols.more} {len(rest):,} more like these: {names}", text=f"({total})")
-
-
-def _inside(item: _Item) -> str:
-    total = _Sum()
-    for member in item.members:
-        total.add(member.sum)
-    return str(total)
+        names = f"{_printable(item[0].name)} to {_printable(item[-1].name)}"
+        yield _Row(f"{symbols.more} {len(item):,} more like these: {names}", text=f"({sum_of(item)})")
 
 
 def _leaf_row(leaf: Leaf, mark: str, symbols: Symbols) -> _Row:
@@ -355,12 +178,3 @@ def _width(text: str) -> int:
         return len(text)
     wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
     return len(text) + wide - sum(unicodedata.combining(character) != 0 for character in text)
-
-
-def size_text(size: float) -> str:
-    """Return a number of bytes for people, in powers of 1000: ``512 B``, ``1.3 MB``."""
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if size < 999.5:
-            return f"{size:.0f} B" if unit == "B" else f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:,.0f} PB"

@@ -159,23 +159,25 @@ def parse_node(document: Any, path: str) -> Node:
 
 
 _GROUP_KEYS = frozenset({"zarr_format", "node_type", "attributes"})
-_ARRAY_KEYS = ("shape", "data_type", "chunk_grid", "chunk_key_encoding", "codecs")
+_ARRAY_KEYS = frozenset({"shape", "data_type", "chunk_grid", "chunk_key_encoding", "codecs"})
+_CODEC_TYPES = frozenset({dict, str})
 _MODELLED = frozenset({*_GROUP_KEYS, *_ARRAY_KEYS, "fill_value"})
 
 
 def _parse_array(
     document: dict[str, Any], attributes: Attributes, path: str, *, keeps_attributes: bool
 ) -> ArrayNode[Attributes]:
-    missing = [key for key in _ARRAY_KEYS if key not in document]
-    if missing:
+    if not document.keys() >= _ARRAY_KEYS:
+        missing = sorted(_ARRAY_KEYS - document.keys())
         raise MetadataError(f"{DOCUMENT} lacks {', '.join(missing)}", path=absolute(path), remedy=_REMEDY)
+    grid, encoding = document["chunk_grid"], document["chunk_key_encoding"]
     shape = _lengths(document["shape"], "shape", path, least=0)
-    chunks = _chunk_shape(document["chunk_grid"], path)
+    chunks = _chunk_shape(grid, path)
     if len(shape) != len(chunks):
         raise MetadataError(f"shape {shape} and chunks {chunks} differ in length", path=absolute(path), remedy=_REMEDY)
-    prefix, separator = _key_encoding(document["chunk_key_encoding"], path)
+    prefix, separator = _key_encoding(encoding, path)
     codecs = document["codecs"]
-    if not isinstance(codecs, list) or not all(isinstance(codec, (dict, str)) for codec in codecs):
+    if not isinstance(codecs, list) or not {type(codec) for codec in codecs} <= _CODEC_TYPES:
         raise MetadataError(f"codecs {codecs!r} is no list of codecs", path=absolute(path), remedy=_REMEDY)
     extra = {key: document[key] for key in document if key not in _MODELLED}
     node = ArrayNode(
@@ -192,9 +194,10 @@ def _parse_array(
     )
     if "fill_value" not in document:
         extra["fill_value"] = _NO_VALUE
-    for key, value in (("chunk_grid", _grid(node)), ("chunk_key_encoding", _encoding(node))):
-        if value != document[key]:  # a short form, or keys that we do not know
-            extra[key] = document[key]
+    if len(grid) > 2 or len(grid["configuration"]) > 1:  # keys that we do not know
+        extra["chunk_grid"] = grid
+    if encoding != _encoding(node):  # a short form, or such keys
+        extra["chunk_key_encoding"] = encoding
     return node
 
 
@@ -224,6 +227,10 @@ def _key_encoding(encoding: Any, path: str) -> tuple[str, str]:
 
 
 def _lengths(value: Any, key: str, path: str, *, least: int) -> tuple[int, ...]:
-    if not isinstance(value, list) or not all(type(n) is int and n >= least for n in value):
-        raise MetadataError(f"{key} {value!r} is no list of lengths", path=absolute(path), remedy=_REMEDY)
-    return tuple(value)
+    if isinstance(value, list):
+        for n in value:  # a loop, which is half of what all() takes for one or two
+            if type(n) is not int or n < least:
+                break
+        else:
+            return tuple(value)
+    raise MetadataError(f"{key} {value!r} is no list of lengths", path=absolute(path), remedy=_REMEDY)

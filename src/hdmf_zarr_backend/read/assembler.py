@@ -274,7 +274,7 @@ class Assembler:
             Nothing is there; file and path are named.
         """
         file = self._file(reference.source)
-        return self._checked(reference, file.builder_at(reference.path, seen), file)
+        return self._checked(reference, file.builder_at(reference.node_path, seen), file)
 
     def _file(self, source: str) -> Assembler:
         """Return the assembler of the file that a link or reference of this one names."""

@@ -14,14 +14,16 @@ from hdmf_zarr_backend.mapping.dimensions import decode_dimensions
 from hdmf_zarr_backend.mapping.references import Reference, decode_reference
 from hdmf_zarr_backend.mapping.reserved import DTYPE, notes_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, join
+from hdmf_zarr_backend.read.arraykinds import field_list, field_type, is_scalar
 from hdmf_zarr_backend.read.builders import make_dataset
 from hdmf_zarr_backend.read.columns import EditableColumn
-from hdmf_zarr_backend.read.datasets import BuilderReferences, BuilderTable, Resolver, field_type
+from hdmf_zarr_backend.read.datasets import BuilderReferences, BuilderTable, Resolver
 from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.storage.chunks import ChunkCache
 from hdmf_zarr_backend.storage.editable import EditableArray
 from hdmf_zarr_backend.storage.edits import Edits
 from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.storage.unwritten import check_unwritten
 
 TYPED = frozenset({"neurodata_type", "data_type"})
 
@@ -83,6 +85,7 @@ class DatasetMaker:
         if self._edits is None:
             return LazyArray(self._keys, path, node, self._cache, **options)
         # the data of a typed dataset are the data of a column, and those hdmf extends
+        check_unwritten(self._keys, path, node)  # a change of its shape looks at each chunk that it states
         array = EditableColumn if TYPED & node.attributes.keys() else EditableArray
         return array(self._edits, self._keys, path, node, self._cache, **options)
 
@@ -150,28 +153,6 @@ class DatasetMaker:
             except UnicodeDecodeError:
                 return value, "bytes"
         return value, "utf8" if isinstance(value, str) else lazy.dtype
-
-
-def is_scalar(node: Any) -> bool:
-    """Tell whether an array stands for a scalar dataset."""
-    if not isinstance(node, ArrayNode):
-        return False
-    if not node.shape:
-        return True
-    notes = notes_of(node.attributes)
-    if notes.get("rows") is True:  # the second axis of rows are their fields
-        return notes.get("scalar") is True and node.shape[0] == 1
-    return node.size == 1 and (node.attributes.get(DTYPE) == "scalar" or notes.get("scalar") is True)
-
-
-def field_list(word: list[Any]) -> tuple[list[str], list[str]]:
-    """Return names and words of the fields of a compound; hdmf-zarr repeated some entries."""
-    fields: dict[str, str] = {}
-    for entry in word:
-        if isinstance(entry, dict) and "name" in entry:
-            dtype = entry.get("dtype")
-            fields.setdefault(str(entry["name"]), "object" if isinstance(dtype, dict) else str(dtype))
-    return list(fields), list(fields.values())
 
 
 def _dtype_list(names: list[str], words: list[str]) -> list[dict[str, str]]:

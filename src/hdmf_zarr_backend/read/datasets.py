@@ -20,6 +20,7 @@ from hdmf.query import BuilderResolver, ContainerResolver, HDMFDataset, Referenc
 from hdmf_zarr_backend.errors import DamagedFileError
 from hdmf_zarr_backend.mapping import dtypes
 from hdmf_zarr_backend.model.nodes import absolute
+from hdmf_zarr_backend.read.arraykinds import field_type
 from hdmf_zarr_backend.storage.arrays import LazyArray
 
 Array = npt.NDArray[Any]
@@ -254,14 +255,6 @@ class _Table(_Resolving):
 
 def _field_dtype(word: str) -> np.dtype[Any]:
     return dtypes.numpy_of(word) if dtypes.kind_of(word) == "number" else np.dtype(object)
-
-
-def field_type(word: str) -> str:
-    """Return what hdmf calls the type of a field: "object", "utf", "ascii" or the name of a number."""
-    kind = dtypes.kind_of(word)
-    return {"object": "object", "region": "object", "text": "utf", "ascii": "ascii", "bytes": "ascii"}.get(
-        str(kind), dtypes.numpy_of(word).name if kind == "number" else word
-    )
 
 
 class BuilderTable(BuilderResolver, _Table):  # type: ignore[misc]

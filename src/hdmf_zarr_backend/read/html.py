@@ -1,4 +1,4 @@
-"""A dataset in a notebook: what hdmf shows of any array, and how this one is stored."""
+"""A file and a dataset in a notebook: its tree; what hdmf shows of any array, and how this one is stored."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import Any
 
 from hdmf.utils import generate_array_html_repr, get_basic_array_info
 
+from hdmf_zarr_backend.read.htmltree import outline_html
+from hdmf_zarr_backend.read.outline import Outline
+from hdmf_zarr_backend.read.parser import ParsedFile
 from hdmf_zarr_backend.storage.arrays import LazyArray
 
 _KIND = "Zarr Array"
@@ -31,6 +34,21 @@ def dataset_html(dataset: Any) -> str:
         return str(generate_array_html_repr(info, dataset, _KIND))
     kind = "NumPy array" if type(dataset).__module__ == "numpy" else type(dataset).__name__
     return str(generate_array_html_repr(info, dataset, kind))
+
+
+def io_html(location: str, mode: str, parsed: ParsedFile | None) -> str:
+    """Return the tree of an open file; of one that is closed, or not read, only what it is.
+
+    Parameters
+    ----------
+    location, mode : str
+        Of the file.
+    parsed : ParsedFile or None
+        Its metadata.
+    """
+    if parsed is None:
+        return f"<p>{escape(location)}: mode {escape(mode)}, nothing is open to be read</p>"
+    return outline_html(Outline(location, parsed.hierarchy, parsed.consolidated))
 
 
 def _stored_as(array: Any, compressor: str, filters: Iterable[str]) -> dict[str, Any]:

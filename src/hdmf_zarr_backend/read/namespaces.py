@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hdmf_zarr_backend.errors import MetadataError, ZarrBackendError
 from hdmf_zarr_backend.mapping.reserved import SPECLOC
-from hdmf_zarr_backend.mapping.specs import NAMESPACE, TextSpecReader, newest_version, spec_location
+from hdmf_zarr_backend.mapping.specloc import NAMESPACE, spec_location
+from hdmf_zarr_backend.mapping.versions import newest_version
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, join
 from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.storage.inlinedkeys import InlinedKeys
 from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of
+
+if TYPE_CHECKING:
+    from hdmf_zarr_backend.mapping.specs import TextSpecReader
 
 
 class MissingNamespacesWarning(UserWarning):
@@ -74,6 +79,16 @@ def load_cached_namespaces(
 
 
 def _reader(keys: KeyStore, hierarchy: Hierarchy, path: str) -> TextSpecReader:
+    from hdmf_zarr_backend.mapping.specs import TextSpecReader  # on use: to read the texts alone, hdmf is not needed
+
+    return TextSpecReader(keys.location, source_texts(keys, hierarchy, path), path=absolute(path))
+
+
+def source_texts(keys: KeyStore, hierarchy: Hierarchy, path: str) -> Callable[[str], str]:
+    """Return what gives the JSON text of a source of the namespace that is cached at `path`.
+
+    It raises a MetadataError where the source is missing, or is no text.
+    """
     cache = ChunkCache()
     if abilities_of(keys).is_far:  # all at once, where they are not inlined
         keys = InlinedKeys(keys, keys.get_many(_chunk_keys(hierarchy, path)))
@@ -90,7 +105,7 @@ def _reader(keys: KeyStore, hierarchy: Hierarchy, path: str) -> TextSpecReader:
             )
         return spec_text(keys, place, node, cache)
 
-    return TextSpecReader(keys.location, text, path=absolute(path))
+    return text
 
 
 def _chunk_keys(hierarchy: Hierarchy, path: str) -> list[str]:

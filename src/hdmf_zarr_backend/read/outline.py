@@ -20,7 +20,8 @@ from hdmf_zarr_backend.mapping.specloc import spec_location
 from hdmf_zarr_backend.mapping.typewords import codec_words, element_bytes, type_word
 from hdmf_zarr_backend.model.locations import THIS_FILE, resolve_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node, absolute, join
-from hdmf_zarr_backend.model.render import UNICODE, Column, Description, Leaf, size_text
+from hdmf_zarr_backend.model.render import UNICODE, Column
+from hdmf_zarr_backend.model.summary import Description, Leaf, size_text
 from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.storage.keys import DOCUMENTS, KeyStore
 from hdmf_zarr_backend.storage.opening import open_keys
@@ -55,6 +56,8 @@ class Outline:
         Show the values of attributes, not only the references among them.
     times : str
         What stands between the lengths of a shape.
+    spec_path : str or None
+        Path of the group of cached specifications.
     """
 
     location: str
@@ -64,10 +67,10 @@ class Outline:
     specs: bool = False
     values: bool = False
     times: str = UNICODE.times
-    _spec_path: str | None = field(init=False)
+    spec_path: str | None = field(init=False)
 
     def __post_init__(self) -> None:
-        self._spec_path = spec_location(self.hierarchy.root.attributes.get(SPECLOC))
+        self.spec_path = spec_location(self.hierarchy.root.attributes.get(SPECLOC))
 
     # ---- as a document ------------------------------------------------------------------------------------------
 
@@ -98,7 +101,7 @@ class Outline:
         }
 
     def _visible(self) -> Iterator[tuple[str, Node]]:
-        hidden = None if self.specs else self._spec_path
+        hidden = None if self.specs else self.spec_path
         for path, node in self.hierarchy.walk():
             if hidden is None or not (path == hidden or path.startswith(f"{hidden}/")):
                 yield path, node
@@ -166,7 +169,7 @@ class Outline:
 
     def _cached(self) -> dict[str, list[str]]:
         """Return ``{namespace: versions}`` of the cached specifications."""
-        group = self.hierarchy.get(self._spec_path) if self._spec_path is not None else None
+        group = self.hierarchy.get(self.spec_path) if self.spec_path is not None else None
         members = group.members if isinstance(group, GroupNode) else {}
         return {name: sorted(node.members) for name, node in sorted(members.items()) if isinstance(node, GroupNode)}
 
@@ -189,7 +192,7 @@ class Outline:
         if isinstance(node, ArrayNode):
             return self._describe_array(path, node, attributes)
         name = _type_name(node) or ""
-        if path == self._spec_path and not self.specs:
+        if path == self.spec_path and not self.specs:
             cached = [f"{namespace} {', '.join(versions)}" for namespace, versions in self._cached().items()]
             return Description([name], instead=f"cached specifications: {'; '.join(cached) or 'none'}")
         links = [Leaf(link["name"], "link", target=_place(link["target"])) for link in self._links(path, node)]

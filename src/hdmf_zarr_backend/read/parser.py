@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -19,13 +19,15 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
 )
 from hdmf_zarr_backend.mapping import formats
-from hdmf_zarr_backend.mapping.reserved import NOTES, SPECLOC, WRITING, notes_of
+from hdmf_zarr_backend.mapping.reserved import ALL_CHUNKS, CHANGING, CHUNKS, NOTES, SPECLOC, WRITING, notes_of
 from hdmf_zarr_backend.model import v2, v3
 from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy, Node, absolute, split
 from hdmf_zarr_backend.read.bounds import check_document, check_texts, read_documents
 from hdmf_zarr_backend.storage.inlinedkeys import InlinedKeys
-from hdmf_zarr_backend.storage.jsontext import load
-from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, rules_of
+from hdmf_zarr_backend.storage.journalrecords import Mark
+from hdmf_zarr_backend.storage.jsontext import dump, load
+from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys, abilities_of, innermost, rules_of, set_rules
+from hdmf_zarr_backend.storage.locks import Holder
 
 _OF_A_GROUP = frozenset({v2.GROUP, v2.ATTRIBUTES, v3.DOCUMENT})
 
@@ -65,10 +67,14 @@ class ParsedFile:
         """Return the documents of a node by their keys."""
         return formats.FORMATS[self.zarr_format].documents(path, node)
 
-    def unconsolidated(self) -> tuple[dict[str, Any], list[str]]:
-        """Return the documents to set and the keys to delete for a file that has no consolidated document."""
+    def mark(self) -> Mark:
+        """Return what tells readers that the file is being changed and cannot be read for the moment."""
         kind = formats.FORMATS[self.zarr_format]
-        return kind.last(self.hierarchy, {}, consolidate=False), kind.stale(consolidate=False)
+        notes = {**notes_of(self.hierarchy.root.attributes), WRITING: {**asdict(Holder.here()), CHANGING: True}}
+        root = GroupNode({**self.hierarchy.root.attributes, NOTES: notes}, extra=dict(self.hierarchy.root.extra))
+        documents = dict(kind.documents("", root)) | kind.last(Hierarchy(root, self.zarr_format), {}, consolidate=False)
+        texts = {key: dump(document) for key, document in documents.items() if key != v2.GROUP}
+        return Mark(texts, tuple(kind.stale(consolidate=False)))
 
 
 def parse(keys: KeyStore, *, use_consolidated: bool = True, use_inlined: bool = True) -> ParsedFile:
@@ -101,13 +107,20 @@ def parse(keys: KeyStore, *, use_consolidated: bool = True, use_inlined: bool = 
     LimitError
         There is more metadata than the limits of the store allow.
     """
+    store = innermost(keys)
+    if isinstance(store, LocalKeys):
+        store.pin()  # chunks are read later, and have to be those of these documents
     try:
         texts = _first_documents(keys, formats.FIRST_KEYS if use_consolidated else formats.FIRST_KEYS[:1])
         check_texts(texts.values(), rules_of(keys).limits)
         parsed = _parse_consolidated(keys, texts, use_inlined=use_inlined) if use_consolidated else None
-        return parsed or ParsedFile(_parse_listing(keys, texts.get(v3.DOCUMENT)), consolidated=False)
+        parsed = parsed or ParsedFile(_parse_listing(keys, texts.get(v3.DOCUMENT)), consolidated=False)
     except ZarrBackendError as error:
         raise error.located(store=keys.location) from error.__cause__
+    is_whole = notes_of(parsed.hierarchy.root.attributes).get(CHUNKS) == ALL_CHUNKS
+    if is_whole != rules_of(keys).is_whole:
+        set_rules(keys, replace(rules_of(keys), is_whole=is_whole))
+    return parsed
 
 
 def _first_documents(keys: KeyStore, names: Sequence[str]) -> dict[str, bytes]:
@@ -172,10 +185,12 @@ def _check_finished(keys: KeyStore, text: bytes | None, document: bytes | None) 
         found = _document(document, v3.DOCUMENT)
         attributes = found.get("attributes") if isinstance(found, dict) else None
     if isinstance(attributes, dict) and WRITING in notes_of(attributes):
+        writing = notes_of(attributes)[WRITING]
+        remedy = "Wait until it is written; if nobody writes it any more, write it again."
+        if isinstance(writing, dict) and writing.get(CHANGING) is True:
+            remedy = "Wait a moment; if nobody writes it any more, open it with mode 'r+', or run `zarrio repair`."
         raise IncompleteStoreError(
-            f"the file is being written, or its writer died: {notes_of(attributes)[WRITING]}",
-            store=keys.location,
-            remedy="Wait until it is written; if nobody writes it any more, write it again.",
+            f"the file is being written, or its writer died: {writing}", store=keys.location, remedy=remedy
         )
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from hdmf_zarr_backend.mapping.reserved import NCZARR_ATTR
@@ -11,7 +14,7 @@ from hdmf_zarr_backend.read.resolver import FileResolver
 from hdmf_zarr_backend.read.spectypes import has_integers, restore_unsigned
 from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.storage.edits import Edits
-from hdmf_zarr_backend.storage.keys import KeyStore, rules_of
+from hdmf_zarr_backend.storage.keys import KeyStore, rules_of, set_rules
 from hdmf_zarr_backend.storage.opening import open_neighbour
 
 
@@ -87,6 +90,22 @@ class ReadSession:
         if assembler is self.own:
             assembler.root()
         return assembler.builder_at(stored.path)
+
+    @contextmanager
+    def copied(self) -> Iterator[None]:
+        """While the block runs, a chunk that is gone from a file that says that it has all of them is an error.
+
+        Unless the rules of the file say what it reads as.
+        """
+        self._set_copied(is_copied=True)
+        try:
+            yield
+        finally:
+            self._set_copied(is_copied=False)
+
+    def _set_copied(self, *, is_copied: bool) -> None:
+        for assembler in self._assemblers.values():
+            set_rules(assembler.keys, replace(rules_of(assembler.keys), is_copied=is_copied))
 
     @property
     def root_ids(self) -> dict[str, str | None]:

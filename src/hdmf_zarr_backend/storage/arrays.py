@@ -255,7 +255,10 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
     # ---- for other libraries ----------------------------------------------------------------------------------------
 
     views: ClassVar[Mapping[str, Callable[..., Any]]] = {}
-    """Makers of other libraries' arrays, by the name of the method; `reader` puts those of `interop` here."""
+    """Makers of other libraries' arrays and of a notebook's view; `reader` puts those of `interop` and `read` here."""
+
+    def _repr_html_(self) -> Any:
+        return self.views["html"](self)
 
     def to_dask(self, chunks: Any = None) -> Any:
         """Return this dataset as a ``dask.array.Array``, a stored chunk for each block unless ``chunks`` says else."""

@@ -366,7 +366,7 @@ class ChunkReader:
             self._check_chunk()
         try:
             if data is None:
-                if self._rules.missing_chunks == "error":
+                if rules_of(self.keys).refuses_absent:
                     raise ChunkError("a chunk is not stored", remedy='Restore it, or read with missing_chunks="fill".')
                 return fill_array(self.node, self.codec.dtype, self.node.chunks)
             limit = self._rules.limits.max_object_bytes

@@ -88,7 +88,8 @@ def numpy_dtype(data_type: Any) -> np.dtype[Any]:
         dtype: np.dtype[Any] = np.dtype(_dtype_argument(data_type))
     except (TypeError, ValueError, SyntaxError, RecursionError) as error:
         raise MetadataError(
-            f"the data type {data_type!r} is unknown ({error})", remedy="Run `zarrio verify` on the file."
+            f"the data type {data_type!r} is unknown ({error})",
+            remedy="Convert the array with the program that wrote it, or run `zarrio verify` on the file.",
         ) from error
     return dtype
 

@@ -3,26 +3,30 @@
 A table that grows row by row would otherwise write one chunk per row and column. Changed chunks are decoded here,
 reading sees them at once, and `Edits.flush` writes chunks first and shapes last, so that another reader sees the old
 array or the new one. An array whose data type changes has no such order, since its chunks keep their names: it is
-replaced as a whole, while there is no consolidated document that would say something else.
+replaced while the root says that the file is being changed.
+
+What is on disk is put down in the journal of the file before it changes, and everything is kept here until the change
+is committed: a write that failed was undone, and can be tried again.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.errors import ConflictError, UsageError
+from hdmf_zarr_backend.errors import ConflictError, StoreError, UsageError
 from hdmf_zarr_backend.model import v2
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
 from hdmf_zarr_backend.storage.chunks import ChunkReader
 from hdmf_zarr_backend.storage.fills import fill_array
+from hdmf_zarr_backend.storage.journal import Direct
+from hdmf_zarr_backend.storage.journalrecords import Mark
 from hdmf_zarr_backend.storage.jsontext import dump
 from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.offers import replace_below
 from hdmf_zarr_backend.storage.queued import drain
 
 Array = npt.NDArray[Any]
@@ -59,16 +63,16 @@ class Metadata(Protocol):
     def documents(self, path: str, node: Node) -> Iterable[tuple[str, Any]]:
         """Return the documents of an array by their keys."""
 
-    def unconsolidated(self) -> tuple[dict[str, Any], list[str]]:
-        """Return the documents to set and the keys to delete for a file that has no consolidated document."""
+    def mark(self) -> Mark:
+        """Return what tells readers that the file is being changed and cannot be read for the moment."""
 
 
 class _Format2:
     def documents(self, path: str, node: Node) -> Iterable[tuple[str, Any]]:
         return v2.node_documents(path, node)
 
-    def unconsolidated(self) -> tuple[dict[str, Any], list[str]]:
-        return {}, [v2.CONSOLIDATED]
+    def mark(self) -> Mark:
+        return Mark({}, (v2.CONSOLIDATED,))
 
 
 class Edits:
@@ -80,10 +84,24 @@ class Edits:
         The store of the file.
     metadata : Metadata, optional
         How its metadata are stored; None: in format 2.
+    journal : Direct, optional
+        Undoes changes that do not come to their end; None: nothing does.
+
+    Attributes
+    ----------
+    changed : dict
+        ``{path: node}`` of the arrays whose document changes.
+    journal : Direct
+        As given.
+    is_marked : bool
+        Whether the root says that the file is being changed.
+    has_failed : bool
+        Whether the last write failed and was undone.
     """
 
-    def __init__(self, keys: KeyStore, metadata: Metadata | None = None) -> None:
+    def __init__(self, keys: KeyStore, metadata: Metadata | None = None, journal: Direct | None = None) -> None:
         self._keys = keys
+        self.journal = Direct(keys) if journal is None else journal
         self._metadata: Metadata = _Format2() if metadata is None else metadata
         self._chunks: dict[tuple[str, Index], Array] = {}
         self._readers: dict[str, ChunkReader] = {}
@@ -92,7 +110,10 @@ class Edits:
         self._grids: dict[str, tuple[ChunkReader, tuple[int, ...]]] = {}
         self._early: set[tuple[str, Index]] = set()
         self._bytes = 0
+        self._is_lost = False
         self.changed: dict[str, ArrayNode[Attributes]] = {}
+        self.is_marked = False
+        self.has_failed = False
 
     def chunk(self, path: str, index: Index) -> Array | None:
         """Return the changed chunk at ``index``, None where it is as on disk."""
@@ -124,7 +145,20 @@ class Edits:
         self._removed.pop(key, None)
         self._readers[reader.path] = reader
         if self._bytes > WAITING_BYTES and not chunk.dtype.hasobject:
-            self._write_chunks({place: chunk for place, chunk in self._chunks.items() if self._may_go(place[0], chunk)})
+            self._write_early()
+
+    def _write_early(self) -> None:
+        """Write the changed chunks that need not wait, and forget them."""
+        chunks = {place: chunk for place, chunk in self._chunks.items() if self._may_go(place[0], chunk)}
+        try:
+            self._keep(chunks)
+            self._early.update(chunks)
+            self._write_chunks(chunks)
+        except BaseException as error:
+            self.undo(error)
+            raise
+        for place in chunks:
+            self._bytes -= _size(self._chunks.pop(place))
 
     def _may_go(self, path: str, chunk: Array) -> bool:
         """Tell whether a chunk may be written before `flush`: what is on disk stays true."""
@@ -140,17 +174,46 @@ class Edits:
         if before is not None:
             self._grids.setdefault(reader.path, (reader, before))
 
-    def _store_untouched(self) -> None:
-        """Store the fill value in the new chunks of arrays that have grown where nothing was put into them."""
+    def _untouched(self) -> Iterator[tuple[str, Index]]:
+        """Yield path and index of the new chunks of arrays that have grown where nothing was put into them."""
         for path, (reader, before) in self._grids.items():
-            node = reader.node
-            if path in self._widened or all(n <= m for n, m in zip(node.grid, before, strict=True)):
+            grid = reader.node.grid
+            if path in self._widened or all(n <= m for n, m in zip(grid, before, strict=True)):
                 continue
-            encoded = reader.codec.encode(fill_array(node, reader.codec.dtype, node.chunks))
-            for index in itertools.product(*map(range, node.grid)):
-                is_new = any(i >= n for i, n in zip(index, before, strict=True))
-                if is_new and (path, index) not in self._chunks and (path, index) not in self._early:
-                    self._keys.set(join(path, node.chunk_name(index)), encoded)
+            for index in itertools.product(*map(range, grid)):
+                place = (path, index)
+                if self._is_new(place) and place not in self._chunks and place not in self._early:
+                    yield place
+
+    def _is_new(self, place: tuple[str, Index]) -> bool:
+        """Tell whether a chunk lies outside of the array as it is on disk."""
+        path, index = place
+        return path in self._grids and any(i >= n for i, n in zip(index, self._grids[path][1], strict=True))
+
+    def _store_untouched(self) -> None:
+        """Store the fill value in new chunks that nothing was put into."""
+        encoded: dict[str, bytes] = {}
+        for path, index in self._untouched():
+            reader = self._grids[path][0]
+            node = reader.node
+            if path not in encoded:
+                encoded[path] = reader.codec.encode(fill_array(node, reader.codec.dtype, node.chunks))
+            self._keys.set(join(path, node.chunk_name(index)), encoded[path])
+
+    def _keep(
+        self,
+        chunks: Iterable[tuple[str, Index]],
+        keys: Iterable[str] = (),
+        below: Iterable[str] = (),
+        mark: Mark | None = None,
+    ) -> None:
+        """Put down in the journal how ``chunks`` and ``keys`` are, before they are written."""
+        there, new = list(keys), list[str]()
+        for place in chunks:
+            path, index = place
+            node = self._readers[path].node if path in self._readers else self._grids[path][0].node
+            (new if self._is_new(place) else there).append(join(path, node.chunk_name(index)))
+        self.journal.keep(there, new=new, below=below, mark=mark)
 
     def cut(self, reader: ChunkReader, shape: tuple[int, ...]) -> None:
         """Note that an array has become smaller: what is beyond ``shape`` is the fill value when it grows again."""
@@ -192,69 +255,99 @@ class Edits:
             for (path, index), chunk in chunks.items():
                 reader = self._readers[path]
                 self._keys.set(join(path, reader.node.chunk_name(index)), reader.codec.encode(chunk))
-                self._bytes -= _size(self._chunks.pop((path, index)))
-                self._early.add((path, index))
         finally:  # those before a failure are written
             for path in {path for path, _ in chunks}:
                 self._readers[path].forget(path)
 
-    def flush(self, encode: Encode) -> dict[str, ArrayNode[Attributes]]:
-        """Write everything: chunks, then the documents of the arrays that grew; chunks beyond them are deleted last.
+    def flush(
+        self, encode: Encode, *, keys: Iterable[str] = (), below: Iterable[str] = ()
+    ) -> dict[str, ArrayNode[Attributes]]:
+        """Write everything: chunks, then the documents of the arrays that grew.
 
-        The consolidated document is deleted where it would be wrong halfway; the caller writes it anew.
+        It is whole when the caller has committed the journal, and told so by `done`; chunks beyond the arrays are
+        deleted then. Where there is no order of old or new, the root says so from here to there.
 
         Parameters
         ----------
         encode : callable
             Returns the stored form of the target of a deferred reference; its ConflictError, for a target that is in no
             file, is raised before anything is written.
+        keys, below : iterable of str
+            What else will be written until then, as of `Journal.keep`.
 
         Returns
         -------
         dict
             ``{path: node}`` of the arrays whose document changed.
+
+        Raises
+        ------
+        StoreError
+            A write has failed, and some of the changes that were undone are not in memory any more.
         """
         location = self._keys.location
+        if self._is_lost:
+            raise StoreError(
+                "an earlier write failed and was undone, and some of the changes are not in memory any more",
+                store=location,
+                remedy="Close the file, open it again, and make the changes again.",
+            )
         for (_, index), reader in list(self._removed.items()):
             if all(i < n for i, n in zip(index, reader.node.grid, strict=True)):  # the array has grown again
                 self.put(reader, index, fill_array(reader.node, reader.codec.dtype, reader.node.chunks))
         resolved = {p: _resolved(chunk, encode, p[0], location) for p, chunk in self._chunks.items()}
+        documents = {path: list(self._metadata.documents(path, node)) for path, node in self.changed.items()}
+        mark = self._metadata.mark() if self._widened else None
+        names = [key for items in documents.values() for key, _ in items]
+        self._keep([*resolved, *self._untouched()], [*names, *keys], below, mark)
         self._store_untouched()
         self._write_chunks({place: chunk for place, chunk in resolved.items() if place[0] not in self._widened})
         drain(self._keys)  # chunks before shapes
-        documents = {path: self._metadata.documents(path, node) for path, node in self.changed.items()}
         for path in documents.keys() - self._widened.keys():
             self._keys.set_many({key: dump(document) for key, document in documents[path]})
-        if self._widened:
-            items, stale = self._metadata.unconsolidated()
-            self._keys.set_many({key: dump(document) for key, document in items.items()})
-            self._keys.delete(stale)
-        for path, reader in self._widened.items():
-            items = {key: dump(document) for key, document in documents[path]} | self._encoded(path, reader)
-            replace_below(self._keys, path, items)
-            reader.forget(path)
-        self._chunks.clear()
-        self._grids.clear()
-        self._early.clear()
-        self._widened.clear()
-        self._readers.clear()
-        self._bytes = 0
-        self._delete_removed()
-        changed, self.changed = self.changed, {}
-        return changed
+        if mark is not None:
+            self._replace_widened(mark, resolved, documents)
+        self._discard_removed()
+        return dict(self.changed)
 
-    def _encoded(self, path: str, reader: ChunkReader) -> dict[str, bytes]:
-        """Return all chunks of an array that was widened, as they are stored; each is at hand."""
-        chunks = {index: self.chunk(path, index) for index in itertools.product(*map(range, reader.node.grid))}
-        names = {index: join(path, reader.node.chunk_name(index)) for index in chunks}
-        return {names[index]: reader.codec.encode(chunk) for index, chunk in chunks.items() if chunk is not None}
+    def _replace_widened(
+        self, mark: Mark, chunks: dict[tuple[str, Index], Array], documents: dict[str, list[tuple[str, Any]]]
+    ) -> None:
+        """Write the arrays whose data type has changed; each of their chunks is at hand."""
+        drain(self._keys)
+        mark.put(self._keys)
+        drain(self._keys)
+        self.is_marked = True
+        self._write_chunks({place: chunk for place, chunk in chunks.items() if place[0] in self._widened})
+        for path in self._widened:
+            self._keys.set_many({key: dump(document) for key, document in documents[path]})
 
-    def _delete_removed(self) -> None:
+    def _discard_removed(self) -> None:
         for (path, index), reader in self._removed.items():
             if any(i >= n for i, n in zip(index, reader.node.grid, strict=True)):
-                self._keys.delete([join(path, reader.node.chunk_name(index))])
+                self.journal.discard([join(path, reader.node.chunk_name(index))])
+
+    def done(self) -> None:
+        """Forget all changes: they are in the file."""
+        for (path, _), reader in self._removed.items():
             reader.forget(path)
-        self._removed.clear()
+        for path, reader in self._readers.items():
+            reader.forget(path)
+        for held in (self._chunks, self._grids, self._early, self._widened, self._readers, self._removed):
+            held.clear()
+        self._bytes = 0
+        self.changed = {}
+        self.is_marked = self.has_failed = False
+
+    def undo(self, error: BaseException) -> None:
+        """Put everything back on disk as it was before the changes, which ``error`` has ended; they stay in memory.
+
+        Those that were written early do not, and then nothing more can be written.
+        """
+        self.has_failed = True
+        self._is_lost = self._is_lost or bool(self._early)
+        self.is_marked = False
+        self.journal.undo(error)
 
 
 def _size(chunk: Array) -> int:

@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreError, ZarrBackendError
 from hdmf_zarr_backend.storage.failures import failure, library_errors
 from hdmf_zarr_backend.storage.filestates import FileState
-from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, Range, is_outside
+from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, Range, is_outside, rules_of
+from hdmf_zarr_backend.storage.limits import DEFAULT_RULES
 
 REQUESTS = 32
 """Requests of this process that may be under way at once."""
@@ -78,6 +79,7 @@ class FarKeys(ABC):
     """
 
     abilities = Abilities(is_far=True)
+    read_rules = DEFAULT_RULES
 
     def __init__(self, location: str, options: Mapping[str, Any] | None = None) -> None:
         self.location = location
@@ -86,11 +88,28 @@ class FarKeys(ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.location!r})"
 
+    @property
+    def _most(self) -> int:
+        """Bytes of the largest value that may be read."""
+        return rules_of(self).limits.max_stored_bytes
+
+    def _check_size(self, key: str, size: int) -> None:
+        """Refuse a value that is larger; where its size is known before, before memory is taken for it."""
+        if size > self._most:
+            limits = rules_of(self).limits
+            raise limits.exceeded("max_stored_bytes", size, f"the value of the key {key!r} has {size:,} bytes")
+
+    def _got(self, key: str) -> bytes | None:
+        value = self._get(key)
+        if value is not None:
+            self._check_size(key, len(value))
+        return value
+
     # ---- what a kind of store says ----------------------------------------------------------------------------------
 
     @abstractmethod
     def _get(self, key: str) -> bytes | None:
-        """Return the value of ``key``, None where it is not there."""
+        """Return the value of ``key``, None where it is not there; as little as can be of one that is too large."""
 
     @abstractmethod
     def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
@@ -132,7 +151,7 @@ class FarKeys(ABC):
 
     def get(self, key: str) -> bytes | None:
         """Return the value of ``key``, or None."""
-        return self._called(lambda: self._get(key), key, "read")
+        return self._called(lambda: self._got(key), key, "read")
 
     def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
         """Return the values of those ``keys`` that are there; asked for at once."""
@@ -164,6 +183,20 @@ class FarKeys(ABC):
         """Set ``key``."""
         self._refuse_change()
         self._called(lambda: self._set(key, value), key, "written")
+
+    def create(self, key: str, value: bytes) -> bool | None:
+        """Set ``key`` if it is not there, in one step.
+
+        Returns
+        -------
+        bool or None
+            Whether it was set; None where there is no such request.
+        """
+        self._refuse_change()
+        return self._called(lambda: self._create(key, value), key, "written")
+
+    def _create(self, key: str, value: bytes) -> bool | None:
+        return None
 
     def set_many(self, items: Mapping[str, bytes]) -> None:
         """Set several keys, at once."""

@@ -9,14 +9,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hdmf_zarr_backend.errors import UsageError
-from hdmf_zarr_backend.storage.failures import tell_of_bucket
+from hdmf_zarr_backend.storage.failures import library_errors, tell_of_bucket
 from hdmf_zarr_backend.storage.farkeys import FarKeys
 from hdmf_zarr_backend.storage.filestates import FileState, plain_tag
-from hdmf_zarr_backend.storage.keys import Abilities, Range
+from hdmf_zarr_backend.storage.keys import Abilities, Range, rules_of
 from hdmf_zarr_backend.storage.mappingkeys import OF_THIS_PROCESS
 
 _ABSENT = (FileNotFoundError, IsADirectoryError, NotADirectoryError, KeyError)
 _WEB_TIMEOUT = 30.0
+_NO_SUCH_RANGE = 416
+# how servers say, through libraries that have no error for it, that a key is there that was not to be
+_IS_THERE = ("PreconditionFailed", "pre-conditions", "412")
 
 # by the protocol that a chain begins with
 _READ_ONLY = {
@@ -65,9 +68,10 @@ class FsspecKeys(FarKeys):
                 store=self.location,
                 remedy='Use executor="threads".',
             )
+        rules = {"read_rules": rules_of(self)}
         if self._given:
-            return _of_filesystem, (self.location, self._fs, self._root)
-        return FsspecKeys, (self.location, self.options)
+            return _of_filesystem, (self.location, self._fs, self._root), rules
+        return FsspecKeys, (self.location, self.options), rules
 
     def neighbour(self, location: str) -> FsspecKeys | None:
         """Return the keys of another file of a file system that was given; None where a URL opens it."""
@@ -107,10 +111,14 @@ class FsspecKeys(FarKeys):
 
     def _get(self, key: str) -> bytes | None:
         try:
-            return bytes(self._filesystem.cat_file(self._path(key)))
+            return bytes(self._filesystem.cat_file(self._path(key), start=0, end=self._most + 1))
         except _ABSENT as error:
             tell_of_bucket(error)
             return None
+        except library_errors() as error:
+            if _is_of_range(error) and self._size(key) == 0:
+                return b""  # a server has no range in what is empty
+            raise
 
     def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
         path = self._path(key)
@@ -152,6 +160,17 @@ class FsspecKeys(FarKeys):
             self._filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)
         self._filesystem.pipe_file(path, value)
 
+    def _create(self, key: str, value: bytes) -> bool | None:
+        try:
+            self._filesystem.pipe_file(self._path(key), value, mode="create")
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if any(word in str(error) for word in _IS_THERE):
+                return False
+            raise
+        return True
+
     def _delete(self, keys: Sequence[str]) -> None:
         for key in keys:
             try:
@@ -174,6 +193,10 @@ class FsspecKeys(FarKeys):
             # find() of what is a file gives the file itself
             if inside != top.strip("/"):
                 yield inside[start:].lstrip("/"), int(entry.get("size") or 0)
+
+
+def _is_of_range(error: BaseException) -> bool:
+    return getattr(error, "status", None) == _NO_SUCH_RANGE or "range" in str(error).lower()
 
 
 def _of_filesystem(location: str, filesystem: Any, root: str) -> FsspecKeys:

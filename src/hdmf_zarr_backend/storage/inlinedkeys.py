@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from hdmf_zarr_backend.storage.keys import KeyStore, Range
-from hdmf_zarr_backend.storage.offers import open_value, replace_below
+from hdmf_zarr_backend.storage.offers import open_value
 from hdmf_zarr_backend.storage.openvalue import OpenValue
 from hdmf_zarr_backend.storage.wholevalues import cut_ranges
 
@@ -75,12 +75,6 @@ class InlinedKeys:
         for key in gone:
             self.inlined.pop(key, None)
         self.keys.delete(gone)
-
-    def replace_below(self, prefix: str, items: Mapping[str, bytes]) -> None:
-        """Make ``items`` all that there is below ``prefix/``."""
-        for key in [key for key in self.inlined if key.startswith(f"{prefix}/")]:
-            del self.inlined[key]
-        replace_below(self.keys, prefix, items)
 
     def list_documents(self) -> Iterator[str]:
         """Yield the keys of all metadata documents."""

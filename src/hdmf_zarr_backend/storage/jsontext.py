@@ -15,7 +15,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from hdmf_zarr_backend.errors import MetadataError
+from hdmf_zarr_backend.errors import MetadataError, UsageError
+from hdmf_zarr_backend.model.nodes import Hierarchy, absolute
 
 
 def _fast_parser() -> Callable[[bytes], Any] | None:
@@ -44,6 +45,26 @@ def dump(value: Any, *, strict: bool = False) -> bytes:
     """
     # what Python writes for a surrogate is what JSON reads as one: \udcb5
     return (_STRICT if strict else _COMPACT).encode(value).encode("utf-8", "backslashreplace")
+
+
+def check_strict(hierarchy: Hierarchy, location: str) -> None:
+    """Make sure that a file which is to be changed in strict JSON is of it already; what it has is written as it is.
+
+    Raises
+    ------
+    UsageError
+        Attributes hold a NaN or an infinity.
+    """
+    for path, node in hierarchy.walk():
+        try:
+            dump(node.attributes, strict=True)
+        except ValueError as error:
+            raise UsageError(
+                "the file has attributes that are no strict JSON: NaN or an infinity",
+                store=location,
+                path=absolute(path),
+                remedy="Leave strict_json away, or export the file with strict_json=True.",
+            ) from error
 
 
 def parse_fast(text: bytes, *, encoding: str = "utf-8") -> Any:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,10 +17,22 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from hdmf_zarr_backend.errors import StoreError
+from hdmf_zarr_backend.storage.diskfiles import (
+    READING,
+    disk_failure,
+    is_folder,
+    make_folder,
+    read_part,
+    read_rest,
+    remove_empty,
+    told,
+    write_all,
+    write_file,
+)
 from hdmf_zarr_backend.storage.jsontext import parse_fast
 from hdmf_zarr_backend.storage.limits import DEFAULT_RULES, ReadRules
 from hdmf_zarr_backend.storage.openvalue import OpenValue
-from hdmf_zarr_backend.storage.renames import replace
+from hdmf_zarr_backend.storage.pinned import PinnedFolder
 
 DOCUMENTS = frozenset({".zgroup", ".zarray", ".zattrs", "zarr.json"})
 """Names of the metadata documents of nodes."""
@@ -160,9 +171,18 @@ class LocalKeys:
         self.location = location if location is not None else root
         self._replace = replace
         self._made: set[str] = set()
+        self._pinned: PinnedFolder | None = None
 
     def __repr__(self) -> str:
         return f"LocalKeys({self.root!r})"
+
+    def pin(self) -> None:
+        """Read from the directory that is there now; a value that is gone since it was replaced is an error then."""
+        self._pinned = PinnedFolder.at(self.root)
+
+    def _check_pinned(self) -> None:
+        if self._pinned is not None:
+            self._pinned.check(self.location)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_made": set()}  # which folders there are is not sent along with each task
@@ -182,7 +202,9 @@ class LocalKeys:
             value = os.read(file, size + 1)
             if len(value) == size:
                 return value
-            return value + _rest(file)  # it is larger than one call reads, or is being written
+            return value + read_rest(file)  # it is larger than one call reads, or is being written
+        except OSError as error:
+            raise disk_failure(error, self.location, key, "read") from error
         finally:
             os.close(file)
 
@@ -193,14 +215,9 @@ class LocalKeys:
 
     def _open(self, key: str) -> tuple[int, int] | None:
         """Open the file of a value, and return it with its size."""
-        try:
-            file = os.open(self._path(key), _READING)
-        except (FileNotFoundError, NotADirectoryError, UnicodeEncodeError):
-            return None  # a surrogate is in no name
-        except OSError as error:
-            if error.errno == errno.ENAMETOOLONG:
-                return None  # nobody can have set it
-            raise
+        file = self._descriptor(key)
+        if file is None:
+            return None
         try:
             info = os.fstat(file)
             if not stat.S_ISREG(info.st_mode):
@@ -215,6 +232,20 @@ class LocalKeys:
             raise
         return file, info.st_size
 
+    def _descriptor(self, key: str) -> int | None:
+        path = self._path(key)
+        try:
+            if self._pinned is None or not key:
+                return os.open(path, READING)
+            return self._pinned.open(key, READING)
+        except (FileNotFoundError, NotADirectoryError, UnicodeEncodeError):
+            self._check_pinned()
+            return None  # a surrogate is in no name
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                return None  # nobody can have set it
+            raise disk_failure(error, self.location, key, "read") from error
+
     def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
         """Return the values of those ``keys`` that are there."""
         return {key: value for key in keys if (value := self.get(key)) is not None}
@@ -226,26 +257,40 @@ class LocalKeys:
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
         """Return several ranges of bytes of the value of ``key``, or None where it is not there."""
-        try:
-            with open(self._path(key), "rb", buffering=0) as file:
-                size = os.fstat(file.fileno()).st_size
-                return [_read_part(file, *slice(start, stop).indices(size)[:2]) for start, stop in ranges]
-        except (FileNotFoundError, NotADirectoryError, UnicodeEncodeError):
+        found = self._descriptor(key)
+        if found is None:
             return None
+        try:
+            with open(found, "rb", buffering=0) as file:
+                size = os.fstat(found).st_size
+                return [read_part(file, *slice(start, stop).indices(size)[:2]) for start, stop in ranges]
+        except OSError as error:
+            raise disk_failure(error, self.location, key, "read") from error
 
     def set(self, key: str, value: bytes) -> None:
         """Set ``key``."""
         path = self._path(key)
+        try:
+            self._make_parent(path)
+            if self._replaces(key):
+                self._write_beside(path, value)
+            else:
+                write_file(path, value)
+        except OSError as error:
+            raise disk_failure(error, self.location, key, "written") from error
+
+    def _make_parent(self, path: str) -> None:
         parent = os.path.dirname(path)
         if parent not in self._made:
-            _make_folder(parent)
+            self._check_pinned()
+            make_folder(parent, inside=self.root if self._made else "")
             self._made.add(parent)
-        if not self._replaces(key):
-            _write_file(path, value)
-            return
+
+    @staticmethod
+    def _write_beside(path: str, value: bytes) -> None:
         partial = f"{path}.{uuid.uuid4().hex}.partial"
         try:
-            _write_file(partial, value)
+            write_file(partial, value)
             os.replace(partial, path)
         except BaseException:
             with suppress(OSError):
@@ -256,12 +301,20 @@ class LocalKeys:
     def stream(self, key: str) -> Iterator[Callable[[bytes], None]]:
         """Give what appends to a new value of ``key``, which is set when the block ends without an error."""
         path = self._path(key)
-        _make_folder(os.path.dirname(path))
         partial = f"{path}.{uuid.uuid4().hex}.partial"
+
+        def append(piece: bytes) -> None:
+            with told(self.location, "written", key):
+                write_all(file.fileno(), piece)
+
         try:
-            with open(partial, "wb", buffering=0) as file:
-                yield lambda piece: _write_all(file.fileno(), piece)
-            os.replace(partial, path)
+            with told(self.location, "written", key):
+                self._make_parent(path)
+                file = open(partial, "wb", buffering=0)  # noqa: SIM115 - what its user raises is not told as ours
+            with file:
+                yield append
+            with told(self.location, "written", key):
+                os.replace(partial, path)
         except BaseException:
             with suppress(OSError):
                 os.unlink(partial)
@@ -279,20 +332,12 @@ class LocalKeys:
     def delete(self, keys: Iterable[str]) -> None:
         """Delete those ``keys`` that are there."""
         for key in keys:
-            with suppress(FileNotFoundError, NotADirectoryError):
+            try:
                 os.unlink(self._path(key))
-
-    def replace_below(self, prefix: str, items: Mapping[str, bytes]) -> None:
-        """Make ``items`` all that there is below ``prefix/``: written beside the file, and moved there at once."""
-        path = self._path(prefix)
-        folder, name = os.path.split(os.path.realpath(self.root))
-        beside = LocalKeys(f"{folder}/.{name[:40]}.{uuid.uuid4().hex}.partial", replace=False, location=self.location)
-        try:
-            beside.set_many({key.removeprefix(f"{prefix}/"): value for key, value in items.items()})
-            replace(beside.root, path)
-        except BaseException:
-            shutil.rmtree(beside.root, ignore_errors=True)
-            raise
+            except (FileNotFoundError, NotADirectoryError):
+                pass
+            except OSError as error:
+                raise disk_failure(error, self.location, key, "deleted") from error
 
     def list_documents(self) -> Iterator[str]:
         """Yield the keys of all metadata documents; arrays are not searched for chunks."""
@@ -302,7 +347,7 @@ class LocalKeys:
             names = {entry.name: entry for entry in self._entries(prefix)}
             yield from (prefix + name for name in names if name in DOCUMENTS)
             if ".zarray" not in names and not self._has_chunks(prefix, names):
-                stack.extend(f"{prefix}{name}/" for name, entry in names.items() if _is_folder(entry))
+                stack.extend(f"{prefix}{name}/" for name, entry in names.items() if is_folder(entry))
 
     def _has_chunks(self, prefix: str, names: Iterable[str]) -> bool:
         """Tell whether folders below a document of format 3 are those of chunks; a group may have a member ``c``."""
@@ -326,7 +371,7 @@ class LocalKeys:
         while stack:
             here = stack.pop()
             for entry in self._entries(here):
-                if _is_folder(entry):
+                if is_folder(entry):
                     stack.append(f"{here}{entry.name}/")
                 elif entry.is_file():
                     found[here + entry.name] = entry.stat().st_size
@@ -340,61 +385,13 @@ class LocalKeys:
         except OSError as error:
             if error.errno == errno.ENAMETOOLONG:
                 return []
-            raise
+            raise disk_failure(error, self.location, prefix.rstrip("/"), "listed") from error
 
     def exists(self) -> bool:
         """Tell whether anything is at the location."""
         return os.path.lexists(self.root)
 
-    def remove(self) -> None:
-        """Delete the whole directory."""
+    def remove_folders(self, path: str) -> None:
+        """Remove the folders at and below ``path`` that hold nothing."""
         self._made.clear()
-        shutil.rmtree(self.root)
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """Tell whether to look into an entry; a link to a folder that it is itself in would never end."""
-    if not entry.is_symlink():
-        return entry.is_dir()
-    folder, here = os.path.realpath(entry.path), os.path.realpath(os.path.dirname(entry.path))
-    return os.path.isdir(folder) and os.path.commonpath([folder, here]) != folder
-
-
-_READING = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
-_READ_BYTES = 2**24
-
-
-def _rest(file: int) -> bytes:
-    parts = []
-    while part := os.read(file, _READ_BYTES):
-        parts.append(part)
-    return b"".join(parts)
-
-
-def _read_part(file: Any, start: int, stop: int) -> bytes:
-    parts, left = [], max(0, stop - start)
-    file.seek(start)
-    while left and (part := file.read(left)):
-        parts.append(part)
-        left -= len(part)
-    return b"".join(parts)
-
-
-def _make_folder(path: str) -> None:
-    try:
-        os.mkdir(path)  # most often the one above is there
-    except FileExistsError:
-        pass
-    except FileNotFoundError:
-        os.makedirs(path, exist_ok=True)
-
-
-def _write_file(path: str, value: bytes) -> None:
-    with open(path, "wb", buffering=0) as file:
-        _write_all(file.fileno(), value)
-
-
-def _write_all(file: int, value: bytes) -> None:
-    view = memoryview(value)
-    while view.nbytes:
-        view = view[os.write(file, view) :]
+        remove_empty(self._path(path))

@@ -51,6 +51,9 @@ class Limits:
         Bytes that one selection of an array asks for (8 for each object); default: the memory of the machine.
     max_read_chunks : int
         Chunks that one selection of an array touches.
+    max_unwritten_bytes : int
+        Bytes of the values of those chunks of one array that are stated and not stored, where the array is copied: the
+        copy has them all. A chunk counts as 64 KiB at least.
     max_links : int
         Links that lead from one to the next.
     max_files : int
@@ -65,6 +68,7 @@ class Limits:
     max_object_bytes: int = 2**29
     max_read_bytes: int = field(default_factory=_memory)
     max_read_chunks: int = 10_000_000
+    max_unwritten_bytes: int = 2**36
     max_links: int = 64
     max_files: int = 10_000
 
@@ -95,7 +99,7 @@ class Limits:
             raise self.exceeded(name, value, what)
 
     def exceeded(self, name: str, value: int, what: str) -> LimitError:
-        """Return the error of `check`."""
+        """Return the error of `check`, which says what ``name``, ``value`` and ``what`` are."""
         return LimitError(
             f"{what}: the limit {name} is {getattr(self, name):,}",
             remedy=f"If this file is to be trusted, raise it: limits=Limits({name}={_rounded(value)}).",
@@ -116,22 +120,32 @@ class ReadRules:
     ----------
     limits : Limits
         How much.
-    missing_chunks : {"fill", "error"}
-        What a chunk that is not stored reads as: the fill value, or a `ChunkError`.
+    missing_chunks : {"fill", "error"}, optional
+        What a chunk that is not stored reads as: the fill value, or a `ChunkError`. None: the fill value; but an error
+        where the chunk is to be copied, and the file says of itself that all its chunks were stored.
+    is_whole, is_copied : bool
+        Whether the file says that of itself, and whether it is being copied.
     external_links : {"follow", "within", "never"}, optional
         Which other files links and references may lead to: all; those in the folder of the file, and below; none. None:
         "follow" for a local file, as with HDF5, and "within" for a remote one. Never from a remote file to a local one.
     """
 
     limits: Limits = field(default_factory=Limits)
-    missing_chunks: MissingChunks = "fill"
+    missing_chunks: MissingChunks | None = None
     external_links: ExternalLinks | None = None
+    is_whole: bool = False
+    is_copied: bool = False
 
     def __post_init__(self) -> None:
         for name, known in (("missing_chunks", get_args(MissingChunks)), ("external_links", get_args(ExternalLinks))):
             value = getattr(self, name)
-            if value not in known and not (value is None and name == "external_links"):
+            if value is not None and value not in known:
                 raise UsageError(f"{name}={value!r} is unknown", remedy=f"Use one of {', '.join(known)}.")
+
+    @property
+    def refuses_absent(self) -> bool:
+        """Whether a chunk that is not stored is an error."""
+        return self.missing_chunks == "error" or (self.missing_chunks is None and self.is_whole and self.is_copied)
 
 
 DEFAULT_RULES = ReadRules()

@@ -18,7 +18,7 @@ from hdmf_zarr_backend.errors import StoreError
 from hdmf_zarr_backend.storage.failures import tell_of_bucket
 from hdmf_zarr_backend.storage.farkeys import FarKeys
 from hdmf_zarr_backend.storage.filestates import FileState, plain_tag
-from hdmf_zarr_backend.storage.keys import Abilities, Range
+from hdmf_zarr_backend.storage.keys import Abilities, Range, rules_of
 
 SCHEMES = ("s3", "s3a", "http", "https")
 
@@ -127,7 +127,7 @@ class ObjectKeys(FarKeys):
         self._pid = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ObjectKeys, (self.location, self._settings, self.options)
+        return ObjectKeys, (self.location, self._settings, self.options), {"read_rules": rules_of(self)}
 
     @property
     def opened(self) -> Any:
@@ -149,7 +149,9 @@ class ObjectKeys(FarKeys):
         import obstore
 
         try:
-            return bytes(obstore.get(self.opened, key).bytes())
+            found = obstore.get(self.opened, key)
+            self._check_size(key, int(found.meta["size"]))  # the answer is not read yet
+            return bytes(found.bytes())
         except FileNotFoundError as error:
             tell_of_bucket(error)
             return None
@@ -200,6 +202,18 @@ class ObjectKeys(FarKeys):
         import obstore
 
         obstore.put(self.opened, key, value, use_multipart=None if len(value) > _MULTIPART_BYTES else False)
+
+    def _create(self, key: str, value: bytes) -> bool | None:
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, NotSupportedError
+
+        try:
+            obstore.put(self.opened, key, value, mode="create", use_multipart=False)
+        except AlreadyExistsError:
+            return False
+        except NotSupportedError:
+            return None
+        return True
 
     def _delete(self, keys: Sequence[str]) -> None:
         import obstore

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import re
+from collections.abc import Iterable
+from contextlib import suppress
 
-from hdmf_zarr_backend.storage.keys import KeyStore, innermost
+from hdmf_zarr_backend.errors import StoreError
+from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys, innermost, is_outside
 from hdmf_zarr_backend.storage.openvalue import OpenValue
 
-
-def replace_below(keys: KeyStore, prefix: str, items: Mapping[str, bytes]) -> None:
-    """Make ``items`` all that there is below ``prefix/``, so that a reader sees the old keys or the new ones.
-
-    A store that has no ``replace_below`` cannot do that in one step: there the keys are set one by one.
-    """
-    offered = getattr(keys, "replace_below", None)
-    if offered is None:
-        keys.set_many(items)
-    else:
-        offered(prefix, items)
+_PARTIAL = re.compile(r"\.[0-9a-f]{32}\.partial$")
 
 
 def opens_values(keys: KeyStore) -> bool:
@@ -30,3 +24,46 @@ def open_value(keys: KeyStore, key: str) -> OpenValue | None:
     offered = getattr(keys, "open_value", None)
     found: OpenValue | None = None if offered is None else offered(key)
     return found
+
+
+def delete_below(keys: KeyStore, path: str) -> None:
+    """Delete all keys below ``path/``, and the folders that held them where a store has folders."""
+    store = innermost(keys)
+    store.delete(list(store.list_prefix(path)))
+    if isinstance(store, LocalKeys):
+        store.remove_folders(path)
+
+
+def delete_partial(keys: KeyStore, folders: Iterable[str]) -> None:
+    """Delete the files in ``folders`` that were being written when their writer died."""
+    store = innermost(keys)
+    if not isinstance(store, LocalKeys):
+        return
+    for folder in folders:
+        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(f"{store.root}/{folder}") as entries:
+            for entry in entries:
+                if _PARTIAL.search(entry.name) and entry.is_file(follow_symlinks=False):
+                    os.unlink(entry.path)
+
+
+def check_inside(keys: KeyStore, names: Iterable[str], paths: Iterable[str]) -> None:
+    """Refuse keys and paths of nodes that would lead out of a store, by their name or by a symbolic link.
+
+    Raises
+    ------
+    StoreError
+        One does.
+    """
+    store = innermost(keys)
+    folders = {name.rpartition("/")[0] for name in names if not is_outside(name)} | set(paths)
+    outside = [name for name in (*names, *paths) if not name or is_outside(name)]
+    if isinstance(store, LocalKeys):
+        root = os.path.realpath(store.root)
+        places = {folder: os.path.realpath(f"{store.root}/{folder}") for folder in folders if not is_outside(folder)}
+        outside += [folder for folder, place in places.items() if not f"{place}/".startswith(f"{root}/")]
+    if outside:
+        raise StoreError(
+            f"{outside[0]!r} leads out of the store",
+            store=store.location,
+            remedy="Do not trust the file, or the one who put a link there.",
+        )

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from hdmf_zarr_backend.errors import UsageError
@@ -137,7 +138,7 @@ def open_neighbour(keys: KeyStore, location: str) -> KeyStore:
     if found is None:
         alike = authority(location) == authority(origin.location)
         found = open_keys(location, getattr(origin, "options", {}) if alike else {})
-    set_rules(found, rules_of(keys))
+    set_rules(found, replace(rules_of(keys), is_whole=False))  # of another file, that is to be seen
     return found
 
 

@@ -97,6 +97,7 @@ class ReferenceKeys(FarKeys):
         value = self._references.get(key)
         if value is None or isinstance(value, bytes):
             return value
+        self._check_size(key, *value[2:] or (0,))
         keys, name = self._source(value[0])
         found = keys.get(name) if len(value) == 1 else keys.get_range(name, value[1], value[1] + value[2])
         if found is None or (len(value) == 3 and len(found) != value[2]):

@@ -9,9 +9,11 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import shutil
 import sys
+import warnings
 from contextlib import suppress
+
+from hdmf_zarr_backend.storage.partials import ASIDE, remove
 
 _AT_FDCWD = -100
 _NO_REPLACE = 1
@@ -20,12 +22,18 @@ _NOT_OFFERED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM)
 
 
 def replace(partial: str, target: str) -> None:
-    """Move ``partial`` to ``target`` and delete what was there; if that fails, what was there is there again."""
+    """Move ``partial`` to ``target`` and delete what was there; if the move fails, what was there is there again.
+
+    Warns
+    -----
+    UserWarning
+        What was there could not be deleted.
+    """
     if not os.path.lexists(target):
         os.rename(partial, target)
         return
     if not _renameat2(partial, target, _EXCHANGE):
-        aside = f"{partial}.old"
+        aside = f"{partial}{ASIDE}"
         os.rename(target, aside)
         try:
             os.rename(partial, target)
@@ -33,10 +41,10 @@ def replace(partial: str, target: str) -> None:
             os.rename(aside, target)
             raise
         partial = aside
-    if os.path.isdir(partial) and not os.path.islink(partial):
-        shutil.rmtree(partial)
-    else:
-        os.unlink(partial)
+    try:
+        remove(partial)
+    except OSError as error:
+        warnings.warn(f"the new file is in its place; {partial!r}, the old one, stays: {error}", stacklevel=3)
 
 
 def place(partial: str, target: str) -> None:

@@ -20,7 +20,7 @@ from numcodecs import CRC32C
 from hdmf_zarr_backend.errors import ChunkError, ZarrBackendError
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Shards, absolute, join
 from hdmf_zarr_backend.storage.farkeys import at_once
-from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.storage.keys import KeyStore, rules_of
 
 Index = tuple[int, ...]
 Offsets = npt.NDArray[np.uint64]
@@ -61,6 +61,8 @@ class ShardReader:
         ------
         ChunkError
             The index of its shard is damaged.
+        LimitError
+            It, or the index, is larger than the limit ``max_stored_bytes``.
         """
         shard = tuple(i // n for i, n in zip(index, self._grid, strict=True))
         key = self.key(shard)
@@ -71,6 +73,7 @@ class ShardReader:
             start, length = offsets[tuple(i % n for i, n in zip(index, self._grid, strict=True))].tolist()
             if start == _ABSENT and length == _ABSENT:
                 return None
+            self._check_size(length, f"the chunk {index} in the shard {key!r} has {length:,} bytes")
             data = self._keys.get_range(key, start, start + length)
             if data is None or len(data) != length:
                 raise ChunkError(f"the shard {key!r} ends before the chunk {index}", remedy="Restore it from a copy.")
@@ -103,8 +106,12 @@ class ShardReader:
 
     def _read_index(self, key: str) -> Offsets | None:
         size = index_bytes(self._grid, self._shards)
+        self._check_size(size, f"the index of the shard {key!r} has {size:,} bytes")
         found = self._keys.get_range(key, *((-size, None) if self._shards.index_at_end else (0, size)))
         return None if found is None else decode_index(found, self._grid, self._shards, key)
+
+    def _check_size(self, size: int, what: str) -> None:
+        rules_of(self._keys).limits.check("max_stored_bytes", size, what)
 
 
 class ShardWriter:

@@ -1,10 +1,12 @@
 """Plain zarr-python opens files of hdmf-zarr 0.13 and older: the switch that replaces entries of zarr and numcodecs.
 
 What those files hold needs zarr's and numcodecs' *own* entries replaced (``vlen-bytes`` whose fill value is no bytes,
-pickled references). That changes zarr for the whole process, so it happens only when :func:`enable_legacy_files` is
-called, and :func:`disable_legacy_files` takes it back.
+pickled references). That changes zarr for the whole process, so it happens only when `enable_legacy_files` is
+called, and `disable_legacy_files` takes it back.
 
 Nothing here ever unpickles: the ``pickle`` codec that is put in place builds data and refuses code.
+
+Source: files that hdmf-zarr 0.1 to 0.13 wrote.
 """
 
 from __future__ import annotations
@@ -281,16 +283,13 @@ def enable_legacy_files() -> None:
     open in other threads; child processes that are not forked have to call it again.
 
     Pickled arrays are decoded as data only, whatever ``NUMCODECS_ALLOW_UNSAFE_PICKLE_DECODE`` and zarr's own switch
-    say: what is not data raises :class:`~hdmf_zarr_backend.errors.UnsafeDataError`.
+    say: what is not data raises `UnsafeDataError`.
 
-    Calling it twice is the same as calling it once. ``ZarrIO`` reads such files without it.
+    Calling it twice is the same as calling it once; ``disable_legacy_files`` of its module takes it back. ``ZarrIO``
+    reads such files without it.
 
     Numbers in such files have the fill value 0, which xarray takes for a missing value: give its ``open_zarr`` and
     ``open_datatree`` the argument ``mask_and_scale=False``, or every 0 reads as NaN.
-
-    See Also
-    --------
-    disable_legacy_files : takes it back.
     """
     with _switch:
         if _replaced:
@@ -303,10 +302,10 @@ def enable_legacy_files() -> None:
 
 
 def disable_legacy_files() -> None:
-    """Put zarr's and numcodecs' own entries back, as they were before :func:`enable_legacy_files`.
+    """Put zarr's and numcodecs' own entries back, as they were before `enable_legacy_files`.
 
     Arrays that are open already stay readable. An entry that somebody else has replaced since is left as it is.
-    Without :func:`enable_legacy_files` before, it does nothing.
+    Without `enable_legacy_files` before, it does nothing.
     """
     with _switch:
         while _replaced:

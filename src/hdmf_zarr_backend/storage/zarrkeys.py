@@ -22,7 +22,7 @@ from zarr.storage import FsspecStore, LocalStore, MemoryStore, ObjectStore, ZipS
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.storage.failures import node_of
 from hdmf_zarr_backend.storage.farkeys import FarKeys, at_once
-from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, KeyStore, LocalKeys, Range
+from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, KeyStore, LocalKeys, Range, rules_of
 from hdmf_zarr_backend.storage.mappingkeys import OF_THIS_PROCESS
 
 _ICECHUNK = Abilities(is_far=True, consolidates=False, formats=(3,), why="Icechunk knows Zarr format 3 only")
@@ -55,7 +55,7 @@ class ZarrStoreKeys(FarKeys):
         inner = getattr(self.store, "store", None)
         if isinstance(self.store, MemoryStore) or type(inner).__name__ == "MemoryStore":
             raise UsageError(OF_THIS_PROCESS, store=self.location, remedy='Use executor="threads".')
-        return ZarrStoreKeys, (self.store, self.path, self.location)
+        return ZarrStoreKeys, (self.store, self.path, self.location), {"read_rules": rules_of(self)}
 
     def neighbour(self, location: str) -> KeyStore | None:
         """Return the keys of another file of the same server or bucket; None where it has to be opened by its URL."""
@@ -144,7 +144,7 @@ class IcechunkKeys(ZarrStoreKeys):
                 store=self.location,
                 remedy='Use executor="threads".',
             )
-        return IcechunkKeys, (self.store, self.path, self.location)
+        return IcechunkKeys, (self.store, self.path, self.location), {"read_rules": rules_of(self)}
 
     @property
     def _waiting(self) -> LocalKeys:

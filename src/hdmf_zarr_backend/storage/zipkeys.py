@@ -11,13 +11,13 @@ from __future__ import annotations
 import io
 import os
 import threading
-import uuid
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from hdmf_zarr_backend.errors import (
+    LimitError,
     NotZarrError,
     ReadOnlyStoreError,
     StoreError,
@@ -25,7 +25,10 @@ from hdmf_zarr_backend.errors import (
     StoreNotFoundError,
     UsageError,
 )
-from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, KeyStore, Range, is_outside
+from hdmf_zarr_backend.storage.diskfiles import told
+from hdmf_zarr_backend.storage.durable import sync_files, sync_folder
+from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, KeyStore, Range, is_outside, rules_of
+from hdmf_zarr_backend.storage.partials import partial_path
 from hdmf_zarr_backend.storage.renames import replace
 from hdmf_zarr_backend.storage.wholevalues import cut_ranges
 
@@ -58,7 +61,7 @@ class ZipKeys:
         return f"ZipKeys({self.location!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ZipKeys, (self.location,)
+        return ZipKeys, (self.location,), {"read_rules": rules_of(self)}
 
     def _zip(self) -> zipfile.ZipFile | None:
         with self._opened:
@@ -81,7 +84,25 @@ class ZipKeys:
         archive = self._zip()
         if is_outside(key):
             raise StoreError(f"the key {key!r} leads out of the store", store=self.location, remedy="Do not trust it.")
-        return None if archive is None else _entry(archive, key, self.location)
+        return None if archive is None else self._entry(archive, key)
+
+    def _entry(self, archive: zipfile.ZipFile, key: str) -> bytes | None:
+        try:
+            info = archive.getinfo(key)
+            limits = rules_of(self).limits
+            what = f"the value of the key {key!r} has {info.file_size:,} bytes"
+            limits.check("max_stored_bytes", info.file_size, what)
+            return archive.read(info)
+        except KeyError:
+            return None
+        except LimitError as error:
+            raise error.located(store=self.location) from None
+        except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
+            raise StoreError(
+                f"the entry {key!r} cannot be read ({error})",
+                store=self.location,
+                remedy="Fetch or write the file again.",
+            ) from error
 
     def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
         """Return the values of those ``keys`` that are there."""
@@ -144,17 +165,6 @@ class ZipKeys:
         return os.path.lexists(self.location)
 
 
-def _entry(archive: zipfile.ZipFile, key: str, location: str) -> bytes | None:
-    try:
-        return archive.read(key)
-    except KeyError:
-        return None
-    except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
-        raise StoreError(
-            f"the entry {key!r} cannot be read ({error})", store=location, remedy="Fetch or write the file again."
-        ) from error
-
-
 class FarZipKeys(ZipKeys):
     """A zip file on a server, read by ranges of bytes.
 
@@ -177,7 +187,7 @@ class FarZipKeys(ZipKeys):
         self.options = getattr(folder, "options", {})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return FarZipKeys, (self.location, self._folder, self._name)
+        return FarZipKeys, (self.location, self._folder, self._name), {"read_rules": rules_of(self)}
 
     def _file(self) -> Any:
         size = self._folder.size(self._name)
@@ -268,7 +278,8 @@ class NewZipKeys(ZipKeys):
             self._leave_out(key)
             info = zipfile.ZipInfo(key, _DATE)
             info.external_attr = _MODE
-            archive.writestr(info, value)
+            with told(self.location, "written", key):
+                archive.writestr(info, value)
 
     def _leave_out(self, key: str) -> None:
         archive = self._archive
@@ -295,7 +306,7 @@ class NewZipKeys(ZipKeys):
 
 
 @contextmanager
-def new_zip(target: str, *, exclusive: bool = False) -> Iterator[NewZipKeys]:
+def new_zip(target: str, *, exclusive: bool = False, durable: bool = False) -> Iterator[NewZipKeys]:
     """Give the keys of a zip file beside ``target`` that takes its place when the block ends without an error.
 
     Parameters
@@ -304,23 +315,27 @@ def new_zip(target: str, *, exclusive: bool = False) -> Iterator[NewZipKeys]:
         Absolute path of the file. What is there is replaced.
     exclusive : bool
         Replace nothing.
+    durable : bool
+        Return when the file is on the disk itself.
 
     Raises
     ------
     StoreExistsError
         Something has come to be at ``target`` that is not to be replaced.
     """
-    folder, name = os.path.split(target)
-    os.makedirs(folder, exist_ok=True)
-    partial = os.path.join(folder, f".{name[:40]}.{uuid.uuid4().hex}.partial")
-    keys = NewZipKeys(partial, target)
+    partial = partial_path(target)
+    with told(target, "written"):
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        keys = NewZipKeys(partial, target)
     try:
         yield keys
-        keys.close()
-        if exclusive:
-            _link(partial, target)
-        else:
-            replace(partial, target)
+        with told(target, "written"):
+            keys.close()
+            if durable:
+                sync_files(partial)
+            (_link if exclusive else replace)(partial, target)
+            if durable:
+                sync_folder(os.path.dirname(target))
     except BaseException:
         with suppress(OSError, ValueError):
             keys.close()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from hdmf_zarr_backend.errors import ChunkError, LimitError, UnsafeDataError, ZarrBackendError
+from hdmf_zarr_backend.errors import ChunkError, LimitError, StoreError, UnsafeDataError, ZarrBackendError
 from hdmf_zarr_backend.execution.executors import Runner
 from hdmf_zarr_backend.execution.tasks import Index, task_bytes_for
 from hdmf_zarr_backend.mapping.reserved import ALL_CHUNKS, CHUNKS, notes_of
@@ -103,7 +103,8 @@ class DecodeTask:
 
 
 def _kind_of(error: ZarrBackendError) -> str:
-    kinds = ((UnsafeDataError, "unsafe"), (LimitError, "limit"), (ChunkError, "chunk-damaged"))
+    damaged = (ChunkError, StoreError)  # it cannot be decoded, or the system cannot read it
+    kinds = ((UnsafeDataError, "unsafe"), (LimitError, "limit"), (damaged, "chunk-damaged"))
     return next((kind for cls, kind in kinds if isinstance(error, cls)), "document-damaged")
 
 

@@ -17,6 +17,7 @@ from hdmf_zarr_backend.read.bounds import check_document, check_texts, read_docu
 from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.storage.jsontext import load
 from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, rules_of
+from hdmf_zarr_backend.storage.recovery import pending
 from hdmf_zarr_backend.verification.problems import Problem, Report
 
 Documents = dict[str, Any]
@@ -83,6 +84,7 @@ class _Documents:
 
     def check(self) -> Structure:
         """Return what could be understood."""
+        self._check_journal()
         texts = self._keys.get_many(formats.FIRST_KEYS)
         check_texts(texts.values(), self._limits)
         key = v3.DOCUMENT if v3.DOCUMENT in texts else v2.CONSOLIDATED
@@ -107,6 +109,18 @@ class _Documents:
             self._compare(consolidated, documents)
         is_consolidated = consolidated is not None or v2.CONSOLIDATED in texts
         return self._structure(hierarchy, is_consolidated=is_consolidated)
+
+    def _check_journal(self) -> None:
+        if not abilities_of(self._keys).change:
+            return  # nobody can have begun a change there
+        try:
+            left = pending(self._keys)
+        except MetadataError as error:
+            self._found("", "journal-damaged", error.problem)
+            return
+        if left is not None:
+            message = f"a change of this file is under way, or was interrupted: {left.holder}"
+            self._found("", "change-interrupted", message)
 
     def _structure(self, hierarchy: Hierarchy, *, is_consolidated: bool) -> Structure:
         for _, node in hierarchy.walk():

@@ -12,6 +12,8 @@ _REWRITE = "Write the file again."
 
 DAMAGE: Final[dict[str, str]] = {
     "incomplete": "Wait until it is written; if nobody writes it any more, write it again.",
+    "change-interrupted": "Run `zarrio repair`, or open the file with mode 'r+': the change is undone, or finished.",
+    "journal-damaged": "Export what the file shows to a new one.",
     "limit": "If the file is to be trusted, raise the limit that is named.",
     "unsafe": "Do not trust this file; nothing of it was run.",
     "document-missing": _RESTORE,
@@ -112,6 +114,16 @@ class Report:
     def is_sound(self) -> bool:
         """Whether nothing has to be done."""
         return not self.problems
+
+    @property
+    def looked_at(self) -> str:
+        """What was looked at, for people."""
+        looked = f"{self.groups:,} groups, {self.arrays:,} arrays"
+        if self.level != "structure":
+            looked += f", {self.links:,} links, {self.references:,} references"
+        if self.level in ("chunks", "schema"):
+            looked += f", {self.chunks:,} chunks"
+        return looked
 
     @property
     def counts(self) -> dict[str, int]:

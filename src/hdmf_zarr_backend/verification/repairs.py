@@ -1,4 +1,7 @@
-"""What can be mended with no loss: the consolidated document, and links to nothing where that is asked for."""
+"""What can be mended with no loss: an interrupted change, the consolidated document, and links to nothing if asked.
+
+Source: issue "Nothing lost, nobody let in", part 4.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hdmf_zarr_backend.errors import DamagedFileError, ReadOnlyStoreError, ZarrBackendError
+from hdmf_zarr_backend.errors import DamagedFileError, IncompleteStoreError, ReadOnlyStoreError, ZarrBackendError
 from hdmf_zarr_backend.mapping.formats import FORMATS
 from hdmf_zarr_backend.mapping.inlining import is_inlined, is_read_at_open
 from hdmf_zarr_backend.mapping.links import decode_links
@@ -16,7 +19,10 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, absol
 from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.storage.jsontext import dump
 from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of
+from hdmf_zarr_backend.storage.offers import delete_partial
+from hdmf_zarr_backend.storage.onewriter import one_writer
 from hdmf_zarr_backend.storage.opening import open_keys
+from hdmf_zarr_backend.storage.recovery import pending, recover
 from hdmf_zarr_backend.verification.documents import Structure, check_structure
 from hdmf_zarr_backend.verification.problems import Problem, Report
 from hdmf_zarr_backend.verification.targets import CircularError, Targets
@@ -61,11 +67,21 @@ def consolidate(source: str | os.PathLike[str] | Any, *, storage_options: Mappin
     ReadOnlyStoreError
         A store of this kind cannot be changed.
     IncompleteStoreError, MetadataError
-        The file is being written, or a document is damaged: nothing was changed.
+        The file is being written, a change of it was interrupted, or a document is damaged: nothing was changed.
+    StoreLockedError
+        Another writer has the file open.
     """
     keys = open_keys(source, storage_options)
     _check_changeable(keys)
-    _consolidate(keys, parse(keys, use_consolidated=False).hierarchy)
+    with one_writer(keys):
+        left = pending(keys)
+        if left is not None:
+            raise IncompleteStoreError(
+                f"a change of this file was interrupted: {left.holder}",
+                store=keys.location,
+                remedy="Run `zarrio repair`.",
+            )
+        _consolidate(keys, parse(keys, use_consolidated=False).hierarchy)
 
 
 def _check_changeable(keys: KeyStore) -> None:
@@ -94,11 +110,14 @@ def repair(
     source: str | os.PathLike[str] | Any,
     *,
     drop_links: bool = False,
+    break_lock: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Repairs:
-    """Mend what can be mended with no loss: a consolidated document that is not true is made anew.
+    """Mend what can be mended with no loss.
 
-    No chunk and no document of a node is deleted. Where documents of nodes are damaged or gone, the consolidated
+    A change of the file that was interrupted is undone, or finished where it had come to its end. A consolidated
+    document that is not true is made anew. No chunk and no document of a node is deleted but those that an interrupted
+    change had made. Where documents of nodes are damaged or gone, the consolidated
     document may be the only good copy of them, and stays as it is.
 
     Parameters
@@ -107,8 +126,16 @@ def repair(
         The file.
     drop_links : bool
         Remove the links that cannot be understood, lead to nothing, or round in a circle.
+    break_lock : bool
+        Take the lock of the file from a writer that is gone, or that cannot be asked since it is on another machine;
+        never from a process of this machine that is alive.
     storage_options : dict, optional
         For URLs.
+
+    Returns
+    -------
+    Repairs
+        What was done, and what is left.
 
     Raises
     ------
@@ -116,10 +143,23 @@ def repair(
         There is no Zarr file.
     ReadOnlyStoreError
         A store of this kind cannot be changed.
+    MetadataError
+        What an interrupted change has left cannot be understood.
+    StoreLockedError
+        Another writer has the file open.
     """
     keys = open_keys(source, storage_options)
     _check_changeable(keys)
+    with one_writer(keys, break_lock=break_lock):
+        return _repaired(keys, drop_links=drop_links)
+
+
+def _repaired(keys: KeyStore, *, drop_links: bool) -> Repairs:
     repairs = Repairs()
+    recovered = recover(keys)
+    delete_partial(keys, [""])
+    if recovered is not None:
+        repairs.done.append(recovered)
     report = Report(keys.location, "structure")
     structure = check_structure(keys, report)
     kinds = {problem.kind for problem in report.problems}

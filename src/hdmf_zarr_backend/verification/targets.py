@@ -83,8 +83,8 @@ class Targets:
         self._rules = rules_of(keys)
         self._files: dict[str, LinkedFile] = {keys.location: self.own}
 
-    def find(self, reference: Reference) -> tuple[LinkedFile, Node]:
-        """Return the node that a link or a reference of the file leads to.
+    def find(self, reference: Reference, file: LinkedFile | None = None) -> tuple[LinkedFile, Node]:
+        """Return the node that a link or a reference of the file leads to, or one of another `file` of these.
 
         Raises
         ------
@@ -95,7 +95,7 @@ class Targets:
         ZarrBackendError, OSError
             That file cannot be opened.
         """
-        return self._find(self.own, reference, frozenset())
+        return self._find(self.own if file is None else file, reference, frozenset())
 
     def _find(
         self, file: LinkedFile, reference: Reference, seen: frozenset[tuple[str, str]]

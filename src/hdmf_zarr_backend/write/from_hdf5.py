@@ -27,6 +27,7 @@ from hdmf_zarr_backend.write.datasets import plan_described
 from hdmf_zarr_backend.write.hdf5_sources import take_chunks
 from hdmf_zarr_backend.write.names import checked_name
 from hdmf_zarr_backend.write.plan import PlannedArray, StorageOptions, WritePlan
+from hdmf_zarr_backend.write.sharding import ShardsOfFile, ask_for_shards
 
 HDF5 = "hdf5"
 """Key of what is noted of an object in HDF5."""
@@ -45,6 +46,8 @@ class Hdf5Planner:
         Returns the `StorageOptions` of a dataset by its path; the default chooses.
     keep_codecs : bool
         Copy the chunks of large datasets as they are, where Zarr has their filters; False: encode them anew.
+    shards : tuple of int, "auto" or None
+        The shards that are wanted, as of `sharding.ask_for_shards`.
     """
 
     def __init__(
@@ -53,11 +56,13 @@ class Hdf5Planner:
         *,
         options: Callable[[str], StorageOptions] = lambda path: StorageOptions(),
         keep_codecs: bool = True,
+        shards: ShardsOfFile = None,
     ) -> None:
         self._tree = tree
         self._references = Hdf5References(tree)
         self._options = options
         self._keep_codecs = keep_codecs
+        self._shards = shards
         self._taken: dict[str, dict[str, int]] = {}
         self.plan = WritePlan(Hierarchy(GroupNode()))
 
@@ -165,6 +170,7 @@ class Hdf5Planner:
         planned.sharding = sharding
         if found.kind == "number" and data.shape:
             take_chunks(data.dataset(), found, planned, keep=self._keep_codecs)
+        ask_for_shards(planned, self._shards)
         array: ArrayNode[Attributes] = planned.node
         self._note_maxshape(planned)
         taken = self._taken.setdefault(split(placed.path)[0], {})

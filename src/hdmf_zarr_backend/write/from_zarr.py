@@ -18,15 +18,26 @@ from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.mapping import dtypes
 from hdmf_zarr_backend.mapping.codecs3 import in_format_2
 from hdmf_zarr_backend.mapping.dimensions import decode_dimensions, encode_dimensions
-from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, DTYPE, LINKS, NOTES, SPECLOC, notes_of, root_notes
+from hdmf_zarr_backend.mapping.nczarr import is_nczarr, strip
+from hdmf_zarr_backend.mapping.reserved import CHUNKS, DIMENSIONS, DTYPE, LINKS, NOTES, SPECLOC, notes_of, root_notes
 from hdmf_zarr_backend.mapping.specloc import spec_location
 from hdmf_zarr_backend.mapping.types3 import word_of_type
 from hdmf_zarr_backend.model.locations import THIS_FILE, relative_source, resolve_source, sibling_source
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, split
+from hdmf_zarr_backend.model.nodes import (
+    ArrayNode,
+    Attributes,
+    GroupNode,
+    Hierarchy,
+    absolute,
+    copy_hierarchy,
+    split,
+)
 from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.storage.chunks import ChunkCache
 from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.storage.unwritten import check_unwritten
 from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan
+from hdmf_zarr_backend.write.sharding import ShardsOfFile, ask_for_shards
 from hdmf_zarr_backend.write.sources import ElementSource, RowSource, StoredSource, to_bytes, to_text
 from hdmf_zarr_backend.write.specs import text_array
 from hdmf_zarr_backend.write.zarr_source import take_stored
@@ -44,16 +55,38 @@ class ZarrPlanner:
         The file.
     hierarchy : Hierarchy
         What is in it.
-    target : str
-        Location of the copy.
+    target : str or None
+        Location of the copy. None: the file stays where it is, and sources are left as they are written.
     zarr_format : {2, 3}
         Of the copy.
+    shards : tuple of int, "auto" or None
+        The shards that are wanted, as of `sharding.ask_for_shards`.
+    is_in_place : bool
+        The file is made one of the other format, and chunks that are not stored stay so.
+    reads_values : bool
+        False: no chunk is read. What depends on values is planned as if there were none.
     """
 
-    def __init__(self, keys: KeyStore, hierarchy: Hierarchy, target: str, *, zarr_format: int) -> None:
+    def __init__(
+        self,
+        keys: KeyStore,
+        hierarchy: Hierarchy,
+        target: str | None,
+        *,
+        zarr_format: int,
+        shards: ShardsOfFile = None,
+        is_in_place: bool = False,
+        reads_values: bool = True,
+    ) -> None:
+        if zarr_format == 3 and is_nczarr(hierarchy):  # which format 3 has not
+            hierarchy = copy_hierarchy(hierarchy)
+            strip(hierarchy)
         self._keys = keys
         self._hierarchy = hierarchy
         self._target = target
+        self._shards = shards
+        self._is_in_place = is_in_place
+        self._reads_values = reads_values
         self._cache = ChunkCache()
         self._specs = spec_location(hierarchy.root.attributes.get(SPECLOC))
         self._is_ours = "version" in notes_of(hierarchy.root.attributes)
@@ -87,10 +120,16 @@ class ZarrPlanner:
         if isinstance(copied.get(LINKS), list):
             copied[LINKS] = [self._reference(link) for link in attributes[LINKS]]
         if is_root:
-            copied[NOTES] = {**root_notes(), **notes_of(attributes)}
+            copied[NOTES] = {**self._root_notes(), **notes_of(attributes)}
             if self._specs is not None:
                 copied[SPECLOC] = self._specs
         return copied
+
+    def _root_notes(self) -> dict[str, Any]:
+        notes = root_notes()
+        if self._is_in_place:
+            del notes[CHUNKS]  # nobody has looked whether all of them are there
+        return notes
 
     def _value(self, value: Any) -> Any:
         if isinstance(value, dict) and value.get(DTYPE) in _REFERENCES and isinstance(value.get("value"), dict):
@@ -106,6 +145,8 @@ class ZarrPlanner:
         source = reference.get("source")
         if not isinstance(source, str) or source in (THIS_FILE, ""):
             return {**reference, "source": THIS_FILE}
+        if self._target is None:
+            return reference
         found = resolve_source(source, self._keys.location)
         if not self._is_ours and not os.path.lexists(found):  # hdmf-zarr 0.10 named the store from its folder
             sibling = sibling_source(source, self._keys.location)
@@ -117,23 +158,41 @@ class ZarrPlanner:
 
     def _array(self, path: str, node: ArrayNode[Attributes]) -> PlannedArray:
         lazy = LazyArray(self._keys, path, node, self._cache)
+        if self._reads_values and (lazy.dtype.hasobject or not self._is_in_place):
+            check_unwritten(self._keys, path, node)
         is_plain = (node.filters or [{}])[0].get("id") == "vlen-utf8"
         if self._specs is not None and path.startswith(f"{self._specs}/") and not is_plain:
             return self._spec(lazy)
         planned = self._planned(lazy)
+        ask_for_shards(planned, self._shards)
         made = planned.node
         notes = {key: value for key, value in notes_of(node.attributes).items() if key not in ("dims", "rows")}
         notes.update(planned.notes)
         planned.notes = notes
         attributes = self._attributes({k: v for k, v in node.attributes.items() if k not in (DTYPE, NOTES, DIMENSIONS)})
-        taken = self._taken.setdefault(split(path)[0], {})
-        names = encode_dimensions(decode_dimensions(node.attributes), made.shape, taken, notes)
+        names = self._dimensions(path, node, made.shape, notes)
         made.attributes = {**attributes, **made.attributes, DIMENSIONS: names}
         if notes:
             made.attributes[NOTES] = notes
         return planned
 
+    def _dimensions(
+        self, path: str, node: ArrayNode[Attributes], shape: tuple[int, ...], notes: dict[str, Any]
+    ) -> list[str]:
+        """Return the names of the axes; in place those that they have, which other programs may know by now."""
+        taken = self._taken.setdefault(split(path)[0], {})
+        names = _names(node, len(shape)) if self._is_in_place else None
+        if names is None:
+            return encode_dimensions(decode_dimensions(node.attributes), shape, taken, notes)
+        known = notes_of(node.attributes)
+        if "dims" in known:
+            notes["dims"] = known["dims"]
+        taken.update(zip(names, shape, strict=True))
+        return names
+
     def _spec(self, lazy: LazyArray) -> PlannedArray:
+        if not self._reads_values:
+            return text_array("")
         values = np.asarray(lazy[()], dtype=object).reshape(-1)
         return text_array(to_text(values[0]))
 
@@ -153,14 +212,15 @@ class ZarrPlanner:
         made.attributes[DTYPE] = word if word is not None else word_of_type(node.data_type)
         if not node.shape:
             made.attributes[DTYPE] = "scalar"
-            return PlannedArray(made, StoredSource(np.asarray(lazy[()]).reshape(1), lazy.dtype))
+            value = np.asarray(lazy[()]) if self._reads_values else np.zeros((), lazy.dtype)
+            return PlannedArray(made, StoredSource(value.reshape(1), lazy.dtype))
         planned = PlannedArray(made, StoredSource(lazy, lazy.dtype) if made.size else None)
         take_stored(planned, lazy)
         return planned
 
     def _text(self, lazy: LazyArray, word: Any) -> PlannedArray:
         first = (lazy.node.filters or [{}])[0].get("id")
-        if first == "vlen-bytes" and not self._is_ours and self.plan.hierarchy.zarr_format == 3 and _is_text(lazy):
+        if first == "vlen-bytes" and self._becomes_text(lazy):
             return self._old_text(lazy, word)
         kept = first in ("vlen-utf8", "vlen-bytes")
         convert: Callable[[Any], Any] = to_bytes if first == "vlen-bytes" else to_text
@@ -170,11 +230,16 @@ class ZarrPlanner:
             made.fill_value = None  # hdmf-zarr declared 0
         made.attributes[DTYPE] = "scalar" if not lazy.shape else word or ("bytes" if first == "vlen-bytes" else "str")
         if not lazy.shape:
-            return PlannedArray(made, ElementSource([lazy[()]], (1,), convert))
+            return PlannedArray(made, ElementSource(self._scalar(lazy), (1,), convert))
         planned = PlannedArray(made, ElementSource(lazy, made.shape, convert))
         if kept:
             take_stored(planned, lazy)
         return planned
+
+    def _becomes_text(self, lazy: LazyArray) -> bool:
+        if self._is_ours or self.plan.hierarchy.zarr_format == 2:
+            return False
+        return not self._reads_values or _is_text(lazy)
 
     def _old_text(self, lazy: LazyArray, word: Any) -> PlannedArray:
         """Plan dates and ASCII text of hdmf-zarr 0.13, which were bytes; the convention of format 3 has no bytes."""
@@ -182,7 +247,7 @@ class ZarrPlanner:
         made.fill_value = None
         is_scalar = word == "scalar" or not lazy.shape
         made.attributes[DTYPE] = "scalar" if is_scalar else "str"
-        source = ElementSource([lazy[()]] if not lazy.shape else lazy, made.shape, to_text)
+        source = ElementSource(self._scalar(lazy) if not lazy.shape else lazy, made.shape, to_text)
         return PlannedArray(made, source, notes={} if is_scalar else {"text": "ascii"})
 
     def _rows(self, lazy: LazyArray, word: Any) -> PlannedArray:
@@ -194,8 +259,12 @@ class ZarrPlanner:
         made.chunks = (made.chunks[0], len(fields))
         made.attributes[DTYPE] = [{"name": name, "dtype": word} for name, word in fields]
         converters = [self._reference if word in _REFERENCES else _cell for _, word in fields]
-        source = RowSource(lazy if lazy.shape else [lazy[()]], length, converters)
+        source = RowSource(lazy if lazy.shape else self._scalar(lazy), length, converters)
         return PlannedArray(made, source, notes={"rows": True})
+
+    def _scalar(self, lazy: LazyArray) -> list[Any]:
+        """Return the one element of an array without axes."""
+        return [lazy[()]] if self._reads_values else [None]
 
     def _new(self, lazy: LazyArray, filters: list[dict[str, Any]] | None) -> ArrayNode[Attributes]:
         """Return the node of a copy, without attributes."""
@@ -214,6 +283,14 @@ class ZarrPlanner:
             shards=None,
             document=None,
         )
+
+
+def _names(node: ArrayNode[Attributes], axes: int) -> list[str] | None:
+    """Return the names of the axes of an array, None where it has not one for each."""
+    names = node.attributes.get(DIMENSIONS)
+    if not isinstance(names, list) or len(names) != axes or not all(isinstance(name, str) and name for name in names):
+        return None
+    return list(names)
 
 
 def _is_text(lazy: LazyArray) -> bool:

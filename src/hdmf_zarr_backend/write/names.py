@@ -1,10 +1,24 @@
-"""The names that a Zarr store can hold."""
+"""The names that a Zarr store can hold, and those that not every system can."""
 
 from __future__ import annotations
 
+import re
+import unicodedata
+import warnings
+from collections.abc import Iterable
+
 from hdmf_zarr_backend.errors import NameRefusedError
+from hdmf_zarr_backend.model.nodes import absolute, split
 
 _STORE_NAMES = frozenset({".zarray", ".zgroup", ".zattrs", ".zmetadata", "zarr.json"})
+_JOURNAL = ".hdmf_zarr_journal"
+"""How the keys of a journal begin (`storage.journalrecords`)."""
+_NOT_ON_WINDOWS = re.compile(r'[<>:"|?*\x01-\x1f]|[. ]$|^(con|prn|aux|nul|com[1-9]|lpt[1-9])(\.|$)', re.IGNORECASE)
+_SHOWN = 5
+
+
+class PortableNameWarning(UserWarning):
+    """A name is stored that the file systems of other machines cannot hold."""
 
 
 def checked_name(name: str) -> str:
@@ -15,8 +29,41 @@ def checked_name(name: str) -> str:
     NameRefusedError
         No store can hold it (issue "Nothing lost, nobody let in", part 6), or it is no text.
     """
-    if name in ("", ".", "..") or any(mark in name for mark in "/\\\0") or name in _STORE_NAMES:
+    is_taken = name in _STORE_NAMES or name.startswith(_JOURNAL)
+    if name in ("", ".", "..") or any(mark in name for mark in "/\\\0") or is_taken:
         raise NameRefusedError(f"the name {name!r} cannot be stored", remedy="Rename it.")
     if not name.isprintable() and any("\ud800" <= mark <= "\udfff" for mark in name):
         raise NameRefusedError(f"the name {name!r} is no UTF-8", remedy="Rename it.")
     return name
+
+
+def warn_of_names(paths: Iterable[str], location: str) -> None:
+    """Tell of names that Windows cannot hold, and of those that it or macOS takes for one: case, accents.
+
+    Parameters
+    ----------
+    paths : iterable of str
+        Of nodes that are written.
+    location : str
+        The file.
+
+    Warns
+    -----
+    PortableNameWarning
+        There are some; one warning for all of them.
+    """
+    first: dict[tuple[str, str], str] = {}
+    found = []
+    for path in paths:
+        parent, name = split(path)
+        plain = name if name.isascii() else unicodedata.normalize("NFC", name)
+        if _NOT_ON_WINDOWS.search(name) or first.setdefault((parent, plain.casefold()), name) != name:
+            found.append(absolute(path))
+    if found:
+        shown = ", ".join(map(repr, found[:_SHOWN])) + (", ..." if len(found) > _SHOWN else "")
+        warnings.warn(
+            f"names that Windows cannot hold, or takes for one with another: {shown} in {location}. They are stored; "
+            "a copy of the file on such a system would lack them.",
+            PortableNameWarning,
+            stacklevel=2,
+        )

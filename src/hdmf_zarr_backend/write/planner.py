@@ -31,7 +31,7 @@ from hdmf_zarr_backend.write.names import checked_name
 from hdmf_zarr_backend.write.plan import PlannedArray, StorageOptions, WritePlan
 from hdmf_zarr_backend.write.sources import ElementSource, RowSource
 from hdmf_zarr_backend.write.targets import REFERENCES, Targets, builder_path, can_be_named
-from hdmf_zarr_backend.write.zarr_source import keep_layout, take_stored
+from hdmf_zarr_backend.write.zarr_source import check_stored, keep_layout, take_stored
 
 Doc = Callable[[Any], "str | None"]
 MaxShape = Callable[[Any], "tuple[int | None, ...] | None"]
@@ -196,6 +196,7 @@ class Planner:
             return
         sharding = options.sharding()
         try:
+            check_stored(data)
             planned = self._plan_data(builder, data, options)
         except ZarrBackendError as error:
             raise error.located(store=self.options.location, path=absolute(path)) from error.__cause__

@@ -11,16 +11,18 @@ Source: issue "Nothing lost, nobody let in", part 1; issue "Format 3, shards, an
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreExistsError
 from hdmf_zarr_backend.mapping.reserved import NOTES, WRITING
 from hdmf_zarr_backend.model import v2
 from hdmf_zarr_backend.model.nodes import Attributes, GroupNode
+from hdmf_zarr_backend.storage.journalrecords import JOURNAL
 from hdmf_zarr_backend.storage.jsontext import dump
 from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys, abilities_of, innermost
 from hdmf_zarr_backend.storage.locks import Holder
+from hdmf_zarr_backend.storage.onewriter import one_writer
 from hdmf_zarr_backend.storage.queued import QueuedKeys
 from hdmf_zarr_backend.storage.zipkeys import ZipKeys, new_zip
 from hdmf_zarr_backend.write.staging import staged
@@ -31,7 +33,14 @@ _COMMIT = (v2.ATTRIBUTES, v2.CONSOLIDATED, _ROOT_3)
 
 
 @contextmanager
-def new_file(keys: KeyStore, *, exclusive: bool = False, zarr_format: int = 2) -> Iterator[KeyStore]:
+def new_file(
+    keys: KeyStore,
+    *,
+    exclusive: bool = False,
+    zarr_format: int = 2,
+    durable: bool = False,
+    is_locked: bool = False,
+) -> Iterator[KeyStore]:
     """Give the keys to write a new file with; it is there, whole, when the block ends without an error.
 
     Parameters
@@ -42,6 +51,10 @@ def new_file(keys: KeyStore, *, exclusive: bool = False, zarr_format: int = 2) -
         Replace nothing.
     zarr_format : int
         Of the new file.
+    durable : bool
+        Return when a local file is on the disk itself.
+    is_locked : bool
+        Whether the caller holds the lock of the file; otherwise it is taken here.
 
     Raises
     ------
@@ -49,26 +62,38 @@ def new_file(keys: KeyStore, *, exclusive: bool = False, zarr_format: int = 2) -
         No file of this format can be written there.
     StoreExistsError
         Something is there that is not to be replaced.
+    StoreLockedError
+        Another writer is at work there.
     """
     store = innermost(keys)
     abilities = abilities_of(store)
     if not abilities.write or zarr_format not in abilities.formats:
         raise ReadOnlyStoreError(abilities.why, store=keys.location, remedy="Write to another place.")
-    if isinstance(store, LocalKeys):
-        with staged(store.root, exclusive=exclusive) as new:
-            yield new
-    elif isinstance(store, ZipKeys):
-        with new_zip(store.location, exclusive=exclusive) as new:
-            yield new
-    else:
-        if exclusive and store.exists():
-            raise StoreExistsError(
-                "something has come to be there, and is not replaced",
-                store=keys.location,
-                remedy="Choose another path, or mode 'w' to replace it.",
-            )
-        with _marked(store, zarr_format) as new:
-            yield new
+    with nullcontext() if is_locked else one_writer(store):
+        if isinstance(store, LocalKeys):
+            with staged(store.root, exclusive=exclusive, durable=durable) as new:
+                yield new
+        elif isinstance(store, ZipKeys):
+            with new_zip(store.location, exclusive=exclusive, durable=durable) as new:
+                yield new
+        else:
+            with _unstaged(store, exclusive=exclusive, zarr_format=zarr_format) as new:
+                yield new
+
+
+def can_stage(keys: KeyStore) -> bool:
+    """Tell whether what is at a place stays until the new file is whole; else it goes first."""
+    return isinstance(innermost(keys), (LocalKeys, ZipKeys))
+
+
+def _unstaged(store: KeyStore, *, exclusive: bool, zarr_format: int) -> AbstractContextManager[QueuedKeys]:
+    if exclusive and store.exists():
+        raise StoreExistsError(
+            "something has come to be there, and is not replaced",
+            store=store.location,
+            remedy="Choose another path, or mode 'w' to replace it.",
+        )
+    return _marked(store, zarr_format)
 
 
 @contextmanager
@@ -95,7 +120,7 @@ def _marked(store: KeyStore, zarr_format: int) -> Iterator[QueuedKeys]:
 def _mark(store: KeyStore, zarr_format: int) -> set[str]:
     """Let the root say that the file is being written; return the keys that do."""
     if zarr_format == 2:
-        store.delete([v2.CONSOLIDATED, _ROOT_3])  # what readers would trust
+        store.delete([v2.CONSOLIDATED, _ROOT_3, JOURNAL])  # what readers would trust, and what writers would undo
     root: GroupNode[Attributes] = GroupNode(attributes={NOTES: {WRITING: asdict(Holder.here())}})
     documents = dict(v2.node_documents("", root))
     if zarr_format == 3:
@@ -103,5 +128,5 @@ def _mark(store: KeyStore, zarr_format: int) -> set[str]:
     for key, document in sorted(documents.items()):  # the attributes first: without them a root would look whole
         store.set(key, dump(document))
     if zarr_format == 3:
-        store.delete([v2.CONSOLIDATED])
+        store.delete([v2.CONSOLIDATED, JOURNAL])
     return set(documents)

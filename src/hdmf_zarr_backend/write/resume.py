@@ -34,21 +34,22 @@ from hdmf_zarr_backend.mapping.formats import FORMATS
 from hdmf_zarr_backend.model import v2, v3
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 from hdmf_zarr_backend.storage.codecs import chunk_codec
+from hdmf_zarr_backend.storage.diskfiles import told
 from hdmf_zarr_backend.storage.jsontext import dump, load
 from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys, innermost
-from hdmf_zarr_backend.storage.locks import locked
+from hdmf_zarr_backend.storage.onewriter import one_writer
+from hdmf_zarr_backend.storage.partials import PARTIAL, prefix_of
 from hdmf_zarr_backend.storage.renames import replace
 from hdmf_zarr_backend.storage.shards import shard_named, stored_chunks
 from hdmf_zarr_backend.write.plan import WritePlan
 from hdmf_zarr_backend.write.remote import new_file
-from hdmf_zarr_backend.write.staging import NAME_LETTERS
+from hdmf_zarr_backend.write.staging import moved
 
 __all__ = ["RECORD", "ConversionRecord", "StagedKeys", "converted_file", "staged_conversion"]
 
 RECORD = ".hdmf_conversion.json"
 """Name of the record in the folder."""
 
-_PARTIAL = ".partial"
 _DOCUMENTS = v2.DOCUMENT_NAMES | {v3.DOCUMENT}
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
@@ -203,17 +204,23 @@ class StagedKeys(LocalKeys):
     def finish(self) -> None:
         """Take away what does not belong to the file: the record, and keys that nobody renamed into place."""
         if self.is_resumed:
-            self.delete([key for key in self.sizes("") if key.endswith(_PARTIAL)])
+            self.delete([key for key in self.sizes("") if key.endswith(PARTIAL)])
         self.delete([RECORD])
 
 
 def _is_chunk(key: str) -> bool:
-    return not key.endswith(_PARTIAL) and key.rpartition("/")[2] not in _DOCUMENTS
+    return not key.endswith(PARTIAL) and key.rpartition("/")[2] not in _DOCUMENTS
 
 
 @contextmanager
 def converted_file(
-    keys: KeyStore, plan: WritePlan, sources: Iterable[str], options: dict[str, Any], *, resume: bool
+    keys: KeyStore,
+    plan: WritePlan,
+    sources: Iterable[str],
+    options: dict[str, Any],
+    *,
+    resume: bool,
+    durable: bool = False,
 ) -> Iterator[KeyStore]:
     """Give the keys to write a converted file with; it is there, whole, when the block ends without an error.
 
@@ -225,7 +232,7 @@ def converted_file(
         What will be written.
     sources, options
         As of `ConversionRecord.of`.
-    resume : bool
+    resume, durable : bool
         As of `staged_conversion`.
 
     Raises
@@ -235,7 +242,8 @@ def converted_file(
     """
     store = innermost(keys)
     if isinstance(store, LocalKeys):
-        with staged_conversion(store.root, ConversionRecord.of(plan, sources, options), resume=resume) as new:
+        record = ConversionRecord.of(plan, sources, options)
+        with staged_conversion(store.root, record, resume=resume, durable=durable) as new:
             yield new
         return
     if resume:
@@ -244,12 +252,14 @@ def converted_file(
             store=keys.location,
             remedy="Run it without resume=True, which begins anew.",
         )
-    with new_file(keys, zarr_format=plan.hierarchy.zarr_format) as written:
+    with new_file(keys, zarr_format=plan.hierarchy.zarr_format, durable=durable) as written:
         yield written
 
 
 @contextmanager
-def staged_conversion(target: str, record: ConversionRecord, *, resume: bool) -> Iterator[StagedKeys]:
+def staged_conversion(
+    target: str, record: ConversionRecord, *, resume: bool, durable: bool = False
+) -> Iterator[StagedKeys]:
     """Give the keys of a folder that takes the place of ``target`` when the block ends without an error.
 
     The folder stays, to be resumed, if the process dies, is interrupted or stopped (KeyboardInterrupt, SystemExit) or
@@ -264,21 +274,23 @@ def staged_conversion(target: str, record: ConversionRecord, *, resume: bool) ->
         What is made of what.
     resume : bool
         Go on with what is there of the same record; nothing there: begin. False: begin, and remove what is there.
+    durable : bool
+        Return when the file is on the disk itself.
 
     Raises
     ------
-    StoreError
-        Another process makes the same target.
+    StoreLockedError
+        Another writer makes the same target, or has it open.
     ConflictError
         ``resume``, and what is there is of another record.
     """
-    beside, prefix = _names(target)
-    with locked(os.path.join(beside, f"{prefix}.lock"), location=target):
-        keys = _open(target, record, resume=resume)
+    with one_writer(LocalKeys(target)):
+        with told(target, "written"):
+            keys = _open(target, record, resume=resume)
         try:
             yield keys
             keys.finish()
-            replace(keys.root, target)
+            moved(keys.root, target, replace, durable=durable)
         except (KeyboardInterrupt, SystemExit) as stop:
             stop.add_note(f"What is done of {target!r} is kept; pass resume=True to go on.")
             raise
@@ -296,15 +308,13 @@ def staged_conversion(target: str, record: ConversionRecord, *, resume: bool) ->
 
 def _names(target: str) -> tuple[str, str]:
     """Return the folder of the target, and what the names of all that belongs to its conversion begin with."""
-    folder, name = os.path.split(target)
-    digest = hashlib.sha256(os.fsencode(name)).hexdigest()[:8]  # the name is cut, and others may begin like it
-    return folder, f".{name[:NAME_LETTERS]}.conversion-{digest}"
+    return os.path.dirname(target), f"{prefix_of(target)}.conversion"
 
 
 def _open(target: str, record: ConversionRecord, *, resume: bool) -> StagedKeys:
     folder, prefix = _names(target)
-    root = os.path.join(folder, f"{prefix}-{record.identity()}{_PARTIAL}")
-    pattern = re.compile(re.escape(prefix) + r"-[0-9a-f]{12}" + re.escape(_PARTIAL))
+    root = os.path.join(folder, f"{prefix}-{record.identity()}{PARTIAL}")
+    pattern = re.compile(re.escape(prefix) + r"-[0-9a-f]{12}" + re.escape(PARTIAL))
     found = sorted(os.path.join(folder, name) for name in os.listdir(folder) if pattern.fullmatch(name))
     begun = {path: entry for path in found if resume and (entry := _recorded(path)) is not None}
     if begun and root not in begun:
@@ -321,7 +331,12 @@ def _open(target: str, record: ConversionRecord, *, resume: bool) -> StagedKeys:
     # what was not checked since the machine was started anew stays in doubt, whoever goes on with it
     boot = begun[root].boot if begun else now
     os.makedirs(root, exist_ok=True)
-    LocalKeys(root).set(RECORD, dump({**asdict(record), "boot": boot}))
+    try:
+        LocalKeys(root, location=target).set(RECORD, dump({**asdict(record), "boot": boot}))
+    except BaseException:
+        if not begun:
+            shutil.rmtree(root, ignore_errors=True)
+        raise
     return StagedKeys(root, target, is_resumed=bool(begun), is_doubtful=boot is None or boot != now)
 
 

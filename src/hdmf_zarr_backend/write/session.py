@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.mapping.formats import FORMATS
 from hdmf_zarr_backend.mapping.nczarr import is_nczarr, overlay
-from hdmf_zarr_backend.model.nodes import Hierarchy, adopt, copy_hierarchy
+from hdmf_zarr_backend.model import v2
+from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, adopt, copy_hierarchy
 from hdmf_zarr_backend.progress import SILENT, Progress
+from hdmf_zarr_backend.storage.durable import sync_store
 from hdmf_zarr_backend.storage.edits import Edits
-from hdmf_zarr_backend.storage.jsontext import dump
+from hdmf_zarr_backend.storage.jsontext import check_strict, dump
 from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.queued import drain
 from hdmf_zarr_backend.write.append import AppendPlanner
 from hdmf_zarr_backend.write.dimensions import rename_axes
 from hdmf_zarr_backend.write.plan import WritePlan
 from hdmf_zarr_backend.write.planner import Planner, PlanOptions
-from hdmf_zarr_backend.write.remote import new_file
+from hdmf_zarr_backend.write.remote import can_stage, new_file
+from hdmf_zarr_backend.write.sources import ElementSource, RowSource
 from hdmf_zarr_backend.write.specs import Texts, add_specs
 from hdmf_zarr_backend.write.targets import Targets
 from hdmf_zarr_backend.write.writer import MEMORY_BUDGET, Writer
@@ -50,6 +54,8 @@ class WriteRequest:
         Whether a new file replaces nothing, not even what has come to be there in the meantime.
     nczarr : bool
         Whether the nodes get the attributes of NCZarr.
+    durable : bool
+        Whether to wait until a local file is on the disk itself.
     unfilled : list
         ``(ZarrDataIO, path)`` of what was written by shape and type only; filled in by the write.
     """
@@ -65,6 +71,7 @@ class WriteRequest:
     memory_budget: int = MEMORY_BUDGET
     exclusive: bool = False
     nczarr: bool = False
+    durable: bool = False
     unfilled: list[tuple[Any, str]] = field(default_factory=list)
 
     def writer(self, keys: KeyStore, plan: WritePlan) -> Writer:
@@ -110,11 +117,39 @@ def write_new(request: WriteRequest, store: KeyStore) -> tuple[Hierarchy, dict[s
         Another writer has put something there first; that stays.
     """
     plan = plan_new(request)
-    with new_file(store, exclusive=request.exclusive, zarr_format=request.options.zarr_format) as keys:
+    options = request.options
+    if not can_stage(store):
+        _check_values(plan, store.location)
+    with new_file(
+        store,
+        exclusive=request.exclusive,
+        zarr_format=options.zarr_format,
+        durable=request.durable,
+        is_locked=True,
+    ) as keys:
         writer = request.writer(keys, plan)
         writer.write(consolidate=request.consolidate, exhaust_in_turn=request.exhaust_in_turn)
     request.unfilled = plan.unfilled
     return plan.hierarchy, writer.inlined
+
+
+def _check_values(plan: WritePlan, location: str) -> None:
+    """Convert what is converted element by element once, so that what has no place in Zarr is found before all else.
+
+    Elsewhere that is found when a chunk is encoded, and the file that was there stays.
+    """
+    for path, planned in plan.arrays.items():
+        source = planned.source
+        if not isinstance(source, (ElementSource, RowSource)):
+            continue
+        length = source.shape[0] if source.shape else 0
+        step = planned.node.chunks[0] if len(source.shape) == 1 else length
+        inner = [slice(0, n) for n in source.shape[1:]]
+        try:
+            for start in range(0, length, max(step, 1)):
+                source.read((slice(start, min(start + step, length)), *inner))
+        except ZarrBackendError as error:
+            raise error.located(store=location, path=absolute(path)) from error.__cause__
 
 
 def write_difference(
@@ -122,13 +157,15 @@ def write_difference(
     keys: KeyStore,
     known: Hierarchy,
     inlined: dict[str, bytes],
-    edits: Edits | None,
+    edits: Edits,
     *,
     is_written: Callable[[Any], bool],
     original: Callable[[str], Any],
     is_consolidated: bool,
 ) -> None:
     """Write what is new or differs; ``known`` says afterwards what is on disk.
+
+    All of it is there when this returns; none of it, if it raises.
 
     Parameters
     ----------
@@ -140,37 +177,53 @@ def write_difference(
         What is on disk; it stays true if the write fails.
     inlined : dict
         ``{key: bytes}`` of the scalars; updated.
-    edits : Edits or None
-        Changes that were made to arrays directly.
+    edits : Edits
+        Changes that were made to arrays directly, and the journal of the file.
     is_written, original
         As of `AppendPlanner`.
     is_consolidated : bool
         Whether the file has a consolidated document.
     """
     options = request.options
-    if edits is not None:
-        rename_axes(known, edits.changed)
+    if options.strict_json:
+        check_strict(known, keys.location)
+    rename_axes(known, edits.changed)
     request.nczarr = request.nczarr or is_nczarr(known)
     hierarchy = copy_hierarchy(known)
     planner = AppendPlanner(options, request.targets, hierarchy, is_written=is_written, original=original)
     plan = planner.plan_root(request.builder)
     planner.note_specs(add_specs(plan, request.texts, location=options.location))
-    flush_edits(
-        edits, keys, known, inlined, encode=request.targets.encode, consolidate=False, strict_json=options.strict_json
-    )
-    if planner.changed or planner.added or request.nczarr or is_consolidated != request.consolidate:
-        writer = request.writer(keys, plan)
-        writer.inlined = inlined
-        writer.write_changes(added=planner.added, changed=planner.changed, consolidate=request.consolidate)
-    elif request.consolidate:
-        set_consolidated(keys, hierarchy, inlined, strict_json=options.strict_json)
-    drain(keys)
+    is_more = bool(planner.changed or planner.added or request.nczarr or is_consolidated != request.consolidate)
+    with _whole_or_undone(edits, inlined):
+        _flush(
+            edits,
+            keys,
+            known,
+            request.targets.encode,
+            keep=_documents(hierarchy, planner.changed),
+            below=planner.added,
+            strict_json=options.strict_json,
+        )
+        if is_more:
+            writer = request.writer(keys, plan)
+            writer.inlined = inlined
+            writer.write_changes(added=planner.added, changed=planner.changed, keep=edits.journal.keep)
+        if request.durable:
+            sync_store(keys)  # what is committed has to be on the disk before the commit is
+        if is_more or request.consolidate or edits.is_marked:
+            _commit(edits, hierarchy, inlined, consolidate=request.consolidate, strict_json=options.strict_json)
+        else:
+            edits.journal.commit({})
+    if request.durable:
+        sync_store(keys)
+    if is_more:
+        request.progress.finish()
     adopt(known, hierarchy)
     request.unfilled = plan.unfilled
 
 
 def flush_edits(
-    edits: Edits | None,
+    edits: Edits,
     keys: KeyStore,
     known: Hierarchy,
     inlined: dict[str, bytes],
@@ -179,25 +232,79 @@ def flush_edits(
     consolidate: bool,
     strict_json: bool,
 ) -> None:
-    """Write the changes that were made to arrays directly, and make the consolidated document true again."""
-    if edits is None or not edits.pending:
+    """Write the changes that were made to arrays directly, and make the consolidated document true again.
+
+    Those of a write that failed are not written: they belong to what was undone.
+    """
+    if edits.has_failed or not (edits.pending or edits.journal.is_open):
         return
+    if strict_json:
+        check_strict(known, keys.location)
     rename_axes(known, edits.changed)
-    edits.flush(encode)
+    with _whole_or_undone(edits, inlined):
+        _flush(edits, keys, known, encode, strict_json=strict_json)
+        if consolidate or edits.is_marked:
+            _commit(edits, known, inlined, consolidate=consolidate, strict_json=strict_json)
+        else:
+            edits.journal.commit({})
+
+
+@contextmanager
+def _whole_or_undone(edits: Edits, inlined: dict[str, bytes]) -> Iterator[None]:
+    """Undo what the block has changed in the file if it raises."""
+    before = dict(inlined)
+    try:
+        yield
+    except BaseException as error:
+        edits.undo(error)
+        inlined.clear()
+        inlined.update(before)
+        raise
+    edits.done()
+
+
+def _flush(
+    edits: Edits,
+    keys: KeyStore,
+    known: Hierarchy,
+    encode: Callable[[Any], Any],
+    *,
+    keep: Iterable[str] = (),
+    below: Iterable[str] = (),
+    strict_json: bool,
+) -> None:
+    """Write what was changed directly; in the same put of the journal, put down how ``keep`` and ``below`` are."""
+    if not edits.pending:
+        edits.journal.keep(keep, below=below)
+        return
+    documents: dict[str, bytes] = {}
     if is_nczarr(known):
-        for path in overlay(known):
-            node = known.get(path)
-            assert node is not None
-            for key, document in FORMATS[known.zarr_format].documents(path, node):
-                keys.set(key, dump(document, strict=strict_json))
-    drain(keys)
-    if consolidate:
-        set_consolidated(keys, known, inlined, strict_json=strict_json)
+        overlaid = [(path, known.get(path)) for path in overlay(known)]
+        documents = {
+            key: dump(document, strict=strict_json)
+            for path, node in overlaid
+            if node is not None
+            for key, document in FORMATS[known.zarr_format].documents(path, node)
+        }
+    edits.flush(encode, keys=[*keep, *documents], below=below)
+    keys.set_many(documents)
 
 
-def set_consolidated(keys: KeyStore, hierarchy: Hierarchy, inlined: dict[str, bytes], *, strict_json: bool) -> None:
-    """Set the consolidated document, when everything else is there."""
-    drain(keys)
-    for key, document in FORMATS[hierarchy.zarr_format].last(hierarchy, inlined, consolidate=True).items():
-        keys.set(key, dump(document, strict=strict_json))
-    drain(keys)
+def _documents(hierarchy: Hierarchy, paths: Iterable[str]) -> list[str]:
+    """Return the keys of the documents of the nodes at ``paths``."""
+    nodes = [(path, hierarchy.get(path)) for path in sorted(paths)]
+    kind = FORMATS[hierarchy.zarr_format]
+    return [key for path, node in nodes if node is not None for key, _ in kind.documents(path, node)]
+
+
+def _commit(
+    edits: Edits, hierarchy: Hierarchy, inlined: dict[str, bytes], *, consolidate: bool, strict_json: bool
+) -> None:
+    """Set what makes the change whole, when everything else is there."""
+    kind = FORMATS[hierarchy.zarr_format]
+    documents = dict(kind.documents("", hierarchy.root)) if edits.is_marked else {}  # without the mark
+    documents |= kind.last(hierarchy, inlined, consolidate=consolidate)
+    gone = kind.stale(consolidate=consolidate)
+    if edits.is_marked and hierarchy.zarr_format == 2 and v2.ATTRIBUTES not in documents:
+        gone = [*gone, v2.ATTRIBUTES]
+    edits.journal.commit({key: dump(document, strict=strict_json) for key, document in documents.items()}, gone)

@@ -6,7 +6,7 @@ Source: issue "Format 3, shards, and any store, near or far", part 3.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.mapping import chunking, format3
@@ -15,9 +15,55 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Shards
 from hdmf_zarr_backend.storage.codecs import chunk_codec
 from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.streamed import streams_values
-from hdmf_zarr_backend.write.plan import PlannedArray
+from hdmf_zarr_backend.write.plan import PlannedArray, Sharding
 
 _SHARE = 2
+_NO_SHARDS = "Zarr format 2 has no shards"
+_USE_FORMAT_3 = "Write with zarr_format=3, or leave shards out."
+
+ShardsOfFile: TypeAlias = tuple[int, ...] | Literal["auto"] | None
+"""What is asked for of a whole file."""
+
+
+def ask_for_shards(planned: PlannedArray, shards: ShardsOfFile) -> None:
+    """Ask for the shards of an array that is converted with its whole file; chunks that are copied stay as they are.
+
+    Parameters
+    ----------
+    planned : PlannedArray
+        Changed, before it has the form of format 3.
+    shards : tuple of int, "auto" or None
+        "auto": by bytes, and none for a small array. Lengths are for the arrays that have as many axes and more than
+        one chunk, each rounded up to whole chunks; rows and other arrays are stored without. None: as planned.
+    """
+    node = planned.node
+    if shards == "auto":
+        planned.sharding = Sharding("auto")
+    elif shards is not None:
+        is_whole = math.prod(node.grid) < 2  # one chunk, or none
+        if is_whole or len(shards) != len(node.shape) or planned.notes.get("rows") is True:
+            return
+        shape = tuple(-(-shard // chunk) * chunk for shard, chunk in zip(shards, node.chunks, strict=True))
+        planned.sharding = Sharding(shape, are_chunks_given=True)
+
+
+def checked_shards(shards: Any, zarr_format: int) -> ShardsOfFile:
+    """Return what was asked for of a whole file.
+
+    Raises
+    ------
+    UsageError
+        It is neither "auto" nor lengths, or the format has no shards.
+    """
+    if shards is None:
+        return None
+    if zarr_format != 3:
+        raise UsageError(_NO_SHARDS, remedy=_USE_FORMAT_3)
+    if isinstance(shards, str) and shards == "auto":
+        return "auto"
+    if not isinstance(shards, (tuple, list)) or not all(type(n) is int and n > 0 for n in shards):
+        raise UsageError(f"shards {shards!r} are no lengths", remedy='Give a whole number for each axis, or "auto".')
+    return tuple(shards)
 
 
 def shard_bytes_for(keys: KeyStore, memory_budget: int) -> int:
@@ -34,7 +80,7 @@ def refuse_shards(planned: PlannedArray) -> None:
         Shards are asked for.
     """
     if planned.sharding is not None and not planned.sharding.is_kept:
-        raise UsageError("Zarr format 2 has no shards", remedy="Write with zarr_format=3, or leave shards out.")
+        raise UsageError(_NO_SHARDS, remedy=_USE_FORMAT_3)
 
 
 def give_shards(planned: PlannedArray, shard_bytes: int = SHARD_BYTES) -> None:

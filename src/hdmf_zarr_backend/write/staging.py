@@ -1,7 +1,7 @@
 """A new local file comes into being beside its place and is moved there when it is whole.
 
 Until then the old file, if there is one, is untouched. If the write fails nothing is left; if the process dies, what is
-left is a directory whose name says that it is partial.
+left is a directory whose name says that it is partial, which the next writer removes.
 
 Source: issue "Nothing lost, nobody let in", part 1.
 """
@@ -10,50 +10,73 @@ from __future__ import annotations
 
 import os
 import shutil
-import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from hdmf_zarr_backend.errors import StoreExistsError
+from hdmf_zarr_backend.storage.diskfiles import told
+from hdmf_zarr_backend.storage.durable import sync_files, sync_folder
 from hdmf_zarr_backend.storage.keys import LocalKeys
+from hdmf_zarr_backend.storage.partials import partial_path
 from hdmf_zarr_backend.storage.renames import place, replace
-
-NAME_LETTERS = 40
-"""Letters of the file's name in that of the directory, which must not become too long."""
 
 
 @contextmanager
-def staged(target: str, *, exclusive: bool = False) -> Iterator[LocalKeys]:
+def staged(target: str, *, exclusive: bool = False, durable: bool = False) -> Iterator[LocalKeys]:
     """Give the keys of a directory beside ``target`` that takes its place when the block ends without an error.
+
+    Whoever calls this is the only writer of ``target``.
 
     Parameters
     ----------
     target : str
         Absolute path of the file. What is there is replaced.
     exclusive : bool
-        Replace nothing, not even what another writer has put there in the meantime.
+        Replace nothing, not even what another program has put there in the meantime.
+    durable : bool
+        As of `moved`.
 
     Raises
     ------
     StoreExistsError
         Something has come to be at ``target`` that is not to be replaced.
+    StoreError
+        The system refuses something.
     """
-    folder, name = os.path.split(target)
-    partial = os.path.join(folder, f".{name[:NAME_LETTERS]}.{uuid.uuid4().hex}.partial")
-    made = _missing(folder)
-    os.makedirs(partial)
+    partial = partial_path(target)
+    made = _missing(os.path.dirname(target))
     try:
+        with told(target, "written"):
+            os.makedirs(partial)
         yield LocalKeys(partial, replace=False, location=target)
-        if exclusive:
-            _place(partial, target)
-        else:
-            replace(partial, target)
+        moved(partial, target, _place if exclusive else replace, durable=durable)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         for path in made:
             with suppress(OSError):  # somebody else uses it by now
                 os.rmdir(path)
         raise
+
+
+def moved(partial: str, target: str, move: Callable[[str, str], None], *, durable: bool) -> None:
+    """Move what is whole to its place.
+
+    Parameters
+    ----------
+    partial, target : str
+        From where, and to where.
+    move : callable
+        Does it.
+    durable : bool
+        Return when all of it is on the disk, under its name: one call for all files before they are moved, and one for
+        the folder after.
+    """
+    with told(target, "written"):
+        if durable:
+            sync_files(partial)
+        move(partial, target)
+        if durable:
+            sync_folder(os.path.dirname(target))
 
 
 def _place(partial: str, target: str) -> None:

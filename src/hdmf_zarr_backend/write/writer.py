@@ -6,7 +6,7 @@ Nothing is read back and no key is set twice; the document of an array that grow
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing
 from typing import Any
 
@@ -36,6 +36,7 @@ from hdmf_zarr_backend.storage.queued import drain
 from hdmf_zarr_backend.storage.shards import inner_grid
 from hdmf_zarr_backend.write.format3 import adapt_plan
 from hdmf_zarr_backend.write.iterators import WAITING_BYTES, GrowingArray
+from hdmf_zarr_backend.write.names import warn_of_names
 from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan
 from hdmf_zarr_backend.write.resume import StagedKeys
 from hdmf_zarr_backend.write.sharding import shard_bytes_for
@@ -104,6 +105,7 @@ class Writer:
         exhaust_in_turn : bool
             Exhaust iterators one after the other; False: one block of each in turn.
         """
+        warn_of_names((path for path, _ in self._plan.hierarchy.walk()), self._keys.location)
         self._adapt()
         arrays = self._plan.arrays
         self._progress.start(sum(planned_bytes(planned) for planned in arrays.values()))
@@ -125,8 +127,10 @@ class Writer:
             if path not in without:
                 self._documents(path, node)
 
-    def write_changes(self, *, added: Collection[str], changed: Collection[str], consolidate: bool = True) -> None:
-        """Write what an append adds: new nodes first, then changed documents, the consolidated one last.
+    def write_changes(
+        self, *, added: Collection[str], changed: Collection[str], keep: Callable[[Iterable[str]], None]
+    ) -> None:
+        """Write what an append adds: new nodes first, then changed documents; the caller sets the consolidated one.
 
         Parameters
         ----------
@@ -134,9 +138,10 @@ class Writer:
             Paths of new groups and arrays; what is below them is new too.
         changed : collection of str
             Paths of nodes whose attributes differ.
-        consolidate : bool
-            Set the consolidated document; False: delete it, since it would be stale.
+        keep : callable
+            Is given the keys of the documents that change, before they are set.
         """
+        warn_of_names(added, self._keys.location)
         self._adapt()
         arrays = self._plan.arrays
         self._progress.start(sum(planned_bytes(planned) for planned in arrays.values()))
@@ -153,11 +158,10 @@ class Writer:
                 if place not in growing:
                     self._documents(place, node)
         drain(self._keys)
-        for path in sorted(changed, reverse=True):
+        others = sorted(changed, reverse=True)
+        keep(key for path in others for key, _ in self._format.documents(path, self._node(path)))
+        for path in others:
             self._documents(path, self._node(path))
-        drain(self._keys)
-        self._keys.delete(self._format.stale(consolidate=consolidate))
-        self._finish(consolidate=consolidate)
         drain(self._keys)
 
     def _finish(self, *, consolidate: bool) -> None:

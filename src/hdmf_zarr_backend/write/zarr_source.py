@@ -24,6 +24,7 @@ from hdmf_zarr_backend.storage.fills import fill_scalar
 from hdmf_zarr_backend.storage.keys import KeyStore, innermost
 from hdmf_zarr_backend.storage.plausibility import check_plausible
 from hdmf_zarr_backend.storage.shards import ShardReader
+from hdmf_zarr_backend.storage.unwritten import check_unwritten
 from hdmf_zarr_backend.write.arraynodes import encode_fill
 from hdmf_zarr_backend.write.plan import PlannedArray, Sharding
 from hdmf_zarr_backend.write.sources import Array, ArraySource, Region, StoredSource, cast_block
@@ -152,6 +153,19 @@ class ZarrSource:
         """
         reader = ChunkReader(self._keys, self._path, self._node, _cache_of(self._keys.location))
         return cast_block(reader.read(region), self._dtype)
+
+
+def check_stored(data: Any) -> None:
+    """Make sure that a stored array that is to be copied, or what resolves its references, has most of its chunks.
+
+    Raises
+    ------
+    LimitError
+        As of `storage.unwritten.check_unwritten`; other data are never refused.
+    """
+    stored = getattr(data, "dataset", data)
+    if isinstance(stored, LazyArray) and not isinstance(stored, EditableArray):
+        check_unwritten(stored.keys, stored.path, stored.node)
 
 
 def keep_layout(planned: PlannedArray, data: LazyArray) -> None:

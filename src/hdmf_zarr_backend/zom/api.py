@@ -2,6 +2,8 @@
 
 >>> from hdmf_zarr_backend.zom.api import to_zom
 >>> model = to_zom("session.nwb.zarr")
+
+Source: ZEP 6 (draft); issue "Open to every other tool", part 1.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from hdmf_zarr_backend.storage.opening import open_keys
 from hdmf_zarr_backend.write.remote import new_file
 from hdmf_zarr_backend.zom.diff import ModelDifference, diff, like
 from hdmf_zarr_backend.zom.documents import from_consolidated, from_hierarchy, to_consolidated, to_hierarchy
+from hdmf_zarr_backend.zom.formats import FormatMapping, to_format
 from hdmf_zarr_backend.zom.jsonform import dumps, from_json, to_json
 from hdmf_zarr_backend.zom.models import (
     GROUPS,
@@ -41,6 +44,7 @@ __all__ = [
     "ArrayModel",
     "ArrayV2",
     "ArrayV3",
+    "FormatMapping",
     "GroupModel",
     "GroupV2",
     "GroupV3",
@@ -59,6 +63,7 @@ __all__ = [
     "json_schema",
     "like",
     "to_consolidated",
+    "to_format",
     "to_json",
     "to_pydantic",
     "to_zom",

@@ -1,4 +1,7 @@
-"""In what two models differ, and whether one is like the other."""
+"""In what two models differ, and whether one is like the other.
+
+Source: issue "Open to every other tool", part 1.
+"""
 
 from __future__ import annotations
 
@@ -47,6 +50,16 @@ def diff(a: Model, b: Model) -> list[ModelDifference]:
 
     What is below a node that only one of them has is not told apart. Models of different formats differ in nearly
     every property.
+
+    Parameters
+    ----------
+    a, b : model
+        The models.
+
+    Returns
+    -------
+    list of ModelDifference
+        Empty if they are equal.
     """
     return list(_differences(a, b))
 

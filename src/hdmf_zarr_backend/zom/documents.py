@@ -252,6 +252,11 @@ def _properties_3(model: ArrayV3[Any]) -> dict[str, Any]:
 def from_consolidated(document: Mapping[str, Any] | str | bytes) -> Model:
     """Return the model of a file from its consolidated document: ``.zmetadata``, or the root's ``zarr.json``.
 
+    Parameters
+    ----------
+    document : mapping, str or bytes
+        The document, or its text.
+
     Raises
     ------
     MetadataError
@@ -270,7 +275,13 @@ def from_consolidated(document: Mapping[str, Any] | str | bytes) -> Model:
 
 
 def to_consolidated(model: GroupModel) -> dict[str, Any]:
-    """Return the consolidated document of a model: ``.zmetadata`` in format 2, the root's ``zarr.json`` in format 3."""
+    """Return the consolidated document of a model: ``.zmetadata`` in format 2, the root's ``zarr.json`` in format 3.
+
+    Parameters
+    ----------
+    model : GroupV2 or GroupV3
+        The root of a file.
+    """
     if isinstance(model, GroupV2):
         return consolidated.consolidate(to_hierarchy(model))
     hierarchy = to_hierarchy(model)

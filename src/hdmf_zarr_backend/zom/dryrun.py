@@ -2,6 +2,8 @@
 
 The plan of a write is made as it is for writing, and not carried out: no store is touched. One chunk of each array is
 read and encoded to estimate what the array will take.
+
+Source: issue "Open to every other tool", part 1.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from hdmf_zarr_backend.write.format3 import adapt_plan
 from hdmf_zarr_backend.write.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.write.plan import PlannedArray, StorageOptions, WritePlan
 from hdmf_zarr_backend.write.session import WriteRequest, plan_new
+from hdmf_zarr_backend.write.sharding import ShardsOfFile, checked_shards
 from hdmf_zarr_backend.write.writer import MEMORY_BUDGET, is_inlined, is_read_at_open, settle
 from hdmf_zarr_backend.write.zarr_source import source_caches
 from hdmf_zarr_backend.zom.documents import from_hierarchy
@@ -153,7 +156,7 @@ def dry_run(
     estimate : bool
         Encode one chunk of each array.
     **options
-        As of `ZarrIO.write`, `ZarrIO.export`, or of `convert`: ``codec``.
+        As of `ZarrIO.write`, `ZarrIO.export`, or of `convert`: ``codec``, ``shards``, ``nczarr``.
 
     Returns
     -------
@@ -235,7 +238,15 @@ def _unplaced(container: Any) -> Iterator[None]:
 
 
 def _of_hdf5(
-    source: str, target: str, zarr_format: int, *, estimate: bool, codec: Any = "keep", consolidate: bool = True
+    source: str,
+    target: str,
+    zarr_format: int,
+    *,
+    estimate: bool,
+    codec: Any = "keep",
+    shards: ShardsOfFile = None,
+    nczarr: bool = False,
+    consolidate: bool = True,
 ) -> DryRun:
     if not os.path.lexists(source):
         raise StoreNotFoundError("nothing is there", store=source, remedy="Check the path.")
@@ -246,12 +257,15 @@ def _of_hdf5(
     with closing(Hdf5Tree(source, target)) as tree:
         compressor = None if codec == "keep" else codec
         planner = Hdf5Planner(
-            tree, options=lambda path: StorageOptions(compressor=compressor), keep_codecs=codec == "keep"
+            tree,
+            options=lambda path: StorageOptions(compressor=compressor),
+            keep_codecs=codec == "keep",
+            shards=checked_shards(shards, zarr_format),
         )
         plan = planner.plan_file()
         plan.hierarchy.zarr_format = zarr_format
         try:
-            return _of_plan(plan, target, consolidate=consolidate, strict=False, estimate=estimate)
+            return _of_plan(plan, target, consolidate=consolidate, strict=False, estimate=estimate, for_netcdf=nczarr)
         finally:
             forget_decoded()
 

@@ -46,6 +46,11 @@ def to_json(model: Model) -> dict[str, Any]:
     """Return a model as JSON values, in the structure of ZEP 6; values are shared with the model.
 
     A key of a group's document that is called ``members`` becomes ``_members``, with as many underscores as it takes.
+
+    Parameters
+    ----------
+    model : model
+        An array, or a group with all that is in it.
     """
     made: dict[str, dict[str, Any]] = {}
     for path, node in walk(model):
@@ -81,6 +86,13 @@ def _free_name(document: Mapping[str, Any]) -> str:
 
 def dumps(model: Model, *, indent: int | None = None) -> str:
     """Return a model as text. NaN and infinities among the attributes are tokens, as in the documents.
+
+    Parameters
+    ----------
+    model : model
+        As of `to_json`.
+    indent : int, optional
+        Spaces for each level; None: all on one line.
 
     Raises
     ------

@@ -162,7 +162,7 @@ GROUPS = (GroupV2, GroupV3)
 
 
 def walk(model: Model) -> Iterator[tuple[str, Model]]:
-    """Yield ``(path, node)`` of every node, parents before members, members by name; the root is at ``"/"``."""
+    """Yield ``(path, node)`` of each node of ``model``, parents before members, members by name; the root is ``/``."""
     stack: list[tuple[str, Model]] = [("/", model)]
     while stack:  # no recursion: a file may be nested deeper than Python's calls
         path, node = stack.pop()
@@ -174,5 +174,5 @@ def walk(model: Model) -> Iterator[tuple[str, Model]]:
 
 
 def flat(model: Model) -> dict[str, Model]:
-    """Return ``{path: node}``."""
+    """Return ``{path: node}`` of every node of ``model``, in the order of `walk`."""
     return dict(walk(model))

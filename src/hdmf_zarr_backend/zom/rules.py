@@ -62,6 +62,11 @@ def find_problems(model: Model, *, rules: Iterable[Rule] | None = None) -> list[
 def check(model: Model, *, rules: Iterable[Rule] | None = None) -> None:
     """Raise an error for the first thing that is wrong with a model.
 
+    Parameters
+    ----------
+    model, rules
+        As of `find_problems`.
+
     Raises
     ------
     MetadataError

@@ -1,4 +1,7 @@
-"""Models <-> the typed objects of pydantic-zarr, which is optional (``pip install 'hdmf-zarr-backend[zom]'``)."""
+"""Models <-> the typed objects of pydantic-zarr, which is optional (``pip install 'hdmf-zarr-backend[zom]'``).
+
+Source: ``pydantic_zarr.v2`` and ``pydantic_zarr.v3``.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,11 @@ def to_pydantic(model: Model) -> Any:
     given, since pydantic-zarr takes ``"/"`` where the specification means ``"."``. Keys that the specifications do not
     know are left out; its classes have no place for them.
 
+    Parameters
+    ----------
+    model : model
+        An array or a group with all that is in it.
+
     Raises
     ------
     ModuleNotFoundError
@@ -34,7 +42,7 @@ def to_pydantic(model: Model) -> Any:
 
 
 def from_pydantic(spec: Any) -> Model:
-    """Return the model of a ``GroupSpec`` or ``ArraySpec`` of pydantic-zarr."""
+    """Return the model of ``spec``, a ``GroupSpec`` or ``ArraySpec`` of pydantic-zarr."""
     return from_json(_without_tuples(spec.model_dump(mode="python")))
 
 

@@ -1,0 +1,1 @@
+"""One page about a file, or about two: `page.report`."""

@@ -1,0 +1,160 @@
+"""Sizes as rectangles in a rectangle: what takes the space of a file, seen at once.
+
+The rows are laid out so that rectangles are as square as can be ("squarified treemaps": Bruls, Huizing, van Wijk 2000).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from html import escape
+
+from hdmf_zarr_backend.model.summary import size_text
+
+__all__ = ["Area", "Rectangle", "lay_out", "treemap_svg"]
+
+_WIDTH, _HEIGHT = 960.0, 420.0
+_TITLE = 16.0  # of a group, above its members
+_LEAST = 3.0  # what is narrower is not drawn one by one
+_COLOURS = 8
+_LETTER = 6.6  # width of a letter of a label
+
+
+@dataclass(slots=True)
+class Area:
+    """Something that takes space, and what it consists of.
+
+    Attributes
+    ----------
+    name, path : str
+        Of a node.
+    size : float
+        Bytes; of a group the sum of its members.
+    members : list of Area
+        Empty for an array.
+    """
+
+    name: str
+    path: str
+    size: float
+    members: list[Area] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Rectangle:
+    """A place, in pixels."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+def lay_out(sizes: Sequence[float], place: Rectangle) -> list[Rectangle]:
+    """Cut a place into one rectangle for each size, areas in proportion.
+
+    Parameters
+    ----------
+    sizes : sequence of float
+        Positive, the largest first.
+    place : Rectangle
+        What is cut; all of it is used.
+    """
+    found: list[Rectangle] = []
+    scale = place.width * place.height / sum(sizes) if sizes else 0.0
+    start = 0
+    while start < len(sizes):
+        side = min(place.width, place.height)
+        stop = start + 1
+        while stop < len(sizes) and _worst(sizes[start : stop + 1], side, scale) <= _worst(
+            sizes[start:stop], side, scale
+        ):
+            stop += 1
+        row, place = _cut(sizes[start:stop], place, scale)
+        found += row
+        start = stop
+    return found
+
+
+def _worst(row: Sequence[float], side: float, scale: float) -> float:
+    """Return how far the least square rectangle of a row is from a square, 1 or more."""
+    total = sum(row) * scale
+    if not total or not side:
+        return float("inf")
+    thickness = total / side
+    return max(max(thickness**2 / (size * scale), size * scale / thickness**2) for size in (row[0], row[-1]))
+
+
+def _cut(row: Sequence[float], place: Rectangle, scale: float) -> tuple[list[Rectangle], Rectangle]:
+    total = sum(row) * scale
+    found = []
+    if place.width >= place.height:
+        thickness = total / place.height if place.height else 0.0
+        y = place.y
+        for size in row:
+            height = size * scale / thickness if thickness else 0.0
+            found.append(Rectangle(place.x, y, thickness, height))
+            y += height
+        return found, Rectangle(place.x + thickness, place.y, max(0.0, place.width - thickness), place.height)
+    thickness = total / place.width
+    x = place.x
+    for size in row:
+        width = size * scale / thickness if thickness else 0.0
+        found.append(Rectangle(x, place.y, width, thickness))
+        x += width
+    return found, Rectangle(place.x, place.y + thickness, place.width, max(0.0, place.height - thickness))
+
+
+def treemap_svg(root: Area) -> str:
+    """Return the picture of what is in ``root``; nothing where it takes no space."""
+    if root.size <= 0:
+        return ""
+    parts = "".join(_drawn(root))
+    return f'<svg class="treemap" viewBox="0 0 {_WIDTH:.0f} {_HEIGHT:.0f}" role="img">{parts}</svg>'
+
+
+def _drawn(root: Area) -> Iterator[str]:
+    pending = [(root, Rectangle(0, 0, _WIDTH, _HEIGHT), 0, 0)]
+    while pending:
+        area, place, level, colour = pending.pop()
+        yield _box(area, place, level, colour)
+        inner = (
+            place if level == 0 else Rectangle(place.x + 1, place.y + _TITLE, place.width - 2, place.height - _TITLE)
+        )
+        if inner.width < 2 * _LEAST or inner.height < 2 * _LEAST:
+            continue
+        members = _worth_drawing(area, inner)
+        places = lay_out([member.size for member in members], inner)
+        for number, (member, where) in enumerate(zip(members, places, strict=True)):
+            pending.append((member, where, level + 1, number % _COLOURS if level == 0 else colour))
+
+
+def _worth_drawing(area: Area, place: Rectangle) -> list[Area]:
+    """Return the members of an area, the largest first, those too small for a rectangle of their own as one."""
+    members = sorted((member for member in area.members if member.size > 0), key=lambda member: -member.size)
+    total = sum(member.size for member in members)
+    least = total * (_LEAST * _LEAST) / (place.width * place.height)
+    small = [member for member in members if member.size < least]
+    if len(small) < 2:
+        return members
+    rest = Area(f"{len(small):,} smaller ones", area.path, sum(member.size for member in small))
+    return [*members[: len(members) - len(small)], rest]
+
+
+def _box(area: Area, place: Rectangle, level: int, colour: int) -> str:
+    if level == 0:
+        return ""
+    told = f"{area.path or '/'}{'' if area.path.endswith(area.name) else ': ' + area.name}, {size_text(area.size)}"
+    depth = min(level, 4)
+    box = (
+        f'<rect class="c{colour} l{depth}" x="{place.x:.1f}" y="{place.y:.1f}" '
+        f'width="{max(place.width - 1, 0.5):.1f}" height="{max(place.height - 1, 0.5):.1f}">'
+        f"<title>{escape(told)}</title></rect>"
+    )
+    letters = int((place.width - 6) / _LETTER)
+    label = f"{area.name} {size_text(area.size)}"
+    if letters < 4 or place.height < _TITLE:
+        return box
+    if len(label) > letters:
+        label = area.name if len(area.name) <= letters else f"{area.name[: letters - 1]}…"
+    return f'{box}<text x="{place.x + 4:.1f}" y="{place.y + 12:.1f}">{escape(label)}</text>'

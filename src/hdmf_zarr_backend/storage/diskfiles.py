@@ -1,0 +1,150 @@
+"""A value as a file of the system: written, read in part, and what the system refuses told in words of ours.
+
+Source: issue "Nothing lost, nobody let in", part 6: a full disk, no permission, a directory that vanishes.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from hdmf_zarr_backend.errors import (
+    StoreError,
+    StoreFullError,
+    StoreNotFoundError,
+    StoreRefusedError,
+    StoreUnreachableError,
+    ZarrBackendError,
+)
+
+READING = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+"""How the file of a value is opened; a pipe in its place must not make the reader wait."""
+
+_READ_BYTES = 2**24
+
+_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
+_REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
+_GONE = (errno.ENOENT, errno.ENOTDIR)
+_SILENT = tuple(getattr(errno, name) for name in ("ETIMEDOUT", "ESTALE", "EHOSTDOWN") if hasattr(errno, name))
+
+
+def read_rest(file: int) -> bytes:
+    """Return what is left of an open file."""
+    parts = []
+    while part := os.read(file, _READ_BYTES):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def read_part(file: Any, start: int, stop: int) -> bytes:
+    """Return the bytes ``start:stop`` of a file object, fewer where it ends before."""
+    parts, left = [], max(0, stop - start)
+    file.seek(start)
+    while left and (part := file.read(left)):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+def make_folder(path: str, *, inside: str = "") -> None:
+    """Make a folder, and those above it.
+
+    Parameters
+    ----------
+    path : str
+        The folder.
+    inside : str
+        A folder above it that has to be there: one that was removed is not made anew, with a part of what was in it.
+
+    Raises
+    ------
+    FileNotFoundError
+        ``inside`` is not there.
+    """
+    if inside:
+        os.stat(inside)
+    try:
+        os.mkdir(path)  # most often the one above is there
+    except FileExistsError:
+        pass
+    except FileNotFoundError:
+        os.makedirs(path, exist_ok=True)
+
+
+def write_file(path: str, value: bytes) -> None:
+    """Write a file anew."""
+    with open(path, "wb", buffering=0) as file:
+        write_all(file.fileno(), value)
+
+
+def write_all(file: int, value: bytes) -> None:
+    """Append all of ``value`` to an open file, in as many calls as the system needs."""
+    view = memoryview(value)
+    while view.nbytes:
+        view = view[os.write(file, view) :]
+
+
+def remove_empty(path: str) -> None:
+    """Remove the folders at and below ``path`` that hold nothing."""
+    for folder, _, _ in os.walk(path, topdown=False):
+        with suppress(OSError):  # something is in it
+            os.rmdir(folder)
+
+
+def is_folder(entry: os.DirEntry[str]) -> bool:
+    """Tell whether to look into an entry; a link to a folder that it is itself in would never end."""
+    if not entry.is_symlink():
+        return entry.is_dir()
+    folder, here = os.path.realpath(entry.path), os.path.realpath(os.path.dirname(entry.path))
+    return os.path.isdir(folder) and os.path.commonpath([folder, here]) != folder
+
+
+def disk_failure(error: OSError, location: str, key: str, doing: str) -> StoreError:
+    """Return our error for what the system refused.
+
+    Parameters
+    ----------
+    error : OSError
+        What was raised.
+    location : str
+        Path of the file.
+    key : str
+        The key, ``""`` for the file as a whole.
+    doing : str
+        What was tried: ``"read"``, ``"written"``, ``"deleted"``, ``"listed"``, ``"opened"``.
+    """
+    # only where something is refused: that module knows the keys, which know this one
+    from hdmf_zarr_backend.storage.failures import node_of
+
+    what = repr(key) if key else "the file"
+    problem = f"{what} could not be {doing}: {error.strerror or str(error) or type(error).__name__}"
+    kind, remedy = _kind(error, is_writing=doing not in ("read", "listed"))
+    return kind(problem, store=location, path=node_of(key) if key else None, remedy=remedy)
+
+
+def _kind(error: OSError, *, is_writing: bool) -> tuple[type[StoreError], str]:
+    if error.errno in _FULL:
+        return StoreFullError, "Make room, and write it again."
+    if error.errno in _REFUSED:
+        return StoreRefusedError, "Look at the permissions of the folder and of what is in it."
+    if error.errno in _SILENT:
+        return StoreUnreachableError, "The file system did not answer; try again when it does."
+    if error.errno == errno.ENAMETOOLONG:
+        return StoreError, "This file system holds no names that are so long: rename it, or write to another place."
+    if error.errno in _GONE and is_writing:
+        return StoreNotFoundError, "Its folder was removed or moved meanwhile; write it again."
+    return StoreError, "A disk may be failing: look at the log of the system before anything else is written there."
+
+
+@contextmanager
+def told(location: str, doing: str, key: str = "") -> Iterator[None]:
+    """Tell what the system refuses in the block as an error of ours; arguments as of `disk_failure`."""
+    try:
+        yield
+    except ZarrBackendError:
+        raise
+    except OSError as error:
+        raise disk_failure(error, location, key, doing) from error

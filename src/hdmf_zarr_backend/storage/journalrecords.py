@@ -1,0 +1,156 @@
+"""The records of a journal: how keys of a file were before a change set them.
+
+A record is one line of JSON, which names keys and lengths, and the old values one after the other. The keys of a
+journal are plain names at the root of the file, which no reader of Zarr takes for a node.
+
+Source: issue "Nothing lost, nobody let in", part 2.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from hdmf_zarr_backend.errors import MetadataError
+from hdmf_zarr_backend.model import v2, v3
+from hdmf_zarr_backend.storage.jsontext import dump, parse_fast
+from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.storage.locks import Holder
+
+JOURNAL = ".hdmf_zarr_journal"
+"""The first key of a journal, which is pending while this is there. The others begin with the same letters."""
+
+LAST_NOTE = f"{JOURNAL}.commit"
+"""The key that says what the documents will be that make a change whole."""
+
+VERSION = 1
+"""Of the form of the records."""
+
+ROOT_DOCUMENTS = (v2.ATTRIBUTES, v2.CONSOLIDATED, v3.DOCUMENT)
+"""The documents of the root, in the order in which they let readers in."""
+
+
+def record_key(number: int) -> str:
+    """Return the key of a record; of the first one, `JOURNAL`."""
+    return f"{JOURNAL}.{number}" if number else JOURNAL
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What tells readers that a file cannot be read for the moment, since there is no order of old or new.
+
+    Attributes
+    ----------
+    documents : dict
+        ``{key: bytes}`` of the root's documents that say so.
+    hidden : tuple of str
+        Keys that readers would trust instead, and that are deleted.
+    """
+
+    documents: Mapping[str, bytes]
+    hidden: tuple[str, ...] = ()
+
+    def put(self, keys: KeyStore) -> None:
+        """Let the file say so."""
+        for key, text in self.documents.items():
+            keys.set(key, text)
+        keys.delete(self.hidden)
+
+
+def damaged(error: Exception, location: str) -> MetadataError:
+    """Return the error for a journal that ``error`` says is none."""
+    return MetadataError(
+        f"the journal {JOURNAL!r} of an interrupted change cannot be understood ({error})",
+        store=location,
+        remedy="Read the file with mode 'r', which shows it as it was, and export it to a new one.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """How some keys were.
+
+    Attributes
+    ----------
+    id : str
+        Of the change.
+    old : dict
+        ``{key: bytes}``.
+    absent : list of str
+        Keys that were not there.
+    below : list of str
+        Paths below which nothing was.
+    holder : Holder
+        Who makes the change.
+    mark : Mark, optional
+        What it puts before there is no order of old or new.
+    """
+
+    id: str
+    old: dict[str, bytes]
+    absent: list[str]
+    below: list[str]
+    holder: Holder
+    mark: Mark | None = field(default=None)
+
+    def encode(self) -> bytes:
+        """Return the bytes of the record."""
+        values = b"".join(self.old.values())
+        head: dict[str, Any] = {
+            "version": VERSION,
+            "id": self.id,
+            "holder": asdict(self.holder),
+            "old": {key: len(value) for key, value in self.old.items()},
+            "absent": self.absent,
+            "below": self.below,
+            "crc32": zlib.crc32(values),
+        }
+        if self.mark is not None:
+            documents = {key: text.decode() for key, text in self.mark.documents.items()}
+            head["mark"] = {"documents": documents, "hidden": list(self.mark.hidden)}
+        return dump(head) + b"\n" + values
+
+    @classmethod
+    def decode(cls, text: bytes, location: str) -> Record:
+        """Return the record of ``text``.
+
+        Raises
+        ------
+        MetadataError
+            It is none, or not whole.
+        """
+        line, _, values = text.partition(b"\n")
+        try:
+            head = parse_fast(line)
+            if head["version"] != VERSION:
+                raise ValueError(f"it is of version {head['version']}, and this package knows {VERSION}")
+            lengths = {str(key): int(length) for key, length in head["old"].items()}
+            if min(lengths.values(), default=0) < 0 or sum(lengths.values()) != len(values):
+                raise ValueError("it is cut off")
+            if zlib.crc32(values) != head["crc32"]:
+                raise ValueError("its checksum is another one")
+            old, start = {}, 0
+            for key, length in lengths.items():
+                old[key] = values[start : start + length]
+                start += length
+            return cls(
+                str(head["id"]),
+                old,
+                [str(key) for key in head["absent"]],
+                [str(path) for path in head["below"]],
+                Holder(**{name: head["holder"][name] for name in ("host", "pid", "since")}),
+                _mark_of(head.get("mark")),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise damaged(error, location) from error
+
+
+def _mark_of(stored: Any) -> Mark | None:
+    if stored is None:
+        return None
+    documents = {str(key): str(text).encode() for key, text in stored["documents"].items()}
+    if not {*documents, *stored["hidden"]} <= set(ROOT_DOCUMENTS):
+        raise ValueError("its mark is not about the root")
+    return Mark(documents, tuple(map(str, stored["hidden"])))

@@ -1,0 +1,203 @@
+"""What an interrupted change of a file has left is undone, or finished where it had come to its end.
+
+Both may be stopped at any point, and repeated.
+
+Source: issue "Nothing lost, nobody let in", part 2.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hdmf_zarr_backend.storage.journalrecords import (
+    JOURNAL,
+    LAST_NOTE,
+    ROOT_DOCUMENTS,
+    VERSION,
+    Mark,
+    Record,
+    damaged,
+    record_key,
+)
+from hdmf_zarr_backend.storage.jsontext import parse_fast
+from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, innermost
+from hdmf_zarr_backend.storage.locks import Holder
+from hdmf_zarr_backend.storage.offers import check_inside, delete_below, delete_partial
+
+
+class JournalWarning(UserWarning):
+    """A change did not come to its end, and what it has left was undone or finished; or could not be, yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A journal that was left, or belongs to a writer that is at work.
+
+    Attributes
+    ----------
+    id : str
+        Of the change.
+    holder : Holder
+        Who makes or made it.
+    """
+
+    id: str
+    holder: Holder
+
+
+def pending(keys: KeyStore) -> Left | None:
+    """Return what is known of the journal of a file, None where there is none.
+
+    Raises
+    ------
+    MetadataError
+        The journal is damaged.
+    """
+    if not abilities_of(keys).consolidates:
+        return None
+    text = innermost(keys).get(JOURNAL)
+    if text is None:
+        return None
+    record = Record.decode(text, keys.location)
+    return Left(record.id, record.holder)
+
+
+def recover(keys: KeyStore) -> str | None:
+    """Undo or finish what an interrupted change has left.
+
+    Whoever calls this is the one writer of the file.
+
+    Parameters
+    ----------
+    keys : KeyStore
+        The store.
+
+    Returns
+    -------
+    str or None
+        What was done, as a sentence without a full stop; None where there was nothing to do.
+
+    Raises
+    ------
+    MetadataError
+        The journal is damaged.
+    StoreError
+        It is about keys that are not of this file.
+    """
+    found = pending(keys)
+    if found is None:
+        return None
+    store: KeyStore = innermost(keys)
+    count = sum(1 for _ in _records(store, found.id))
+    last = _last_note(store, found.id)
+    if last is not None and _is_done(store, last["final"]):
+        store.delete(last["delete"])
+        done = "was written to its end, and its journal was removed"
+    else:
+        store.delete([LAST_NOTE])  # what is half undone is not to look like what was to be
+        _undo(store, found.id)
+        done = "did not come to its end, and was undone"
+    delete_partial(store, {"", *_folders(store, found.id)})
+    remove(store, count)
+    return f"a change of this file by {found.holder} {done}"
+
+
+def recovered(keys: KeyStore) -> None:
+    """Undo or finish what an interrupted change has left, and warn of it."""
+    done = recover(keys)
+    if done is not None:
+        warn(f"{keys.location}: {done}")
+
+
+def warn(message: str) -> None:
+    """Warn whoever opened or wrote the file."""
+    warnings.warn(message, JournalWarning, stacklevel=4)
+
+
+def digest(value: bytes) -> str:
+    """Return what is put down of a document that will be set."""
+    return hashlib.sha256(value).hexdigest()
+
+
+def _is_done(store: KeyStore, final: Mapping[str, str | None]) -> bool:
+    there = store.get_many(final)
+    return all((digest(there[key]) if key in there else None) == wanted for key, wanted in final.items())
+
+
+def remove(store: KeyStore, count: int) -> None:
+    """Delete a journal; without its first key, the others mean nothing."""
+    store.delete([JOURNAL])
+    store.delete([*map(record_key, range(1, count)), LAST_NOTE])
+
+
+def _records(store: KeyStore, change: str) -> Iterator[Record]:
+    """Yield the records of a change, one after the other: together they may be larger than memory."""
+    number = 0
+    while (text := store.get(record_key(number))) is not None:
+        record = Record.decode(text, store.location)
+        if record.id != change:
+            return  # of a change before, whose journal was not removed to its end
+        check_inside(store, [*record.old, *record.absent], record.below)
+        yield record
+        number += 1
+
+
+def _folders(store: KeyStore, change: str) -> set[str]:
+    """Return the folders in which keys were set, but for those that are new."""
+    return {key.rpartition("/")[0] for record in _records(store, change) for key in (*record.old, *record.absent)}
+
+
+def _undo(store: KeyStore, change: str) -> None:
+    """Put everything back; what lets readers in comes last where the change had put a mark, else first."""
+    marks: list[Mark] = []
+    roots: dict[str, bytes] = {}
+    for record in _records(store, change):
+        roots |= {key: record.old[key] for key in ROOT_DOCUMENTS if key in record.old}
+        if record.mark is not None:
+            marks.append(record.mark)
+    if marks and _differing(store, roots):  # the mark was put, or more: until then, nothing was behind it
+        for mark in marks:
+            mark.put(store)
+    else:
+        _set_roots(store, roots)
+    for record in _records(store, change):
+        for path in record.below:
+            delete_below(store, path)
+        store.delete(key for key in record.absent if key not in ROOT_DOCUMENTS)
+        store.set_many({key: value for key, value in record.old.items() if key not in ROOT_DOCUMENTS})
+    for record in _records(store, change):
+        store.delete(key for key in record.absent if key in ROOT_DOCUMENTS)
+    if marks:
+        _set_roots(store, roots)
+
+
+def _differing(store: KeyStore, roots: Mapping[str, bytes]) -> list[str]:
+    """Return the documents of the root that are not as they were, in the order in which they are to be set."""
+    there = store.get_many(roots)
+    return [key for key in ROOT_DOCUMENTS if key in roots and there.get(key) != roots[key]]
+
+
+def _set_roots(store: KeyStore, roots: Mapping[str, bytes]) -> None:
+    for key in _differing(store, roots):
+        store.set(key, roots[key])
+
+
+def _last_note(store: KeyStore, change: str) -> dict[str, Any] | None:
+    """Return what was put down right before the last put of a change, None where it did not come so far."""
+    text = store.get(LAST_NOTE)
+    if text is None:
+        return None
+    try:
+        found = parse_fast(text)
+        if found["version"] == VERSION and found["id"] != change:
+            return None
+        if found["version"] != VERSION or not isinstance(found["final"], dict):
+            raise ValueError("it is of another version")
+        check_inside(store, [*map(str, found["final"]), *map(str, found["delete"])], [])
+    except (ValueError, KeyError, TypeError) as error:
+        raise damaged(error, store.location) from error
+    return {"final": found["final"], "delete": list(found["delete"])}

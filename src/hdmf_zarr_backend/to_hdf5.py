@@ -1,0 +1,115 @@
+"""Zarr -> HDF5: the new file comes into being beside its place, and is moved there when it is whole.
+
+Source: issue "The whole contract", part 4.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from hdmf_zarr_backend.converted import ConversionReport
+from hdmf_zarr_backend.errors import StoreExistsError
+from hdmf_zarr_backend.hdf5.facts import is_hdf5
+from hdmf_zarr_backend.hdf5.placement import ExternalLinks, Placement, ZarrFile
+from hdmf_zarr_backend.hdf5.writer import Hdf5Writer
+from hdmf_zarr_backend.model.locations import is_url
+from hdmf_zarr_backend.progress import Progress
+from hdmf_zarr_backend.read.linkpolicy import check_link
+from hdmf_zarr_backend.read.parser import parse
+from hdmf_zarr_backend.readability import check_zarr
+from hdmf_zarr_backend.storage import renames
+from hdmf_zarr_backend.storage.codecs import numpy_dtype
+from hdmf_zarr_backend.storage.keys import LocalKeys, rules_of, set_rules
+from hdmf_zarr_backend.storage.limits import MissingChunks
+from hdmf_zarr_backend.storage.onewriter import one_writer
+from hdmf_zarr_backend.storage.opening import open_keys, open_neighbour
+from hdmf_zarr_backend.storage.partials import partial_path
+from hdmf_zarr_backend.write.staging import moved
+
+
+@dataclass(slots=True, frozen=True)
+class ToHdf5:
+    """What a conversion to HDF5 is asked for; the words are those of `conversion.convert`."""
+
+    force: bool
+    check: bool
+    progress: Progress
+    external_links: ExternalLinks
+    executor: Any
+    memory_budget: int
+    storage: dict[str, Any]
+    missing_chunks: MissingChunks | None
+    durable: bool
+
+
+def convert_to_hdf5(source: str, target: str, request: ToHdf5) -> ConversionReport:
+    """Convert a Zarr file to HDF5; errors as of `conversion.convert`.
+
+    Parameters
+    ----------
+    source, target : str
+        Absolute paths; the source may be a URL.
+    request : ToHdf5
+        How.
+    """
+    progress = request.progress
+    if os.path.lexists(target) and not request.force and not is_hdf5(target):
+        raise StoreExistsError(
+            "what is there is no HDF5 file, and is not replaced",
+            store=target,
+            remedy="Choose another path, or pass force_overwrite=True if it may be deleted.",
+        )
+    main = open_source(source, request.storage, request.missing_chunks)
+    typed = check_zarr(main) if request.check else {}
+    placement = Placement(main, target, partial(_open_other, main), external_links=request.external_links)
+    arrays = [placed.node for placed in placement.nodes if hasattr(placed.node, "shape")]
+    nbytes = sum(map(value_bytes, arrays))
+    beside = partial_path(target)
+    progress.start(nbytes)
+    with one_writer(LocalKeys(target)):
+        try:
+            Hdf5Writer(
+                beside,
+                placement,
+                typed=typed,
+                executor=request.executor,
+                memory_budget=request.memory_budget,
+                advance=progress.advance,
+            ).write()
+            moved(beside, target, renames.replace, durable=request.durable)
+        except BaseException:
+            if os.path.lexists(beside):
+                os.unlink(beside)
+            raise
+    progress.finish()
+    return ConversionReport(
+        source,
+        target,
+        "hdf5",
+        groups=len(placement.nodes) - len(arrays),
+        datasets=len(arrays),
+        links=len(placement.links),
+        nbytes=nbytes,
+    )
+
+
+def value_bytes(node: Any) -> int:
+    """Return the bytes of the values of an array; 8 for each object."""
+    return int(node.size) * numpy_dtype(node.data_type).itemsize
+
+
+def open_source(location: str, storage: dict[str, Any], missing_chunks: MissingChunks | None) -> ZarrFile:
+    """Open a Zarr file that is to be copied."""
+    keys = open_keys(location, storage if is_url(location) else None)
+    set_rules(keys, replace(rules_of(keys), missing_chunks=missing_chunks, is_copied=True))
+    return ZarrFile(keys, parse(keys).hierarchy, location)
+
+
+def _open_other(main: ZarrFile, location: str) -> ZarrFile:
+    """Open a file that the source links to, if the source may lead there."""
+    check_link(location, main.location, rules_of(main.keys).external_links)
+    keys = open_neighbour(main.keys, location)
+    return ZarrFile(keys, parse(keys).hierarchy, location)

@@ -1,0 +1,80 @@
+"""What has to hold for a file after an append to it was stopped, whatever stopped it and wherever the file is."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from hdmf_zarr_backend import ZarrIO, repair, verify
+from hdmf_zarr_backend.errors import IncompleteStoreError
+from hdmf_zarr_backend.storage.journalrecords import JOURNAL
+from hdmf_zarr_backend.storage.opening import open_keys
+from hdmf_zarr_backend.storage.recovery import JournalWarning
+from tests.faults.appending import said
+
+_OVERWRITTEN = "/numbers/growing"
+_OVERWRITING = {"values": -1.0, "smaller": 0.0}
+"""What is put over values, or is seen where an array is cut: chunk by chunk, as the documentation says."""
+
+
+class Checks:
+    """What has to hold after an append that was stopped.
+
+    Attributes
+    ----------
+    before, after : dict
+        What the file says before the append and after it.
+    seen : list of str
+        ``"before"``, ``"after"``, ``"changing"``: how the stopped files looked to a reader.
+    """
+
+    def __init__(self, variant: str, before: Any, after: Any, **options: Any) -> None:
+        self.variant = variant
+        self.options = options
+        self.before, self.after = said(before, **options), said(after, **options)
+        assert self.before != self.after
+        self.seen: list[str] = []
+
+    def state(self, found: dict[str, Any]) -> str:
+        """Return whether a file is as before or as after, all of it."""
+        assert found in (self.before, self.after)
+        return "before" if found == self.before else "after"
+
+    def first_reader(self, place: Any) -> None:
+        """Check what a reader finds when the writer is gone."""
+        try:
+            found = said(place, **self.options)
+        except IncompleteStoreError as error:
+            assert self.variant == "wider"
+            assert "zarrio repair" in error.remedy
+            self.seen.append("changing")
+            return
+        if self.variant in _OVERWRITING and found[_OVERWRITTEN] != self.after[_OVERWRITTEN]:
+            old, new = self.before[_OVERWRITTEN], found.pop(_OVERWRITTEN)
+            assert set(new[1]) <= {*old[1], _OVERWRITING[self.variant]}
+            assert len(new[1]) == len(old[1])
+            found[_OVERWRITTEN] = old
+        self.seen.append(self.state(found))
+
+    def repaired(self, place: Any, *, by_opening: bool) -> str:
+        """Repair a file, and return whether it is as before or as after."""
+        is_pending = pending_journal(place, **self.options)
+        if by_opening:
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                ZarrIO(place, "a", **self.options).close()
+            assert [warning.category for warning in told] == [JournalWarning] * is_pending
+        else:
+            done = repair(place, **self.options)
+            assert len(done.done) == is_pending
+            assert done.left == []
+        assert not pending_journal(place, **self.options)
+        state = self.state(said(place, **self.options))
+        assert self.state(said(place, "r-", **self.options)) == state
+        report = verify(place, **self.options)
+        assert report.is_sound, report.problems
+        return state
+
+
+def pending_journal(place: Any, **options: Any) -> bool:
+    return open_keys(place, options.get("storage_options")).get(JOURNAL) is not None

@@ -1,0 +1,262 @@
+"""One append that has a part of everything, and what a file says, for tests that stop it anywhere.
+
+Rows of a table with plain, ragged, text and reference columns, an array that grows into its last chunk and beyond it, a
+new table, a changed attribute, and, in variants of it, an index that outgrows its type, an array that becomes smaller,
+chunks that are written early, and values that are overwritten.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from ast import literal_eval
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from hdmf.common import (
+    DynamicTable,
+    SimpleMultiContainer,
+    VectorData,
+    VectorIndex,
+    get_manager,
+)
+
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO
+from hdmf_zarr_backend.storage import edits as edits_room
+from hdmf_zarr_backend.storage.farkeys import FarKeys
+from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys
+
+VARIANTS = ("rows", "wider", "smaller", "early", "values")
+"""Kinds of appends: all have what ``rows`` has."""
+
+
+def write_before(place: Any, zarr_format: int, **options: Any) -> None:
+    """Write the file that is appended to."""
+    target = DynamicTable(name="target", description="what references lead to")
+    growing = ZarrDataIO(np.arange(10.0), chunks=(4,), maxshape=(None,))
+    ragged = VectorData(name="ragged", description="numbers", data=ZarrDataIO(np.arange(250), chunks=(64,)))
+    objects = VectorData(name="objects", description="references", data=[target, target])
+    table = DynamicTable(
+        name="table",
+        description="of all kinds of columns",
+        id=[0, 1],
+        columns=[
+            VectorData(name="words", description="text", data=["a", "b"]),
+            ragged,
+            VectorIndex(name="ragged_index", target=ragged, data=[2, 250]),
+            objects,
+        ],
+    )
+    numbers = DynamicTable(
+        name="numbers", description="one column", columns=[VectorData(name="growing", description="it", data=growing)]
+    )
+    root = SimpleMultiContainer(name="root", containers=[target, table, numbers])
+    with ZarrIO(place, "w", manager=get_manager(), zarr_format=zarr_format, **options) as io:
+        io.write(root)
+
+
+def append(place: Any, variant: str, **options: Any) -> None:
+    """Append to the file."""
+    with ZarrIO(place, "a", manager=get_manager(), **options) as io:
+        root = io.read()
+        table, data = root["table"], root["numbers"]["growing"].data
+        if variant == "early":
+            edits_room.WAITING_BYTES = 40
+        if variant == "values":
+            data[1:6] = -1.0
+        data.append(np.arange(10.0, 17.0))
+        if variant == "smaller":
+            data.resize((3,))
+        for number in range(2, 4):
+            ragged = np.arange(200 if variant == "wider" else 2)
+            table.add_row(id=number, words=f"row {number}", ragged=ragged, objects=table)
+        table.fields["description"] = "more rows"
+        table.set_modified()
+        new = DynamicTable(name="new", description="is new", id=[5, 6])
+        new.add_column("flags", "of nothing", data=[True, False])
+        root.add_container(new)
+        io.write(root)
+
+
+def said(place: Any, mode: str = "r", **options: Any) -> dict[str, Any]:
+    """Return what a file says: attributes and values by path, but for the ids of objects that are new each time."""
+    found: dict[str, Any] = {}
+    with ZarrIO(place, mode, **options) as io:
+        stack = [("", io.read_builder())]
+        while stack:
+            path, builder = stack.pop()
+            attributes = {name: value for name, value in builder.attributes.items() if name != "object_id"}
+            found[f"{path}@"] = {name: _plain(value) for name, value in sorted(attributes.items())}
+            for name, child in builder.groups.items():
+                stack.append((f"{path}/{name}", child))
+            for name, child in builder.datasets.items():
+                values = child.data[...] if hasattr(child.data, "shape") else child.data
+                found[f"{path}/{name}"] = (str(getattr(values, "dtype", "")), _plain(values))
+                found[f"{path}/{name}@"] = {
+                    key: _plain(value) for key, value in child.attributes.items() if key != "object_id"
+                }
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return [_plain(item) for item in value.tolist()]
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value if isinstance(value, (str, int, float, bool, type(None))) else _named(value)
+
+
+def _named(value: Any) -> str:
+    """Return the place of a builder, or of the target of a reference."""
+    target = getattr(value, "builder", value)
+    return str(getattr(target, "location", "") or "") + "/" + str(getattr(target, "name", target))
+
+
+# ---- stopped anywhere -----------------------------------------------------------------------------------------------
+
+_CHANGES = frozenset({"os.rename", "os.remove", "os.rmdir", "os.mkdir"})
+
+
+def kill_at_change(folder: str, step: int) -> Callable[[], int]:
+    """Kill this process right before it changes something in a folder for the time number ``step``.
+
+    Returns
+    -------
+    callable
+        Returns how many changes there were.
+    """
+    count = 0
+
+    def hear(event: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal count
+        if event == "open":
+            is_change = isinstance(arguments[2], int) and bool(arguments[2] & (os.O_WRONLY | os.O_RDWR))
+        else:
+            is_change = event in _CHANGES
+        if not is_change or not str(arguments[0]).startswith(folder):
+            return
+        count += 1
+        if count == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(hear)
+    return lambda: count
+
+
+def kill_at_request(step: int) -> Callable[[], int]:
+    """Kill this process before, or after, the request number ``step`` that changes something in a far store."""
+    count = 0
+    real_set, real_delete = FarKeys.set, FarKeys.delete
+
+    def stopping(function: Callable[..., None], *arguments: Any) -> None:
+        nonlocal count
+        count += 1
+        if count == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+        function(*arguments)
+        count += 1
+        if count == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    FarKeys.set = lambda self, key, value: stopping(real_set, self, key, value)  # type: ignore[method-assign]
+    FarKeys.delete = lambda self, keys: stopping(real_delete, self, list(keys))  # type: ignore[method-assign]
+    return lambda: count
+
+
+def in_fork(function: Callable[[], int]) -> int:
+    """Return what a function returns in a fork of this process, or the negative number of the signal that ended it."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            os.write(writing, str(function()).encode())
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(writing)
+    with os.fdopen(reading) as answer:
+        text = answer.read()
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code <= 0, "the append has failed by itself"
+    return code or int(text)
+
+
+def spread(count: int, points: int) -> list[int]:
+    """Return so many of the numbers from 1 to ``count``, the first and the last among them; 0: all."""
+    if not 1 < points < count:
+        return list(range(1, count + 1))
+    return [1 + number * (count - 1) // (points - 1) for number in range(points)]
+
+
+def main(arguments: list[str]) -> None:
+    """Append to copies of a file, in a fork each, and kill them at their steps.
+
+    The arguments are: ``local`` or ``far``, the variant, the file (``{}`` stands for a step, and ``0`` is the one that
+    is not killed), the options of the store as Python's literal, and how many steps to take, 0 for all. Of far files,
+    the steps are read from the standard input, since the copies are made where the server is.
+    """
+    kind, variant, place, options, points = arguments
+
+    def run(step: int) -> int:
+        def body() -> int:
+            target = place.format(step)
+            changes = kill_at_change(target, step) if kind == "local" else kill_at_request(step)
+            append(target, variant, **literal_eval(options))
+            return changes()
+
+        return in_fork(body)
+
+    count = run(0)
+    _tell(count)
+    if kind == "local":
+        for step in spread(count, int(points)):
+            shutil.copytree(place.format("before"), place.format(step))
+            _tell(step, run(step))
+    else:
+        for line in sys.stdin:
+            _tell(int(line), run(int(line)))
+
+
+def _tell(*numbers: int) -> None:
+    sys.stdout.write(" ".join(map(str, numbers)) + "\n")
+    sys.stdout.flush()
+
+
+# ---- failing operations ---------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def failing(kind: type[KeyStore], step: int, error: BaseException, *, on: bool = False) -> Iterator[list[str]]:
+    """Let the change number ``step`` of a kind of store fail, and all after it if ``on``; give what was asked for."""
+    asked: list[str] = []
+    real: dict[str, Any] = {name: getattr(kind, name) for name in ("set", "delete")}
+
+    def checked(name: str, self: Any, keys: Any, *value: Any) -> None:
+        keys = keys if name == "set" else list(keys)
+        if keys:
+            asked.append(f"{name} {keys if name == 'set' else keys[0]}")
+            if len(asked) == step or (on and len(asked) > step):
+                raise error
+            real[name](self, keys, *value)
+
+    kind.set = lambda self, key, value: checked("set", self, key, value)  # type: ignore[method-assign]
+    kind.delete = lambda self, keys: checked("delete", self, keys)  # type: ignore[method-assign]
+    try:
+        yield asked
+    finally:
+        kind.set, kind.delete = real["set"], real["delete"]  # type: ignore[method-assign]
+
+
+def local_contents(folder: Any) -> dict[str, bytes]:
+    """Return all keys of a local file."""
+    keys = LocalKeys(str(folder))
+    return {key: value for key in keys.list_prefix("") if (value := keys.get(key)) is not None}
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

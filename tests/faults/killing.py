@@ -1,0 +1,176 @@
+"""Whole writes that are killed at any of their steps, each in a fork of one process, and what is found afterwards.
+
+A step is a call by which a file system or a server is changed; the bytes of a file are written in two, so that files of
+half their length are found as well.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from ast import literal_eval
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
+from hdmf_zarr_backend.errors import IncompleteStoreError, StoreNotFoundError
+from hdmf_zarr_backend.storage import keys, renames, zipkeys
+from hdmf_zarr_backend.storage.farkeys import FarKeys
+from tests import trees
+from tests.faults.appending import in_fork, spread
+
+OLD, NEW = 1, 2
+"""What all values of the old file are, and of the new one."""
+
+
+def write(place: Any, value: int, chunks: int, **options: Any) -> None:
+    """Write a file in which everything is ``value``: attributes, text, scalars, and an array in so many chunks."""
+    numbers = ZarrDataIO(np.full((chunks * 4, 3), value, "i2"), chunks=(4, 3))
+    texts = trees.group("texts", trees.dataset("words", [str(value)] * 5), trees.dataset("one", str(value)), is_=value)
+    with ZarrIO(place, "w", **options) as io:
+        io.write_builder(trees.root(trees.group("deep", trees.group("g", trees.dataset("n", numbers))), texts, v=value))
+
+
+def write_hdf5(path: Path, value: int, chunks: int) -> None:
+    """Write the same as HDF5."""
+    import h5py
+
+    with h5py.File(path, "w") as file:
+        file.attrs["v"] = value
+        file.create_dataset("deep/g/n", data=np.full((chunks * 4, 3), value, "i2"), chunks=(4, 3), compression="gzip")
+        texts = file.create_group("texts")
+        texts.attrs["is_"] = value
+        texts["words"], texts["one"] = [str(value)] * 5, str(value)
+
+
+def state(place: Any, chunks: int, **options: Any) -> str:
+    """Return what a reader finds: ``"nothing"``, ``"incomplete"``, ``"old"`` or ``"new"``; a mixture is an error."""
+    try:
+        with ZarrIO(place, **options, missing_chunks="error") as io:
+            root = io.read_builder()
+            texts = root.groups["texts"]
+            array = root.groups["deep"].groups["g"].datasets["n"].data[:]
+            words = [*texts.datasets["words"].data[:], texts.datasets["one"].data]
+            found = {*array.ravel().tolist(), *map(int, words), int(texts.attributes["is_"]), int(root.attributes["v"])}
+    except StoreNotFoundError:
+        return "nothing"
+    except IncompleteStoreError:
+        return "incomplete"
+    assert array.shape == (chunks * 4, 3)
+    assert len(words) == 6
+    assert len(found) == 1, f"a mixture of {found}"
+    return {OLD: "old", NEW: "new"}[found.pop()]
+
+
+# ---- killed ---------------------------------------------------------------------------------------------------------
+
+
+class Steps:
+    """Kills this process at the step of a number.
+
+    Parameters
+    ----------
+    last : int
+        The number; 0: never.
+    """
+
+    def __init__(self, last: int) -> None:
+        self.count = 0
+        self._last = last
+        self._order = threading.Lock()
+
+    def step(self) -> None:
+        """Count a step."""
+        with self._order:  # requests are sent by several threads
+            self.count += 1
+            if self.count == self._last:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def stepping(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """Call a function, between two steps."""
+        self.step()
+        answer = function(*arguments, **options)
+        self.step()
+        return answer
+
+    def on_disk(self, *, exchanges: bool) -> None:
+        """Let all that changes local files be a step; without ``exchanges``, on a system that cannot exchange names."""
+        write_file, write_all = keys.write_file, keys.write_all
+
+        def half(write: Callable[[Any, bytes], None], place: Any, value: bytes) -> None:
+            write(place, value[: len(value) // 2])
+            self.step()
+            write(place, value if write is write_file else value[len(value) // 2 :])
+            self.step()
+
+        keys.write_file, keys.write_all = partial(half, write_file), partial(half, write_all)
+        for name in ("replace", "rename", "unlink", "rmdir", "mkdir"):
+            setattr(os, name, partial(self.stepping, getattr(os, name)))
+        # the module of zip files holds its own names of nothing that is patched here
+        zipkeys.zipfile.ZipFile.writestr = _method(self, zipkeys.zipfile.ZipFile.writestr)  # type: ignore[method-assign]
+        renameat2 = partial(self.stepping, renames._renameat2)
+        renames._renameat2 = renameat2 if exchanges else lambda one, other, flag: False  # type: ignore[assignment]
+
+    def on_server(self) -> None:
+        """Let all requests that change something on a server be steps."""
+        for name in ("set", "delete", "create"):
+            setattr(FarKeys, name, _method(self, getattr(FarKeys, name)))
+
+
+def _method(steps: Steps, function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, *arguments, **options: steps.stepping(function, self, *arguments, **options)
+
+
+def main(arguments: list[str]) -> None:
+    """Write new files, in a fork each, and kill them at their steps.
+
+    The arguments are: what is done (``write``, ``convert``), the file (``{}`` stands for a step; 0 is the one that is
+    not killed), the number of chunks, options of the io as Python's literal, how steps are counted (``disk``,
+    ``two-renames``, ``server``) and how many of them to take, 0 for all. Each line of the answer is a step and how the
+    process ended, the first one how many steps there are. Before a step is taken a line is read: the old file, which
+    belongs to the step, is made by whoever asks.
+    """
+    what, place, chunks, options, how, points = arguments
+
+    def run(step: int) -> int:
+        def body() -> int:
+            steps = Steps(step)
+            if how == "server":
+                steps.on_server()
+            else:
+                steps.on_disk(exchanges=how != "two-renames")
+            with suppress(UserWarning):
+                act(what, place.format(step), int(chunks), literal_eval(options))
+            return steps.count
+
+        return in_fork(body)
+
+    count = run(0)
+    _tell(count)
+    for step in spread(count, int(points)):
+        sys.stdin.readline()
+        _tell(step, run(step))
+
+
+def act(what: str, place: str, chunks: int, options: dict[str, Any]) -> None:
+    """Do what is to be killed."""
+    if what == "write":
+        write(place, NEW, chunks, **options)
+    else:
+        convert(Path(place).parent / "source.h5", place, executor=None, check=False, **options)
+
+
+def _tell(*numbers: int) -> None:
+    sys.stdout.write(" ".join(map(str, numbers)) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

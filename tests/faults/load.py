@@ -1,0 +1,147 @@
+"""Writers, readers and an appender on one file at the same time, each a process, for a bounded number of turns.
+
+Everything in the file says which version it is: its number, the writer that made it, and how often it was appended to.
+Each turn that comes to its end is put down, with what the writer found and what it left, in the order of the lock. So
+what was written is told from what was lost, and a reader that finds parts of two versions stops the test.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO
+from hdmf_zarr_backend.errors import StoreError, StoreLockedError
+from tests import trees
+
+ROWS, WIDTH = 64, 8
+
+
+def first_version(path: str) -> None:
+    """Write the file that all begin with."""
+    _write(path, 0)
+
+
+def _write(path: str, version: int) -> int:
+    """Write a version, and return a time at which the lock was held."""
+    data = ZarrDataIO(np.full((ROWS, WIDTH), version, "i8"), chunks=(4, WIDTH))
+    rows = ZarrDataIO(np.full(3, version, "i8"), chunks=(4,), maxshape=(None,))
+    with ZarrIO(path, "w") as io:
+        io.write_builder(
+            trees.root(trees.group("g", trees.dataset("data", data), trees.dataset("rows", rows)), version=version)
+        )
+        return time.monotonic_ns()
+
+
+class Lost(AssertionError):
+    """A reader has found parts of two versions."""
+
+
+def check(io: ZarrIO) -> tuple[int, int]:
+    """Return the version of a file, and how many rows were appended to it; all of it has to be of that version."""
+    root = io.read_builder()
+    group = root.groups["g"]
+    version = int(root.attributes["version"])
+    rows = group.datasets["rows"].data[:].tolist()
+    data = group.datasets["data"].data[:]
+    if not (data == version).all() or set(rows) != {version} or len(root.groups) - 1 != len(rows) - 3:
+        raise Lost(f"version {version}: data {np.unique(data)}, rows {rows}, groups {sorted(root.groups)}")
+    for name, child in root.groups.items():
+        if name != "g" and child.datasets["x"].data[:].tolist() != [version] * 5:
+            raise Lost(f"version {version}: {name} has {child.datasets['x'].data[:].tolist()}")
+    return version, len(rows) - 3
+
+
+def write_turns(path: str, number: int, turns: int) -> dict[str, Any]:
+    """Replace the file so many times."""
+    done, refused = [], Counter[str]()
+    for turn in range(turns):
+        version = number * 1000 + turn + 1
+        while True:
+            try:
+                done.append({"at": _write(path, version), "left": [version, 0]})
+                break
+            except StoreLockedError as error:
+                refused[_reason(error)] += 1
+                time.sleep(0.002 * number)
+        time.sleep(0.001 * (turn % 7 + number))
+    return {"done": done, "refused": refused}
+
+
+def append_turns(path: str, number: int, turns: int) -> dict[str, Any]:
+    """Add a row and a group so many times."""
+    done: list[dict[str, Any]] = []
+    refused = Counter[str]()
+    while len(done) < turns:
+        try:
+            with ZarrIO(path, "r+") as io:
+                version, count = check(io)
+                root = io.read_builder()
+                root.groups["g"].datasets["rows"].data.append([version])
+                root.set_group(trees.group(f"n{count}", trees.dataset("x", np.full(5, version, "i8"))))
+                io.write_builder(root)
+                at = time.monotonic_ns()
+            done.append({"at": at, "found": [version, count], "left": [version, count + 1]})
+        except StoreLockedError as error:
+            refused[_reason(error)] += 1
+        time.sleep(0.002 * number)
+    return {"done": done, "refused": refused}
+
+
+def read_turns(path: str, number: int, until: str) -> dict[str, Any]:
+    """Read the file again and again, until another file is there."""
+    reads, replaced, seen = 0, 0, set()
+    while not os.path.exists(until):
+        try:
+            with ZarrIO(path) as io:
+                time.sleep(0.003 * (number % 3))  # between opening and reading
+                seen.add(check(io))
+            reads += 1
+            time.sleep(0.002)
+        except StoreError as error:
+            if "replaced or removed while it was open" not in error.problem:
+                raise
+            replaced += 1
+    return {"reads": reads, "replaced": replaced, "versions": len(seen)}
+
+
+def _reason(error: StoreLockedError) -> str:
+    return "named" if f"process {os.getpid()} " not in error.problem and "process " in error.problem else str(error)
+
+
+def main(arguments: list[str]) -> None:
+    """Run two writers, eight readers and an appender; the arguments are a folder and the number of turns."""
+    folder, turns = arguments[0], int(arguments[1])
+    path, until = f"{folder}/a.zarr", f"{folder}/end"
+    first_version(path)
+    working = [_started(folder, name, job, path, number, int(turns)) for number, (name, job) in enumerate(
+        [("writer", write_turns), ("writer", write_turns), ("appender", append_turns)], start=1)]  # fmt: skip
+    reading = [_started(folder, "reader", read_turns, path, number, until) for number in range(8)]
+    codes = [_code(pid) for pid in working]
+    Path(until).touch()
+    codes += [_code(pid) for pid in reading]
+    sys.exit(max(codes))
+
+
+def _code(pid: int) -> int:
+    return abs(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+
+
+def _started(folder: str, name: str, job: Any, *arguments: Any) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    answer = job(*arguments)  # what it raises ends this process, and is told there
+    Path(f"{folder}/{name}-{arguments[1]}.json").write_text(json.dumps(answer))
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,315 @@
+"""An append that is killed or fails at any of its steps leaves the file as it was, or as it is after.
+
+Issue "Nothing lost, nobody let in", part 2, and the part of its fault tests that is about appending.
+"""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hdmf.common import get_manager
+
+from hdmf_zarr_backend import ZarrIO, verify
+from hdmf_zarr_backend.errors import (
+    ConflictError,
+    StoreError,
+    StoreFullError,
+    StoreRefusedError,
+    StoreUnreachableError,
+)
+from hdmf_zarr_backend.storage import edits as edits_room
+from hdmf_zarr_backend.storage.journalrecords import JOURNAL
+from hdmf_zarr_backend.storage.keys import LocalKeys
+from hdmf_zarr_backend.storage.mappingkeys import MappingKeys
+from hdmf_zarr_backend.storage.recovery import JournalWarning, recover
+from tests.faults.appendchecks import Checks
+from tests.faults.appending import VARIANTS, append, failing, local_contents, said, spread, write_before
+
+FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
+FAST_POINTS = 10
+"""For each format."""
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an append does to the bound of what waits ends with the test."""
+    monkeypatch.setattr(edits_room, "WAITING_BYTES", edits_room.WAITING_BYTES)
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> Callable[[int], Path]:
+    """Makes the file that is appended to."""
+
+    def make(zarr_format: int) -> Path:
+        write_before(tmp_path / "before", zarr_format)
+        shutil.copytree(tmp_path / "before", tmp_path / "0")
+        return tmp_path
+
+    return make
+
+
+# ---- killed ---------------------------------------------------------------------------------------------------------
+
+
+def killed_in(folder: Path, variant: str, points: int) -> list[int]:
+    """Kill an append at its steps, each in a copy of its own; return the steps."""
+    command = [sys.executable, "-m", "tests.faults.appending", "local", variant, f"{folder}/{{}}", "{}", str(points)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1200, cwd=ROOT)
+    assert answer.returncode == 0, answer.stderr
+    count, *lines = answer.stdout.splitlines()
+    codes = dict(map(int, line.split()) for line in lines)
+    assert set(codes.values()) == {-9}
+    assert list(codes) == spread(int(count), points)
+    return list(codes)
+
+
+def check_killed(folder: Path, variant: str, points: int, *, again: int) -> tuple[int, list[str]]:
+    """Check each file whose append was killed; let every so many be appended to again."""
+    steps = killed_in(folder, variant, points)
+    checks = Checks(variant, folder / "before", folder / "0")
+    there = local_contents(folder / "before")
+    for number, step in enumerate(steps):
+        place = folder / str(step)
+        checks.first_reader(place)
+        state = checks.repaired(place, by_opening=bool(number % 2))
+        # a first key of a journal that was not put to its end goes with the next change, or with `repair`
+        begun = sorted(place.glob(f"{JOURNAL}.*.partial")) if number % 2 else []
+        if state == "before":
+            assert {key: value for key, value in local_contents(place).items() if place / key not in begun} == there
+            if number % again == 0:
+                append(place, variant)
+                assert said(place) == checks.after
+                begun = []
+        assert sorted(place.rglob("*.partial")) == begun
+        shutil.rmtree(place)
+    return len(steps), checks.seen
+
+
+@FORMATS
+def test_an_append_that_is_killed_is_undone_or_done(whole, zarr_format):
+    _, seen = check_killed(whole(zarr_format), "rows", FAST_POINTS, again=6)
+    assert set(seen) == {"before", "after"}
+
+
+@pytest.mark.slow
+@FORMATS
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_an_append_that_is_killed_anywhere_is_undone_or_done(whole, zarr_format, variant):
+    count, seen = check_killed(whole(zarr_format), variant, 0, again=1)
+    assert count > 50
+    assert {"before", "after"} <= set(seen)
+    assert ("changing" in seen) == (variant == "wider")
+
+
+# ---- killed while it is undone --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("variant", "zarr_format"), [("rows", 2), ("wider", 2), ("wider", 3)])
+def test_an_undo_that_stops_anywhere_is_done_again(whole, zarr_format, variant):
+    folder = whole(zarr_format)
+    append(folder / "0", variant)
+    checks = Checks(variant, folder / "before", folder / "0")
+    shutil.copytree(folder / "before", folder / "stopped")
+    error = StoreUnreachableError("the server is gone")
+    with pytest.raises(StoreUnreachableError), failing(LocalKeys, 1_000_000, error) as asked:
+        stop_before_the_last_put(folder / "stopped", variant)
+    assert asked
+    for step in range(1, 1000, 3):
+        place = Path(shutil.copytree(folder / "stopped", folder / "undone"))
+        with failing(LocalKeys, step, error, on=True) as asked, suppress(StoreUnreachableError):
+            recover(LocalKeys(str(place)))
+        if step % 2 or len(asked) < step:
+            assert checks.repaired(place, by_opening=False) == "before"
+            assert local_contents(place) == local_contents(folder / "before")
+        shutil.rmtree(place)
+        if len(asked) < step:
+            break
+    assert step > 10
+
+
+def stop_before_the_last_put(place: Path, variant: str) -> None:
+    """Append, and stop for good when the consolidated document is to be put."""
+    real = LocalKeys.set
+
+    def stopping(self: Any, key: str, value: bytes) -> None:
+        if key in (".zmetadata", "zarr.json") and b"changing" not in value:
+            LocalKeys.delete = LocalKeys.set = refused  # type: ignore[method-assign,assignment]
+            raise StoreUnreachableError("the server is gone")
+        real(self, key, value)
+
+    def refused(*_: Any) -> None:
+        raise StoreUnreachableError("the server is gone")
+
+    LocalKeys.set = stopping  # type: ignore[method-assign]
+    append(place, variant)
+
+
+# ---- failing --------------------------------------------------------------------------------------------------------
+
+FAILURES = (
+    (OSError(errno.ENOSPC, "No space left on device"), (OSError, StoreError)),
+    (OSError(errno.EIO, "Input/output error"), (OSError, StoreError)),
+    (StoreFullError("the disk is full"), StoreFullError),
+    (StoreRefusedError("not allowed"), StoreRefusedError),
+    (StoreUnreachableError("no answer"), StoreUnreachableError),
+    (KeyboardInterrupt(), KeyboardInterrupt),
+)
+
+
+def is_tidying(operation: str) -> bool:
+    """Tell whether an operation comes when the change is done: chunks that nobody reads, the journal."""
+    return operation.startswith("delete") and operation != "delete .zmetadata"
+
+
+def check_failing(folder: Path, variant: str, every: int) -> int:
+    """Let an append fail at its steps, one after the other; return how many there were."""
+    there = local_contents(folder / "before")
+    append(folder / "0", variant)
+    checks = Checks(variant, folder / "before", folder / "0")
+    edits_room.WAITING_BYTES = 64 * 2**20
+    for step in range(1, 1000, every):
+        error, kind = FAILURES[step % len(FAILURES)]
+        place = Path(shutil.copytree(folder / "before", folder / "failing"))
+        with failing(LocalKeys, step, error) as asked:
+            try:
+                with warnings.catch_warnings(record=True) as told:
+                    warnings.simplefilter("always")
+                    append(place, variant)
+            except kind:
+                if is_tidying(asked[step - 1]):
+                    assert kind is KeyboardInterrupt
+                    assert checks.repaired(place, by_opening=True) == "after"
+                else:
+                    assert local_contents(place) == there
+                    assert not told
+            else:  # all was done, and what failed was to tidy up
+                assert len(asked) < step or is_tidying(asked[step - 1])
+                assert checks.state(said(place)) == "after"
+                assert [warning.category for warning in told] == [JournalWarning] * (len(asked) >= step)
+                checks.repaired(place, by_opening=True)
+        shutil.rmtree(place)
+        if len(asked) < step:
+            return step
+    raise AssertionError("it never came to its end")
+
+
+@FORMATS
+def test_an_append_that_fails_is_undone_at_once(whole, zarr_format):
+    check_failing(whole(zarr_format), "rows", every=5)
+
+
+@pytest.mark.slow
+@FORMATS
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_an_append_that_fails_anywhere_is_undone_at_once(whole, zarr_format, variant):
+    assert check_failing(whole(zarr_format), variant, every=1) > 20
+
+
+@FORMATS
+@pytest.mark.parametrize("variant", ["rows", "early", "wider"])
+def test_what_cannot_be_undone_either_is_said_and_undone_later(whole, zarr_format, variant):
+    """As when the disk is gone, or a server: the error says what to do, and readers see the file as it was."""
+    folder = whole(zarr_format)
+    append(folder / "0", variant)
+    checks = Checks(variant, folder / "before", folder / "0")
+    noted = 0
+    for step in (2, 5, 9, 14):
+        place = Path(shutil.copytree(folder / "before", folder / "failing"))
+        error = StoreUnreachableError("the disk is gone")
+        with failing(LocalKeys, step, error, on=True), pytest.raises(StoreUnreachableError) as caught:
+            append(place, variant)
+        noted += any("zarrio repair" in note for note in getattr(caught.value, "__notes__", []))
+        assert {problem.kind for problem in verify(place, "structure").problems} >= {"change-interrupted"}
+        checks.first_reader(place)
+        assert checks.repaired(place, by_opening=True) == "before"
+        shutil.rmtree(place)
+    assert noted == 4
+
+
+def test_a_write_that_failed_can_be_tried_again(whole):
+    place = whole(2) / "0"
+    with ZarrIO(place, "a", manager=get_manager()) as io:
+        root = io.read()
+        root["table"].add_row(id=2, words="c", ragged=[1, 2], objects=root["target"])
+        for step in (1, 4, 8):
+            error = OSError(errno.ENOSPC, "No space left on device")
+            with failing(LocalKeys, step, error), pytest.raises(OSError, match="No space"):
+                io.write(root)
+        io.write(root)
+    with ZarrIO(place, manager=get_manager()) as io:
+        assert io.read()["table"]["words"].data[:].tolist() == ["a", "b", "c"]
+    assert verify(place).is_sound
+
+
+def test_a_file_whose_write_failed_writes_nothing_when_it_is_closed(whole):
+    place = whole(2) / "0"
+    there = local_contents(place)
+    error = OSError(errno.EIO, "Input/output error")
+    with pytest.raises(OSError, match="Input"), ZarrIO(place, "a", manager=get_manager()) as io:
+        root = io.read()
+        root["numbers"]["growing"].data.append([1.0])
+        with failing(LocalKeys, 3, error):
+            io.write(root)
+    assert local_contents(place) == there
+
+
+def test_changes_that_were_written_early_and_undone_are_not_forgotten_in_silence(whole, monkeypatch):
+    place = whole(2) / "0"
+    there = local_contents(place)
+    monkeypatch.setattr(edits_room, "WAITING_BYTES", 40)
+    io = ZarrIO(place, "a", manager=get_manager())
+    data = io.read()["numbers"]["growing"].data
+    data.append(np.arange(8.0))  # two chunks, one of which is written
+    assert local_contents(place) != there
+    error = OSError(errno.ENOSPC, "No space left on device")
+    with failing(LocalKeys, 2, error), pytest.raises(OSError, match="No space"):
+        io.write(io.read())
+    assert local_contents(place) == there
+    with pytest.raises(StoreError, match="not in memory any more"):
+        io.write(io.read())
+    io.close()
+    assert local_contents(place) == there
+
+
+@FORMATS
+def test_an_append_to_memory_that_fails_is_undone(zarr_format):
+    mapping: dict[str, bytes] = {}
+    write_before(mapping, zarr_format)
+    there = dict(mapping)
+    for step in range(1, 1000, 4):
+        with failing(MappingKeys, step, StoreRefusedError("not allowed")) as asked:
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", JournalWarning)
+                    append(mapping, "rows")
+            except StoreRefusedError:
+                assert mapping == there
+            else:
+                break
+    assert len(asked) > 20
+
+
+# ---- what must not be lost by an undo -------------------------------------------------------------------------------
+
+
+def test_what_the_metadata_do_not_know_of_is_not_taken_for_new(whole):
+    """Another program may have written it, without the consolidated document; an undo would delete it."""
+    place = whole(2) / "0"
+    LocalKeys(str(place)).set("new/flags/0", b"of somebody else")
+    there = local_contents(place)
+    with pytest.raises(ConflictError, match="do not know of") as caught:
+        append(place, "rows")
+    assert caught.value.path == "/new"
+    assert local_contents(place) == there

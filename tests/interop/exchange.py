@@ -1,0 +1,158 @@
+"""What the tests with hdmf-zarr 0.13 and 0.14 share: scripts for its interpreter, and the comparison of exports."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import h5py
+from pynwb import NWBHDF5IO, TimeSeries
+
+from hdmf_zarr_backend import NWBZarrIO
+from hdmf_zarr_backend.compare.files import compare
+from tests.peers import Peer
+
+SWITCH = {"NUMCODECS_ALLOW_UNSAFE_PICKLE_DECODE": "1"}
+"""What numcodecs wants before it decodes a pickle."""
+
+LOSSES = {
+    "dtype", "byte-order", "text-encoding", "maxshape", "chunks", "layout", "filters", "fill",
+    "attribute-dtype", "attribute-byte-order", "attribute-text-encoding",
+}  # fmt: skip
+"""What hdmf-zarr has no place for, or its export through containers leaves to HDF5IO's defaults."""
+
+_CONVERT = """
+import json, sys, warnings
+warnings.simplefilter("ignore")
+from hdmf_zarr import NWBZarrIO
+from pynwb import NWBHDF5IO
+
+told = {}
+for name, source, target in json.load(open(sys.argv[1])):
+    told[name] = None
+    try:
+        with NWBHDF5IO(source, "r") as io, NWBZarrIO(target, "w") as out:
+            out.export(io, write_args={"link_data": False})
+    except Exception as error:
+        told[name] = f"{type(error).__name__}: {error}"[-2000:]
+print(json.dumps(told))
+"""
+
+_USE = """
+import json, sys, warnings
+warnings.simplefilter("ignore")
+from hdmf_zarr import NWBZarrIO
+from pynwb import NWBHDF5IO, validate
+
+told = {}
+steps, rows = json.load(open(sys.argv[1]))
+for name, source, target in rows:
+    told[name] = {"errors": [], **dict.fromkeys(steps)}
+    for step in steps:
+        try:
+            with NWBZarrIO(source, "r") as io:
+                if step == "read":
+                    io.read()
+                elif step == "validate":
+                    told[name]["errors"] = [str(error) for error in validate(io=io)]
+                else:
+                    with NWBHDF5IO(target, "w") as out:
+                        out.export(io, write_args={"link_data": False})
+        except Exception as error:
+            told[name][step] = f"{type(error).__name__}: {error}"[-2000:]
+print(json.dumps(told))
+"""
+
+_READ_ADDED = """
+import json, sys
+from hdmf_zarr import NWBZarrIO
+with NWBZarrIO(json.load(open(sys.argv[1]))[0], "r") as io:
+    nwbfile = io.read()
+    print(json.dumps([nwbfile.acquisition["new"].data[:].tolist(), nwbfile.trials["timeseries"][0][0].timeseries.name]))
+"""
+
+
+def ask(peer: Peer, script: str, rows: list[Any], folder: Path, *more: Path, **environment: str) -> Any:
+    """Run a script in the peer's interpreter, with a table of names and paths as its first argument."""
+    (folder / "rows.json").write_text(json.dumps(rows, default=str))
+    return peer.run(script, folder / "rows.json", *more, env=environment, timeout=1200)
+
+
+def assert_only(failed: dict[str, str], expected: dict[str, str], asked: Any) -> None:
+    """Assert that just the expected files failed, of those that were asked for, and for the expected reasons."""
+    assert failed.keys() == expected.keys() & set(asked), failed
+    assert {name: text for name, text in failed.items() if not re.search(expected[name], text)} == {}
+
+
+def converted(
+    peer: Peer, sources: dict[str, Path], folder: Path, expected: dict[str, str], **environment: str
+) -> dict[str, Path]:
+    """Let the peer convert HDF5 files; return those that it can, where just the ``expected`` ones are others."""
+    targets = {name: folder / f"{name}.nwb.zarr" for name in sources}
+    told = ask(peer, _CONVERT, [[name, path, targets[name]] for name, path in sources.items()], folder, **environment)
+    assert_only({name: text for name, text in told.items() if text}, expected, sources)
+    return {name: path for name, path in targets.items() if not told[name]}
+
+
+def used(peer: Peer, files: dict[str, Path], folder: Path, *steps: str, **environment: str) -> dict[str, Any]:
+    """Let the peer read, validate and export files; return what went wrong at each step, and errors of validation.
+
+    Parameters
+    ----------
+    folder : Path
+        Gets ``{name}.nwb`` of each that was exported.
+    *steps : str
+        Of ``"read"``, ``"validate"``, ``"export"``.
+    """
+    rows = [[name, path, folder / f"{name}.nwb"] for name, path in files.items()]
+    found: dict[str, Any] = ask(peer, _USE, [steps, rows], folder, **environment)
+    return found
+
+
+def failures(told: dict[str, Any], step: str) -> dict[str, str]:
+    """Return what went wrong at a step, by name."""
+    return {name: answer[step] for name, answer in told.items() if answer[step]}
+
+
+def read(path: Path) -> Any:
+    """Return the file as we read it."""
+    with NWBZarrIO(path) as io:
+        return io.read()
+
+
+def export(source: Path, target: Path) -> None:
+    """Export through containers, as the peer does."""
+    with NWBZarrIO(source) as io, NWBHDF5IO(target, "w") as out:
+        out.export(io, write_args={"link_data": False})
+
+
+def differences(ours: Path, theirs: Path, source: Path | None) -> list[str]:
+    """Compare two exports of one file; its object ids only where it has some, else each export makes up its own."""
+    ignored = set(LOSSES)
+    if source is not None:
+        with h5py.File(source, "r") as file:
+            ignored |= set() if "object_id" in file.attrs else {"object_id"}
+    return [str(difference) for difference in compare(ours, theirs, ignore=ignored)]
+
+
+def exports_that_differ(
+    files: dict[str, Path], theirs: Path, sources: dict[str, Path], names: set[str], folder: Path
+) -> dict[str, list[str]]:
+    """Compare the exports of the peer with ours, and return of those that differ in what."""
+    found = {}
+    for name in names:
+        export(files[name], folder / "ours.nwb")
+        found[name] = differences(folder / "ours.nwb", theirs / f"{name}.nwb", sources.get(name))
+    return {name: lost for name, lost in found.items() if lost}
+
+
+def check_added(peer: Peer, path: Path, folder: Path, **environment: str) -> None:
+    """Add to a file that the peer has made, and let it read what was added and what was there."""
+    with NWBZarrIO(path, "r+") as io:
+        nwbfile = io.read()
+        nwbfile.add_acquisition(TimeSeries(name="new", data=[1.0, 2.0], unit="m", rate=1.0))
+        io.write(nwbfile)
+    assert ask(peer, _READ_ADDED, [path], folder, **environment) == [[1.0, 2.0], "trace"]
+    assert read(path).trials["timeseries"][0][0].timeseries.name == "trace"

@@ -1,0 +1,145 @@
+"""Where tests put files, by kind of store, in the words of `pathlib`: `folder / "a.zarr"` is what `ZarrIO` is given.
+
+======  ==============================================================================
+local   the folder itself, a `Path`
+zip     a `Path` too; the name of each Zarr file in it gets ``.zip`` at its end
+memory  a URL of fsspec's file system in memory: a `Url` (a dict has no address)
+s3      a URL in a bucket, whose credentials are those of the environment: a `Url`
+======  ==============================================================================
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hdmf_zarr_backend.storage.opening import folder_keys, open_keys
+
+Place = Any
+"""A `Path` or a `Url`."""
+
+
+class ZipFolder(type(Path())):  # type: ignore[misc] # before Python 3.12, a `Path` is made of one of its subclasses
+    """A local folder whose Zarr files are zip files."""
+
+    def __truediv__(self, key: Any) -> Any:
+        """Return what is called so; of a Zarr file, the zip file."""
+        return super().__truediv__(_zipped(str(key)))
+
+    def with_name(self, name: str) -> Any:
+        """Return the neighbour that is called so; of a Zarr file, the zip file."""
+        return super().with_name(_zipped(name))
+
+
+def _zipped(name: str) -> str:
+    return f"{name}.zip" if name.endswith(".zarr") else name
+
+
+class Url(str):
+    """A URL of a file or of a folder, with as much of `Path` as the tests need."""
+
+    __slots__ = ()
+
+    def __truediv__(self, key: Any) -> Url:
+        """Return what is below it."""
+        return Url(f"{self}/{key}")
+
+    @property
+    def name(self) -> str:
+        """What is behind the last slash."""
+        return self.rpartition("/")[2]
+
+    @property
+    def parent(self) -> Url:
+        """What is before the last slash."""
+        return Url(self.rpartition("/")[0])
+
+    def with_name(self, name: str) -> Url:
+        """Return the neighbour that is called so."""
+        return self.parent / name
+
+    def mkdir(self, *, parents: bool = False) -> None:
+        """Do nothing: there are no folders."""
+
+    def exists(self) -> bool:
+        """Tell whether there is any key."""
+        return any(True for _ in folder_keys(self, {}).list_prefix(""))
+
+    def iterdir(self) -> Iterator[Url]:
+        """Yield what lies in the folder."""
+        yield from (self / name for name in sorted({key.partition("/")[0] for key in keys_of(self)}))
+
+    def rename(self, target: Url) -> Url:
+        """Move all keys."""
+        copy_file(self, target)
+        remove(self)
+        return target
+
+
+# ---- behind the back of any io -------------------------------------------------------------------------------------
+
+
+def is_zip(place: Place) -> bool:
+    """Tell whether the file is a zip file."""
+    return str(place).endswith(".zip")
+
+
+def keys_of(place: Place) -> set[str]:
+    """Return all keys of a file."""
+    return set(open_keys(place).list_prefix(""))
+
+
+def contents(place: Place) -> dict[str, bytes]:
+    """Return all keys of a file with their values."""
+    keys = open_keys(place)
+    return keys.get_many(sorted(keys.list_prefix("")))
+
+
+def put(place: Place, key: str, value: bytes) -> None:
+    """Set a key; a zip file is written anew."""
+    if is_zip(place):
+        _write_zip(place, {**contents(place), key: value})
+    else:
+        open_keys(place).set(key, value)
+
+
+def delete(place: Place, path: str) -> None:
+    """Take a key away, or all below a node."""
+    if is_zip(place):
+        kept = {key: value for key, value in contents(place).items() if key != path and not key.startswith(f"{path}/")}
+        _write_zip(place, kept)
+    elif isinstance(place, Path) and (place / path).is_dir():
+        shutil.rmtree(place / path)
+    else:
+        open_keys(place).delete([path, *open_keys(place).list_prefix(path)])
+
+
+def _write_zip(place: Path, values: dict[str, bytes]) -> None:
+    with zipfile.ZipFile(place, "w") as archive:
+        for key, value in values.items():
+            archive.writestr(key, value)
+
+
+def copy_file(place: Place, target: Place) -> Place:
+    """Copy a file, as any tool copies it."""
+    if is_zip(place):
+        shutil.copy(place, target)
+    elif isinstance(place, Path):
+        shutil.copytree(place, target)
+    else:
+        folder_keys(target, {}).set_many(contents(place))
+    return target
+
+
+def remove(place: Place) -> None:
+    """Take a file away."""
+    if is_zip(place):
+        os.unlink(place)
+    elif isinstance(place, Path):
+        shutil.rmtree(place)
+    else:
+        folder_keys(place, {}).delete(keys_of(place))

@@ -1,0 +1,278 @@
+"""The journal of a change: what it keeps, what it puts back, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hdmf_zarr_backend.errors import ConflictError, MetadataError, NameRefusedError, StoreError
+from hdmf_zarr_backend.storage.journal import Journal
+from hdmf_zarr_backend.storage.journalrecords import JOURNAL, LAST_NOTE, Mark, Record
+from hdmf_zarr_backend.storage.keys import LocalKeys
+from hdmf_zarr_backend.storage.locks import Holder
+from hdmf_zarr_backend.storage.recovery import JournalWarning, pending, recover, recovered
+from hdmf_zarr_backend.write.names import checked_name
+from tests.keystores import MemoryKeys
+
+CONSOLIDATED = ".zmetadata"
+BEFORE = {CONSOLIDATED: b"old", ".zattrs": b"{}", "a/0": b"zero", "a/1": b"one", "a/.zarray": b"[2]", "b/0": b"x"}
+
+
+class StoppedError(Exception):
+    """The process has ended here."""
+
+
+def change(keys: MemoryKeys, *, marked: bool = False) -> None:
+    """Change a part of everything, in two records."""
+    journal = Journal(keys, CONSOLIDATED)
+    journal.keep(["a/1", "a/.zarray", "b/gone"], new=["a/2"], below=["new"])
+    keys.set("a/1", b"two")
+    keys.set("a/2", b"three")
+    keys.set("b/gone", b"was not there")
+    keys.set("new/group/x", b"new")
+    keys.set("a/.zarray", b"[3]")
+    if marked:
+        mark = Mark({".zattrs": b'{"changing": 1}'}, (CONSOLIDATED,))
+        journal.keep(["b/0"], mark=mark)
+        mark.put(keys)
+        keys.set("b/0", b"of another type")
+    journal.discard(["a/0"])
+    documents = {".zattrs": b"{}"} if marked else {}
+    journal.commit(documents | {CONSOLIDATED: b"new"})
+
+
+def after(*, marked: bool = False) -> dict[str, bytes]:
+    new = {"a/1": b"two", "a/2": b"three", "b/gone": b"was not there", "new/group/x": b"new", "a/.zarray": b"[3]"}
+    kept = {key: value for key, value in BEFORE.items() if key != "a/0"}
+    return kept | new | {CONSOLIDATED: b"new"} | ({"b/0": b"of another type"} if marked else {})
+
+
+def of_the_file(keys: MemoryKeys) -> dict[str, bytes]:
+    """Return what is no part of a journal; there is none, or what is left of it without its first key."""
+    assert JOURNAL not in keys.values
+    return {key: value for key, value in keys.values.items() if not key.startswith(JOURNAL)}
+
+
+def stopped_at(step: int, keys: MemoryKeys, function: Any, **options: Any) -> bool:
+    """Run a function up to its change number ``step``; tell whether it was stopped."""
+    count = 0
+
+    def stop(operation: str, key: str) -> None:
+        nonlocal count
+        if operation in ("set", "delete"):
+            count += 1
+            if count == step:
+                raise StoppedError
+
+    keys.fails = stop
+    try:
+        function(keys, **options)
+    except StoppedError:
+        return True
+    finally:
+        keys.fails = lambda operation, key: None
+    return False
+
+
+@pytest.mark.parametrize("marked", [False, True], ids=["plain", "marked"])
+def test_a_change_that_stops_anywhere_is_undone_or_finished_and_so_is_an_undo(marked):
+    states = []
+    for step in range(1, 100):
+        keys = MemoryKeys(BEFORE)
+        was_stopped = stopped_at(step, keys, change, marked=marked)
+        values = dict(keys.values)
+        if keys.values.get(CONSOLIDATED) == b"old":
+            assert keys.values["b/0"] == b"x"  # who trusts the consolidated document finds what it says
+            assert keys.values["a/0"] == b"zero"
+        for again in range(1, 100):
+            undone = MemoryKeys(values)
+            if not stopped_at(again, undone, recover):
+                assert of_the_file(undone) in (BEFORE, after(marked=marked))
+                states.append(of_the_file(undone) == BEFORE)
+                break
+            if undone.values.get(CONSOLIDATED) == b"old":
+                assert undone.values["b/0"] == b"x"
+            recover(undone)
+            assert of_the_file(undone) in (BEFORE, after(marked=marked))
+            assert recover(undone) is None
+        if not was_stopped:
+            break
+    assert states == sorted(states, reverse=True)  # undone up to the last put, then finished
+    assert set(states) == {True, False}
+    assert step > 10
+
+
+def test_nothing_is_put_down_where_one_put_is_all():
+    keys = MemoryKeys(BEFORE)
+    journal = Journal(keys, CONSOLIDATED)
+    journal.keep([])
+    journal.commit({CONSOLIDATED: b"new"})
+    assert keys.calls == [("set", CONSOLIDATED)]
+    assert not journal.is_open
+
+
+def test_a_key_is_put_down_once_and_in_one_put():
+    keys = MemoryKeys(BEFORE)
+    journal = Journal(keys, CONSOLIDATED)
+    journal.keep(["a/0", "a/1"], new=["a/9"], below=["new"])
+    keys.set("a/0", b"changed")
+    journal.keep(["a/0", "a/9", "new/x", "new/y/z"], below=["new"])
+    assert keys.keys_set() == [JOURNAL, "a/0"]
+    assert [key for operation, key in keys.calls if operation == "get"] == ["a/0", "a/1", CONSOLIDATED]
+    recover(keys)
+    assert keys.values == BEFORE
+
+
+def test_a_journal_of_another_change_that_was_not_removed_means_nothing():
+    keys = MemoryKeys(BEFORE)
+    change(keys)
+    there = dict(keys.values)
+    keys.values |= {
+        LAST_NOTE: json.dumps({"version": 1, "id": "other", "final": {}, "delete": ["b/0"]}).encode(),
+        f"{JOURNAL}.1": Record("other", {"a/1": b"far too old"}, [], [], Holder.here()).encode(),
+    }
+    assert recover(keys) is None
+    journal = Journal(keys, CONSOLIDATED)
+    journal.keep(["a/1"])
+    keys.set("a/1", b"changed")
+    recover(keys)
+    assert {key: keys.values[key] for key in there} == there
+
+
+def test_one_writer_after_the_other_uses_the_same_journal():
+    keys = MemoryKeys(BEFORE)
+    journal = Journal(keys, CONSOLIDATED)
+    for value in (b"1", b"2"):
+        journal.keep(["a/0"])
+        keys.set("a/0", value)
+        journal.commit({CONSOLIDATED: value})
+        assert {JOURNAL, LAST_NOTE}.isdisjoint(keys.values)
+    assert keys.values["a/0"] == b"2"
+
+
+def test_what_is_there_is_not_taken_for_new():
+    keys = MemoryKeys(BEFORE)
+    with pytest.raises(ConflictError, match="do not know of") as caught:
+        Journal(keys, CONSOLIDATED).keep([], below=["a"])
+    assert caught.value.path == "/a"
+    assert keys.values == BEFORE
+
+
+def test_the_end_of_a_journal_that_fails_is_told_and_caught_up_on():
+    keys = MemoryKeys(BEFORE)
+
+    def fail(operation: str, key: str) -> None:
+        if operation == "delete":
+            raise OSError("no")
+
+    keys.fails = fail
+    with pytest.warns(JournalWarning, match="is written"):
+        change(keys)
+    keys.fails = lambda operation, key: None
+    left = pending(keys)
+    assert left is not None
+    assert left.holder.pid == os.getpid()
+    with pytest.warns(JournalWarning, match="written to its end"):
+        recovered(keys)
+    assert keys.values == after()
+
+
+# ---- records --------------------------------------------------------------------------------------------------------
+
+_names = st.text(min_size=1)
+
+
+@given(
+    old=st.dictionaries(_names, st.binary()),
+    absent=st.lists(_names),
+    below=st.lists(_names),
+    text=st.none() | st.just(b"{}"),
+)
+def test_a_record_comes_back_as_it_was(old, absent, below, text):
+    mark = None if text is None else Mark({".zattrs": text}, (CONSOLIDATED,))
+    record = Record("id", old, absent, below, Holder("host", 1, "now"), mark)
+    assert Record.decode(record.encode(), "file") == record
+
+
+def _changed(change: Any) -> bytes:
+    record = Record("id", {"a/0": b"zero"}, [], [], Holder("host", 1, "now")).encode()
+    head, _, values = record.partition(b"\n")
+    said = json.loads(head)
+    change(said)
+    return json.dumps(said).encode() + b"\n" + values
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"\n",
+        b"[]\n",
+        b"{}\n",
+        _changed(lambda said: said.update(version=2)),
+        _changed(lambda said: said["old"].update(x=1)),
+        _changed(lambda said: said["old"].update({"a/0": -4})),
+        _changed(lambda said: said.update(crc32=5)),
+        _changed(lambda said: said.update(holder={})),
+        _changed(lambda said: said.update(mark={"documents": {"a/0": "x"}, "hidden": []})),
+        _changed(lambda said: None)[:-1],
+    ],
+)
+def test_a_journal_that_is_damaged_is_an_error_and_changes_nothing(text):
+    keys = MemoryKeys({**BEFORE, JOURNAL: text})
+    with pytest.raises(MetadataError, match="cannot be understood") as caught:
+        recover(keys)
+    assert caught.value.store == keys.location
+    assert keys.values == {**BEFORE, JOURNAL: text}
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"old": {"../outside": b"x"}},
+        {"absent": ["../outside"]},
+        {"below": ["../folder"]},
+        {"below": [""]},
+        {"old": {"link/outside": b"x"}},
+        {"absent": ["link/outside"]},
+        {"below": ["link"]},
+        {"below": ["link/deeper"]},
+        {"old": {"/outside": b"x"}},
+    ],
+    ids=str,
+)
+def test_a_journal_leads_no_writer_out_of_the_store(tmp_path, parts):
+    """A file of somebody else that is opened for changes: by a name, or through a link that came with it."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "outside").write_bytes(b"mine")
+    (tmp_path / "outside").write_bytes(b"mine")
+    store = LocalKeys(str(tmp_path / "file.zarr"))
+    store.set("a/0", b"zero")
+    (tmp_path / "file.zarr" / "link").symlink_to(tmp_path / "folder")
+    record = {"old": {}, "absent": [], "below": []} | parts
+    store.set(JOURNAL, Record("id", **record, holder=Holder("host", 1, "now")).encode())
+    with pytest.raises(StoreError, match="leads out of the store"):
+        recover(store)
+    assert (tmp_path / "outside").read_bytes() == (tmp_path / "folder" / "outside").read_bytes() == b"mine"
+    assert sorted(os.listdir(tmp_path)) == ["file.zarr", "folder", "outside"]
+
+
+def test_the_deletions_of_a_last_note_stay_in_the_store(tmp_path):
+    (tmp_path / "outside").write_bytes(b"mine")
+    store = LocalKeys(str(tmp_path / "file.zarr"))
+    store.set(JOURNAL, Record("id", {}, [], [], Holder("host", 1, "now")).encode())
+    store.set(LAST_NOTE, json.dumps({"version": 1, "id": "id", "final": {}, "delete": ["../outside"]}).encode())
+    with pytest.raises(StoreError, match="leads out of the store"):
+        recover(store)
+    assert (tmp_path / "outside").read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize("name", [JOURNAL, LAST_NOTE, f"{JOURNAL}.1"])
+def test_no_object_takes_the_name_of_a_key_of_a_journal(name):
+    with pytest.raises(NameRefusedError, match="cannot be stored"):
+        checked_name(name)

@@ -1,0 +1,271 @@
+"""One writer at a time in object stores: a key set only where there is none, set anew while the file is open."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hdmf_zarr_backend import ZarrIO, repair
+from hdmf_zarr_backend.errors import StoreError, StoreLockedError, StoreRefusedError, StoreUnreachableError
+from hdmf_zarr_backend.storage import leases
+from hdmf_zarr_backend.storage.leases import Lease, UnlockedWarning
+from tests import trees
+from tests.keystores import MemoryKeys
+
+KEY = ".a.zarr.lock"
+ROOT = Path(__file__).parents[2]
+
+
+class Folder(MemoryKeys):
+    """A bucket that sets a key only where there is none."""
+
+    def create(self, key: str, value: bytes) -> bool | None:
+        self._note("create", key)
+        return self.values.setdefault(key, value) is value
+
+
+@pytest.fixture
+def folder() -> Folder:
+    return Folder()
+
+
+def lease(folder: Folder, **options: Any) -> Lease:
+    return Lease(folder, "a.zarr", "s3://bucket/a.zarr", **options)
+
+
+def said(folder: Folder) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(folder.values[KEY])
+    return found
+
+
+def change(folder: Folder, **words: Any) -> None:
+    folder.values[KEY] = json.dumps({**said(folder), **words}).encode()
+
+
+def until(happens: Callable[[], bool]) -> None:
+    for _ in range(200):
+        if happens():
+            return
+        threading.Event().wait(0.02)
+    pytest.fail("it does not happen")
+
+
+def ago(seconds: float) -> str:
+    return (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat()
+
+
+def test_the_second_writer_is_told_and_the_first_gives_back(folder: Folder) -> None:
+    first = lease(folder)
+    with pytest.raises(StoreLockedError, match=f"process {os.getpid()} on .* since 20") as caught:
+        lease(folder)
+    assert caught.value.store == "s3://bucket/a.zarr"
+    first.check()
+    first.release()
+    first.release()
+    assert folder.values == {}
+    with pytest.raises(StoreLockedError, match="closed"):
+        first.check()
+    lease(folder).release()
+
+
+def test_it_says_until_when_it_holds(folder: Folder) -> None:
+    held = lease(folder)
+    left = datetime.fromisoformat(said(folder)["expires"]) - datetime.now(UTC)
+    assert timedelta(seconds=leases.LEASE_SECONDS - 30) < left <= timedelta(seconds=leases.LEASE_SECONDS)
+    held.release()
+
+
+def test_it_is_set_anew_while_the_file_is_open(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leases, "REFRESH_SECONDS", 0.02)
+    held = lease(folder)
+    change(folder, expires=ago(1))
+    until(lambda: datetime.fromisoformat(said(folder)["expires"]) > datetime.now(UTC))
+    held.release()
+    assert folder.values == {}
+
+
+def test_a_server_that_does_not_answer_for_a_while_ends_nothing(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "REFRESH_SECONDS", 0.02)
+    held = lease(folder)
+    failures: list[str] = []
+
+    def fail(operation: str, key: str) -> None:
+        failures.append(operation)
+        raise StoreUnreachableError("no answer")
+
+    folder.fails = fail
+    until(lambda: len(failures) > 2)
+    folder.fails = lambda operation, key: None
+    count = len(folder.calls)
+    until(lambda: ("set", KEY) in folder.calls[count:])
+    held.check()
+    held.release()
+
+
+def test_one_that_nobody_refers_to_any_more_is_given_back(folder: Folder) -> None:
+    held = lease(folder)
+    del held
+    gc.collect()
+    until(lambda: folder.values == {})
+
+
+def test_a_machine_that_was_asleep_finds_out_that_its_lease_was_broken(folder: Folder) -> None:
+    held = lease(folder)
+    held._note._expires = datetime.now(UTC) - timedelta(seconds=1)
+    change(folder, host="another-machine", token="another", machine="")
+    with pytest.raises(StoreLockedError, match=r"was broken: by process \d+ on another-machine"):
+        held.check()
+    held.release()
+    assert KEY in folder.values  # it is the other's
+
+
+def test_one_that_has_expired_is_told_apart_and_broken_on_purpose(folder: Folder) -> None:
+    first = lease(folder)
+    change(folder, host="another-machine", machine="", expires=ago(60))
+    with pytest.raises(StoreLockedError, match=r"another-machine .*its lease has expired at 20.*break_lock=True"):
+        lease(folder)
+    second = lease(folder, break_lock=True)
+    with pytest.raises(StoreLockedError, match="has this file open"):
+        lease(folder)
+    first.release()
+    assert KEY in folder.values
+    second.release()
+    assert folder.values == {}
+
+
+def test_one_of_another_machine_that_holds_is_broken_on_purpose_only(folder: Folder) -> None:
+    first = lease(folder)
+    change(folder, host="another-machine", machine="elsewhere")
+    with pytest.raises(StoreLockedError, match="If it is gone for certain, pass break_lock=True"):
+        lease(folder)
+    lease(folder, break_lock=True).release()
+    first.release()
+
+
+def test_a_process_of_this_machine_that_is_alive_keeps_its_lease(folder: Folder) -> None:
+    held = lease(folder)
+    with pytest.raises(StoreLockedError):
+        lease(folder, break_lock=True)
+    held.release()
+
+
+def test_that_of_a_process_of_this_machine_that_is_gone_is_taken_over(folder: Folder) -> None:
+    if not leases._machine():
+        pytest.skip("this system does not say since when it runs")
+    first = lease(folder)
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    change(folder, pid=process.pid, token="theirs")
+    second = lease(folder)
+    second.check()
+    change(folder, pid=process.pid, token="theirs", machine="another start of this machine")
+    with pytest.raises(StoreLockedError):  # the number may be that of a process which cannot be seen from here
+        lease(folder)
+    first.release()
+    second.release()
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"host": 1}', b"\xff"])
+def test_what_no_version_of_this_package_has_set_is_broken_on_purpose_only(folder: Folder, text: bytes) -> None:
+    folder.values[KEY] = text
+    with pytest.raises(StoreLockedError, match="has left no name"):
+        lease(folder)
+    lease(folder, break_lock=True).release()
+
+
+def test_an_answer_that_was_lost_is_no_second_writer(folder: Folder) -> None:
+    """The library asks again, and is told that the key is there: it has set it itself."""
+
+    class Forgetful(Folder):
+        def create(self, key: str, value: bytes) -> bool | None:
+            super().create(key, value)
+            return False
+
+    held = lease(Forgetful())
+    held.check()
+    held.release()
+
+
+class Simple(Folder):
+    """A server that sets keys whether they are there or not."""
+
+    def create(self, key: str, value: bytes) -> bool | None:
+        return None
+
+
+class Narrow(Folder):
+    """Credentials for the file and nothing beside it."""
+
+    def create(self, key: str, value: bytes) -> bool | None:
+        raise StoreRefusedError("not yours")
+
+
+@pytest.mark.parametrize("kind", [Simple, Narrow])
+def test_where_none_can_be_had_that_is_told(kind: type[Folder]) -> None:
+    folder = kind()
+    with pytest.warns(UnlockedWarning, match="a second writer of s3://bucket/a.zarr cannot be kept away"):
+        held = lease(folder)
+    held.check()
+    held.release()
+    assert folder.calls == []
+
+
+# ---- a server -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", ["options", "s3fs_options"])
+def test_a_server_sets_a_key_only_where_there_is_none(s3: Any, options: str) -> None:
+    from hdmf_zarr_backend.storage.opening import open_keys
+
+    keys: Any = open_keys(s3.url("folder"), getattr(s3, options))
+    assert keys.create("a", b"1") is True
+    assert keys.create("a", b"2") is False
+    assert keys.get("a") == b"1"
+
+
+_KILLED = """
+import os, signal, sys
+from hdmf_zarr_backend import ZarrIO
+url, endpoint = sys.argv[1:]
+options = {"key": "tester", "secret": "secret", "endpoint_url": endpoint, "client_kwargs": {"region_name": "us-east-1"}}
+io = ZarrIO(url, "w", storage_options=options)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_the_lease_of_a_killed_writer_is_taken_over_and_that_of_another_machine_is_not(s3: Any) -> None:
+    url = s3.url("folder/a.zarr")
+    subprocess.run([sys.executable, "-c", _KILLED, url, s3.proxy.url], check=False, cwd=ROOT)
+    (key,) = s3.contents("folder")
+    assert key == KEY
+    with ZarrIO(url, "w", storage_options=s3.options) as io:
+        io.write_builder(trees.root(trees.dataset("x", [1])))
+    from hdmf_zarr_backend.storage.opening import open_keys
+
+    note = {"host": "another-machine", "pid": 1, "since": ago(100), "expires": ago(50), "token": "t", "machine": ""}
+    open_keys(s3.url("folder"), s3.options).set(KEY, json.dumps(note).encode())
+    with pytest.raises(StoreLockedError, match="has expired"):
+        ZarrIO(url, "r+", storage_options=s3.options)
+    with pytest.raises(StoreLockedError, match="has expired"):
+        repair(url, storage_options=s3.options)
+    repair(url, storage_options=s3.options, break_lock=True)
+    ZarrIO(url, "r+", storage_options=s3.options).close()
+
+
+def test_a_server_that_is_down_is_told_before_anything_is_done(s3: Any) -> None:
+    options = {**s3.quick_options, "endpoint_url": "http://127.0.0.1:9"}
+    with pytest.raises(StoreError) as caught:
+        ZarrIO(s3.url("a.zarr"), "w", storage_options=options)
+    assert isinstance(caught.value, StoreUnreachableError)

@@ -1,0 +1,365 @@
+"""One writer at a time: who comes second is told who came first; a lock ends with its holder, however that ends."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hdmf_zarr_backend import ZarrIO, convert, repair
+from hdmf_zarr_backend.cli.main import main
+from hdmf_zarr_backend.errors import StoreLockedError, StoreRefusedError, UsageError
+from hdmf_zarr_backend.storage import locks
+from hdmf_zarr_backend.storage.keys import LocalKeys
+from hdmf_zarr_backend.storage.locks import FileLock, Holder, lock_path
+from hdmf_zarr_backend.storage.onewriter import one_writer
+from tests import trees
+from tests.storekinds import StoreKind
+
+WRITING = ("r+", "a", "w")
+ELSEWHERE = Holder("another-machine", 1, "2026-01-01T00:00:00+00:00")
+
+
+def write(place: Any, value: int = 1, **options: Any) -> None:
+    with ZarrIO(place, "w", **options) as io:
+        io.write_builder(trees.root(trees.dataset("x", [value] * 3)))
+
+
+def values(place: Any, **options: Any) -> list[int]:
+    with ZarrIO(place, **options) as io:
+        found: list[int] = io.read_builder()["x"].data[:].tolist()
+    return found
+
+
+def leave_note(target: Path, holder: Holder) -> None:
+    Path(lock_path(str(target))).write_text(" " + json.dumps(asdict(holder)))
+
+
+def dead_process() -> int:
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    return process.pid
+
+
+# ---- who comes second -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("second", WRITING)
+@pytest.mark.parametrize("first", WRITING)
+def test_the_second_writer_is_told_who_came_first(store: StoreKind, first: str, second: str) -> None:
+    if "append" in store.refusals and {first, second} != {"w"}:
+        pytest.skip(store.refusals["append"])
+    place = store.place("a.zarr")
+    write(place, **store.options)
+    with ZarrIO(place, first, **store.options) as io:
+        here = f"process {os.getpid()} on {socket.gethostname()} since 20"
+        with pytest.raises(StoreLockedError, match="That is this process: close the other io first") as caught:
+            ZarrIO(place, second, **store.options)
+        assert here in caught.value.problem
+        assert caught.value.store == io.source
+    ZarrIO(place, second, **store.options).close()
+    assert values(place, **store.options) == [1, 1, 1]
+
+
+@pytest.mark.parametrize("mode", WRITING)
+def test_readers_never_wait(store: StoreKind, mode: str) -> None:
+    if "append" in store.refusals and mode != "w":
+        pytest.skip(store.refusals["append"])
+    place = store.place("a.zarr")
+    write(place, **store.options)
+    with ZarrIO(place, mode, **store.options), ZarrIO(place, "r-", **store.options):
+        assert values(place, **store.options) == [1, 1, 1]
+
+
+@pytest.mark.parametrize("mode", WRITING)
+def test_no_lock_is_left_in_a_folder(tmp_path: Path, mode: str) -> None:
+    write(tmp_path / "a.zarr")
+    with ZarrIO(tmp_path / "a.zarr", mode):
+        assert sorted(os.listdir(tmp_path)) == [".a.zarr.lock", "a.zarr"]
+    assert os.listdir(tmp_path) == ["a.zarr"]
+
+
+def test_no_lease_is_left_on_a_server(s3: Any) -> None:
+    write(s3.url("folder/a.zarr"), storage_options=s3.options)
+    assert {key.partition("/")[0] for key in s3.contents("folder")} == {"a.zarr"}
+
+
+def test_a_reader_makes_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "a.zarr")
+    monkeypatch.setattr(FileLock, "__init__", lambda *arguments, **options: pytest.fail("a reader has made a lock"))
+    assert values(tmp_path / "a.zarr") == [1, 1, 1]
+
+
+def test_a_file_has_one_lock_by_whatever_path_it_is_opened(tmp_path: Path) -> None:
+    write(tmp_path / "a.zarr")
+    (tmp_path / "link.zarr").symlink_to("a.zarr", target_is_directory=True)
+    (tmp_path / "sub").mkdir()
+    with ZarrIO(tmp_path / "a.zarr", "r+"):
+        for path in (tmp_path / "link.zarr", tmp_path / "sub" / ".." / "a.zarr"):
+            with pytest.raises(StoreLockedError):
+                ZarrIO(path, "r+")
+
+
+def test_every_writer_takes_the_lock(tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    write(path)
+    convert(path, tmp_path / "a.h5", check=False)
+    calls = [
+        lambda: convert(tmp_path / "a.h5", path, check=False),
+        lambda: convert(tmp_path / "a.h5", path, check=False, resume=True),
+        lambda: repair(path),
+        lambda: repair(path, break_lock=True),
+    ]
+    with ZarrIO(path, "r+"):
+        for call in calls:
+            with pytest.raises(StoreLockedError):
+                call()
+    for call in calls:
+        call()
+    with one_writer(LocalKeys(str(tmp_path / "a.h5"))), pytest.raises(StoreLockedError):
+        convert(path, tmp_path / "a.h5", check=False)
+
+
+def test_names_that_are_as_long_as_can_be(tmp_path: Path) -> None:
+    one, other = (str(tmp_path / ("é" * 123 + f"{end}.zarr")) for end in "ab")
+    with one_writer(LocalKeys(one)), one_writer(LocalKeys(other)), pytest.raises(StoreLockedError):
+        FileLock(one)
+    assert os.listdir(tmp_path) == []
+
+
+# ---- how a lock ends ------------------------------------------------------------------------------------------------
+
+
+def test_closing_twice_does_no_harm(tmp_path: Path) -> None:
+    write(tmp_path / "a.zarr")
+    io = ZarrIO(tmp_path / "a.zarr", "r+")
+    io.close()
+    with ZarrIO(tmp_path / "a.zarr", "r+") as other:
+        io.close()
+        with pytest.raises(StoreLockedError):
+            ZarrIO(tmp_path / "a.zarr", "r+")
+        other.close()
+    assert os.listdir(tmp_path) == ["a.zarr"]
+
+
+def test_a_file_that_is_closed_is_not_written(tmp_path: Path) -> None:
+    write(tmp_path / "a.zarr")
+    io = ZarrIO(tmp_path / "a.zarr", "w")
+    io.close()
+    with pytest.raises(StoreLockedError, match="this file is closed"):
+        io.write_builder(trees.root())
+    io.open()
+    io.write_builder(trees.root(trees.dataset("x", [2])))
+    io.close()
+    assert values(tmp_path / "a.zarr") == [2]
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore:.*was not closed")
+def test_a_file_that_nobody_refers_to_any_more_is_free(store: StoreKind) -> None:
+    place = store.place("a.zarr")
+    ZarrIO(place, "w", **store.options)
+    gc.collect()
+    for _ in range(100):  # a lease is given back by another thread, soon
+        try:
+            return ZarrIO(place, "w", **store.options).close()
+        except StoreLockedError:
+            threading.Event().wait(0.05)
+    pytest.fail("it is still locked")
+
+
+def test_a_file_that_could_not_be_opened_is_free(tmp_path: Path) -> None:
+    (tmp_path / "a.zarr").mkdir()
+    (tmp_path / "a.zarr" / "thesis.txt").write_text("all of it")
+    for mode in ("w", "r+", "x"):
+        with pytest.raises(Exception, match=r"a\.zarr"):
+            ZarrIO(tmp_path / "a.zarr", mode)
+    assert os.listdir(tmp_path) == ["a.zarr"]
+
+
+def test_folders_that_were_made_for_nothing_are_removed(tmp_path: Path) -> None:
+    with ZarrIO(tmp_path / "new" / "sub" / "a.zarr", "w"):
+        pass
+    assert os.listdir(tmp_path) == []
+    write(tmp_path / "new" / "sub" / "a.zarr")
+    assert os.listdir(tmp_path / "new" / "sub") == ["a.zarr"]
+
+
+_KILLED = """
+import os, signal, sys
+from hdmf_zarr_backend.storage.locks import FileLock
+lock = FileLock(sys.argv[1])
+child = os.fork()  # it goes on, and must not keep the lock
+if child:
+    print(child, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+os.closerange(1, 3)  # for which the test waits
+signal.pause()
+"""
+
+
+def test_a_lock_ends_with_its_process_though_a_fork_of_it_goes_on(tmp_path: Path) -> None:
+    target = str(tmp_path / "a.zarr")
+    answer = subprocess.run([sys.executable, "-c", _KILLED, target], capture_output=True, text=True, check=False)
+    try:
+        assert answer.returncode == -signal.SIGKILL
+        assert os.listdir(tmp_path) == [".a.zarr.lock"]
+        lock = FileLock(target)
+        assert lock.follows
+        lock.release()
+        assert not FileLock(target).follows
+    finally:
+        os.kill(int(answer.stdout), signal.SIGKILL)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
+def test_a_fork_writes_nothing_and_keeps_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    write(path)
+    io = ZarrIO(path, "r+")
+    builder = io.read_builder()
+    builder["x"].data[0] = 7  # what waits to be written
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            io.write_builder(builder)
+        except StoreLockedError as error:
+            code = 0 if "before a fork" in error.problem else 2
+        io.close()
+        os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert values(path) == [1, 1, 1]  # the child has not written it
+    with pytest.raises(StoreLockedError):
+        ZarrIO(path, "r+")  # and has not given the lock back
+    io.close()
+    assert values(path) == [7, 1, 1]
+    assert os.listdir(tmp_path) == ["a.zarr"]
+
+
+def test_threads_share_one_file_for_reading(tmp_path: Path) -> None:
+    write(tmp_path / "a.zarr", 5)
+    with ZarrIO(tmp_path / "a.zarr") as io:
+        data = io.read_builder()["x"].data
+        found: list[list[int]] = []
+        threads = [threading.Thread(target=lambda: found.append(data[:].tolist())) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert found == [[5, 5, 5]] * 8
+
+
+# ---- locks that cannot be had, and locks that are broken ------------------------------------------------------------
+
+
+@pytest.fixture
+def without_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system that has no locks."""
+    fcntl = pytest.importorskip("fcntl", reason="this system has no flock")
+
+    def flock(descriptor: int, how: int) -> None:
+        raise OSError(errno.ENOLCK, "no locks available")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+
+
+@pytest.mark.usefixtures("without_locks")
+def test_without_locks_of_the_system_the_note_decides(tmp_path: Path) -> None:
+    target = tmp_path / "a.zarr"
+    write(target)
+    with ZarrIO(target, "r+"), pytest.raises(StoreLockedError, match="That is this process"):
+        ZarrIO(target, "r+")
+    leave_note(target, Holder(socket.gethostname(), dead_process(), "2026-01-01T00:00:00+00:00"))
+    ZarrIO(target, "r+").close()
+    leave_note(target, ELSEWHERE)
+    with pytest.raises(StoreLockedError, match=r"process 1 on another-machine since 2026-01-01.*break_lock=True"):
+        ZarrIO(target, "r+")
+    ZarrIO(target, "r+", break_lock=True).close()
+    assert os.listdir(tmp_path) == ["a.zarr"]
+
+
+@pytest.mark.usefixtures("without_locks")
+def test_a_lock_is_broken_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "a.zarr")
+    leave_note(tmp_path / "a.zarr", ELSEWHERE)
+    assert main(["repair", str(tmp_path / "a.zarr")]) == 2
+    assert "zarrio repair --break-lock" in capsys.readouterr().err
+    assert main(["repair", "--break-lock", str(tmp_path / "a.zarr")]) == 0
+    assert os.listdir(tmp_path) == ["a.zarr"]
+
+
+def test_a_lock_of_another_machine_is_broken_and_its_holder_does_not_take_that_of_the_next(tmp_path: Path) -> None:
+    """As where locks go over a network: the system holds the lock, and the note names another machine."""
+    target = str(tmp_path / "a.zarr")
+    first = FileLock(target)
+    leave_note(Path(target), ELSEWHERE)
+    with pytest.raises(StoreLockedError, match="another-machine"):
+        FileLock(target)
+    second = FileLock(target, break_lock=True)
+    first.release()
+    with pytest.raises(StoreLockedError, match=f"process {os.getpid()}"):
+        FileLock(target)
+    second.release()
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_process_that_is_alive_keeps_its_lock(tmp_path: Path) -> None:
+    with one_writer(LocalKeys(str(tmp_path / "a.zarr"))), pytest.raises(StoreLockedError):
+        FileLock(str(tmp_path / "a.zarr"), break_lock=True)
+
+
+def refusing(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """Let no file of a lock be made."""
+    real = os.open
+
+    def opened(path: Any, *arguments: Any, **options: Any) -> int:
+        if str(path).endswith(".lock"):
+            raise OSError(code, os.strerror(code), path)
+        return real(path, *arguments, **options)
+
+    monkeypatch.setattr(locks.os, "open", opened)
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EROFS])
+def test_in_a_folder_that_cannot_be_written_the_file_itself_is_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    write(tmp_path / "a.zarr")
+    refusing(monkeypatch, code)
+    with ZarrIO(tmp_path / "a.zarr", "r+") as io:
+        with pytest.raises(StoreLockedError, match="a process that has left no name"):
+            ZarrIO(tmp_path / "a.zarr", "r+")
+        io.read_builder()["x"].data[0] = 9
+    assert values(tmp_path / "a.zarr") == [9, 1, 1]
+    with pytest.raises(StoreRefusedError, match="could not be locked") as caught:
+        ZarrIO(tmp_path / "new.zarr", "w")
+    assert caught.value.store == str(tmp_path / "new.zarr")
+    assert "permissions" in caught.value.remedy
+
+
+def test_a_lock_says_what_a_user_can_do() -> None:
+    text = str(locks.locked_error(ELSEWHERE, "/data/a.zarr"))
+    assert text == (
+        "another writer has this file open: process 1 on another-machine since 2026-01-01T00:00:00+00:00 "
+        "(store '/data/a.zarr'). Wait until it has closed the file, or end it. If it is gone for certain, pass "
+        "break_lock=True, or run `zarrio repair --break-lock`."
+    )
+
+
+def test_a_synchronizer_is_no_lock(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="one writer at a time"):
+        ZarrIO(tmp_path / "a.zarr", "w", synchronizer=object()).close()
+    with pytest.raises(UsageError):
+        ZarrIO(tmp_path / "a.zarr", "rw")

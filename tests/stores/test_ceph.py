@@ -1,0 +1,143 @@
+"""A real object store, Ceph's radosgw: what a pretended S3 server may be wrong about."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hdmf.testing import TestCase
+from pynwb import TimeSeries
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO
+from hdmf_zarr_backend.errors import StoreLockedError
+from tests import ceph, samples
+from tests.servers import Proxy, S3Server, serving
+from tests.storekinds import StoreKind
+from tests.stores.test_far import CHUNKED, WRITER, left_by_a_killed_writer, write_chunked
+
+pytestmark = pytest.mark.slow
+FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a gateway with one bucket, ``tests``."""
+    import boto3
+
+    try:
+        with ceph.radosgw(ceph.obtain(), tmp_path_factory.mktemp("ceph")) as endpoint:
+            keys = {"aws_access_key_id": ceph.ACCESS_KEY, "aws_secret_access_key": ceph.SECRET_KEY}
+            client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **keys)
+            client.create_bucket(Bucket="tests")
+            yield endpoint
+    except ceph.CephUnavailableError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def server(gateway: str) -> Iterator[S3Server]:
+    with serving(Proxy(gateway)) as proxy:
+        yield S3Server(gateway, proxy, "tests")
+
+
+def options(server: S3Server, zarr_format: int) -> dict[str, Any]:
+    return {"storage_options": server.options, "zarr_format": zarr_format}
+
+
+@FORMATS
+def test_what_is_written_is_read_and_equals_the_local_file_key_by_key(server, zarr_format, tmp_path):
+    nwbfile, url = samples.rich_nwbfile(), server.url(f"whole/{zarr_format}.nwb.zarr")
+    local = StoreKind(tmp_path)
+    with NWBZarrIO(local.place("origin.nwb.zarr"), "w") as io:
+        io.write(nwbfile)
+    for place, chosen in (
+        (local.place("a.nwb.zarr"), {"zarr_format": zarr_format}),
+        (url, options(server, zarr_format)),
+    ):
+        with NWBZarrIO(local.place("origin.nwb.zarr"), "r") as source, NWBZarrIO(place, "w", **chosen) as io:
+            io.export(source)
+    assert server.contents(f"whole/{zarr_format}.nwb.zarr") == local.contents("a.nwb.zarr")
+    with NWBZarrIO(url, "r", storage_options=server.options) as io:
+        TestCase().assertContainerEqual(io.read(), nwbfile, ignore_hdmf_attrs=True)
+
+
+@FORMATS
+def test_a_file_is_added_to_and_linked_to(server, zarr_format):
+    first, second = (server.url(f"linked {zarr_format}/{name}.nwb.zarr") for name in ("first", "second"))
+    with NWBZarrIO(first, "w", **options(server, zarr_format)) as io:
+        io.write(samples.plain_nwbfile())
+    with NWBZarrIO(first, "a", storage_options=server.options) as io:
+        nwbfile = io.read()
+        nwbfile.add_acquisition(TimeSeries(name="new", data=np.arange(5.0), unit="m", rate=1.0))
+        io.write(nwbfile)
+    with NWBZarrIO(first, "r", storage_options=server.options) as source:
+        nwbfile = samples.plain_nwbfile("second")
+        data = source.read().acquisition["new"].data
+        nwbfile.add_acquisition(TimeSeries(name="linked", data=data, unit="m", rate=1.0))
+        with NWBZarrIO(second, "w", **options(server, zarr_format)) as io:
+            io.write(nwbfile)
+    with NWBZarrIO(second, "r", storage_options=server.options) as io:
+        data = io.read().acquisition["linked"].data
+        assert data.location == first
+        assert data[:].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+
+
+def test_a_second_writer_is_refused(server):
+    """By a put that only creates; this server does it as the real ones do."""
+    url = server.url("locked.zarr")
+    write_chunked(url, storage_options=server.options)
+    with (
+        ZarrIO(url, "r+", storage_options=server.options) as io,
+        pytest.raises(StoreLockedError),
+        ZarrIO(url, "r+", storage_options=server.options) as other,
+    ):
+        io.read_builder()["g/data"].data[0] = 1
+        other.read_builder()["g/data"].data[0] = 2
+
+
+@pytest.mark.parametrize("fault", ["503", "reset", "cut"])
+@FORMATS
+def test_what_passes_is_not_noticed(server, zarr_format, fault):
+    url = server.url(f"faults {fault} {zarr_format}.zarr")
+    # obstore does not ask again for a listing that was cut
+    server.proxy.fault = lambda method, path, n: fault if n % 4 == 1 and "list-type" not in path else None
+    write_chunked(url, **{**options(server, zarr_format), "storage_options": server.quick_options})
+    with ZarrIO(url, "r", storage_options=server.quick_options) as io:
+        np.testing.assert_array_equal(io.read_builder()["g/data"].data[:], CHUNKED)
+
+
+@pytest.mark.parametrize("before", [None, 2, 3], ids=["new", "over format 2", "over format 3"])
+@FORMATS
+def test_a_killed_writer_leaves_no_file_that_looks_whole(server, zarr_format, before):
+    """Killed at each eighth of its requests; then the file is written anew, without force."""
+    seen = []
+    for at in range(1, 66, 8):
+        url = server.url(f"killed {zarr_format} {before} {at}.zarr")
+        if before:
+            write_chunked(url, **options(server, before))
+        server.proxy.reset()
+        server.proxy.delay = 0.005
+        command = [sys.executable, "-c", WRITER, url, server.proxy.url, str(zarr_format)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]) as process:
+
+            def kill_at(method: str, path: str, number: int, at: int = at, process: Any = process) -> str | None:
+                if sum(found == "PUT" for found, _ in server.proxy.requests) >= at:
+                    process.send_signal(signal.SIGKILL)
+                return None
+
+            server.proxy.fault = kill_at
+            process.wait(60)
+        assert process.returncode == -signal.SIGKILL, at
+        server.proxy.reset()
+        seen.append(left_by_a_killed_writer(url, server.options))
+        write_chunked(url, **options(server, zarr_format))
+        with ZarrIO(url, "r", storage_options=server.options) as io:
+            np.testing.assert_array_equal(io.read_builder()["g/data"].data[:], CHUNKED)
+    assert set(seen) <= {"as before" if before else "nothing", "incomplete"}
+    assert seen[1:] == ["incomplete"] * 8  # the first put may be that of the lease

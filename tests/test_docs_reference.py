@@ -1,0 +1,264 @@
+"""The reference names every public name, command and finding, and docstrings say what their readers have to know."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any, NamedTuple
+
+import pytest
+
+import hdmf_zarr_backend
+from hdmf_zarr_backend import errors
+from hdmf_zarr_backend.verification.problems import DAMAGE, REMARKS
+from hdmf_zarr_backend.zom import api
+
+ROOT = Path(__file__).resolve().parents[1]
+REFERENCE = ROOT / "docs" / "reference"
+REPAIR = "run: python docs/_scripts/reference.py"
+
+
+# ---- what scripts write ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def script() -> Iterator[ModuleType]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "docs" / "_scripts")
+        yield importlib.import_module("reference")
+
+
+def test_pages_are_as_the_script_makes_them(script):
+    for path, text in script.files().items():
+        assert path.read_text(encoding="utf-8") == text, f"{path.name}: {REPAIR}"
+
+
+def test_every_option_of_every_command_is_on_the_page(script):
+    parts = importlib.import_module("generated").parts(script.COMMAND_LINE.read_text(encoding="utf-8"))
+    assert parts.keys() == {"commands", *script.parsers()}
+    for name, parser in script.parsers().items():
+        flags = {flag for action in parser._actions for flag in action.option_strings} - {"-h", "--help"}
+        assert {flag for flag in flags if not re.search(rf"`{flag}[ `]", parts[name])} == set(), name
+
+
+def test_a_new_command_gets_a_section(script):
+    page = script.COMMAND_LINE.read_text(encoding="utf-8")
+    start, end = page.index("## `zarrio diff`"), page.index("% end: diff")
+    made = script.command_page(page[:start] + page[end + len("% end: diff") :])
+    assert importlib.import_module("generated").parts(made) == importlib.import_module("generated").parts(page)
+
+
+def test_every_kind_of_finding_is_explained():
+    page = (ROOT / "docs" / "how-to" / "verify.md").read_text(encoding="utf-8")
+    assert [kind for kind in [*DAMAGE, *REMARKS] if f"| `{kind}` |" not in page] == []
+
+
+# ---- every public name is on a page ---------------------------------------------------------------------------------
+
+_NO_PAGE = {"__version__", "ZarrBackendError"}  # the latter is on the page of errors
+_ALIASES = {"Model", "ArrayModel", "GroupModel", "to_zom"}  # told in words
+
+
+def test_every_public_name_is_in_the_reference():
+    page = (REFERENCE / "api.md").read_text(encoding="utf-8")
+    names = set(hdmf_zarr_backend.__all__) - _NO_PAGE
+    assert {name for name in names if not re.search(rf":: hdmf_zarr_backend\.{name}$", page, re.MULTILINE)} == set()
+
+
+def test_every_name_of_the_object_model_is_in_the_reference():
+    page = (REFERENCE / "object-model.md").read_text(encoding="utf-8")
+    names = set(api.__all__) - _ALIASES
+    assert {n for n in names if not re.search(rf":: hdmf_zarr_backend\.zom\.api\.{n}$", page, re.MULTILINE)} == set()
+    assert {name for name in _ALIASES if f"`{name}`" not in page} == set()
+
+
+def test_what_the_reference_names_is_there():
+    pages = "\n".join(path.read_text(encoding="utf-8") for path in REFERENCE.glob("*.md"))
+    found = re.findall(r"^\.\. auto\w+:: ([\w.]+)$", pages, re.MULTILINE)
+    assert len(found) > 50
+    assert len(set(found)) == len(found)
+    for name in found:
+        assert _find(name) is not None, name
+
+
+def _find(name: str) -> Any:
+    """Return the module or the member of one that is called so."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        module, _, member = name.rpartition(".")
+        return getattr(_find(module), member)
+
+
+# ---- docstrings -----------------------------------------------------------------------------------------------------
+
+
+class Public(NamedTuple):
+    """Something with a docstring that users read."""
+
+    name: str
+    value: Any
+    owner: type | None = None
+
+
+def public_names() -> Iterator[Public]:
+    """Yield classes and functions, and the methods and properties that this package gives the classes."""
+    seen: set[int] = set()
+    for module in (hdmf_zarr_backend, api, errors):
+        for name in module.__all__:
+            value = getattr(module, name)
+            if id(value) in seen or not isinstance(value, (type, FunctionType)):
+                continue
+            seen.add(id(value))
+            yield Public(f"{module.__name__}.{name}", value)
+            if isinstance(value, type):
+                yield from (member for member in _members(value) if not _seen(member, seen))
+
+
+def _seen(member: Public, seen: set[int]) -> bool:
+    known = id(member.value) in seen
+    seen.add(id(member.value))
+    return known
+
+
+def _members(owner: type) -> Iterator[Public]:
+    for cls in owner.__mro__:
+        if not cls.__module__.startswith("hdmf_zarr_backend"):
+            continue
+        for name, value in vars(cls).items():
+            plain = value.__func__ if isinstance(value, (classmethod, staticmethod)) else value
+            if not name.startswith("_") and isinstance(plain, (FunctionType, property)):
+                yield Public(f"{cls.__name__}.{name}", plain, owner)
+
+
+PUBLIC = list(public_names())
+CALLABLE = [public for public in PUBLIC if not isinstance(public.value, property)]
+
+
+def sections(docstring: str) -> dict[str, list[str]]:
+    """Return ``{title: lines}`` of a docstring in NumPy's style; what stands before the first title is under ""."""
+    lines = inspect.cleandoc(docstring).splitlines()
+    found: dict[str, list[str]] = {"": []}
+    title = ""
+    for line, after in pairwise([*lines, ""]):
+        if after and set(after) == {"-"} and len(after) == len(line):
+            title = line
+            found[title] = []
+        elif not (line and set(line) == {"-"}):
+            found[title].append(line)
+    return found
+
+
+def entries(lines: list[str]) -> set[str]:
+    """Return the names that a section of parameters or errors has."""
+    heads = [line.partition(" : ")[0] for line in lines if line and not line.startswith((" ", "Source: "))]
+    return {name.strip().lstrip("*") for head in heads for name in head.split(",")}
+
+
+def parameters(public: Public) -> set[str]:
+    value = public.value
+    if isinstance(value, type):
+        made = [name for name in ("__init__", "__new__") if name in vars(value)]
+        if issubclass(value, BaseException) and not made:
+            return set()
+    return set(inspect.signature(value).parameters) - {"self", "cls"}
+
+
+def _ids(publics: list[Public]) -> list[str]:
+    return [public.name for public in publics]
+
+
+def test_there_are_public_names():
+    assert len(CALLABLE) > 80
+
+
+@pytest.mark.parametrize("public", PUBLIC, ids=_ids(PUBLIC))
+def test_a_docstring_begins_with_a_sentence(public):
+    docstring = inspect.getdoc(public.value) or ""
+    first = docstring.split("\n\n", 1)[0]
+    assert re.match(r"[A-Z0-9`{].*[.:]$", first, re.DOTALL), first
+
+
+@pytest.mark.parametrize("public", CALLABLE, ids=_ids(CALLABLE))
+def test_every_parameter_is_told(public):
+    """In a section, or in the sentences before the sections."""
+    told = sections(public.value.__doc__ or "")
+    named = entries(told.get("Parameters", [])) | set(re.findall(r"``(\w+)``", " ".join(told[""])))
+    if isinstance(public.value, type):
+        named |= entries(told.get("Attributes", []))
+    assert parameters(public) - named == set()
+
+
+@pytest.mark.parametrize("public", CALLABLE, ids=_ids(CALLABLE))
+def test_what_is_told_of_parameters_is_true(public):
+    named = entries(sections(public.value.__doc__ or "").get("Parameters", []))
+    assert named - parameters(public) == set()
+
+
+@pytest.mark.parametrize("public", CALLABLE, ids=_ids(CALLABLE))
+def test_what_comes_back_is_told(public):
+    value = public.value
+    if isinstance(value, type) or inspect.signature(value).return_annotation in ("None", None):
+        return
+    told = sections(value.__doc__ or "")
+    in_words = re.match(r"(Return|Yield|Tell whether) ", told[""][0])
+    assert in_words or {"Returns", "Yields"} & told.keys()
+
+
+def raised(function: FunctionType) -> set[str]:
+    """Return the names of the errors that the body of a function raises itself."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    calls = [node.exc for node in ast.walk(tree) if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)]
+    return {call.func.id for call in calls if isinstance(call.func, ast.Name)}
+
+
+FUNCTIONS = [public for public in CALLABLE if isinstance(public.value, FunctionType)]
+
+
+@pytest.mark.parametrize("public", FUNCTIONS, ids=_ids(FUNCTIONS))
+def test_every_error_that_is_raised_is_told(public):
+    """Named itself, or by a class that it is one of."""
+    told = entries(sections(public.value.__doc__ or "").get("Raises", []))
+    for name in raised(public.value):
+        error = public.value.__globals__[name]
+        if isinstance(error, type):  # else a function that makes one
+            assert told & {cls.__name__ for cls in error.__mro__}, name
+
+
+def test_what_the_checks_of_docstrings_see():
+    def wrong(a: int, *, b: int = 0) -> int:
+        """Do it.
+
+        Parameters
+        ----------
+        a, c : int
+            One.
+
+        Raises
+        ------
+        ValueError
+            Always.
+        """
+        raise TypeError(str(a + b))
+
+    told = sections(wrong.__doc__ or "")
+    assert entries(told["Parameters"]) == {"a", "c"}
+    assert parameters(Public("wrong", wrong)) == {"a", "b"}
+    assert (entries(told["Raises"]), raised(wrong)) == ({"ValueError"}, {"TypeError"})
+
+
+SOURCED = [public for public in PUBLIC if public.owner is None and public.value.__module__ != errors.__name__]
+
+
+@pytest.mark.parametrize("public", SOURCED, ids=_ids(SOURCED))
+def test_it_is_told_where_the_rules_come_from(public):
+    """In the docstring itself, or in that of its module."""
+    module = importlib.import_module(public.value.__module__)
+    assert "Source: " in f"{public.value.__doc__}{module.__doc__}"

@@ -1,0 +1,190 @@
+"""HDF5 and Zarr files are converted to format 3 with shards, made of the chunks of the source as they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import hdf5plugin
+import numpy as np
+import pytest
+import zarr
+
+from hdmf_zarr_backend import convert, dry_run, verify
+from hdmf_zarr_backend.errors import ConflictError, UsageError
+from hdmf_zarr_backend.hdf5.rawsource import DecodedH5Source
+from hdmf_zarr_backend.mapping import chunking
+from hdmf_zarr_backend.model.nodes import ArrayNode
+from hdmf_zarr_backend.progress import Progress
+from hdmf_zarr_backend.read.parser import parse
+from hdmf_zarr_backend.storage.codecs import ChunkCodec
+from hdmf_zarr_backend.storage.keys import LocalKeys
+from hdmf_zarr_backend.storage.shards import ShardReader
+from hdmf_zarr_backend.zom.api import to_zom
+from tests.write.test_shards import files, values_of
+
+RECORDING = np.random.default_rng(3).integers(-200, 200, (6000, 40), dtype="i2")
+
+
+@pytest.fixture(scope="module")
+def hdf5(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Datasets with the filters of HDF5 that Zarr has, one with an absent chunk, and what is no recording."""
+
+    path = tmp_path_factory.mktemp("hdf5") / "a.h5"
+    with h5py.File(path, "w") as file:
+        pipelines: dict[str, dict[str, Any]] = {
+            "gzip": {"compression": "gzip", "shuffle": True},
+            "plain": {},
+            "checked": {"fletcher32": True, "compression": "gzip"},
+            "blosc": dict(hdf5plugin.Blosc()),
+            "zstd": dict(hdf5plugin.Zstd()),
+        }
+        for name, how in pipelines.items():
+            file.create_dataset(name, data=np.tile(RECORDING, (3, 1)), chunks=(1000, 40), **how)
+        holes = file.create_dataset("holes", (18_000, 40), "i2", chunks=(1000, 40), compression="gzip", fillvalue=9)
+        holes[2500:4000] = 1
+        file.create_dataset("lzf", data=np.tile(RECORDING, (3, 1)), chunks=(1000, 40), compression="lzf")
+        file["long"] = np.arange(300_000.0)
+        file["small"] = np.arange(20)
+        file["text"] = ["a", "b"]
+        file["scalar"] = 5
+    return path
+
+
+SHARDED = ("gzip", "plain", "checked", "blosc", "zstd", "holes", "lzf")
+COPIED = SHARDED[:-1]
+
+
+@pytest.fixture(scope="module")
+def converted(hdf5: Path) -> Path:
+    convert(hdf5, hdf5.with_name("sharded.zarr"), zarr_format=3, shards=(7500, 40), check=False)
+    return hdf5.with_name("sharded.zarr")
+
+
+@pytest.mark.parametrize("name", SHARDED)
+def test_a_conversion_puts_chunks_into_shards(hdf5, converted, name):
+    node = parse(LocalKeys(str(converted))).hierarchy.get(name)
+    assert isinstance(node, ArrayNode)
+    assert node.shards is not None
+    assert (node.shards.shape, node.chunks) == ((8000, 40), (1000, 40))
+    assert sorted(files(converted / name)) == ["c/0/0", "c/1/0", "c/2/0", "zarr.json"]
+    with h5py.File(hdf5) as file:
+        assert np.array_equal(values_of(converted)[name], file[name][()])
+
+
+@pytest.mark.parametrize("name", ["long", "small", "text", "scalar"])
+def test_what_has_other_axes_or_one_chunk_has_no_shards(converted, name):
+    node = parse(LocalKeys(str(converted))).hierarchy.get(name)
+    assert isinstance(node, ArrayNode)
+    assert node.shards is None
+
+
+@pytest.mark.parametrize("name", COPIED)
+def test_shards_are_assembled_from_the_chunks_of_hdf5_as_they_are(hdf5, converted, name):
+    node = parse(LocalKeys(str(converted))).hierarchy.get(name)
+    with h5py.File(hdf5) as file:
+        dataset = file[name]
+        stored = {tuple(n // c for n, c in zip(found.chunk_offset, (1000, 40), strict=True)): found
+                  for found in map(dataset.id.get_chunk_info, range(dataset.id.get_num_chunks()))}  # fmt: skip
+        raw = {index: dataset.id.read_direct_chunk(found.chunk_offset)[1] for index, found in stored.items()}
+    reader, same = ShardReader(LocalKeys(str(converted)), name, node), 0
+    for index, data in raw.items():
+        same += reader.get(index) == data
+    assert same == len(raw) == (2 if name == "holes" else 18)
+
+
+def test_no_value_is_decoded_for_shards(hdf5, tmp_path, monkeypatch):
+    decoded: list[Any] = []
+    plain = DecodedH5Source.decode
+    monkeypatch.setattr(
+        DecodedH5Source, "decode", lambda self, index: (decoded.append(self.raw.name), plain(self, index))[1]
+    )
+    encoded: list[int] = []
+    encode = ChunkCodec.encode
+    monkeypatch.setattr(ChunkCodec, "encode", lambda self, chunk: (encoded.append(chunk.size), encode(self, chunk))[1])
+    convert(hdf5, tmp_path / "a.zarr", zarr_format=3, shards=(7500, 40), check=False, executor=None)
+    # a plugin's chunk is tried once to see whether we read it; the absent chunks of one dataset are made once
+    assert {name: decoded.count(name) for name in set(decoded)} == {"/blosc": 1, "/zstd": 1, "/holes": 1}
+    assert sum(size == 40_000 for size in encoded) == 1 + 18  # of `holes`, and of what Zarr has no filter for
+
+
+@pytest.mark.parametrize("executor", [2, "processes"])
+def test_shards_of_a_conversion_are_the_same_whoever_makes_them(hdf5, converted, tmp_path, executor):
+    convert(hdf5, tmp_path / "a.zarr", zarr_format=3, shards=(7500, 40), check=False, executor=executor)
+    assert {name: files(tmp_path / "a.zarr" / name) for name in SHARDED} == {
+        name: files(converted / name) for name in SHARDED
+    }
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", SHARDED)
+def test_others_read_what_a_conversion_sharded(converted, name):
+    values = zarr.open_array(converted / name, mode="r")[...]
+    assert np.array_equal(values, values_of(converted)[name])
+
+
+def test_tensorstore_reads_shards_of_chunks_without_filters(converted):
+    ts = pytest.importorskip("tensorstore")
+    spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": str(converted / "plain")}}
+    assert np.array_equal(ts.open(spec).result().read().result(), values_of(converted)["plain"])
+
+
+def test_shards_by_bytes_for_what_is_large(hdf5, tmp_path, monkeypatch):
+    monkeypatch.setattr(chunking, "SHARDED_BYTES", 2**20)
+    convert(hdf5, tmp_path / "a.zarr", zarr_format=3, shards="auto", check=False)
+    found = {name for name, node in parse(LocalKeys(str(tmp_path / "a.zarr"))).hierarchy.walk()
+             if isinstance(node, ArrayNode) and node.shards is not None}  # fmt: skip
+    assert found == {*SHARDED, "long"}
+    assert verify(tmp_path / "a.zarr", "chunks").problems == []
+    planned = dry_run(hdf5, tmp_path / "a.zarr", zarr_format=3, shards="auto", estimate=False)
+    assert planned.model == to_zom(tmp_path / "a.zarr")
+
+
+def test_a_zarr_file_gets_shards_when_it_becomes_format_3(converted, tmp_path):
+    convert(converted, tmp_path / "plain.zarr", zarr_format=2, check=False)
+    assert not files(tmp_path / "plain.zarr/gzip").keys() & {"c/0/0"}
+    convert(tmp_path / "plain.zarr", tmp_path / "again.zarr", zarr_format=3, shards=(7500, 40), check=False)
+    for name in SHARDED:
+        assert files(tmp_path / "again.zarr" / name) == files(converted / name), name
+
+
+def test_a_conversion_with_shards_goes_on_where_it_was_interrupted(hdf5, converted, tmp_path):
+    class Stopping(Progress):
+        count = 0
+
+        def advance(self, path: str, done: int) -> None:
+            self.count += 1
+            if self.count > 20:
+                raise KeyboardInterrupt
+
+    arguments: dict[str, Any] = {"zarr_format": 3, "check": False, "executor": 2, "resume": True}
+    with pytest.raises(KeyboardInterrupt):
+        convert(hdf5, tmp_path / "a.zarr", shards=(7500, 40), progress=Stopping(), **arguments)
+    with pytest.raises(ConflictError, match="shards"):
+        convert(hdf5, tmp_path / "a.zarr", shards=(4000, 40), **arguments)
+    convert(hdf5, tmp_path / "a.zarr", shards=(7500, 40), **arguments)
+    assert files(tmp_path / "a.zarr") == files(converted)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"zarr_format": 2, "shards": "auto"}, "format 2 has no shards"),
+        ({"shards": (4, 4)}, "format 2 has no shards"),
+        ({"zarr_format": 3, "shards": "all"}, "no lengths"),
+        ({"zarr_format": 3, "shards": (0, 4)}, "no lengths"),
+        ({"zarr_format": 3, "nczarr": True}, "NCZarr has no attributes in format 3"),
+    ],
+)
+def test_conversions_that_cannot_be(hdf5, tmp_path, options, message):
+    with pytest.raises(UsageError, match=message):
+        convert(hdf5, tmp_path / "a.zarr", check=False, **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("options", [{"nczarr": True}, {"shards": "auto"}])
+def test_hdf5_has_neither(hdf5, converted, tmp_path, options):
+    for source, target, more in ((converted, "a.h5", {}), (hdf5, "a.zarr.json", {"virtual": True})):
+        with pytest.raises(UsageError, match="Leave nczarr= and shards= out"):
+            convert(source, tmp_path / target, check=False, **more, **options)

@@ -1,0 +1,399 @@
+"""A file of format 2 becomes one of format 3 where it is: same values, chunks untouched, never a mix of both."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numcodecs
+import numpy as np
+import pytest
+import zarr
+
+from hdmf_zarr_backend import ZarrIO, convert, upgrade, verify
+from hdmf_zarr_backend.cli.main import main
+from hdmf_zarr_backend.compare.files import compare
+from hdmf_zarr_backend.errors import (
+    ChunkError,
+    ConflictError,
+    ReadOnlyStoreError,
+    StoreLockedError,
+    ZarrBackendError,
+)
+from hdmf_zarr_backend.interop.nczarr import add_nczarr
+from hdmf_zarr_backend.model.nodes import ArrayNode
+from hdmf_zarr_backend.read.parser import parse
+from hdmf_zarr_backend.storage.keys import LocalKeys
+from hdmf_zarr_backend.storage.mappingkeys import MappingKeys
+from tests import samples
+from tests.everything import write_everything
+from tests.hostile import seeds
+from tests.interop.digests import digest
+
+OLD = {".zgroup", ".zarray", ".zattrs", ".zmetadata"}
+
+
+@pytest.fixture(scope="module")
+def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return samples.write_zarr(tmp_path_factory.mktemp("rich") / "rich.nwb.zarr")
+
+
+def states(path: Path) -> dict[str, tuple[int, int, int]]:
+    """Return inode, time of change and size of all files."""
+    found = {str(file.relative_to(path)): file.stat() for file in path.rglob("*") if file.is_file()}
+    return {key: (state.st_ino, state.st_mtime_ns, state.st_size) for key, state in found.items()}
+
+
+def values_of(place: Any) -> dict[str, Any]:
+    """Return a digest of each array, references as the paths that they lead to."""
+    with ZarrIO(place) as io:
+        found: dict[str, Any] = {}
+        stack = [("", io.read_builder())]
+        while stack:
+            path, builder = stack.pop()
+            for name, child in builder.groups.items():
+                stack.append((f"{path}/{name}", child))
+            for name, child in builder.datasets.items():
+                found[f"{path}/{name}"] = _digest(child.data)
+        return found
+
+
+def _digest(data: Any) -> Any:
+    values = data[:] if getattr(data, "shape", ()) else data
+    plain = np.asarray(values, dtype=object) if not isinstance(values, np.ndarray) else values
+    if plain.dtype.hasobject or plain.dtype.names:
+        return json.dumps(_named(values), default=str)
+    return digest(plain)
+
+
+def _named(value: Any) -> Any:
+    if hasattr(value, "builder") or hasattr(value, "location"):
+        builder = getattr(value, "builder", value)
+        return f"{builder.location}/{builder.name}"
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    return [_named(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _is_object(node: Any) -> bool:
+    return isinstance(node, ArrayNode) and (node.filters or [{"id": ""}])[0]["id"] == "json2"
+
+
+# ---- what is left alone ---------------------------------------------------------------------------------------------
+
+
+def test_chunks_stay_the_files_that_they_were(rich, tmp_path):
+    path = shutil.copytree(rich, tmp_path / "a.nwb.zarr")
+    before, old = states(path), parse(LocalKeys(str(path))).hierarchy
+    values = values_of(path)
+    report = upgrade(path)
+    after, new = states(path), parse(LocalKeys(str(path))).hierarchy
+    assert values_of(path) == values
+    assert compare(rich, path, ignore={"chunks", "filters"}) == []
+    assert {Path(key).name for key in after} & OLD == set()
+    arrays = {p: node for p, node in new.walk() if isinstance(node, ArrayNode)}
+    encoded = {p for p, node in arrays.items() if node.prefix}
+    assert encoded == {p for p, node in old.walk() if _is_object(node)}
+    chunks = {key for key in before if Path(key).name not in OLD and str(Path(key).parent) not in encoded}
+    assert len(chunks) > 100
+    assert {key: after[key] for key in chunks} == {key: before[key] for key in chunks}
+    assert (report.kept, report.encoded) == (len(arrays) - len(encoded), len(encoded))
+    assert report.removed == len(before) - len(chunks)
+    assert [str(problem) for problem in verify(path, "chunks").problems] == []
+
+
+def test_it_is_the_file_that_a_conversion_makes(rich, tmp_path):
+    path = shutil.copytree(rich, tmp_path / "a.nwb.zarr")
+    upgrade(path)
+    convert(rich, tmp_path / "b.nwb.zarr", zarr_format=3)
+    assert compare(path, tmp_path / "b.nwb.zarr") == []
+    assert values_of(path) == values_of(tmp_path / "b.nwb.zarr")
+
+
+def test_one_of_everything(tmp_path):
+    write_everything(tmp_path / "a.h5")
+    convert(tmp_path / "a.h5", tmp_path / "a.zarr")
+    upgrade(tmp_path / "a.zarr")
+    convert(tmp_path / "a.zarr", tmp_path / "b.h5")
+    assert compare(tmp_path / "a.h5", tmp_path / "b.h5") == []
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_zarr_python_reads_it_as_it_read_the_old_one(rich, tmp_path):
+    path = shutil.copytree(rich, tmp_path / "a.nwb.zarr")
+    nodes = dict(parse(LocalKeys(str(path))).hierarchy.walk())
+    arrays = {p for p, node in nodes.items() if isinstance(node, ArrayNode) and isinstance(node.data_type, str)}
+    kept = {p for p in arrays if not _is_object(nodes[p])}
+    scalars = {p for p in kept if json.loads((path / p / ".zattrs").read_text())["zarr_dtype"] == "scalar"}
+    old = {p: np.asarray(zarr.open_array(path / p, mode="r", zarr_format=2)[...]) for p in kept}
+    upgrade(path)
+    new = {p: np.asarray(zarr.open_array(path / p, mode="r", zarr_format=3)[...]) for p in kept}
+    assert {p: () if p in scalars else values.shape for p, values in old.items()} == {
+        p: v.shape for p, v in new.items()
+    }
+    assert {p: digest(v.reshape(-1)) for p, v in old.items()} == {p: digest(v.reshape(-1)) for p, v in new.items()}
+
+
+_CODECS: dict[str, dict[str, Any]] = {
+    "slashes": {"dimension_separator": "/", "chunks": (7, 3)},
+    "fortran": {"order": "F", "chunks": (7, 3)},
+    "delta": {"filters": [numcodecs.Delta("<i4")], "compressor": numcodecs.Zlib(1), "chunks": (7, 3)},
+    "shuffled": {"filters": [numcodecs.Shuffle(4)], "compressor": numcodecs.Zstd(1)},
+    "gzip": {"compressor": numcodecs.GZip(1), "chunks": (20, 1)},
+    "plain": {"compressor": None},
+    "big": {"dtype": ">i4", "chunks": (4, 4)},
+    "one": {"chunks": (20, 5), "fill_value": 7},
+}
+_NUMBERS = np.arange(100).reshape(20, 5)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_zarr_python_wrote(tmp_path):
+    path = tmp_path / "a.zarr"
+    root = zarr.open_group(path, mode="w", zarr_format=2)
+    for name, how in _CODECS.items():
+        array = root.create_array(name, shape=(20, 5), **{"dtype": "<i4", "chunks": (20, 5), **_arguments(how)})
+        array[:10] = _NUMBERS[:10]
+    before = states(path)
+    upgrade(path)
+    after = states(path)
+    chunks = {key for key in before if Path(key).name not in OLD}
+    assert {key: after.get(key) for key in chunks} == {key: before[key] for key in chunks}
+    fills = {name: how.get("fill_value", 0) for name, how in _CODECS.items()}
+    expected = {name: np.vstack([_NUMBERS[:10], np.full((10, 5), fill)]) for name, fill in fills.items()}
+    group = zarr.open_group(path, mode="r", zarr_format=3)
+    with ZarrIO(path) as io:
+        datasets = io.read_builder().datasets
+        for name, values in expected.items():
+            assert np.array_equal(datasets[name].data[:], values), name
+            assert np.array_equal(group[name][...], values), name
+    report = verify(path, "chunks")
+    assert report.problems == []
+    assert "unwritten" in {problem.kind for problem in report.remarks}  # nobody said that all chunks were stored
+
+
+def _arguments(how: dict[str, Any]) -> dict[str, Any]:
+    found = {name: value for name, value in how.items() if name not in ("dimension_separator", "compressor")}
+    if "compressor" in how:
+        found["compressors"] = how["compressor"]
+    if "dimension_separator" in how:
+        found["chunk_key_encoding"] = {"name": "v2", "separator": how["dimension_separator"]}
+    return found
+
+
+def test_the_attributes_of_nczarr_are_left_out(tmp_path):
+    path = samples.write_zarr(tmp_path / "a.nwb.zarr", samples.plain_nwbfile())
+    add_nczarr(path)
+    upgrade(path)
+    text = (path / "zarr.json").read_text()
+    assert "_nczarr_group" not in text
+    assert "_nczarr_superblock" not in text
+
+
+# ---- where it is not done -------------------------------------------------------------------------------------------
+
+
+def test_a_file_of_format_3_stays_as_it_is(tmp_path):
+    path = samples.write_zarr(tmp_path / "a.nwb.zarr", samples.plain_nwbfile(), zarr_format=3)
+    before = states(path)
+    assert str(upgrade(path)) == "Zarr format 3 already"
+    assert states(path) == before
+
+
+def test_a_zip_file_is_refused(tmp_path):
+    samples.write_zarr(tmp_path / "a.nwb.zarr.zip", samples.plain_nwbfile())
+    with pytest.raises(ReadOnlyStoreError, match="zip"):
+        upgrade(tmp_path / "a.nwb.zarr.zip")
+
+
+def test_a_consolidated_document_that_is_not_true(tmp_path):
+    path = samples.write_zarr(tmp_path / "a.nwb.zarr", samples.plain_nwbfile())
+    (path / "acquisition" / "new").mkdir()
+    (path / "acquisition" / "new" / ".zgroup").write_text('{"zarr_format": 2}')
+    before = states(path)
+    with pytest.raises(ConflictError, match="the documents of the nodes"):
+        upgrade(path)
+    assert states(path) == before
+
+
+def test_nodes_that_only_format_2_knows_are_not_lost(tmp_path):
+    files = seeds.written(2)
+    files |= {"zarr.json": b'{"zarr_format": 3, "node_type": "group"}'}
+    before = dict(files)
+    with pytest.raises(ConflictError, match="in format 2 only"):
+        upgrade(files)
+    assert files == before
+
+
+def test_a_file_that_is_open_for_writing_is_refused(tmp_path):
+    path = samples.write_zarr(tmp_path / "a.nwb.zarr", samples.plain_nwbfile())
+    with ZarrIO(path, "r+") as io:
+        io.read_builder()
+        with pytest.raises(StoreLockedError):
+            upgrade(path)
+
+
+def test_references_that_are_gone(tmp_path):
+    files = seeds.written(2)
+    del files["references/0"]
+    before = dict(files)
+    with pytest.raises(ChunkError, match="references"):
+        upgrade(files)
+    assert files == before
+
+
+# ---- whatever happens -----------------------------------------------------------------------------------------------
+
+
+class _KilledError(BaseException):
+    """The process is no more."""
+
+
+class Dying(dict[str, bytes]):
+    """Keys of a process that is killed after so many changes: later ones do not come about."""
+
+    left = 10**9
+    error: Callable[[], BaseException] = _KilledError
+    is_dead = False
+
+    def _change(self) -> None:
+        if self.is_dead:
+            raise _KilledError
+        if not self.left:
+            self.is_dead = self.error is _KilledError
+            self.left -= 1
+            raise self.error()
+        self.left -= 1
+
+    def __setitem__(self, key: str, value: bytes) -> None:
+        self._change()
+        super().__setitem__(key, value)
+
+    def pop(self, key: str, *default: Any) -> Any:
+        self._change()
+        return super().pop(key, *default)
+
+
+class LoggingKeys(MappingKeys):
+    """A mapping at a place that is the same for all copies of a file."""
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        super().__init__(files, "/memory.zarr")
+
+
+@pytest.fixture(scope="module")
+def small() -> dict[str, bytes]:
+    return seeds.written(2)
+
+
+def _upgraded(files: dict[str, bytes]) -> None:
+    try:
+        upgrade(LoggingKeys(files))
+    except _KilledError:
+        return
+
+
+def _counted(files: dict[str, bytes]) -> int:
+    counting = Dying(files)
+    upgrade(LoggingKeys(counting))
+    return Dying.left - counting.left
+
+
+def _points(count: int, most: int) -> Iterator[int]:
+    step = max(1, count // most)
+    return iter(range(0, count, step))
+
+
+def _killed_at(before: dict[str, bytes], points: Iterator[int]) -> set[int]:
+    """Kill an upgrade at each point, and assert what there is afterwards; return the formats that were found."""
+    finished = Dying(before)
+    upgrade(LoggingKeys(finished))
+    assert values_of(LoggingKeys(dict(finished))) == values_of(LoggingKeys(dict(before)))
+    found = set()
+    for point in points:
+        files = Dying(before)
+        files.left = point
+        _upgraded(files)
+        left = dict(files)
+        assert files.is_dead
+        with ZarrIO(LoggingKeys(dict(left))) as io:
+            number = io.zarr_format
+        found.add(number)
+        whole = before if number == 2 else finished
+        assert {key: left.get(key) for key in whole} == whole, point
+        again = dict(left)
+        upgrade(LoggingKeys(again))
+        assert again == finished, point
+    return found
+
+
+def test_a_kill_at_any_time_leaves_one_format_or_the_other(small):
+    assert _killed_at(small, _points(_counted(small), 20)) == {2, 3}
+
+
+@pytest.mark.slow
+def test_a_kill_at_every_point(small, rich):
+    large = {str(file.relative_to(rich)): file.read_bytes() for file in rich.rglob("*") if file.is_file()}
+    for files in (small, large):
+        count = _counted(files)
+        assert _killed_at(files, _points(count, 250)) == {2, 3}
+    assert count > 250
+
+
+def test_readers_of_format_2_find_the_whole_file_or_nothing(small):
+    for point in _points(_counted(small), 40):
+        files = Dying(small)
+        files.left = point
+        _upgraded(files)
+        left = {key: value for key, value in files.items() if not key.endswith("zarr.json")}
+        try:
+            hierarchy = parse(LoggingKeys(left)).hierarchy
+        except ZarrBackendError:
+            assert "zarr.json" in files  # it is one of format 3 by then
+            assert ".zmetadata" not in files
+        else:
+            assert hierarchy.flat().keys() == parse(LoggingKeys(dict(small))).hierarchy.flat().keys()
+
+
+@pytest.mark.parametrize("part", [0.1, 0.5, 0.7])
+def test_a_failure_leaves_the_file_as_it_was(small, part):
+    before_commit = Dying(small)
+    upgrade(LoggingKeys(before_commit))
+    new = len([key for key in before_commit if key not in small])
+    files = Dying(small)
+    files.left = round(part * new)
+    files.error = lambda: OSError(28, "No space left on device")
+    with pytest.raises((OSError, ZarrBackendError), match="No space"):
+        upgrade(LoggingKeys(files))
+    assert dict(files) == small
+
+
+# ---- other stores, and the command line -----------------------------------------------------------------------------
+
+
+def test_in_a_bucket(s3, tmp_path):
+    path = samples.write_zarr(tmp_path / "a.nwb.zarr", samples.plain_nwbfile())
+    with ZarrIO(path) as source, ZarrIO(f"s3://{s3.bucket}/a.nwb.zarr", "w", storage_options=s3.options) as io:
+        io.export(source)
+    report = upgrade(f"s3://{s3.bucket}/a.nwb.zarr", storage_options=s3.options)
+    assert report.kept > 5
+    with ZarrIO(path) as local, ZarrIO(f"s3://{s3.bucket}/a.nwb.zarr", storage_options=s3.options) as far:
+        assert far.zarr_format == 3
+        here, there = (io.read_builder()["acquisition"]["trace"]["data"].data for io in (local, far))
+        assert np.array_equal(here[:], there[:])
+
+
+def test_on_the_command_line(tmp_path, capsys):
+    good = samples.write_zarr(tmp_path / "good.nwb.zarr", samples.plain_nwbfile())
+    assert main(["upgrade", str(tmp_path / "absent.zarr"), str(good)]) == 2
+    shown = capsys.readouterr()
+    assert "Zarr format 3 now" in shown.out
+    assert "nothing is there" in shown.err
+    assert main(["upgrade", "--json", str(good)]) == 0
+    (outcome,) = json.loads(capsys.readouterr().out)
+    assert outcome == {
+        "source": str(good), "error": None, "location": str(good), "kept": 0, "encoded": 0, "removed": 0,
+    }  # fmt: skip
