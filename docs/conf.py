@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx_gallery.sorting import ExplicitOrder
 
 _ROOT = Path(__file__).resolve().parents[1]
 _PROJECT = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -13,25 +17,62 @@ author = _PROJECT["authors"][0]["name"]
 project_copyright = f"2026, {author}"
 version = release = _PROJECT["version"]
 
-extensions = ["myst_parser", "sphinx_gallery.gen_gallery"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_gallery.gen_gallery"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 nitpicky = True
+
+# The docstrings say the types, in words; a signature with all annotations would be no easier to read.
+autodoc_typehints = "none"
+autodoc_preserve_defaults = True
+autodoc_member_order = "bysource"
+napoleon_google_docstring = False
+# Types are words as well, not names of Python objects to be looked up.
+napoleon_use_param = False
+napoleon_use_rtype = False
+napoleon_custom_sections = [("Attributes", "params_style")]
 exclude_patterns = ["_build", "sg_execution_times.rst"]
-if not (Path(__file__).parent / "explanation/performance-figures.inc").is_file():
-    exclude_patterns.append("explanation/performance.md")  # `nox -s bench -- --full` writes its figures
 
 html_theme = "furo"
 html_title = project
+
+_EXAMPLES = (
+    "first_file",
+    "read_lazily",
+    "convert_and_compare",
+    "chunks_and_shards",
+    "append",
+    "parallel",
+    "remote",
+    "links",
+    "object_model",
+    "verify_and_repair",
+    "other_tools",
+)
+"""In the order in which one may want to read them."""
 
 sphinx_gallery_conf = {
     "examples_dirs": str(_ROOT / "gallery"),
     "gallery_dirs": "auto_gallery",
     "filename_pattern": "/plot_",
     "abort_on_example_error": True,  # an example that fails is no documentation
-    "image_scrapers": (),  # no example draws yet: matplotlib is not needed
-    "reset_modules": (),
+    "image_scrapers": ("matplotlib",),
+    "reset_modules": ("matplotlib",),
+    "within_subsection_order": ExplicitOrder([f"plot_{name}.py" for name in _EXAMPLES] + ["*"]),
     "remove_config_comments": True,
     "show_memory": False,
     "min_reported_time": 1,
 }
+
+
+def _sources_as_notes(_: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Let the sentence that says where a rule comes from be no part of the section before it."""
+    for index, line in enumerate(lines):
+        if line.startswith("Source: "):
+            lines[index:index] = ["Notes", "-----"]
+            return
+
+
+def setup(app: Sphinx) -> None:
+    """Read docstrings before napoleon does, whose priority is 500."""
+    app.connect("autodoc-process-docstring", _sources_as_notes, priority=400)

@@ -1,0 +1,89 @@
+"""
+The object model, and a dry run
+===============================
+
+The structure of a file, without its values, is a small tree: the Zarr Object Model. It can be made of a file that is
+there, and of one that is not written yet. So a write of ten hours can be looked at before it begins.
+"""
+
+# %%
+# Something that is to be written
+# -------------------------------
+
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from pynwb import NWBFile, TimeSeries
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, dry_run, to_zom
+from hdmf_zarr_backend.zom.api import create, diff, flat, from_json, like, to_json
+
+_temporary = tempfile.TemporaryDirectory(prefix="object-model-")
+folder = Path(_temporary.name)
+
+rng = np.random.default_rng(7)
+nwbfile = NWBFile(
+    session_description="simulated", identifier="model", session_start_time=datetime(2026, 3, 14, tzinfo=UTC)
+)
+for name, length, spread in (("quiet", 100_000, 3), ("noisy", 100_000, 3000), ("short", 20_000, 100)):
+    data = ZarrDataIO(rng.normal(0, spread, (length, 8)).astype("int16"), chunks=(10_000, 8))
+    nwbfile.add_acquisition(TimeSeries(name=name, data=data, unit="V", rate=1000.0))
+
+# %%
+# What would be written?
+# ----------------------
+# ``dry_run`` plans the write and does not carry it out. It encodes one chunk of each array to say what all will take.
+# ``zarrio plan`` does it for an HDF5 file that would be converted.
+
+path = folder / "session.nwb.zarr"
+plan = dry_run(nwbfile, path)
+print(f"{plan.objects} files, {plan.stored_bytes / 1e6:.1f} MB on disk for {plan.nbytes / 1e6:.1f} MB of values")
+
+large = {p: array for p, array in plan.arrays.items() if p.endswith("/data")}
+fig, ax = plt.subplots(figsize=(7, 2.2), layout="constrained")
+ax.barh(list(large), [array.nbytes / 1e6 for array in large.values()], color="0.85", label="values")
+ax.barh(list(large), [array.stored_bytes / 1e6 for array in large.values()], label="on disk, estimated")
+ax.set(xlabel="MB")
+ax.legend()
+
+# %%
+# Nothing is there yet. After the write, the model of the file is the one that was planned.
+
+assert not path.exists()
+with NWBZarrIO(path, mode="w") as io:
+    io.write(nwbfile)
+
+model = to_zom(path)
+written = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+print("as planned:", model == plan.model, f"- on disk: {written / 1e6:.1f} MB")
+assert model == plan.model
+assert plan.objects == sum(file.is_file() for file in path.rglob("*"))
+assert abs(plan.stored_bytes - written) < 0.05 * written
+
+# %%
+# A tree of plain objects
+# -----------------------
+
+array = model.members["acquisition"].members["noisy"].members["data"]
+print(array.shape, array.chunks, array.dtype, array.compressor)
+print(len(flat(model)), "nodes;", "as JSON and back it is the same:", from_json(to_json(model)) == model)
+
+# %%
+# Compare, and make
+# -----------------
+# ``diff`` names what is different between two models, ``like`` tells whether they agree in some properties, and
+# ``create`` makes an empty file of one.
+
+other = from_json(to_json(model))
+other.members["acquisition"].members["noisy"].members["data"].shape = (90_000, 8)
+differences = diff(model, other)
+print(*differences, sep="\n")
+
+create(model, folder / "empty.zarr")
+assert from_json(to_json(model)) == model
+assert [(found.path, found.name) for found in differences] == [("/acquisition/noisy/data", "shape")]
+assert like(model, other, exclude={"shape"})
+assert to_zom(folder / "empty.zarr") == model
