@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import socketserver
 import subprocess
 import sys
 import tempfile
@@ -83,8 +84,23 @@ def _run(pieces: list[str], folder: str) -> dict[str, Any]:
     return {"printed": printed, "complaints": complaints.getvalue()}
 
 
+def _let_clients_hang_up() -> None:
+    """Keep the servers of pages from complaining of clients that had heard enough.
+
+    fsspec asks whether a file is there by a GET, and reads the answer no further than its first line.
+    """
+    complain = socketserver.BaseServer.handle_error
+
+    def handle_error(server: socketserver.BaseServer, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):
+            complain(server, request, client_address)
+
+    socketserver.BaseServer.handle_error = handle_error  # type: ignore[method-assign]
+
+
 def main() -> None:
     """Answer until there is nothing more to run."""
+    _let_clients_hang_up()
     answers = sys.stdout
     for line in sys.stdin:
         print(json.dumps(_run(**json.loads(line))), file=answers, flush=True)
