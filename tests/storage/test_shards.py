@@ -16,6 +16,7 @@ from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.storage.keys import LocalKeys
+from hdmf_zarr_backend.storage.shards import ShardReader
 from tests.keystores import MemoryKeys
 
 VALUES = np.arange(100 * 6, dtype="i4").reshape(100, 6)
@@ -84,6 +85,52 @@ def test_a_slice_fetches_its_chunks_alone(tmp_path):
     assert len(keys.calls) == 2  # the index, and the chunk
     found.read((slice(10, 20), slice(0, 3)))
     assert len(keys.calls) == 3
+
+
+def test_chunks_next_to_each_other_are_fetched_together(tmp_path):
+    stored = sharded(tmp_path / "a.zarr")
+    keys = MemoryKeys({key: stored.get(key) or b"" for key in stored.sizes("")})
+    node = reader(keys).node
+    wanted = list(np.ndindex(10, 2))
+    shards = ShardReader(keys, "a", node)
+    keys.calls.clear()
+    found = shards.get_many(wanted)
+    assert len(keys.calls) == 2 * 3  # of each shard the index, and its chunks as one piece
+    assert found == {index: shards.get(index) for index in wanted}
+    assert list(found) == wanted
+    keys.calls.clear()
+    assert shards.get_many([(4, 0), (0, 1)]) == {(4, 0): found[4, 0], (0, 1): found[0, 1]}
+    assert len(keys.calls) == 2
+
+
+def test_chunks_far_from_each_other_are_fetched_alone(tmp_path):
+    values = np.random.default_rng(1).integers(0, 2**31, (3, 200_000), dtype="i4")
+    root = zarr.open_group(tmp_path / "a.zarr", mode="w", zarr_format=3)
+    options = {"chunks": (1, 100_000), "shards": (3, 200_000), "compressors": None}
+    root.create_array("a", shape=values.shape, dtype="i4", **options)[...] = values
+    stored = LocalKeys(str(tmp_path / "a.zarr"))
+    keys = MemoryKeys({key: stored.get(key) or b"" for key in stored.sizes("")})
+    shards = ShardReader(keys, "a", reader(keys).node)
+    shards.get((0, 0))
+    keys.calls.clear()
+    found = shards.get_many([(0, 0), (2, 1)])
+    assert len(keys.calls) == 2  # 1.6 MB lie between them
+    assert np.array_equal(np.frombuffer(found[2, 1], "i4"), values[2, 100_000:])
+
+
+def test_a_long_row_of_chunks_is_fetched_in_several_pieces(tmp_path):
+    values = np.random.default_rng(1).integers(0, 2**31, (10, 500_000), dtype="i4")
+    root = zarr.open_group(tmp_path / "a.zarr", mode="w", zarr_format=3)
+    options = {"chunks": (1, 500_000), "shards": (10, 500_000), "compressors": None}
+    root.create_array("a", shape=values.shape, dtype="i4", **options)[...] = values
+    stored = LocalKeys(str(tmp_path / "a.zarr"))
+    keys = MemoryKeys({key: stored.get(key) or b"" for key in stored.sizes("")})
+    shards = ShardReader(keys, "a", reader(keys).node)
+    shards.get((0, 0))
+    keys.calls.clear()
+    found = shards.get_many(list(np.ndindex(10, 1)))
+    assert len(keys.calls) == 3  # of 20 MB
+    assert b"".join(data or b"" for data in found.values()) == values.tobytes()
 
 
 @pytest.mark.parametrize("damage", ["cut", "index", "chunk gone"])

@@ -1,4 +1,4 @@
-"""Chunks that lie together in stored objects, found by the index of each: a request for the index, one for the chunk.
+"""Chunks that lie together in stored objects, found by the index of each: a request for it, one for each run of chunks.
 
 Source: Zarr v3 specification, codec ``sharding_indexed``.
 """
@@ -9,9 +9,10 @@ import math
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import product
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,13 +24,28 @@ from hdmf_zarr_backend.storage.farkeys import at_once
 from hdmf_zarr_backend.storage.keys import KeyStore, rules_of
 
 Index = tuple[int, ...]
+Place = tuple[int, int]
 Offsets = npt.NDArray[np.uint64]
 
 _ABSENT = 2**64 - 1
 _ENTRY_BYTES = 16
 _CHECKSUM_BYTES = 4
 _KEPT_INDICES = 64
+_RUN_BYTES = 8 * 2**20  # longer ones take longer than several at once
+_GAP_BYTES = 2**15  # what lies between takes less time than a request
 _NUMBERS = re.compile("[0-9]{1,20}")
+
+
+class _Run(NamedTuple):
+    """Chunks of a shard that are fetched together, and where each begins and ends."""
+
+    key: str
+    places: dict[Index, Place]
+
+    @property
+    def ends(self) -> Place:
+        starts, stops = zip(*self.places.values(), strict=True)
+        return min(starts), max(stops)
 
 
 class ShardReader:
@@ -64,29 +80,63 @@ class ShardReader:
         LimitError
             It, or the index, is larger than the limit ``max_stored_bytes``.
         """
-        shard = tuple(i // n for i, n in zip(index, self._grid, strict=True))
-        key = self.key(shard)
-        try:
-            offsets = self._offsets(shard, key)
-            if offsets is None:
-                return None
-            start, length = offsets[tuple(i % n for i, n in zip(index, self._grid, strict=True))].tolist()
-            if start == _ABSENT and length == _ABSENT:
-                return None
-            self._check_size(length, f"the chunk {index} in the shard {key!r} has {length:,} bytes")
-            data = self._keys.get_range(key, start, start + length)
-            if data is None or len(data) != length:
-                raise ChunkError(f"the shard {key!r} ends before the chunk {index}", remedy="Restore it from a copy.")
-        except ZarrBackendError as error:
-            raise error.located(store=self._keys.location, path=absolute(self._path)) from error.__cause__
-        return data
+        with self._located():
+            shard = self._shard(index)
+            place = self._place(index, self._offsets(shard))
+            return None if place is None else self._fetch(_Run(self.key(shard), {index: place}))[index]
 
     def get_many(self, indices: Sequence[Index]) -> dict[Index, bytes | None]:
-        """Return the stored bytes of several chunks, with several requests under way at once."""
-        first = {tuple(i // n for i, n in zip(index, self._grid, strict=True)): index for index in indices}
-        found = dict(zip(first.values(), at_once(self.get, list(first.values())), strict=True))  # indices of shards
-        others = [index for index in indices if index not in found]
-        return {**found, **dict(zip(others, at_once(self.get, others), strict=True))}
+        """Return the stored bytes of several chunks, with several requests under way at once.
+
+        Chunks that lie next to each other in a shard are fetched together. Raises what `get` raises.
+        """
+        with self._located():
+            shards = list(dict.fromkeys(map(self._shard, indices)))
+            offsets = dict(zip(shards, at_once(self._offsets, shards), strict=True))
+            found: dict[Index, bytes | None] = dict.fromkeys(indices)
+            places: dict[Index, dict[Index, Place]] = {shard: {} for shard in shards}
+            for index in indices:
+                place = self._place(index, offsets[self._shard(index)])
+                if place is not None:
+                    places[self._shard(index)][index] = place
+            runs = [run for shard in shards for run in _runs(self.key(shard), places[shard])]
+            for part in at_once(self._fetch, runs):
+                found.update(part)
+        return found
+
+    def _shard(self, index: Index) -> Index:
+        return tuple(i // n for i, n in zip(index, self._grid, strict=True))
+
+    def _place(self, index: Index, offsets: Offsets | None) -> Place | None:
+        """Return where the chunk at ``index`` begins and ends in its shard, None where it is not stored."""
+        if offsets is None:
+            return None
+        start, length = offsets[tuple(i % n for i, n in zip(index, self._grid, strict=True))].tolist()
+        if start == _ABSENT and length == _ABSENT:
+            return None
+        self._check_size(
+            length, f"the chunk {index} in the shard {self.key(self._shard(index))!r} has {length:,} bytes"
+        )
+        return start, start + length
+
+    def _fetch(self, run: _Run) -> dict[Index, bytes]:
+        first, last = run.ends
+        data = self._keys.get_range(run.key, first, last)
+        found = {}
+        for index, (start, stop) in run.places.items():
+            if data is None or len(data) < stop - first:
+                raise ChunkError(
+                    f"the shard {run.key!r} ends before the chunk {index}", remedy="Restore it from a copy."
+                )
+            found[index] = data[start - first : stop - first]
+        return found
+
+    @contextmanager
+    def _located(self) -> Iterator[None]:
+        try:
+            yield
+        except ZarrBackendError as error:
+            raise error.located(store=self._keys.location, path=absolute(self._path)) from error.__cause__
 
     def key(self, shard: Index) -> str:
         """Return the key of a shard."""
@@ -96,10 +146,10 @@ class ShardReader:
         """Forget the indices; shards have been written anew."""
         self._indices.clear()
 
-    def _offsets(self, shard: Index, key: str) -> Offsets | None:
+    def _offsets(self, shard: Index) -> Offsets | None:
         with suppress(KeyError):
             return self._indices[shard]
-        found = self._indices[shard] = self._read_index(key)
+        found = self._indices[shard] = self._read_index(self.key(shard))
         if len(self._indices) > _KEPT_INDICES:
             self._indices.popitem(last=False)
         return found
@@ -144,6 +194,22 @@ class ShardWriter:
         """Append the index; chunks that were not added are stated to be absent."""
         index = self._offsets.tobytes()
         self._write(bytes(CRC32C().encode(index)) if self._checksum else index)
+
+
+def _runs(key: str, places: dict[Index, Place]) -> Iterator[_Run]:
+    """Yield what is fetched with one request each: chunks with next to nothing between them, up to `_RUN_BYTES`."""
+    run: dict[Index, Place] = {}
+    first = last = 0
+    for index, (start, stop) in sorted(places.items(), key=itemgetter(1)):
+        if run and (start - last > _GAP_BYTES or stop - first > _RUN_BYTES):
+            yield _Run(key, run)
+            run = {}
+        if not run:
+            first = last = start
+        run[index] = (start, stop)
+        last = max(last, stop)
+    if run:
+        yield _Run(key, run)
 
 
 def inner_grid(node: ArrayNode[Attributes]) -> Index:
