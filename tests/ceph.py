@@ -175,7 +175,7 @@ class _Cluster:
         self.start("ceph-mon", "-i", "a")
         self.run("ceph", "--connect-timeout", "60", "osd", "new", self.osd)
         self.run("ceph-osd", "-i", "0", "--mkfs", "--osd-uuid", self.osd)
-        self.start("ceph-osd", "-i", "0")
+        self._start_osd()
         self.run("radosgw-admin", "user", "create", "--uid", "tester", "--display-name", "tester",
                  "--access-key", ACCESS_KEY, "--secret-key", SECRET_KEY)  # fmt: skip
         endpoint = f"http://127.0.0.1:{self.ports['gateway']}"
@@ -183,6 +183,18 @@ class _Cluster:
         self.start("radosgw", "-n", "client.rgw", "--rgw-frontends", frontend)
         self._wait_for(endpoint)
         return endpoint
+
+    def _start_osd(self) -> None:
+        """Start the daemon of the disk, again where it ended: it may ask the monitor before it knows its cluster."""
+        end = time.monotonic() + _WAIT
+        self.start("ceph-osd", "-i", "0")
+        while "1 up" not in self.run("ceph", "--connect-timeout", "60", "osd", "stat"):
+            if time.monotonic() > end:
+                raise CephUnavailableError(f"ceph-osd is not up after {_WAIT:.0f} s; see {self.folder}")
+            if self.processes[-1].poll() is not None:
+                self.processes.pop()
+                self.start("ceph-osd", "-i", "0")
+            time.sleep(0.2)
 
     def _wait_for(self, endpoint: str) -> None:
         end = time.monotonic() + _WAIT

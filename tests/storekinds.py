@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from hdmf_zarr_backend.storage.objectkeys import object_settings
 from tests.servers import S3Server, WebServer
 
 _names = itertools.count()
@@ -190,16 +191,36 @@ class Web(StoreKind):
         return f"{self.server.url}/{name}"
 
 
+class ObstoreS3(S3):
+    """An S3 server, by a store of obstore."""
+
+    name = "obstore-s3"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """None: the store has them."""
+        return {}
+
+    def place(self, name: str) -> Any:
+        """Return the store, with the file at its prefix."""
+        from obstore.store import S3Store
+
+        url = super().place(name)
+        settings = object_settings(url, self.server.direct_options)
+        assert settings is not None
+        return S3Store.from_url(url, **settings)
+
+
 KINDS = ("local", "zip", "memory", "s3")
 """The kinds that the tests of the contract run over."""
 
-ALL_KINDS = (*KINDS, "memory-url", "zarr-memory", "zarr-local", "zarr-group", "obstore", "s3fs")
+ALL_KINDS = (*KINDS, "memory-url", "zarr-memory", "zarr-local", "zarr-group", "obstore", "s3fs", "obstore-s3")
 """All that files are written to."""
 
 _PLAIN: dict[str, type[StoreKind]] = {
     kind.name: kind for kind in (StoreKind, Zip, Memory, FsspecMemory, ZarrMemory, ZarrLocal, ZarrGroup, Obstore)
 }
-_S3: dict[str, type[S3]] = {kind.name: kind for kind in (S3, S3Fs)}
+_S3: dict[str, type[S3]] = {kind.name: kind for kind in (S3, S3Fs, ObstoreS3)}
 
 
 @pytest.fixture(params=KINDS)

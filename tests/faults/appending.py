@@ -1,8 +1,9 @@
 """One append that has a part of everything, and what a file says, for tests that stop it anywhere.
 
 Rows of a table with plain, ragged, text and reference columns, an array that grows into its last chunk and beyond it, a
-new table, a changed attribute, and, in variants of it, an index that outgrows its type, an array that becomes smaller,
-chunks that are written early, and values that are overwritten.
+new table, a changed attribute, and, in variants of it, an index that outgrows its type, text of rows that outgrows its
+field, an array that becomes smaller, chunks that are written early, values that are overwritten, and a sharded array.
+Where there are no such fields and no shards, in format 2, the rows and the array are of the usual kind.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from hdmf.build import DatasetBuilder
 from hdmf.common import (
     DynamicTable,
     SimpleMultiContainer,
@@ -30,8 +32,13 @@ from hdmf_zarr_backend.storage import edits as edits_room
 from hdmf_zarr_backend.storage.farkeys import FarKeys
 from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys
 
-VARIANTS = ("rows", "wider", "smaller", "early", "values")
+VARIANTS = ("rows", "wider", "wider rows", "smaller", "early", "values", "sharded")
 """Kinds of appends: all have what ``rows`` has."""
+
+
+def is_marked(variant: str, zarr_format: int) -> bool:
+    """Tell whether a kind of append replaces an array while the root says so."""
+    return variant == "wider" or (variant == "wider rows" and zarr_format == 3)
 
 
 def write_before(place: Any, zarr_format: int, **options: Any) -> None:
@@ -54,9 +61,19 @@ def write_before(place: Any, zarr_format: int, **options: Any) -> None:
     numbers = DynamicTable(
         name="numbers", description="one column", columns=[VectorData(name="growing", description="it", data=growing)]
     )
-    root = SimpleMultiContainer(name="root", containers=[target, table, numbers])
+    shards: dict[str, Any] = {"shards": (6,)} if zarr_format == 3 else {}
+    lying = ZarrDataIO(np.arange(10.0), chunks=(2,), maxshape=(None,), **shards)
+    column = VectorData(name="lying", description="in shards", data=lying)
+    sharded = DynamicTable(name="sharded", description="one column", columns=[column])
+    root = SimpleMultiContainer(name="root", containers=[target, table, numbers, sharded])
     with ZarrIO(place, "w", manager=get_manager(), zarr_format=zarr_format, **options) as io:
         io.write(root)
+    with ZarrIO(place, "a", **options) as io:
+        builder = io.read_builder()
+        fields = [{"name": "number", "dtype": "int"}, {"name": "text", "dtype": "text"}]
+        typed = {"data_type": "VectorData", "namespace": "hdmf-common", "object_id": "texts", "description": "rows"}
+        builder.set_dataset(DatasetBuilder("texts", [(1, "a"), (2, "b")], attributes=typed, dtype=fields))
+        io.write_builder(builder)
 
 
 def append(place: Any, variant: str, **options: Any) -> None:
@@ -64,11 +81,15 @@ def append(place: Any, variant: str, **options: Any) -> None:
     with ZarrIO(place, "a", manager=get_manager(), **options) as io:
         root = io.read()
         table, data = root["table"], root["numbers"]["growing"].data
-        if variant == "early":
+        if variant in ("early", "sharded"):
             edits_room.WAITING_BYTES = 40
         if variant == "values":
             data[1:6] = -1.0
         data.append(np.arange(10.0, 17.0))
+        if variant == "sharded":
+            root["sharded"]["lying"].data.append(np.arange(10.0, 21.0))
+        if variant == "wider rows":
+            io.read_builder()["texts"].data.append((3, "c" * 600))
         if variant == "smaller":
             data.resize((3,))
         for number in range(2, 4):
@@ -118,7 +139,7 @@ def _named(value: Any) -> str:
 
 # ---- stopped anywhere -----------------------------------------------------------------------------------------------
 
-_CHANGES = frozenset({"os.rename", "os.remove", "os.rmdir", "os.mkdir"})
+_CHANGES = frozenset({"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link"})
 
 
 def kill_at_change(folder: str, step: int) -> Callable[[], int]:
@@ -234,22 +255,26 @@ def _tell(*numbers: int) -> None:
 def failing(kind: type[KeyStore], step: int, error: BaseException, *, on: bool = False) -> Iterator[list[str]]:
     """Let the change number ``step`` of a kind of store fail, and all after it if ``on``; give what was asked for."""
     asked: list[str] = []
-    real: dict[str, Any] = {name: getattr(kind, name) for name in ("set", "delete")}
+    real: dict[str, Any] = {name: getattr(kind, name) for name in ("set", "delete", "stream") if hasattr(kind, name)}
 
-    def checked(name: str, self: Any, keys: Any, *value: Any) -> None:
-        keys = keys if name == "set" else list(keys)
+    def checked(name: str, self: Any, keys: Any, *value: Any) -> Any:
+        keys = list(keys) if name == "delete" else keys
         if keys:
-            asked.append(f"{name} {keys if name == 'set' else keys[0]}")
+            asked.append(f"{name} {keys[0] if name == 'delete' else keys}")
             if len(asked) == step or (on and len(asked) > step):
                 raise error
-            real[name](self, keys, *value)
+            return real[name](self, keys, *value)
+        return None
 
     kind.set = lambda self, key, value: checked("set", self, key, value)  # type: ignore[method-assign]
     kind.delete = lambda self, keys: checked("delete", self, keys)  # type: ignore[method-assign]
+    if "stream" in real:
+        kind.stream = lambda self, key: checked("stream", self, key)  # type: ignore[attr-defined]
     try:
         yield asked
     finally:
-        kind.set, kind.delete = real["set"], real["delete"]  # type: ignore[method-assign]
+        for name, function in real.items():
+            setattr(kind, name, function)
 
 
 def local_contents(folder: Any) -> dict[str, bytes]:

@@ -39,7 +39,7 @@ def write(place: Any, value: int, chunks: int, **options: Any) -> None:
 
 
 def write_hdf5(path: Path, value: int, chunks: int) -> None:
-    """Write the same as HDF5."""
+    """Write the same as HDF5, and many small datasets, since small chunks of one become a single one."""
     import h5py
 
     with h5py.File(path, "w") as file:
@@ -48,6 +48,8 @@ def write_hdf5(path: Path, value: int, chunks: int) -> None:
         texts = file.create_group("texts")
         texts.attrs["is_"] = value
         texts["words"], texts["one"] = [str(value)] * 5, str(value)
+        for number in range(chunks):
+            file.create_dataset(f"many/{number}", data=[value])
 
 
 def state(place: Any, chunks: int, **options: Any) -> str:
@@ -58,7 +60,11 @@ def state(place: Any, chunks: int, **options: Any) -> str:
             texts = root.groups["texts"]
             array = root.groups["deep"].groups["g"].datasets["n"].data[:]
             words = [*texts.datasets["words"].data[:], texts.datasets["one"].data]
-            found = {*array.ravel().tolist(), *map(int, words), int(texts.attributes["is_"]), int(root.attributes["v"])}
+            many = root.groups.get("many")
+            found = set() if many is None else {int(dataset.data[0]) for dataset in many.datasets.values()}
+            assert many is None or len(many.datasets) == chunks
+            found |= {*array.ravel().tolist(), *map(int, words)}
+            found |= {int(texts.attributes["is_"]), int(root.attributes["v"])}
     except StoreNotFoundError:
         return "nothing"
     except IncompleteStoreError:

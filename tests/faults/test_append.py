@@ -33,7 +33,16 @@ from hdmf_zarr_backend.storage.keys import LocalKeys
 from hdmf_zarr_backend.storage.mappingkeys import MappingKeys
 from hdmf_zarr_backend.storage.recovery import JournalWarning, recover
 from tests.faults.appendchecks import Checks
-from tests.faults.appending import VARIANTS, append, failing, local_contents, said, spread, write_before
+from tests.faults.appending import (
+    VARIANTS,
+    append,
+    failing,
+    is_marked,
+    local_contents,
+    said,
+    spread,
+    write_before,
+)
 
 FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
 FAST_POINTS = 10
@@ -97,10 +106,10 @@ def check_killed(folder: Path, variant: str, points: int, *, again: int) -> tupl
     return len(steps), checks.seen
 
 
-@FORMATS
-def test_an_append_that_is_killed_is_undone_or_done(whole, zarr_format):
-    _, seen = check_killed(whole(zarr_format), "rows", FAST_POINTS, again=6)
-    assert set(seen) == {"before", "after"}
+@pytest.mark.parametrize(("variant", "zarr_format"), [("rows", 2), ("rows", 3), ("wider rows", 3), ("sharded", 3)])
+def test_an_append_that_is_killed_is_undone_or_done(whole, variant, zarr_format):
+    _, seen = check_killed(whole(zarr_format), variant, FAST_POINTS, again=6)
+    assert {"before", "after"} <= set(seen)
 
 
 @pytest.mark.slow
@@ -110,13 +119,15 @@ def test_an_append_that_is_killed_anywhere_is_undone_or_done(whole, zarr_format,
     count, seen = check_killed(whole(zarr_format), variant, 0, again=1)
     assert count > 50
     assert {"before", "after"} <= set(seen)
-    assert ("changing" in seen) == (variant == "wider")
+    assert ("changing" in seen) == is_marked(variant, zarr_format)
 
 
 # ---- killed while it is undone --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("variant", "zarr_format"), [("rows", 2), ("wider", 2), ("wider", 3)])
+@pytest.mark.parametrize(
+    ("variant", "zarr_format"), [("rows", 2), ("wider", 2), ("wider", 3), ("wider rows", 3), ("sharded", 3)]
+)
 def test_an_undo_that_stops_anywhere_is_done_again(whole, zarr_format, variant):
     folder = whole(zarr_format)
     append(folder / "0", variant)
@@ -218,7 +229,7 @@ def test_an_append_that_fails_anywhere_is_undone_at_once(whole, zarr_format, var
 
 
 @FORMATS
-@pytest.mark.parametrize("variant", ["rows", "early", "wider"])
+@pytest.mark.parametrize("variant", ["rows", "early", "wider", "sharded"])
 def test_what_cannot_be_undone_either_is_said_and_undone_later(whole, zarr_format, variant):
     """As when the disk is gone, or a server: the error says what to do, and readers see the file as it was."""
     folder = whole(zarr_format)

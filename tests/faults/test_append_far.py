@@ -15,7 +15,7 @@ import pytest
 
 from hdmf_zarr_backend.storage.opening import open_keys
 from tests.faults.appendchecks import Checks
-from tests.faults.appending import append, local_contents, said, spread, write_before
+from tests.faults.appending import append, is_marked, local_contents, said, spread, write_before
 from tests.servers import S3Server
 
 FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
@@ -76,9 +76,9 @@ def test_an_append_on_a_server_that_is_killed_is_undone_or_done(far):
 
 @pytest.mark.slow
 @FORMATS
-@pytest.mark.parametrize("variant", ["rows", "wider"])
+@pytest.mark.parametrize("variant", ["rows", "wider", "sharded"])
 def test_an_append_on_a_server_that_is_killed_anywhere_is_undone_or_done(far, zarr_format, variant):
     count, seen = check_killed_far(*far(zarr_format), variant, points=0)
     assert count > 50
     assert {"before", "after"} <= set(seen)
-    assert ("changing" in seen) == (variant == "wider")
+    assert ("changing" in seen) == is_marked(variant, zarr_format)

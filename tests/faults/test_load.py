@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -68,3 +70,10 @@ def test_two_writers_eight_readers_and_an_appender_for_long(tmp_path: Path) -> N
     figures = run(tmp_path, 300)
     assert figures["reads"] > 300
     assert figures["writer: refused"] + figures["appender: refused"] > 0
+
+
+if __name__ == "__main__":  # `python -m tests.faults.test_load 60`: the figures of docs/explanation/consistency.md
+    with tempfile.TemporaryDirectory() as place:
+        start = time.perf_counter()
+        found = json.dumps(run(Path(place), int(sys.argv[1])), indent=1, sort_keys=True)
+        sys.stdout.write(f"{found}\n{time.perf_counter() - start:.0f} s\n")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import pickle
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,18 +24,16 @@ from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.storage.chunks import ChunkCache
 from hdmf_zarr_backend.storage.editable import EditableArray
 from hdmf_zarr_backend.storage.edits import DeferredReference, Edits
+from tests.editing import Model, flush, follow, histories, numbers, plain
 from tests.keystores import MemoryKeys
-from tests.strategies import expected, selections
-
-
-def plain(target: Any) -> Any:
-    return {"path": target}
 
 
 def editable(array: np.ndarray[Any, Any], chunks: tuple[int, ...], **options: Any) -> tuple[EditableArray, MemoryKeys]:
     """Return ``array``, written through the room itself, and its store."""
     bound = options.pop("maxshape", None)
-    data_type = "|O" if array.dtype.kind == "O" else array.dtype.str
+    data_type: Any = "|O" if array.dtype.kind == "O" else array.dtype.str
+    if array.dtype.names is not None:
+        data_type = [list(field) for field in array.dtype.descr]
     node = ArrayNode(shape=(0,) * array.ndim, chunks=chunks, data_type=data_type, **options)
     keys = MemoryKeys({"g/a/.zarray": json.dumps(array_document(node)).encode()})
     edits = Edits(keys)
@@ -46,18 +43,6 @@ def editable(array: np.ndarray[Any, Any], chunks: tuple[int, ...], **options: An
     flush(edits)
     keys.calls.clear()
     return EditableArray(edits, keys, "g/a", node, ChunkCache(), maxshape=bound), keys
-
-
-def flush(edits: Edits) -> set[str]:
-    """Write everything, as a session does; return the paths of the arrays whose documents changed."""
-    changed = set(edits.flush(plain))
-    edits.journal.commit({})
-    edits.done()
-    return changed
-
-
-def numbers(*shape: int) -> np.ndarray[Any, Any]:
-    return np.arange(int(np.prod(shape)), dtype="<i4").reshape(shape)
 
 
 def read_by_zarr(keys: MemoryKeys) -> Any:
@@ -75,102 +60,13 @@ def read_again(keys: MemoryKeys) -> Any:
 # ---- the law -------------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class Step:
-    """What is done to the array: ``append``, ``assign``, ``resize`` or ``flush``."""
-
-    name: str
-    arguments: tuple[Any, ...] = ()
-
-
-@st.composite
-def steps(draw: st.DrawFn, shape: tuple[int, ...]) -> list[Step]:
-    made: list[Step] = []
-    for _ in range(draw(st.integers(1, 6))):
-        name = draw(st.sampled_from(["append", "assign", "assign", "resize", "flush"]))
-        if name == "append":
-            axis, count = draw(st.integers(-len(shape), len(shape) - 1)), draw(st.integers(0, 4))
-            made.append(Step(name, (axis, count)))
-            shape = tuple(n + count if i == axis % len(shape) else n for i, n in enumerate(shape))
-        elif name == "resize":
-            shape = tuple(draw(st.integers(0, 7)) for _ in shape)
-            made.append(Step(name, (shape,)))
-        elif name == "assign":
-            made.append(Step(name, (draw(selections(shape)), draw(st.booleans()))))
-        else:
-            made.append(Step(name))
-    return made
-
-
-@st.composite
-def histories(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...], list[Step], dict[str, Any]]:
-    rank = draw(st.integers(1, 3))
-    shape = tuple(draw(st.integers(0, 6)) for _ in range(rank))
-    chunks = tuple(draw(st.integers(1, 4)) for _ in range(rank))
-    options = {"order": draw(st.sampled_from("CF")), "separator": draw(st.sampled_from("./"))}
-    options["fill_value"] = draw(st.sampled_from([None, 0, 7]))
-    return shape, chunks, draw(steps(shape)), options
-
-
-def _repeats(key: Any, shape: tuple[int, ...]) -> bool:
-    """Tell whether a key names a place twice: what is there then is nobody's promise."""
-    places = np.arange(int(np.prod(shape))).reshape(shape)
-    chosen = np.atleast_1d(expected(places, key)).reshape(-1)
-    return len(set(chosen.tolist())) < len(chosen)
-
-
-class Model:
-    """What NumPy makes of the steps; ``number`` counts the values, so that each is new."""
-
-    def __init__(self, array: np.ndarray[Any, Any], fill: Any) -> None:
-        self.array = array
-        self.fill = fill
-        self.number = 100
-
-    def values(self, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-        self.number += int(np.prod(shape))
-        return (self.number + numbers(*shape)).astype(self.array.dtype)
-
-    def resize(self, shape: tuple[int, ...]) -> None:
-        fresh = np.full(shape, self.fill, self.array.dtype)
-        common = tuple(slice(0, min(n, m)) for n, m in zip(shape, self.array.shape, strict=True))
-        fresh[common] = self.array[common]
-        self.array = fresh
-
-    def assign(self, key: Any, values: Any) -> None:
-        places = np.arange(self.array.size).reshape(self.array.shape)
-        self.array = self.array.copy()
-        self.array.reshape(-1)[expected(places, key)] = values
-
-
 @settings(max_examples=150)
 @given(histories())
 def test_changes_are_those_of_numpy_and_what_is_written_is_what_zarr_reads(history):
     shape, chunks, todo, options = history
     lazy, keys = editable(numbers(*shape), chunks, **options)
     model = Model(numbers(*shape), options["fill_value"] or 0)
-    for step in todo:
-        if step.name == "flush":
-            flush(lazy._edits)
-        elif step.name == "resize":
-            lazy.resize(*step.arguments)
-            model.resize(*step.arguments)
-        elif step.name == "append":
-            axis, count = step.arguments
-            block = model.values(tuple(count if i == axis % len(shape) else n for i, n in enumerate(lazy.shape)))
-            assert lazy.append(block, axis) == lazy.shape
-            model.array = np.concatenate([model.array, block], axis)
-        elif not _repeats(step.arguments[0], model.array.shape):
-            key, single = step.arguments
-            values = model.values(() if single else expected(model.array, key).shape)
-            lazy[key] = values
-            model.assign(key, values)
-        assert lazy.shape == model.array.shape
-        assert lazy[...].tolist() == model.array.tolist()
-    flush(lazy._edits)
-    assert not lazy._edits.pending
-    assert lazy._edits._bytes == 0
-    assert lazy[...].tolist() == model.array.tolist()
+    follow(lazy, model, todo)
     assert read_again(keys).tolist() == model.array.tolist()
     assert read_by_zarr(keys).tolist() == model.array.tolist()
     for key in keys.values:
@@ -361,6 +257,12 @@ def test_values_are_spread_as_numpy_spreads_them():
         ("<i4", 2**40),
         ("<f4", "a"),
         ("<f4", [[1.0], [1.0, 2.0]]),
+        ("<U2", "abc"),
+        ("<U2", np.array(["abc"])),
+        ("|S2", b"abc"),
+        ("|S2", "\u00e9"),
+        ([("i", "<i4"), ("text", "<U2")], np.array([(1, "abc")], [("i", "<i4"), ("text", "<U3")])),
+        ([("i", "<i4"), ("text", "<U2")], (1, "abc")),
     ],
 )
 def test_numbers_that_do_not_fit_are_refused(dtype, value):
@@ -372,12 +274,22 @@ def test_numbers_that_do_not_fit_are_refused(dtype, value):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "value"), [("<i4", 2.0), ("<i8", np.uint64(5)), ("|b1", 1), ("<f4", 0.1), ("<f4", 2**40)]
+    ("dtype", "value"),
+    [
+        ("<i4", 2.0),
+        ("<i8", np.uint64(5)),
+        ("|b1", 1),
+        ("<f4", 0.1),
+        ("<f4", 2**40),
+        ("<U2", "ab"),
+        ("|S2", "ab"),
+        ("|S3", b"ab"),
+    ],
 )
 def test_numbers_that_fit_are_taken(dtype, value):
     lazy, _ = editable(np.zeros(3, dtype), (4,))
     lazy[1] = value
-    assert lazy[1] == np.dtype(dtype).type(value)
+    assert lazy[1] == np.array(value, dtype)[()]
 
 
 @pytest.mark.parametrize("item", [5, None, b"\xff", "\udcff", {"a": 1}])

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hdmf_zarr_backend.errors import ConflictError, MetadataError, NameRefusedError, StoreError
+from hdmf_zarr_backend.storage import recovery as recovery_room
 from hdmf_zarr_backend.storage.journal import Journal
 from hdmf_zarr_backend.storage.journalrecords import JOURNAL, LAST_NOTE, Mark, Record
 from hdmf_zarr_backend.storage.keys import LocalKeys
@@ -20,7 +21,10 @@ from hdmf_zarr_backend.write.names import checked_name
 from tests.keystores import MemoryKeys
 
 CONSOLIDATED = ".zmetadata"
-BEFORE = {CONSOLIDATED: b"old", ".zattrs": b"{}", "a/0": b"zero", "a/1": b"one", "a/.zarray": b"[2]", "b/0": b"x"}
+BEFORE = {
+    CONSOLIDATED: b"old", ".zattrs": b"{}", "a/0": b"zero", "a/1": b"one", "a/.zarray": b"[2]", "b/0": b"x",
+    "c/0": b"a shard", "c/1": b"another",
+}  # fmt: skip
 
 
 class StoppedError(Exception):
@@ -30,7 +34,9 @@ class StoppedError(Exception):
 def change(keys: MemoryKeys, *, marked: bool = False) -> None:
     """Change a part of everything, in two records."""
     journal = Journal(keys, CONSOLIDATED)
-    journal.keep(["a/1", "a/.zarray", "b/gone"], new=["a/2"], below=["new"])
+    journal.keep(["a/1", "a/.zarray", "b/gone"], new=["a/2"], large=["c/0", "c/gone"], below=["new"])
+    keys.set("c/0", b"a shard, anew")
+    keys.set("c/gone", b"was not there")
     keys.set("a/1", b"two")
     keys.set("a/2", b"three")
     keys.set("b/gone", b"was not there")
@@ -41,6 +47,8 @@ def change(keys: MemoryKeys, *, marked: bool = False) -> None:
         journal.keep(["b/0"], mark=mark)
         mark.put(keys)
         keys.set("b/0", b"of another type")
+    journal.keep([], large=["c/0", "c/1"])
+    keys.set("c/1", b"another, anew")
     journal.discard(["a/0"])
     documents = {".zattrs": b"{}"} if marked else {}
     journal.commit(documents | {CONSOLIDATED: b"new"})
@@ -48,6 +56,7 @@ def change(keys: MemoryKeys, *, marked: bool = False) -> None:
 
 def after(*, marked: bool = False) -> dict[str, bytes]:
     new = {"a/1": b"two", "a/2": b"three", "b/gone": b"was not there", "new/group/x": b"new", "a/.zarray": b"[3]"}
+    new |= {"c/0": b"a shard, anew", "c/1": b"another, anew", "c/gone": b"was not there"}
     kept = {key: value for key, value in BEFORE.items() if key != "a/0"}
     return kept | new | {CONSOLIDATED: b"new"} | ({"b/0": b"of another type"} if marked else {})
 
@@ -55,6 +64,7 @@ def after(*, marked: bool = False) -> dict[str, bytes]:
 def of_the_file(keys: MemoryKeys) -> dict[str, bytes]:
     """Return what is no part of a journal; there is none, or what is left of it without its first key."""
     assert JOURNAL not in keys.values
+    assert not any(key.startswith(f"{JOURNAL}.old") for key in keys.values)
     return {key: value for key, value in keys.values.items() if not key.startswith(JOURNAL)}
 
 
@@ -182,6 +192,39 @@ def test_the_end_of_a_journal_that_fails_is_told_and_caught_up_on():
     assert keys.values == after()
 
 
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 16, 17, 40])
+@pytest.mark.parametrize("links", [True, False])
+def test_a_large_value_is_put_aside_and_back_piece_by_piece(tmp_path, monkeypatch, size, links):
+    monkeypatch.setattr(recovery_room, "_PIECE_BYTES", 8)
+    keys, value = LocalKeys(str(tmp_path)), bytes(range(size))
+    keys.set("c/0", value)
+    keys.set(CONSOLIDATED, b"old")
+    journal = Journal(keys, CONSOLIDATED)
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalKeys, "get", lambda self, key: pytest.fail(key) if key.endswith("c/0") else b"")
+        if not links:
+            patch.setattr(os, "link", lambda *_: (_ for _ in ()).throw(OSError("no such links here")))
+        journal.keep([], large=["c/0"])
+    keys.set("c/0", b"anew")
+    (aside,) = (file for file in tmp_path.iterdir() if file.name.startswith(f"{JOURNAL}.old"))
+    assert aside.read_bytes() == value
+    assert not links or aside.stat().st_nlink == 1  # the key has another value now
+    recover(keys)
+    assert {file.name for file in tmp_path.iterdir()} == {"c", CONSOLIDATED}
+    assert keys.get("c/0") == value
+
+
+def test_a_large_value_is_put_aside_once():
+    keys = MemoryKeys(BEFORE)
+    journal = Journal(keys, CONSOLIDATED)
+    for _ in range(2):
+        journal.keep([], large=["c/0"])
+        keys.set("c/0", b"anew")
+    assert len([key for key in keys.keys_set() if key.startswith(JOURNAL)]) == 2
+    journal.commit({CONSOLIDATED: b"new"})
+    assert of_the_file(keys) == BEFORE | {"c/0": b"anew", CONSOLIDATED: b"new"}
+
+
 # ---- records --------------------------------------------------------------------------------------------------------
 
 _names = st.text(min_size=1)
@@ -192,10 +235,11 @@ _names = st.text(min_size=1)
     absent=st.lists(_names),
     below=st.lists(_names),
     text=st.none() | st.just(b"{}"),
+    aside=st.dictionaries(_names, st.integers(0)),
 )
-def test_a_record_comes_back_as_it_was(old, absent, below, text):
+def test_a_record_comes_back_as_it_was(old, absent, below, text, aside):
     mark = None if text is None else Mark({".zattrs": text}, (CONSOLIDATED,))
-    record = Record("id", old, absent, below, Holder("host", 1, "now"), mark)
+    record = Record("id", old, absent, below, Holder("host", 1, "now"), mark, aside)
     assert Record.decode(record.encode(), "file") == record
 
 
@@ -218,6 +262,8 @@ def _changed(change: Any) -> bytes:
         _changed(lambda said: said["old"].update(x=1)),
         _changed(lambda said: said["old"].update({"a/0": -4})),
         _changed(lambda said: said.update(crc32=5)),
+        _changed(lambda said: said.update(aside={"a/0": -1})),
+        _changed(lambda said: said.update(aside=["a/0"])),
         _changed(lambda said: said.update(holder={})),
         _changed(lambda said: said.update(mark={"documents": {"a/0": "x"}, "hidden": []})),
         _changed(lambda said: None)[:-1],
@@ -243,6 +289,9 @@ def test_a_journal_that_is_damaged_is_an_error_and_changes_nothing(text):
         {"below": ["link"]},
         {"below": ["link/deeper"]},
         {"old": {"/outside": b"x"}},
+        {"aside": {"../outside": 0}},
+        {"aside": {"link/outside": 0}},
+        {"aside": {"a/0": 0}, "id": "/../../outside"},
     ],
     ids=str,
 )
@@ -254,8 +303,8 @@ def test_a_journal_leads_no_writer_out_of_the_store(tmp_path, parts):
     store = LocalKeys(str(tmp_path / "file.zarr"))
     store.set("a/0", b"zero")
     (tmp_path / "file.zarr" / "link").symlink_to(tmp_path / "folder")
-    record = {"old": {}, "absent": [], "below": []} | parts
-    store.set(JOURNAL, Record("id", **record, holder=Holder("host", 1, "now")).encode())
+    record = {"id": "id", "old": {}, "absent": [], "below": []} | parts
+    store.set(JOURNAL, Record(**record, holder=Holder("host", 1, "now")).encode())
     with pytest.raises(StoreError, match="leads out of the store"):
         recover(store)
     assert (tmp_path / "outside").read_bytes() == (tmp_path / "folder" / "outside").read_bytes() == b"mine"

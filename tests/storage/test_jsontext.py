@@ -86,3 +86,19 @@ def test_what_is_no_json_names_the_document(text, fast):
 @pytest.mark.parametrize("encoding", ["utf-8", "UTF_8", "latin-1", "utf-16"])
 def test_text_in_other_encodings(encoding):
     assert jsontext.parse_fast('["größe"]'.encode(encoding), encoding=encoding) == ["größe"]
+
+
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize("text", ['{"a":' * 1001 + "NaN" + "}" * 1001, "[" * 5000 + "]" * 5000, "[" * 2000])
+def test_what_is_nested_too_deep_is_refused_whatever_python_could_read(text, fast):
+    with pytest.raises(MetadataError, match="RecursionError"):
+        _load(text.encode(), fast=fast)
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_many_brackets_are_no_depth(fast):
+    value = {"text": "[{" * 3000, "quoted": '"[' * 3000, "many": [[{}]] * 3000, "nan": 0.5}
+    text = jsontext.dump(value).replace(b"0.5", b"NaN")
+    found = _load(text, fast=fast)
+    assert isinstance(found, dict)
+    assert {**found, "nan": 0.5} == value

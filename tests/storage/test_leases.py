@@ -177,6 +177,22 @@ def test_that_of_a_process_of_this_machine_that_is_gone_is_taken_over(folder: Fo
     second.release()
 
 
+def test_the_number_of_a_process_may_be_another_ones_by_now(folder: Folder) -> None:
+    if not leases._machine():
+        pytest.skip("this system does not say since when it runs")
+    first = lease(folder)
+    started = said(folder)["started"]
+    change(folder, token="theirs")
+    with pytest.raises(StoreLockedError):  # it is this process
+        lease(folder)
+    change(folder, started="")
+    with pytest.raises(StoreLockedError):  # an earlier version has not said since when it runs
+        lease(folder)
+    change(folder, started=str(int(started) - 1))
+    lease(folder).release()
+    first.release()
+
+
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"host": 1}', b"\xff"])
 def test_what_no_version_of_this_package_has_set_is_broken_on_purpose_only(folder: Folder, text: bytes) -> None:
     folder.values[KEY] = text

@@ -103,16 +103,22 @@ def test_chunks_next_to_each_other_are_fetched_together(tmp_path):
     assert len(keys.calls) == 2
 
 
-def test_chunks_far_from_each_other_are_fetched_alone(tmp_path):
-    values = np.random.default_rng(1).integers(0, 2**31, (3, 200_000), dtype="i4")
-    root = zarr.open_group(tmp_path / "a.zarr", mode="w", zarr_format=3)
-    options = {"chunks": (1, 100_000), "shards": (3, 200_000), "compressors": None}
-    root.create_array("a", shape=values.shape, dtype="i4", **options)[...] = values
-    stored = LocalKeys(str(tmp_path / "a.zarr"))
+def unpacked(path: Path, values: Any, chunks: tuple[int, ...]) -> tuple[MemoryKeys, ShardReader]:
+    """Store values that are not compressed in one shard, and read its index."""
+    root = zarr.open_group(path, mode="w", zarr_format=3)
+    options = {"chunks": chunks, "shards": values.shape, "compressors": None}
+    root.create_array("a", shape=values.shape, dtype=values.dtype, **options)[...] = values
+    stored = LocalKeys(str(path))
     keys = MemoryKeys({key: stored.get(key) or b"" for key in stored.sizes("")})
     shards = ShardReader(keys, "a", reader(keys).node)
     shards.get((0, 0))
     keys.calls.clear()
+    return keys, shards
+
+
+def test_chunks_far_from_each_other_are_fetched_alone(tmp_path):
+    values = np.random.default_rng(1).integers(0, 2**31, (3, 200_000), dtype="i4")
+    keys, shards = unpacked(tmp_path / "a.zarr", values, (1, 100_000))
     found = shards.get_many([(0, 0), (2, 1)])
     assert len(keys.calls) == 2  # 1.6 MB lie between them
     assert np.array_equal(np.frombuffer(found[2, 1], "i4"), values[2, 100_000:])
@@ -120,14 +126,7 @@ def test_chunks_far_from_each_other_are_fetched_alone(tmp_path):
 
 def test_a_long_row_of_chunks_is_fetched_in_several_pieces(tmp_path):
     values = np.random.default_rng(1).integers(0, 2**31, (10, 500_000), dtype="i4")
-    root = zarr.open_group(tmp_path / "a.zarr", mode="w", zarr_format=3)
-    options = {"chunks": (1, 500_000), "shards": (10, 500_000), "compressors": None}
-    root.create_array("a", shape=values.shape, dtype="i4", **options)[...] = values
-    stored = LocalKeys(str(tmp_path / "a.zarr"))
-    keys = MemoryKeys({key: stored.get(key) or b"" for key in stored.sizes("")})
-    shards = ShardReader(keys, "a", reader(keys).node)
-    shards.get((0, 0))
-    keys.calls.clear()
+    keys, shards = unpacked(tmp_path / "a.zarr", values, (1, 500_000))
     found = shards.get_many(list(np.ndindex(10, 1)))
     assert len(keys.calls) == 3  # of 20 MB
     assert b"".join(data or b"" for data in found.values()) == values.tobytes()

@@ -17,6 +17,9 @@ from pynwb import TimeSeries
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
 from hdmf_zarr_backend.errors import StoreLockedError
 from tests import ceph, samples
+from tests.faults.appending import local_contents, write_before
+from tests.faults.test_append_far import check_killed_far, upload
+from tests.faults.test_kills import check_server
 from tests.servers import Proxy, S3Server, serving
 from tests.storekinds import StoreKind
 from tests.stores.test_far import CHUNKED, WRITER, left_by_a_killed_writer, write_chunked
@@ -25,16 +28,20 @@ pytestmark = pytest.mark.slow
 FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
 
 
+def make_bucket(endpoint: str, name: str) -> None:
+    import boto3
+
+    keys = {"aws_access_key_id": ceph.ACCESS_KEY, "aws_secret_access_key": ceph.SECRET_KEY}
+    client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **keys)
+    client.create_bucket(Bucket=name)
+
+
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a gateway with one bucket, ``tests``."""
-    import boto3
-
     try:
         with ceph.radosgw(ceph.obtain(), tmp_path_factory.mktemp("ceph")) as endpoint:
-            keys = {"aws_access_key_id": ceph.ACCESS_KEY, "aws_secret_access_key": ceph.SECRET_KEY}
-            client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **keys)
-            client.create_bucket(Bucket="tests")
+            make_bucket(endpoint, "tests")
             yield endpoint
     except ceph.CephUnavailableError as error:
         pytest.skip(str(error))
@@ -141,3 +148,29 @@ def test_a_killed_writer_leaves_no_file_that_looks_whole(server, zarr_format, be
             np.testing.assert_array_equal(io.read_builder()["g/data"].data[:], CHUNKED)
     assert set(seen) <= {"as before" if before else "nothing", "incomplete"}
     assert seen[1:] == ["incomplete"] * 8  # the first put may be that of the lease
+
+
+@pytest.fixture
+def emptied(server: S3Server, request: pytest.FixtureRequest) -> S3Server:
+    """The server with a bucket of its own for this test."""
+    bucket = f"kills-{abs(hash(request.node.nodeid)) % 10**12}"
+    make_bucket(server.endpoint, bucket)
+    return S3Server(server.endpoint, server.proxy, bucket)
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["a new file", "an overwrite"])
+@FORMATS
+def test_a_write_that_is_killed_anywhere(emptied, zarr_format, before):
+    """At as many points as in the fast set: each takes seconds here."""
+    check_server(emptied, zarr_format=zarr_format, before=before, slow=False)
+
+
+@FORMATS
+def test_an_append_that_is_killed_anywhere_is_undone_or_done(emptied, zarr_format, tmp_path):
+    write_before(tmp_path / "before", zarr_format)
+    contents = local_contents(tmp_path / "before")
+    for name in ("before", "0"):
+        upload(emptied, name, contents)
+    count, seen = check_killed_far(emptied, contents, "rows", points=12)
+    assert count == 12
+    assert {"before", "after"} <= set(seen)

@@ -101,3 +101,34 @@ def test_what_is_not_possible(repository):
         ZarrIO(repository.writable_session("main").store, "w", zarr_format=2) as io,
     ):
         io.write_builder(trees.root(note="x"))
+
+
+def test_a_new_file_is_of_the_format_that_the_store_can_hold(repository):
+    """Not of the default format, which is an error that was told when everything was planned."""
+    for mode in ("w", "a"):
+        session = repository.writable_session("main")
+        with ZarrIO(session.store, mode) as io:
+            assert io.zarr_format == 3
+            io.write_builder(trees.root(trees.dataset("data", np.arange(5)), note=mode))
+        if mode == "w":
+            session.discard_changes()
+    session.commit("a file")
+    assert read(repository).attributes["note"] == "a"
+
+
+@pytest.mark.parametrize("mode", ["w", "w-", "x", "a"])
+def test_a_format_that_it_cannot_hold_is_refused_when_the_file_is_opened(repository, mode):
+    session = repository.writable_session("main")
+    with pytest.raises(ReadOnlyStoreError, match=r"format 3 only.*Leave out zarr_format"):
+        ZarrIO(session.store, mode, zarr_format=2)
+    assert not session.has_uncommitted_changes
+
+
+def test_an_export_needs_no_format(repository, tmp_path):
+    samples.write_zarr(tmp_path / "a.zarr", samples.plain_nwbfile())
+    session = repository.writable_session("main")
+    with NWBZarrIO(tmp_path / "a.zarr", "r") as source, NWBZarrIO(session.store, "w") as io:
+        io.export(source, write_args={"link_data": False})
+    session.commit("a file")
+    with NWBZarrIO(repository.readonly_session("main").store, "r") as io:
+        assert io.read().identifier == "plain"

@@ -23,7 +23,9 @@ from tests import samples, trees
 from tests.storekinds import ALL_KINDS, StoreKind
 
 EVERY = pytest.mark.parametrize("store", ALL_KINDS, indirect=True)
-LINKING = pytest.mark.parametrize("store", ["local", "zip", "memory-url", "zarr-local", "s3", "s3fs"], indirect=True)
+LINKING = pytest.mark.parametrize(
+    "store", ["local", "zip", "memory-url", "zarr-local", "s3", "s3fs", "obstore-s3"], indirect=True
+)
 
 
 FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])

@@ -16,7 +16,7 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, join
 from hdmf_zarr_backend.storage.codecs import chunk_codec
 from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.shards import ShardWriter, chunks_in_shard, inner_grid, shard_grid
-from hdmf_zarr_backend.storage.streamed import Write, streamed_value, streams_values
+from hdmf_zarr_backend.storage.streamed import Write, held_bytes, streamed_value
 
 
 @dataclass(slots=True)
@@ -45,9 +45,9 @@ class ShardTask:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the values in memory: a chunk, and the shard too where the store takes it as a whole only."""
-        held = 0 if streams_values(self.keys) else math.prod(inner_grid(self.node))
-        return (1 + held) * chunk_bytes(self.node)
+        """Bytes of the values in memory: a chunk, and what the store holds of the shard until it has it."""
+        size = chunk_bytes(self.node)
+        return size + held_bytes(self.keys, math.prod(inner_grid(self.node)) * size)
 
     def run(self) -> int:
         """Write the shard.

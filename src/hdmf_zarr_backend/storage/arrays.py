@@ -34,7 +34,11 @@ _ITER_ELEMENTS = 65536
 
 
 class LazyArray(ZarrArray):  # type: ignore[misc]
-    """A dataset of a Zarr file.
+    """A dataset of a Zarr file, as the ``data`` of a container that was read: an array that reads when it is indexed.
+
+    Indexing is that of h5py: an integer for each axis gives a scalar; slices, masks and lists of indices, each axis on
+    its own, give an array; the name of a field gives that field. Only the chunks of the selection are fetched, and they
+    are kept for a while. Chunks that are not stored read as the fill value.
 
     Parameters
     ----------
@@ -50,6 +54,21 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         Largest shape, None for an axis without bound; the shape where nothing else was recorded.
     elements : callable, optional
         Turns the stored elements of an object array into those that the user sees (ASCII text into bytes).
+    file_id : str, optional
+        Object id of the root of the file.
+
+    Raises
+    ------
+    ChunkError
+        On reading: a chunk is damaged; or it is missing, where that is an error.
+    LimitError
+        On reading: the selection, or a chunk of it, is larger than the `Limits` of the file allow.
+    StoreError
+        On reading: the store does not answer, or the file was replaced or deleted.
+    ModeError
+        On a change: the file is open for reading. Open it with ``"r+"`` or ``"a"`` for an `EditableArray`.
+
+    Source: h5py, "Datasets", for what an index gives; zarr-python 3, ``zarr.Array``, for everything else.
     """
 
     def __init__(
@@ -223,7 +242,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         return self._reader.element(position)
 
     def decoded(self, data: bytes | None) -> Array:
-        """Return the values of an array of one chunk whose stored bytes are at hand; None: the chunk is not stored."""
+        """Return the values of an array of one chunk that is stored as ``data``; None: it is not stored."""
         values = self._reader.decode((0,) * self.ndim, data)[tuple(slice(0, n) for n in self.shape)]
         return self._elements(values) if self._elements is not None else values
 
@@ -261,11 +280,17 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         return self.views["html"](self)
 
     def to_dask(self, chunks: Any = None) -> Any:
-        """Return this dataset as a ``dask.array.Array``, a stored chunk for each block unless ``chunks`` says else."""
+        """Return this dataset as a ``dask.array.Array``, a stored chunk for each block unless ``chunks`` says else.
+
+        See `interop.xarray.to_dask`.
+        """
         return self.views["to_dask"](self, chunks)
 
     def to_xarray(self, chunks: Any = None) -> Any:
-        """Return this dataset as an ``xarray.DataArray`` on dask, with dimensions, name and attributes."""
+        """Return this dataset as an ``xarray.DataArray`` on dask, with dimensions, name and attributes.
+
+        ``chunks`` as of `to_dask`; see `interop.xarray.to_xarray`.
+        """
         return self.views["to_xarray"](self, chunks)
 
     # ---- changing ---------------------------------------------------------------------------------------------------
@@ -279,11 +304,11 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         raise self._refuse()
 
     def append(self, data: Any, axis: int = 0) -> tuple[int, ...]:
-        """Refuse: the file is open for reading."""
+        """Refuse to add ``data`` along ``axis``: the file is open for reading."""
         raise self._refuse()
 
     def resize(self, *new_shape: Any) -> None:
-        """Refuse: the file is open for reading."""
+        """Refuse ``new_shape``: the file is open for reading."""
         raise self._refuse()
 
     # ---- the real one -----------------------------------------------------------------------------------------------

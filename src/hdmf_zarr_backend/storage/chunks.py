@@ -20,9 +20,11 @@ from hdmf_zarr_backend.storage.chunkcache import ChunkCache
 from hdmf_zarr_backend.storage.codecs import ChunkCodec, chunk_codec
 from hdmf_zarr_backend.storage.fills import fill_array
 from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, rules_of
-from hdmf_zarr_backend.storage.offers import open_value, opens_values
-from hdmf_zarr_backend.storage.selection import Axis, AxisPart, normalise, whole_mask
+from hdmf_zarr_backend.storage.offers import opens_values
+from hdmf_zarr_backend.storage.rowblocks import read_row
+from hdmf_zarr_backend.storage.selection import Axis, AxisPart, copy_part, is_plain, normalise, whole_mask
 from hdmf_zarr_backend.storage.shards import ShardReader
+from hdmf_zarr_backend.storage.strays import opened_chunk, stored_chunk
 
 __all__ = ["ChunkCache", "ChunkReader"]
 
@@ -81,7 +83,7 @@ class ChunkReader:
             return self._at_hand[index]
         if self._shards is not None:
             return self._shards.get(index)
-        return self.keys.get(join(self.path, self.node.chunk_name(index)))
+        return stored_chunk(self.keys, self.path, self.node.chunk_name(index))
 
     def _check_chunk(self) -> None:
         """Refuse to read chunks that are larger than the limit, before memory is taken for one."""
@@ -110,7 +112,7 @@ class ChunkReader:
         return error.located(store=self.keys.location, path=absolute(self.path))
 
     def _make_codec(self) -> ChunkCodec:
-        self._made_for = self.node.data_type
+        self._made_for = self.node.data_type, self.node.filters
         try:
             return chunk_codec(self.node)
         except ZarrBackendError as error:
@@ -118,8 +120,9 @@ class ChunkReader:
 
     @property
     def codec(self) -> ChunkCodec:
-        """What encodes and decodes chunks; another one where the data type of the array has changed."""
-        if self._made_for is not self.node.data_type:
+        """What encodes and decodes chunks; another one where data type or filters of the array have changed."""
+        data_type, filters = self._made_for
+        if data_type is not self.node.data_type or filters is not self.node.filters:
             self._codec = self._make_codec()
         return self._codec
 
@@ -160,7 +163,7 @@ class ChunkReader:
             if self._load_blocks(index, combination, result) or self._load_into(index, combination, result):
                 continue
             chunk = self.chunk(index)
-            _copy(chunk, [part[1] for part in combination], result, [part[2] for part in combination])
+            copy_part(chunk, [part[1] for part in combination], result, [part[2] for part in combination])
 
     def _batches(self, combinations: Iterator[Sequence[AxisPart]]) -> Iterator[list[Sequence[AxisPart]]]:
         """Yield combinations as many as are fetched at once, which is bounded in bytes."""
@@ -191,7 +194,7 @@ class ChunkReader:
         """Decode a chunk that is wanted whole straight to its place, without keeping it; False where it cannot be."""
         if not self.codec.decodes_in_place or self.edits is not None:
             return False
-        if not all(_is_plain(part) for part in combination):
+        if not all(is_plain(part) for part in combination):
             return False
         target = result[tuple(part[2] for part in combination)]
         if target.shape != self.node.chunks or not target.flags.c_contiguous:
@@ -202,7 +205,7 @@ class ChunkReader:
         data = self._stored(index)
         if data is None:
             return False
-        self.decode(index, data, out=target)
+        self._decoded(index, data, out=target)
         return True
 
     def _load_blocks(self, index: tuple[int, ...], combination: Sequence[AxisPart], result: Array) -> bool:
@@ -241,7 +244,7 @@ class ChunkReader:
                 return False
             known = DecodedBlocks(blocks.length, blocks.nbytes)
         shape = (stop - first, *self.node.chunks[1:])
-        target = result[tuple(part[2] for part in combination)] if all(map(_is_plain, combination)) else None
+        target = result[tuple(part[2] for part in combination)] if all(map(is_plain, combination)) else None
         is_direct = target is not None and target.shape == shape and target.flags.c_contiguous
         read = target if target is not None and is_direct else np.empty(shape, self.codec.dtype)
         flat = read.reshape(-1).view(np.uint8)
@@ -249,7 +252,7 @@ class ChunkReader:
             self._cache.put_blocks(key, known)
         if not is_direct:
             inner = [slice(None), *(part[1] for part in combination[1:])]
-            _copy(read, inner, result, [part[2] for part in combination])
+            copy_part(read, inner, result, [part[2] for part in combination])
         return True
 
     def _stored_blocks(self, index: tuple[int, ...], key: str, files: ExitStack) -> BloscBlocks | None:
@@ -259,7 +262,7 @@ class ChunkReader:
         """
         if self._allowed is not self.node.chunks:
             self._check_chunk()
-        value = open_value(self.keys, key) if self._opens else None
+        value = opened_chunk(self.keys, self.path, self.node.chunk_name(index)) if self._opens else None
         if value is not None:
             blocks = self.codec.blocks(files.enter_context(value), self.node.chunks)
             if blocks is not None:
@@ -267,7 +270,7 @@ class ChunkReader:
         data = self._stored(index)
         blocks = None if data is None else self.codec.blocks(data, self.node.chunks)
         if blocks is None:
-            self._cache.put(key, self.decode(index, data))
+            self._cache.put(key, self._decoded(index, data))
         return blocks
 
     @property
@@ -324,8 +327,11 @@ class ChunkReader:
             raise LookupError(key)
         split = self._cache.split(key)
         if split is None:
-            data = self._stored(index)
-            most = self._rules.limits.max_object_bytes
+            place = (position, node.chunks[0])
+            row = None if self._is_far else read_row(self.codec, self._cache, key, place, lambda: self._stored(index))
+            if row is not None:
+                return row
+            data, most = self._stored(index), self._rules.limits.max_object_bytes
             split = None if data is None else self.codec.split(data, max_object_bytes=most)
             if split is None:
                 raise LookupError(key)
@@ -355,7 +361,21 @@ class ChunkReader:
             self._shards.forget()
 
     def _load(self, index: tuple[int, ...]) -> Array:
-        return self.decode(index, self._stored(index))
+        return self._decoded(index, self._stored(index))
+
+    def _decoded(self, index: tuple[int, ...], data: bytes | None, *, out: Array | None = None) -> Array:
+        """Return a chunk as `decode` does; of a shard that was replaced since its index was read, look again."""
+        try:
+            return self.decode(index, data, out=out)
+        except ChunkError:
+            if self._shards is None:
+                raise
+            self._shards.forget()
+            chunk = self.decode(index, self._shards.get(index))
+        if out is None:
+            return chunk
+        out[...] = chunk
+        return out
 
     def decode(self, index: tuple[int, ...], data: bytes | None, *, out: Array | None = None) -> Array:
         """Return the chunk at ``index`` from its stored bytes; None: it is not stored, and reads as the fill value.
@@ -378,22 +398,3 @@ class ChunkReader:
         if isinstance(error, (ChunkError, LimitError)):
             error.problem = error.problem.replace("a chunk", f"the chunk {self.node.chunk_name(index)!r}", 1)
         return error.located(store=self.keys.location, path=absolute(self.path))
-
-
-def _is_plain(part: AxisPart) -> bool:
-    return isinstance(part[2], slice) and part[2].step in (None, 1)
-
-
-def _copy(chunk: Array, inner: Sequence[Any], result: Array, outer: Sequence[Any]) -> None:
-    """Copy ``chunk[inner]`` to ``result[outer]``, each axis on its own."""
-    if sum(isinstance(part, np.ndarray) for part in inner) <= 1:
-        result[tuple(outer)] = chunk[tuple(inner)]
-        return
-    lengths = [(n, r) for n, r in zip(chunk.shape, result.shape, strict=True)]
-    source = np.ix_(*(_positions(part, n) for part, (n, _) in zip(inner, lengths, strict=True)))
-    target = np.ix_(*(_positions(part, r) for part, (_, r) in zip(outer, lengths, strict=True)))
-    result[target] = chunk[source]
-
-
-def _positions(part: Any, length: int) -> npt.NDArray[np.intp]:
-    return part if isinstance(part, np.ndarray) else np.arange(length)[part]

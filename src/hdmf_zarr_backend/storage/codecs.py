@@ -238,6 +238,11 @@ class ChunkCodec:
         """Whether chunks may have `blocks`."""
         return self.decodes_in_place and isinstance(self._compressor, numcodecs.Blosc)
 
+    def rows_in_blocks(self) -> StructRows | None:
+        """Return what makes rows of packed records, where those lie in blocks of Blosc."""
+        first = self._filters[0] if len(self._filters) == 1 else None
+        return first if isinstance(first, StructRows) and isinstance(self._compressor, numcodecs.Blosc) else None
+
     def decode_blocks(self, frame: npt.NDArray[np.uint8], out: npt.NDArray[np.uint8] | None) -> npt.NDArray[np.uint8]:
         """Return the decoded bytes of a frame of `blocks`, which are in ``out`` if that is not None.
 

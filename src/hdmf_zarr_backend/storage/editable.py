@@ -11,13 +11,19 @@ import numpy.typing as npt
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
 from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.storage.edits import Edits
-from hdmf_zarr_backend.storage.selection import Axis, normalise
+from hdmf_zarr_backend.storage.selection import Axis, normalise, positions
 
 Array = npt.NDArray[Any]
 
 
 class EditableArray(LazyArray):
-    """A dataset of a file that is open for changes.
+    """A dataset of a file that is open with ``"r+"`` or ``"a"``: values can be assigned, added and cut off.
+
+    What is changed is seen at once by whoever reads this array. It is written when the file is closed, or with the next
+    ``write``; an exception that leaves the ``with`` block drops it. An assignment takes the indices that reading takes,
+    and values that fit the selection by NumPy's rules of broadcasting; they are stored in the data type of the array,
+    and refused where that would change them. A chunk that lies in a shard is changed by writing its shard anew. There
+    is one array for each dataset of an open file: copies are the same object.
 
     Parameters
     ----------
@@ -25,11 +31,21 @@ class EditableArray(LazyArray):
         Of the file.
     *arguments, **options
         As of `LazyArray`.
+
+    Raises
+    ------
+    UsageError
+        On an assignment: the values do not fill the selection.
+    ValueRefusedError
+        On an assignment: values that are no such numbers or text, or not without loss.
+
+    Source: h5py, "Datasets", for assignment and ``resize``; zarr-python, ``Array.append``.
     """
 
     def __init__(self, edits: Edits, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._edits = edits
+        self._reader = edits.shards.reader_of(self._reader)
         self._reader.edits = edits
 
     def __reduce__(self) -> Any:
@@ -52,9 +68,9 @@ class EditableArray(LazyArray):
         Parameters
         ----------
         data : array-like
-            Same shape as the array but for ``axis``.
+            As many axes as the array, and the same lengths but for ``axis``.
         axis : int
-            Which axis grows.
+            Which axis grows; negative ones count from the last.
 
         Returns
         -------
@@ -65,6 +81,8 @@ class EditableArray(LazyArray):
         ------
         UsageError
             The shapes do not fit, or maxshape forbids it.
+        ValueRefusedError
+            The values do not fit the data type.
         """
         values = self._values(data)
         if axis < 0:
@@ -85,13 +103,18 @@ class EditableArray(LazyArray):
         return self.shape
 
     def extend(self, data: Any) -> None:
-        """Add all elements of ``data`` at the end of the first axis."""
+        """Add all elements of ``data`` at the end of the first axis; errors as of `append`."""
         rows = list(data)
         if rows:
             self.append(rows)
 
     def resize(self, *new_shape: Any) -> None:
         """Change the shape; new elements are the fill value, elements outside are no longer seen.
+
+        Parameters
+        ----------
+        *new_shape : int or tuple of int
+            The length of each axis. An axis of which no largest length was recorded has no bound.
 
         Raises
         ------
@@ -151,7 +174,7 @@ class EditableArray(LazyArray):
         try:
             with np.errstate(invalid="ignore"):
                 values = np.asarray(data, dtype=dtype)
-            fits = dtype.kind not in "iub" or np.array_equal(values, np.asarray(data))
+            fits = not _is_cut(values, data) and (dtype.kind not in "iub" or np.array_equal(values, np.asarray(data)))
         except (ValueError, TypeError, OverflowError) as error:
             problem = f"the data are no {dtype} ({error})"
             raise ValueRefusedError(problem, store=self.location, path=self.name) from error
@@ -186,12 +209,24 @@ class EditableArray(LazyArray):
             index = tuple(part[0] for part in combination)
             held = self._edits.chunk(reader.path, index)
             chunk = held if held is not None else reader.chunk(index).copy()
-            outer = np.ix_(*(_positions(p[2], n) for p, n in zip(combination, values.shape, strict=True)))
-            inner = np.ix_(*(_positions(p[1], n) for p, n in zip(combination, chunk.shape, strict=True)))
+            outer = np.ix_(*(positions(p[2], n) for p, n in zip(combination, values.shape, strict=True)))
+            inner = np.ix_(*(positions(p[1], n) for p, n in zip(combination, chunk.shape, strict=True)))
             chunk[inner] = values[outer]
             self._edits.put(reader, index, chunk)
         if 0 not in values.shape:
             self._edits.grow(reader)
+
+
+def _is_cut(values: Array, data: Any) -> bool:
+    """Tell whether text of ``data`` has lost its end in elements, or fields, of fixed length."""
+    dtype = values.dtype
+    if dtype.kind in "US":
+        return not np.array_equal(values, np.asarray(data, dtype.kind))
+    names = [name for name in dtype.names or () if dtype[name].kind in "US"]
+    if not names:
+        return False
+    whole = np.asarray(data, [(name, object if name in names else dtype[name]) for name in dtype.names or ()])
+    return any(_is_cut(values[name], whole[name]) for name in names)
 
 
 def _object_array(data: Any, ndim: int) -> Array:
@@ -210,7 +245,3 @@ def _object_array(data: Any, ndim: int) -> Array:
     for position, item in enumerate(rows):
         array[position] = item
     return array.reshape(shape)
-
-
-def _positions(part: Any, length: int) -> npt.NDArray[np.intp]:
-    return part if isinstance(part, np.ndarray) else np.arange(length)[part]

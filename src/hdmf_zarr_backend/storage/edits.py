@@ -12,48 +12,46 @@ is committed: a write that failed was undone, and can be tried again.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.errors import ConflictError, StoreError, UsageError
+from hdmf_zarr_backend.errors import StoreError
 from hdmf_zarr_backend.model import v2
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, join
+from hdmf_zarr_backend.storage.changedcells import (
+    DeferredReference,
+    Encode,
+    has_fields,
+    resolved,
+    set_fields,
+    wider_fields,
+)
+from hdmf_zarr_backend.storage.changedshards import ChangedShards
 from hdmf_zarr_backend.storage.chunks import ChunkReader
 from hdmf_zarr_backend.storage.fills import fill_array
 from hdmf_zarr_backend.storage.journal import Direct
 from hdmf_zarr_backend.storage.journalrecords import Mark
 from hdmf_zarr_backend.storage.jsontext import dump
-from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.storage.keys import KeyStore, rules_of
 from hdmf_zarr_backend.storage.queued import drain
+from hdmf_zarr_backend.storage.shards import shard_grid, shard_of
+
+__all__ = ["DeferredReference", "Edits"]
 
 Array = npt.NDArray[Any]
 Index = tuple[int, ...]
+Place = tuple[str, Index]
+"""Path of an array, and index of a chunk; or of a shard, where that is what is written."""
 
 WAITING_BYTES = 64 * 2**20
 """Bound of the changed chunks that wait to be written."""
 
 _OBJECT_BYTES = 200
 
-
-class DeferredReference:
-    """A reference whose target may have no place in the file yet; its path is known when the file is written.
-
-    Parameters
-    ----------
-    target : object
-        A container or a builder.
-    """
-
-    __slots__ = ("target",)
-
-    def __init__(self, target: Any) -> None:
-        self.target = target
-
-
-Encode = Callable[[Any], Any]
 Node = ArrayNode[Attributes]
 
 
@@ -97,21 +95,24 @@ class Edits:
         Whether the root says that the file is being changed.
     has_failed : bool
         Whether the last write failed and was undone.
+    shards : ChangedShards
+        Changed chunks that lie in shards, where they wait encoded.
     """
 
     def __init__(self, keys: KeyStore, metadata: Metadata | None = None, journal: Direct | None = None) -> None:
         self._keys = keys
         self.journal = Direct(keys) if journal is None else journal
         self._metadata: Metadata = _Format2() if metadata is None else metadata
-        self._chunks: dict[tuple[str, Index], Array] = {}
+        self._chunks: dict[Place, Array] = {}
         self._readers: dict[str, ChunkReader] = {}
-        self._removed: dict[tuple[str, Index], ChunkReader] = {}
+        self._removed: dict[Place, ChunkReader] = {}
         self._widened: dict[str, ChunkReader] = {}
-        self._grids: dict[str, tuple[ChunkReader, tuple[int, ...]]] = {}
-        self._early: set[tuple[str, Index]] = set()
+        self._grids: dict[str, tuple[ChunkReader, Index]] = {}
+        self._early: set[Place] = set()
         self._bytes = 0
         self._is_lost = False
         self.changed: dict[str, ArrayNode[Attributes]] = {}
+        self.shards = ChangedShards(keys)
         self.is_marked = False
         self.has_failed = False
 
@@ -121,23 +122,10 @@ class Edits:
         if found is None and (path, index) in self._removed:
             reader = self._removed[path, index]
             return fill_array(reader.node, reader.codec.dtype, reader.node.chunks)
-        return found
+        return found if found is not None else self.shards.chunk(path, index)
 
     def put(self, reader: ChunkReader, index: Index, chunk: Array) -> None:
-        """Keep a changed chunk.
-
-        Raises
-        ------
-        UsageError
-            It lies in a shard, which would have to be written anew.
-        """
-        if reader.node.shards is not None:
-            raise UsageError(
-                "a sharded array cannot be changed in place",
-                store=self._keys.location,
-                path=absolute(reader.path),
-                remedy="Export to a new file.",
-            )
+        """Keep a changed chunk."""
         key = (reader.path, index)
         if key not in self._chunks:
             self._bytes += _size(chunk)
@@ -148,12 +136,15 @@ class Edits:
             self._write_early()
 
     def _write_early(self) -> None:
-        """Write the changed chunks that need not wait, and forget them."""
+        """Write the changed chunks that need not wait, and forget them; those of a shard wait for its others."""
         chunks = {place: chunk for place, chunk in self._chunks.items() if self._may_go(place[0], chunk)}
         try:
-            self._keep(chunks)
             self._early.update(chunks)
-            self._write_chunks(chunks)
+            plain = self._without_sharded(chunks)
+            full = self.shards.full()
+            self._keep([*plain, *full], (), (), None)
+            self._write_chunks(plain)
+            self.shards.write(full)
         except BaseException as error:
             self.undo(error)
             raise
@@ -163,6 +154,19 @@ class Edits:
     def _may_go(self, path: str, chunk: Array) -> bool:
         """Tell whether a chunk may be written before `flush`: what is on disk stays true."""
         return path not in self._widened and not chunk.dtype.hasobject  # references may have no path yet
+
+    def _without_sharded(self, chunks: dict[Place, Array]) -> dict[Place, Array]:
+        """Encode those of ``chunks`` that lie in shards, for `shards`; return the others."""
+        plain = {place: chunk for place, chunk in chunks.items() if self._readers[place[0]].node.shards is None}
+        for (path, index), chunk in chunks.items():
+            if (path, index) not in plain:
+                reader = self._readers[path]
+                self.shards.take(reader, index, reader.codec.encode(chunk), self._grid(reader))
+        return plain
+
+    def _grid(self, reader: ChunkReader) -> Index:
+        """Return the number of chunks along each axis of an array as it is on disk."""
+        return self._grids[reader.path][1] if reader.path in self._grids else reader.node.grid
 
     def grow(self, reader: ChunkReader, before: tuple[int, ...] | None = None) -> None:
         """Note that the shape of an array has changed.
@@ -174,46 +178,58 @@ class Edits:
         if before is not None:
             self._grids.setdefault(reader.path, (reader, before))
 
-    def _untouched(self) -> Iterator[tuple[str, Index]]:
+    def _untouched(self) -> Iterator[Place]:
         """Yield path and index of the new chunks of arrays that have grown where nothing was put into them."""
         for path, (reader, before) in self._grids.items():
             grid = reader.node.grid
-            if path in self._widened or all(n <= m for n, m in zip(grid, before, strict=True)):
+            if all(n <= m for n, m in zip(grid, before, strict=True)):
                 continue
             for index in itertools.product(*map(range, grid)):
                 place = (path, index)
                 if self._is_new(place) and place not in self._chunks and place not in self._early:
                     yield place
 
-    def _is_new(self, place: tuple[str, Index]) -> bool:
+    def _is_new(self, place: Place) -> bool:
         """Tell whether a chunk lies outside of the array as it is on disk."""
         path, index = place
         return path in self._grids and any(i >= n for i, n in zip(index, self._grids[path][1], strict=True))
 
-    def _store_untouched(self) -> None:
-        """Store the fill value in new chunks that nothing was put into."""
+    def _fills(self) -> dict[Place, bytes]:
+        """Return what is stored where nothing was put: in new chunks, and, of shards that stay, in what was cut off.
+
+        What lies in shards is in `shards` already; the rest is returned.
+        """
         encoded: dict[str, bytes] = {}
-        for path, index in self._untouched():
+        plain: dict[Place, bytes] = {}
+        for path, index in (*self._untouched(), *(p for p, reader in self._removed.items() if self._stays(p, reader))):
             reader = self._grids[path][0]
             node = reader.node
             if path not in encoded:
                 encoded[path] = reader.codec.encode(fill_array(node, reader.codec.dtype, node.chunks))
-            self._keys.set(join(path, node.chunk_name(index)), encoded[path])
+            if node.shards is None:
+                plain[path, index] = encoded[path]
+            else:
+                self.shards.take(reader, index, encoded[path], self._grid(reader))
+        return plain
 
-    def _keep(
-        self,
-        chunks: Iterable[tuple[str, Index]],
-        keys: Iterable[str] = (),
-        below: Iterable[str] = (),
-        mark: Mark | None = None,
-    ) -> None:
-        """Put down in the journal how ``chunks`` and ``keys`` are, before they are written."""
-        there, new = list(keys), list[str]()
-        for place in chunks:
-            path, index = place
-            node = self._readers[path].node if path in self._readers else self._grids[path][0].node
-            (new if self._is_new(place) else there).append(join(path, node.chunk_name(index)))
-        self.journal.keep(there, new=new, below=below, mark=mark)
+    def _stays(self, place: Place, reader: ChunkReader) -> bool:
+        """Tell whether a chunk that was cut off lies in a shard that stays, since others of its chunks do."""
+        shard = shard_of(reader.node, place[1])
+        is_kept = all(i < n for i, n in zip(shard, shard_grid(reader.node), strict=True))
+        was_written = not self._is_new(place) or place in self._early
+        return reader.node.shards is not None and is_kept and was_written
+
+    def _keep(self, objects: Iterable[Place], keys: Iterable[str], below: Iterable[str], mark: Mark | None) -> None:
+        """Put down in the journal how chunks, shards and ``keys`` are, before they are written."""
+        there, large, new = list(keys), list[str](), list[str]()
+        for path, index in objects:
+            reader = self._readers[path] if path in self._readers else self._grids[path][0]
+            node = reader.node
+            grid = shard_grid(node, self._grid(reader))
+            kind = there if node.shards is None else large
+            kind = kind if all(i < n for i, n in zip(index, grid, strict=True)) else new
+            kind.append(join(path, node.chunk_name(index)))
+        self.journal.keep(there, new=new, large=large, below=below, mark=mark)
 
     def cut(self, reader: ChunkReader, shape: tuple[int, ...]) -> None:
         """Note that an array has become smaller: what is beyond ``shape`` is the fill value when it grows again."""
@@ -232,9 +248,9 @@ class Edits:
                 self.put(reader, index, chunk)
 
     def widen(self, reader: ChunkReader, dtype: np.dtype[Any], describe: Callable[[Node], None]) -> None:
-        """Give an array of integers a wider data type: each of its chunks and its document are written anew.
+        """Give an array elements that take more room: each of its chunks and its document are written anew.
 
-        ``describe`` makes the node say so.
+        ``dtype`` is what its chunks are made of in memory; ``describe`` makes the node say what has changed.
         """
         node, path = reader.node, reader.path
         chunks = {index: reader.chunk(index).astype(dtype) for index in itertools.product(*map(range, node.grid))}
@@ -245,12 +261,24 @@ class Edits:
             self.put(reader, index, chunk)
         self.grow(reader)
 
+    def _widen_rows(self, encode: Encode) -> None:
+        """Give rows with text, or references, that have become longer than their fields wider ones."""
+        rows: dict[str, list[Array]] = {}
+        for (path, _), chunk in self._chunks.items():
+            if has_fields(self._readers[path].node):
+                rows.setdefault(path, []).append(resolved(chunk, encode, path, self._keys.location))
+        for path, chunks in rows.items():
+            reader = self._readers[path]
+            fields = wider_fields(reader.node, chunks, rules_of(self._keys).limits.max_object_bytes)
+            if fields is not None:
+                self.widen(reader, np.dtype(object), partial(set_fields, fields))
+
     @property
     def pending(self) -> bool:
         """Whether anything waits to be written."""
         return bool(self._chunks or self.changed or self._removed)
 
-    def _write_chunks(self, chunks: dict[tuple[str, Index], Array]) -> None:
+    def _write_chunks(self, chunks: dict[Place, Array]) -> None:
         try:
             for (path, index), chunk in chunks.items():
                 reader = self._readers[path]
@@ -295,47 +323,56 @@ class Edits:
         for (_, index), reader in list(self._removed.items()):
             if all(i < n for i, n in zip(index, reader.node.grid, strict=True)):  # the array has grown again
                 self.put(reader, index, fill_array(reader.node, reader.codec.dtype, reader.node.chunks))
-        resolved = {p: _resolved(chunk, encode, p[0], location) for p, chunk in self._chunks.items()}
+        self._widen_rows(encode)
+        chunks = {place: resolved(chunk, encode, place[0], location) for place, chunk in self._chunks.items()}
         documents = {path: list(self._metadata.documents(path, node)) for path, node in self.changed.items()}
         mark = self._metadata.mark() if self._widened else None
         names = [key for items in documents.values() for key, _ in items]
-        self._keep([*resolved, *self._untouched()], [*names, *keys], below, mark)
-        self._store_untouched()
-        self._write_chunks({place: chunk for place, chunk in resolved.items() if place[0] not in self._widened})
+        plain, fills = self._without_sharded(chunks), self._fills()
+        shards = self.shards.changed()
+        self._keep([*plain, *fills, *shards], [*names, *keys], below, mark)
+        for (path, index), data in fills.items():
+            self._keys.set(join(path, self._grids[path][0].node.chunk_name(index)), data)
+        self._write_chunks({place: chunk for place, chunk in plain.items() if place[0] not in self._widened})
+        self.shards.write(place for place in shards if place[0] not in self._widened)
         drain(self._keys)  # chunks before shapes
         for path in documents.keys() - self._widened.keys():
             self._keys.set_many({key: dump(document) for key, document in documents[path]})
         if mark is not None:
-            self._replace_widened(mark, resolved, documents)
+            self._replace_widened(mark, plain, documents)
         self._discard_removed()
         return dict(self.changed)
 
     def _replace_widened(
-        self, mark: Mark, chunks: dict[tuple[str, Index], Array], documents: dict[str, list[tuple[str, Any]]]
+        self, mark: Mark, chunks: dict[Place, Array], documents: dict[str, list[tuple[str, Any]]]
     ) -> None:
-        """Write the arrays whose data type has changed; each of their chunks is at hand."""
+        """Write the arrays whose elements take more room; each of their chunks is at hand."""
         drain(self._keys)
         mark.put(self._keys)
         drain(self._keys)
         self.is_marked = True
         self._write_chunks({place: chunk for place, chunk in chunks.items() if place[0] in self._widened})
+        self.shards.write(place for place in self.shards.changed() if place[0] in self._widened)
         for path in self._widened:
             self._keys.set_many({key: dump(document) for key, document in documents[path]})
 
     def _discard_removed(self) -> None:
-        for (path, index), reader in self._removed.items():
-            if any(i >= n for i, n in zip(index, reader.node.grid, strict=True)):
-                self.journal.discard([join(path, reader.node.chunk_name(index))])
+        """Have stored objects that hold nothing of an array any more deleted in the end."""
+        gone = {(path, shard_of(reader.node, index)): reader.node for (path, index), reader in self._removed.items()}
+        for (path, index), node in gone.items():
+            if any(i >= n for i, n in zip(index, shard_grid(node), strict=True)):
+                self.journal.discard([join(path, node.chunk_name(index))])
 
     def done(self) -> None:
         """Forget all changes: they are in the file."""
-        for (path, _), reader in self._removed.items():
-            reader.forget(path)
-        for path, reader in self._readers.items():
+        grown = (reader for reader, _ in self._grids.values())
+        readers = {reader.path: reader for reader in (*grown, *self._removed.values(), *self._readers.values())}
+        for path, reader in readers.items():
             reader.forget(path)
         for held in (self._chunks, self._grids, self._early, self._widened, self._readers, self._removed):
             held.clear()
         self._bytes = 0
+        self.shards.clear()
         self.changed = {}
         self.is_marked = self.has_failed = False
 
@@ -347,24 +384,9 @@ class Edits:
         self.has_failed = True
         self._is_lost = self._is_lost or bool(self._early)
         self.is_marked = False
+        self.shards.clear()
         self.journal.undo(error)
 
 
 def _size(chunk: Array) -> int:
     return chunk.size * _OBJECT_BYTES if chunk.dtype.hasobject else chunk.nbytes
-
-
-def _resolved(chunk: Array, encode: Encode, path: str, location: str) -> Array:
-    """Return ``chunk`` with its deferred references in their stored form."""
-    if not chunk.dtype.hasobject:
-        return chunk
-    names: Sequence[str | None] = chunk.dtype.names or (None,)
-    for name in names:
-        flat = (chunk if name is None else chunk[name]).reshape(-1)
-        for position, item in enumerate(flat):
-            if isinstance(item, DeferredReference):
-                try:
-                    flat[position] = encode(item.target)
-                except ConflictError as error:
-                    raise error.located(store=location, path=absolute(path)) from None
-    return chunk

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.errors import MetadataError
+from hdmf_zarr_backend.errors import ChunkError, MetadataError
+from hdmf_zarr_backend.model.lindimarks import external_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 from hdmf_zarr_backend.storage.codecs import numpy_dtype
 from hdmf_zarr_backend.storage.textobjects import StructRows
@@ -26,7 +27,21 @@ def fill_array(node: ArrayNode[Attributes], dtype: np.dtype[Any], shape: tuple[i
 
     A fill value of null leaves the elements undefined; they read as zero, empty text or None, as zarr-python reads
     them.
+
+    Raises
+    ------
+    ChunkError
+        The values are in another file, which LINDI reads by itself.
+    MetadataError
+        The fill value does not fit the data type.
     """
+    elsewhere = external_of(node)
+    if elsewhere is not None:
+        url, name = elsewhere
+        raise ChunkError(
+            f"the values are not in this file, but in the dataset {name!r} of {url}",
+            remedy=f"Make references that have them: `zarrio convert {url} x.nwb.zarr.json --virtual`.",
+        )
     array: Array = np.zeros(shape, dtype) if not dtype.hasobject else np.empty(shape, dtype)
     value = fill_scalar(node, dtype)
     if value is None and _first_filter(node) == "struct" and node.filters:

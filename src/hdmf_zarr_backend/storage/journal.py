@@ -17,19 +17,19 @@ Source: issue "Nothing lost, nobody let in", part 2.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from hdmf_zarr_backend.errors import ConflictError, StoreError, ZarrBackendError
 from hdmf_zarr_backend.model import v2, v3
 from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.storage.farkeys import at_once
-from hdmf_zarr_backend.storage.journalrecords import LAST_NOTE, VERSION, Mark, Record, record_key
+from hdmf_zarr_backend.storage.journalrecords import LAST_NOTE, VERSION, Mark, Record, aside_key, record_key
 from hdmf_zarr_backend.storage.jsontext import dump
 from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, innermost
 from hdmf_zarr_backend.storage.locks import Holder
-from hdmf_zarr_backend.storage.offers import delete_partial
+from hdmf_zarr_backend.storage.offers import delete_partial, link_value
 from hdmf_zarr_backend.storage.queued import drain, queue_of
-from hdmf_zarr_backend.storage.recovery import digest, recover, remove, warn
+from hdmf_zarr_backend.storage.recovery import copy_value, digest, recover, remove, warn
 
 _FAILURES = (ZarrBackendError, OSError, RuntimeError, ValueError, TypeError)
 
@@ -53,7 +53,13 @@ class Direct:
         return False
 
     def keep(
-        self, keys: Iterable[str], *, new: Iterable[str] = (), below: Iterable[str] = (), mark: Mark | None = None
+        self,
+        keys: Iterable[str],
+        *,
+        new: Iterable[str] = (),
+        large: Iterable[str] = (),
+        below: Iterable[str] = (),
+        mark: Mark | None = None,
     ) -> None:
         """Put down how things are, before they change.
 
@@ -63,6 +69,8 @@ class Direct:
             Keys that will be set or deleted.
         new : iterable of str
             Keys that will be set, and are known not to be there.
+        large : iterable of str
+            Keys that will be set, and whose values are not to be in memory as a whole.
         below : iterable of str
             Paths of groups and arrays that are not there yet; all below them is new.
         mark : Mark, optional
@@ -113,6 +121,7 @@ class Journal(Direct):
     def _forget(self) -> None:
         self._id = uuid.uuid4().hex
         self._records = 0
+        self._aside: list[str] = []
         self._kept: set[str] = set()
         self._below: set[str] = set()
         self._unread = []
@@ -123,9 +132,15 @@ class Journal(Direct):
         return self._records > 0
 
     def keep(
-        self, keys: Iterable[str], *, new: Iterable[str] = (), below: Iterable[str] = (), mark: Mark | None = None
+        self,
+        keys: Iterable[str],
+        *,
+        new: Iterable[str] = (),
+        large: Iterable[str] = (),
+        below: Iterable[str] = (),
+        mark: Mark | None = None,
     ) -> None:
-        """Put down how things are, in one put."""
+        """Put down how things are, in one put; large values are put aside after it, each under a key of its own."""
         if self._is_stuck:
             raise StoreError(
                 "an earlier change could not be undone yet",
@@ -138,18 +153,37 @@ class Journal(Direct):
             wanted |= dict.fromkeys([*mark.documents, *mark.hidden])
         asked = [key for key in wanted if self._is_fresh(key)]
         known = [key for key in dict.fromkeys(new) if self._is_fresh(key)]
-        if not (paths or known or (asked and asked != [self._consolidated]) or mark):
+        larger = [key for key in dict.fromkeys(large) if self._is_fresh(key)]
+        if not (paths or known or larger or (asked and asked != [self._consolidated]) or mark):
             return
         self._check_free(paths)
         if not self._records:
             delete_partial(self._store, [""])  # what is left of a journal whose first put did not come to its end
         old = self._store.get_many(asked)
-        absent = [key for key in (*asked, *known) if key not in old]
-        record = Record(self._id, old, absent, paths, Holder.here(), mark)
+        aside = {key: number for number, key in enumerate(self._stored(larger), len(self._aside))}
+        absent = [key for key in (*asked, *known, *larger) if key not in old and key not in aside]
+        record = Record(self._id, old, absent, paths, Holder.here(), mark, aside)
         self._store.set(record_key(self._records), record.encode())
         self._records += 1
-        self._kept.update(asked, known)
+        self._aside += record.aside_keys()
+        self._kept.update(asked, known, larger)
         self._below.update(paths)
+        for key, number in aside.items():
+            if not link_value(self._store, key, aside_key(self._id, number)):  # a key is set by replacing its value
+                copy_value(self._store, key, aside_key(self._id, number))
+
+    def _stored(self, keys: Sequence[str]) -> list[str]:
+        """Return those of ``keys`` that are there."""
+
+        def is_there(key: str) -> bool:
+            return self._store.get_range(key, 0, 1) is not None
+
+        found = self._for_each(is_there, keys)
+        return [key for key, there in zip(keys, found, strict=True) if there]
+
+    def _for_each(self, function: Callable[[str], bool], names: Sequence[str]) -> Iterable[bool]:
+        """Return what a function that asks the store says of each name; a far one is asked at once."""
+        return at_once(function, names) if abilities_of(self._store).is_far else map(function, names)
 
     def _is_fresh(self, key: str) -> bool:
         """Tell whether nothing is put down yet that says how ``key`` was."""
@@ -167,8 +201,7 @@ class Journal(Direct):
         def is_taken(path: str) -> bool:
             return next(self._store.list_prefix(path), None) is not None
 
-        far = abilities_of(self._store).is_far
-        for path, taken in zip(paths, at_once(is_taken, paths) if far else map(is_taken, paths), strict=True):
+        for path, taken in zip(paths, self._for_each(is_taken, paths), strict=True):
             if taken:
                 raise ConflictError(
                     "the store holds keys where something new is to be written, which the metadata do not know of",
@@ -198,11 +231,11 @@ class Journal(Direct):
             self._store.set(key, text)
         if gone:
             self._store.delete(gone)
-        unread, records = self._unread, self._records
+        unread, records, aside = self._unread, self._records, self._aside
         self._forget()  # from here on it is not to be undone, whatever comes
         try:
             self._store.delete(unread)
-            remove(self._store, records)
+            remove(self._store, records, aside)
         except _FAILURES as error:
             warn(f"{self._store.location}: the change is written, but not the end of its journal ({error})")
 

@@ -37,6 +37,11 @@ def record_key(number: int) -> str:
     return f"{JOURNAL}.{number}" if number else JOURNAL
 
 
+def aside_key(change: str, number: int) -> str:
+    """Return the key of an old value that a change puts aside as it is, since it is too large to be one of many."""
+    return f"{JOURNAL}.old.{change}.{number}"
+
+
 @dataclass(frozen=True, slots=True)
 class Mark:
     """What tells readers that a file cannot be read for the moment, since there is no order of old or new.
@@ -86,6 +91,8 @@ class Record:
         Who makes the change.
     mark : Mark, optional
         What it puts before there is no order of old or new.
+    aside : dict
+        ``{key: number}`` of old values that are put aside (`aside_key`), after this record and before they change.
     """
 
     id: str
@@ -94,6 +101,11 @@ class Record:
     below: list[str]
     holder: Holder
     mark: Mark | None = field(default=None)
+    aside: dict[str, int] = field(default_factory=dict)
+
+    def aside_keys(self) -> list[str]:
+        """Return the keys of the old values that are put aside."""
+        return [aside_key(self.id, number) for number in self.aside.values()]
 
     def encode(self) -> bytes:
         """Return the bytes of the record."""
@@ -107,6 +119,8 @@ class Record:
             "below": self.below,
             "crc32": zlib.crc32(values),
         }
+        if self.aside:
+            head["aside"] = self.aside
         if self.mark is not None:
             documents = {key: text.decode() for key, text in self.mark.documents.items()}
             head["mark"] = {"documents": documents, "hidden": list(self.mark.hidden)}
@@ -142,9 +156,17 @@ class Record:
                 [str(path) for path in head["below"]],
                 Holder(**{name: head["holder"][name] for name in ("host", "pid", "since")}),
                 _mark_of(head.get("mark")),
+                _aside_of(head.get("aside", {})),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise damaged(error, location) from error
+
+
+def _aside_of(stored: Any) -> dict[str, int]:
+    aside = {str(key): int(number) for key, number in stored.items()}
+    if min(aside.values(), default=0) < 0:
+        raise ValueError("there is no such number")
+    return aside
 
 
 def _mark_of(stored: Any) -> Mark | None:

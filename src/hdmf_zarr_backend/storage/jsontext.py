@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Any
 
 from hdmf_zarr_backend.errors import MetadataError, UsageError
@@ -30,6 +31,12 @@ def _fast_parser() -> Callable[[bytes], Any] | None:
 _loads = _fast_parser()
 
 _LONG_INTEGER = re.compile(rb"[1-9][0-9]{18}")  # 2**63 has 19 digits
+MAX_NESTING = 1000
+"""How deep objects and lists of a document may be in each other; orjson reads no deeper either."""
+
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_OTHERS = bytes(byte for byte in range(256) if byte not in _STEPS)
 _UTF8 = frozenset({"utf-8", "utf8", "ascii"})
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=True)
 _STRICT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -74,13 +81,31 @@ def parse_fast(text: bytes, *, encoding: str = "utf-8") -> Any:
     ------
     ValueError
         It is no JSON.
+    RecursionError
+        It is nested too deep.
     """
     if _loads is not None and encoding.lower().replace("_", "-") in _UTF8 and not _LONG_INTEGER.search(text):
         try:
             return _loads(text)
         except ValueError:
             pass  # NaN, Infinity and surrogates are for the standard library
+    if _depth(text) > MAX_NESTING:
+        raise RecursionError(f"it is nested more than {MAX_NESTING:,} deep")
     return json.loads(text.decode(encoding))
+
+
+def _depth(text: bytes) -> int:
+    """Return how deep JSON text is nested.
+
+    Brackets in strings can hide some of it; then the bound is Python's own, which depends on its version.
+    """
+    if text.count(b"[") + text.count(b"{") <= MAX_NESTING:
+        return 0  # or more, but not too much
+    steps = _STEPS
+    depth = max(accumulate(steps[byte] for byte in text.translate(None, _OTHERS)))
+    if depth > MAX_NESTING and b'"' in text:  # brackets in strings are none
+        depth = max(accumulate((steps[byte] for byte in _STRING.sub(b"", text).translate(None, _OTHERS)), initial=0))
+    return depth
 
 
 def load(text: bytes, *, key: str) -> Any:

@@ -195,6 +195,7 @@ class _Note:
         self._expires = datetime.now(UTC) + timedelta(seconds=LEASE_SECONDS)
         expires = self._expires.isoformat(timespec="seconds")
         said = {**asdict(self._holder), "expires": expires, "token": self._token, "machine": _machine()}
+        said["started"] = _started(self._holder.pid)
         return json.dumps(said).encode()
 
     def create(self) -> bool | None:
@@ -241,7 +242,7 @@ class _Note:
             said = json.loads(self._keys.get(self._key) or b"")
             holder = Holder(str(said["host"]), int(said["pid"]), str(said["since"]))
             expires = datetime.fromisoformat(said["expires"])
-            return _Said(str(said["token"]), holder, expires, str(said["machine"]))
+            return _Said(str(said["token"]), holder, expires, str(said["machine"]), str(said.get("started", "")))
         except (ValueError, KeyError, TypeError):
             return _Said()
 
@@ -254,13 +255,17 @@ class _Said:
     holder: Holder | None = None
     expires: datetime | None = None
     machine: str | None = None
+    started: str = ""
 
     def has_expired(self) -> bool:
         return self.expires is not None and datetime.now(UTC) > self.expires
 
     def is_gone(self) -> bool:
         """Tell whether the holder is a process that ended, of this machine since it was started, as it is seen here."""
-        return self.holder is not None and bool(self.machine) and self.machine == _machine() and self.holder.is_gone()
+        if self.holder is None or not self.machine or self.machine != _machine():
+            return False
+        # numbers of processes come again
+        return self.holder.is_gone() or (bool(self.started) and _started(self.holder.pid) not in ("", self.started))
 
     def is_alive(self) -> bool:
         """Tell whether the holder is a process of this machine that is at work."""
@@ -272,6 +277,14 @@ def _machine() -> str:
     """Return what tells this machine, since its start, from others and from containers on it; "" if nothing does."""
     with suppress(OSError):
         return f"{_BOOT.read_text(encoding='ascii').strip()} {os.readlink(_PROCESSES)}"
+    return ""
+
+
+def _started(pid: int) -> str:
+    """Return when a process began, in ticks since the machine did; "" where the system does not say."""
+    with suppress(OSError, IndexError):
+        said = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+        return said.rpartition(")")[2].split()[19]  # its name, in parentheses, may hold anything
     return ""
 
 

@@ -9,7 +9,8 @@ Source: issue "Format 3, shards, and any store, near or far", parts 4 and 5.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from importlib.util import find_spec
 from typing import Any
@@ -23,6 +24,8 @@ from hdmf_zarr_backend.storage.keys import Abilities, Range, rules_of
 SCHEMES = ("s3", "s3a", "http", "https")
 
 _MULTIPART_BYTES = 64 * 2**20
+_PART_BYTES = 8 * 2**20
+_PARTS_AT_ONCE = 2  # 10,000 parts, the most that S3 takes, are 80 GB
 _DELETED_AT_ONCE = 1000
 
 _S3 = Abilities(is_far=True)
@@ -106,6 +109,29 @@ def _needs_profile(words: Mapping[str, Any]) -> bool:
     return "AWS_PROFILE" in os.environ or any(os.path.exists(f"{folder}/{name}") for name in ("credentials", "config"))
 
 
+def keys_of_bucket(store: Any, path: str = "") -> ObjectKeys | None:
+    """Return the keys of a file in a bucket that a user has opened with obstore; None for another kind of store.
+
+    Its settings go along to neighbours and to workers, as ``storage_options`` would.
+
+    Parameters
+    ----------
+    store : obstore store
+        The file begins at its prefix.
+    path : str
+        Where it begins below that.
+    """
+    if type(store).__name__ != "S3Store":
+        return None
+    settings = dict(store.config)
+    location = "/".join(part for part in (f"s3://{settings.pop('bucket')}", store.prefix, path) if part)
+    given = {"client_options": store.client_options, "retry_config": store.retry_config}
+    given["credential_provider"] = store.credential_provider
+    options = {**settings, **{name: value for name, value in given.items() if value is not None}}
+    words = object_settings(location, options)
+    return None if words is None else ObjectKeys(location.rstrip("/"), words, options)
+
+
 class ObjectKeys(FarKeys):
     """One Zarr file of an object store or a web server.
 
@@ -118,6 +144,9 @@ class ObjectKeys(FarKeys):
     options : mapping
         The user's ``storage_options``, from which they were made.
     """
+
+    stream_bytes = (_PARTS_AT_ONCE + 1) * _PART_BYTES
+    """What is held of a value that is streamed."""
 
     def __init__(self, location: str, settings: dict[str, Any], options: Mapping[str, Any]) -> None:
         super().__init__(location, options)
@@ -202,6 +231,20 @@ class ObjectKeys(FarKeys):
         import obstore
 
         obstore.put(self.opened, key, value, use_multipart=None if len(value) > _MULTIPART_BYTES else False)
+
+    @contextmanager
+    def stream(self, key: str) -> Iterator[Callable[[bytes], Any]]:
+        """Give what appends to a new value of ``key``: an upload in parts, which an error leaves unfinished."""
+        import obstore
+
+        self._refuse_change()
+        file = self._called(
+            lambda: obstore.open_writer(self.opened, key, buffer_size=_PART_BYTES, max_concurrency=_PARTS_AT_ONCE),
+            key,
+            "written",
+        )
+        yield lambda data: self._called(lambda: file.write(data), key, "written")
+        self._called(file.close, key, "written")  # only now is it there
 
     def _create(self, key: str, value: bytes) -> bool | None:
         import obstore

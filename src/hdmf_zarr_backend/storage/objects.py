@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hdmf_zarr_backend.model.lindimarks import CELLS
 from hdmf_zarr_backend.storage.jsontext import parse_fast
+from hdmf_zarr_backend.storage.lindirows import plain_elements
 
 Array = npt.NDArray[Any]
 
@@ -30,14 +32,14 @@ class JSONRows:
     Parameters
     ----------
     config : dict
-        The codec's configuration; ``ensure_ascii``, ``sort_keys`` and ``encoding`` are honoured.
+        The codec's configuration; ``ensure_ascii``, ``sort_keys`` and ``encoding`` are honoured, and the mark of LINDI.
     dtype : numpy.dtype
         Data type of the array.
 
     Raises
     ------
     ValueError
-        The encoding is none of those that JSON text has.
+        The encoding is none of those that JSON text has, or the mark is no number of fields.
     """
 
     def __init__(self, config: dict[str, Any], dtype: np.dtype[Any]) -> None:
@@ -52,6 +54,9 @@ class JSONRows:
         if self._encoding not in _ENCODINGS:  # Python has others that are no text, or take a year
             raise ValueError(f"{self._encoding!r} is no encoding of JSON")
         self._dtype = dtype
+        self._cells = config.get(CELLS)
+        if self._cells is not None and (type(self._cells) is not int or self._cells < 0):
+            raise ValueError(f"{self._cells!r} is no number of fields")
 
     def encode(self, buf: Any) -> bytes:
         """Return the elements, the dtype and the shape as one JSON list."""
@@ -77,7 +82,8 @@ class JSONRows:
 
     def split(self, buf: bytes) -> SplitElements | None:
         """Return the elements of a chunk without parsing them, None where they cannot be told apart so simply."""
-        return split_elements(buf) if self._encoding == "utf-8" and self._dtype.names is None else None
+        is_simple = self._encoding == "utf-8" and self._dtype.names is None and self._cells is None
+        return split_elements(buf) if is_simple else None
 
     def decode(self, buf: Any, out: Any = None) -> Array:
         """Return the elements as an object array of the stored shape, or as a structured one.
@@ -100,6 +106,8 @@ class JSONRows:
             return np.array([tuple(row) for row in rows], dtype=self._dtype).reshape(shape)
         for _ in range(len(shape) - 1):
             rows = itertools.chain.from_iterable(rows)
+        if self._cells is not None:
+            return plain_elements(rows, shape, self._cells)
         # fromiter never looks into its items, so lists stay elements
         return np.fromiter(rows, dtype=object).reshape(shape)
 

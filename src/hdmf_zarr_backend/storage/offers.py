@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterable
 from contextlib import suppress
 
@@ -24,6 +25,20 @@ def open_value(keys: KeyStore, key: str) -> OpenValue | None:
     offered = getattr(keys, "open_value", None)
     found: OpenValue | None = None if offered is None else offered(key)
     return found
+
+
+def link_value(keys: KeyStore, source: str, target: str) -> bool:
+    """Let a value have a second key without a copy of it, where the store can do so; tell whether it has."""
+    store = innermost(keys)
+    if not isinstance(store, LocalKeys) or is_outside(source):
+        return False
+    try:
+        if not stat.S_ISREG(os.lstat(f"{store.root}/{source}").st_mode):
+            return False  # a symbolic link may lead somewhere else from another place
+        os.link(f"{store.root}/{source}", f"{store.root}/{target}")
+    except OSError:
+        return False  # not every file system has such links
+    return True
 
 
 def delete_below(keys: KeyStore, path: str) -> None:

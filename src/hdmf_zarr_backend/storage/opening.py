@@ -7,7 +7,7 @@
 ``"s3://"``, ``"https://"``    `ObjectKeys` where obstore is installed and knows the options, else `FsspecKeys`
 any other URL, ``"a::b"``      `FsspecKeys`
 a mapping                      `MappingKeys`
-a store or group of zarr       `ZarrStoreKeys`
+a store or group of zarr       `ZarrStoreKeys`; `ObjectKeys` where it is a bucket that obstore has opened
 =============================  =========================================================================
 """
 
@@ -21,10 +21,11 @@ from typing import Any
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.storage import referencekeys, zipkeys
+from hdmf_zarr_backend.storage.farzip import FarZipKeys
 from hdmf_zarr_backend.storage.fsspeckeys import FsspecKeys
 from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys, innermost, rules_of, set_rules
 from hdmf_zarr_backend.storage.mappingkeys import MappingKeys
-from hdmf_zarr_backend.storage.objectkeys import ObjectKeys, object_settings
+from hdmf_zarr_backend.storage.objectkeys import ObjectKeys, keys_of_bucket, object_settings
 from hdmf_zarr_backend.storage.paths import location_of
 from hdmf_zarr_backend.storage.places import authority
 from hdmf_zarr_backend.storage.referencekeys import ReferenceKeys
@@ -78,7 +79,7 @@ def _of_url(location: str, options: dict[str, Any]) -> KeyStore:
         return ReferenceKeys(location, options, folder_keys)
     if location.endswith(zipkeys.SUFFIX) and "::" not in location:
         folder, name = parted(location)
-        return zipkeys.FarZipKeys(location, folder_keys(folder, options), name)
+        return FarZipKeys(location, folder_keys(folder, options), name)
     return folder_keys(location, options)
 
 
@@ -119,11 +120,15 @@ def _of_zarr(place: Any) -> KeyStore | None:
 
     from hdmf_zarr_backend.storage.zarrkeys import keys_of_store
 
+    path = ""
     if isinstance(place, zarr.Group):
-        return keys_of_store(place.store_path.store, place.store_path.path)
+        place, path = place.store_path.store, place.store_path.path
     if type(place).__module__.partition(".")[0] == "obstore":
         place = ObjectStore(place)
-    return keys_of_store(place) if isinstance(place, Store) else None
+    if not isinstance(place, Store):
+        return None
+    bucket = keys_of_bucket(place.store, path) if isinstance(place, ObjectStore) and not place.read_only else None
+    return bucket or keys_of_store(place, path)
 
 
 def open_neighbour(keys: KeyStore, location: str) -> KeyStore:

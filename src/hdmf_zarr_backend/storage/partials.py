@@ -53,6 +53,21 @@ def sweep(target: str) -> None:
                 remove(path)
 
 
+def interrupted_conversions(target: str) -> list[str]:
+    """Return the paths of what conversions to ``target`` that were interrupted have left, to be resumed."""
+    folder = os.path.dirname(target)
+    pattern = re.compile(re.escape(conversion_prefix(target)) + r"-[0-9a-f]{12}" + re.escape(PARTIAL))
+    try:
+        return sorted(os.path.join(folder, name) for name in os.listdir(folder) if pattern.fullmatch(name))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def conversion_prefix(target: str) -> str:
+    """Return what the names of all that belongs to a conversion to ``target`` begin with."""
+    return f"{prefix_of(target)}.conversion"
+
+
 def remove(path: str) -> None:
     """Delete a file, a link or a whole folder."""
     if os.path.isdir(path) and not os.path.islink(path):

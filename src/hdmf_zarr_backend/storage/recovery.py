@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from hdmf_zarr_backend.storage.journalrecords import (
     VERSION,
     Mark,
     Record,
+    aside_key,
     damaged,
     record_key,
 )
@@ -27,6 +28,9 @@ from hdmf_zarr_backend.storage.jsontext import parse_fast
 from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, innermost
 from hdmf_zarr_backend.storage.locks import Holder
 from hdmf_zarr_backend.storage.offers import check_inside, delete_below, delete_partial
+from hdmf_zarr_backend.storage.streamed import streamed_value, streams_values
+
+_PIECE_BYTES = 8 * 2**20
 
 
 class JournalWarning(UserWarning):
@@ -92,7 +96,10 @@ def recover(keys: KeyStore) -> str | None:
     if found is None:
         return None
     store: KeyStore = innermost(keys)
-    count = sum(1 for _ in _records(store, found.id))
+    count, aside = 0, list[str]()
+    for record in _records(store, found.id):
+        count += 1
+        aside += record.aside_keys()
     last = _last_note(store, found.id)
     if last is not None and _is_done(store, last["final"]):
         store.delete(last["delete"])
@@ -102,7 +109,7 @@ def recover(keys: KeyStore) -> str | None:
         _undo(store, found.id)
         done = "did not come to its end, and was undone"
     delete_partial(store, {"", *_folders(store, found.id)})
-    remove(store, count)
+    remove(store, count, aside)
     return f"a change of this file by {found.holder} {done}"
 
 
@@ -128,8 +135,31 @@ def _is_done(store: KeyStore, final: Mapping[str, str | None]) -> bool:
     return all((digest(there[key]) if key in there else None) == wanted for key, wanted in final.items())
 
 
-def remove(store: KeyStore, count: int) -> None:
-    """Delete a journal; without its first key, the others mean nothing."""
+def copy_value(store: KeyStore, source: str, target: str) -> None:
+    """Set a key to the value of another one, if that is there; piece by piece where the store can do so."""
+    if not streams_values(store):
+        value = store.get(source)
+        if value is not None:
+            store.set(target, value)
+        return
+    start, piece = 0, store.get_range(source, 0, _PIECE_BYTES + 1)
+    if piece is None:
+        return
+    with streamed_value(store, target) as write:
+        while piece:
+            write(piece[:_PIECE_BYTES])
+            start += _PIECE_BYTES
+            is_last = len(piece) <= _PIECE_BYTES  # what begins at the end of a value is an error to some stores
+            piece = None if is_last else store.get_range(source, start, start + _PIECE_BYTES + 1)
+
+
+def remove(store: KeyStore, count: int, aside: Sequence[str] = ()) -> None:
+    """Delete a journal of ``count`` records; before it, the keys of what was put ``aside``.
+
+    Without its first key the others mean nothing, and nobody knows what was put aside.
+    """
+    if aside:
+        store.delete(aside)
     store.delete([JOURNAL])
     store.delete([*map(record_key, range(1, count)), LAST_NOTE])
 
@@ -141,14 +171,18 @@ def _records(store: KeyStore, change: str) -> Iterator[Record]:
         record = Record.decode(text, store.location)
         if record.id != change:
             return  # of a change before, whose journal was not removed to its end
-        check_inside(store, [*record.old, *record.absent], record.below)
+        check_inside(store, [*record.old, *record.absent, *record.aside, *record.aside_keys()], record.below)
         yield record
         number += 1
 
 
 def _folders(store: KeyStore, change: str) -> set[str]:
     """Return the folders in which keys were set, but for those that are new."""
-    return {key.rpartition("/")[0] for record in _records(store, change) for key in (*record.old, *record.absent)}
+    return {
+        key.rpartition("/")[0]
+        for record in _records(store, change)
+        for key in (*record.old, *record.absent, *record.aside)
+    }
 
 
 def _undo(store: KeyStore, change: str) -> None:
@@ -169,6 +203,8 @@ def _undo(store: KeyStore, change: str) -> None:
             delete_below(store, path)
         store.delete(key for key in record.absent if key not in ROOT_DOCUMENTS)
         store.set_many({key: value for key, value in record.old.items() if key not in ROOT_DOCUMENTS})
+        for key, number in record.aside.items():  # where it is not put aside yet, nothing has been changed
+            copy_value(store, aside_key(change, number), key)
     for record in _records(store, change):
         store.delete(key for key in record.absent if key in ROOT_DOCUMENTS)
     if marks:

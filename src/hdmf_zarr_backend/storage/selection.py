@@ -8,7 +8,7 @@ lists in any order with repetitions, and lists on several axes, each on its own.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sized
+from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -152,3 +152,25 @@ def _indices(item: Any, length: int) -> IntArray:
         raise _out_of_range(int(array[outside][0]), length)
     indices = array.astype(np.intp)
     return np.where(indices < 0, indices + length, indices)
+
+
+def is_plain(part: AxisPart) -> bool:
+    """Tell whether the positions of a part inside the result are a slice without a step."""
+    return isinstance(part[2], slice) and part[2].step in (None, 1)
+
+
+def positions(part: slice | IntArray, length: int) -> IntArray:
+    """Return the positions on an axis of ``length`` that a slice or a list of them selects."""
+    return part if isinstance(part, np.ndarray) else np.arange(length)[part]
+
+
+def copy_part(
+    chunk: npt.NDArray[Any], inner: Sequence[slice | IntArray], result: npt.NDArray[Any], outer: Sequence[Any]
+) -> None:
+    """Copy ``chunk[inner]`` to ``result[outer]``, each axis on its own."""
+    if sum(isinstance(part, np.ndarray) for part in inner) <= 1:
+        result[tuple(outer)] = chunk[tuple(inner)]
+        return
+    source = np.ix_(*(positions(part, n) for part, n in zip(inner, chunk.shape, strict=True)))
+    target = np.ix_(*(positions(part, n) for part, n in zip(outer, result.shape, strict=True)))
+    result[target] = chunk[source]

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import product
+from itertools import islice, product
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from numcodecs import CRC32C
 from hdmf_zarr_backend.errors import ChunkError, ZarrBackendError
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Shards, absolute, join
 from hdmf_zarr_backend.storage.farkeys import at_once
-from hdmf_zarr_backend.storage.keys import KeyStore, rules_of
+from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, rules_of
 
 Index = tuple[int, ...]
 Place = tuple[int, int]
@@ -33,6 +33,7 @@ _CHECKSUM_BYTES = 4
 _KEPT_INDICES = 64
 _RUN_BYTES = 8 * 2**20  # longer ones take longer than several at once
 _GAP_BYTES = 2**15  # what lies between takes less time than a request
+_RUNS_AT_ONCE = 8
 _NUMBERS = re.compile("[0-9]{1,20}")
 
 
@@ -104,6 +105,33 @@ class ShardReader:
                 found.update(part)
         return found
 
+    def places(self, shard: Index) -> dict[Index, Place]:
+        """Return where the chunks that a shard holds begin and end, in the order in which they lie there.
+
+        Raises
+        ------
+        ChunkError, LimitError
+            As of `get`.
+        """
+        with self._located():
+            offsets = self._offsets(shard)
+            chunks = product(*(range(i * n, (i + 1) * n) for i, n in zip(shard, self._grid, strict=True)))
+            found = {index: place for index in chunks if (place := self._place(index, offsets)) is not None}
+        return dict(sorted(found.items(), key=itemgetter(1)))
+
+    def stored(self, shard: Index, wanted: Collection[Index]) -> Iterator[bytes]:
+        """Yield the stored bytes of those chunks of a shard that are ``wanted``, in the order in which they lie there.
+
+        Memory holds a piece of a few MB, of a far store several. Raises what `get` raises.
+        """
+        places = {index: place for index, place in self.places(shard).items() if index in wanted}
+        runs = _runs(self.key(shard), places)
+        while batch := list(islice(runs, _RUNS_AT_ONCE if abilities_of(self._keys).is_far else 1)):
+            with self._located():
+                parts = list(at_once(self._fetch, batch)) if len(batch) > 1 else [self._fetch(batch[0])]
+            for part in parts:
+                yield from part.values()
+
     def _shard(self, index: Index) -> Index:
         return tuple(i // n for i, n in zip(index, self._grid, strict=True))
 
@@ -167,33 +195,40 @@ class ShardReader:
 class ShardWriter:
     """Writes one shard: its chunks one after the other, and then the index.
 
+    Where the index comes first, as some others have it, the chunks wait in memory.
+
     Parameters
     ----------
     write : callable
         Appends bytes to the shard.
     node : ArrayNode
-        The array; it has shards whose index is at the end.
+        The array; it has shards.
     """
 
     def __init__(self, write: Callable[[bytes], Any], node: ArrayNode[Attributes]) -> None:
         assert node.shards is not None
-        assert node.shards.index_at_end
-        self._write = write
         self._grid = inner_grid(node)
         self._checksum = node.shards.checksum
         self._offsets = np.full((*self._grid, 2), _ABSENT, "<u8")
-        self._end = 0
+        self._write = write
+        self._waiting: list[bytes] | None = None if node.shards.index_at_end else []
+        self._end = 0 if node.shards.index_at_end else index_bytes(self._grid, node.shards)
 
     def add(self, index: Index, data: bytes) -> None:
         """Append the stored bytes of the chunk at ``index`` of the array."""
-        self._write(data)
+        if self._waiting is None:
+            self._write(data)
+        else:
+            self._waiting.append(data)
         self._offsets[tuple(i % n for i, n in zip(index, self._grid, strict=True))] = (self._end, len(data))
         self._end += len(data)
 
     def finish(self) -> None:
-        """Append the index; chunks that were not added are stated to be absent."""
+        """Write the index; chunks that were not added are stated to be absent."""
         index = self._offsets.tobytes()
         self._write(bytes(CRC32C().encode(index)) if self._checksum else index)
+        for data in self._waiting or ():
+            self._write(data)
 
 
 def _runs(key: str, places: dict[Index, Place]) -> Iterator[_Run]:
@@ -218,9 +253,15 @@ def inner_grid(node: ArrayNode[Attributes]) -> Index:
     return tuple(n // c for n, c in zip(shape, node.chunks, strict=True))
 
 
-def shard_grid(node: ArrayNode[Attributes]) -> Index:
-    """Return the number of shards along each axis of an array."""
-    return tuple(-(-n // inner) for n, inner in zip(node.grid, inner_grid(node), strict=True))
+def shard_of(node: ArrayNode[Attributes], index: Index) -> Index:
+    """Return the shard of the chunk at ``index``; the chunk itself where there are no shards."""
+    return tuple(i // n for i, n in zip(index, inner_grid(node), strict=True))
+
+
+def shard_grid(node: ArrayNode[Attributes], grid: Index | None = None) -> Index:
+    """Return the number of shards along each axis of an array, or of what it was when it had a ``grid`` of chunks."""
+    chunks = node.grid if grid is None else grid
+    return tuple(-(-n // inner) for n, inner in zip(chunks, inner_grid(node), strict=True))
 
 
 def chunks_in_shard(node: ArrayNode[Attributes], shard: Index) -> Iterator[Index]:

@@ -19,6 +19,13 @@ def streams_values(keys: KeyStore) -> bool:
     return hasattr(innermost(keys), "stream")
 
 
+def held_bytes(keys: KeyStore, nbytes: int) -> int:
+    """Return how much of a value of ``nbytes`` is in memory while it is written piece by piece."""
+    if not streams_values(keys):
+        return nbytes
+    return min(nbytes, getattr(innermost(keys), "stream_bytes", 0))
+
+
 @contextmanager
 def streamed_value(keys: KeyStore, key: str) -> Iterator[Write]:
     """Give what appends to a new value of ``key``, which is set when the block ends without an error.

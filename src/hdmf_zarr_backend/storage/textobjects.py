@@ -89,9 +89,20 @@ _ENCODE: dict[str, Callable[[Any], str]] = {"text": _cell_text, "reference": ref
 _DECODE: dict[str, Callable[[str], Any]] = {"text": _text_cell, "reference": text_reference}
 
 
+def cell_texts(cells: Iterable[Any], kind: str) -> list[str]:
+    """Return ``cells``, which the caller holds, as a field of ``kind`` holds them.
+
+    Raises
+    ------
+    TypeError, ValueError
+        One is no text and no JSON, or no reference.
+    """
+    return _Texts(_ENCODE[kind])(cells)
+
+
 def cell_width(cells: Iterable[Any], kind: str) -> int:
     """Return the characters of the longest of ``cells`` as a field of ``kind`` holds them."""
-    return max(map(len, _Texts(_ENCODE[kind])(cells)), default=0)
+    return max(map(len, cell_texts(cells, kind)), default=0)
 
 
 class _Texts:
@@ -259,6 +270,11 @@ class StructRows:
         """Return the rows of a chunk, each to be understood when it is asked for."""
         records = np.frombuffer(buf, self.dtype)
         return Elements(lambda n: self._cells(records[n : n + 1])[0].tolist(), len(records), len(buf))
+
+    def row(self, record: Array) -> list[Any]:
+        """Return the row whose bytes are ``record``."""
+        found: list[Any] = self._cells(record.view(self.dtype))[0].tolist()
+        return found
 
     def empty(self, count: int) -> Array:
         """Return ``count`` rows of a chunk that is not stored."""

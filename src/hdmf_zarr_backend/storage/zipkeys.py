@@ -8,7 +8,6 @@ Source: issue "Format 3, shards, and any store, near or far", part 4.
 
 from __future__ import annotations
 
-import io
 import os
 import threading
 import zipfile
@@ -22,12 +21,11 @@ from hdmf_zarr_backend.errors import (
     ReadOnlyStoreError,
     StoreError,
     StoreExistsError,
-    StoreNotFoundError,
     UsageError,
 )
 from hdmf_zarr_backend.storage.diskfiles import told
 from hdmf_zarr_backend.storage.durable import sync_files, sync_folder
-from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, KeyStore, Range, is_outside, rules_of
+from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, Range, is_outside, rules_of
 from hdmf_zarr_backend.storage.partials import partial_path
 from hdmf_zarr_backend.storage.renames import replace
 from hdmf_zarr_backend.storage.wholevalues import cut_ranges
@@ -38,7 +36,6 @@ _ABILITIES = Abilities(change=False, why="a zip file cannot be changed once it i
 _REMEDY = "Export it to a directory, change that, and export it to a zip file again."
 _DATE = (1980, 1, 1, 0, 0, 0)
 _MODE = 0o644 << 16
-_FAR_BUFFER = 2**18
 
 
 class ZipKeys:
@@ -89,20 +86,24 @@ class ZipKeys:
     def _entry(self, archive: zipfile.ZipFile, key: str) -> bytes | None:
         try:
             info = archive.getinfo(key)
-            limits = rules_of(self).limits
-            what = f"the value of the key {key!r} has {info.file_size:,} bytes"
-            limits.check("max_stored_bytes", info.file_size, what)
+            self._check_entry(info)
             return archive.read(info)
         except KeyError:
             return None
-        except LimitError as error:
-            raise error.located(store=self.location) from None
         except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
             raise StoreError(
                 f"the entry {key!r} cannot be read ({error})",
                 store=self.location,
                 remedy="Fetch or write the file again.",
             ) from error
+
+    def _check_entry(self, info: zipfile.ZipInfo) -> None:
+        """Refuse a value that is larger than the limits, before memory is taken for it."""
+        what = f"the value of the key {info.filename!r} has {info.file_size:,} bytes"
+        try:
+            rules_of(self).limits.check("max_stored_bytes", info.file_size, what)
+        except LimitError as error:
+            raise error.located(store=self.location) from None
 
     def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
         """Return the values of those ``keys`` that are there."""
@@ -163,77 +164,6 @@ class ZipKeys:
     def exists(self) -> bool:
         """Tell whether anything is at the location."""
         return os.path.lexists(self.location)
-
-
-class FarZipKeys(ZipKeys):
-    """A zip file on a server, read by ranges of bytes.
-
-    Parameters
-    ----------
-    location : str
-        URL of the zip file.
-    folder : KeyStore
-        What the zip file lies in; has a method ``size``.
-    name : str
-        Name of the zip file there.
-    """
-
-    abilities = Abilities(write=False, change=False, why="a zip file on a server is read only")
-
-    def __init__(self, location: str, folder: Any, name: str) -> None:
-        super().__init__(location)
-        self._folder = folder
-        self._name = name
-        self.options = getattr(folder, "options", {})
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return FarZipKeys, (self.location, self._folder, self._name), {"read_rules": rules_of(self)}
-
-    def _file(self) -> Any:
-        size = self._folder.size(self._name)
-        if size is None:
-            raise StoreNotFoundError("nothing is there", store=self.location, remedy="Check the path.")
-        return io.BufferedReader(_FarFile(self._folder, self._name, size), buffer_size=_FAR_BUFFER)
-
-    def exists(self) -> bool:
-        """Tell whether anything is at the location."""
-        return self._folder.size(self._name) is not None
-
-
-class _FarFile(io.RawIOBase):
-    """A value of a store as a file that can be read from any place."""
-
-    def __init__(self, keys: KeyStore, name: str, size: int) -> None:
-        self._keys = keys
-        self._name = name
-        self._size = size
-        self._place = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._size}[whence]
-        self._place = start + offset
-        return self._place
-
-    def tell(self) -> int:
-        return self._place
-
-    def readinto(self, buffer: Any) -> int:
-        view = memoryview(buffer).cast("B")
-        end = min(self._place + len(view), self._size)
-        if end <= self._place:
-            return 0
-        part = self._keys.get_range(self._name, self._place, end)
-        if part is None or len(part) != end - self._place:
-            raise EOFError("the file on the server is shorter than it was")
-        view[: len(part)] = part
-        self._place = end
-        return len(part)
 
 
 class NewZipKeys(ZipKeys):

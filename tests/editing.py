@@ -1,0 +1,123 @@
+"""Changes of arrays, step by step, and what NumPy makes of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from hdmf_zarr_backend.storage.editable import EditableArray
+from hdmf_zarr_backend.storage.edits import Edits
+from tests.strategies import expected, selections
+
+
+def plain(target: Any) -> Any:
+    return {"path": target}
+
+
+def flush(edits: Edits) -> set[str]:
+    """Write everything, as a session does; return the paths of the arrays whose documents changed."""
+    changed = set(edits.flush(plain))
+    edits.journal.commit({})
+    edits.done()
+    return changed
+
+
+def numbers(*shape: int) -> np.ndarray[Any, Any]:
+    return np.arange(int(np.prod(shape)), dtype="<i4").reshape(shape)
+
+
+@dataclass
+class Step:
+    """What is done to the array: ``append``, ``assign``, ``resize`` or ``flush``."""
+
+    name: str
+    arguments: tuple[Any, ...] = ()
+
+
+@st.composite
+def steps(draw: st.DrawFn, shape: tuple[int, ...]) -> list[Step]:
+    made: list[Step] = []
+    for _ in range(draw(st.integers(1, 6))):
+        name = draw(st.sampled_from(["append", "assign", "assign", "resize", "flush"]))
+        if name == "append":
+            axis, count = draw(st.integers(-len(shape), len(shape) - 1)), draw(st.integers(0, 4))
+            made.append(Step(name, (axis, count)))
+            shape = tuple(n + count if i == axis % len(shape) else n for i, n in enumerate(shape))
+        elif name == "resize":
+            shape = tuple(draw(st.integers(0, 7)) for _ in shape)
+            made.append(Step(name, (shape,)))
+        elif name == "assign":
+            made.append(Step(name, (draw(selections(shape)), draw(st.booleans()))))
+        else:
+            made.append(Step(name))
+    return made
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...], list[Step], dict[str, Any]]:
+    rank = draw(st.integers(1, 3))
+    shape = tuple(draw(st.integers(0, 6)) for _ in range(rank))
+    chunks = tuple(draw(st.integers(1, 4)) for _ in range(rank))
+    options = {"order": draw(st.sampled_from("CF")), "separator": draw(st.sampled_from("./"))}
+    options["fill_value"] = draw(st.sampled_from([None, 0, 7]))
+    return shape, chunks, draw(steps(shape)), options
+
+
+def repeats(key: Any, shape: tuple[int, ...]) -> bool:
+    """Tell whether a key names a place twice: what is there then is nobody's promise."""
+    places = np.arange(int(np.prod(shape))).reshape(shape)
+    chosen = np.atleast_1d(expected(places, key)).reshape(-1)
+    return len(set(chosen.tolist())) < len(chosen)
+
+
+class Model:
+    """What NumPy makes of the steps; ``number`` counts the values, so that each is new."""
+
+    def __init__(self, array: np.ndarray[Any, Any], fill: Any) -> None:
+        self.array = array
+        self.fill = fill
+        self.number = 100
+
+    def values(self, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+        self.number += int(np.prod(shape))
+        return (self.number + numbers(*shape)).astype(self.array.dtype)
+
+    def resize(self, shape: tuple[int, ...]) -> None:
+        fresh = np.full(shape, self.fill, self.array.dtype)
+        common = tuple(slice(0, min(n, m)) for n, m in zip(shape, self.array.shape, strict=True))
+        fresh[common] = self.array[common]
+        self.array = fresh
+
+    def assign(self, key: Any, values: Any) -> None:
+        places = np.arange(self.array.size).reshape(self.array.shape)
+        self.array = self.array.copy()
+        self.array.reshape(-1)[expected(places, key)] = values
+
+
+def follow(lazy: EditableArray, model: Model, todo: list[Step]) -> None:
+    """Do the steps to an array and to what NumPy makes of it, and compare them after each."""
+    for step in todo:
+        if step.name == "flush":
+            flush(lazy._edits)
+        elif step.name == "resize":
+            lazy.resize(*step.arguments)
+            model.resize(*step.arguments)
+        elif step.name == "append":
+            axis, count = step.arguments
+            block = model.values(tuple(count if i == axis % lazy.ndim else n for i, n in enumerate(lazy.shape)))
+            assert lazy.append(block, axis) == lazy.shape
+            model.array = np.concatenate([model.array, block], axis)
+        elif not repeats(step.arguments[0], model.array.shape):
+            key, single = step.arguments
+            values = model.values(() if single else expected(model.array, key).shape)
+            lazy[key] = values
+            model.assign(key, values)
+        assert lazy.shape == model.array.shape
+        assert lazy[...].tolist() == model.array.tolist()
+    flush(lazy._edits)
+    assert not lazy._edits.pending
+    assert lazy._edits._bytes == 0
+    assert lazy[...].tolist() == model.array.tolist()

@@ -1,0 +1,101 @@
+"""A zip file on a server: how often the server is asked, and what happens where the file is not what it says it is."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
+from hdmf_zarr_backend.errors import LimitError, StoreError
+from hdmf_zarr_backend.storage.keys import set_rules
+from hdmf_zarr_backend.storage.limits import Limits, ReadRules
+from hdmf_zarr_backend.storage.opening import open_keys
+from hdmf_zarr_backend.storage.zipkeys import new_zip
+from tests import samples, trees
+from tests.servers import Proxy, WebServer
+
+VALUES = np.random.default_rng(1).integers(0, 2**31, (64, 2**14), dtype="i4")  # 4 MB, which do not compress
+
+
+def write_values(folder: Path, **options: Any) -> None:
+    data = ZarrDataIO(VALUES, chunks=(4, 2**14), compressor=False)
+    with ZarrIO(folder / "a.zarr.zip", "w", **options) as io:
+        io.write_builder(trees.root(trees.dataset("data", data)))
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_a_file_opens_with_two_requests(web: WebServer, web_proxy: Proxy, zarr_format: Any) -> None:
+    samples.write_zarr(web.folder / "a.nwb.zarr.zip", samples.plain_nwbfile(), zarr_format=zarr_format)
+    with NWBZarrIO(f"{web_proxy.url}/a.nwb.zarr.zip", "r") as io:
+        assert io.read().identifier == "plain"
+    assert len(web_proxy.requests) == 2  # the size, and the end with the directory and the consolidated document
+
+
+def test_each_chunk_of_a_slice_is_one_request_and_all_are_asked_for_at_once(web: WebServer, web_proxy: Proxy) -> None:
+    write_values(web.folder)
+    with ZarrIO(f"{web_proxy.url}/a.zarr.zip", "r") as io:
+        data = io.read_builder().datasets["data"].data
+        web_proxy.reset()
+        web_proxy.delay = 0.1
+        np.testing.assert_array_equal(data[2:18], VALUES[2:18])
+        assert len(web_proxy.requests) == 5
+        assert web_proxy.most_busy >= 4
+        web_proxy.delay = 0.0
+        np.testing.assert_array_equal(data[:], VALUES)
+
+
+def test_ranges_of_a_value(web: WebServer, web_proxy: Proxy) -> None:
+    content = bytes(range(256)) * 4096
+    with new_zip(str(web.folder / "a.zip")) as new:
+        new.set_many({"a": content, "b": b"b" * 10, "c": b""})
+    with zipfile.ZipFile(web.folder / "a.zip", "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("d", content)
+    keys = open_keys(f"{web_proxy.url}/a.zip")
+    ranges = [(5, 10), (-3, None), (100, 100), (2**19, 2**19 + 7), (2**20 - 2, 2**21)]
+    for name in ("a", "d"):
+        assert keys.get_ranges(name, ranges) == [content[start:stop] for start, stop in ranges]
+        assert keys.get(name) == content
+    assert keys.get_many(["c", "x", "b"]) == {"c": b"", "b": b"b" * 10}
+    assert keys.get_ranges("x", ranges) is None
+    web_proxy.reset()
+    keys.get_range("a", 0, 10)
+    assert len(web_proxy.requests) == 1  # where it begins is known
+
+
+def test_a_value_that_is_another_one_is_told(web: WebServer) -> None:
+    with new_zip(str(web.folder / "a.zip")) as new:
+        new.set_many({"one": b"a" * 100, "two": b"b" * 100})
+    data = bytearray((web.folder / "a.zip").read_bytes())
+    data[data.index(b"aaa")] = 0
+    data[data.index(b"twobbb") - 30] = 0  # the magic of its header
+    (web.folder / "a.zip").write_bytes(bytes(data))
+    keys = open_keys(f"{web.url}/a.zip")
+    with pytest.raises(StoreError, match=r"'one' cannot be read.*checksum"):
+        keys.get("one")
+    with pytest.raises(StoreError, match=r"'two' cannot be read.*header"):
+        keys.get("two")
+    with pytest.raises(StoreError, match=r"'two' cannot be read.*header"):
+        keys.get_range("two", 0, 1)
+
+
+def test_a_value_that_is_too_large_is_refused(web: WebServer) -> None:
+    with new_zip(str(web.folder / "a.zip")) as new:
+        new.set("a", b"a" * 1000)
+    keys = open_keys(f"{web.url}/a.zip")
+    set_rules(keys, ReadRules(limits=Limits(max_stored_bytes=999)))
+    with pytest.raises(LimitError, match="max_stored_bytes"):
+        keys.get("a")
+
+
+def test_a_file_that_was_cut_since_is_told(web: WebServer) -> None:
+    with new_zip(str(web.folder / "a.zip")) as new:
+        new.set_many({"a": bytes(2**20), "b": b"b"})
+    keys = open_keys(f"{web.url}/a.zip")
+    assert keys.get("b") == b"b"
+    (web.folder / "a.zip").write_bytes(b"x" * 100)
+    with pytest.raises(StoreError):
+        keys.get("a")
