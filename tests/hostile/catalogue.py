@@ -76,6 +76,7 @@ def write(path: Path) -> None:
     box = trees.group("box", target, object_id="b-1")
     root = trees.root(box, trees.dataset("numbers", ZarrDataIO(numbers, chunks=(2, 4))), object_id="r-1")
     root.set_dataset(trees.dataset("texts", ["a", "bc", "d"] * 200))
+    root.set_dataset(trees.dataset("scalar", 3.5))
     root.set_dataset(trees.dataset("references", [ReferenceBuilder(target), ReferenceBuilder(box)], "object"))
     root.set_attribute("to", ReferenceBuilder(target))
     root.set_link(LinkBuilder(builder=box, name="link"))
@@ -213,7 +214,7 @@ _STATES = struct.pack("<4BIII", 2, 1, 0x21, 2, 2**31 - 20, 2**18, 40) + bytes(24
 _MANY = {f"{'g/' * 5}n{i}/.zgroup": {"zarr_format": 2} for i in range(3000)}
 
 DOCUMENTS, CHUNKS, LINKS, SIZES, CODE = "Documents", "Chunks", "Links and references", "Sizes", "Code and places"
-CARELESS = "Careless calls"
+CARELESS, VALUES = "Careless calls", "Names and values"
 
 CASES: tuple[Case, ...] = (
     # documents
@@ -263,10 +264,10 @@ CASES: tuple[Case, ...] = (
          raises="ChunkError", says="'0.0'", finds="chunk-damaged"),
     Case(CHUNKS, "a bit flips in a chunk with a checksum (zstd, zlib)", "`ChunkError`", _flipped, read("numbers"),
          raises="ChunkError", says="'0.0'", finds="chunk-damaged"),
-    Case(CHUNKS, "a chunk is a folder", "`StoreError` that names the key", _as_folder, read("numbers"),
-         raises="StoreError", says="is a directory", finds="chunk-missing"),
-    Case(CHUNKS, "a chunk is a pipe or a device", "`StoreError`; it is not opened for reading", _as_pipe,
-         read("numbers"), raises="StoreError", says="no plain file", finds="chunk-missing"),
+    Case(CHUNKS, "a chunk is a folder", "`ChunkError` that names array and chunk", _as_folder, read("numbers"),
+         raises="ChunkError", says="'0.0'", finds="chunk-damaged"),
+    Case(CHUNKS, "a chunk is a pipe or a device", "`ChunkError`; nobody waits for it", _as_pipe,
+         read("numbers"), raises="ChunkError", says="'0.0'", finds="chunk-damaged"),
     Case(CHUNKS, "text with more elements than its chunk", "`ChunkError`",
          squeezed(None, (2**31).to_bytes(4, "little") * 9, name="texts"), read("texts"),
          raises="ChunkError", says="elements instead of", finds="chunk-damaged"),
@@ -303,26 +304,27 @@ CASES: tuple[Case, ...] = (
          warns="BrokenLinkWarning", says="is refused", finds="link-dangling"),
     Case(LINKS, "a link to a folder that is no Zarr file", "a warning; the link is left out",
          link(source="../..", path="/"), opened, warns="BrokenLinkWarning", says="no Zarr", finds="link-dangling"),
-    Case(LINKS, "a reference to nothing", "`ReferenceTargetError` when it is resolved",
+    Case(LINKS, "a reference to nothing", "`ReferenceTargetError` with path and id, when it is resolved",
          document("box/target/.zarray", lambda d: None), lambda path: (
              [p.unlink() for p in (path / "box/target").iterdir()], (path / "box/target").rmdir(), resolve(path)),
-         raises="ReferenceTargetError", says="/box/target", warns="BrokenLinkWarning", finds="reference-dangling"),
+         raises="ReferenceTargetError", says="the object_id t-1 (store", warns="BrokenLinkWarning",
+         finds="reference-dangling"),
     # sizes
     Case(SIZES, "a document of more than `max_document_bytes`", "`LimitError` that names the limit",
          lambda path: None, lambda path: opened(path, limits=_SMALL), raises="LimitError", says="max_document_bytes"),
     Case(SIZES, "more nodes than `max_documents`", "`LimitError` that names the limit",
          _consolidated(lambda d: d["metadata"].update(_MANY)),
          lambda path: opened(path, limits=Limits(max_documents=2000)),
-         raises="LimitError", says="max_documents", finds="consolidated-stale"),
+         raises="LimitError", says="max_documents", finds="document-missing"),
     Case(SIZES, "a million nested groups", "`LimitError` that names `max_depth`",
          _consolidated(lambda d: d["metadata"].update({"g/" * 10**6 + ".zgroup": {"zarr_format": 2}})), opened,
          raises="LimitError", says="max_depth", finds="limit"),
     Case(SIZES, "an array of 2^61 elements", "it opens; `LimitError` where it is read whole",
          document("numbers/.zarray", lambda d: d.update(shape=[2**31, 2**30])), read("numbers"),
-         raises="LimitError", says="max_read_", finds=""),
+         raises="LimitError", says="max_read_", finds="chunk-missing"),
     Case(SIZES, "chunks of 2^40 bytes", "`LimitError` that names `max_chunk_bytes` where one is read",
          document("numbers/.zarray", lambda d: d.update(chunks=[2**20, 2**20])), read("numbers"),
-         raises="LimitError", says="max_chunk_bytes"),
+         raises="LimitError", says="max_chunk_bytes", finds="limit"),
     Case(SIZES, "a zlib chunk that becomes 64 MiB", "`ChunkError`; decoding stops at the size of the chunk",
          squeezed({"id": "zlib", "level": 1}, zlib.compress(_ZEROS)), read("numbers"),
          raises="ChunkError", says="more than 16 bytes", finds="chunk-damaged"),
@@ -371,15 +373,15 @@ CASES: tuple[Case, ...] = (
 
 def all_cases() -> tuple[Case, ...]:
     """Return the lines of all tables."""
-    from tests.hostile import careless  # which has more of what is made here
+    from tests.hostile import careless, damaged, values  # which have more of what is made here
 
-    return (*CASES, *careless.CASES)
+    return (*CASES, *damaged.CASES, *careless.CASES, *values.CASES)
 
 
 def table_of(part: str) -> list[tuple[str, ...]]:
     """Return the lines of one table: bad input, what happens, and of files what `verify` says."""
     cases = [case for case in all_cases() if case.part == part]
-    if part == CARELESS:
+    if part in (CARELESS, VALUES):
         return [(case.given, case.happens) for case in cases]
     return [(case.given, case.happens, f"`{case.finds}`" if case.finds else "-") for case in cases]
 
@@ -393,6 +395,7 @@ def page_parts() -> dict[str, str]:
     parts = (DOCUMENTS, CHUNKS, LINKS, SIZES, CODE)
     tables = {part.lower().replace(" ", "-"): table(titles, table_of(part)) for part in parts}
     tables["careless-calls"] = table(("what is done", "what happens"), table_of(CARELESS))
+    tables["names-and-values"] = table(("what is written", "what happens"), table_of(VALUES))
     limits = [(f"`{entry.name}`", f"{_default(entry):,}" if entry.name != _MEMORY else "the memory of the machine")
               for entry in fields(Limits)]  # fmt: skip
     return {**tables, "limits": table(("limit", "default"), limits)}

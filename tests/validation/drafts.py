@@ -8,8 +8,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-METADATA = ".zmetadata"
-
 
 class Draft:
     """A file of format 2 as a mapping, whose consolidated document can be changed.
@@ -20,9 +18,11 @@ class Draft:
         ``{key: bytes}`` of the file.
     """
 
+    key = ".zmetadata"
+
     def __init__(self, keys: dict[str, bytes]) -> None:
         self._keys = keys
-        self.document: Any = json.loads(keys[METADATA])
+        self.document: Any = json.loads(keys[self.key])
 
     @classmethod
     def of(cls, path: Path) -> Draft:
@@ -31,14 +31,14 @@ class Draft:
 
     def copy(self) -> Draft:
         """Return a draft that can be changed by itself."""
-        draft = Draft.__new__(Draft)
+        draft = type(self).__new__(type(self))
         draft._keys = self._keys
         draft.document = copy.deepcopy(self.document)
         return draft
 
     def keys(self) -> dict[str, bytes]:
         """Return the file."""
-        return {**self._keys, METADATA: json.dumps(self.document).encode()}
+        return {**self._keys, self.key: json.dumps(self.document).encode()}
 
     # ---- nodes ------------------------------------------------------------------------------------------------------
 
@@ -60,7 +60,7 @@ class Draft:
 
     def drop(self, path: str) -> None:
         """Take a node away, with all that is below it."""
-        gone = [key for key in self.metadata if key.startswith(f"{path}/")]
+        gone = self._below(path, self.metadata)
         assert gone, path
         for key in gone:
             del self.metadata[key]
@@ -73,8 +73,16 @@ class Draft:
     def copy_node(self, path: str, target: str) -> None:
         """Make a node another time."""
         for documents in (self.metadata, self._inlined):
-            found = {key: value for key, value in documents.items() if key.startswith(f"{path}/")}
+            found = {key: documents[key] for key in self._below(path, documents)}
             documents.update((target + key[len(path) :], copy.deepcopy(value)) for key, value in found.items())
+
+    def add_group(self, path: str) -> None:
+        """Make a group that has nothing in it."""
+        self.metadata[f"{path}/.zgroup"] = {"zarr_format": 2}
+
+    def _below(self, path: str, names: Any) -> list[str]:
+        """Return the names of what is at a path and below it, of documents and of chunks."""
+        return [name for name in names if name.startswith(f"{path}/")]
 
     def link(self, path: str, name: str, target: str, source: str = ".") -> None:
         """Add a link to a group."""

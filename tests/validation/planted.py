@@ -121,8 +121,7 @@ DEFECTS: dict[str, Plant] = {
     "parent for child": retyped(f"{LFP}/lfp", "TimeSeries"),
     "child for parent asks for more": retyped(TRACE, "ElectricalSeries"),
     "type of a column": retyped(f"{TRIALS}/id", "VectorData"),
-    "group for a dataset": lambda d: (d.drop("session_description"), d.metadata.update(
-        {"session_description/.zgroup": {"zarr_format": 2}})),
+    "group for a dataset": lambda d: (d.drop("session_description"), d.add_group("session_description")),
     "dataset for a group": lambda d: (d.drop("acquisition"), d.copy_node("identifier", "acquisition")),
     "other file, other column": lambda d: d.move(f"{TRIALS}/start_time", f"{TRIALS}/begin"),
     # of a link, as if it were the object
@@ -139,7 +138,7 @@ DEFECTS: dict[str, Plant] = {
 HARMLESS: dict[str, Plant] = {
     "nothing": lambda d: None,
     "an attribute more": having(RAW, remark="good"),
-    "a group more": lambda d: d.metadata.update({"general/extra/.zgroup": {"zarr_format": 2}}),
+    "a group more": lambda d: d.add_group("general/extra"),
     "an untyped dataset more": lambda d: d.copy_node("identifier", f"{RAW}/remark"),
     "a value that the schema fixes": having(f"{RAW}/data", unit="furlongs"),
     "a version that is another one": having("", nwb_version="1.0"),

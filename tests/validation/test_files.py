@@ -144,10 +144,12 @@ def test_what_is_no_file(tmp_path: Path) -> None:
 # ---- how little is read --------------------------------------------------------------------------------------------
 
 
-def test_a_file_on_a_server_costs_what_opening_costs(web: WebServer, web_proxy: Proxy) -> None:
-    samples.write_zarr(web.folder / "rich.zarr", samples.rich_nwbfile())
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_a_file_on_a_server_costs_what_opening_costs(web: WebServer, web_proxy: Proxy, zarr_format: int) -> None:
+    samples.write_zarr(web.folder / "rich.zarr", samples.rich_nwbfile(), zarr_format=zarr_format)
     assert validate(f"{web_proxy.url}/rich.zarr").is_valid
-    assert {path for _, path in web_proxy.requests} <= {"/rich.zarr/.zmetadata", "/rich.zarr/zarr.json"}
+    # one round: which of both is there says of which format the file is
+    assert sorted(web_proxy.requests) == [("GET", "/rich.zarr/.zmetadata"), ("GET", "/rich.zarr/zarr.json")]
 
 
 def test_neither_hdmf_nor_zarr_is_loaded(rich: Path) -> None:
@@ -290,7 +292,9 @@ def test_command_goes_on_past_what_is_no_file(broken: Path, tmp_path: Path, caps
     assert main(["validate", str(tmp_path / "gone.zarr"), str(broken), "--json"]) == 2
     captured = capsys.readouterr()
     assert "nothing is there" in captured.err
-    (report,) = json.loads(captured.out)
+    gone, report = json.loads(captured.out)
+    assert (gone["source"], report["error"]) == (str(tmp_path / "gone.zarr"), None)
+    assert "nothing is there" in gone["error"]
     assert report["valid"] is False
     assert report["counts"] == {"missing": 2, "dtype": 1}
     assert report["findings"][2].keys() == {"path", "attribute", "kind", "message", "rule", "remedy"}

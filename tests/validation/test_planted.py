@@ -12,13 +12,16 @@ from hdmf_zarr_backend.validation.files import describe, json_schema_for
 from tests import samples
 from tests.validation import oracle
 from tests.validation.drafts import Draft
+from tests.validation.drafts3 import Draft3
 from tests.validation.oracle import Oracle
 from tests.validation.planted import DEFECTS, HARMLESS
 
 
-@pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Draft:
-    return Draft.of(samples.write_zarr(tmp_path_factory.mktemp("validation") / "sound.zarr", samples.rich_nwbfile()))
+@pytest.fixture(scope="module", params=[2, 3], ids=["format2", "format3"])
+def sound(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Draft:
+    path = tmp_path_factory.mktemp("validation") / "sound.zarr"
+    kind = {2: Draft, 3: Draft3}[request.param]
+    return kind.of(samples.write_zarr(path, samples.rich_nwbfile(), zarr_format=request.param))
 
 
 @pytest.fixture(scope="module")

@@ -146,6 +146,7 @@ PLANTED: dict[str, list[Store]] = {
     "group-other-keys": [{"g/.zgroup": dump({"zarr_format": 2, "_nczarr_group": {}})}],
     "group-ancestors": [{"x/y/.zgroup": dump(GROUP)}, {"x/.zarray": dump(ARRAY), "y/z/.zarray": dump(ARRAY)}],
     "array-members": [{"g/a/x/.zgroup": dump(GROUP)}, {"g/b/x/.zarray": dump(ARRAY)}],
+    "one-kind": [{"g/a/.zgroup": dump(GROUP)}, {"g/b/.zgroup": dump(GROUP), "g/b/.zattrs": dump({"a": 1})}],
     "attributes-object": [{".zattrs": b"[1]"}, {"g/b/.zattrs": b"null"}],
 }  # fmt: skip
 """By rule, what is changed in the store of `good` so that just this rule finds something."""
@@ -183,6 +184,29 @@ def test_a_token_as_a_fill_value_is_wrong_twice():
     report = conformance(store)
     assert [finding.rule for finding in report.violations] == ["fill-float"]
     assert [finding.rule for finding in report.remarks] == ["json-numbers"]
+
+
+@pytest.mark.parametrize("fill", ["no base64!", 0, ["YQ=="]])
+def test_the_fill_value_of_fields_is_looked_at_where_one_is_an_object(fill):
+    fields = [["a", "<i2"], ["b", [["c", "|O"]]]]
+    assert found(conformance(good() | typed(fields, fill))) == {"dtype-object", "fill-base64"}
+    for right in (None, "", "YWJjZGU="):  # by the codec of the objects, of any length
+        assert found(conformance(good() | typed(fields, right))) == {"dtype-object"}
+
+
+@pytest.mark.parametrize("fill", [None, 0, "", {"a": [1]}])
+def test_the_fill_value_of_objects_may_be_anything(fill):
+    assert found(conformance(good() | typed("|O", fill))) == {"dtype-object"}
+
+
+def test_bytes_that_zarr_python_writes_as_a_fill_value_lack_zeros_at_their_end(tmp_path):
+    import zarr
+
+    root = zarr.open_group(tmp_path / "file.zarr", mode="w", zarr_format=2)
+    root.create_array("a", shape=3, chunks=2, dtype="S5", fill_value=b"ab")
+    document = json.loads((tmp_path / "file.zarr/a/.zarray").read_text())
+    assert base64.b64decode(document["fill_value"]) == b"ab"
+    assert found(conformance(tmp_path / "file.zarr")) == set()
 
 
 def test_several_findings_of_one_document():

@@ -115,6 +115,8 @@ def json_schema_for(source: Source | None = None, namespace: str | None = None, 
     ------
     MetadataError, UsageError
         As of `validate`; a file may have several namespaces that `validate` takes, then one is to be named.
+
+    Source: JSON Schema, draft 2020-12; issue "Open to every other tool", part 2.
     """
     if source is None:
         name = namespace or "core"
@@ -150,6 +152,18 @@ def describe(
     ----------
     source, storage_options, limits, external_links
         As of `validate`.
+
+    Returns
+    -------
+    dict
+        The root group.
+
+    Raises
+    ------
+    StoreNotFoundError, NotZarrError, MetadataError
+        As of `validate`.
+
+    Source: issue "Open to every other tool", part 2.
     """
     keys, parsed = _opened(source, storage_options, limits, external_links)
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -17,6 +17,7 @@ from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.storage.codecs import chunk_codec
 from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, rules_of
 from hdmf_zarr_backend.storage.shards import ShardReader
+from hdmf_zarr_backend.storage.strays import names_without_values
 from hdmf_zarr_backend.verification.problems import Problem, Report
 from hdmf_zarr_backend.verification.stored import StoredObjects, indices_of, stored_names
 
@@ -91,7 +92,7 @@ class DecodeTask:
                     continue
                 reader.decode(index, data)
             except ZarrBackendError as error:
-                found.problems.append((_kind_of(error), error.problem))
+                found.problems.append((kind_of(error), error.problem))
                 continue
             except OSError as error:
                 found.problems.append(("chunk-damaged", f"the chunk {name!r} cannot be read ({error})"))
@@ -102,7 +103,8 @@ class DecodeTask:
         return found
 
 
-def _kind_of(error: ZarrBackendError) -> str:
+def kind_of(error: ZarrBackendError) -> str:
+    """Return the kind of the finding that an error with a chunk is."""
     damaged = (ChunkError, StoreError)  # it cannot be decoded, or the system cannot read it
     kinds = ((UnsafeDataError, "unsafe"), (LimitError, "limit"), (damaged, "chunk-damaged"))
     return next((kind for cls, kind in kinds if isinstance(error, cls)), "document-damaged")
@@ -122,7 +124,14 @@ def has_checksum(node: ArrayNode[Attributes], data: bytes) -> bool:
 
 
 def check_chunks(
-    keys: KeyStore, hierarchy: Hierarchy, report: Report, runner: Runner, *, memory_budget: int, progress: Progress
+    keys: KeyStore,
+    hierarchy: Hierarchy,
+    report: Report,
+    runner: Runner,
+    *,
+    memory_budget: int,
+    progress: Progress,
+    told: Collection[str] = (),
 ) -> None:
     """Decode all chunks of a file.
 
@@ -140,15 +149,18 @@ def check_chunks(
         Bytes of values that may be in flight.
     progress : Progress
         Is told of the bytes of values.
+    told : set of str
+        Paths of arrays of which a chunk was found to be gone or damaged already; one that has no other is left out.
     """
-    _ChunkCheck(keys, hierarchy, report).run(runner, memory_budget=memory_budget, progress=progress)
+    _ChunkCheck(keys, hierarchy, report, told).run(runner, memory_budget=memory_budget, progress=progress)
 
 
 class _ChunkCheck:
-    def __init__(self, keys: KeyStore, hierarchy: Hierarchy, report: Report) -> None:
+    def __init__(self, keys: KeyStore, hierarchy: Hierarchy, report: Report, told: Collection[str]) -> None:
         self._keys = keys
         self._report = report
-        self._arrays = [(path, node) for path, node in hierarchy.walk() if isinstance(node, ArrayNode)]
+        arrays = [(path, node) for path, node in hierarchy.walk() if isinstance(node, ArrayNode)]
+        self._arrays = [(path, node) for path, node in arrays if path not in told or math.prod(node.grid) > 1]
         self._is_noted = notes_of(hierarchy.root.attributes).get(CHUNKS) == ALL_CHUNKS
         self._unchecked = 0
 
@@ -195,7 +207,7 @@ class _ChunkCheck:
                 itemsize = _itemsize(node)
                 self._check_count(node)
             except ZarrBackendError as error:
-                self._found(path, _kind_of(error), error.problem)
+                self._found(path, kind_of(error), error.problem)
                 continue
             size = max(1, math.prod(node.chunks) * itemsize)
             count = max(1, min(task_bytes_for(memory_budget, workers) // size, _TASK_CHUNKS))
@@ -222,8 +234,15 @@ class _ChunkCheck:
             self._found(path, "unknown-file", f"{len(unknown):,} keys are no chunks: {', '.join(unknown[:_SHOWN])}")
         wanted = math.prod(stored.grid)
         if len(found) < wanted:
-            first = islice(indices_of(stored.grid), len(found) + _SHOWN)
-            names = [node.chunk_name(index) for index in first if index not in found]
-            self._missing(path, wanted - len(found), names[:_SHOWN])
+            blocked, _ = stored.sort(names_without_values(self._keys, path))
+            if blocked:
+                shown = ", ".join(node.chunk_name(index) for index in sorted(blocked)[:_SHOWN])
+                what = "a folder, a pipe or a device is in the place of"
+                self._found(path, "chunk-damaged", f"{what} {len(blocked):,} chunks: {shown}")
+            known = found | blocked
+            first = islice(indices_of(stored.grid), len(known) + _SHOWN)
+            names = [node.chunk_name(index) for index in first if index not in known]
+            if names:
+                self._missing(path, wanted - len(known), names[:_SHOWN])
         for index in sorted(found):
             yield from stored.chunks_in(index)

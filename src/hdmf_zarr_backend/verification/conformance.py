@@ -145,7 +145,7 @@ class _Check:
     # ---- the hierarchy ----------------------------------------------------------------------------------------------
 
     def hierarchy(self) -> None:
-        """Look at what is above each node."""
+        """Look at what is above each node, and beside it."""
         missing: set[str] = set()
         for path in sorted(self._groups | self._arrays.keys()):
             above = path
@@ -159,6 +159,8 @@ class _Check:
                 missing.add(above)
         for path in sorted(missing):
             self._report.add("group-ancestors", v2.key_of(path, v2.GROUP), "members are there, and this is not")
+        for path in sorted(self._groups & self._arrays.keys()):
+            self._report.add("one-kind", v2.key_of(path, v2.GROUP), "there is .zarray as well")
 
     # ---- chunks -----------------------------------------------------------------------------------------------------
 

@@ -80,8 +80,12 @@ def _array(document: dict[str, Any]) -> Found:
     shape, chunks = document.get("shape"), document.get("chunks")
     if is_lengths(shape) and is_lengths(chunks, 1) and len(shape or []) != len(chunks or []):
         yield "chunks", f"shape is {shown(shape)}, and chunks is {shown(chunks)}"
-    if {"dtype", "fill_value"} <= document.keys() and not any(data_type_findings(document["dtype"])):
+    if {"dtype", "fill_value"} <= document.keys() and _is_understood(document["dtype"]):
         yield from fill_findings(document["fill_value"], document["dtype"])
+
+
+def _is_understood(data_type: Any) -> bool:
+    return all(rule == "dtype-object" for rule, _ in data_type_findings(data_type))
 
 
 def _shape(value: Any) -> Found:

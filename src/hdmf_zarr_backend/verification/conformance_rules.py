@@ -87,6 +87,7 @@ _ALL = (
     Rule("group-other-keys", "Groups", ".zgroup has no other key"),
     Rule("group-ancestors", "Groups", "there is a .zgroup at every path above a node"),
     Rule("array-members", "Groups", "nodes are members of groups, not of arrays"),
+    Rule("one-kind", "Groups", "there is an array or a group at a path, not both"),
     Rule("attributes-object", "Attributes", ".zattrs is a JSON object"),
 )
 
@@ -157,6 +158,6 @@ class ConformanceReport:
         return dict(Counter(finding.rule for finding in [*self.violations, *self.remarks]))
 
     def add(self, rule: str, key: str, message: str) -> None:
-        """Note a finding."""
+        """Note a finding: ``rule`` is not kept at ``key``, and ``message`` says how."""
         finding = Finding(rule, key, message)
         (self.violations if finding.is_violation else self.remarks).append(finding)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from hdmf_zarr_backend.errors import IncompleteStoreError, LimitError, MetadataError, ZarrBackendError
@@ -15,17 +14,25 @@ from hdmf_zarr_backend.model.consolidated import INLINE_KEY, inlined_chunks, unw
 from hdmf_zarr_backend.model.nodes import ArrayNode, Hierarchy, absolute, split
 from hdmf_zarr_backend.read.bounds import check_document, check_texts, read_documents
 from hdmf_zarr_backend.read.parser import parse
-from hdmf_zarr_backend.storage.jsontext import load
+from hdmf_zarr_backend.storage.jsontext import dump, load
 from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, rules_of
 from hdmf_zarr_backend.storage.recovery import pending
+from hdmf_zarr_backend.verification.copies import (
+    Comparison,
+    Difference,
+    Documents,
+    array_above,
+    inlined_differences,
+    without_block,
+)
 from hdmf_zarr_backend.verification.problems import Problem, Report
-
-Documents = dict[str, Any]
+from hdmf_zarr_backend.verification.strays import nodes_without_document
 
 _GROUP_KEYS = frozenset({"zarr_format", "node_type", "attributes", v3.CONSOLIDATED})
 _ARRAY_KEYS = frozenset({"zarr_format", "node_type", "attributes", "shape", "data_type", "chunk_grid", "fill_value",
                          "chunk_key_encoding", "codecs", "dimension_names", "storage_transformers"})  # fmt: skip
 _BLOCK_KEYS = frozenset({"kind", "must_understand", "metadata", INLINE_KEY})
+_LOST_CHUNK = frozenset({"chunk-missing", "chunk-damaged"})
 
 
 @dataclass(slots=True)
@@ -38,10 +45,20 @@ class Structure:
         All nodes that can be understood.
     is_consolidated : bool
         Whether there is a consolidated document, be it right or wrong.
+    only_copies : dict
+        ``{key: bytes}`` of the chunks and documents that only the consolidated document has, or has whole.
+    other_chunks : dict
+        ``{key: bytes}`` of the chunks that are whole in it and in the store, and not the same.
+    told : set of str
+        Paths of the arrays with a chunk of which was found already that it is gone or damaged: it was held against its
+        copy.
     """
 
     hierarchy: Hierarchy
     is_consolidated: bool
+    only_copies: dict[str, bytes] = field(default_factory=dict)
+    other_chunks: dict[str, bytes] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)
 
 
 def check_structure(keys: KeyStore, report: Report) -> Structure | None:
@@ -78,6 +95,10 @@ class _Documents:
         self._report = report
         self._limits = rules_of(keys).limits
         self._damaged: set[str] = set()
+        self._is_changing = False
+        self._differences: list[Difference] = []
+        self._copies: Documents = {}
+        self._inlined: dict[str, bytes] = {}
 
     def _found(self, path: str, kind: str, message: str) -> None:
         self._report.add(Problem(absolute(path), kind, message))
@@ -92,21 +113,23 @@ class _Documents:
         if not abilities_of(self._keys).listing:
             parsed = parse(self._keys)  # says what is wrong where there is nothing to read
             self._found("", "not-listed", "this server cannot list what it has: its documents were not compared")
+            self._compare_inlined(parsed.hierarchy)
             return self._structure(parsed.hierarchy, is_consolidated=True)
         documents = self._documents(v2.DOCUMENT_NAMES if key != v3.DOCUMENT else {v3.DOCUMENT})
-        if not documents.keys() & {v2.GROUP, v3.DOCUMENT}:
+        if consolidated is not None:
+            self._compare(consolidated, documents)
+        elif v2.CONSOLIDATED not in texts:
+            self._found("", "not-consolidated", "there is no consolidated document")
+        if not {v2.GROUP, v3.DOCUMENT} & (documents.keys() | self._copies.keys()):
             if consolidated is None:
-                parse(self._keys, use_consolidated=False)
+                parse(self._keys, use_consolidated=False)  # says what is wrong
             self._found("", "document-missing", "the document of the root is not there")
         hierarchy = self._hierarchy(documents)
         writing = notes_of(hierarchy.root.attributes).get(WRITING)
         if writing is not None:
             self._found("", "incomplete", f"the file is being written, or its writer died: {writing}")
-        if consolidated is None:
-            if v2.CONSOLIDATED not in texts:
-                self._found("", "not-consolidated", "there is no consolidated document")
-        else:
-            self._compare(consolidated, documents)
+        elif not self._is_changing:
+            self._check_strays(documents, hierarchy)
         is_consolidated = consolidated is not None or v2.CONSOLIDATED in texts
         return self._structure(hierarchy, is_consolidated=is_consolidated)
 
@@ -117,8 +140,10 @@ class _Documents:
             left = pending(self._keys)
         except MetadataError as error:
             self._found("", "journal-damaged", error.problem)
+            self._is_changing = True
             return
         if left is not None:
+            self._is_changing = True
             message = f"a change of this file is under way, or was interrupted: {left.holder}"
             self._found("", "change-interrupted", message)
 
@@ -128,7 +153,15 @@ class _Documents:
                 self._report.arrays += 1
             else:
                 self._report.groups += 1
-        return Structure(hierarchy, is_consolidated)
+        kinds = {found.key: found.kind for found in self._differences if found.is_good and found.key in self._inlined}
+        lost = {key: self._inlined[key] for key, kind in kinds.items() if kind in _LOST_CHUNK}
+        return Structure(
+            hierarchy,
+            is_consolidated,
+            only_copies=lost | {key: dump(document) for key, document in self._copies.items()},
+            other_chunks={key: self._inlined[key] for key, kind in kinds.items() if kind == "inlined-stale"},
+            told={found.path for found in self._differences if found.kind in _LOST_CHUNK},
+        )
 
     # ---- the documents of the nodes ---------------------------------------------------------------------------------
 
@@ -145,6 +178,11 @@ class _Documents:
     def _hierarchy(self, documents: Documents) -> Hierarchy:
         """Return the hierarchy of those documents that can be understood."""
         good = {key: document for key, document in documents.items() if self._is_good(key, documents)}
+        hierarchy = self._parsed(good, documents)
+        self._compare_inlined(formats.parse_documents({**good, **self._copies}) if self._copies else hierarchy)
+        return hierarchy
+
+    def _parsed(self, good: Documents, documents: Documents) -> Hierarchy:
         if v3.DOCUMENT in good:
             hierarchy = v3.from_documents(good)
             for path, node in hierarchy.walk():
@@ -182,15 +220,10 @@ class _Documents:
     def _is_member_of_group(self, key: str, documents: Documents) -> bool:
         """Tell whether no array is above a node."""
         path, _ = split(key)
-        above = path
-        while above:
-            above = split(above)[0]
-            document = documents.get(v3.key_of(above))
-            is_array = v2.key_of(above, v2.ARRAY) in documents
-            if is_array or (isinstance(document, dict) and document.get("node_type") == "array"):
-                self._found(path, "document-damaged", f"it is inside of the array {absolute(above)!r}")
-                return False
-        return True
+        above = array_above(documents, path)
+        if above is not None:
+            self._found(path, "document-damaged", f"it is inside of the array {absolute(above)!r}")
+        return above is None
 
     def _check_keys(self, path: str, key: str, document: Mapping[str, Any], known: Any) -> None:
         unknown = sorted(str(name) for name in document if name not in known)
@@ -200,7 +233,8 @@ class _Documents:
 
     def _check_ancestors(self, documents: Documents) -> None:
         """Note groups that only their members imply (Zarr v2: each ancestor MUST have a ``.zgroup``)."""
-        known = {split(key)[0] for key in documents if split(key)[1] in (v2.GROUP, v2.ARRAY)}
+        there = map(split, (*documents, *self._copies))
+        known = {path for path, name in there if name in (v2.GROUP, v2.ARRAY)}
         implied: set[str] = set()
         for path in known:
             above = path
@@ -208,10 +242,13 @@ class _Documents:
                 implied.add(above)
         for path in sorted(implied):
             self._found(path, "group-implied", "members are there, and no .zgroup")
-        for key in documents:
-            path, name = split(key)
-            if name == v2.ATTRIBUTES and path not in known and path not in implied:
-                self._found(path, "unknown-file", f"{key!r} belongs to no node")
+
+    def _check_strays(self, documents: Documents, hierarchy: Hierarchy) -> None:
+        """Note nodes of which something is there, and nowhere a document that says what it is."""
+        told = {split(key)[0] for key in self._copies}
+        for path, message in nodes_without_document(self._keys, documents, self._damaged, hierarchy):
+            if path not in told:
+                self._found(path, "document-missing", message)
 
     # ---- the consolidated document ----------------------------------------------------------------------------------
 
@@ -228,53 +265,29 @@ class _Documents:
                     if block is not None:
                         raise MetadataError("the consolidated block has no documents")
                     return None
-                metadata = {v3.key_of(path): _without_block(inner) for path, inner in block["metadata"].items()}
+                metadata = {v3.key_of(path): without_block(inner) for path, inner in block["metadata"].items()}
                 self._check_keys("", key, block, _BLOCK_KEYS)
-            self._check_inlined(inlined_chunks(block))
         except MetadataError as error:
             self._found("", "consolidated-damaged", error.problem)
             return None
+        try:
+            self._inlined = inlined_chunks(block)
+        except MetadataError as error:
+            self._found("", "consolidated-damaged", error.problem)
         return metadata
 
-    def _check_inlined(self, inlined: dict[str, bytes]) -> None:
-        stored = self._keys.get_many(inlined)
-        for key, value in inlined.items():
-            if stored.get(key) != value:
-                message = f"the chunk {key!r} is another one in the consolidated document"
-                self._found(split(key)[0], "inlined-stale", message)
-
     def _compare(self, consolidated: Documents, documents: Documents) -> None:
-        for key, message in _differences(consolidated, documents):
-            if key not in self._damaged:
-                self._found(split(key)[0], "consolidated-stale", message)
+        for found in Comparison(consolidated, documents, self._damaged).differences():
+            self._differs(found)
+            if found.is_good:
+                self._copies[found.key] = consolidated[found.key]
 
+    def _compare_inlined(self, hierarchy: Hierarchy) -> None:
+        other = [found for found in self._differences if not found.is_good]
+        changed = {found.path for found in other if split(found.key)[1] != v2.ATTRIBUTES}
+        for found in inlined_differences(self._keys, self._inlined, hierarchy, changed):
+            self._differs(found)
 
-def _differences(consolidated: Documents, documents: Documents) -> Iterator[tuple[str, str]]:
-    for key in sorted(consolidated.keys() | documents.keys()):
-        if key == v3.DOCUMENT:
-            continue  # the root is the consolidated document itself
-        default: Any = {} if split(key)[1] == v2.ATTRIBUTES else None  # no attributes, with or without a document
-        there, stated = documents.get(key, default), consolidated.get(key, default)
-        if _same(there, stated):
-            continue
-        if key not in consolidated:
-            yield key, f"{key!r} is not in the consolidated document"
-        elif key not in documents:
-            yield key, f"{key!r} is in the consolidated document only"
-        else:
-            yield key, f"{key!r} says something else than the consolidated document"
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Tell whether two documents are equal; NaN equals NaN."""
-    if one == other:
-        return True
-    if not isinstance(one, dict) or not isinstance(other, dict):
-        return False
-    return json.dumps(_without_block(one), sort_keys=True) == json.dumps(_without_block(other), sort_keys=True)
-
-
-def _without_block(document: Any) -> Any:
-    if isinstance(document, dict) and v3.CONSOLIDATED in document:
-        return {key: value for key, value in document.items() if key != v3.CONSOLIDATED}
-    return document
+    def _differs(self, found: Difference) -> None:
+        self._differences.append(found)
+        self._found(found.path, found.kind, found.message)

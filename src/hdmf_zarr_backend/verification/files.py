@@ -92,7 +92,15 @@ def _links(keys: KeyStore, structure: Structure, report: Report, *_: Any) -> Non
 def _chunks(
     keys: KeyStore, structure: Structure, report: Report, who: Any, memory_budget: int, progress: Progress
 ) -> None:
-    check_chunks(keys, structure.hierarchy, report, who, memory_budget=memory_budget, progress=progress)
+    check_chunks(
+        keys,
+        structure.hierarchy,
+        report,
+        who,
+        memory_budget=memory_budget,
+        progress=progress,
+        told=structure.told,
+    )
 
 
 def _schema(keys: KeyStore, structure: Structure, report: Report, *_: Any) -> None:

@@ -7,6 +7,15 @@ from dataclasses import dataclass, field
 from typing import Final
 
 _RESTORE = "Restore it from a copy."
+_RESTORE_CHUNK = "Restore it from a copy. `zarrio repair` does so where the consolidated document has it."
+_RESTORE_DOCUMENT = (
+    "Run `zarrio repair`, which writes it back where the consolidated document has it, or restore it from a copy. If "
+    "it was removed on purpose, run `zarrio consolidate --forget`."
+)
+_ONE_OF_BOTH = (
+    "If another program has changed it, run `zarrio consolidate`. If none has, delete that chunk, and run "
+    "`zarrio repair`, which writes it back."
+)
 _CONSOLIDATE = "Run `zarrio consolidate` on the file."
 _REWRITE = "Write the file again."
 
@@ -16,12 +25,12 @@ DAMAGE: Final[dict[str, str]] = {
     "journal-damaged": "Export what the file shows to a new one.",
     "limit": "If the file is to be trusted, raise the limit that is named.",
     "unsafe": "Do not trust this file; nothing of it was run.",
-    "document-missing": _RESTORE,
+    "document-missing": _RESTORE_DOCUMENT,
     "document-damaged": _RESTORE,
     "group-implied": "Write a .zgroup document there; other programs do not see the group without it.",
     "consolidated-damaged": _CONSOLIDATE,
     "consolidated-stale": _CONSOLIDATE,
-    "inlined-stale": _CONSOLIDATE,
+    "inlined-stale": _ONE_OF_BOTH,
     "link-damaged": "Run `zarrio repair --drop-links` to remove it, or write the link again.",
     "link-dangling": "Put the target back, or run `zarrio repair --drop-links` to remove the link.",
     "link-circular": "Run `zarrio repair --drop-links` to remove one of the links.",
@@ -29,8 +38,8 @@ DAMAGE: Final[dict[str, str]] = {
     "reference-damaged": _REWRITE,
     "reference-dangling": "Put the target back, or write the reference again.",
     "reference-wrong-target": "Look whether the target was replaced; write the reference again if it is right.",
-    "chunk-missing": _RESTORE,
-    "chunk-damaged": _RESTORE,
+    "chunk-missing": _RESTORE_CHUNK,
+    "chunk-damaged": _RESTORE_CHUNK,
     "schema": "Change what is named; the schema says what it must be.",
 }
 """Kinds of findings that something has to be done about, and what. Kinds are only ever added."""
@@ -131,5 +140,5 @@ class Report:
         return dict(Counter(problem.kind for problem in [*self.problems, *self.remarks]))
 
     def add(self, problem: Problem) -> None:
-        """Note a finding."""
+        """Note ``problem``, a finding."""
         (self.problems if problem.is_damage else self.remarks).append(problem)

@@ -1,4 +1,6 @@
-"""What can be mended with no loss: an interrupted change, the consolidated document, and links to nothing if asked.
+"""What can be mended with no loss: an interrupted change, what the consolidated document alone has, and that document.
+
+Links to nothing are removed if that is asked for.
 
 Source: issue "Nothing lost, nobody let in", part 4.
 """
@@ -10,16 +12,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hdmf_zarr_backend.errors import DamagedFileError, IncompleteStoreError, ReadOnlyStoreError, ZarrBackendError
+from hdmf_zarr_backend.errors import (
+    ConflictError,
+    DamagedFileError,
+    IncompleteStoreError,
+    ReadOnlyStoreError,
+    ZarrBackendError,
+)
 from hdmf_zarr_backend.mapping.formats import FORMATS
 from hdmf_zarr_backend.mapping.inlining import is_inlined, is_read_at_open
 from hdmf_zarr_backend.mapping.links import decode_links
 from hdmf_zarr_backend.mapping.reserved import LINKS
-from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, absolute, join
+from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.storage.jsontext import dump
-from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of
-from hdmf_zarr_backend.storage.offers import delete_partial
+from hdmf_zarr_backend.storage.keys import DOCUMENTS, KeyStore, abilities_of
+from hdmf_zarr_backend.storage.offers import check_inside, delete_partial
 from hdmf_zarr_backend.storage.onewriter import one_writer
 from hdmf_zarr_backend.storage.opening import open_keys
 from hdmf_zarr_backend.storage.recovery import pending, recover
@@ -27,8 +35,9 @@ from hdmf_zarr_backend.verification.documents import Structure, check_structure
 from hdmf_zarr_backend.verification.problems import Problem, Report
 from hdmf_zarr_backend.verification.targets import CircularError, Targets
 
-_OF_THE_COPY = frozenset({"consolidated-damaged", "consolidated-stale", "inlined-stale"})
-_OF_DOCUMENTS = frozenset({"incomplete", "limit", "document-missing", "document-damaged"})
+_NOT_WHOLE = frozenset({"incomplete", "limit", "document-damaged"})
+_LOST = frozenset({"document-missing", "chunk-missing", "chunk-damaged", "unsafe"})
+_OF_THE_COPY = frozenset({"consolidated-damaged", "consolidated-stale"})
 _SHOWN = 5
 
 
@@ -41,14 +50,17 @@ class Repairs:
     done : list of str
         Each thing that was mended.
     left : list of Problem
-        The damage of documents and links that is still there.
+        The damage of documents and links that is still there, and that of the chunks which the consolidated document
+        has otherwise.
     """
 
     done: list[str] = field(default_factory=list)
     left: list[Problem] = field(default_factory=list)
 
 
-def consolidate(source: str | os.PathLike[str] | Any, *, storage_options: Mapping[str, Any] | None = None) -> None:
+def consolidate(
+    source: str | os.PathLike[str] | Any, *, forget: bool = False, storage_options: Mapping[str, Any] | None = None
+) -> None:
     """Make the consolidated document say what the documents of the nodes say, with the scalars in it.
 
     To be called when another program has changed a file, which is then read as it was before.
@@ -57,6 +69,9 @@ def consolidate(source: str | os.PathLike[str] | Any, *, storage_options: Mappin
     ----------
     source : str, Path, mapping, zarr.abc.store.Store or zarr.Group
         The file.
+    forget : bool
+        Give up what only the consolidated document has: another program has removed nodes, attributes or values on
+        purpose. Otherwise that is an error, since it may be the only good copy.
     storage_options : dict, optional
         For URLs.
 
@@ -68,6 +83,9 @@ def consolidate(source: str | os.PathLike[str] | Any, *, storage_options: Mappin
         A store of this kind cannot be changed.
     IncompleteStoreError, MetadataError
         The file is being written, a change of it was interrupted, or a document is damaged: nothing was changed.
+    ConflictError
+        The consolidated document has nodes, attributes or values that are gone or damaged elsewhere: nothing was
+        changed.
     StoreLockedError
         Another writer has the file open.
     """
@@ -81,7 +99,8 @@ def consolidate(source: str | os.PathLike[str] | Any, *, storage_options: Mappin
                 store=keys.location,
                 remedy="Run `zarrio repair`.",
             )
-        _consolidate(keys, parse(keys, use_consolidated=False).hierarchy)
+        hierarchy = parse(keys, use_consolidated=False).hierarchy if forget else _whole_hierarchy(keys)
+        _consolidate(keys, hierarchy, {})
 
 
 def _check_changeable(keys: KeyStore) -> None:
@@ -94,7 +113,26 @@ def _check_changeable(keys: KeyStore) -> None:
         )
 
 
-def _consolidate(keys: KeyStore, hierarchy: Hierarchy) -> None:
+def _whole_hierarchy(keys: KeyStore) -> Hierarchy:
+    """Return what the documents of the nodes say, if the consolidated one has nothing that is nowhere else."""
+    report = Report(keys.location, "structure")
+    structure = check_structure(keys, report)
+    lost = [problem for problem in report.problems if problem.kind in _LOST]
+    if lost and structure is not None and structure.is_consolidated:
+        shown = "; ".join(f"{problem.path}: {problem.message}" for problem in lost[:_SHOWN])
+        raise ConflictError(
+            f"what is gone or damaged would be forgotten: {shown}{'; ...' if len(lost) > _SHOWN else ''}",
+            store=keys.location,
+            remedy="Run `zarrio repair`, which writes it back. If it was removed on purpose, consolidate with "
+            "forget=True (`zarrio consolidate --forget`).",
+        )
+    if structure is None or any(problem.kind in _NOT_WHOLE for problem in report.problems):
+        return parse(keys, use_consolidated=False).hierarchy  # says what is wrong
+    return structure.hierarchy
+
+
+def _consolidate(keys: KeyStore, hierarchy: Hierarchy, kept: Mapping[str, bytes]) -> None:
+    """Set the consolidated document; of the chunks in ``kept`` it goes on to have what it had."""
     chunks = {
         join(path, node.chunk_name((0,) * len(node.shape))): node
         for path, node in hierarchy.walk()
@@ -102,6 +140,7 @@ def _consolidate(keys: KeyStore, hierarchy: Hierarchy) -> None:
     }
     found = keys.get_many(chunks)
     inlined = {key: data for key, data in found.items() if is_inlined(chunks[key], data)}
+    inlined |= {key: data for key, data in kept.items() if key in chunks}
     for key, document in FORMATS[hierarchy.zarr_format].last(hierarchy, inlined, consolidate=True).items():
         keys.set(key, dump(document))
 
@@ -115,10 +154,13 @@ def repair(
 ) -> Repairs:
     """Mend what can be mended with no loss.
 
-    A change of the file that was interrupted is undone, or finished where it had come to its end. A consolidated
-    document that is not true is made anew. No chunk and no document of a node is deleted but those that an interrupted
-    change had made. Where documents of nodes are damaged or gone, the consolidated
-    document may be the only good copy of them, and stays as it is.
+    A change of the file that was interrupted is undone, or finished where it had come to its end. Documents that are
+    gone, and scalars whose chunk is gone or damaged, are written back from the consolidated document if it has them.
+    Where that document is not true in something else, it is made anew.
+
+    No chunk and no document of a node is deleted but those that an interrupted change had made. While anything is gone
+    or damaged that cannot be written back, the consolidated document stays as it is, since it may be the only good
+    copy; and so does what it has of a scalar whose chunk says something else.
 
     Parameters
     ----------
@@ -145,6 +187,8 @@ def repair(
         A store of this kind cannot be changed.
     MetadataError
         What an interrupted change has left cannot be understood.
+    StoreError
+        What is to be written back would lead out of the store.
     StoreLockedError
         Another writer has the file open.
     """
@@ -160,35 +204,42 @@ def _repaired(keys: KeyStore, *, drop_links: bool) -> Repairs:
     delete_partial(keys, [""])
     if recovered is not None:
         repairs.done.append(recovered)
-    report = Report(keys.location, "structure")
-    structure = check_structure(keys, report)
-    kinds = {problem.kind for problem in report.problems}
-    if structure is None or kinds & _OF_DOCUMENTS:
-        repairs.left = report.problems
-        return repairs
-    lost = _only_consolidated(keys, report)
-    if lost:
-        shown = ", ".join(lost[:_SHOWN])
-        message = f"documents of nodes that have data are in the consolidated document only: {shown}"
-        repairs.left = [Problem("/", "document-missing", message), *report.problems]
+    structure, repairs.left = _looked_at(keys)
+    if structure is not None and _write_back(keys, structure, repairs):
+        structure, repairs.left = _looked_at(keys)
+    kinds = {problem.kind for problem in repairs.left}
+    if structure is None or kinds & (_NOT_WHOLE | _LOST):
         return repairs
     dropped = _drop_links(keys, structure, repairs) if drop_links else False
-    if dropped or kinds & _OF_THE_COPY:
-        _consolidate(keys, structure.hierarchy)
+    stale = sum(1 for problem in repairs.left if problem.kind == "inlined-stale")
+    if dropped or kinds & _OF_THE_COPY or stale > len(structure.other_chunks):
+        _consolidate(keys, structure.hierarchy, structure.other_chunks)
         repairs.done.append("made the consolidated document anew")
-    after = Report(keys.location, "structure")
-    check_structure(keys, after)
-    repairs.left = after.problems
+    repairs.left = _looked_at(keys)[1]
     return repairs
 
 
-def _only_consolidated(keys: KeyStore, report: Report) -> list[str]:
-    """Return the nodes that only the consolidated document knows, and that have data all the same."""
-    paths = {problem.path for problem in report.problems if problem.kind == "consolidated-stale"}
-    known = parse(keys).hierarchy if paths else Hierarchy()
-    listed = parse(keys, use_consolidated=False).hierarchy if paths else Hierarchy()
-    gone = sorted(path for path in paths if path in known and path not in listed)
-    return [path for path in gone if next(keys.list_prefix(path[1:]), None) is not None]
+def _looked_at(keys: KeyStore) -> tuple[Structure | None, list[Problem]]:
+    report = Report(keys.location, "structure")
+    return check_structure(keys, report), report.problems
+
+
+def _write_back(keys: KeyStore, structure: Structure, repairs: Repairs) -> bool:
+    """Write what only the consolidated document has to its place; tell whether there was anything.
+
+    A chunk that does not decode is replaced. A document never is: a disk that takes two names for one may have it.
+    """
+    if any(problem.kind in ("incomplete", "limit") for problem in repairs.left):
+        return False
+    copies = structure.only_copies
+    check_inside(keys, copies, [])
+    there = keys.get_many(key for key in copies if split(key)[1] in DOCUMENTS)
+    written = {key: data for key, data in copies.items() if key not in there}
+    keys.set_many(written)
+    if written:
+        shown = ", ".join(sorted(written)[:_SHOWN]) + (", ..." if len(written) > _SHOWN else "")
+        repairs.done.append(f"wrote back from the consolidated document: {shown}")
+    return bool(written)
 
 
 def _drop_links(keys: KeyStore, structure: Structure, repairs: Repairs) -> bool:
