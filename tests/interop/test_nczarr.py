@@ -20,12 +20,12 @@ from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.compare.files import compare
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, UsageError
 from hdmf_zarr_backend.interop.nczarr import add_nczarr, remove_nczarr
+from hdmf_zarr_backend.interop.netcdf import open_netcdf
 from hdmf_zarr_backend.mapping import nczarr
 from hdmf_zarr_backend.mapping.reserved import RESERVED
 from hdmf_zarr_backend.zom.api import diff, to_zom
 from hdmf_zarr_backend.zom.dryrun import dry_run
 from tests import samples
-from tests.interop.exchange import ask
 
 pytest.importorskip("netCDF4")
 
@@ -60,6 +60,7 @@ def visit(group):
 
 with netCDF4.Dataset(f"file://{sys.argv[1]}#mode={sys.argv[2]}") as file:
     visit(file)
+    told["properties"] = file.getncattr("_NCProperties")
 print(json.dumps(told))
 """
 
@@ -155,17 +156,92 @@ def test_dimensions_attributes_and_types(tmp_path):
     assert list(found["none"]) == []
 
 
-def test_what_ends_the_process_of_netcdf_is_not_listed(tmp_path):
+def test_who_wrote_it_is_in_the_root(rich):
+    document = json.loads((rich / ".zattrs").read_text())
+    assert document["_NCProperties"] == "version=2,hdmf_zarr_backend=1,nczarr=2.0.0"
+    assert document["_nczarr_superblock"] == {"version": "2.0.0"}
+    assert netcdf(rich)["properties"] == document["_NCProperties"]
+    below = [path.read_text() for path in rich.rglob(".zattrs") if path.parent != rich]
+    assert not any(name in text for text in below for name in ("_NCProperties", "_nczarr_superblock"))
+
+
+def change(document: Path, **values: Any) -> None:
+    """Change a document of a node, as a program without a consolidated document does."""
+    document.write_text(json.dumps({**json.loads(document.read_text()), **values}))
+
+
+def test_a_name_has_one_length_in_a_group(tmp_path):
+    """hdmf-zarr writes the names of the schema as they are, whatever the lengths."""
     path = tmp_path / "a.zarr"
-    attributes = {"odd": 1}
-    datasets = {name: DatasetBuilder(name, np.arange(3), attributes=dict(attributes)) for name in "ab"}
+    data = {
+        "a": np.arange(3),
+        "b": np.arange(5.0),
+        "c": np.arange(15).reshape(5, 3),
+        "d": ZarrDataIO(np.arange(4), maxshape=(None,), chunks=(2,)),
+        "e": np.arange(6).reshape(2, 3),
+        "f": np.arange(4).reshape(2, 2),
+    }
+    labels = {"a": ["x"], "b": ["x"], "c": ["x", "x"], "d": ["x"], "e": ["x", "a/b"], "f": ["a_b", "(y)\t"]}
+    with ZarrIO(path, "w") as io:
+        datasets = {name: DatasetBuilder(name, values) for name, values in data.items()}
+        io.write_builder(GroupBuilder("root", datasets=datasets))
+    for name, names in labels.items():
+        change(path / name / ".zattrs", _ARRAY_DIMENSIONS=names)
+    (path / ".zmetadata").unlink()
+    assert add_nczarr(path) == [f"/{name}" for name in labels]
+    told = netcdf(path)
+    assert {name: array["dims"] for name, array in told["arrays"].items()} == {
+        "/a": ["x"], "/b": ["x_5"], "/c": ["x_5", "x"], "/d": ["x_4"], "/e": ["x_2", "a_b"],
+        "/f": ["a_b_2", "_(y)_"],
+    }  # fmt: skip
+    assert told["groups"]["/"][1] == {
+        "x": [3, False], "x_5": [5, False], "x_4": [4, True], "x_2": [2, False], "a_b": [3, False],
+        "a_b_2": [2, False], "_(y)_": [2, False],
+    }  # fmt: skip
+    assert_equal_values(told, path)
+    root = open_netcdf(path)
+    assert {name: found.dimension_names for name, found in root.variables.items()} == {
+        name[1:]: tuple(array["dims"]) for name, array in told["arrays"].items()
+    }
+    for name, names in labels.items():  # to others they are what they were
+        assert json.loads((path / name / ".zattrs").read_text())["_ARRAY_DIMENSIONS"] == names
+
+
+@pytest.mark.parametrize(
+    ("document", "key", "value"),
+    [
+        (".zattrs", "odd", [1, "x"]),
+        (".zattrs", "_ARRAY_DIMENSIONS", [None]),
+        (".zarray", "filters", []),
+    ],
+    ids=["list", "nameless", "filters"],
+)
+def test_what_ends_the_process_of_netcdf_is_not_listed(tmp_path, document, key, value):
+    path = tmp_path / "a.zarr"
+    datasets = {name: DatasetBuilder(name, np.arange(3), attributes={"odd": 1}) for name in "ab"}
     with ZarrIO(path, "w") as io:
         io.write_builder(GroupBuilder("root", datasets=datasets))
-    document = json.loads((path / "a/.zattrs").read_text())
-    (path / "a/.zattrs").write_text(json.dumps({**document, "odd": [1, "x"]}))
+    change(path / "a" / document, **{key: value})
     (path / ".zmetadata").unlink()
     assert add_nczarr(path) == ["/b"]
     assert netcdf(path)["arrays"].keys() == {"/b"}
+
+
+@pytest.mark.parametrize("name", ["(a)", "-70 mV", ".a", " a", "a ", "a\tb", "a\x7f"])
+def test_names_that_netcdf_does_not_take(tmp_path, name):
+    """It refuses the whole file for one of them."""
+    path = tmp_path / "a.zarr"
+    labelled = DatasetBuilder("labelled", np.arange(6).reshape(2, 3), dimension_labels=(name, "a: b, c|d\u00e4"))
+    hidden = GroupBuilder(name, datasets={"a": DatasetBuilder("a", np.arange(3))})
+    kept = GroupBuilder("kept \u4e2d", datasets={n: DatasetBuilder(n, np.arange(3)) for n in (name, "1 a.b:c|(d)")})
+    with ZarrIO(path, "w") as io:
+        root = GroupBuilder("root", groups={name: hidden, kept.name: kept}, datasets={"labelled": labelled})
+        io.write_builder(root, nczarr=True)
+    told = netcdf(path)
+    assert told["arrays"].keys() == {"/labelled", "/kept \u4e2d/1 a.b:c|(d)"}
+    assert told["arrays"]["/labelled"]["shape"] == [2, 3]
+    assert told["arrays"]["/labelled"]["dims"][1] == "a: b, c|d\u00e4"
+    assert_equal_values(told, path)
 
 
 def test_adding_and_removing(tmp_path):
@@ -268,29 +344,6 @@ def test_hdmf_sees_nothing_of_it(rich):
             assert not [name for name in builder.attributes if name.startswith("_")]
             stack.extend(getattr(builder, "groups", {}).values())
             stack.extend(getattr(builder, "datasets", {}).values())
-
-
-_PEER = """
-import json, sys
-from hdmf_zarr import NWBZarrIO
-from pynwb import validate
-told = {}
-for name, path in json.load(open(sys.argv[1])):
-    with NWBZarrIO(path, "r") as io:
-        nwbfile = io.read()
-        told[name] = [len(nwbfile.all_children()), sorted(nwbfile.acquisition),
-                      {n: s.data[:].sum().item() for n, s in nwbfile.acquisition.items() if hasattr(s, "data")
-                       and getattr(s.data, "dtype", None) is not None and s.data.dtype.kind in "iuf"}]
-print(json.dumps(told))
-"""
-
-
-@pytest.mark.peer
-def test_hdmf_zarr_013_reads_it_as_before(rich, peer013, tmp_path):
-    plain = samples.write_zarr(tmp_path / "plain.nwb.zarr", samples.rich_nwbfile())
-    told = ask(peer013, _PEER, [["with", rich], ["without", plain]], tmp_path)
-    assert told["with"] == told["without"]
-    assert told["with"][0] > 50
 
 
 # ---- conversions ----------------------------------------------------------------------------------------------------

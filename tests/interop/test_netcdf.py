@@ -13,8 +13,11 @@ import pytest
 from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO
+from hdmf_zarr_backend.errors import ChunkError, MetadataError
 from hdmf_zarr_backend.interop.nczarr import add_nczarr
 from hdmf_zarr_backend.interop.netcdf import NetcdfDimension, NetcdfGroup, NetcdfVariable, open_netcdf
+from hdmf_zarr_backend.mapping.attributes import encode_attributes
+from hdmf_zarr_backend.mapping.dtypes import zarr_type
 from tests import samples
 
 NUMBERS = ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")
@@ -87,8 +90,10 @@ def test_what_netcdf_writes_is_read(written):
             "t": NetcdfDimension("t", 3, unlimited=True), "x": NetcdfDimension("x", 5), "n": NetcdfDimension("n", 4),
         }  # fmt: skip
         assert variable(root, "g/i2").dimensions == ("/x",)
+        assert root.version == "2.0.0"
     else:
         assert root.dimensions == {}
+        assert root.version is None
 
 
 def test_a_time_series_takes_its_data_from_there(written, tmp_path):
@@ -149,53 +154,108 @@ def test_the_keys_of_4_8_and_4_9(case):
     root = open_netcdf(store(documents, {"v/0": np.arange(3, dtype="<i2").tobytes()}))
     assert root.dimensions == {"x": NetcdfDimension("x", 3)}
     assert {name: value.dtype for name, value in root.attributes.items()} == {"a": np.dtype("i2")}
+    assert root.version == "2.0.0"
     found = variable(root, "v")
     assert found.dimensions == ("/x",)
     assert {name: value.dtype for name, value in found.attributes.items()} == {"b": np.dtype("f4")}
     assert found.read().tolist() == [0, 1, 2]
 
 
-def test_the_draft_of_2018():
-    documents = {
-        ".zgroup": {"zarr_format": 2}, ".zattrs": {"a": 7}, ".zattr_type": {"a": "<u16"}, ".zdims": {"x": 3},
-        ".zdataset": {"nczarr_version": "1.0.0"}, ".ztypedefs": {"t": []},
-        "v/.zarray": array("<i16", dimensions=["/x"], typedef="/t"), "v/.zattrs": {"b": [1, 2]},
-        "v/.zattr_type": {"b": "<i8"},
-    }  # fmt: skip
-    root = open_netcdf(store(documents, {"v/0": np.arange(3, dtype="<i2").tobytes()}))
-    assert root.dimensions == {"x": NetcdfDimension("x", 3)}
-    assert root.attributes["a"].dtype == np.dtype("u2")
-    found = variable(root, "v")
-    assert (found.dimensions, found.typedef, found.kind) == (("/x",), "/t", "short")
-    assert found.attributes["b"].dtype == np.dtype("i1")
-    assert found.read().tolist() == [0, 1, 2]
-
-
 # ---- types that netCDF does not have -------------------------------------------------------------------------------
 
 OPAQUE = np.array([b"ab", b"c", b""], "S2").view("V2")
+COMPLEX = np.array([1 + 2j, 0, 3], "<c8")
+PAIRS = np.array([(1, 2), (0, 0), (3, 0)], [("r", "f4"), ("i", "f4")])
+DAYS = ["2026-01-02", "2026-01-03", "NaT"]
+MOMENTS = ["2026-01-02T00:00:00", "2026-01-02T00:00:25", "NaT"]
+ROWS = np.array([(True, 1j), (False, 2), (True, 0)], [("b", "?"), ("c", "<c8")])
+
+
+def objects(*values: str) -> Any:
+    return np.array(values, object)
 
 
 @pytest.mark.parametrize(
-    ("values", "dtype", "kind", "expected"),
+    ("values", "kind", "expected", "units"),
     [
-        (np.array([True, False, True]), "|b1", "ubyte", np.array([1, 0, 1], "u1")),
-        (np.array([1 + 2j, 0, 3], "<c8"), "<c8", "_Complex",
-         np.array([(1, 2), (0, 0), (3, 0)], [("r", "f4"), ("i", "f4")])),
-        (OPAQUE, "|V2", "opaque(2)", OPAQUE),
-        (np.array([b"a", b"b", b"c"]), "|S1", "char", np.array([b"a", b"b", b"c"])),
-        (np.array([b"ab", b"c", b""], "S2"), "|S2", "string", np.array(["ab", "c", ""], object)),
-        (np.array(["2026-01-02", "2026-01-03", "2026-01-04"], "<M8[D]"), "<M8[D]", "string",
-         np.array(["2026-01-02", "2026-01-03", "2026-01-04"], object)),
+        (np.array([True, False, True]), "ubyte", np.array([1, 0, 1], "u1"), None),
+        (COMPLEX, "_Complex", PAIRS, None),
+        (OPAQUE, "opaque(2)", OPAQUE, None),
+        (np.array([b"a", b"b", b"c"]), "char", np.array([b"a", b"b", b"c"]), None),
+        (np.array([b"a\xc3\xa4", b"c", b""], "S3"), "string", objects("a\u00e4", "c", ""), None),
+        (np.array(["a\u00e4", "c", ""], "<U3"), "string", objects("a\u00e4", "c", ""), None),
+        (np.array(DAYS, "<M8[D]"), "string", objects(*DAYS), "D"),
+        (np.array(MOMENTS, "<M8[25s]"), "string", objects(*MOMENTS), "25s"),
+        (np.array([3, -1, "NaT"], "<m8[25s]"), "string", objects("3", "-1", "NaT"), "25s"),
+        (ROWS, "compound", ROWS.view([("b", "u1"), ("c", [("r", "<f4"), ("i", "<f4")])]), None),
     ],
-    ids=["bool", "complex", "opaque", "char", "string", "date"],
-)  # fmt: skip
-def test_types_that_netcdf_does_not_have(values, dtype, kind, expected):
-    documents = {".zgroup": {"zarr_format": 2}, "v/.zarray": array(dtype)}
-    found = variable(open_netcdf(store(documents, {"v/0": values.tobytes()})), "v")
+    ids=["bool", "complex", "opaque", "char", "string", "unicode", "date", "datetime", "timedelta", "rows"],
+)
+def test_types_that_netcdf_does_not_have(values, kind, expected, units):
+    found = variable(open_netcdf(one_array(values)), "v")
     assert found.kind == kind
     assert found.dimensions == ("/_anonymous3",)
     made = found.read()
     assert made.dtype == expected.dtype
     assert made.tolist() == expected.tolist()
-    assert found.attributes.get("units") == ("D" if dtype.startswith("<M") else None)
+    assert found.attributes.get("units") == units
+
+
+def one_array(values: Any, name: str = "v") -> dict[str, bytes]:
+    documents = {".zgroup": {"zarr_format": 2}, f"{name}/.zarray": array(zarr_type(values.dtype))}
+    return store(documents, {f"{name}/0": values.tobytes()})
+
+
+def test_units_of_the_file_count():
+    documents = {".zgroup": {"zarr_format": 2}, "v/.zarray": array("<m8[s]"), "v/.zattrs": {"units": "ticks"}}
+    assert variable(open_netcdf(store(documents, {})), "v").attributes["units"] == "ticks"
+
+
+def test_complex_numbers_are_of_one_type():
+    root = open_netcdf({**one_array(COMPLEX), **one_array(COMPLEX.astype("<c16"), "w")})
+    assert root.typedefs.keys() == {"_Complex"}
+    made = root.typedefs["_Complex"]
+    assert (made.path, made.kind) == ("/_Complex", "compound")
+    assert made.dtype == np.dtype([("r", "f8"), ("i", "f8")])
+    for name in "vw":
+        found = variable(root, name)
+        assert (found.typedef, found.user_type) == ("/_Complex", made)
+        assert found.read().dtype == made.dtype
+        assert found.read().tolist() == PAIRS.tolist()
+    assert open_netcdf(one_array(OPAQUE)).typedefs == {}
+
+
+def test_attributes_of_types_that_netcdf_does_not_have():
+    values = {
+        "flag": np.bool_(True),
+        "flags": np.array([True, False]),
+        "when": np.array(MOMENTS, "M8[25s]"),
+        "span": np.timedelta64(3, "h"),
+        "z": COMPLEX,
+        "words": np.array([b"ab", b"c"]),
+        "opaque": OPAQUE,
+    }
+    documents = {".zgroup": {"zarr_format": 2}, ".zattrs": {**encode_attributes(values, notes={}), "plain": True}}
+    found = open_netcdf(store(documents, {})).attributes
+    assert {name: found[name] for name in ("flag", "plain", "span", "span.units", "when.units")} == {
+        "flag": 1, "plain": 1, "span": "3", "span.units": "h", "when.units": "25s",
+    }  # fmt: skip
+    assert [found[name].dtype for name in ("flag", "plain", "flags")] == [np.dtype("u1")] * 3
+    assert found["flags"].tolist() == [1, 0]
+    assert found["when"].tolist() == MOMENTS
+    assert found["z"].tolist() == PAIRS.tolist()
+    assert found["words"].tolist() == ["ab", "c"]
+    assert found["opaque"].dtype == np.dtype("V2")
+
+
+def test_text_that_is_not_utf8_is_named():
+    found = variable(open_netcdf(one_array(np.array([b"ab", b"\xff\xfe", b""], "S2"))), "v")
+    with pytest.raises(ChunkError, match=r"element 1 of the text is not UTF-8.*node '/v'"):
+        found.read()
+
+
+def test_an_attribute_that_does_not_fit_its_type_is_named():
+    attributes = {"a": "x", "_nczarr_attr": {"types": {"a": "<i2"}}}
+    documents = {".zgroup": {"zarr_format": 2}, "g/.zgroup": {"zarr_format": 2}, "g/.zattrs": attributes}
+    with pytest.raises(MetadataError, match=r"attribute 'a'.*node '/g'"):
+        open_netcdf(store(documents, {}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hdmf.build import DatasetBuilder, GroupBuilder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, consolidate
 from hdmf_zarr_backend.errors import MetadataError, UsageError
 from hdmf_zarr_backend.interop.tensorstore import tensorstore_schema, tensorstore_spec
 from hdmf_zarr_backend.mapping.chunking import chunks_by_elements
@@ -39,10 +40,12 @@ def open_spec(spec: dict[str, Any]) -> Any:
 
 def in_memory(metadata: dict[str, Any], field: str = "") -> Any:
     """Return what TensorStore opens of an array of which there is nothing but metadata."""
+    zarr_format = metadata["zarr_format"]
     context, store = ts.Context(), {"driver": "memory"}
-    document = {"driver": "json", "kvstore": store, "path": ".zarray"}
-    ts.open(document, context=context).result().write(metadata).result()
-    return ts.open({"driver": "zarr", "kvstore": store, "field": field}, context=context).result()
+    keys = ts.KvStore.open(store, context=context).result()
+    keys.write({2: ".zarray", 3: "zarr.json"}[zarr_format], json.dumps(metadata).encode()).result()
+    driver = {2: "zarr", 3: "zarr3"}[zarr_format]
+    return ts.open({"driver": driver, "kvstore": store, "field": field}, context=context, open=True).result()
 
 
 def lazy(path: Path, name: str) -> LazyArray:
@@ -94,7 +97,7 @@ def test_every_array_of_numbers_opens_and_the_rest_says_why(everything):
     assert opened > 20
     for path, dtype, message in refused:
         assert dtype.hasobject, path
-        assert "text or references" in message or "filters" in message or "none of its fields" in message
+        assert "text or references" in message
 
 
 def test_the_schema_is_that_of_tensorstore(tmp_path):
@@ -136,10 +139,11 @@ def test_the_schemas_of_the_examples_of_tensorstore(metadata, field):
     assert schema["fill_value"] == fills[field]
 
 
-def test_tensorstore_writes_and_resizes_what_we_made(tmp_path):
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_tensorstore_writes_and_resizes_what_we_made(tmp_path, zarr_format):
     path = tmp_path / "a.zarr"
     data = ZarrDataIO(np.zeros((10, 2), "i4"), chunks=(5, 2), maxshape=(None, 2))
-    with ZarrIO(path, "w") as io:
+    with ZarrIO(path, "w", zarr_format=zarr_format) as io:
         io.write_builder(GroupBuilder("root", datasets={"a": DatasetBuilder("a", data)}))
     with ZarrIO(path, "r") as io:
         spec = tensorstore_spec(io.read_builder()["a"].data)
@@ -149,6 +153,13 @@ def test_tensorstore_writes_and_resizes_what_we_made(tmp_path):
     expected[9:] = np.arange(6).reshape(3, 2)
     with ZarrIO(path, "r-") as io:  # the consolidated document is stale
         np.testing.assert_array_equal(io.read_builder()["a"].data[()], expected)
+    with ZarrIO(path, "r") as io:
+        assert io.read_builder()["a"].data.shape == (10, 2)
+    consolidate(path)
+    with ZarrIO(path, "r") as io:
+        data = io.read_builder()["a"].data
+        np.testing.assert_array_equal(data[()], expected)
+        assert open_spec(tensorstore_spec(data)).shape == (12, 2)
 
 
 # ---- stores --------------------------------------------------------------------------------------------------------
@@ -217,30 +228,62 @@ def test_a_store_in_memory_has_no_spec():
         tensorstore_spec(io.read_builder()["g/a"].data)
 
 
-def test_what_has_no_spec_says_why(tmp_path):
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_what_has_no_spec_says_why(tmp_path, zarr_format):
     rows = np.zeros(3, [("a", "i4"), ("b", "f8")])
     text = DatasetBuilder("text", ["a", "b"])
     filtered = ZarrDataIO(np.arange(5), filters=[{"id": "delta", "dtype": "<i8"}])
-    gzipped = ZarrDataIO(np.arange(5), compressor={"id": "gzip", "level": 1})
+    packed = ZarrDataIO(np.arange(5), compressor={"id": "lz4", "acceleration": 1})
     datasets = {"rows": DatasetBuilder("rows", rows), "text": text, "filtered": DatasetBuilder("filtered", filtered),
-                "gzipped": DatasetBuilder("gzipped", gzipped)}  # fmt: skip
-    with ZarrIO(tmp_path / "a.zarr", "w") as io:
+                "packed": DatasetBuilder("packed", packed)}  # fmt: skip
+    with ZarrIO(tmp_path / "a.zarr", "w", zarr_format=zarr_format) as io:
         io.write_builder(GroupBuilder("root", datasets=datasets))
     with ZarrIO(tmp_path / "a.zarr", "r") as io:
         found = datasets_of(io)
+    delta = {2: r"filters \(delta\)", 3: r"codec .*numcodecs\.delta"}[zarr_format]
+    lz4 = {2: "compressor .*lz4", 3: r"codec .*numcodecs\.lz4"}[zarr_format]
     for name, field, message in (
         ("rows", None, "one field at a time: 'a', 'b'"),
         ("rows", "c", "'c' is none of its fields"),
         ("text", None, "text or references"),
-        ("filtered", None, r"filters \(delta\)"),
+        ("filtered", None, delta),
         ("filtered", "a", "no fields"),
-        ("gzipped", None, "cannot read the compressor"),
+        ("packed", None, lz4),
     ):
         with pytest.raises(UsageError, match=message) as caught:
             tensorstore_spec(found[name], field)
         assert caught.value.path == f"/{name}"
+        assert caught.value.remedy
     with pytest.raises(UsageError, match="no dataset of a Zarr file"):
         tensorstore_spec(np.arange(3))
+
+
+def test_attributes_that_are_no_strict_json_stand_in_the_way_in_format_3_only(tmp_path):
+    for zarr_format, strict in ((2, False), (3, False), (3, True)):
+        path = tmp_path / f"{zarr_format}{strict}.zarr"
+        dataset = DatasetBuilder("a", np.arange(3.0), attributes={"resolution": math.nan})
+        with ZarrIO(path, "w", zarr_format=zarr_format, strict_json=strict) as io:
+            io.write_builder(GroupBuilder("root", datasets={"a": dataset}))
+        with ZarrIO(path, "r") as io:
+            data = datasets_of(io)["a"]
+            if zarr_format == 3 and not strict:
+                with pytest.raises(UsageError, match="no strict JSON") as caught:
+                    tensorstore_spec(data)
+                assert "strict_json=True" in caught.value.remedy
+            else:
+                np.testing.assert_array_equal(open_spec(tensorstore_spec(data)).read().result(), np.arange(3.0))
+
+
+def test_a_checksum_after_the_compressor_is_one_that_it_knows(tmp_path):
+    codecs = {"filters": [{"id": "blosc", "cname": "lz4"}], "compressor": {"id": "crc32c", "location": "end"}}
+    data = ZarrDataIO(np.arange(500), chunks=(100,), **codecs)
+    with ZarrIO(tmp_path / "a.zarr", "w", zarr_format=3) as io:
+        io.write_builder(GroupBuilder("root", datasets={"a": DatasetBuilder("a", data)}))
+    document = json.loads((tmp_path / "a.zarr/a/zarr.json").read_text())
+    assert [codec["name"] for codec in document["codecs"]] == ["bytes", "blosc", "crc32c"]
+    with ZarrIO(tmp_path / "a.zarr", "r") as io:
+        store = open_spec(tensorstore_spec(datasets_of(io)["a"]))
+    np.testing.assert_array_equal(store.read().result(), np.arange(500))
 
 
 # ---- chunks --------------------------------------------------------------------------------------------------------

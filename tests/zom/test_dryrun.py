@@ -18,6 +18,11 @@ from pynwb import NWBHDF5IO, TimeSeries
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import StoreNotFoundError, UnsupportedFileError, UsageError, ValueRefusedError
+from hdmf_zarr_backend.model.nodes import ArrayNode
+from hdmf_zarr_backend.read.parser import parse
+from hdmf_zarr_backend.storage.arrays import LazyArray
+from hdmf_zarr_backend.storage.chunks import ChunkCache
+from hdmf_zarr_backend.storage.keys import LocalKeys
 from hdmf_zarr_backend.zom.api import diff, from_json, to_zom
 from hdmf_zarr_backend.zom.dryrun import DryRun, dry_run
 from tests import samples
@@ -25,8 +30,20 @@ from tests import samples
 FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
 
 
+def bytes_of_values(path: Path) -> int:
+    """Return the bytes of all arrays of a file that are neither text nor references, nor rows with some."""
+    keys, cache = LocalKeys(str(path)), ChunkCache()
+    arrays = [
+        LazyArray(keys, place, node, cache)
+        for place, node in parse(keys).hierarchy.walk()
+        if isinstance(node, ArrayNode)
+    ]
+    return sum(data.size * data.dtype.itemsize for data in arrays if not data.dtype.hasobject)
+
+
 def assert_came_true(found: DryRun, path: Path, *, sizes: float = 0.0) -> None:
     assert diff(found.model, to_zom(path)) == []
+    assert found.nbytes == bytes_of_values(path)
     files = [file for file in path.rglob("*") if file.is_file()]
     assert found.objects == len(files)
     assert found.stored_bytes is not None
@@ -61,6 +78,7 @@ def test_a_dry_run_leaves_no_trace(tmp_path):
 def test_options_of_the_write_count(tmp_path):
     nwbfile = samples.plain_nwbfile()
     plain = dry_run(nwbfile, cache_spec=False)
+    assert plain.nbytes == 20 * 3 * 2 + 8  # a trace, and the time at which it starts
     assert "specifications" not in plain.model.members
     assert plain.documents < dry_run(nwbfile).documents
     loose = dry_run(nwbfile, consolidate_metadata=False, cache_spec=False)
@@ -145,6 +163,7 @@ def test_an_iterator_without_a_length_is_unknown(tmp_path):
     assert (grows.shape, grows.objects, grows.nbytes, grows.stored_bytes) == ((None, 3), None, None, None)
     blocks = found.arrays["/acquisition/blocks/data"]
     assert (blocks.shape, blocks.objects, blocks.nbytes, blocks.stored_bytes) == ((1000, 4), 1, 8000, None)
+    assert found.nbytes == blocks.nbytes + 2 * 8 + dry_run(samples.plain_nwbfile()).nbytes  # each has a starting time
     assert len(list(data)) == 5, "no block is missing"
 
 

@@ -16,7 +16,13 @@ from jsonschema import Draft202012Validator
 
 from benchmarks.bench_zom import measured, write
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert
-from hdmf_zarr_backend.errors import MetadataError, StoreExistsError, UnsupportedFileError, UsageError
+from hdmf_zarr_backend.errors import (
+    MetadataError,
+    NameRefusedError,
+    StoreExistsError,
+    UnsupportedFileError,
+    UsageError,
+)
 from hdmf_zarr_backend.storage.keys import LocalKeys
 from hdmf_zarr_backend.zom.api import (
     ArrayV2,
@@ -494,6 +500,25 @@ def test_formats_do_not_mix(tmp_path):
         create(model, tmp_path / "a.zarr")
     with pytest.raises(UsageError, match="no node of a model"):
         to_consolidated(group(a=5))
+
+
+NOT_STORED = ["", ".", "..", "a/b", "/", "..\\x", "a\\b", "a\0b", ".zarray", ".zgroup", ".zattrs", ".zmetadata",
+              "zarr.json", ".hdmf_zarr_journal", "\udcff"]  # fmt: skip
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("name", NOT_STORED, ids=ascii)
+def test_names_that_no_store_holds_are_refused_before_anything_is_written(tmp_path, name, zarr_format):
+    made = GroupV2 if zarr_format == 2 else GroupV3
+    member = array() if zarr_format == 2 else from_json(ZEP_3).members["array"]  # type: ignore[union-attr]
+    for bad in (member, made(attributes={}, members={})):
+        model = made(attributes={}, members={"inner": made(attributes={}, members={name: bad})})
+        with pytest.raises(NameRefusedError, match=r"cannot be stored|no UTF-8") as caught:
+            create(model, tmp_path / "x" / "a.zarr")
+        assert caught.value.path == "/inner"
+        with pytest.raises(NameRefusedError):
+            to_consolidated(model)
+    assert list(tmp_path.iterdir()) == []
 
 
 # ---- pydantic-zarr -------------------------------------------------------------------------------------------------

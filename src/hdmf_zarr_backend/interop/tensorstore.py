@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import os
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +17,7 @@ import numpy as np
 
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.mapping.reserved import DIMENSIONS
+from hdmf_zarr_backend.mapping.tensorstore import COMPRESSORS, Obstacle, find_obstacle, is_number, no_such_elements
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 from hdmf_zarr_backend.storage.arrays import LazyArray
@@ -26,17 +26,6 @@ from hdmf_zarr_backend.storage.fsspeckeys import FsspecKeys
 from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys, innermost
 from hdmf_zarr_backend.storage.objectkeys import ObjectKeys, object_settings
 from hdmf_zarr_backend.storage.zipkeys import ZipKeys
-
-_NUMBER = re.compile(r"\|b1|[<>|][iuf][1248]|[<>]c(8|16)")
-_COMPRESSORS: dict[str, dict[str, Any]] = {
-    "blosc": {"cname": "lz4", "clevel": 5, "shuffle": -1, "blocksize": 0},
-    "zlib": {"level": 1},
-    "bz2": {"level": 1},
-    "zstd": {"level": 1},
-}
-"""The compressors of format 2 that TensorStore has, with what it takes for keys that are missing."""
-
-_REMEDY = "Read it through the container; `zarrio inspect` shows the types and codecs of all arrays."
 
 
 def tensorstore_spec(dataset: Any, field: str | None = None) -> dict[str, Any]:
@@ -69,9 +58,9 @@ def tensorstore_spec(dataset: Any, field: str | None = None) -> dict[str, Any]:
     """
     array = lazy_array(dataset)
     node = array.node
-    is_3 = _is_format_3(node)
     dtype = _check(array, field)
-    spec: dict[str, Any] = {"driver": "zarr3" if is_3 else "zarr", "kvstore": key_value_store(array.keys, array.path)}
+    driver = "zarr3" if _format_of(node) == 3 else "zarr"
+    spec: dict[str, Any] = {"driver": driver, "kvstore": key_value_store(array.keys, array.path)}
     if field is not None:
         spec["field"] = field
     inner = 0 if dtype.subdtype is None else len(dtype.subdtype[1])
@@ -102,8 +91,8 @@ def lazy_array(dataset: Any) -> LazyArray:
     return found
 
 
-def _is_format_3(node: ArrayNode[Attributes]) -> bool:
-    return bool(node.prefix) or node.document is not None or node.codecs is not None
+def _format_of(node: ArrayNode[Attributes]) -> int:
+    return 3 if node.prefix or node.document is not None or node.codecs is not None else 2
 
 
 def _axes(node: ArrayNode[Attributes]) -> int:
@@ -111,12 +100,12 @@ def _axes(node: ArrayNode[Attributes]) -> int:
 
 
 def _labels(node: ArrayNode[Attributes]) -> list[str]:
-    """Return the names of the axes, [] where there is not one for each."""
+    """Return the names of the axes, [] where there is not one for each, or two are the same."""
     names = node.attributes.get(DIMENSIONS)
     count = _axes(node)
-    if not isinstance(names, list) or len(names) != count or not all(isinstance(name, str) for name in names):
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         return []
-    return names
+    return names if len(names) == len(set(names)) == count else []
 
 
 # ---- what TensorStore can read --------------------------------------------------------------------------------------
@@ -125,15 +114,14 @@ def _labels(node: ArrayNode[Attributes]) -> list[str]:
 def _check(array: LazyArray, field: str | None) -> np.dtype[Any]:
     """Return the type of what is read, with the axes that it has itself; refuse what TensorStore cannot read."""
     try:
-        dtype = _field_type(array.node, field)
-        _check_codecs(array.node)
+        return _readable_type(array.node, field)
     except UsageError as error:
         raise error.located(store=array.location, path=array.name) from None
-    return dtype
 
 
-def _field_type(node: ArrayNode[Attributes], field: str | None) -> np.dtype[Any]:
+def _readable_type(node: ArrayNode[Attributes], field: str | None) -> np.dtype[Any]:
     data_type = node.data_type
+    shape: list[Any] = []
     if isinstance(data_type, list):
         names = [str(item[0]) for item in data_type]
         if field not in names:
@@ -141,36 +129,18 @@ def _field_type(node: ArrayNode[Attributes], field: str | None) -> np.dtype[Any]
                 f"this is a dataset of rows, and {field!r} is none of its fields",
                 remedy=f"TensorStore opens one field at a time: {', '.join(map(repr, names))}.",
             )
-        _, kind, *shape = data_type[names.index(str(field))]
-        _check_number(kind)
-        return np.dtype((numpy_dtype(kind), tuple(shape[0]))) if shape else numpy_dtype(kind)
-    if field is not None:
+        _, data_type, *shape = data_type[names.index(str(field))]
+    elif field is not None:
         raise UsageError(f"this dataset has no fields, and so none called {field!r}", remedy="Leave field out.")
-    _check_number(data_type)
-    return numpy_dtype(data_type)
+    _refuse(find_obstacle(node, _format_of(node)))
+    if not is_number(data_type):
+        _refuse(no_such_elements(data_type))
+    return np.dtype((numpy_dtype(data_type), tuple(shape[0]))) if shape else numpy_dtype(data_type)
 
 
-def _check_number(data_type: Any) -> None:
-    if not isinstance(data_type, str) or not _NUMBER.fullmatch(data_type):
-        words = {"O": "text or references", "M": "dates", "m": "durations"}
-        what = words.get(data_type[1:2], "") if isinstance(data_type, str) else ""
-        raise UsageError(f"TensorStore cannot read elements of type {what or repr(data_type)}", remedy=_REMEDY)
-
-
-def _check_codecs(node: ArrayNode[Attributes]) -> None:
-    if node.filters:
-        names = ", ".join(str(codec.get("id")) for codec in node.filters)
-        raise UsageError(
-            f"TensorStore cannot read arrays with filters ({names})",
-            remedy="Convert the file with codec='zstd' or another one, instead of keeping HDF5's filters.",
-        )
-    compressor = node.compressor
-    if _is_format_3(node) or compressor is None:
-        return
-    if compressor.get("id") not in _COMPRESSORS or "checksum" in compressor:
-        raise UsageError(
-            f"TensorStore cannot read the compressor {compressor}", remedy=f"It has {', '.join(_COMPRESSORS)}."
-        )
+def _refuse(obstacle: Obstacle | None) -> None:
+    if obstacle is not None:
+        raise UsageError(obstacle.problem, remedy=obstacle.remedy)
 
 
 # ---- the way to the store -------------------------------------------------------------------------------------------
@@ -250,10 +220,9 @@ def tensorstore_schema(node: ArrayNode[Attributes], field: str | None = None) ->
 
     Source: TensorStore, "zarr Driver", "Mapping to TensorStore Schema".
     """
-    if _is_format_3(node):
+    if _format_of(node) == 3:
         raise UsageError("this is an array of format 3", remedy="Ask the opened TensorStore for its schema.")
-    dtype = _field_type(node, field)
-    _check_codecs(node)
+    dtype = _readable_type(node, field)
     inner = () if dtype.subdtype is None else dtype.subdtype[1]
     rank = len(node.shape) + len(inner)
     schema: dict[str, Any] = {
@@ -288,7 +257,7 @@ def _inner_order(node: ArrayNode[Attributes], inner: int) -> list[int]:
 
 def _compressor(node: ArrayNode[Attributes]) -> dict[str, Any] | None:
     compressor = node.compressor
-    return None if compressor is None else {**_COMPRESSORS[str(compressor["id"])], **compressor}
+    return None if compressor is None else {**COMPRESSORS[str(compressor["id"])], **compressor}
 
 
 def _fill_value(node: ArrayNode[Attributes], field: str | None) -> Any:

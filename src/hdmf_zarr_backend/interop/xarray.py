@@ -29,10 +29,18 @@ def to_dask(dataset: LazyArray, chunks: Sequence[int] | int | None = None) -> An
     chunks : sequence of int or int, optional
         Lengths of a block; best a multiple of those of a chunk. None: a chunk, or a shard where there are some.
 
+    Returns
+    -------
+    dask.array.Array
+        Of the shape and data type of the dataset; ``object`` for text, bytes and references. It reads when the file is
+        closed, too, and in other processes, unless the file is open for changes.
+
     Raises
     ------
     ModuleNotFoundError
         dask is not installed (``pip install 'hdmf-zarr-backend[dask]'``).
+
+    Source: dask, "Create Dask Arrays", ``from_array``.
     """
     from dask.array import from_array
 
@@ -65,12 +73,14 @@ def to_xarray(dataset: LazyArray, chunks: Sequence[int] | int | None = None) -> 
     Returns
     -------
     xarray.DataArray
-        An attribute that is a reference is the path of its target.
+        Of the shape and data type of the dataset. An attribute that is a reference is the path of its target.
 
     Raises
     ------
     ModuleNotFoundError
         xarray or dask is not installed.
+
+    Source: xarray, ``DataArray``; zarr-python and xarray, for ``_ARRAY_DIMENSIONS``.
     """
     import xarray
 

@@ -32,6 +32,7 @@ _ON_NUMBERS = frozenset({"astype", "bitround", "delta", "fixedscaleoffset", "pac
 _MAKES_OBJECTS = frozenset({"vlen-utf8", "vlen-bytes", "pickle", "json2", "msgpack2", "vlen-array", "categorize"})
 _SERIALIZERS = {"vlen-utf8": "vlen-utf8", "vlen-bytes": "vlen-bytes"}
 _REMEDY = "Convert the array with the program that wrote it."
+_USUAL_LEVEL = 6  # what zlib makes of -1
 
 
 @dataclass(slots=True, frozen=True)
@@ -76,6 +77,18 @@ def is_expressible(filters: list[dict[str, Any]] | None, compressor: dict[str, A
     steps = [*(filters or []), *([compressor] if compressor else [])]
     kinds = [step["id"] in _ON_NUMBERS for step in steps]
     return not any(step["id"] in _MAKES_OBJECTS for step in steps) and kinds == sorted(kinds, reverse=True)
+
+
+def in_core_words(compressor: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the compressor of a new array of format 3 that is asked for as ``compressor``: ``gzip`` for ``zlib``.
+
+    Both are the same stream of deflate in another frame. The core specification names ``gzip`` only, and so it is all
+    that readers besides zarr-python have. Chunks that exist keep their frame, and their name.
+    """
+    if compressor is None or compressor["id"] != "zlib" or compressor.keys() > {"id", "level"}:
+        return compressor
+    level = compressor.get("level", 1)
+    return {"id": "gzip", "level": _USUAL_LEVEL if level == -1 else level}
 
 
 def encode_codecs(

@@ -1,7 +1,8 @@
 """The attributes by which netcdf-c sees a hierarchy as a netCDF file: dimensions, and which arrays it can read.
 
-netcdf-c refuses a whole file for one array that it has no type for, text above all. In its mode ``nczarr`` it visits
-only what the groups list; so just those arrays are listed. The attributes change nothing for other readers.
+netcdf-c refuses a whole file for one array that it has no type for, text above all, or a name that it does not take. In
+its mode ``nczarr`` it visits only what the groups list; so just what it lives through is listed. The attributes change
+nothing for other readers.
 
 =========================  =====================================================================================
 ``_nczarr_superblock``     on the root: the version of NCZarr
@@ -18,8 +19,10 @@ Source: what netcdf-c 4.10 writes and reads (NCZarr 2.0); its storage document o
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
+from hdmf_zarr_backend.mapping.dimensions import stored_names
 from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, DTYPE, NCZARR_ATTR, notes_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node, join
 
@@ -34,6 +37,10 @@ _VERSION = "2.0.0"
 _PROPERTIES = f"version=2,hdmf_zarr_backend=1,nczarr={_VERSION}"
 _TYPES = re.compile(r"\|[iu]1|[<>][iu][248]|[<>]f[48]")
 _COMPRESSORS = frozenset({"blosc", "zlib", "zstd", "bz2"})
+_NAME = re.compile(r"[0-9A-Za-z_\x80-\ud7ff\ue000-\U0010ffff][ -.0-~\x80-\ud7ff\ue000-\U0010ffff]*(?<! )")
+_UNNAMED = re.compile(r"[\x00-\x1f/\x7f]")
+_LONGEST_NAME = 256  # bytes
+_LONGEST_LABEL = 200  # which leaves room for a length
 _SCALAR = "scalar"
 _TYPES_OF = "types"
 _TEXTS = "|S128"
@@ -53,7 +60,12 @@ def overlay(hierarchy: Hierarchy) -> set[str]:
     set of str
         Paths of the nodes whose attributes are others now.
     """
-    return _change(hierarchy, {path: _of_node(path, node) for path, node in hierarchy.walk()})
+    wanted: dict[str, Attributes] = {"": {PROPERTIES: _PROPERTIES, SUPERBLOCK: {"version": _VERSION}}}
+    for path, node in hierarchy.walk():
+        if isinstance(node, GroupNode):
+            group, arrays = _of_group(path, node)
+            wanted |= {path: {**wanted.get(path, {}), GROUP: group}, **arrays}
+    return _change(hierarchy, wanted)
 
 
 def strip(hierarchy: Hierarchy) -> set[str]:
@@ -101,13 +113,6 @@ def _needed_type(value: Any) -> str | None:
     return "<f8" if kinds == {int, float} else None
 
 
-def _of_node(path: str, node: Node) -> Attributes:
-    if isinstance(node, ArrayNode):
-        return _of_array(path, node) if is_listed(node) else {}
-    added: Attributes = {} if path else {PROPERTIES: _PROPERTIES, SUPERBLOCK: {"version": _VERSION}}
-    return {**added, GROUP: _of_group(node)}
-
-
 def is_listed(node: ArrayNode[Attributes]) -> bool:
     """Tell whether netcdf-c can read an array: plain numbers in C order, no filters, codecs that it has."""
     compressor = node.compressor or {}
@@ -115,16 +120,27 @@ def is_listed(node: ArrayNode[Attributes]) -> bool:
         isinstance(node.data_type, str)
         and _TYPES.fullmatch(node.data_type) is not None
         and node.order == "C"
-        and not node.filters
+        and node.filters is None  # netcdf-c dies of an empty list
         and compressor.get("id", "zlib") in _COMPRESSORS
         and "checksum" not in compressor
         and _has_readable_attributes(node.attributes)
+        and not _has_null(node.attributes.get(DIMENSIONS))
     )
+
+
+def is_name(name: str) -> bool:
+    """Tell whether netCDF takes a name: of letters, digits and most signs, no sign or space first, no space last."""
+    return _NAME.fullmatch(name) is not None and len(name.encode()) <= _LONGEST_NAME
 
 
 def _has_readable_attributes(attributes: Attributes) -> bool:
     """Tell whether netcdf-c lives through the attributes: a list of text and numbers ends its process."""
     return not any(isinstance(value, list) and not _is_readable(value) for value in attributes.values())
+
+
+def _has_null(names: Any) -> bool:
+    """Tell whether an axis has null for a name, of which netcdf-c dies, though its own attributes say all of it."""
+    return isinstance(names, list) and None in names
 
 
 def _is_readable(value: list[Any]) -> bool:
@@ -136,43 +152,58 @@ def _is_scalar(node: ArrayNode[Attributes]) -> bool:
     return scalar and node.shape == (1,) and node.compressor is None
 
 
-def _of_array(path: str, node: ArrayNode[Attributes]) -> Attributes:
-    if _is_scalar(node):
-        return {ARRAY: {"dimension_references": [], "scalar": 1, "storage": "chunked"}}
-    parent = path.rpartition("/")[0]
-    references = [f"/{join(parent, name)}" for name in _names(node)]
-    return {ARRAY: {"dimension_references": references, "storage": "chunked"}}
+def _of_group(path: str, node: GroupNode[Attributes]) -> tuple[dict[str, Any], dict[str, Attributes]]:
+    """Return what a group says, and the attributes of its arrays by their paths.
 
-
-def _of_group(node: GroupNode[Attributes]) -> dict[str, Any]:
+    A name has one length in a group of netCDF, so the axes of all its arrays are named together.
+    """
     dimensions: dict[str, Any] = {}
-    arrays = [name for name, child in sorted(node.members.items()) if isinstance(child, ArrayNode) and is_listed(child)]
-    for name in arrays:
-        child = node.members[name]
-        assert isinstance(child, ArrayNode)
-        if _is_scalar(child):
+    taken: dict[str, int] = {}
+    arrays: dict[str, Attributes] = {}
+    for name, child in sorted(node.members.items()):
+        if not isinstance(child, ArrayNode) or not is_name(name) or not is_listed(child):
             continue
-        most = notes_of(child.attributes).get("maxshape")
-        grows = most if isinstance(most, list) and len(most) == len(child.shape) else child.shape
-        for dimension, length, bound in zip(_names(child), child.shape, grows, strict=True):
+        if _is_scalar(child):
+            arrays[name] = {ARRAY: {"dimension_references": [], "scalar": 1, "storage": "chunked"}}
+            continue
+        names = stored_names(_labels(child), child.shape, taken)
+        for dimension, length, bound in zip(names, child.shape, _bounds(child), strict=True):
             if bound is None:
                 dimensions[dimension] = {"size": length, "unlimited": 1}
             else:
                 dimensions.setdefault(dimension, length)
+        references = [f"/{join(path, dimension)}" for dimension in names]
+        arrays[name] = {ARRAY: {"dimension_references": references, "storage": "chunked"}}
     groups = [name for name, child in sorted(node.members.items()) if isinstance(child, GroupNode)]
-    return {"dimensions": dimensions, "arrays": arrays, "groups": [g for g in groups if _is_safe(node.members[g])]}
+    group = {
+        "dimensions": dimensions,
+        "arrays": list(arrays),
+        "groups": [g for g in groups if _is_safe(g, node.members[g])],
+    }
+    return group, {join(path, name): added for name, added in arrays.items()}
 
 
-def _is_safe(node: Node) -> bool:
-    return _has_readable_attributes(node.attributes)
+def _bounds(node: ArrayNode[Attributes]) -> Sequence[int | None]:
+    """Return the largest length of each axis, None without bound."""
+    most = notes_of(node.attributes).get("maxshape")
+    return most if isinstance(most, list) and len(most) == len(node.shape) else node.shape
 
 
-def _names(node: ArrayNode[Attributes]) -> list[str]:
-    """Return the names of the axes; those of the file, where it has one for each."""
+def _is_safe(name: str, node: Node) -> bool:
+    return is_name(name) and _has_readable_attributes(node.attributes)
+
+
+def _labels(node: ArrayNode[Attributes]) -> list[str | None] | None:
+    """Return the names that the file has for the axes, as netCDF takes them."""
     names = node.attributes.get(DIMENSIONS)
-    if isinstance(names, list) and len(names) == len(node.shape) and all(isinstance(name, str) for name in names):
-        return [name.replace("/", "_") for name in names]
-    return [f"_anonymous{n}" if n not in node.shape[:i] else f"_anonymous{n}_{i}" for i, n in enumerate(node.shape)]
+    if not isinstance(names, list) or len(names) != len(node.shape):
+        return None
+    return [_label(name) if isinstance(name, str) else None for name in names]
+
+
+def _label(name: str) -> str:
+    made = _UNNAMED.sub("_", name).encode("utf-8", "replace")[:_LONGEST_LABEL].decode("utf-8", "ignore").rstrip()
+    return made if not made or is_name(made) else f"_{made}"
 
 
 def listed(hierarchy: Hierarchy) -> list[str]:

@@ -139,6 +139,8 @@ def create(model: GroupModel, target: Any, *, consolidate: bool = True, force_ov
         Something is there.
     MetadataError
         A property has a value that no document may have.
+    NameRefusedError
+        A member has a name that no store can hold; nothing is written.
     """
     hierarchy = to_hierarchy(model)
     check(model)

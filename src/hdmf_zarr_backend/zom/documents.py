@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
-from hdmf_zarr_backend.errors import MetadataError, UsageError
+from hdmf_zarr_backend.errors import MetadataError, NameRefusedError, UsageError
 from hdmf_zarr_backend.mapping import formats
 from hdmf_zarr_backend.model import consolidated, v2, v3
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node, join, split
+from hdmf_zarr_backend.write.names import checked_name
 from hdmf_zarr_backend.zom.models import ARRAYS, GROUPS, ArrayV2, ArrayV3, GroupModel, GroupV2, GroupV3, Model, walk
 
 _SEPARATOR = "dimension_separator"
@@ -146,6 +147,8 @@ def to_hierarchy(model: Model) -> Hierarchy:
     ------
     MetadataError
         A property has a value that no document may have; the node is named.
+    NameRefusedError
+        A member has a name that no store can hold, such as "..", or one with a slash; the group is named.
     UsageError
         Nodes of both formats are mixed, or a node is none of ours.
     """
@@ -159,9 +162,20 @@ def to_hierarchy(model: Model) -> Hierarchy:
                 path=path,
                 remedy="Give all nodes one format.",
             )
+        if isinstance(node, GROUPS):
+            _check_names(node, path)
         place = path.strip("/")
         nodes[place] = _node_2(node, place) if node.zarr_format == 2 else v3.parse_node(document_of(node), place)
     return Hierarchy.from_flat(nodes, zarr_format=model.zarr_format)
+
+
+def _check_names(group: GroupModel, path: str) -> None:
+    """Refuse names with which a member would become another node, or lie outside of the file."""
+    try:
+        for name in group.members:
+            checked_name(name)
+    except NameRefusedError as error:
+        raise error.located(path=path) from None
 
 
 def _node_2(model: Model, path: str) -> Node:

@@ -19,6 +19,7 @@ from typing import Any, Literal
 from hdmf.backends.io import HDMFIO
 from hdmf.common import get_manager
 
+from hdmf_zarr_backend.dataio import codec_of_file
 from hdmf_zarr_backend.errors import StoreNotFoundError, UnsupportedFileError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.execution.tasks import encode_chunk
 from hdmf_zarr_backend.hdf5.facts import is_hdf5
@@ -167,8 +168,12 @@ def dry_run(
     ------
     WriteError
         What is wrong with the values, as the write would say.
+    StoreNotFoundError, UnsupportedFileError
+        Nothing is at the path, or something that is no HDF5 file.
+    DamagedFileError
+        Something in the HDF5 file cannot be read; the node is named.
     UsageError
-        The source is none of these.
+        The source is none of these, or an option has a value that it cannot have.
 
     Notes
     -----
@@ -254,6 +259,7 @@ def _of_hdf5(
         raise UnsupportedFileError(
             "this is no HDF5 file", store=source, remedy="Of a Zarr file, `zarrio inspect` tells what is in it."
         )
+    codec = codec_of_file(codec)
     with closing(Hdf5Tree(source, target)) as tree:
         compressor = None if codec == "keep" else codec
         planner = Hdf5Planner(
