@@ -13,6 +13,7 @@ from hypothesis import settings
 
 from tests.cells import _bucket, cell, folder, pytest_generate_tests, pytest_itemcollected, shared_folder
 from tests.peers import RECIPES, Peer, PeerUnavailableError, obtain_peer
+from tests.sampling import pytest_collection_modifyitems
 from tests.servers import _s3_endpoint, _s3_session, s3, web, web_proxy
 from tests.storekinds import store
 
@@ -26,6 +27,7 @@ __all__ = [
     "_s3_session",
     "cell",
     "folder",
+    "pytest_collection_modifyitems",
     "pytest_generate_tests",
     "pytest_itemcollected",
     "s3",
@@ -71,6 +73,12 @@ def nwbfiles() -> list[Path]:
 def some_nwbfiles(nwbfiles: list[Path]) -> list[Path]:
     """Every sixth of them in the fast set; all with ``HDMF_ZARR_BACKEND_EVERY_FILE``, as in the session `interop`."""
     return nwbfiles if os.environ.get("HDMF_ZARR_BACKEND_EVERY_FILE") else nwbfiles[::6]
+
+
+@pytest.fixture(scope="session")
+def lindi() -> Peer:
+    """lindi 0.4.6 on zarr 2.18."""
+    return _obtain("lindi")
 
 
 def _obtain(name: str) -> Peer:

@@ -1,9 +1,9 @@
-"""The peers: released versions of hdmf-zarr, each in a virtual environment of its own.
+"""The peers: released versions of hdmf-zarr, and lindi, each in a virtual environment of its own.
 
-hdmf-zarr needs other versions of zarr than this project, so it runs in separate interpreters. The environments are
-made once, below ``HDMF_ZARR_BACKEND_PEERS`` (default: ``.peers`` in the repository), by whichever test needs one
-first; ``python -m tests.peers`` makes them beforehand. ``HDMF_ZARR_BACKEND_PEER013`` and ``..._PEER014`` name ready
-interpreters to be used instead.
+They need other versions of zarr than this project, so they run in separate interpreters. The environments are made
+once, below ``HDMF_ZARR_BACKEND_PEERS`` (default: ``.peers`` in the repository), by whichever test needs one first;
+``python -m tests.peers`` makes them beforehand. ``HDMF_ZARR_BACKEND_PEER013``, ``..._PEER014`` and ``..._LINDI`` name
+ready interpreters to be used instead.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class PeerUnavailableError(RuntimeError):
 
 @dataclass(frozen=True)
 class Peer:
-    """An interpreter that has hdmf-zarr installed.
+    """An interpreter that has a peer installed.
 
     Parameters
     ----------
     release : str
-        The release of hdmf-zarr, such as ``"0.13.0"``.
+        Its name and release, such as ``"hdmf-zarr 0.13.0"``.
     python : pathlib.Path
         The interpreter.
     """
@@ -91,15 +91,15 @@ class Peer:
                     check=False,
                 )
             except subprocess.TimeoutExpired as error:
-                raise PeerError(f"hdmf-zarr {self.release}: the script did not end within {timeout:g} s") from error
+                raise PeerError(f"{self.release}: the script did not end within {timeout:g} s") from error
         if answer.returncode != 0:
-            raise PeerError(f"hdmf-zarr {self.release} ended with status {answer.returncode}:\n{answer.stderr[-8000:]}")
+            raise PeerError(f"{self.release} ended with status {answer.returncode}:\n{answer.stderr[-8000:]}")
         lines = answer.stdout.strip().splitlines()
         try:
             return json.loads(lines[-1])
         except (IndexError, json.JSONDecodeError) as error:
             raise PeerError(
-                f"hdmf-zarr {self.release}: the last line is no JSON: {lines[-1:]}\n{answer.stderr[-8000:]}"
+                f"{self.release}: the last line is no JSON: {lines[-1:]}\n{answer.stderr[-8000:]}"
             ) from error
 
 
@@ -117,16 +117,22 @@ _SHARED_PINS = ("hdmf==6.2.0", "pynwb==4.2.0", "h5py==3.16.0", "pandas==3.1.1")
 
 RECIPES = {
     "0.13": PeerRecipe(
-        "0.13.0",
+        "hdmf-zarr 0.13.0",
         "HDMF_ZARR_BACKEND_PEER013",
         ("3.11", "3.12", "3.13"),
         ("hdmf-zarr==0.13.0", "zarr==2.18.7", "numcodecs==0.15.2", "numpy==2.4.6", *_SHARED_PINS),
     ),
     "0.14": PeerRecipe(
-        "0.14.0",
+        "hdmf-zarr 0.14.0",
         "HDMF_ZARR_BACKEND_PEER014",
         ("3.12", "3.13"),
         ("hdmf-zarr==0.14.0", "zarr==3.4.2", "numcodecs==0.17.1", "numpy==2.5.5", *_SHARED_PINS),
+    ),
+    "lindi": PeerRecipe(
+        "lindi 0.4.6",
+        "HDMF_ZARR_BACKEND_LINDI",
+        ("3.11", "3.12"),
+        ("lindi==0.4.6", "zarr==2.18.7", "numcodecs==0.15.2", "numpy==2.4.6", "h5py==3.16.0"),
     ),
 }
 
@@ -148,7 +154,7 @@ def obtain_peer(recipe: PeerRecipe) -> Peer:
         if not python.is_file():
             raise PeerUnavailableError(f"{recipe.variable} names {named}, which is no file")
         return Peer(recipe.release, python)
-    folder = cache_folder() / f"hdmf-zarr-{recipe.release}"
+    folder = cache_folder() / recipe.release.replace(" ", "-")
     with FileLock(f"{folder}.lock"):
         if not _is_complete(folder, recipe):
             _make_environment(folder, recipe)
@@ -170,14 +176,14 @@ def _is_complete(folder: Path, recipe: PeerRecipe) -> bool:
 def _make_environment(folder: Path, recipe: PeerRecipe) -> None:
     base = find_python(*recipe.pythons)
     if base is None:
-        raise PeerUnavailableError(f"hdmf-zarr {recipe.release} needs Python {' or '.join(recipe.pythons)}: none found")
+        raise PeerUnavailableError(f"{recipe.release} needs Python {' or '.join(recipe.pythons)}: none found")
     if folder.exists():
         shutil.rmtree(folder)
     install = ["-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *recipe.requirements]
     for command in ([str(base), "-m", "venv", str(folder)], [str(_python_in(folder)), *install]):
         answer = subprocess.run(command, capture_output=True, text=True, env=_clean_environment(), check=False)
         if answer.returncode != 0:
-            raise PeerUnavailableError(f"cannot install hdmf-zarr {recipe.release}:\n{answer.stderr[-4000:]}")
+            raise PeerUnavailableError(f"cannot install {recipe.release}:\n{answer.stderr[-4000:]}")
     # Written last: an environment without it was interrupted and is made anew.
     (folder / _MARK).write_text("\n".join(recipe.requirements))
 
@@ -196,7 +202,7 @@ def main() -> int:
     status = 0
     for recipe in RECIPES.values():
         try:
-            print(f"hdmf-zarr {recipe.release}: {obtain_peer(recipe).python}")  # noqa: T201
+            print(f"{recipe.release}: {obtain_peer(recipe).python}")  # noqa: T201
         except PeerUnavailableError as error:
             print(error, file=sys.stderr)  # noqa: T201
             status = 1

@@ -16,6 +16,7 @@ from hdmf_zarr_backend.read.parser import ParsedFile, is_empty_group, is_hdmf_za
 from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of
 from hdmf_zarr_backend.storage.locks import WriterLock
 from hdmf_zarr_backend.storage.onewriter import writer_lock
+from hdmf_zarr_backend.storage.recovery import recovered
 
 MODES = ("r", "r-", "r+", "a", "w", "w-", "x")
 READING_MODES = ("r", "r-")
@@ -68,16 +69,44 @@ def lock_for(keys: KeyStore, mode: str, *, break_lock: bool) -> WriterLock | Non
     return None if mode in READING_MODES else writer_lock(keys, break_lock=break_lock)
 
 
-def parse_target(keys: KeyStore, mode: str, *, use_inlined: bool) -> ParsedFile:
-    """Return the metadata of a file that has to be there; arguments as of `parse`."""
+def parse_target(keys: KeyStore, mode: str, *, use_inlined: bool, likely: int | None) -> ParsedFile:
+    """Return the metadata of a file that has to be there; before a change, what an interrupted one left is put right.
+
+    Parameters
+    ----------
+    keys : KeyStore
+        The file.
+    mode : str
+        One of `MODES`.
+    use_inlined : bool
+        As of `parse`.
+    likely : int, optional
+        The format that the user names: the hint for `parse` where the file is only read. What is changed has to be what
+        everybody else reads.
+
+    Raises
+    ------
+    TargetMissingError
+        Nothing is there.
+    ReadOnlyStoreError
+        The file is one of LINDI, and is to be changed.
+    """
+    is_read = mode in READING_MODES
+    if not is_read:
+        recovered(keys)
     try:
-        return parse(keys, use_consolidated=mode != "r-", use_inlined=use_inlined)
+        found = parse(keys, use_consolidated=mode != "r-", use_inlined=use_inlined, hint=likely if is_read else None)
     except StoreNotFoundError as error:
         raise TargetMissingError(
             f"Unable to open file in {mode!r} mode. File does not exist",
             store=keys.location,
-            remedy="Check the path, or use mode 'w' to make a new file.",
+            remedy=f"{error.remedy.removesuffix('.')}, or use mode 'w' to make a new file.",
         ) from error
+    if found.is_foreign and not is_read:
+        raise ReadOnlyStoreError(
+            "a file of LINDI is read only here", store=keys.location, remedy="Export it to a new file, and change that."
+        )
+    return found
 
 
 def check_abilities(keys: KeyStore, mode: str) -> None:
@@ -110,11 +139,18 @@ def check_target(keys: KeyStore, mode: str, *, force: bool) -> None:
         )
 
 
-def check_format(mode: str, *, own: int | None, wanted: int | None, store: str) -> None:
-    """Refuse to change a file to another format than its ``own``."""
-    if own is not None and wanted not in (None, own) and mode in ("r+", "a"):
+def check_format(keys: KeyStore, mode: str, parsed: ParsedFile | None, *, wanted: int | None) -> None:
+    """Refuse to change a file to another format than its own, or to make one that the store cannot hold."""
+    if wanted is None:
+        return
+    abilities = abilities_of(keys)
+    if parsed is None and wanted not in abilities.formats:
+        raise ReadOnlyStoreError(
+            abilities.why, store=keys.location, remedy="Leave out zarr_format, or write to another place."
+        )
+    if parsed is not None and wanted != parsed.zarr_format and mode in ("r+", "a"):
         raise UsageError(
-            f"the file is of Zarr format {own}, and zarr_format={wanted} is wanted",
-            store=store,
+            f"the file is of Zarr format {parsed.zarr_format}, and zarr_format={wanted} is wanted",
+            store=keys.location,
             remedy="Leave out zarr_format, or export to a new file.",
         )

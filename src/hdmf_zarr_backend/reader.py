@@ -39,6 +39,7 @@ from hdmf_zarr_backend.read.session import ReadSession
 from hdmf_zarr_backend.read.typecheck import check_types, container_error
 from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.storage.edits import Edits
+from hdmf_zarr_backend.storage.garbage import uncollected
 from hdmf_zarr_backend.storage.journal import journal_of
 from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, set_rules
 from hdmf_zarr_backend.storage.limits import ExternalLinks, Limits, MissingChunks, ReadRules
@@ -46,7 +47,6 @@ from hdmf_zarr_backend.storage.locks import WriterLock
 from hdmf_zarr_backend.storage.onewriter import released_on_error
 from hdmf_zarr_backend.storage.opening import open_keys
 from hdmf_zarr_backend.storage.queued import QueuedKeys
-from hdmf_zarr_backend.storage.recovery import recovered
 from hdmf_zarr_backend.storage.stores import open_zarr_group
 
 ROOT_NAME = "root"
@@ -170,17 +170,14 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
 
     def _open(self) -> None:
         keys: KeyStore = self._place
-        if self._mode not in ("r", "r-") and abilities_of(keys).is_far:
+        if self._mode not in READING_MODES and abilities_of(keys).is_far:
             keys = QueuedKeys(keys)
         if self._mode in NEW_FILE_MODES:
             check_target(keys, self._mode, force=self._force_overwrite)
         elif self._mode != "a" or keys.exists():
-            if self._mode not in READING_MODES:
-                recovered(keys)
-            self._parsed = parse_target(keys, self._mode, use_inlined=self._use_inlined)
+            self._parsed = parse_target(keys, self._mode, use_inlined=self._use_inlined, likely=self._zarr_format)
             keys = self._parsed.keys(keys)
-        own = None if self._parsed is None else self._parsed.zarr_format
-        check_format(self._mode, own=own, wanted=self._zarr_format, store=self._location)
+        check_format(keys, self._mode, self._parsed, wanted=self._zarr_format)
         self._keys = keys
         if self._mode in ("r+", "a"):
             self._edits = Edits(keys, self._parsed, journal_of(keys, self.zarr_format))
@@ -188,7 +185,8 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
     @property
     def zarr_format(self) -> int:
         """The Zarr format of the file, 2 or 3; of a new one, the one that is to be written."""
-        return self._parsed.zarr_format if self._parsed is not None else self._zarr_format or formats.DEFAULT_FORMAT
+        found = self._zarr_format if self._parsed is None else self._parsed.zarr_format
+        return found or formats.default_format(abilities_of(self._place).formats)
 
     def close(self) -> None:
         """Close the file. Arrays that were handed out still read; closing twice does no harm."""
@@ -251,6 +249,7 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
                 raise error.__cause__ from None
             raise container_error(error, builder, str(self.source)) from error
 
+    @uncollected()  # what is made of a file is no garbage, and there is a lot of it to look through
     def _construct(self, **kwargs: Any) -> Any:
         herd_path, self.herd_path = self.herd_path, None  # hdmf finds an archive in the working directory only
         try:

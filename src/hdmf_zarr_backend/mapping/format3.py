@@ -209,9 +209,14 @@ def documented(node: ArrayNode[Attributes]) -> ArrayNode[Attributes]:
         if _NAMES in extra and DIMENSIONS in attributes:
             extra = {**extra, _NAMES: attributes[DIMENSIONS]}
         return replace(before, shape=node.shape[:axes], attributes=attributes, extra=extra)
-    return _documented(node)
+    made = _documented(node)
+    if before is not None:  # what others have put beside the words of the format is theirs
+        made.extra = {**made.extra, **{key: before.extra[key] for key in before.extra if key not in _STATED}}
+    return made
 
 
+_STATED = frozenset({"fill_value", "chunk_grid", "chunk_key_encoding", _NAMES})
+"""What `v3` keeps of a document beside its words, and is said anew where those change."""
 _WORDS = ("data_type", "fill_value", "compressor", "filters", "order", "separator", "prefix", "chunks", "shards")
 
 

@@ -5,7 +5,7 @@ Hierarchies have our words on this side, whatever the format.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from hdmf_zarr_backend.mapping import format3
@@ -79,8 +79,17 @@ DEFAULT_FORMAT = 2
 FORMATS: dict[int, Format] = {2: _Format2(), 3: _Format3()}
 """The formats by number."""
 
+
+def default_format(possible: Sequence[int]) -> int:
+    """Return the format of a new file in a store that can hold those that are ``possible``."""
+    return DEFAULT_FORMAT if DEFAULT_FORMAT in possible else possible[0]
+
+
 FIRST_KEYS = (v3.DOCUMENT, v2.CONSOLIDATED)
 """Keys that together tell a consolidated file of either format, and which one it is."""
+
+FIRST_KEY = {2: v2.CONSOLIDATED, 3: v3.DOCUMENT}
+"""The one of them that tells a file of a format that is known."""
 
 
 def parse_consolidated(

@@ -38,8 +38,10 @@ class Reference:
         Absolute path of the target in that file.
     object_id, source_object_id : str or None
         Ids of the target and of its file, for checking.
-    region : tuple, list or dict
-        The selected part: what `regions.encode_region` takes; None for the whole object.
+    region : tuple, list or dict, optional
+        The selected part of a dataset: one slice, integer or list of integers for each axis, each axis on its own; or
+        ``{"points": coordinates}`` of single elements, an array of shape ``(n, axes)``. Kept as JSON. None: the whole
+        object.
     """
 
     source: str

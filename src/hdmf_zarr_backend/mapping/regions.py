@@ -106,11 +106,11 @@ class RegionReference:
 
     @property
     def selection(self) -> Any:
-        """The selection: a tuple with one entry for each axis, or an array of points."""
+        """What is selected, as a tuple with one entry for each axis or as an array of points of shape ``(n, axes)``."""
         return decode_region(self.region)
 
     def read(self) -> Any:
-        """Return the selected values, an array."""
+        """Return the selected values, in the data type of the dataset; errors as of `storage.arrays.LazyArray`."""
         data = self.builder.data
         selection = self.selection
         if isinstance(selection, np.ndarray):

@@ -274,7 +274,12 @@ class Assembler:
             Nothing is there; file and path are named.
         """
         file = self._file(reference.source)
-        return self._checked(reference, file.builder_at(reference.node_path, seen), file)
+        try:
+            return self._checked(reference, file.builder_at(reference.node_path, seen), file)
+        except ReferenceTargetError as error:
+            if reference.object_id is not None:
+                error.problem += f"; what is meant has the object_id {reference.object_id}"
+            raise error.located() from None
 
     def _file(self, source: str) -> Assembler:
         """Return the assembler of the file that a link or reference of this one names."""
@@ -363,12 +368,8 @@ class Assembler:
         return self, path
 
     def _nothing_at(self, path: str) -> ReferenceTargetError:
-        return ReferenceTargetError(
-            "there is no such group or dataset",
-            store=self.source,
-            path=absolute(path),
-            remedy="Run `zarrio verify` on the file.",
-        )
+        problem, remedy = "there is no such group or dataset", "Run `zarrio verify` on the file."
+        return ReferenceTargetError(problem, store=self.source, path=absolute(path), remedy=remedy)
 
     # ---- what an open io asks for -----------------------------------------------------------------------------------
 

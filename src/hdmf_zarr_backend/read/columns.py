@@ -11,9 +11,11 @@ from hdmf.common import VectorIndex
 from hdmf.data_utils import DataIO
 from hdmf.query import ReferenceResolver
 
+from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.mapping.dtypes import number_name, zarr_type
 from hdmf_zarr_backend.mapping.reserved import DTYPE, NOTES, notes_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
+from hdmf_zarr_backend.read.columnrows import count_axes, structured_rows
 from hdmf_zarr_backend.storage.editable import EditableArray
 from hdmf_zarr_backend.storage.edits import Edits
 
@@ -41,10 +43,19 @@ class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
 
     def append(self, data: Any, axis: int = 0) -> tuple[int, ...]:
         """Add one element (as hdmf calls it), or a block of them (as zarr does), at the end."""
-        block = data if np.ndim(data) == self.ndim else [data]
-        return super().append(block, axis)
+        ndim = count_axes(data) if self._has_fields else np.ndim(data)
+        return super().append(data if ndim == self.ndim else [data], axis)
+
+    @property
+    def _has_fields(self) -> bool:
+        return self.dtype.names is not None and not self.dtype.hasobject
 
     def _numbers(self, data: Any, dtype: np.dtype[Any]) -> Any:
+        if self._has_fields:
+            try:
+                return structured_rows(data, dtype)
+            except ValueRefusedError as error:
+                raise error.located(store=self.location, path=self.name) from error.__cause__
         if self._grows_wider and not self.node.filters:
             wanted = np.min_scalar_type(np.max(data, initial=0))
             if wanted.kind == dtype.kind == "u" and wanted.itemsize > dtype.itemsize:

@@ -23,6 +23,7 @@ from hdmf_zarr_backend.storage.chunks import ChunkCache
 from hdmf_zarr_backend.storage.editable import EditableArray
 from hdmf_zarr_backend.storage.edits import Edits
 from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.storage.strays import stored_chunks
 from hdmf_zarr_backend.storage.unwritten import check_unwritten
 
 TYPED = frozenset({"neurodata_type", "data_type"})
@@ -72,8 +73,8 @@ class DatasetMaker:
 
     def fetch_scalars(self, nodes: list[tuple[str, Any]]) -> dict[str, bytes]:
         """Fetch together the values that builders must hold."""
-        keys = [join(path, node.chunk_name((0,) * len(node.shape))) for path, node in nodes if is_scalar(node)]
-        return self._keys.get_many(keys)
+        names = [(path, node.chunk_name((0,) * len(node.shape))) for path, node in nodes if is_scalar(node)]
+        return stored_chunks(self._keys, names)
 
     def lazy(self, path: str, node: ArrayNode[Attributes]) -> LazyArray:
         """Return the array at ``path``."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from hdmf.utils import generate_array_html_repr, get_basic_array_info
 
+from hdmf_zarr_backend.errors import StoreError
 from hdmf_zarr_backend.read.htmltree import outline_html
 from hdmf_zarr_backend.read.outline import Outline
 from hdmf_zarr_backend.read.parser import ParsedFile
@@ -52,13 +53,16 @@ def io_html(location: str, mode: str, parsed: ParsedFile | None) -> str:
 
 
 def _stored_as(array: Any, compressor: str, filters: Iterable[str]) -> dict[str, Any]:
-    stored = array.nbytes_stored()
+    try:
+        stored = array.nbytes_stored()
+    except StoreError:  # a web server cannot list what it has
+        stored = None
     return {
         "Chunk shape": array.chunks,
         "Chunks": array.nchunks,
         "Compressor": escape(compressor or "none"),
         "Filters": escape(", ".join(filters) or "none"),
-        "Stored size (bytes)": stored,
+        "Stored size (bytes)": "unknown" if stored is None else stored,
         "Compression ratio": f"{array.nbytes / stored:.2f}" if stored and not array.dtype.hasobject else "undefined",
     }
 

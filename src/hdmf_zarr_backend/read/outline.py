@@ -17,6 +17,7 @@ from hdmf_zarr_backend.mapping.links import decode_links
 from hdmf_zarr_backend.mapping.references import Reference, decode_attribute_reference
 from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, DTYPE, LINKS, SPECLOC, notes_of, visible
 from hdmf_zarr_backend.mapping.specloc import spec_location
+from hdmf_zarr_backend.mapping.tensorstore import find_obstacle
 from hdmf_zarr_backend.mapping.typewords import codec_words, element_bytes, type_word
 from hdmf_zarr_backend.model.locations import THIS_FILE, resolve_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node, absolute, join
@@ -124,10 +125,16 @@ class Outline:
             "chunk_count": math.prod(node.grid),
             "codecs": codec_words(node),
             "bytes": None if itemsize is None else itemsize * node.size,
+            "tensorstore": self._obstacle(node),
         }
         if self.stored is not None:
             found["stored_bytes"] = self.stored.get(path, 0)
         return {**found, **self._attributes(path, node)}
+
+    def _obstacle(self, node: ArrayNode[Attributes]) -> str | None:
+        """Return why TensorStore cannot open an array, None if it can."""
+        found = find_obstacle(node, self.hierarchy.zarr_format)
+        return None if found is None else found.problem
 
     def _attributes(self, path: str, node: Node) -> dict[str, Any]:
         references = {
@@ -232,7 +239,7 @@ class Outline:
         return leaves
 
     def heading(self, name: str) -> str:
-        """Return one line about the file as a whole, which is called ``name``."""
+        """Return one line about the file, called ``name``, and one about what of it TensorStore cannot open, if any."""
         groups = arrays = links = size = 0
         for path, node in self._visible():
             if isinstance(node, ArrayNode):
@@ -252,7 +259,16 @@ class Outline:
         parts.append(f"{size_text(size)} uncompressed without text and references")
         if self.stored is not None:
             parts.append(f"{size_text(sum(self.stored.values()))} stored")
-        return f"{name}: {', '.join(parts)}"
+        return f"{name}: {', '.join(parts)}{self._closed_arrays()}"
+
+    def _closed_arrays(self) -> str:
+        """Return a line about the arrays of numbers that TensorStore cannot open, nothing where there is none."""
+        arrays = [node for _, node in self._visible() if isinstance(node, ArrayNode)]
+        found = [find_obstacle(node, self.hierarchy.zarr_format) for node in arrays]
+        closed = sum(obstacle is not None and not obstacle.is_of_type for obstacle in found)
+        numbers = closed + found.count(None)
+        told = f"\nTensorStore cannot open {closed:,} of {numbers:,} arrays of numbers; --json says why"
+        return told if closed else ""
 
 
 def open_outline(

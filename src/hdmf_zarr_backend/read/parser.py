@@ -18,16 +18,18 @@ from hdmf_zarr_backend.errors import (
     StoreRefusedError,
     ZarrBackendError,
 )
-from hdmf_zarr_backend.mapping import formats
+from hdmf_zarr_backend.mapping import formats, lindi
 from hdmf_zarr_backend.mapping.reserved import ALL_CHUNKS, CHANGING, CHUNKS, NOTES, SPECLOC, WRITING, notes_of
 from hdmf_zarr_backend.model import v2, v3
 from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy, Node, absolute, split
 from hdmf_zarr_backend.read.bounds import check_document, check_texts, read_documents
+from hdmf_zarr_backend.storage.garbage import uncollected
 from hdmf_zarr_backend.storage.inlinedkeys import InlinedKeys
 from hdmf_zarr_backend.storage.journalrecords import Mark
 from hdmf_zarr_backend.storage.jsontext import dump, load
 from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys, abilities_of, innermost, rules_of, set_rules
 from hdmf_zarr_backend.storage.locks import Holder
+from hdmf_zarr_backend.storage.partials import interrupted_conversions
 
 _OF_A_GROUP = frozenset({v2.GROUP, v2.ATTRIBUTES, v3.DOCUMENT})
 
@@ -48,11 +50,14 @@ class ParsedFile:
         Whether they came from the consolidated document.
     inlined : dict
         ``{key: bytes}`` of the chunks that the consolidated document holds itself.
+    is_foreign : bool
+        Whether its documents are in words that are read only, those of LINDI; the hierarchy is in ours.
     """
 
     hierarchy: Hierarchy
     consolidated: bool
     inlined: dict[str, bytes] = field(default_factory=dict)
+    is_foreign: bool = False
 
     def keys(self, keys: KeyStore) -> KeyStore:
         """Return the store with what is inlined before it."""
@@ -77,11 +82,13 @@ class ParsedFile:
         return Mark(texts, tuple(kind.stale(consolidate=False)))
 
 
-def parse(keys: KeyStore, *, use_consolidated: bool = True, use_inlined: bool = True) -> ParsedFile:
+def parse(
+    keys: KeyStore, *, use_consolidated: bool = True, use_inlined: bool = True, hint: int | None = None
+) -> ParsedFile:
     """Return the metadata of the file that ``keys`` holds.
 
     One round of requests where there is a consolidated document. Where there are metadata of both formats, those of
-    format 3 count, as with hdmf-zarr 0.14.
+    format 3 count, as with hdmf-zarr 0.14; but those of format 2 where that is the hint.
 
     Parameters
     ----------
@@ -91,6 +98,9 @@ def parse(keys: KeyStore, *, use_consolidated: bool = True, use_inlined: bool = 
         False: list the store and read each document (mode ``r-``, and files that were changed by others).
     use_inlined : bool
         False: ignore the values inside the consolidated document.
+    hint : {2, 3}, optional
+        The format that the file is likely to be of. Its document alone is asked for, and that of the other one only
+        where it is not there.
 
     Raises
     ------
@@ -111,16 +121,41 @@ def parse(keys: KeyStore, *, use_consolidated: bool = True, use_inlined: bool = 
     if isinstance(store, LocalKeys):
         store.pin()  # chunks are read later, and have to be those of these documents
     try:
-        texts = _first_documents(keys, formats.FIRST_KEYS if use_consolidated else formats.FIRST_KEYS[:1])
+        texts = _likely_documents(keys, hint, use_consolidated=use_consolidated)
         check_texts(texts.values(), rules_of(keys).limits)
         parsed = _parse_consolidated(keys, texts, use_inlined=use_inlined) if use_consolidated else None
         parsed = parsed or ParsedFile(_parse_listing(keys, texts.get(v3.DOCUMENT)), consolidated=False)
+        _translate(keys, parsed)
     except ZarrBackendError as error:
         raise error.located(store=keys.location) from error.__cause__
     is_whole = notes_of(parsed.hierarchy.root.attributes).get(CHUNKS) == ALL_CHUNKS
     if is_whole != rules_of(keys).is_whole:
         set_rules(keys, replace(rules_of(keys), is_whole=is_whole))
     return parsed
+
+
+def _translate(keys: KeyStore, parsed: ParsedFile) -> None:
+    """Put the hierarchy of a file of LINDI into our words."""
+    if lindi.translate(parsed.hierarchy):
+        from hdmf_zarr_backend.read.lindifiles import mark_references  # on use: it decodes chunks, which needs NumPy
+
+        parsed.is_foreign = True
+        mark_references(keys, parsed.hierarchy)
+
+
+def _likely_documents(keys: KeyStore, hint: int | None, *, use_consolidated: bool) -> dict[str, bytes]:
+    """Return the first documents that are there, those of the likely format where there are some."""
+    names = formats.FIRST_KEYS if use_consolidated else formats.FIRST_KEYS[:1]
+    if hint is None:
+        return _first_documents(keys, names)
+    first = formats.FIRST_KEY[hint]
+    if not use_consolidated and hint == 2:
+        return {} if keys.get(v2.GROUP) is not None else _first_documents(keys, names)
+    found: dict[str, bytes] = {}
+    with suppress(StoreRefusedError):  # a bucket that may not be listed refuses what is not there
+        found = keys.get_many([first])
+    others = [name for name in names if name != first]
+    return found if found or not others else _first_documents(keys, others)
 
 
 def _first_documents(keys: KeyStore, names: Sequence[str]) -> dict[str, bytes]:
@@ -137,6 +172,7 @@ def _first_documents(keys: KeyStore, names: Sequence[str]) -> dict[str, bytes]:
         return found
 
 
+@uncollected()
 def _parse_consolidated(keys: KeyStore, texts: dict[str, bytes], *, use_inlined: bool) -> ParsedFile | None:
     key = v3.DOCUMENT if v3.DOCUMENT in texts else v2.CONSOLIDATED
     if key not in texts:
@@ -203,7 +239,10 @@ def _document(text: bytes, key: str) -> Any:
 
 def _nothing_to_read(keys: KeyStore) -> ZarrBackendError:
     if not keys.exists():
-        return StoreNotFoundError("nothing is there", store=keys.location, remedy="Check the path.")
+        store = innermost(keys)
+        begun = isinstance(store, LocalKeys) and interrupted_conversions(store.root)
+        remedy = "A conversion to it was interrupted: convert again with resume=True." if begun else "Check the path."
+        return StoreNotFoundError("nothing is there", store=keys.location, remedy=remedy)
     if keys.get(v2.ARRAY) is not None:
         return NotZarrError(
             "this is a single Zarr array",

@@ -11,9 +11,10 @@ from hdmf_zarr_backend.mapping.reserved import NCZARR_ATTR
 from hdmf_zarr_backend.read.assembler import Assembler
 from hdmf_zarr_backend.read.parser import ParsedFile, parse
 from hdmf_zarr_backend.read.resolver import FileResolver
-from hdmf_zarr_backend.read.spectypes import has_integers, restore_unsigned
+from hdmf_zarr_backend.read.spectypes import may_need_types, restore_types
 from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.storage.edits import Edits
+from hdmf_zarr_backend.storage.garbage import uncollected
 from hdmf_zarr_backend.storage.keys import KeyStore, rules_of, set_rules
 from hdmf_zarr_backend.storage.opening import open_neighbour
 
@@ -56,10 +57,12 @@ class ReadSession:
             count = len(self._assemblers)
             rules_of(self.own.keys).limits.check("max_files", count, f"links lead to {count} other files")
             keys = open_neighbour(self.own.keys, location)
-            parsed = parse(keys)
+            # to guess 2 could be wrong: where there are metadata of both, those of format 3 count
+            parsed = parse(keys, hint=3 if self.own.hierarchy.zarr_format == 3 else None)
             self._add(location, parsed.keys(keys), parsed)
         return self._assemblers[location]
 
+    @uncollected()
     def root(self) -> Any:
         """Return the builder of the root, always the same object."""
         if "" not in self.own.builders:
@@ -68,14 +71,15 @@ class ReadSession:
         return self.own.root()
 
     def _restore_types(self) -> None:
-        """Ask the schema for the unsigned attributes that a file of another writer has no types for."""
+        """Ask the schema for the attributes that files of other writers, linked ones too, have no types for."""
         catalog = self._manager.namespace_catalog
-        for path, builder in self.own.builders.items():
-            if not has_integers(builder):
-                continue
-            node = self.own.hierarchy.get(path)
-            if node is not None and NCZARR_ATTR not in node.attributes:
-                restore_unsigned(builder, catalog)
+        for assembler in self._assemblers.values():
+            for path, builder in assembler.builders.items():
+                if not may_need_types(builder):
+                    continue
+                node = assembler.hierarchy.get(path)
+                if node is not None and NCZARR_ATTR not in node.attributes:
+                    restore_types(builder, catalog)
 
     def builder_of(self, stored: Any) -> Any:
         """Return the builder of a group or array of the file, or of one that it links to.
