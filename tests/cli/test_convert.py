@@ -13,7 +13,9 @@ from typing import Any
 import h5py
 import pytest
 
+from hdmf_zarr_backend import dataio
 from hdmf_zarr_backend.cli.main import main
+from hdmf_zarr_backend.cli.options import CODECS
 from hdmf_zarr_backend.errors import UnsupportedFileError
 from hdmf_zarr_backend.progress import SILENT
 from tests.samples import plain_nwbfile, write_hdf5
@@ -31,6 +33,7 @@ DEFAULTS = {
     "nczarr": False,
     "shards": None,
     "missing_chunks": None,
+    "strict_json": False,
     "durable": False,
     "storage_options": {},
     "progress": SILENT,
@@ -75,9 +78,9 @@ def test_a_source_and_a_target(calls: Calls, capsys: pytest.CaptureFixture[str])
 
 
 def test_the_options_are_passed_on(calls: Calls) -> None:
-    given = ["--force", "--no-check", "--to", "zarr", "--external-links", "copy", "--codec", "zstd", "--jobs", "3"]
+    given = ["--force", "--no-check", "--to", "zarr", "--linked-data", "copy", "--codec", "zstd", "--jobs", "3"]
     given += ["--resume", "--virtual", "-O", "anon=true", "-O", "key=a=b"]
-    given += ["--nczarr", "--shards", "40000,64", "--missing-chunks", "fill"]
+    given += ["--nczarr", "--shards", "40000,64", "--missing-chunks", "fill", "--strict-json"]
     assert main(["convert", *given, "a.nwb", "b"]) == 0
     changed = {
         "to": "zarr",
@@ -85,13 +88,14 @@ def test_the_options_are_passed_on(calls: Calls) -> None:
         "check": False,
         "zarr_format": None,
         "external_links": "copy",
-        "codec": {"id": "zstd", "level": 3},
+        "codec": "zstd",
         "executor": 3,
         "resume": True,
         "virtual": True,
         "nczarr": True,
         "shards": (40000, 64),
         "missing_chunks": "fill",
+        "strict_json": True,
         "durable": False,
         "storage_options": {"anon": True, "key": "a=b"},
         "progress": SILENT,
@@ -110,6 +114,18 @@ def test_what_is_no_shards(calls: Calls, capsys: pytest.CaptureFixture[str], giv
     assert main(["convert", f"--shards={given}", "a.nwb", "b.zarr"]) == 2
     assert calls == []
     assert "invalid shards value" in capsys.readouterr().err
+
+
+def test_the_name_that_an_option_had_before_is_taken_and_not_shown(
+    calls: Calls, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["convert", "--external-links", "copy", "a.nwb", "b.zarr"]) == 0
+    assert calls[0][2]["external_links"] == "copy"
+    assert main(["convert", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "--linked-data {keep,copy}" in shown
+    assert "--external-links" not in shown
+    assert set(CODECS) == {"keep", *dataio.CODECS}
 
 
 def test_threads_and_a_scheduler_exclude_each_other(calls: Calls, capsys: pytest.CaptureFixture[str]) -> None:
@@ -234,3 +250,37 @@ def test_the_name_of_the_target_says_the_format_unless_told(nwb: Path, capsys: p
     assert "use --to" in capsys.readouterr().err
     assert main(["convert", str(nwb), str(nwb.with_name("folder")), "--to", "zarr"]) == 0
     assert main(["diff", str(nwb), str(nwb.with_name("folder"))]) == 0
+
+
+def test_strict_json(nwb: Path) -> None:
+    with h5py.File(nwb, "r+") as file:
+        file["acquisition"].attrs["nothing"] = float("nan")
+    plain, strict = nwb.with_name("a.zarr"), nwb.with_name("b.zarr")
+    assert main(["convert", str(nwb), str(plain)]) == 0
+    assert main(["convert", "--strict-json", str(nwb), str(strict)]) == 0
+    assert "NaN" in (plain / "acquisition/.zattrs").read_text()
+    json.loads((strict / "acquisition/.zattrs").read_text(), parse_constant=pytest.fail)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--codec", "zstd"], "--codec has no meaning here"),
+        (["--shards", "auto"], "--shards has no meaning here"),
+        (["--resume"], "Leave --resume out"),
+        (["--zarr-format", "3"], "--zarr-format 3 is no format of the target"),
+    ],
+)
+def test_an_option_without_effect_is_told_by_its_name(
+    nwb: Path, options: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["convert", str(nwb), str(nwb.with_name("a.zarr"))]) == 0
+    assert main(["convert", *options, str(nwb.with_name("a.zarr")), str(nwb.with_name("b.nwb"))]) == 2
+    shown = capsys.readouterr().err
+    assert said in shown
+    assert "=" not in shown
+
+
+def test_an_hdf5_file_far_away_is_not_copied(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", "https://localhost/a.nwb", str(tmp_path / "a.zarr")]) == 2
+    assert "with --virtual" in capsys.readouterr().err

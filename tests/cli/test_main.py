@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import warnings
-from argparse import ArgumentParser, Namespace
+from argparse import SUPPRESS, ArgumentParser, Namespace
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +24,8 @@ DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs/reference/command-li
 
 
 def options_of(parser: ArgumentParser) -> set[str]:
-    return {option for action in parser._actions for option in action.option_strings if option.startswith("--")}
+    shown = [action for action in parser._actions if action.help != SUPPRESS]
+    return {option for action in shown for option in action.option_strings if option.startswith("--")}
 
 
 def parser_of(name: str) -> ArgumentParser:
@@ -43,6 +44,13 @@ def test_a_wrong_call_is_told_and_ends_with_2(arguments: list[str], capsys: pyte
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "usage:" in captured.err
+
+
+def test_an_unknown_option_is_told_with_the_usage_of_its_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", "a.nwb", "b.zarr", "--nonsense"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("usage: zarrio convert ")
+    assert "unrecognized arguments: --nonsense" in said
 
 
 def test_help_and_version_end_with_0(capsys: pytest.CaptureFixture[str]) -> None:

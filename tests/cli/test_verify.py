@@ -103,3 +103,15 @@ def test_the_specification_for_machines(whole: Path, capsys: pytest.CaptureFixtu
 def test_one_question_at_a_time(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", str(whole), "--spec", "--level", "links"]) == 2
     assert "not allowed with" in capsys.readouterr().err
+
+
+def test_what_only_the_consolidated_document_has_is_given_up_if_asked(
+    whole: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (whole / ".zattrs").unlink()
+    assert main(["consolidate", str(whole)]) == 2
+    said = capsys.readouterr().err
+    assert "`zarrio consolidate --forget`" in said
+    assert "forget=" not in said
+    assert main(["consolidate", "--forget", str(whole)]) == 0
+    assert "ref" not in json.loads((whole / ".zmetadata").read_text())["metadata"].get(".zattrs", {})

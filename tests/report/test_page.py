@@ -15,7 +15,8 @@ from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.model.render import UNICODE
 from hdmf_zarr_backend.report.page import report
-from tests.samples import plain_nwbfile, rich_nwbfile
+from tests.samples import plain_nwbfile, rich_nwbfile, write_zarr
+from tests.servers import WebServer
 
 VOID = {"meta", "br", "rect", "path"}
 LOADING = {"src", "href", "srcset", "action", "data", "poster", "xlink:href"}
@@ -188,6 +189,14 @@ def test_an_array_shows_how_it_is_stored(rich: Path) -> None:
         shown = data._repr_html_()
     for word in ("Chunk shape", "Compressor", "Stored size", "Compression ratio"):
         assert word in shown
+
+
+def test_an_array_on_a_web_server_shows_what_is_known(web: WebServer) -> None:
+    write_zarr(web.folder / "a.nwb.zarr", plain_nwbfile())
+    with NWBZarrIO(f"{web.url}/a.nwb.zarr", "r") as io:
+        shown = io.read().acquisition["trace"].data._repr_html_()
+    assert "Chunk shape" in shown
+    assert "unknown" in shown
 
 
 # ---- a browser ----------------------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import Any, TextIO
 
-from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.model.render import ASCII, UNICODE, Symbols
 
 
@@ -51,41 +50,20 @@ class Command:
     run: Callable[[Namespace], Exit]
 
 
-def add_storage_option(parser: ArgumentParser) -> None:
-    """Give a command the option ``--storage-option``."""
-    parser.add_argument(
-        "-O",
-        "--storage-option",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="an option for URLs, such as anon=true or endpoint_url=http://host:9000; can be repeated",
-    )
+def complain(said: str | BaseException, command: Command | None = None) -> None:
+    """Write one line to standard error.
 
-
-def storage_options(arguments: Namespace) -> dict[str, Any]:
-    """Return what ``--storage-option`` says.
-
-    Raises
-    ------
-    UsageError
-        One of them has no name.
+    Parameters
+    ----------
+    said : str or BaseException
+        A message, or the error that has it.
+    command : Command, optional
+        The command that was typed: what the message says of arguments in Python is said of its options.
     """
-    options: dict[str, Any] = {}
-    for said in arguments.storage_option:
-        name, mark, text = said.partition("=")
-        if not (name and mark):
-            raise UsageError(f"the storage option {said!r} has no name and value", remedy="Write NAME=VALUE.")
-        try:
-            options[name] = json.loads(text)
-        except ValueError:
-            options[name] = text
-    return options
+    from hdmf_zarr_backend.cli.wording import told, worded  # on use: most commands have nothing to complain about
 
-
-def complain(message: str) -> None:
-    """Write one line to standard error."""
-    print(f"zarrio: {' '.join(message.split())}", file=sys.stderr)
+    text = told(said, command) if isinstance(said, BaseException) else worded(said, command)
+    print(f"zarrio: {' '.join(text.split())}", file=sys.stderr)
 
 
 def print_limited(lines: Sequence[object], limit: int) -> None:

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import SUPPRESS, ArgumentParser, Namespace
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-from hdmf_zarr_backend.cli.command import Command, Exit, add_storage_option, complain, print_json, storage_options
-from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
-from hdmf_zarr_backend.progress import terminal_progress
-
-_ZARR = ".zarr"
-_VIRTUAL = ".zarr.json"
-_OPTIONS = {
-    "pass force_overwrite=True": "use --force",
-    "Pass check=False": "Use --no-check",
-    "say to=": "use --to",
-    "say zarr_format=": "use --zarr-format",
-    "pass resume=True": "use --resume",
-    "without resume=True": "without --resume",
-    "without virtual=True": "without --virtual",
-    "Leave codec= and resume= out": "Leave --codec and --resume out",
-    "Leave nczarr= and shards= out": "Leave --nczarr and --shards out",
-    "with zarr_format=3, or leave shards out": "with --zarr-format 3, or leave --shards out",
-    'with missing_chunks="fill"': "with --missing-chunks fill",
-}
+from hdmf_zarr_backend.cli.batch import failure_of, shown_progress
+from hdmf_zarr_backend.cli.command import Command, Exit, complain, print_json
+from hdmf_zarr_backend.cli.options import (
+    add_encoding_options,
+    add_format_option,
+    add_jobs_option,
+    add_storage_option,
+    executor_of,
+    storage_options,
+)
+from hdmf_zarr_backend.cli.targets import check_source, is_done, name_of, pairs_of
+from hdmf_zarr_backend.errors import ZarrBackendError
 
 
 @dataclass(slots=True)
@@ -39,16 +30,7 @@ class _Outcome:
     seconds: float = 0.0
     report: Any = None
     error: str | None = None
-
-
-CODECS: dict[str, Any] = {
-    "keep": "keep",
-    "blosc": True,
-    "zstd": {"id": "zstd", "level": 3},
-    "zlib": {"id": "zlib", "level": 4},
-    "none": False,
-}
-"""Name on the command line -> the ``codec`` of `convert`."""
+    skipped: bool = False
 
 
 def _configure(parser: ArgumentParser) -> None:
@@ -59,26 +41,28 @@ def _configure(parser: ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="FOLDER",
-        help="convert each source to a file in this folder: a.nwb to a.nwb.zarr, a.nwb.zarr to a.nwb",
+        help="convert each source to a file in this folder, a path or a URL: a.nwb to a.nwb.zarr, a.nwb.zarr to a.nwb",
     )
     parser.add_argument("--force", action="store_true", help="replace the target, whatever is there")
+    parser.add_argument(
+        "--skip-existing",
+        action="store_true",
+        help="leave out a source whose target is there: a complete file of the format that is wanted, and not older",
+    )
     parser.add_argument(
         "--no-check", action="store_true", help="convert NWB files too that pynwb cannot read; this is not tried then"
     )
     parser.add_argument(
         "--to",
         choices=("zarr", "hdf5"),
-        help="format of the target (default: zarr if its name ends in .zarr, else hdf5)",
+        help="format of the target (default: zarr if its name ends in .zarr or .zarr.zip, else hdf5)",
     )
+    add_format_option(parser, "Zarr format of the target (default: 2); of a Zarr file to a Zarr file, the other one")
+    add_encoding_options(parser)
     parser.add_argument(
-        "--zarr-format",
-        type=int,
-        choices=(2, 3),
-        help="Zarr format of the target (default: 2); of a Zarr file to a Zarr file, the other one",
-    )
-    add_shards_option(parser)
-    parser.add_argument(
-        "--nczarr", action="store_true", help="to Zarr format 2: let netcdf-c open the file, in its mode nczarr"
+        "--strict-json",
+        action="store_true",
+        help="HDF5 to Zarr: write NaN and infinities in documents as text, for readers that know strict JSON only",
     )
     parser.add_argument(
         "--missing-chunks",
@@ -86,19 +70,17 @@ def _configure(parser: ArgumentParser) -> None:
         help="from Zarr: what becomes of a chunk that is gone (default: error, if the file says that all were stored)",
     )
     parser.add_argument(
-        "--external-links",
+        "--linked-data",
         choices=("keep", "copy"),
         default="keep",
-        help="Zarr to HDF5: what becomes of links to other files (default: %(default)s)",
+        help="Zarr to HDF5: keep data in the other files that links lead to, or copy them (default: %(default)s)",
     )
+    # what it was called until `verify` and `validate` had an option of that name, which means something else
     parser.add_argument(
-        "--codec",
-        choices=tuple(CODECS),
-        default="keep",
-        help="HDF5 to Zarr: keep the chunks of large datasets, or compress them anew (default: %(default)s)",
+        "--external-links", dest="linked_data", choices=("keep", "copy"), default=SUPPRESS, help=SUPPRESS
     )
     who = parser.add_mutually_exclusive_group()
-    who.add_argument("--jobs", type=int, metavar="N", help="number of threads (default: one per core)")
+    add_jobs_option(who)
     who.add_argument(
         "--scheduler",
         metavar="ADDRESS",
@@ -122,139 +104,86 @@ def _configure(parser: ArgumentParser) -> None:
     add_storage_option(parser)
 
 
-def add_shards_option(parser: ArgumentParser) -> None:
-    """Give a command the option ``--shards``."""
-    parser.add_argument(
-        "--shards",
-        type=_shards,
-        metavar="auto|N,...",
-        help="to Zarr format 3: put the chunks of large arrays together in shards, chosen by bytes, or of these "
-        "lengths (of arrays with as many axes)",
-    )
-
-
-def _shards(text: str) -> tuple[int, ...] | str:
-    if text == "auto":
-        return text
-    lengths = tuple(int(part) for part in text.split(","))
-    if min(lengths) < 1:
-        raise ValueError
-    return lengths
-
-
-_shards.__name__ = "shards"  # argparse names it: invalid shards value
-
-
 def _run(arguments: Namespace) -> Exit:
-    pairs = _pairs(arguments.paths, arguments.output, virtual=arguments.virtual)
-    if arguments.output is not None:
-        Path(arguments.output).mkdir(parents=True, exist_ok=True)
     options = {
         "to": arguments.to,
         "force_overwrite": arguments.force,
         "check": not arguments.no_check,
         "zarr_format": arguments.zarr_format,
-        "external_links": arguments.external_links,
-        "codec": CODECS[arguments.codec],
+        "external_links": arguments.linked_data,
+        "codec": arguments.codec,
         "executor": _executor(arguments),
         "resume": arguments.resume,
         "virtual": arguments.virtual,
         "nczarr": arguments.nczarr,
         "shards": arguments.shards,
         "missing_chunks": arguments.missing_chunks,
+        "strict_json": arguments.strict_json,
         "durable": arguments.durable,
         "storage_options": storage_options(arguments),
     }
     outcomes = []
-    for source, target in pairs:
-        outcome = _convert(source, target, options)
+    for source, target in pairs_of(arguments):
+        outcome = _convert(source, target, options, arguments)
         outcomes.append(outcome)
-        if outcome.error is not None:
-            complain(outcome.error if source in outcome.error else f"{source}: {outcome.error}")
-        elif not arguments.json:
-            print(f"{source} -> {target}: {outcome.report} in {outcome.seconds:.1f} s")
-    failed = [outcome for outcome in outcomes if outcome.error is not None]
+        if outcome.error is None and not arguments.json:
+            print(f"{source} -> {target}: {_told(outcome)}")
     if arguments.json:
         print_json([_as_json(outcome) for outcome in outcomes])
     elif len(outcomes) > 1:
-        print(f"{len(outcomes) - len(failed)} of {len(outcomes)} files converted")
-        for outcome in failed:
-            print(f"  not converted: {outcome.source}")
-    return Exit.FAILED if failed else Exit.OK
+        _print_sum(outcomes)
+    return Exit.FAILED if any(outcome.error is not None for outcome in outcomes) else Exit.OK
 
 
 def _executor(arguments: Namespace) -> Any:
     address: str | None = arguments.scheduler
     if address is None:
-        return arguments.jobs or "threads"
+        return executor_of(arguments)
     return address if "://" in address else f"tcp://{address}"
 
 
-def _pairs(paths: list[str], folder: str | None, *, virtual: bool) -> list[tuple[str, str]]:
-    """Return what is converted to what.
-
-    Raises
-    ------
-    UsageError
-        The paths are no source and target, or two sources would become one target.
-    """
-    if folder is None:
-        if len(paths) != 2:
-            raise UsageError(
-                f"{len(paths)} path{' is' if len(paths) == 1 else 's are'} given",
-                remedy="Give a source and a target, or any number of sources and --output FOLDER.",
-            )
-        return [(paths[0], paths[1])]
-    pairs: dict[str, str] = {}
-    for source in paths:
-        target = os.path.join(folder, f"{Path(source).name}{_VIRTUAL}" if virtual else _target_name(source))
-        if target in pairs:
-            raise UsageError(
-                f"{pairs[target]} and {source} would both become {target}", remedy="Convert them to different folders."
-            )
-        pairs[target] = source
-    return [(source, target) for target, source in pairs.items()]
-
-
-def _target_name(source: str) -> str:
-    name = Path(source).name
-    if not name.endswith(_ZARR) and not Path(source).is_dir():
-        return name + _ZARR
-    stem = name.removesuffix(_ZARR)
-    return stem if Path(stem).suffix else f"{stem}.nwb"
-
-
-def _convert(source: str, target: str, options: dict[str, Any]) -> _Outcome:
-    # here and not above: hdmf and zarr take seconds to start
-    from hdmf_zarr_backend.conversion import convert
-
+def _convert(source: str, target: str, options: dict[str, Any], arguments: Namespace) -> _Outcome:
     outcome = _Outcome(source, target)
-    progress = terminal_progress(Path(source).name)
     start = time.perf_counter()
     try:
-        outcome.report = convert(source, target, progress=progress, **options)
+        check_source(source)
+        if arguments.skip_existing and is_done(source, target, arguments, options["storage_options"]):
+            outcome.skipped = True
+            return outcome
+        # here and not above: hdmf and zarr take seconds to start
+        from hdmf_zarr_backend.conversion import convert
+
+        with shown_progress(name_of(source)) as progress:
+            outcome.report = convert(source, target, progress=progress, **options)
     except (ZarrBackendError, OSError) as error:
-        outcome.error = _in_options(str(error))
+        outcome.error = failure_of(error, source, arguments)
     except KeyboardInterrupt as stop:
-        complain(_in_options(" ".join(getattr(stop, "__notes__", []))) or f"nothing is done of {target}")
+        notes = " ".join(getattr(stop, "__notes__", []))
+        complain(notes or f"nothing is done of {target}", arguments.command)
         raise
-    finally:
-        progress.finish()  # a bar that an error left would share its line with the message
     outcome.seconds = time.perf_counter() - start
     return outcome
 
 
-def _in_options(message: str) -> str:
-    """Return the message of an error with the options of this command in place of Python's arguments."""
-    for argument, option in _OPTIONS.items():
-        message = message.replace(argument, option)
-    return message
+def _told(outcome: _Outcome) -> str:
+    if outcome.skipped:
+        return "skipped, a complete file is there"
+    return f"{outcome.report} in {outcome.seconds:.1f} s"
+
+
+def _print_sum(outcomes: list[_Outcome]) -> None:
+    failed = [outcome for outcome in outcomes if outcome.error is not None]
+    skipped = sum(outcome.skipped for outcome in outcomes)
+    also = f", {skipped} skipped" if skipped else ""
+    print(f"{len(outcomes) - len(failed) - skipped} of {len(outcomes)} files converted{also}")
+    for outcome in failed:
+        print(f"  not converted: {outcome.source}")
 
 
 def _as_json(outcome: _Outcome) -> dict[str, Any]:
     done = {} if outcome.report is None else asdict(outcome.report)
     said = {"source": outcome.source, "target": outcome.target, "seconds": round(outcome.seconds, 3)}
-    return {**done, **said, "error": outcome.error}
+    return {**done, **said, "skipped": outcome.skipped, "error": outcome.error}
 
 
 COMMAND = Command(
@@ -268,6 +197,8 @@ COMMAND = Command(
   zarrio convert session.nwb session.nwb.zarr
   zarrio convert session.nwb.zarr session.nwb
   zarrio convert *.nwb --output converted/
+  zarrio convert *.nwb --output converted/ --resume --skip-existing
+  zarrio convert *.nwb --output s3://bucket/sessions
   zarrio convert old.nwb.zarr new.nwb.zarr --zarr-format 3
   zarrio convert session.nwb session.nwb.zarr --zarr-format 3 --shards auto
   zarrio convert https://host/session.nwb session.nwb.zarr.json --virtual

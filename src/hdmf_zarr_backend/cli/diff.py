@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hdmf_zarr_backend.cli.command import Command, Exit, print_json, print_limited
+from hdmf_zarr_backend.cli.options import add_storage_option, storage_options
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.compare.differences import Difference
@@ -15,8 +16,8 @@ _LINES = 100
 
 
 def _configure(parser: ArgumentParser) -> None:
-    parser.add_argument("a", metavar="A", help="a file, Zarr or HDF5")
-    parser.add_argument("b", metavar="B", help="another file, Zarr or HDF5")
+    parser.add_argument("a", metavar="A", help="a file: Zarr, a path or a URL, or HDF5, a path")
+    parser.add_argument("b", metavar="B", help="another file, in the same or the other format")
     parser.add_argument(
         "--structure", action="store_true", help="compare everything but the values of datasets, which are not read"
     )
@@ -35,6 +36,7 @@ def _configure(parser: ArgumentParser) -> None:
         help="print at most N differences; 0: all (default: %(default)s)",
     )
     parser.add_argument("--json", action="store_true", help="print all differences as one JSON document")
+    add_storage_option(parser)
 
 
 def _run(arguments: Namespace) -> Exit:
@@ -43,7 +45,13 @@ def _run(arguments: Namespace) -> Exit:
     from hdmf_zarr_backend.compare.files import compare
 
     ignored = {kind.strip() for part in arguments.ignore for kind in part.split(",") if kind.strip()}
-    found = compare(arguments.a, arguments.b, ignore=ignored, values=not arguments.structure)
+    found = compare(
+        arguments.a,
+        arguments.b,
+        ignore=ignored,
+        values=not arguments.structure,
+        storage_options=storage_options(arguments),
+    )
     counts = summarise(found)
     if arguments.json:
         document = {"a": arguments.a, "b": arguments.b, "counts": counts, "differences": list(map(_as_json, found))}
@@ -87,6 +95,7 @@ COMMAND = Command(
   zarrio diff session.nwb session.nwb.zarr
   zarrio diff before.nwb.zarr after.nwb.zarr --structure
   zarrio diff a.nwb.zarr b.nwb.zarr --ignore chunks,filters
+  zarrio diff session.nwb s3://bucket/session.nwb.zarr -O anon=true
 """,
     configure=_configure,
     run=_run,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from hdmf_zarr_backend.cli.command import Command, Exit, add_storage_option, print_json, storage_options
+from hdmf_zarr_backend.cli.command import Command, Exit, print_json
+from hdmf_zarr_backend.cli.options import add_storage_option, storage_options
 from hdmf_zarr_backend.cli.tree import add_tree_options, tree_lines
 
 

@@ -48,7 +48,7 @@ _EXIT_CODES = """\
 exit codes:
   0  done, and nothing to complain about
   1  done, and differences or problems were found
-  2  not done: a wrong call, no such file, a file that cannot be read or written
+  2  not done, or not with all files: a wrong call, no such file, a file that cannot be read or written
 """
 
 
@@ -59,12 +59,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     ----------
     argv : sequence of str, optional
         The arguments, without the name of the program; default: those of the process.
+
+    Returns
+    -------
+    int
+        0: done; 1: done, and something was found; 2: not done. What is wrong was told on standard error.
+
+    Source: POSIX, ``diff`` and ``grep``, for the exit codes.
     """
     try:
-        arguments = build_parser().parse_args(argv)
+        arguments, unknown = build_parser().parse_known_args(argv)
+        if unknown:
+            arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     except SystemExit as stop:  # argparse has printed help or what is wrong with the call
         return int(stop.code or 0)
-    with _warnings_in_one_line():
+    with _warnings_in_one_line(arguments.command):
         return int(_run(arguments))
 
 
@@ -74,7 +83,7 @@ def _run(arguments: Namespace) -> Exit:
         code = command.run(arguments)
         sys.stdout.flush()
     except ZarrBackendError as error:
-        complain(str(error))
+        complain(error, command)
     except BrokenPipeError:
         # whoever read our output has seen enough; Python must not complain when it flushes at its end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -111,16 +120,16 @@ def build_parser() -> ArgumentParser:
             formatter_class=RawDescriptionHelpFormatter,
         )
         command.configure(child)
-        child.set_defaults(command=command)
+        child.set_defaults(command=command, parser=child)  # its usage is shown where an option is unknown
     return parser
 
 
 @contextmanager
-def _warnings_in_one_line() -> Iterator[None]:
+def _warnings_in_one_line(command: Command) -> Iterator[None]:
     """Show each warning once, as one line without the place in the code, which means nothing to a user."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        complain(f"warning: {message}")
+        complain(f"warning: {message}", command)
 
     with warnings.catch_warnings():
         warnings.showwarning = show

@@ -6,8 +6,10 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from hdmf_zarr_backend.cli.command import Command, Exit, print_json
-from hdmf_zarr_backend.cli.convert import add_shards_option
+from hdmf_zarr_backend.cli.options import add_encoding_options, add_format_option
 from hdmf_zarr_backend.cli.tree import add_tree_options, tree_lines
+from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.model.summary import size_text
 
 if TYPE_CHECKING:
@@ -15,11 +17,9 @@ if TYPE_CHECKING:
 
 
 def _configure(parser: ArgumentParser) -> None:
-    parser.add_argument("path", metavar="PATH", help="an HDF5 file")
-    parser.add_argument(
-        "--zarr-format", type=int, choices=(2, 3), default=2, help="format of the Zarr file (default: %(default)s)"
-    )
-    add_shards_option(parser)
+    parser.add_argument("path", metavar="PATH", help="an HDF5 file, a path")
+    add_format_option(parser, "format of the Zarr file (default: %(default)s)", default=2)
+    add_encoding_options(parser)
     add_tree_options(parser)
     parser.add_argument("--no-estimate", action="store_true", help="read no values: no estimate of what is stored")
     parser.add_argument("--json", action="store_true", help="print one JSON document: sums and arrays")
@@ -27,14 +27,17 @@ def _configure(parser: ArgumentParser) -> None:
 
 
 def _run(arguments: Namespace) -> Exit:
-    # here and not above: `zarrio --help` needs none of it
+    _check(arguments)
+    # here and not above: hdmf takes its time to start
     from hdmf_zarr_backend.zom.dryrun import dry_run
 
     found = dry_run(
         arguments.path,
         f"{arguments.path}.zarr",
         zarr_format=arguments.zarr_format,
+        codec=arguments.codec,
         shards=arguments.shards,
+        nczarr=arguments.nczarr,
         estimate=not arguments.no_estimate,
     )
     if arguments.model:
@@ -46,6 +49,18 @@ def _run(arguments: Namespace) -> Exit:
     else:
         _print(arguments, found)
     return Exit.OK
+
+
+def _check(arguments: Namespace) -> None:
+    """Refuse what `zarrio convert` would refuse, before anything is loaded."""
+    if is_url(arguments.path) and not arguments.path.startswith("file://"):
+        raise UsageError(
+            "a plan is made of an HDF5 file on this machine",
+            store=arguments.path,
+            remedy="Download it first; of a Zarr file, `zarrio inspect` tells what is in it.",
+        )
+    if arguments.nczarr and arguments.zarr_format == 3:
+        raise UsageError("NCZarr has no attributes in format 3", remedy="Leave --nczarr out, or use --zarr-format 2.")
 
 
 def _document(path: str, found: DryRun) -> dict[str, Any]:
@@ -96,6 +111,7 @@ COMMAND = Command(
     ),
     examples="""\
   zarrio plan session.nwb
+  zarrio plan session.nwb --codec zstd --depth 2
   zarrio plan session.nwb --zarr-format 3 --shards auto --json
   zarrio plan session.nwb --model | jq '.members | keys'
 """,

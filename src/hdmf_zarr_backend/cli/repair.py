@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from hdmf_zarr_backend.cli.command import Command, Exit, add_storage_option, print_json, storage_options
+from hdmf_zarr_backend.cli.command import Command, Exit, print_json
+from hdmf_zarr_backend.cli.options import add_storage_option, storage_options
 
 
 def _configure(parser: ArgumentParser) -> None:
-    parser.add_argument("path", metavar="PATH", help="a Zarr file")
+    parser.add_argument("path", metavar="PATH", help="a Zarr file, a path or a URL")
     parser.add_argument(
         "--drop-links", action="store_true", help="remove links that lead to nothing, in a circle, or that are damaged"
     )
@@ -23,6 +24,7 @@ def _configure(parser: ArgumentParser) -> None:
 
 def _run(arguments: Namespace) -> Exit:
     # here and not above: NumPy takes longer to start than the rest of the command line
+    from hdmf_zarr_backend.cli.wording import problem_document, problem_line
     from hdmf_zarr_backend.verification.repairs import repair
 
     repairs = repair(
@@ -32,16 +34,13 @@ def _run(arguments: Namespace) -> Exit:
         storage_options=storage_options(arguments),
     )
     if arguments.json:
-        left = [
-            {"path": found.path, "kind": found.kind, "message": found.message, "remedy": found.remedy}
-            for found in repairs.left
-        ]
+        left = [problem_document(problem, arguments.command) for problem in repairs.left]
         print_json({"source": arguments.path, "done": repairs.done, "left": left})
     else:
         for line in repairs.done:
             print(line)
         for problem in repairs.left:
-            print(f"left: {problem}")
+            print(f"left: {problem_line(problem, arguments.command)}")
         if not repairs.done and not repairs.left:
             print("nothing to repair")
     return Exit.FOUND if repairs.left else Exit.OK
@@ -52,9 +51,10 @@ COMMAND = Command(
     summary="mend what can be mended with no loss",
     description=(
         "Undo a change that was interrupted, or finish it where it had come to its end. Make the consolidated\n"
-        "document anew where it is not true. No chunk and no document of a node is deleted but those that an\n"
-        "interrupted change had made; where documents of nodes are damaged or gone, nothing is done. Exits with 1 if\n"
-        "damage is left."
+        "document anew where it is not true. Documents that are gone, and scalars whose chunk is gone or damaged, are\n"
+        "written back from the consolidated document if it has them; while anything else is gone or damaged, that\n"
+        "document stays as it is. No chunk and no document of a node is deleted but those that an interrupted change\n"
+        "had made. Exits with 1 if damage is left."
     ),
     examples="""\
   zarrio repair session.nwb.zarr

@@ -4,23 +4,35 @@ from __future__ import annotations
 
 import os
 from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
 
-from hdmf_zarr_backend.cli.command import Command, Exit, add_storage_option, storage_options
+from hdmf_zarr_backend.cli.command import Command, Exit
+from hdmf_zarr_backend.cli.options import add_storage_option, storage_options
 from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.model.locations import is_url
+
+if TYPE_CHECKING:
+    from hdmf_zarr_backend.report.page import Level
+
+_LEVEL: Level = "links"
 
 
 def _configure(parser: ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", help="a Zarr file: a directory, a zip file, or a URL")
     parser.add_argument("other", metavar="OTHER", nargs="?", help="a second Zarr file: the page compares the two")
-    parser.add_argument("-o", "--output", metavar="FILE", help="the page (default: PATH with .html after it)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="the page (default: in this folder, the name of PATH with .html after it)",
+    )
     parser.add_argument("--force", action="store_true", help="replace a page that is there")
     parser.add_argument(
         "--level",
         choices=("structure", "links", "chunks", "schema"),
-        default="links",
-        help="how far to look for problems, as of verify (default: %(default)s)",
+        help=f"of one file: how far to look for problems, as of verify (default: {_LEVEL})",
     )
-    parser.add_argument("--structure", action="store_true", help="of two files, do not compare the values of datasets")
+    parser.add_argument("--structure", action="store_true", help="of two files: do not compare the values of datasets")
     add_storage_option(parser)
 
 
@@ -29,12 +41,11 @@ def _run(arguments: Namespace) -> Exit:
     from hdmf_zarr_backend.report.page import report
 
     output = arguments.output or f"{os.path.basename(arguments.path.rstrip('/'))}.html"
-    if os.path.exists(output) and not arguments.force:
-        raise UsageError(f"{output} is there", remedy="Use --force, or name another file with -o.")
+    _check(arguments, output)
     page = report(
         arguments.path,
         arguments.other,
-        level=arguments.level,
+        level=arguments.level or _LEVEL,
         values=not arguments.structure,
         storage_options=storage_options(arguments),
     )
@@ -42,6 +53,23 @@ def _run(arguments: Namespace) -> Exit:
         stream.write(page)
     print(output)
     return Exit.OK
+
+
+def _check(arguments: Namespace, output: str) -> None:
+    """Refuse, before anything is read, a page that could not be written, and an option that would have no effect."""
+    if arguments.structure and arguments.other is None:
+        raise UsageError("--structure is about two files", remedy="Name a second file, or leave it out.")
+    if arguments.level is not None and arguments.other is not None:
+        raise UsageError("--level is about one file", remedy="Leave it out; make a page of each file for the problems.")
+    if is_url(output):
+        raise UsageError(f"{output}: a page is written to a local path", remedy="Upload it afterwards.")
+    folder = os.path.dirname(output)
+    if folder and not os.path.isdir(folder):
+        raise UsageError(f"there is no folder {folder}", remedy="Make it first, or name another file with -o.")
+    if os.path.isdir(output):
+        raise UsageError(f"{output} is a folder", remedy="Name a file in it with -o.")
+    if os.path.exists(output) and not arguments.force:
+        raise UsageError(f"{output} is there", remedy="Use --force, or name another file with -o.")
 
 
 COMMAND = Command(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import TYPE_CHECKING
 
 from hdmf_zarr_backend.cli.command import symbols_for
@@ -21,13 +21,9 @@ def add_tree_options(parser: ArgumentParser) -> None:
 
 
 def _level(text: str) -> int:
-    level = int(text)
-    if level < 0:
-        raise ValueError
-    return level
-
-
-_level.__name__ = "level"  # argparse names it: invalid level value
+    if not (text.isascii() and text.isdigit()):
+        raise ArgumentTypeError(f"invalid level value: {text!r}; give a whole number from 0")
+    return int(text)
 
 
 def tree_lines(outline: Outline, arguments: Namespace) -> list[str]:

@@ -5,41 +5,35 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from hdmf_zarr_backend.cli.command import Command, Exit, add_storage_option, complain, print_json, storage_options
-from hdmf_zarr_backend.errors import ZarrBackendError
-from hdmf_zarr_backend.progress import terminal_progress
+from hdmf_zarr_backend.cli.batch import each_file, finish, shown_progress
+from hdmf_zarr_backend.cli.command import Command, Exit
+from hdmf_zarr_backend.cli.options import add_jobs_option, add_storage_option, executor_of, storage_options
+
+if TYPE_CHECKING:
+    from hdmf_zarr_backend.upgrading import UpgradeReport
 
 
 def _configure(parser: ArgumentParser) -> None:
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="Zarr files of format 2")
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="Zarr files of format 2, paths or URLs")
+    add_jobs_option(parser)
     parser.add_argument("--json", action="store_true", help="print what was done as one JSON document")
     add_storage_option(parser)
 
 
 def _run(arguments: Namespace) -> Exit:
-    outcomes = [_upgrade(path, arguments) for path in arguments.paths]
-    if arguments.json:
-        print_json(outcomes)
-    return Exit.FAILED if any(outcome["error"] for outcome in outcomes) else Exit.OK
-
-
-def _upgrade(path: str, arguments: Namespace) -> dict[str, Any]:
     # here and not above: hdmf and zarr take seconds to start
     from hdmf_zarr_backend.upgrading import upgrade
 
-    progress = terminal_progress(Path(path).name)
-    try:
-        report = upgrade(path, storage_options=storage_options(arguments), executor="threads", progress=progress)
-    except (ZarrBackendError, OSError) as error:
-        progress.finish()  # a bar that an error left would share its line with the message
-        complain(str(error) if path in str(error) else f"{path}: {error}")
-        return {"source": path, "error": str(error)}
-    progress.finish()
-    if not arguments.json:
-        print(f"{path}: {report}")
-    return {"source": path, "error": None, **asdict(report)}
+    options = storage_options(arguments)
+
+    def work(path: str) -> UpgradeReport:
+        with shown_progress(Path(path).name) as progress:
+            return upgrade(path, storage_options=options, executor=executor_of(arguments), progress=progress)
+
+    outcomes = each_file(arguments, work, lambda path, report: print(f"{path}: {report}"))
+    return finish(arguments, outcomes, done="are of format 3", failed="not upgraded", as_json=asdict)
 
 
 COMMAND = Command(

@@ -5,16 +5,9 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from hdmf_zarr_backend.cli.command import (
-    Command,
-    Exit,
-    add_storage_option,
-    complain,
-    print_json,
-    print_limited,
-    storage_options,
-)
-from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.cli.batch import each_file, finish
+from hdmf_zarr_backend.cli.command import Command, Exit, print_json, print_limited
+from hdmf_zarr_backend.cli.options import add_external_links_option, add_storage_option, storage_options
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.validation.findings import Validation
@@ -35,11 +28,7 @@ def _configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--installed", action="store_true", help="take the installed namespaces, not those that are cached in the files"
     )
-    parser.add_argument(
-        "--external-links",
-        choices=("follow", "within", "never"),
-        help="which other files links are followed to (default: any from a local file, its folder from a remote one)",
-    )
+    add_external_links_option(parser)
     parser.add_argument(
         "--limit", type=int, default=_LINES, metavar="N", help="print at most N findings of a file; 0: all "
         "(default: %(default)s)"
@@ -64,22 +53,19 @@ def _run(arguments: Namespace) -> Exit:
     if arguments.schema:
         print_json(json_schema_for(arguments.paths[0], **options))
         return Exit.OK
-    codes = {Exit.OK}
-    reports: list[Validation] = []
-    for path in arguments.paths:
-        try:
-            found = validate(path, full=arguments.full, external_links=arguments.external_links, **options)
-        except ZarrBackendError as error:  # the other files are looked at all the same
-            complain(str(error))
-            codes.add(Exit.FAILED)
-            continue
-        reports.append(found)
-        codes.add(Exit.OK if found.is_valid else Exit.FOUND)
-        if not arguments.json:
-            _print(path, found, limit=arguments.limit)
-    if arguments.json:
-        print_json(list(map(_as_json, reports)))
-    return max(codes)
+
+    def work(path: str) -> Validation:
+        return validate(path, full=arguments.full, external_links=arguments.external_links, **options)
+
+    outcomes = each_file(arguments, work, lambda path, found: _print(path, found, limit=arguments.limit))
+    return finish(
+        arguments,
+        outcomes,
+        done="valid",
+        failed="not validated",
+        as_json=_as_json,
+        is_good=lambda found: found.is_valid,
+    )
 
 
 def _print(path: str, found: Validation, *, limit: int) -> None:
@@ -117,7 +103,8 @@ COMMAND = Command(
     description=(
         "Hold Zarr files against the namespaces that are cached in them, as pynwb.validate does, from the metadata\n"
         "alone: types, shapes, required groups, datasets, attributes and links, targets of links and references. This\n"
-        "takes milliseconds, of remote files too. Exits with 0 if all files are valid."
+        "takes milliseconds, of remote files too. Exits with 0 if all files are valid. A file that cannot be read is\n"
+        "told, and the others are looked at all the same."
     ),
     examples="""\
   zarrio validate session.nwb.zarr

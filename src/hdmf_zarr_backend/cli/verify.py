@@ -5,25 +5,25 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from hdmf_zarr_backend.cli.command import (
-    Command,
-    Exit,
+from hdmf_zarr_backend.cli.batch import each_file, finish, shown_progress
+from hdmf_zarr_backend.cli.command import Command, Exit, print_limited
+from hdmf_zarr_backend.cli.options import (
+    add_external_links_option,
+    add_jobs_option,
     add_storage_option,
-    print_json,
-    print_limited,
+    executor_of,
     storage_options,
 )
-from hdmf_zarr_backend.progress import terminal_progress
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.verification.conformance_rules import ConformanceReport, Finding
-    from hdmf_zarr_backend.verification.problems import Problem, Report
+    from hdmf_zarr_backend.verification.problems import Report
 
 _LINES = 100
 
 
 def _configure(parser: ArgumentParser) -> None:
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="Zarr files")
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="Zarr files, paths or URLs")
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
         "--level",
@@ -36,15 +36,12 @@ def _configure(parser: ArgumentParser) -> None:
         action="store_true",
         help="hold the store against the specification of Zarr format 2 instead, rule by rule",
     )
-    parser.add_argument("--jobs", type=int, metavar="N", help="number of threads (default: one per core)")
+    add_jobs_option(parser)
+    add_external_links_option(parser)
     parser.add_argument(
-        "--external-links",
-        choices=("follow", "within", "never"),
-        help="which other files links are followed to (default: any from a local file, its folder from a remote one)",
-    )
-    parser.add_argument(
-        "--limit", type=int, default=_LINES, metavar="N", help="print at most N findings; 0: all (default: %(default)s)"
-    )
+        "--limit", type=int, default=_LINES, metavar="N", help="print at most N findings of a file; 0: all "
+        "(default: %(default)s)"
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print all findings as one JSON document")
     add_storage_option(parser)
 
@@ -57,32 +54,43 @@ def _run_levels(arguments: Namespace) -> Exit:
     # here and not above: NumPy takes longer to start than the rest of the command line
     from hdmf_zarr_backend.verification.files import verify
 
-    reports = [
-        verify(
-            path,
-            arguments.level,
-            executor=arguments.jobs or "threads",
-            external_links=arguments.external_links,
-            storage_options=storage_options(arguments),
-            progress=terminal_progress("verify"),
-        )
-        for path in arguments.paths
-    ]
-    if arguments.json:
-        print_json([_as_json(report) for report in reports])
-    else:
-        for path, report in zip(arguments.paths, reports, strict=True):
-            _print(path, report, limit=arguments.limit)
-    return Exit.OK if all(report.is_sound for report in reports) else Exit.FOUND
+    options = storage_options(arguments)
+
+    def work(path: str) -> Report:
+        with shown_progress("verify") as progress:
+            return verify(
+                path,
+                arguments.level,
+                executor=executor_of(arguments),
+                external_links=arguments.external_links,
+                storage_options=options,
+                progress=progress,
+            )
+
+    outcomes = each_file(arguments, work, lambda path, report: _print(path, report, arguments))
+    return finish(
+        arguments,
+        outcomes,
+        done="sound",
+        failed="not looked at",
+        as_json=lambda report: _as_json(report, arguments.command),
+        is_good=lambda report: report.is_sound,
+    )
 
 
-def _print(path: str, report: Report, *, limit: int) -> None:
-    print_limited([*report.problems, *(f"remark: {remark}" for remark in report.remarks)], limit)
+def _print(path: str, report: Report, arguments: Namespace) -> None:
+    from hdmf_zarr_backend.cli.wording import problem_line
+
+    lines = [problem_line(problem, arguments.command) for problem in report.problems]
+    lines += [f"remark: {problem_line(remark, arguments.command)}" for remark in report.remarks]
+    print_limited(lines, arguments.limit)
     verdict = "sound" if report.is_sound else f"{len(report.problems):,} problem{'s'[: len(report.problems) != 1]}"
     print(f"{path}: {verdict} ({report.looked_at})")
 
 
-def _as_json(report: Report) -> dict[str, Any]:
+def _as_json(report: Report, command: Command) -> dict[str, Any]:
+    from hdmf_zarr_backend.cli.wording import problem_document
+
     return {
         "source": report.source,
         "level": report.level,
@@ -96,49 +104,46 @@ def _as_json(report: Report) -> dict[str, Any]:
             "bytes": report.nbytes,
         },
         "counts": report.counts,
-        "problems": list(map(_problem, report.problems)),
-        "remarks": list(map(_problem, report.remarks)),
+        "problems": [problem_document(problem, command) for problem in report.problems],
+        "remarks": [problem_document(problem, command) for problem in report.remarks],
     }
-
-
-def _problem(problem: Problem) -> dict[str, str]:
-    return {"path": problem.path, "kind": problem.kind, "message": problem.message, "remedy": problem.remedy}
 
 
 def _run_spec(arguments: Namespace) -> Exit:
     from hdmf_zarr_backend.verification.conformance import conformance
 
-    reports = [
-        conformance(
-            path,
-            executor=arguments.jobs or "threads",
-            storage_options=storage_options(arguments),
-            progress=terminal_progress("verify"),
-        )
-        for path in arguments.paths
-    ]
-    if arguments.json:
-        print_json([_spec_as_json(report) for report in reports])
-    else:
-        for path, report in zip(arguments.paths, reports, strict=True):
-            _print_spec(path, report, limit=arguments.limit)
-    return Exit.OK if all(report.conforms for report in reports) else Exit.FOUND
+    options = storage_options(arguments)
+
+    def work(path: str) -> ConformanceReport:
+        with shown_progress("verify") as progress:
+            return conformance(path, executor=executor_of(arguments), storage_options=options, progress=progress)
+
+    outcomes = each_file(arguments, work, lambda path, report: _print_spec(path, report, arguments))
+    return finish(
+        arguments,
+        outcomes,
+        done="conforming",
+        failed="not looked at",
+        as_json=_spec_as_json,
+        is_good=lambda report: report.conforms,
+    )
 
 
-def _print_spec(path: str, report: ConformanceReport, *, limit: int) -> None:
+def _print_spec(path: str, report: ConformanceReport, arguments: Namespace) -> None:
+    from hdmf_zarr_backend.cli.wording import worded
     from hdmf_zarr_backend.verification.conformance_rules import RULES
 
     lines = [
         f"{finding}. The specification, {RULES[finding.rule].section!r}: {RULES[finding.rule].demand}."
         for finding in report.violations
     ]
-    print_limited(lines, limit)
+    print_limited(lines, arguments.limit)
     by_rule: dict[str, list[Finding]] = {}
     for finding in report.remarks:
         by_rule.setdefault(finding.rule, []).append(finding)
     for rule, found in by_rule.items():
         number = "1 key" if len(found) == 1 else f"{len(found):,} keys"
-        print(f"remark: {number}, {found[0]}: {RULES[rule].remark}")
+        print(f"remark: {number}, {found[0]}: {worded(RULES[rule].remark, arguments.command)}")
     for array, reason in report.undecoded.items():
         print(f"remark: {array}: its chunks were not decoded: {reason}")
     count = len(report.violations)
@@ -169,8 +174,9 @@ COMMAND = Command(
         "Look for damage. structure: documents parse, and the consolidated one says the same as they. links: targets\n"
         "of links and references are there, and are the objects that were meant. chunks: each one is there, decodes,\n"
         "and is of full size. schema: the file is valid by the namespaces that are cached in it. Changes nothing.\n"
-        "Exits with 0 if nothing is wrong; remarks, such as chunks without checksums, are no damage.\n"
-        "With --spec, each demand of the specification of Zarr format 2 is a rule, and each finding names one."
+        "Exits with 0 if nothing is wrong; remarks, such as chunks without checksums, are no damage. A file that\n"
+        "cannot be read is told, and the others are looked at all the same. With --spec, each demand of the\n"
+        "specification of Zarr format 2 is a rule, and each finding names one."
     ),
     examples="""\
   zarrio verify session.nwb.zarr

@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, closing
+from typing import Any
 
 from hdmf_zarr_backend.compare.differences import KINDS, Difference
 from hdmf_zarr_backend.compare.providers import open_pair
@@ -41,6 +42,7 @@ def compare(
     *,
     ignore: Collection[str] = (),
     values: bool = True,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> list[Difference]:
     """List everything in which two files differ, in the order of paths.
 
@@ -53,6 +55,8 @@ def compare(
         Kinds to leave out. With both ``value`` and ``reference`` no values of datasets are read.
     values : bool
         Compare the values of datasets; False: none is read.
+    storage_options : mapping, optional
+        For those of the two that are URLs.
 
     Returns
     -------
@@ -67,6 +71,8 @@ def compare(
         If nothing is at a path.
     ZarrBackendError
         If a file cannot be read.
+
+    Source: issue "The main job, end to end, on real NWB files", "Done when": what of a file has to come back.
     """
     if unknown := set(ignore) - KINDS:
         raise UsageError(
@@ -74,7 +80,7 @@ def compare(
             remedy=f"There are {', '.join(sorted(KINDS))}.",
         )
     with ExitStack() as stack:
-        left, right = open_pair(a, b)
+        left, right = open_pair(a, b, storage_options=storage_options)
         for given, opened in ((a, left), (b, right)):
             if given is not opened:
                 stack.enter_context(closing(opened))

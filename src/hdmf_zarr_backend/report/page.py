@@ -91,7 +91,7 @@ def _of_two(
     storage_options: Mapping[str, Any] | None,
 ) -> str:
     second = FileFigures(open_outline(other, sizes=True, storage_options=storage_options))
-    found = compare(source, other, values=values)
+    found = compare(source, other, values=values, storage_options=storage_options)
     body = ["<h1>Two files</h1>"]
     for word, one in (("first", figures), ("second", second)):
         body.append(f"<h2>{word}: {escape(one.outline.location)}</h2>{cards(one)}")

@@ -1,0 +1,174 @@
+"""Messages of the package in the words of the command line: options take the place of Python's arguments."""
+
+from __future__ import annotations
+
+import re
+from argparse import SUPPRESS, Action, ArgumentParser
+from functools import cache
+from typing import TYPE_CHECKING
+
+from hdmf_zarr_backend.errors import ZarrBackendError
+
+if TYPE_CHECKING:
+    from hdmf_zarr_backend.cli.command import Command
+    from hdmf_zarr_backend.verification.problems import Problem
+
+__all__ = ["ARGUMENTS", "problem_document", "problem_line", "told", "worded"]
+
+ARGUMENTS: dict[str, tuple[str, ...]] = {
+    "break_lock": ("--break-lock",),
+    "cache_spec": (),
+    "check": ("--no-check",),
+    "codec": ("--codec",),
+    "drop_links": ("--drop-links",),
+    "durable": ("--durable",),
+    "executor": (),
+    "external_links": ("--external-links", "--linked-data"),
+    "file": (),
+    "fo": (),
+    "force_overwrite": ("--force",),
+    "forget": ("--forget",),
+    "limits": (),
+    "link_data": (),
+    "load_namespaces": (),
+    "memory_budget": (),
+    "missing_chunks": ("--missing-chunks",),
+    "mode": (),
+    "nczarr": ("--nczarr",),
+    "path": (),
+    "resume": ("--resume",),
+    "shards": ("--shards",),
+    "storage_options": ("--storage-option",),
+    "strict_json": ("--strict-json",),
+    "to": ("--to",),
+    "use_cached": ("--installed",),
+    "use_inlined": (),
+    "virtual": ("--virtual",),
+    "zarr_format": ("--zarr-format",),
+}
+"""Argument in Python -> the options that say the same where a command has one of them; none: only Python has it."""
+
+_OPPOSITES = frozenset({"--no-check", "--installed"})
+"""Options that stand for False."""
+
+_PHRASES: tuple[tuple[str, str, str], ...] = (
+    ("pass break_lock=True, or run `zarrio repair", "", "run `zarrio repair"),
+    ("with break_lock=True, or with `zarrio repair", "", "with `zarrio repair"),
+    ("use_cached=False, or --installed", "--installed", "use --installed"),
+    ("use_cached=False, or --installed", "", "`zarrio validate --installed`"),
+    ('Use executor="threads"', "--scheduler", "Leave --scheduler out"),
+    ("credentials in storage_options or the environment; anon=True reads", "--storage-option",
+     "credentials in the environment, or give them with -O NAME=VALUE; -O anon=true reads"),
+    ("HDF5 files are read with HDF5IO or NWBHDF5IO, and converted with `zarrio convert`", "",
+     "Give a Zarr file; `zarrio convert` makes one of an HDF5 file"),
+    ("Use format 2.", "--zarr-format", "Use --zarr-format 2."),
+    ("with fo= in storage_options", "--storage-option", "with -O fo=FILE"),
+    ("Open with load_namespaces=False to read the file with the installed schema", "--no-check",
+     "Use --no-check to convert it without a look at its schema"),
+    ("Open with mode='r-' to ignore it, and run `zarrio verify`", "", "Run `zarrio verify`, then `zarrio consolidate`"),
+    ("Open with use_inlined=False, and consolidate the file again", "", "Run `zarrio consolidate`"),
+    (", or open the file with mode 'r+'", "", ""),
+    ("open it with mode 'r+', or run `zarrio repair`", "", "run `zarrio repair`"),
+    ("raise the limit that is named", "", "raise the limit that is named with limits=Limits(NAME=VALUE)"),
+    ("with forget=True (`zarrio consolidate --forget`)", "", "with `zarrio consolidate --forget`"),
+    ("mode 'w' to replace it", "--force", "use --force to replace it"),
+    ("`strict_json=True` writes", "", "`zarrio convert --strict-json` writes"),
+)  # fmt: skip
+"""What Python says -> if the command has this option ("": in any case) -> what the command line says instead."""
+
+# compiled when they are used: `zarrio --help` has no time for it
+_ASSIGNED = r"""(?x)(?<![\w-])(?P<name>[a-z][a-z_]*)=
+        (?:(?P<value>True|False|None|\w+\([^()]*\)|\d+|(['"])[^'"]*['"](?:\ or\ ['"][^'"]*['"])*)|(?=[\s.,;:)`]|$))"""
+_BARE = r"(?<=[Ll]eave )[a-z_]+(?= out\b| away\b)|(?<=[Ll]eave out )[a-z_]+|\bstorage_options\b"
+_QUOTED = r"""['"]([^'"]*)['"]"""
+_CLAUSES = r"((?<=[.;!?]) +)"
+_VERB = r"\b(?:([Pp])ass|say)(?= --)"
+_MODE = r"\bmode ['\"]"
+
+
+@cache
+def _options(command: Command) -> dict[str, Action]:
+    """Return the options of a command that its help names."""
+    parser = ArgumentParser(add_help=False)
+    command.configure(parser)
+    return {name: action for action in parser._actions if action.help != SUPPRESS for name in action.option_strings}
+
+
+def told(error: BaseException, command: Command | None) -> str:
+    """Return what an error says, to somebody who has typed a command."""
+    if command is None or not isinstance(error, ZarrBackendError):
+        return str(error)
+    problem, _ = _replaced(error.problem, _options(command))
+    return str(ZarrBackendError(problem, store=error.store, path=error.path, remedy=worded(error.remedy, command)))
+
+
+def worded(text: str, command: Command | None) -> str:
+    """Return what to do about something, to somebody who has typed a command.
+
+    Parameters
+    ----------
+    text : str
+        Sentences that may name arguments of Python, such as ``resume=True``. Where the command has no option that
+        says the same, the clause is said to be about Python.
+    command : Command, optional
+        The command; None: the text stays as it is.
+    """
+    if command is None:
+        return text
+    options = _options(command)
+    for python, option, own in _PHRASES:
+        if not option or option in options:
+            text = text.replace(python, own)
+    return "".join(_clause(clause, options) for clause in re.split(_CLAUSES, text))
+
+
+def _clause(text: str, options: dict[str, Action]) -> str:
+    found, is_whole = _replaced(text, options)
+    if is_whole and not re.search(_MODE, found):
+        return found
+    return f"In Python: {found[0].lower()}{found[1:]}" if found[0].isupper() else f"in Python: {found}"
+
+
+def _replaced(text: str, options: dict[str, Action]) -> tuple[str, bool]:
+    """Return a text with options for arguments, and whether there was one for each."""
+    missed: list[str] = []
+
+    def option_for(match: re.Match[str]) -> str:
+        name = match["name"]
+        option = _option(name, match["value"], options)
+        if option is None and name in ARGUMENTS:
+            missed.append(name)
+        return option or match[0]
+
+    text = re.sub(_ASSIGNED, option_for, text)
+    text = re.sub(_BARE, lambda match: _option(match[0], None, options) or match[0], text)
+    return re.sub(_VERB, lambda match: "Use" if match[1] == "P" else "use", text), not missed
+
+
+def _option(name: str, value: str | None, options: dict[str, Action]) -> str | None:
+    """Return the option that says ``name=value``; ``value`` None: whatever the value is."""
+    for option in ARGUMENTS.get(name, ()):
+        action = options.get(option)
+        if action is None:
+            continue
+        if action.nargs == 0:
+            if value in (None, "False" if option in _OPPOSITES else "True"):
+                return option
+            continue
+        if value is None:
+            return option
+        values = re.findall(_QUOTED, value) or [value]
+        if action.choices is None or set(values) <= set(map(str, action.choices)):
+            return f"{option} {' or '.join(values)}"
+    return None
+
+
+def problem_line(problem: Problem, command: Command) -> str:
+    """Return a finding of `verify` as a line."""
+    return f"{problem.path}: {problem.kind}: {problem.message}. {worded(problem.remedy, command)}"
+
+
+def problem_document(problem: Problem, command: Command) -> dict[str, str]:
+    """Return a finding of `verify` for JSON."""
+    remedy = worded(problem.remedy, command)
+    return {"path": problem.path, "kind": problem.kind, "message": problem.message, "remedy": remedy}

@@ -1,0 +1,112 @@
+"""Commands for many files: a bad one among good ones, what is said of each, the sum, the exit code, JSON."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from hdmf_zarr_backend.cli.main import main
+
+MANY = {
+    "verify": "sound",
+    "verify --spec": "conforming",
+    "consolidate": "consolidated",
+    "upgrade": "are of format 3",
+    "validate --installed --namespace hdmf-common": "valid",
+}
+
+
+@pytest.fixture
+def files(small: Path) -> list[Path]:
+    """Two good files around one that is damaged, and a path where nothing is."""
+    for index in range(3):
+        (small / "data" / str(index)).write_bytes(bytes(24))
+    paths = [small, small.with_name("bad.zarr"), small.with_name("gone.zarr"), small.with_name("z.zarr")]
+    for path in (paths[1], paths[3]):
+        shutil.copytree(small, path)
+    (paths[1] / ".zmetadata").unlink()
+    (paths[1] / ".zgroup").write_text("{")
+    return paths
+
+
+@pytest.mark.parametrize("command", MANY)
+def test_a_bad_file_does_not_end_the_others(
+    command: str, files: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command.split(), *map(str, files)]) == 2
+    shown = capsys.readouterr()
+    told = {str(path): [line for line in shown.out.splitlines() if line.startswith(f"{path}: ")] for path in files}
+    assert len(told[str(files[0])]) == len(told[str(files[3])]) == 1
+    assert not told[str(files[2])]
+    complaints = shown.err.splitlines()
+    assert [line for line in complaints if str(files[2]) in line and "nothing is there" in line]
+    assert all(line.startswith("zarrio: ") for line in complaints)
+    summed = shown.out[shown.out.index(" of 4 files ") - 1 :].splitlines()
+    assert summed[0].endswith(MANY[command])
+    assert any(line.startswith("  not ") and line.endswith(str(files[2])) for line in summed[1:])
+    assert any(line.startswith("  not ") and line.endswith(str(files[1])) for line in summed[1:])
+
+
+@pytest.mark.parametrize("command", MANY)
+def test_a_bad_file_has_a_place_in_the_json(
+    command: str, files: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command.split(), "--json", *map(str, files)]) == 2
+    documents = json.loads(capsys.readouterr().out)
+    assert [document["source"] for document in documents] == list(map(str, files))
+    assert "nothing is there" in documents[2]["error"]
+    assert documents[0]["error"] is documents[3]["error"] is None
+
+
+def test_problems_and_files_that_cannot_be_read_are_told_apart(
+    files: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (files[3] / "data" / "1").write_bytes(b"short")
+    assert main(["verify", str(files[0]), str(files[3])]) == 1
+    assert capsys.readouterr().out.splitlines()[-2:] == ["1 of 2 files sound", f"  not sound: {files[3]}"]
+    assert main(["verify", str(files[2]), str(files[3]), str(files[0])]) == 2
+    assert capsys.readouterr().out.splitlines()[-3:] == [
+        "1 of 3 files sound", f"  not sound: {files[3]}", f"  not looked at: {files[2]}",
+    ]  # fmt: skip
+
+
+def test_each_file_is_told_when_it_is_done(
+    files: list[Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hdmf_zarr_backend.verification import repairs
+
+    shown: list[str] = []
+    monkeypatch.setattr(repairs, "consolidate", lambda path, **_: shown.append(capsys.readouterr().out))
+    assert main(["consolidate", str(files[0]), str(files[3])]) == 0
+    assert shown == ["", f"{files[0]}: consolidated\n"]
+
+
+def test_one_file_needs_no_sum(files: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["consolidate", str(files[0])]) == 0
+    assert capsys.readouterr().out == f"{files[0]}: consolidated\n"
+    assert main(["consolidate", "--json", str(files[0])]) == 0
+    assert json.loads(capsys.readouterr().out) == [{"source": str(files[0]), "error": None}]
+
+
+@pytest.mark.parametrize("command", ["convert", "verify", "upgrade"])
+@pytest.mark.parametrize("jobs", ["0", "-1", "many", "1.5"])
+def test_what_is_no_number_of_threads(command: str, jobs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, f"--jobs={jobs}", "a", "b"]) == 2
+    assert "give a whole number from 1" in capsys.readouterr().err
+
+
+def test_the_threads_of_an_upgrade(files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    from hdmf_zarr_backend import upgrading
+
+    asked = []
+
+    def upgrade(path: str, *, executor: object, **_: object) -> upgrading.UpgradeReport:
+        asked.append(executor)
+        return upgrading.UpgradeReport(path)
+
+    monkeypatch.setattr(upgrading, "upgrade", upgrade)
+    assert main(["upgrade", str(files[0])]) == main(["upgrade", "--jobs", "2", str(files[0])]) == 0
+    assert asked == ["threads", 2]

@@ -1,0 +1,52 @@
+"""`zarrio plan`: the options that say how a file is stored, as `zarrio convert` has them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from hdmf_zarr_backend.cli.main import main
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        values = np.arange(2**20, dtype="i4").reshape(-1, 64)
+        file.create_dataset("values", data=values, chunks=(2**11, 64), compression="gzip", shuffle=True)
+    return path
+
+
+def planned(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    assert main(["plan", "--json", *map(str, arguments)]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+@pytest.mark.parametrize(("codec", "word"), [("keep", "zlib"), ("zstd", "zstd"), ("blosc", "blosc"), ("none", None)])
+def test_the_codec(source: Path, codec: str, word: str | None, capsys: pytest.CaptureFixture[str]) -> None:
+    (array,) = planned(capsys, source, "--codec", codec)["arrays"]
+    words = [text.split()[0] for text in array["codecs"]]
+    assert words[-1:] == ([] if word is None else [word])
+    assert main(["convert", "--codec", codec, str(source), f"{source}.zarr"]) == 0
+    document = json.loads(Path(f"{source}.zarr/values/.zarray").read_text())
+    assert (document["compressor"] or {"id": None})["id"] == word
+
+
+def test_nczarr(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--nczarr", "--model", str(source)]) == 0
+    assert "_nczarr" in capsys.readouterr().out
+    assert main(["plan", "--nczarr", "--zarr-format", "3", str(source)]) == 2
+    assert "Leave --nczarr out" in capsys.readouterr().err
+
+
+def test_what_is_wrong_is_said_in_options(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--shards", "auto", str(source)]) == 2
+    said = capsys.readouterr().err
+    assert "--zarr-format 3" in said
+    assert "leave --shards out" in said
