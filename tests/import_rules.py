@@ -24,7 +24,8 @@ ROOMS: dict[str, frozenset[str]] = {
         "cli": "__init__ conversion report upgrading validation verification compare zom interop io read model "
         "progress",
         "report": "compare verification read model",
-        "conversion": "converted to_hdf5 virtual readability write read hdf5 mapping storage model progress execution",
+        "conversion": "converted dataio modes to_hdf5 virtual readability write read hdf5 mapping storage model "
+        "progress execution",
         "converted": "",
         "to_hdf5": "converted readability read write hdf5 storage model progress",
         "upgrading": "read write storage model progress",
@@ -33,7 +34,7 @@ ROOMS: dict[str, frozenset[str]] = {
         "validation": "verification write read mapping storage model",
         "verification": "nwb io read mapping storage model execution progress",
         "compare": "hdf5 read storage mapping model",
-        "zom": "io read write hdf5 execution mapping storage model",
+        "zom": "io read write hdf5 execution mapping storage model dataio",
         "interop": "read mapping storage model",
         "nwb": "io reader write read mapping storage model dataio",
         "io": "reader modes write read mapping storage model dataio progress",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import samples
 from tests.peers import Peer
 
 pytestmark = pytest.mark.skipif(find_spec("hdmf_zarr") is not None, reason="hdmf-zarr itself is installed here")
@@ -123,7 +125,16 @@ print(importlib.util.find_spec("hdmf_zarr").name, hdmf_zarr.__version__)
 
 def test_modules_and_names(tmp_path):
     names, version = run(tmp_path, MODULES).splitlines()
-    assert '"hdmf_zarr": ["NWBZarrIO", "ZarrDataIO", "ZarrIO"]' in names
+    top = [
+        "IncompleteConversionError",
+        "NWBZarrIO",
+        "NWBZarrV2IO",
+        "ZarrDataIO",
+        "ZarrIO",
+        "ZarrV2IO",
+        "is_zarr_v2_file",
+    ]
+    assert json.loads(names)["hdmf_zarr"] == top
     assert '"hdmf_zarr.backend": ["DEFAULT_SPEC_LOC_DIR", "ROOT_NAME", "SPEC_LOC_ATTR", "ZarrIO"]' in names
     assert '"hdmf_zarr.utils": ["ZarrDataIO", "ZarrReference"]' in names
     assert "ContainerZarrReferenceDataset" in names
@@ -201,7 +212,7 @@ except ImportError as error:
 
 @pytest.mark.peer
 def test_the_names_are_those_of_the_peer(peer013: Peer, tmp_path):
-    """Each name that the alias has is one that hdmf-zarr 0.13 has, and is taken in the same order of arguments."""
+    """Each name that the alias has is one of 0.13, but for those of 0.14, and takes its arguments in that order."""
     names, _ = run(tmp_path, MODULES).splitlines()
     script = f"""
 import importlib, json
@@ -215,7 +226,8 @@ order["write_builder"] = [argument["name"] for argument in get_docval(ZarrIO.wri
 print(json.dumps([missing, order]))
 """
     missing, order = peer013.run(script)
-    assert missing == []
+    of_014 = ("IncompleteConversionError", "NWBZarrV2IO", "ZarrV2IO", "is_zarr_v2_file")
+    assert missing == [f"hdmf_zarr.{name}" for name in of_014]
     code = f"""
 import inspect
 from hdmf_zarr import ZarrDataIO, ZarrIO
@@ -224,5 +236,170 @@ ours = {{"ZarrIO": ZarrIO.__init__, "ZarrDataIO": ZarrDataIO.__init__}}
 ours |= {{"write": ZarrIO.write, "write_builder": ZarrIO.write_builder}}
 for name, arguments in order.items():
     assert list(inspect.signature(ours[name]).parameters)[1 : len(arguments) + 1] == arguments, name
+"""
+    run(tmp_path, code)
+
+
+WRITTEN_FOR_014 = """
+import os, warnings
+import numpy as np
+import zarr.codecs
+from hdmf.common import DynamicTable, VectorData, get_manager
+from hdmf_zarr import IncompleteConversionError, ZarrDataIO, ZarrIO, ZarrV2IO, is_zarr_v2_file
+from hdmf_zarr.backend_zarrv2 import UnsafePickleCodecError
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # zarr's own, that its wrappers are in no specification
+    from zarr.codecs.numcodecs import Delta, Shuffle, Zlib
+    wrapped = {
+        "native": ZarrDataIO(np.arange(20), chunks=(5,), compressors=zarr.codecs.BloscCodec(cname="zstd", clevel=3)),
+        "listed": ZarrDataIO(np.arange(20), compressors=[Shuffle(elementsize=8), Zlib(level=4)]),
+        "filtered": ZarrDataIO(np.arange(20), filters=[Delta(dtype="<i8")], serializer=zarr.codecs.BytesCodec(),
+                               compressors=[zarr.codecs.GzipCodec(level=2)]),
+        "none": ZarrDataIO(np.arange(20), compressors=False),
+        "default": ZarrDataIO(np.arange(20), compressors=True),
+        "sharded": ZarrDataIO(np.arange(20), chunks=(5,), shards=(20,), compressors=zarr.codecs.ZstdCodec(level=1)),
+    }
+for problem in ({"compressors": False, "compressor": True}, {"serializer": zarr.codecs.BytesCodec(endian="big")},
+                {"filters": [zarr.codecs.TransposeCodec(order=(0,))]}):
+    try:
+        ZarrDataIO([1], **problem)
+        print("taken:", problem)
+    except ValueError as error:
+        assert "use" in str(error).lower() or "give" in str(error).lower() or "leave" in str(error).lower(), error
+columns = [VectorData(name=name, description="x", data=data) for name, data in wrapped.items()]
+table = DynamicTable(name="table", description="made here", columns=columns)
+with ZarrIO(path="new.zarr", manager=get_manager(), mode="w", zarr_format=3) as io:
+    io.write(table)
+del wrapped["sharded"]
+columns = [VectorData(name=name, description="x", data=data) for name, data in wrapped.items()]
+with ZarrIO(path="old.zarr", manager=get_manager(), mode="w") as io:
+    io.write(DynamicTable(name="table", description="made here", columns=columns))
+assert not is_zarr_v2_file("new.zarr") and is_zarr_v2_file("old.zarr") and not is_zarr_v2_file("gone.zarr")
+for name in ("old.zarr", "new.zarr"):
+    with ZarrIO(name, manager=get_manager(), mode="r") as io:
+        read = io.read()
+        for column in read.columns:
+            assert column.data[:].tolist() == list(range(20)), column.name
+        ids = {column.name: column.data.compressor and column.data.compressor.get_config() for column in read.columns}
+        assert ids["none"] is None and ids["default"]["id"] == "blosc"
+        assert (ids["native"]["cname"], ids["native"]["clevel"], ids["native"]["shuffle"]) == ("zstd", 3, 1)
+        assert ids["listed"]["id"] == ("zlib" if name == "old.zarr" else "gzip")
+        assert ids["filtered"] == {"id": "gzip", "level": 2}
+        assert [codec.codec_id for codec in read["listed"].data.filters] == ["shuffle"]
+        assert [codec.codec_id for codec in read["filtered"].data.filters] == ["delta"]
+
+with ZarrV2IO("old.zarr", "r", get_manager(), None, False, True) as io:
+    assert isinstance(io, ZarrIO) and isinstance(io, hdmf_zarr_backend.ZarrIO)
+    assert io.read()["native"].data[:].tolist() == list(range(20))
+    assert (io.allow_pickle, io.skipped_entries) == (True, [])
+assert not isinstance(hdmf_zarr_backend.ZarrIO("old.zarr"), ZarrV2IO)
+try:
+    ZarrV2IO("old.zarr", mode="w")
+except ValueError as error:
+    print(error)
+assert issubclass(UnsafePickleCodecError, ValueError) and issubclass(IncompleteConversionError, RuntimeError)
+"""
+
+
+def test_code_that_was_written_for_hdmf_zarr_014(tmp_path):
+    printed = run(tmp_path, WRITTEN_FOR_014)
+    assert printed.startswith("ZarrV2IO only reads, and the mode is 'w'")
+    assert len(printed.splitlines()) == 1
+
+
+CONVERSION_OF_014 = """
+import os
+from pynwb.testing.mock.file import mock_NWBFile
+from pynwb.testing.mock.base import mock_TimeSeries
+from hdmf_zarr import IncompleteConversionError, NWBZarrIO, NWBZarrV2IO, is_zarr_v2_file
+
+nwbfile = mock_NWBFile()
+nwbfile.add_acquisition(mock_TimeSeries(name="series", data=list(range(10))))
+with NWBZarrIO("old.nwb.zarr", "w") as io:
+    io.write(nwbfile)
+NWBZarrV2IO.convert_to_v3("old.nwb.zarr", "new.nwb.zarr", allow_pickle=True)
+assert not is_zarr_v2_file("new.nwb.zarr")
+assert list(NWBZarrV2IO.read_nwb("old.nwb.zarr").acquisition) == ["series"]
+with NWBZarrIO("new.nwb.zarr", mode="r") as io:
+    assert io.read().acquisition["series"].data[:].tolist() == list(range(10))
+with NWBZarrV2IO("old.nwb.zarr", mode="r") as io:
+    nwbfile = io.read()
+    nwbfile.add_acquisition(mock_TimeSeries(name="more"))
+    io.export_to_v3("more.nwb.zarr", nwbfile=nwbfile, write_args={"link_data": True})
+with NWBZarrIO("more.nwb.zarr", mode="r") as io:
+    assert sorted(io.read().acquisition) == ["more", "series"]
+with open("old.nwb.zarr/acquisition/series/data/0", "wb") as file:
+    file.write(b"nonsense")
+try:
+    NWBZarrV2IO.convert_to_v3("old.nwb.zarr", "third.nwb.zarr")
+except IncompleteConversionError as error:
+    print("/acquisition/series/data" in str(error), os.path.exists("third.nwb.zarr"))
+"""
+
+
+def test_files_are_converted_as_with_hdmf_zarr_014(tmp_path):
+    assert run(tmp_path, CONVERSION_OF_014) == "True False\n"
+
+
+NWBINSPECTOR = """
+import json
+from nwbinspector import inspect_nwbfile
+
+print(json.dumps([[m.check_function_name, m.importance.name, m.location] for m in inspect_nwbfile(
+    nwbfile_path="file.nwb.zarr")]))
+"""
+
+
+def test_nwbinspector_by_path(tmp_path):
+    """It validates the file by its path, reads it with pynwb, and names the place of each object."""
+    samples.write_zarr(tmp_path / "file.nwb.zarr")
+    script = tmp_path / "script.py"
+    start = "import hdmf_zarr_backend\nhdmf_zarr_backend.install_hdmf_zarr_alias()\n"
+    script.write_text(start + NWBINSPECTOR, encoding="utf-8")
+    command = [sys.executable, "-W", "ignore", str(script)]
+    answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
+    found = json.loads(answer.stdout.splitlines()[-1])
+    assert [entry for entry in found if entry[1] in ("ERROR", "PYNWB_VALIDATION")] == []
+    assert len(found) > 3
+    assert any(location and location != "/" for _, _, location in found)
+
+
+@pytest.mark.peer
+def test_the_names_are_those_of_014(peer014: Peer, tmp_path):
+    """What the alias has of 0.14 is there, and takes at least the same arguments by name."""
+    script = """
+import importlib, json
+from hdmf.utils import get_docval
+import hdmf_zarr
+taken = {name: [argument["name"] for argument in get_docval(getattr(hdmf_zarr, name).__init__)]
+         for name in ("ZarrIO", "ZarrDataIO", "NWBZarrIO", "ZarrV2IO", "NWBZarrV2IO")}
+taken["NWBZarrV2IO.export_to_v3"] = [a["name"] for a in get_docval(hdmf_zarr.NWBZarrV2IO.export_to_v3)]
+modules = ["backend_zarrv2.ZarrV2IO", "backend_zarrv2.UnsafePickleCodecError", "nwb_zarrv2.NWBZarrV2IO"]
+for name in modules:
+    module, _, member = name.partition(".")
+    getattr(importlib.import_module(f"hdmf_zarr.{module}"), member)
+print(json.dumps([hdmf_zarr.__all__, taken, modules]))
+"""
+    names, taken, modules = peer014.run(script)
+    code = f"""
+import importlib, inspect
+import hdmf_zarr
+missing = set({names!r}) - set(hdmf_zarr.__all__)
+assert not missing, missing
+for name in {modules!r}:
+    module, _, member = name.partition(".")
+    assert hasattr(importlib.import_module("hdmf_zarr." + module), member), name
+for name, arguments in {taken!r}.items():
+    cls, _, method = name.partition(".")
+    ours = getattr(getattr(hdmf_zarr, cls), method or "__init__")
+    parameters = inspect.signature(ours).parameters
+    if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        assert set(arguments) <= set(parameters), (name, arguments)
+    elif cls.endswith("V2IO"):
+        assert list(parameters)[1:7] == arguments[:6], name
+    else:
+        assert set(arguments) - set(parameters) <= {{"shards", "load_namespaces"}}, (name, arguments)
 """
     run(tmp_path, code)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -11,6 +13,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests.interpreters import find_python
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -94,3 +98,53 @@ def test_what_was_built_installs_and_works(kind, built, tmp_path):
     assert f"zarrio {PROJECT['version']}" in run(
         "-m", f"{PACKAGE}.cli.main", "--version", folder=work, PYTHONPATH=str(place)
     )
+
+
+# ---- the first screen of the README ---------------------------------------------------------------------------------
+
+README = (ROOT / "README.md").read_text(encoding="utf-8").split("\n## What works\n")[0]
+_BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def first_screen() -> str:
+    """Return what somebody types who follows the README from its top, but for the command that runs the tests."""
+    typed = []
+    for language, text in _BLOCK.findall(README):
+        commands = [line.removeprefix("$ ") for line in text.splitlines() if line.startswith("$ ")]
+        if language == "python":
+            typed.append(f"python - <<'END'\n{text}END")
+        elif "nox" not in text:
+            typed.append("\n".join(commands) or text)
+    return "\n".join(["set -e", *typed])
+
+
+def test_the_first_screen_has_all_its_parts():
+    typed = first_screen()
+    parts = ('pip install ".[all]"', "plot_first_file.py", "activate", "python - <<", "zarrio convert", "zarrio diff")
+    assert [typed.count(part) for part in parts] == [1, 1, 1, 1, 2, 1]
+    assert [typed.index(part) for part in parts] == sorted(typed.index(part) for part in parts)
+
+
+def test_the_first_screen_works_as_printed_in_a_fresh_environment(built, tmp_path):
+    """In what the source distribution holds; pip gets what is missing from the package index, as it does to build."""
+    python = find_python("3.11")
+    if shutil.which("bash") is None or python is None:
+        pytest.skip("the README speaks of a shell and of python3.11")
+    with tarfile.open(built / f"{STEM}.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    foreign = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+    known = {name: value for name, value in os.environ.items() if name not in foreign}
+    answer = subprocess.run(
+        ["bash", "-c", first_screen()],
+        cwd=tmp_path / STEM,
+        env=known | {"PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stdout[-4000:] + answer.stderr[-4000:]
+    assert "containers are equal, field by field" in answer.stdout
+    assert "\nsession.nwb -> session.nwb.zarr: " in answer.stdout
+    assert answer.stdout.endswith("\nthe same\n")
+    assert (tmp_path / STEM / "first" / "again.nwb").is_file()

@@ -5,10 +5,14 @@ Every line that calls ``zarrio`` is one that the command line takes.
 
 from __future__ import annotations
 
+import io
 import re
+import runpy
 import shlex
 import shutil
+import sys
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +23,7 @@ import pytest
 from pynwb import NWBFile, TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, convert
-from hdmf_zarr_backend.cli.main import build_parser
+from hdmf_zarr_backend.cli.main import build_parser, main
 from tests.pagerunner import PageRunner
 from tests.servers import S3Server
 
@@ -32,6 +36,7 @@ ALL_PAGES = {
 }
 PAGES = [name for name, text in ALL_PAGES.items() if "\n```python\n" in text]
 ALONE = {"docs/how-to/move-from-hdmf-zarr.md"}  # changes zarr and the table of modules
+README = "README.md"  # works on what its first command has made
 GUIDES = [name for name in ALL_PAGES if name.startswith("docs/how-to/")]
 
 _BLOCK = re.compile(r"^```(?P<language>[^\n]*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -76,6 +81,16 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the first command of the README leaves."""
+    made = tmp_path_factory.mktemp("first") / "first"
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()):
+        patch.setattr(sys, "argv", ["plot_first_file.py", str(made)])
+        runpy.run_path(str(ROOT / "gallery" / "plot_first_file.py"), run_name="__main__")
+    return made
+
+
+@pytest.fixture(scope="module")
 def runner(_s3_session: S3Server) -> Iterator[PageRunner]:
     made = PageRunner(_s3_session.environment)
     yield made
@@ -95,8 +110,10 @@ def test_there_are_pages():
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_the_code_of_a_page_runs(name, folder, runner, s3):
+def test_the_code_of_a_page_runs(name, folder, runner, s3, first, tmp_path):
     s3.make_bucket("my-bucket")
+    if name == README:
+        folder = Path(shutil.copytree(first, tmp_path / "first"))
     found = list(blocks(ALL_PAGES[name]))
     who = PageRunner(s3.environment) if name in ALONE else runner
     answer = who.run([block.code for block in found], folder)
@@ -152,3 +169,48 @@ def test_a_wrong_call_is_noticed(capsys):
         build_parser().parse_args(["diff", "a.nwb", "b.nwb", "--nonsense"])
     assert stop.value.code != 0
     assert "nonsense" in capsys.readouterr().err
+
+
+# ---- what the README shows of the command line ----------------------------------------------------------------------
+
+_SECONDS = re.compile(r"\bin \d+\.\d s\b")
+
+
+def sessions(page: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield each command with a prompt in the blocks of console of a page, and the lines that stand below it."""
+    for block in _CONSOLE.finditer(page):
+        for part in re.split(r"^\$ ", block["text"], flags=re.MULTILINE)[1:]:
+            command, *shown = part.splitlines()
+            yield command, shown
+
+
+def is_shown(shown: list[str], printed: str) -> bool:
+    """Tell whether a page shows what was printed: ``...`` stands for any lines, and seconds may be others."""
+    lines = [_SECONDS.sub("in 0.0 s", line.rstrip()) for line in printed.splitlines()]
+    parts = [r"(?:.*\n)*" if line == "..." else re.escape(_SECONDS.sub("in 0.0 s", line)) + r"\n" for line in shown]
+    return re.fullmatch("".join(parts), "".join(f"{line}\n" for line in lines)) is not None
+
+
+def test_the_commands_of_the_readme_print_what_stands_there(first, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(shutil.copytree(first, tmp_path / "first"))
+    found = list(sessions(ALL_PAGES[README]))
+    assert [command.split()[:2] for command, _ in found] == [
+        ["zarrio", name] for name in ("convert", "inspect", "convert", "diff")
+    ]
+    for command, shown in found:
+        call, _, then = command.partition(" && ")
+        code = main(shlex.split(call)[1:])
+        said = capsys.readouterr()
+        assert (code, said.err) == (0, ""), command
+        assert is_shown(shown, said.out + (f"{then.removeprefix('echo ')}\n" if then else "")), said.out
+
+
+def test_lines_that_were_not_printed_are_noticed():
+    page = "```console\n$ zarrio a b\nx in 1.0 s\n...\nend\n$ zarrio c\n```\n"
+    (_, shown), (command, nothing) = sessions(page)
+    assert (command, nothing) == ("zarrio c", [])
+    assert is_shown(shown, "x in 2.5 s\n1\n2 \nend\n")
+    assert is_shown(shown, "x in 2.5 s\nend\n")
+    assert not is_shown(shown, "x in 2.5 s\n1\nEND\n")
+    assert not is_shown(shown, "y in 2.5 s\nend\n")
+    assert not is_shown(nothing, "a line\n")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import importlib
 import inspect
 import re
 import textwrap
+from argparse import SUPPRESS
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +19,7 @@ import pytest
 
 import hdmf_zarr_backend
 from hdmf_zarr_backend import errors
+from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.verification.problems import DAMAGE, REMARKS
 from hdmf_zarr_backend.zom import api
 
@@ -44,7 +47,8 @@ def test_every_option_of_every_command_is_on_the_page(script):
     parts = importlib.import_module("generated").parts(script.COMMAND_LINE.read_text(encoding="utf-8"))
     assert parts.keys() == {"commands", *script.parsers()}
     for name, parser in script.parsers().items():
-        flags = {flag for action in parser._actions for flag in action.option_strings} - {"-h", "--help"}
+        shown = [action for action in parser._actions if action.help != SUPPRESS]
+        flags = {flag for action in shown for flag in action.option_strings} - {"-h", "--help"}
         assert {flag for flag in flags if not re.search(rf"`{flag}[ `]", parts[name])} == set(), name
 
 
@@ -79,13 +83,50 @@ def test_every_name_of_the_object_model_is_in_the_reference():
     assert {name for name in _ALIASES if f"`{name}`" not in page} == set()
 
 
+IN_REFERENCE = [
+    name
+    for path in sorted(REFERENCE.glob("*.md"))
+    for name in re.findall(r"^\.\. auto\w+:: ([\w.]+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+]
+_IMPORTS = re.compile(
+    r"^\s*from (?P<module>hdmf_zarr_backend[\w.]*) import (?:\((?P<several>[^)]*)\)|(?P<one>[^(\n]+))$", re.MULTILINE
+)
+
+
+def imported() -> set[str]:
+    """Return what the README, the pages and the examples import from this package, by full names."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "gallery").glob("*.py")]
+    texts = [path.read_text(encoding="utf-8") for path in pages if not {"_build", "auto_gallery"} & set(path.parts)]
+    found = set()
+    for match in (match for text in texts for match in _IMPORTS.finditer(text)):
+        names = (match["several"] or match["one"].partition("#")[0]).split(",")
+        found |= {f"{match['module']}.{name.partition(' as ')[0].strip()}" for name in names if name.strip()}
+    return found
+
+
 def test_what_the_reference_names_is_there():
-    pages = "\n".join(path.read_text(encoding="utf-8") for path in REFERENCE.glob("*.md"))
-    found = re.findall(r"^\.\. auto\w+:: ([\w.]+)$", pages, re.MULTILINE)
-    assert len(found) > 50
-    assert len(set(found)) == len(found)
-    for name in found:
+    assert len(IN_REFERENCE) > 90
+    assert len(set(IN_REFERENCE)) == len(IN_REFERENCE)
+    for name in IN_REFERENCE:
         assert _find(name) is not None, name
+
+
+def test_what_pages_and_examples_import_is_in_the_reference():
+    known = {id(_find(name)) for name in IN_REFERENCE} | {id(getattr(errors, name)) for name in errors.__all__}
+    names = imported()
+    assert {"hdmf_zarr_backend.NWBZarrIO", "hdmf_zarr_backend.errors.ConflictError"} <= names
+    assert sorted(name for name in names if id(_find(name)) not in known) == []
+
+
+def test_every_warning_is_in_the_reference():
+    source = ROOT / "src"
+    found = {
+        ".".join([*path.relative_to(source).with_suffix("").parts, name])
+        for path in source.rglob("*.py")
+        for name in re.findall(r"^class (\w+Warning)\(", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert len(found) > 7
+    assert sorted(found - set(IN_REFERENCE)) == []
 
 
 def _find(name: str) -> Any:
@@ -118,6 +159,15 @@ def public_names() -> Iterator[Public]:
                 continue
             seen.add(id(value))
             yield Public(f"{module.__name__}.{name}", value)
+            if isinstance(value, type):
+                yield from (member for member in _members(value) if not _seen(member, seen))
+    for name in IN_REFERENCE:  # what those take and give back
+        try:
+            value = _find(name)
+        except AttributeError:  # a test of its own names it
+            continue
+        if isinstance(value, (type, FunctionType)) and not _seen(Public(name, value), seen):
+            yield Public(name, value)
             if isinstance(value, type):
                 yield from (member for member in _members(value) if not _seen(member, seen))
 
@@ -208,7 +258,7 @@ def test_what_comes_back_is_told(public):
     if isinstance(value, type) or inspect.signature(value).return_annotation in ("None", None):
         return
     told = sections(value.__doc__ or "")
-    in_words = re.match(r"(Return|Yield|Tell whether) ", told[""][0])
+    in_words = re.match(r"(Return|Yield|Tell whether|Refuse) ", told[""][0])
     assert in_words or {"Returns", "Yields"} & told.keys()
 
 
@@ -227,7 +277,7 @@ def test_every_error_that_is_raised_is_told(public):
     """Named itself, or by a class that it is one of."""
     told = entries(sections(public.value.__doc__ or "").get("Raises", []))
     for name in raised(public.value):
-        error = public.value.__globals__[name]
+        error = public.value.__globals__.get(name, getattr(builtins, name, None))
         if isinstance(error, type):  # else a function that makes one
             assert told & {cls.__name__ for cls in error.__mro__}, name
 
@@ -254,7 +304,15 @@ def test_what_the_checks_of_docstrings_see():
     assert (entries(told["Raises"]), raised(wrong)) == ({"ValueError"}, {"TypeError"})
 
 
-SOURCED = [public for public in PUBLIC if public.owner is None and public.value.__module__ != errors.__name__]
+#: What functions give back, and warnings, follow the rules of what gives them.
+LISTED = {f"{module.__name__}.{name}" for module in (hdmf_zarr_backend, api) for name in module.__all__}
+SOURCED = [
+    public
+    for public in PUBLIC
+    if public.owner is None
+    and (public.name in LISTED or isinstance(public.value, FunctionType) or issubclass(public.value, LazyArray))
+    and public.value.__module__ != errors.__name__
+]
 
 
 @pytest.mark.parametrize("public", SOURCED, ids=_ids(SOURCED))

@@ -13,10 +13,11 @@ import pytest
 import zarr
 from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder
 from pynwb import NWBHDF5IO, TimeSeries
+from zarr.codecs import BytesCodec, ShardingCodec
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, ZarrReference, convert
 from hdmf_zarr_backend.compare.files import compare
-from hdmf_zarr_backend.errors import NotZarrError, UsageError, ValueRefusedError
+from hdmf_zarr_backend.errors import NotZarrError, UsageError
 from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.storage.keys import LocalKeys
@@ -169,7 +170,7 @@ def test_an_array_that_zarr_python_cannot_open_is_told(tmp_path, monkeypatch):
 # ---- changes --------------------------------------------------------------------------------------------------------
 
 
-def test_a_text_of_rows_has_room_as_it_was_planned(tmp_path):
+def test_a_text_of_rows_has_room_as_it_was_planned_and_gets_more(tmp_path):
     fields = [{"name": "i", "dtype": "int32"}, {"name": "text", "dtype": "text"}]
     rows = [(1, "a" * 600), (2, "b")]
     path = written(tmp_path / "a.zarr", root(dataset("rows", rows, fields)), zarr_format=3)
@@ -177,21 +178,29 @@ def test_a_text_of_rows_has_room_as_it_was_planned(tmp_path):
         table = io.read_builder()["rows"].data
         table.append((3, "c" * 600))
     assert [tuple(row) for row in read(path)["rows"].data[:]] == [*rows, (3, "c" * 600)]
-    with pytest.raises(ValueRefusedError, match="room for 600"), ZarrIO(path, "r+") as io:
-        io.read_builder()["rows"].data.append((4, "d" * 601))
-    assert len(read(path)["rows"].data[:]) == 3
+    with ZarrIO(path, "r+") as io:
+        io.read_builder()["rows"].data.append((4, "d" * 700))
+    assert [tuple(row) for row in read(path)["rows"].data[:]] == [*rows, (3, "c" * 600), (4, "d" * 700)]
 
 
-def test_a_sharded_array_cannot_be_changed_in_place(tmp_path):
+@pytest.mark.parametrize("index_location", ["start", "end"])
+def test_shards_of_zarr_python_are_changed_in_place(tmp_path, index_location):
     path = written(tmp_path / "a.zarr", root(), zarr_format=3)
-    zarr.open_group(path, mode="r+", use_consolidated=False).create_array(
-        "d", data=np.arange(8), chunks=(2,), shards=(4,)
+    codec = ShardingCodec(chunk_shape=(2,), codecs=[BytesCodec()], index_location=index_location)
+    array = zarr.open_group(path, mode="r+", use_consolidated=False).create_array(
+        "d", shape=(8,), dtype="<i8", chunks=(4,), serializer=codec, compressors=None
     )
+    array[:] = np.arange(8)
     with ZarrIO(path, "r-") as io:
         assert io.read_builder()["d"].data[3:6].tolist() == [3, 4, 5]
-    with pytest.raises(UsageError, match="sharded"), ZarrIO(path, "r+") as io:
+    with ZarrIO(path, "r+") as io:
         io._parsed = parse(LocalKeys(str(path)), use_consolidated=False)
-        io.read_builder()["d"].data[0] = 5
+        data = io.read_builder()["d"].data
+        data[0] = 5
+        data.append([8, 9, 10])
+    assert zarr.open_array(path / "d", mode="r")[:].tolist() == [5, *range(1, 11)]
+    with ZarrIO(path, "r-") as io:
+        assert io.read_builder()["d"].data[:].tolist() == [5, *range(1, 11)]
 
 
 # ---- one made of the other ------------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """How often the store is asked, counted twice: at our own `LocalKeys`, and by what Python opens and lists.
 
-Writing a new file asks once whether the target exists, then reads nothing, lists nothing and sets each key once, the
-consolidated document last. Opening a file is one get for each format of Zarr, and what was not asked for is not read.
+Writing a new file asks once whether the target exists, then reads nothing, lists nothing in it and sets each key once,
+the consolidated document last; what interrupted conversions have left beside it is looked for when it is whole. Opening
+a file is one get for each format of Zarr, and what was not asked for is not read.
 """
 
 from __future__ import annotations
@@ -186,7 +187,8 @@ def _check_new_file(path: Path, counts: Counts, watch: Watch, zarr_format: int =
     assert watch.read == []
     assert sorted(in_store(watch.written)) == keys_of(path)
     assert in_store(watch.written)[-1] == LAST[zarr_format]
-    assert set(watch.others) <= {"os.mkdir", "os.rename"}
+    assert set(watch.others) <= {"os.mkdir", "os.rename", "os.listdir"}
+    assert [path for event, path, _ in watch.events if event == "os.listdir"] == ["."]
     assert watch.others["os.rename"] <= 1  # where it must not replace anything, it is a call of the system itself
     folders = [path for event, path, _ in watch.events if event == "os.mkdir"]
     # the folder of the file is made before anything is set in it; in format 3, `c/0` is missed before `c` is made
@@ -335,6 +337,14 @@ def test_opening_a_small_file_is_one_get(rich, rich3, counts, zarr_format):
     assert watch.others == Counter()
 
 
+@FORMATS
+def test_a_file_of_a_known_format_is_one_get(rich, rich3, counts, zarr_format):
+    path = {2: rich, 3: rich3}[zarr_format]
+    with NWBZarrIO(path, zarr_format=zarr_format) as io:
+        io.read_builder()
+    assert counts.calls == [("get", LAST[zarr_format])]
+
+
 def test_containers_read_no_array_twice_and_no_recording_at_all(rich, counts):
     with NWBZarrIO(rich) as io:
         nwbfile = io.read()
@@ -436,9 +446,13 @@ def test_rows_of_references_are_read_once(rich, counts):
         assert "intervals/trials/timeseries/0.0" in gets
 
 
-def test_a_link_to_another_file_is_opened_once(tmp_path, counts):
-    first = samples.write_zarr(tmp_path / "first.zarr", samples.plain_nwbfile("first"))
-    with NWBZarrIO(first) as source, NWBZarrIO(tmp_path / "second.zarr", "w") as io:
+@FORMATS
+def test_a_link_to_another_file_is_opened_once(tmp_path, counts, zarr_format):
+    """What a file of format 3 links to is likely one too."""
+    first = samples.write_zarr(tmp_path / "first.zarr", samples.plain_nwbfile("first"), zarr_format=zarr_format)
+    opening = FIRST if zarr_format == 2 else FIRST[:1]
+    chunk = "acquisition/trace/data/" + ("0.0" if zarr_format == 2 else "c/0/0")
+    with NWBZarrIO(first) as source, NWBZarrIO(tmp_path / "second.zarr", "w", zarr_format=zarr_format) as io:
         nwbfile = samples.plain_nwbfile("second")
         for i in range(3):
             data = source.read().acquisition["trace"].data
@@ -447,9 +461,9 @@ def test_a_link_to_another_file_is_opened_once(tmp_path, counts):
     counts.calls.clear()
     with watching(first) as watch, NWBZarrIO(tmp_path / "second.zarr") as io:
         nwbfile = io.read()
-        assert watch.read == FIRST
+        assert watch.read == opening
         assert nwbfile.acquisition["far2"].data[0].tolist() == [0, 1, 2]
-    assert watch.read == [*FIRST, "acquisition/trace/data/0.0"]
+    assert watch.read == [*opening, chunk]
     assert watch.others == Counter()
 
 

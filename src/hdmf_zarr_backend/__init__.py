@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from hdmf_zarr_backend.alias import install_hdmf_zarr_alias
+    from hdmf_zarr_backend.alias.installing import install_hdmf_zarr_alias
     from hdmf_zarr_backend.conversion import convert
     from hdmf_zarr_backend.dataio import ZarrDataIO
     from hdmf_zarr_backend.errors import ZarrBackendError
@@ -67,7 +67,7 @@ _ROOMS = {
     "convert": "conversion",
     "dry_run": "zom.dryrun",
     "enable_legacy_files": "storage.zarr_legacy",
-    "install_hdmf_zarr_alias": "alias",
+    "install_hdmf_zarr_alias": "alias.installing",
     "open_netcdf": "interop.netcdf",
     "remove_nczarr": "interop.nczarr",
     "repair": "verification.repairs",

@@ -16,12 +16,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from hdmf_zarr_backend.converted import ConversionReport, Format
-from hdmf_zarr_backend.errors import (
-    NotZarrError,
-    StoreExistsError,
-    StoreNotFoundError,
-    UsageError,
-)
+from hdmf_zarr_backend.dataio import codec_of_file
+from hdmf_zarr_backend.errors import NotZarrError, StoreExistsError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.execution.cluster import opened
 from hdmf_zarr_backend.hdf5.facts import is_hdf5
 from hdmf_zarr_backend.hdf5.placement import ExternalLinks
@@ -31,6 +27,7 @@ from hdmf_zarr_backend.mapping import formats
 from hdmf_zarr_backend.mapping.reserved import LINKS
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.model.nodes import GroupNode
+from hdmf_zarr_backend.modes import check_abilities
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.read.parser import is_hdmf_zarr
 from hdmf_zarr_backend.readability import check_planned, check_version, check_zarr
@@ -47,13 +44,19 @@ from hdmf_zarr_backend.write.plan import StorageOptions, WritePlan
 from hdmf_zarr_backend.write.plannedkeys import PlannedKeys
 from hdmf_zarr_backend.write.remote import new_file
 from hdmf_zarr_backend.write.resume import converted_file
-from hdmf_zarr_backend.write.sharding import ShardsOfFile, checked_shards
+from hdmf_zarr_backend.write.sharding import ShardsOfFile, checked_shards, shard_bytes_for
 from hdmf_zarr_backend.write.writer import MEMORY_BUDGET, Writer
 
 __all__ = ["ConversionReport", "convert"]
 
 _SUFFIX = ".zarr"
 _SUFFIXES = (_SUFFIX, f"{_SUFFIX}.zip")
+_HDF5_SUFFIXES = (".nwb", ".h5", ".hdf5", ".hdf")
+_NAMES: dict[Format, str] = {"zarr": "Zarr", "hdf5": "HDF5"}
+_MEANT_FOR: dict[str, tuple[Format | None, Format | None]] = {
+    "codec": ("hdf5", "zarr"), "resume": ("hdf5", "zarr"), "strict_json": ("hdf5", "zarr"), "nczarr": (None, "zarr"),
+    "shards": (None, "zarr"), "external_links": ("zarr", "hdf5"), "missing_chunks": ("zarr", None),
+}  # fmt: skip
 
 
 def convert(
@@ -66,7 +69,7 @@ def convert(
     zarr_format: Literal[2, 3] | None = None,
     storage_options: Mapping[str, Any] | None = None,
     external_links: ExternalLinks = "keep",
-    codec: Literal["keep"] | dict[str, Any] | bool = "keep",
+    codec: Any = "keep",
     executor: Any = "threads",
     memory_budget: int = MEMORY_BUDGET,
     resume: bool = False,
@@ -74,6 +77,7 @@ def convert(
     nczarr: bool = False,
     shards: ShardsOfFile = None,
     missing_chunks: MissingChunks | None = None,
+    strict_json: bool = False,
     durable: bool = False,
     progress: Progress = SILENT,
 ) -> ConversionReport:
@@ -105,13 +109,13 @@ def convert(
         (``b.nwb``, beside the target or beside the Zarr neighbour), if that is there and has the target of the link;
         changes made to a copy in the Zarr file since it was converted are then not in the new file. ``"copy"``, and
         where no such file is there: the target of the link is copied to its place.
-    codec : "keep", dict or bool
+    codec : str, numcodecs codec, dict or bool
         HDF5 to Zarr only. ``"keep"``: the chunks of large datasets are copied as they are, where Zarr has their
-        filters; nothing is decoded. A codec's configuration, True (the default codec) or False (none): everything is
-        encoded anew, without filters, as TensorStore wants it.
+        filters; nothing is decoded. ``"blosc"`` (or True, the default codec), ``"zstd"``, ``"zlib"``, ``"none"`` (or
+        False), a codec or its configuration: everything is encoded anew, without filters, as TensorStore wants it.
     executor : None, "threads", "processes", int, concurrent.futures.Executor, dask.distributed.Client or address
-        An address, such as ``"tcp://host:8786"``, is that of a dask scheduler that runs.
-        Who copies, decodes and encodes the chunks of large datasets; None: this thread. An HDF5 file is written by this
+        Who copies, decodes and encodes the chunks of large datasets: None, this thread; a number, so many threads; an
+        address such as ``"tcp://host:8786"``, the workers of a dask cluster that runs. An HDF5 file is written by this
         thread alone, whoever encodes its chunks.
     memory_budget : int
         Bytes of values that may be in flight; a single chunk may be larger.
@@ -130,6 +134,8 @@ def convert(
     missing_chunks : {"fill", "error"}, optional
         From Zarr only. What becomes of a chunk that is not stored: the fill value, or an error. None: an error where
         the file says of itself that all its chunks were stored.
+    strict_json : bool
+        HDF5 to Zarr only. Every document is strict JSON, as of `ZarrIO`.
     durable : bool
         Return when a local target is on the disk itself, and would survive a power cut.
     progress : Progress
@@ -149,7 +155,8 @@ def convert(
     UnsupportedFileError
         pynwb cannot read the NWB file, or HDF5 cannot open it.
     UsageError
-        Source and target have the same format, and of Zarr the same one.
+        Source and target have the same format, and of Zarr the same one; an option that has no meaning between these
+        two, or a value that it cannot have; an HDF5 file at a URL without ``virtual``.
     DamagedFileError
         Something in the source cannot be read; the node is named. A chunk that is copied as it is stays as damaged as
         it is, and is told when it is decoded.
@@ -176,12 +183,13 @@ def convert(
     """
     origin, place = location_of(source), location_of(target)
     storage = dict(storage_options or {})
+    codec = codec_of_file(codec)
     if virtual:
-        if nczarr or shards is not None:
+        if nczarr or shards is not None or strict_json:
             raise UsageError(
-                "data that stay in the HDF5 file have no shards, and netcdf-c reads no references",
+                "data that stay in the HDF5 file have no shards, are not read by netcdf-c, nor strict JSON",
                 store=place,
-                remedy="Leave nczarr= and shards= out, or convert without virtual=True.",
+                remedy="Leave nczarr=, shards= and strict_json= out, or convert without virtual=True.",
             )
         made = convert_virtual(
             origin, place, to=to, codec=codec, resume=resume, force_overwrite=force_overwrite, check=check,
@@ -192,7 +200,10 @@ def convert(
     wanted: Format = to or ("zarr" if place.endswith(_SUFFIXES) else "hdf5")
     _check_formats(origin, found, wanted, zarr_format)
     number = zarr_format or formats.DEFAULT_FORMAT
-    _check_options(place, found, wanted, number, resume=resume, nczarr=nczarr, shards=shards)
+    _refuse_idle(place, found, wanted, codec=codec != "keep", resume=resume, strict_json=strict_json, nczarr=nczarr,
+                 shards=shards is not None, external_links=external_links != "keep",
+                 missing_chunks=missing_chunks is not None)  # fmt: skip
+    _check_target(place, wanted, number, nczarr=nczarr)
     check_apart(origin, place)
     with opened(executor) as who:
         if wanted == "hdf5":
@@ -213,6 +224,7 @@ def convert(
             nczarr=nczarr,
             shards=checked_shards(shards, number),
             missing_chunks=missing_chunks,
+            strict_json=strict_json,
             durable=durable,
         )
         return _to_zarr(origin, place, request) if found == "hdf5" else _to_other_zarr(origin, place, request)
@@ -235,40 +247,38 @@ def _check_formats(source: str, found: Format, wanted: Format, zarr_format: int 
         )
 
 
-def _check_options(
-    target: str, found: Format, wanted: Format, zarr_format: int, *, resume: bool, nczarr: bool, shards: Any
-) -> None:
+def _refuse_idle(target: str, found: Format, wanted: Format, **given: bool) -> None:
+    """Refuse options that would have no effect."""
+    for name in (name for name, is_given in given.items() if is_given):
+        source, made = _MEANT_FOR[name]
+        if source not in (None, found) or made not in (None, wanted):
+            words = " ".join(f"{word} {_NAMES[kind]}" for word, kind in (("from", source), ("to", made)) if kind)
+            what = f"{name}= has no meaning here: it is for conversions {words}"
+            raise UsageError(what, store=target, remedy=f"Leave {name}= out.")
+
+
+def _check_target(target: str, wanted: Format, zarr_format: int, *, nczarr: bool) -> None:
     """Refuse what the target cannot have."""
-    if resume and (found, wanted) != ("hdf5", "zarr"):
-        raise UsageError(
-            "only a conversion from HDF5 to Zarr can be resumed; a part of an HDF5 file is of no use",
-            store=target,
-            remedy="Run it without resume=True, which begins anew.",
-        )
     if wanted == "hdf5" and is_url(target):
         raise UsageError("an HDF5 file is written to a local path", store=target, remedy="Upload it afterwards.")
-    if wanted == "hdf5" and (nczarr or shards is not None):
-        raise UsageError(
-            "an HDF5 file has no shards, nor NCZarr", store=target, remedy="Leave nczarr= and shards= out."
-        )
     if nczarr and zarr_format == 3:
         raise UsageError("NCZarr has no attributes in format 3", store=target, remedy="Use format 2.")
-
-
-_NAMES = {"zarr": "Zarr", "hdf5": "HDF5"}
 
 
 def _format_of(location: str) -> Format:
     if is_hdf5(location):
         return "hdf5"
+    if is_url(location) and location.endswith(_HDF5_SUFFIXES):
+        raise UsageError(
+            "an HDF5 file at a URL is not copied",
+            store=location,
+            remedy="Convert it with virtual=True, which leaves the data where they are, or download it first.",
+        )
     if is_url(location) or os.path.isdir(location) or (location.endswith(FILE_SUFFIXES) and os.path.isfile(location)):
         return "zarr"
     if not os.path.lexists(location):
         raise StoreNotFoundError("nothing is there", store=location, remedy="Check the path.")
     raise NotZarrError("this is neither an HDF5 file nor a Zarr directory", store=location, remedy="Check the path.")
-
-
-# ---- HDF5 -> Zarr ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True, frozen=True)
@@ -285,6 +295,7 @@ class _ToZarr:
     nczarr: bool
     shards: ShardsOfFile
     missing_chunks: MissingChunks | None
+    strict_json: bool
     durable: bool
 
     def options(self, path: str) -> StorageOptions:
@@ -294,7 +305,7 @@ class _ToZarr:
     def recorded(self) -> dict[str, Any]:
         """Return what a conversion that is resumed has to be asked for as well."""
         shards = list(self.shards) if isinstance(self.shards, tuple) else self.shards
-        asked = {"nczarr": self.nczarr or None, "shards": shards}
+        asked = {"nczarr": self.nczarr or None, "shards": shards, "strict_json": self.strict_json or None}
         given = {name: value for name, value in asked.items() if value is not None}
         return {"codec": self.codec, "zarr_format": self.zarr_format, **given}
 
@@ -307,11 +318,17 @@ class _ToZarr:
             executor=self.executor,
             memory_budget=self.memory_budget,
             nczarr=self.nczarr,
+            strict_json=self.strict_json,
         )
+
+    def adapt(self, keys: KeyStore, plan: WritePlan, target: str) -> None:
+        """Give the plan the form of the format, with shards that fit into the memory."""
+        adapt_plan(plan, location=target, shard_bytes=shard_bytes_for(keys, self.memory_budget))
 
 
 def _open_target(target: str, storage: dict[str, Any], *, force: bool) -> KeyStore:
     keys = open_keys(target, storage if is_url(target) else None)
+    check_abilities(keys, "w")
     if keys.exists() and not force and not is_hdmf_zarr(keys):
         raise StoreExistsError(
             "what is there is no HDMF Zarr file, and is not replaced",
@@ -326,11 +343,13 @@ def _to_zarr(source: str, target: str, request: _ToZarr) -> ConversionReport:
     is_nwb = request.check and check_version(source)
     with closing(Hdf5Tree(source, target)) as tree:
         keep = request.codec == "keep"
-        plan = Hdf5Planner(tree, options=request.options, keep_codecs=keep, shards=request.shards).plan_file()
+        plan = Hdf5Planner(
+            tree, options=request.options, keep_codecs=keep, shards=request.shards, strict_json=request.strict_json
+        ).plan_file()
         if is_nwb:
             check_planned(source, PlannedKeys(plan, target), plan.hierarchy)
         plan.hierarchy.zarr_format = request.zarr_format
-        adapt_plan(plan, location=target)
+        request.adapt(keys, plan, target)
         with converted_file(
             keys, plan, tree.sources(), request.recorded(), resume=request.resume, durable=request.durable
         ) as new:
@@ -362,7 +381,7 @@ def _to_other_zarr(source: str, target: str, request: _ToZarr) -> ConversionRepo
         check_zarr(main)
     planner = ZarrPlanner(main.keys, main.hierarchy, target, zarr_format=request.zarr_format, shards=request.shards)
     plan = planner.plan_file()
-    adapt_plan(plan, location=target)
+    request.adapt(keys, plan, target)
     with new_file(keys, zarr_format=request.zarr_format, durable=request.durable) as new:
         request.writer(new, plan).write()
     nodes = plan.hierarchy.flat().values()

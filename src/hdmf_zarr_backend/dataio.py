@@ -19,6 +19,41 @@ from hdmf.utils import get_data_shape
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.mapping.dtypes import JSON2, OBJECT_CODECS
 
+CODECS: dict[str, Any] = {
+    "blosc": True,
+    "zstd": {"id": "zstd", "level": 3},
+    "zlib": {"id": "zlib", "level": 4},
+    "none": False,
+}
+"""What a whole file is compressed with, by name; True is the default codec."""
+
+
+def codec_of_file(codec: Any) -> Any:
+    """Return what a whole file is to be compressed with.
+
+    Parameters
+    ----------
+    codec : str, numcodecs codec, dict or bool
+        "keep", a name of `CODECS`, a codec or its configuration; True: the default codec; False: none.
+
+    Returns
+    -------
+    "keep", dict or bool
+
+    Raises
+    ------
+    UsageError
+        It is none of these.
+    """
+    if isinstance(codec, bool) or (isinstance(codec, str) and codec == "keep"):
+        return codec
+    if isinstance(codec, str):
+        if codec not in CODECS:
+            remedy = f"Use 'keep', {', '.join(map(repr, CODECS))}, or a numcodecs codec."
+            raise UsageError(f"there is no codec with the name {codec!r}", remedy=remedy)
+        return CODECS[codec]
+    return codec_config(codec)
+
 
 def codec_config(codec: Any) -> dict[str, Any]:
     """Return the configuration of a codec given as a numcodecs object or as a configuration.
@@ -42,19 +77,26 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
     Parameters
     ----------
     data : array-like, DataChunkIterator, h5py.Dataset or zarr.Array
-        The values.
+        The values: of any shape; numbers, booleans, text, bytes, dates, references, or rows of these.
     chunks : tuple of int or True, optional
-        Shape of a chunk, as many entries as axes. True and None: chosen by bytes, or as the next two say.
+        Shape of a chunk, as many entries as axes. True and None: as the next two say; else the chunks of an
+        ``h5py.Dataset``, and of anything else about 4 MiB (an element of text or a reference counts as 64 bytes), for
+        which the first axis is cut first. An ``h5py.Dataset`` of up to 1 MiB is one chunk, and chunks of less than
+        64 KiB are joined.
     fillvalue : scalar, optional
-        Value of elements that were never written; stored as given. None: undefined.
+        Value of elements that were never written; stored as given. None: that of an ``h5py.Dataset``, else undefined,
+        which reads as zero or an empty text.
     compressor : numcodecs codec, dict or bool, optional
-        False: none. True and None: the default. Chunks of `numcodecs.Zstd` have a checksum.
+        False: none. True and None: the default, Blosc with LZ4 at level 5 and shuffled bytes, which is
+        ``{"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1}``. Scalars are not compressed. Chunks of
+        `numcodecs.Zstd` have a checksum.
     filters : sequence of numcodecs codecs or dicts, optional
-        Applied in order before the compressor. TensorStore reads no array that has filters.
+        Applied in order before the compressor; None: none. TensorStore reads no array that has filters.
     link_data : bool
         Link to a stored array that is given as ``data`` instead of copying it.
     maxshape : tuple, optional
-        Largest shape, None for an axis without bound; kept and given back on read.
+        Largest shape, None for an axis without bound; kept and given back on read. None: what the schema allows
+        for columns of tables, else that of an ``h5py.Dataset``, else no more than the shape is recorded.
     chunk_elements : int, optional
         Elements of a chunk at most, whose shape is then chosen as TensorStore does; 2**20 if only the ratio is given.
     chunk_aspect_ratio : sequence of float, optional
@@ -62,7 +104,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
     shards : tuple of int or "auto", optional
         Shape of a shard, one stored object that holds many chunks: a multiple of ``chunks``, which are chosen to fit if
         they are not given. "auto": by bytes, 16 MB chunks in 512 MB shards, and none for less than 64 MB. Zarr format 3
-        only. A sharded array cannot be changed or appended to afterwards.
+        only. To change an array, or append to it, the shards that are touched are written anew.
     shape, dtype : tuple and type, optional
         Instead of ``data``: an array of the fill value (else zeros) is written, to be filled through `dataset` while
         the file is open.

@@ -8,15 +8,15 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from hdmf.backends.io import HDMFIO
 from hdmf.spec import NamespaceCatalog
 
 from hdmf_zarr_backend.errors import StoreExistsError
-from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.model.nesting import limited_nesting
+from hdmf_zarr_backend.model.sameplace import full_location, is_same_place
 from hdmf_zarr_backend.modes import NEW_FILE_MODES, UnsupportedModeError, WrongArgumentError
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.read.parser import ParsedFile
@@ -25,7 +25,10 @@ from hdmf_zarr_backend.reader import ZarrReader
 from hdmf_zarr_backend.storage.edits import Edits
 from hdmf_zarr_backend.storage.journal import journal_of
 from hdmf_zarr_backend.storage.keys import abilities_of
+from hdmf_zarr_backend.write.dropping import drop_changes
+from hdmf_zarr_backend.write.fieldvalues import KnownFields
 from hdmf_zarr_backend.write.planner import PlanOptions
+from hdmf_zarr_backend.write.schemawords import documentation, largest_shape
 from hdmf_zarr_backend.write.session import WriteRequest, flush_edits, write_difference, write_new
 from hdmf_zarr_backend.write.specs import namespace_texts
 from hdmf_zarr_backend.write.targets import Targets, object_id
@@ -71,7 +74,10 @@ class ZarrIO(ZarrReader):
     synchronizer : object, optional
         Taken for compatibility; zarr 3 has none, and one writer per file is the rule here.
     zarr_format : {2, 3}, optional
-        Of a new file; None: 2. A file that is there keeps its own, and is read without being told.
+        Of a new file; None: 2, or the one format that the store can hold (Icechunk: 3). A file that is there keeps its
+        own, and is read without being told. With ``r`` and ``r-``, the format whose metadata are asked for first: a far
+        file opens with one request instead of two. Where there are metadata of both formats, they are those that are
+        read; without it, those of format 3.
     break_lock : bool
         Write though another writer's lock is on the file, if that writer is gone, or is on another machine where it
         cannot be asked. A process of this machine that is alive keeps its lock.
@@ -86,11 +92,22 @@ class ZarrIO(ZarrReader):
         On opening for writing: another writer has the file open, until it is closed there. Readers never wait.
     """
 
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        try:
+            if error is not None and self._may_flush and self._edits is not None:
+                drop_changes(self._edits, self.path, error)
+        finally:
+            super().__exit__(kind, error, trace)
+
+    @property
+    def _may_flush(self) -> bool:
+        """Whether this process may write what was changed: in a fork the lock is not held, and it may not."""
+        return bool(self._is_open and self._lock is not None and self._lock.is_held)
+
     def close(self) -> None:
         """Close the file and write what was changed in place. Arrays that were handed out still read."""
         try:
-            # in a fork the lock is not held, and what was changed is written by the process that opened the file
-            if self._is_open and self._lock is not None and self._lock.is_held:
+            if self._may_flush:
                 self._flush()
         finally:
             super().close()
@@ -122,6 +139,24 @@ class ZarrIO(ZarrReader):
         """Return the stored form of a reference to ``builder``; hdmf's users append it to a dataset of rows."""
         return self._targets().encode_stored(builder, is_written=self.get_written)
 
+    def read(self, **kwargs: Any) -> Any:
+        """Return the root container; ``kwargs`` are what hdmf's ``read`` takes.
+
+        Raises
+        ------
+        UnsupportedModeError, NoValuesError, ContainerError, StoreError, NestingError
+            The file is closed, or open for writing a new one; it holds nothing; it does not fit the namespaces that are
+            loaded; ``herd_path`` is no archive of external resources; groups are nested deeper than calls may be.
+        """
+        container = super().read(**kwargs)
+        if self._edits is not None:
+            self._fields.note(container)
+        return container
+
+    @cached_property
+    def _fields(self) -> KnownFields:
+        return KnownFields()
+
     # ---- writing ----------------------------------------------------------------------------------------------------
 
     def write(self, container: Any, herd: Any = None, *, cache_spec: bool = True, **options: Any) -> None:
@@ -143,7 +178,7 @@ class ZarrIO(ZarrReader):
         UnsupportedModeError
             The file is open for reading.
         WriteError
-            Something cannot be stored; nothing was written.
+            Something cannot be stored, or says something else than the file; nothing was written.
         NestingError
             Groups are nested deeper than Python's calls may be; nothing was written.
         """
@@ -153,7 +188,10 @@ class ZarrIO(ZarrReader):
                 store=self.source,
                 remedy="Use 'r+', 'w', 'w-', 'x' or 'a'.",
             )
+        self._fields.check(self.manager, self.path, is_written=self.get_written)
         super().write(container=container, herd=herd, cache_spec=cache_spec, **options)
+        if self._edits is not None:
+            self._fields.note(container, anew=True)
 
     def write_builder(
         self,
@@ -197,8 +235,8 @@ class ZarrIO(ZarrReader):
         expandable : collection of str
             Data types whose datasets may grow as far as the schema allows.
         doc : bool
-            Write the schema's documentation of each typed group and dataset as its attribute ``doc``, as the storage
-            specification's tables say; hidden on reading.
+            Write the schema's documentation of each group and dataset as its attribute ``doc``, as the storage
+            specification's tables say; hidden on reading. What has no type has one where it comes from a container.
         progress : Progress
             Is told of the bytes written.
         executor : None, "threads", "processes", int, concurrent.futures.Executor or dask.distributed.Client
@@ -233,9 +271,9 @@ class ZarrIO(ZarrReader):
             link_data=link_data,
             export_location=export_source,
             object_codec=self._object_codec,
-            max_shape=lambda child: self._max_shape(child, expandable),
+            max_shape=lambda child: largest_shape(self.manager, child, expandable),
             strict_json=self._strict_json,
-            doc=self._doc if doc else lambda child: None,
+            doc=partial(documentation, self.manager) if doc else lambda child: None,
             zarr_format=self.zarr_format,
         )
         catalogs = [self.manager.namespace_catalog] if spec_catalogs is None else spec_catalogs
@@ -295,21 +333,6 @@ class ZarrIO(ZarrReader):
             session = ReadSession(session.own.keys, self._parsed, self.path, self.manager)
         return session.own.builder_at(path)
 
-    def _max_shape(self, builder: Any, expandable: Collection[str]) -> tuple[int | None, ...] | None:
-        """Return the shape that the schema allows, for the types whose datasets users append to (HDF5IO's rule)."""
-        shape = builder.matched_spec_shape
-        if shape is None or not expandable or self.manager.get_builder_dt(builder) is None:
-            return None
-        if not any(self.manager.is_sub_data_type(builder, name) for name in expandable):
-            return None
-        return tuple(shape)
-
-    def _doc(self, builder: Any) -> str | None:
-        data_type, namespace = self.manager.get_builder_dt(builder), self.manager.get_builder_ns(builder)
-        if data_type is None or namespace is None:
-            return None
-        return str(self.manager.namespace_catalog.get_spec(namespace, data_type).doc)
-
     def export(
         self,
         src_io: HDMFIO,
@@ -347,8 +370,8 @@ class ZarrIO(ZarrReader):
             raise UnsupportedModeError(
                 f"Cannot export to file in mode {self._mode!r}", store=self.source, remedy="Use mode 'w'."
             )
-        source = None if src_io.source is None else _full(str(src_io.source))
-        if source is not None and _same_place(source, self.source):
+        source = None if src_io.source is None else full_location(str(src_io.source))
+        if source is not None and is_same_place(source, self.source):
             raise StoreExistsError(
                 "a file cannot be exported onto itself", store=self.source, remedy="Export to another path."
             )
@@ -368,13 +391,3 @@ class ZarrIO(ZarrReader):
         """Export ``src_io`` to a new file at ``path``; ``kwargs`` as of `export`."""
         with cls(path, mode="w") as io:
             io.export(src_io=src_io, **kwargs)
-
-
-def _full(source: str) -> str:
-    return source if is_url(source) else os.path.abspath(source)
-
-
-def _same_place(one: str, other: str) -> bool:
-    if is_url(one) or is_url(other):
-        return one == other
-    return os.path.realpath(one) == os.path.realpath(other)

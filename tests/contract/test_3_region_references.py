@@ -38,7 +38,7 @@ def tree() -> GroupBuilder:
     regions = dataset("regions", list(references.values()), "region")
     single = DatasetBuilder("single", data=references["slices"], dtype="region")
     untold = DatasetBuilder("untold", references["slices"])
-    return root(values, regions, single, untold, **references)
+    return root(values, regions, single, untold, several=list(references.values()), **references)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,11 @@ def file(shared_folder: Place) -> Place:
 def check(path: Place) -> None:
     found = read_builder(path)
     for position, (name, (_, _, values)) in enumerate(REGIONS.items()):
-        for reference in (found.attributes[name], found["regions"].data[position]):
+        for reference in (
+            found.attributes[name],
+            found["regions"].data[position],
+            found.attributes["several"][position],
+        ):
             assert isinstance(reference, RegionReference), name
             assert reference.builder is found["values"]
             assert np.array_equal(reference[()], values), name
@@ -64,6 +68,12 @@ def test_what_is_stored_in_an_attribute(file, name):
     assert stored["zarr_dtype"] == "region"
     assert stored["value"]["region"] == REGIONS[name][1]
     assert (stored["value"]["source"], stored["value"]["path"]) == (".", "/values")
+
+
+def test_what_is_stored_in_an_attribute_with_several(file):
+    stored = document(file, ".zattrs")["several"]
+    assert [entry["zarr_dtype"] for entry in stored] == ["region"] * len(REGIONS)
+    assert [entry["value"]["region"] for entry in stored] == [regions for _, regions, _ in REGIONS.values()]
 
 
 def test_what_is_stored_in_a_dataset(file):

@@ -18,6 +18,11 @@ from tests.trees import dataset, group, root
 
 SMALL, LARGE = 100, 1600
 
+CONSOLIDATED = {2: ".zmetadata", 3: "zarr.json"}
+"""The key of the consolidated document; in format 3 it is part of the root's own."""
+
+pytestmark = pytest.mark.parametrize("zarr_format", CONSOLIDATED)
+
 
 def series_builders(count: int) -> GroupBuilder:
     members = [
@@ -27,11 +32,11 @@ def series_builders(count: int) -> GroupBuilder:
     return root(group("acquisition", *members), object_id="root-id")
 
 
-def nwb_file(path: Path, count: int) -> Path:
+def nwb_file(path: Path, count: int, zarr_format: int) -> Path:
     nwbfile = NWBFile("many", "many", samples.START)
     for i in range(count):
         nwbfile.add_acquisition(TimeSeries(name=f"series{i}", data=np.arange(3), unit="m", rate=1.0))
-    return samples.write_zarr(path, nwbfile)
+    return samples.write_zarr(path, nwbfile, zarr_format=zarr_format)
 
 
 class Calls:
@@ -70,21 +75,21 @@ def append_one(path: Path) -> None:
         io.write(nwbfile)
 
 
-def test_one_series_costs_the_same_in_a_file_of_a_hundred_and_of_1600(tmp_path, monkeypatch):
+def test_one_series_costs_the_same_in_a_file_of_a_hundred_and_of_1600(tmp_path, monkeypatch, zarr_format):
     touched = {}
     for count in (SMALL, LARGE):
-        path = nwb_file(tmp_path / f"{count}.nwb.zarr", count)
+        path = nwb_file(tmp_path / f"{count}.nwb.zarr", count, zarr_format)
         before = {p: p.stat().st_mtime_ns for p in path.rglob("*") if p.is_file()}
         with monkeypatch.context() as patch:
             calls = Calls(patch)
             append_one(path)
         changed = {p for p, time in before.items() if p.stat().st_mtime_ns != time}
         touched[count] = calls.keys
-        assert changed == {path / ".zmetadata"}
+        assert changed == {path / CONSOLIDATED[zarr_format]}
         assert len(calls.keys["set"]) == len(set(calls.keys["set"]))
         journal = [key for key in calls.keys["set"] if key.startswith(JOURNAL)]
         assert len(journal) == 2
-        new = {key for key in calls.keys["set"] if key != ".zmetadata" and key not in journal}
+        new = {key for key in calls.keys["set"] if key != CONSOLIDATED[zarr_format] and key not in journal}
         assert new
         assert all(key.startswith("acquisition/new/") for key in new)
         assert calls.keys["delete"] == journal
@@ -95,14 +100,14 @@ def test_one_series_costs_the_same_in_a_file_of_a_hundred_and_of_1600(tmp_path, 
     assert len(touched[SMALL]["get"]) == len(touched[LARGE]["get"])
 
 
-def test_one_row_costs_the_same_in_a_short_and_in_a_long_table(tmp_path, monkeypatch):
+def test_one_row_costs_the_same_in_a_short_and_in_a_long_table(tmp_path, monkeypatch, zarr_format):
     sets = []
     for count in (3, 300):
         nwbfile = samples.plain_nwbfile()
         nwbfile.add_trial_column(name="words", description="ragged text", index=True)
         for i in range(count):
             nwbfile.add_trial(start_time=float(i), stop_time=i + 0.5, words=["a"] * (i % 2))
-        path = samples.write_zarr(tmp_path / f"{count}.nwb.zarr", nwbfile)
+        path = samples.write_zarr(tmp_path / f"{count}.nwb.zarr", nwbfile, zarr_format=zarr_format)
         with monkeypatch.context() as patch:
             calls = Calls(patch)
             with NWBZarrIO(path, "r+") as io:
@@ -112,9 +117,9 @@ def test_one_row_costs_the_same_in_a_short_and_in_a_long_table(tmp_path, monkeyp
     assert abs(sets[0] - sets[1]) <= len(read(path).trials.colnames)  # a new chunk may begin in a column
 
 
-def test_an_attribute_costs_one_document(tmp_path, monkeypatch):
+def test_an_attribute_costs_one_document(tmp_path, monkeypatch, zarr_format):
     path = tmp_path / "file.zarr"
-    with ZarrIO(path, "w") as io:
+    with ZarrIO(path, "w", zarr_format=zarr_format) as io:
         io.write_builder(series_builders(SMALL))
     with monkeypatch.context() as patch:
         calls = Calls(patch)
@@ -126,12 +131,12 @@ def test_an_attribute_costs_one_document(tmp_path, monkeypatch):
     assert len(calls.keys["set"]) <= 3 + 2  # and the two keys of the journal
 
 
-def test_nothing_new_costs_no_more_than_the_consolidated_document(tmp_path, monkeypatch):
+def test_nothing_new_costs_no_more_than_the_consolidated_document(tmp_path, monkeypatch, zarr_format):
     path = tmp_path / "file.zarr"
-    with ZarrIO(path, "w") as io:
+    with ZarrIO(path, "w", zarr_format=zarr_format) as io:
         io.write_builder(series_builders(SMALL))
     with monkeypatch.context() as patch:
         calls = Calls(patch)
         with ZarrIO(path, "r+") as io:
             io.write_builder(io.read_builder())
-    assert set(calls.keys["set"]) <= {".zmetadata"}
+    assert set(calls.keys["set"]) <= {CONSOLIDATED[zarr_format]}

@@ -1,27 +1,38 @@
 """Defects that hdmf-zarr 0.13 was measured to have, by their numbers in that list: none of them is here.
 
-D-2 (code in files), D-3 and D-7 (parallel writes) have their own tests: ``tests/test_hostile.py``, ``tests/execution``.
+Some are tested at length elsewhere, and in short here: D-2 (code in files) in ``tests/test_hostile.py`` and
+``tests/hostile``, D-3 and D-7 (parallel writes) in ``tests/execution``, D-10b (appends that fail) in ``tests/faults``,
+D-12 (links over the web) in ``tests/stores``, D-15 (memory) in ``tests/execution/test_memory.py``.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import pickle
+import tracemalloc
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numcodecs
 import numpy as np
 import pytest
+from hdmf.backends.hdf5 import HDF5IO, H5DataIO
 from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
-from hdmf.data_utils import DataChunkIterator
+from hdmf.common import get_manager
+from hdmf.data_utils import DataChunkIterator, GenericDataChunkIterator
 from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert, verify
-from hdmf_zarr_backend.errors import StoreExistsError, ZarrBackendError
+from hdmf_zarr_backend.errors import StoreExistsError, UnsafeDataError, ZarrBackendError
 from hdmf_zarr_backend.mapping.specs import newest_version
+from hdmf_zarr_backend.progress import TerminalProgress
 from hdmf_zarr_backend.storage.keys import Abilities, LocalKeys
 from tests import samples, trees
+from tests.places import contents
 
 
 def documents(path: Path, name: str = ".zarray") -> dict[str, dict[str, object]]:
@@ -41,6 +52,63 @@ def test_d1_own_files_need_no_unsafe_switch(tmp_path, monkeypatch):
     assert "pickle" not in codecs
     with NWBZarrIO(path) as io:
         assert len(io.read().electrodes.to_dataframe())
+
+
+class Payload:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (str(self.marker),)
+
+
+def test_d2_no_code_of_a_file_runs(tmp_path, monkeypatch):
+    """It ran when a file was opened, of a cached specification, before anything was read."""
+    monkeypatch.setenv("NUMCODECS_ALLOW_UNSAFE_PICKLE_DECODE", "1")
+    path = samples.write_zarr(tmp_path / "a.nwb.zarr", samples.plain_nwbfile())
+    (path / ".zmetadata").unlink()
+    (path / "specifications" / "core").rename(path / "specifications" / "ndx-evil")
+    (namespace,) = (path / "specifications" / "ndx-evil").glob("*/namespace")
+    node = json.loads((namespace / ".zarray").read_text())
+    node |= {"filters": [{"id": "pickle", "protocol": 5}], "compressor": None}
+    (namespace / ".zarray").write_text(json.dumps(node))
+    value = np.empty(1, object)
+    value[0] = Payload(tmp_path / "marker")
+    (namespace / "0").write_bytes(pickle.dumps(value, 5))
+    with pytest.raises(UnsafeDataError, match="a pickle holds more than data"):
+        NWBZarrIO(path)
+    assert not (tmp_path / "marker").exists()
+
+
+class Blocks(GenericDataChunkIterator):
+    """An iterator whose blocks are no whole chunks of what is written, and that may break."""
+
+    def __init__(self, values: Any, broken_from: int = 2**63, **options: Any) -> None:
+        self.values, self.broken_from = values, broken_from
+        super().__init__(buffer_shape=(300,), chunk_shape=(100,), **options)
+
+    def _get_data(self, selection: tuple[slice, ...]) -> Any:
+        if selection[0].stop > self.broken_from:
+            raise ZeroDivisionError("the amplifier is gone")
+        return self.values[selection]
+
+    def _get_maxshape(self) -> tuple[int, ...]:
+        return self.values.shape
+
+    def _get_dtype(self) -> Any:
+        return self.values.dtype
+
+
+def test_d3_jobs_do_not_write_over_each_other(tmp_path):
+    values = np.arange(100_000)
+    data = ZarrDataIO(Blocks(values), chunks=(1024,))
+    path = write(tmp_path / "a.zarr", trees.root(trees.dataset("x", data)), number_of_jobs=4)
+    with ZarrIO(path) as io:
+        found = io.read_builder()["x"].data
+        assert found.chunks == (1024,)
+        assert np.array_equal(found[:], values)
 
 
 def test_d4_links_of_the_root_are_written(tmp_path):
@@ -64,6 +132,25 @@ def test_d6_arguments_of_the_class_for_nwb_are_honoured(tmp_path):
     with NWBZarrIO(path, "w", object_codec_class=numcodecs.Pickle, force_overwrite=True) as io:
         io.write(samples.rich_nwbfile())
     assert any({"id": "pickle", "protocol": 5} in (node["filters"] or []) for node in documents(path).values())
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_d7_a_worker_that_fails_is_no_silent_hole(tmp_path, jobs, capfd):
+    """The error was taken for one of the progress bar, and the write returned with elements missing."""
+    blocks = Blocks(np.arange(3000), broken_from=1500, display_progress=True)
+    with ZarrIO(tmp_path / "a.zarr", "w") as io, pytest.raises(ZeroDivisionError, match="amplifier"):
+        builder = trees.root(trees.dataset("x", ZarrDataIO(blocks, chunks=(64,))))
+        io.write_builder(builder, number_of_jobs=jobs, progress=TerminalProgress("writing"))
+    assert os.listdir(tmp_path) == []
+
+
+def test_d7_nor_is_one_whose_chunk_cannot_be_encoded(tmp_path):
+    values = np.array(["text"] * 999 + [5], dtype=object)
+    data = ZarrDataIO(values, chunks=(100,))
+    with ZarrIO(tmp_path / "a.zarr", "w") as io, pytest.raises(ZarrBackendError, match=r"5.*node '/x'"):
+        builder = trees.root(trees.dataset("x", data, "utf8"))
+        io.write_builder(builder, number_of_jobs=2, progress=TerminalProgress("writing"))
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("io_class", [ZarrIO, NWBZarrIO])
@@ -100,6 +187,27 @@ def test_d10a_no_stale_consolidated_document_is_left(tmp_path):
     assert not [problem for problem in verify(path, "structure").problems if problem.kind == "consolidated-stale"]
 
 
+def test_d10b_an_append_that_fails_is_seen_by_nobody(tmp_path):
+    path = samples.write_zarr(tmp_path / "a.nwb.zarr", samples.plain_nwbfile())
+    before = contents(path)
+
+    def broken() -> Iterator[float]:
+        yield 1.0
+        raise OSError("the amplifier is gone")
+
+    with NWBZarrIO(path, "r+") as io:
+        nwbfile = io.read()
+        nwbfile.add_acquisition(TimeSeries(name="finished", data=[1.0], unit="V", rate=1.0))
+        late = DataChunkIterator(data=broken(), buffer_size=1)
+        nwbfile.add_acquisition(TimeSeries(name="late", data=late, unit="V", rate=1.0))
+        with pytest.raises(OSError, match="amplifier"):
+            io.write(nwbfile)
+    assert contents(path) == before
+    for mode in ("r", "r-"):
+        with NWBZarrIO(path, mode) as io:
+            assert list(io.read().acquisition) == ["trace"]
+
+
 def test_d10c_a_write_that_fails_leaves_nothing_that_looks_like_a_file(tmp_path):
     root = trees.root(trees.dataset("good", [1]), trees.dataset("bad", [object()]))
     with ZarrIO(tmp_path / "a.zarr", "w") as io, pytest.raises(ZarrBackendError):
@@ -132,6 +240,34 @@ def test_d11_namespaces_come_without_a_listing(tmp_path):
     assert "core" in NWBZarrIO.get_namespaces(path)
 
 
+@pytest.mark.parametrize("kind", ["web", "bucket"])
+def test_d12_a_link_leads_to_the_neighbour(kind, request):
+    """Over the web it was asked for below the file itself, and in a bucket it led back to the file."""
+    if kind == "web":
+        server = request.getfixturevalue("web")
+        folder: Any = server.folder
+        url, options = server.url, {}
+    else:
+        server = request.getfixturevalue("s3")
+        url, options = server.url("folder"), {"storage_options": server.direct_options}
+        folder = url
+    first = trees.root(trees.dataset("x", [1, 2, 3]), trees.group("box", trees.dataset("y", [4])))
+    with ZarrIO(f"{folder}/a.zarr", "w", **options) as io:
+        io.write_builder(first)
+    with ZarrIO(f"{folder}/a.zarr", **options) as source, ZarrIO(f"{folder}/b.zarr", "w", **options) as io:
+        found = source.read_builder()
+        second = trees.root(trees.dataset("data", found["x"].data), trees.dataset("x", [9]))
+        second.set_link(LinkBuilder(builder=found["box"], name="box"))
+        second.set_attribute("reference", ReferenceBuilder(found["box"]))
+        io.write_builder(second)
+    with ZarrIO(f"{url}/b.zarr", **options) as io:
+        builder = io.read_builder()
+        assert builder.links["data"].builder.data[:].tolist() == [1, 2, 3]
+        assert builder.links["box"].builder["y"].data[:].tolist() == [4]
+        assert builder.links["box"].builder.source == f"{url}/a.zarr"
+        assert builder.attributes["reference"] is builder.links["box"].builder
+
+
 def test_d13_the_newest_version_is_by_number():
     assert newest_version(["2.9.0", "2.11.0", "2.10.1"]) == "2.11.0"
 
@@ -143,6 +279,62 @@ def test_d14_an_iterator_keeps_its_type(tmp_path):
         data = io.read_builder()["x"].data
         assert data.dtype == np.dtype("i4")
         assert data[:].tolist() == [2**30, 2**30 + 1]
+
+
+@pytest.mark.parametrize("backend", ["zarr", "hdf5"])
+def test_d14_settings_of_hdf5_are_taken_or_told(tmp_path, backend):
+    values = np.arange(40, dtype="i2").reshape(10, 4)
+    settings = {"chunks": (5, 2), "maxshape": (None, 4), "fillvalue": -1}
+    filters = {"compression": "gzip", "compression_opts": 4, "shuffle": True, "fletcher32": True}
+    if backend == "hdf5":  # hdmf itself warns that they say nothing of a dataset of HDF5
+        with h5py.File(tmp_path / "a.h5", "w") as file:
+            data = file.create_dataset("x", data=values, chunks=(10, 4), maxshape=(10, None))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                wrapped = H5DataIO(data, **settings, **filters)
+            path = write(tmp_path / "a.zarr", trees.root(trees.dataset("x", wrapped)))
+    else:
+        with pytest.warns(
+            UserWarning, match="/x: compression, compression_opts, shuffle, fletcher32 of H5DataIO are"
+        ) as told:
+            path = write(tmp_path / "a.zarr", trees.root(trees.dataset("x", H5DataIO(values, **settings, **filters))))
+        assert str(path) in str(told[0].message)
+        write(tmp_path / "b.zarr", trees.root(trees.dataset("x", H5DataIO(values, **settings))))  # nothing to tell
+    with ZarrIO(path) as io:
+        data = io.read_builder()["x"].data
+        expected = ((10, 4), (10, None), None) if backend == "hdf5" else ((5, 2), (None, 4), -1)
+        assert (data.chunks, data.maxshape, data.fill_value) == expected
+        assert np.array_equal(data[:], values)
+
+
+def test_d14_settings_of_hdf5_around_what_was_read_from_zarr(tmp_path):
+    path = write(tmp_path / "a.zarr", trees.root(trees.dataset("x", ZarrDataIO(np.arange(20), chunks=(20,)))))
+    with ZarrIO(path) as source:
+        wrapped = H5DataIO(source.read_builder()["x"].data, chunks=(7,))
+        copied = write(tmp_path / "b.zarr", trees.root(trees.dataset("x", wrapped)), link_data=False)
+    with ZarrIO(copied) as io:
+        data = io.read_builder()["x"].data
+        assert (data.chunks, data[:].tolist()) == ((7,), list(range(20)))
+
+
+@pytest.mark.parametrize("chunks", [None, (2**17,)], ids=["contiguous", "chunked"])
+def test_d15_an_export_from_hdf5_holds_no_dataset_whole(tmp_path, chunks):
+    size = 2**23  # of 8 bytes: 64 MiB
+    with HDF5IO(tmp_path / "a.h5", "w", manager=get_manager()) as io:
+        io.write_builder(trees.root(trees.dataset("small", [1])))
+    with h5py.File(tmp_path / "a.h5", "a") as file:
+        file.create_dataset("x", data=np.arange(size), chunks=chunks)
+    tracemalloc.start()
+    try:
+        with HDF5IO(tmp_path / "a.h5", "r", manager=get_manager()) as source, ZarrIO(tmp_path / "a.zarr", "w") as io:
+            io.export(source, memory_budget=8 * 2**20, cache_spec=False)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < size * 8 / 2
+    with ZarrIO(tmp_path / "a.zarr") as io:
+        data = io.read_builder()["x"].data
+        assert data[::1_000_003].tolist() == list(range(0, size, 1_000_003))
 
 
 def test_d16_nothing_is_compressed_twice(tmp_path):

@@ -11,9 +11,10 @@ from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuild
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO, ZarrReference
+from hdmf_zarr_backend.mapping.regions import RegionReference
 from tests.places import Place, remove
-from tests.strategies import NAMES, NUMBERS, PLAIN, STRUCTURED, TEXT, raw_arrays, shapes
+from tests.strategies import FIXED, NAMES, NUMBERS, PLAIN, STRUCTURED, TEXT, expected, raw_arrays, shapes
 
 EXAMPLES = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
@@ -22,6 +23,7 @@ SCALARS = raw_arrays(NUMBERS, st.just((1,))).map(lambda array: array[0])
 ATTRIBUTES = st.one_of(
     raw_arrays(NUMBERS, SMALL),
     SCALARS,
+    raw_arrays(FIXED, SMALL),
     TEXT,
     st.binary(max_size=5),
     st.booleans(),
@@ -58,8 +60,13 @@ def scalar_data(draw: st.DrawFn) -> tuple[Any, Any, tuple[int, ...]]:
 def datasets(draw: st.DrawFn, name: str) -> DatasetBuilder:
     data, word, shape = draw(array_data() | text_data() | scalar_data())
     labels = tuple(draw(LABELS) for _ in shape) if shape and draw(st.booleans()) else None
+    more = st.none() | st.integers(0, 3)
+    bounds = tuple(None if (n := draw(more)) is None else length + n for length in shape)
+    maxshape = bounds if shape and draw(st.booleans()) else None
     attributes = draw(st.dictionaries(NAMES, ATTRIBUTES, max_size=2))
-    return DatasetBuilder(name=name, data=data, dtype=word, attributes=attributes, dimension_labels=labels)
+    return DatasetBuilder(
+        name=name, data=data, dtype=word, attributes=attributes, dimension_labels=labels, maxshape=maxshape
+    )
 
 
 @st.composite
@@ -84,6 +91,42 @@ def nodes(builder: GroupBuilder, path: str = "") -> dict[str, Any]:
     return found | {f"{path}/{name}": child for name, child in builder.datasets.items()}
 
 
+def plain(data: Any) -> Any:
+    """Return the array that the data of a dataset are."""
+    return data.data if isinstance(data, ZarrDataIO) else data
+
+
+@st.composite
+def regions(draw: st.DrawFn, known: dict[str, Any]) -> ZarrReference:
+    """Return a reference to a part of one of the arrays: slices, lists of indices, or single elements."""
+    path = draw(st.sampled_from([path for path, node in known.items() if is_array(node)]))
+    shape = plain(known[path].data).shape
+    indices = [st.lists(st.integers(0, n - 1), min_size=1, max_size=4) if n else st.just(slice(None)) for n in shape]
+    if draw(st.booleans()) and 0 not in shape:
+        points = st.lists(st.tuples(*(st.integers(0, n - 1) for n in shape)), min_size=1, max_size=4)
+        return ZarrReference(".", path, region={"points": [list(point) for point in draw(points)]})
+    bound = [st.none() | st.integers(0, n) for n in shape]
+    slices = [st.builds(slice, b, b, st.none() | st.integers(1, 3)) for b in bound]
+    return ZarrReference(".", path, region=tuple(draw(st.one_of(*pair)) for pair in zip(indices, slices, strict=True)))
+
+
+def is_array(node: Any) -> bool:
+    """Tell whether a builder is that of an array with axes."""
+    return isinstance(node, DatasetBuilder) and isinstance(plain(node.data), np.ndarray) and plain(node.data).ndim > 0
+
+
+def add_regions(draw: st.DrawFn, kind: str, holder: GroupBuilder, name: str, known: dict[str, Any]) -> None:
+    """Put references to parts of arrays into a group."""
+    several = draw(st.lists(regions(known), min_size=1, max_size=3))
+    if kind == "region":
+        holder.set_attribute(name, several[0])
+    elif kind == "regions":
+        holder.set_attribute(name, several)
+    else:
+        data = several if kind == "region dataset" else several[0]
+        holder.set_dataset(DatasetBuilder(name=name, data=data, dtype="region"))
+
+
 @st.composite
 def trees(draw: st.DrawFn) -> GroupBuilder:
     """Return a tree with links and references between its nodes, up, down and round in circles."""
@@ -92,10 +135,15 @@ def trees(draw: st.DrawFn) -> GroupBuilder:
     places = list(known.values())
     holders = [node for node in places if isinstance(node, GroupBuilder)]
     target = st.sampled_from(places)
+    kinds = ["link", "attribute", "list", "dataset", "scalar", "rows"]
+    if any(map(is_array, places)):
+        kinds += ["region", "regions", "region dataset", "region scalar"]
     for number in range(draw(st.integers(0, 4))):
         holder, name = draw(st.sampled_from(holders)), f"extra {number}"
-        kind = draw(st.sampled_from(["link", "attribute", "list", "dataset", "scalar", "rows"]))
-        if kind == "link":
+        kind = draw(st.sampled_from(kinds))
+        if kind.startswith("region"):
+            add_regions(draw, kind, holder, name, known)
+        elif kind == "link":
             holder.set_link(LinkBuilder(builder=draw(target), name=name))
         elif kind == "attribute":
             draw(st.sampled_from(places)).set_attribute(name, ReferenceBuilder(draw(target)))
@@ -143,10 +191,23 @@ class Comparison:
     def _is(self, found: Any, written: Any) -> None:
         assert found is self._found[self._paths[id(written)]]
 
+    def _is_region(self, found: Any, written: ZarrReference) -> None:
+        target = self._written[written.path]
+        assert isinstance(found, RegionReference)
+        assert found.builder is self._found[written.path]
+        assert found.region == written.region
+        array, selection = plain(target.data), found.selection
+        wanted = expected(array, selection) if isinstance(selection, tuple) else array[tuple(selection.T)]
+        self._same(found[()], wanted)
+
     def _dataset(self, found: DatasetBuilder, written: DatasetBuilder) -> None:
-        data = written.data.data if isinstance(written.data, ZarrDataIO) else written.data
+        data = plain(written.data)
+        if isinstance(data, np.ndarray) and data.ndim:
+            assert found.maxshape == found.data.maxshape == (written.maxshape or data.shape)
         assert found.dimension_labels == written.dimension_labels
-        if isinstance(data, ReferenceBuilder):
+        if isinstance(data, ZarrReference):
+            self._is_region(found.data, data)
+        elif isinstance(data, ReferenceBuilder):
             self._is(found.data.builder, data.builder)
         elif isinstance(written.dtype, list):
             assert len(found.data) == len(data)
@@ -155,17 +216,19 @@ class Comparison:
                 assert (one["text"], one["n"]) == other[1:]
         elif isinstance(data, list):
             for one, other in zip(found.data[:], data, strict=True):
-                self._is(one, other.builder)
+                self._same(one, other)
         else:
             self._same(found.data[()] if hasattr(found.data, "shape") else found.data, data)
 
     def _same(self, found: Any, written: Any) -> None:
         if isinstance(written, ReferenceBuilder):
             self._is(found, written.builder)
+        elif isinstance(written, ZarrReference):
+            self._is_region(found, written)
         elif isinstance(written, list):
             assert len(found) == len(written)
             for one, other in zip(found, written, strict=True):
-                self._is(one, other.builder)
+                self._same(one, other)
         else:
             a, b = np.asarray(found), np.asarray(written)
             assert (a.dtype, a.shape) == (b.dtype, b.shape)

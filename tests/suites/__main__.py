@@ -16,7 +16,10 @@ def _say(text: str) -> None:
 def _show(name: str, report: SuiteReport) -> None:
     suite = SUITES[name]
     _say(f"{suite.distribution} {suite.release}: {report.counts}")
-    for title, groups in (("excepted", report.excepted), ("skipped by the suite", report.skipped)):
+    excepted = dict(report.excepted)
+    chosen = {reason: excepted.pop(reason) for reason in report.choices}
+    found = (("excepted", excepted), ("excepted by choice", chosen), ("skipped by the suite", report.skipped))
+    for title, groups in found:
         for reason, tests in sorted(groups.items(), key=lambda item: -len(item[1])):
             _say(f"  {title}, {len(tests)}: {' '.join(reason.split())}")
     for module, reason in suite.left_out:

@@ -23,11 +23,14 @@ class ExpectedFailure:
         What the failure has to say; any other failure of these tests is one.
     tests : tuple of str
         Ids, with ``*`` for any text.
+    is_choice : bool
+        Whether a backend for Zarr could pass them, and this one does otherwise on purpose.
     """
 
     reason: str
     failure: re.Pattern[str]
     tests: tuple[str, ...]
+    is_choice: bool = False
 
     def covers(self, test: str) -> bool:
         """Tell whether a test is one of these."""
@@ -69,7 +72,12 @@ class Suite:
         """Read the list of expected failures."""
         document = tomllib.loads((_HERE / "exceptions" / f"{self.name}.toml").read_text(encoding="utf-8"))
         return [
-            ExpectedFailure(entry["reason"], re.compile(entry["failure"], re.DOTALL), tuple(entry["tests"]))
+            ExpectedFailure(
+                entry["reason"],
+                re.compile(entry["failure"], re.DOTALL),
+                tuple(entry["tests"]),
+                is_choice=entry.get("choice", False),
+            )
             for entry in document["exception"]
         ]
 

@@ -29,6 +29,8 @@ class SuiteReport:
         Tests that passed without using them.
     excepted : dict
         ``{reason: tests}`` that failed as expected.
+    choices : set of str
+        The reasons among them that are this project's choice.
     skipped : dict
         ``{reason: tests}`` that the suite itself skipped.
     failed : dict
@@ -40,6 +42,7 @@ class SuiteReport:
     passed: int = 0
     unrelated: int = 0
     excepted: dict[str, list[str]] = field(default_factory=dict)
+    choices: set[str] = field(default_factory=set)
     skipped: dict[str, list[str]] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     needless: list[str] = field(default_factory=list)
@@ -48,8 +51,10 @@ class SuiteReport:
     def counts(self) -> str:
         """The counts in one line."""
         excepted, skipped = (sum(map(len, found.values())) for found in (self.excepted, self.skipped))
+        chosen = sum(len(self.excepted[reason]) for reason in self.choices)
         return (
-            f"{self.passed} passed, {excepted} excepted for {len(self.excepted)} reasons, {len(self.failed)} failed, "
+            f"{self.passed} passed, {excepted} excepted for {len(self.excepted)} reasons (of these "
+            f"{chosen} for {len(self.choices)} that are our choice), {len(self.failed)} failed, "
             f"{skipped} skipped by the suite ({self.unrelated} more do not touch the backend)"
         )
 
@@ -137,6 +142,8 @@ def _judge(results: dict[str, dict[str, str]], expected: list[ExpectedFailure], 
                 report.failed[test] = result["reason"]
             else:
                 met.add(id(entry))
+                if entry.is_choice:
+                    report.choices.add(entry.reason)
                 report.excepted.setdefault(entry.reason, []).append(test)
     failing = {test for tests in report.excepted.values() for test in tests}
     for entry in () if partial else expected:

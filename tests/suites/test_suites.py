@@ -63,6 +63,8 @@ def test_an_exception_covers_only_its_tests_and_its_failure(tmp_path, monkeypatc
     assert report.passed == 1
     assert report.unrelated == 1
     assert report.excepted == {"the peer says otherwise": ["tests/test_it.py::test_expected"]}
+    assert report.choices == {"the peer says otherwise"}
+    assert "1 excepted for 1 reasons (of these 1 for 1 that are our choice)" in report.counts
     assert report.skipped == {"Skipped: not here": ["tests/test_it.py::test_skipped"]}
     assert list(report.failed) == [
         "tests/test_it.py::test_expected_with_another_failure",
@@ -90,7 +92,9 @@ class MadeUpSuite(Suite):
         import re
 
         tests = ("tests/test_it.py::test_expected*", "tests/test_it.py::test_that_is_not_there")
-        return [ExpectedFailure("the peer says otherwise", re.compile("ValueError: other words"), tests)]
+        return [
+            ExpectedFailure("the peer says otherwise", re.compile("ValueError: other words"), tests, is_choice=True)
+        ]
 
 
 MADE_UP = """

@@ -186,5 +186,5 @@ def test_conversions_that_cannot_be(hdf5, tmp_path, options, message):
 @pytest.mark.parametrize("options", [{"nczarr": True}, {"shards": "auto"}])
 def test_hdf5_has_neither(hdf5, converted, tmp_path, options):
     for source, target, more in ((converted, "a.h5", {}), (hdf5, "a.zarr.json", {"virtual": True})):
-        with pytest.raises(UsageError, match="Leave nczarr= and shards= out"):
+        with pytest.raises(UsageError, match=r"Leave (nczarr|shards)="):
             convert(source, tmp_path / target, check=False, **more, **options)

@@ -13,12 +13,21 @@ import h5py
 import numpy as np
 import pytest
 
-from hdmf_zarr_backend import convert
+from hdmf_zarr_backend import ZarrIO, convert
 from hdmf_zarr_backend.cli.main import main
-from hdmf_zarr_backend.errors import ConflictError, StoreError, StoreLockedError, UsageError, WorkerLostError
+from hdmf_zarr_backend.errors import (
+    ConflictError,
+    StoreError,
+    StoreLockedError,
+    StoreNotFoundError,
+    UsageError,
+    ValueRefusedError,
+    WorkerLostError,
+)
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.write import resume as room
 from hdmf_zarr_backend.write.resume import RECORD, StagedKeys
+from tests import trees
 
 VALUES = np.random.default_rng(0).integers(-50, 50, (100_000, 16), dtype="i2")
 BUDGET = 400_000  # tasks of one or two chunks
@@ -246,6 +255,26 @@ def test_after_a_new_start_of_the_machine_chunks_have_to_decode(
 # ---- what is not resumed --------------------------------------------------------------------------------------------
 
 
+def test_who_opens_it_is_told_that_it_can_go_on(hdf5: Path, tmp_path: Path) -> None:
+    interrupted(hdf5, tmp_path / "a.zarr")
+    with pytest.raises(StoreNotFoundError, match="resume=True"):
+        ZarrIO(tmp_path / "a.zarr", "r")
+    with pytest.raises(StoreNotFoundError, match="Check the path"):
+        ZarrIO(tmp_path / "b.zarr", "r")
+
+
+def test_another_write_to_the_place_removes_what_was_kept(hdf5: Path, tmp_path: Path) -> None:
+    interrupted(hdf5, tmp_path / "a.zarr")
+    interrupted(hdf5, tmp_path / "b.zarr")
+    with ZarrIO(tmp_path / "a.zarr", "w") as io:
+        with pytest.raises(ValueRefusedError):
+            io.write_builder(trees.root(trees.dataset("a", [None])))
+        assert len(staged(tmp_path / "a.zarr")) == 1  # what has failed has replaced nothing
+        io.write_builder(trees.root(trees.dataset("a", [1])))
+    assert staged(tmp_path / "a.zarr") == []
+    assert len(staged(tmp_path / "b.zarr")) == 1
+
+
 def test_with_nothing_to_go_on_with_it_begins(hdf5: Path, tmp_path: Path) -> None:
     convert(hdf5, tmp_path / "a.zarr", resume=True)
     assert (tmp_path / "a.zarr/.zmetadata").exists()
@@ -327,7 +356,7 @@ def test_what_cannot_go_on_is_refused(hdf5: Path, tmp_path: Path, source: str, t
     (tmp_path / "a.h5").write_bytes(hdf5.read_bytes())
     convert(hdf5, tmp_path / "a.zarr")
     format_3: dict[str, Any] = {"zarr_format": 3} if target == "b.zarr" else {}
-    with pytest.raises(UsageError, match="without resume=True"):
+    with pytest.raises(UsageError, match="resume="):
         convert(tmp_path / source, tmp_path / target, resume=True, **format_3)
     assert sorted(os.listdir(tmp_path)) == ["a.h5", "a.zarr"]
 

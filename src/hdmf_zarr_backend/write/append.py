@@ -11,24 +11,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-from hdmf.build import GroupBuilder
-from hdmf.data_utils import AbstractDataChunkIterator, DataIO
-from hdmf.query import ReferenceResolver
+from hdmf.data_utils import AbstractDataChunkIterator
 
-from hdmf_zarr_backend.errors import ConflictError
+from hdmf_zarr_backend.dataio import ZarrDataIO
+from hdmf_zarr_backend.errors import ConflictError, ValueRefusedError
 from hdmf_zarr_backend.mapping.attributes import decode_attributes, encode_attributes
+from hdmf_zarr_backend.mapping.formats import parse_array
 from hdmf_zarr_backend.mapping.links import Link, encode_link
+from hdmf_zarr_backend.mapping.references import Reference, decode_reference
 from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, DOC, DTYPE, LINKS, NOTES, RESERVED, notes_of
+from hdmf_zarr_backend.model.locations import THIS_FILE
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.storage.arrays import LazyArray
+from hdmf_zarr_backend.storage.foreign import stored_view
 from hdmf_zarr_backend.write.dimensions import names_in
 from hdmf_zarr_backend.write.plan import WritePlan
-from hdmf_zarr_backend.write.planner import Planner, PlanOptions
-from hdmf_zarr_backend.write.targets import Targets, object_id
+from hdmf_zarr_backend.write.planner import Planner, PlanOptions, unwrapped
+from hdmf_zarr_backend.write.samevalues import is_same, shown, stored_array
+from hdmf_zarr_backend.write.targets import Targets, builder_path, object_id
 
-_SHOWN_ELEMENTS = 5
-_SHOWN_LETTERS = 100
 _KEPT = frozenset({DTYPE, DIMENSIONS, LINKS, ".specloc"})
 
 
@@ -101,10 +102,7 @@ class AppendPlanner(Planner):
                 self._merge_member_dataset(child, node, join(path, self._name(name, path)), links, taken)
         for link in builder.links.values():
             if not self._is_written(link):
-                place = join(path, link.name)
-                self._check_free(node, link.name, place)
-                self._link(link, node, path, links, taken)
-                self._note_added(node, place)
+                self._merge_link(link, node, path, links, taken)
         self._merge_attributes(builder.attributes, node, path)
         if links:
             entries = [*node.attributes.get(LINKS, []), *map(encode_link, links)]
@@ -116,7 +114,7 @@ class AppendPlanner(Planner):
         if name in node.members:
             self._merge_group(builder, node.members[name], path)
             return
-        self._check_free(node, name, path)
+        self._check_free(node, name, path, "a group")
         member: GroupNode[Attributes] = GroupNode()
         self.fill_group(builder, member, path)
         node.members[name] = member
@@ -128,21 +126,56 @@ class AppendPlanner(Planner):
         name = split(path)[1]
         if name in node.members:
             self._merge_dataset(builder, node.members[name], path)
-        elif not (self._is_written(builder) and name in _link_names(node)):
-            self._check_free(node, name, path)
-            self._dataset(builder, node, path, links, taken)
-            self._note_added(node, path)
+            return
+        stored = _stored_link(node, name)
+        if stored is not None:
+            wanted = None if self._is_written(builder) else self._linked_data(builder, path)
+            if not self._is_written(builder) and (wanted is None or not _leads_to(wanted, stored)):
+                self._check_free(node, name, path, "a dataset" if wanted is None else f"a link to {_named(wanted)}")
+            return
+        self._dataset(builder, node, path, links, taken)
+        self._note_added(node, path)
+
+    def _merge_link(
+        self, link: Any, node: GroupNode[Attributes], path: str, links: list[Link], taken: dict[str, int]
+    ) -> None:
+        wanted, stored = self._link_target(link.builder), _stored_link(node, link.name)
+        if stored is not None and _leads_to(wanted, stored):
+            return
+        place = join(path, link.name)
+        self._check_free(node, link.name, place, f"a link to {_named(wanted)}")
+        self._link(link, node, path, links, taken)
+        self._note_added(node, place)
+
+    def _link_target(self, target: Any) -> Reference:
+        """Return where a link to ``target`` leads to."""
+        try:
+            return self.targets.moved(target) or self.targets.reference_to(target)
+        except ValueRefusedError:  # no Zarr file can point there, and so it is copied
+            return Reference(str(target.source), builder_path(target))
+
+    def _linked_data(self, builder: Any, path: str) -> Reference | None:
+        """Return where a dataset leads to whose data are a stored array that would be linked, None for other data."""
+        given = builder.data
+        data = stored_view(unwrapped(given), parse_array)
+        link_data = given.link_data if isinstance(given, ZarrDataIO) else self.options.link_data
+        found: list[Link] = []
+        if isinstance(data, LazyArray) and self._linked(data, path, found, link_data=link_data):
+            return found[0].target
+        return None
 
     def _note_added(self, node: GroupNode[Attributes], path: str) -> None:
         """Note a member as new if it became one, and no link."""
         if split(path)[1] in node.members:
             self.added.add(path)
 
-    def _check_free(self, node: GroupNode[Attributes], name: str, path: str) -> None:
-        if name in node.members:
-            raise self._conflict(path, "a group or an array", "something else")
-        if name in _link_names(node):
-            raise self._conflict(path, "a link", "a group, a dataset or another link")
+    def _check_free(self, node: GroupNode[Attributes], name: str, path: str, wanted: str) -> None:
+        there = node.members.get(name)
+        if there is not None:
+            raise self._conflict(path, "a group" if isinstance(there, GroupNode) else "an array", wanted)
+        stored = _stored_link(node, name)
+        if stored is not None:
+            raise self._conflict(path, f"a link to {_named(stored)}", wanted)
 
     def _conflict(self, path: str, there: str, wanted: str) -> ConflictError:
         return ConflictError(
@@ -182,7 +215,7 @@ class AppendPlanner(Planner):
         if isinstance(before, list) and before and isinstance(before[0], _Kept):
             given = isinstance(wanted, (list, tuple)) and len(wanted) == len(before)
             return given and all(map(self._same_value, wanted, before))
-        return _same(wanted, before)
+        return is_same(wanted, before)
 
     def _encode_kept(self, value: Any) -> dict[str, Any] | None:
         return value.json if isinstance(value, _Kept) else self.targets.encode_attribute(value)
@@ -194,7 +227,7 @@ class AppendPlanner(Planner):
             raise self._conflict(path, "a group", "a dataset")
         if not self._is_written(builder) and not self._same_data(builder, path):
             raise ConflictError(
-                f"the dataset holds {_shown(self._original(path).data)} and {_shown(builder.data)} is to be written",
+                f"the dataset holds {shown(self._original(path).data)} and {shown(builder.data)} is to be written",
                 store=self.options.location,
                 path=absolute(path),
                 remedy="Change the values in place (dataset[...] = values), or export to a new file.",
@@ -202,12 +235,12 @@ class AppendPlanner(Planner):
         self._merge_attributes(builder.attributes, node, path)
 
     def _same_data(self, builder: Any, path: str) -> bool:
-        data = _stored(builder.data)
+        data = stored_array(builder.data)
         if isinstance(data, LazyArray) and data.location == self.options.location and data.path == path:
             return True
         if isinstance(data, AbstractDataChunkIterator):
             return False  # it can be read only once, and comparing would use it up
-        return _same(data, _stored(self._original(path).data))
+        return is_same(data, stored_array(self._original(path).data))
 
 
 def _place(json: dict[str, Any]) -> tuple[Any, Any]:
@@ -215,9 +248,18 @@ def _place(json: dict[str, Any]) -> tuple[Any, Any]:
     return value.get("source"), value.get("path")
 
 
-def _link_names(node: GroupNode[Attributes]) -> set[str]:
+def _stored_link(node: GroupNode[Attributes], name: str) -> Reference | None:
     entries = node.attributes.get(LINKS, [])
-    return {entry["name"] for entry in entries if isinstance(entry, dict) and "name" in entry}
+    found = (entry for entry in entries if isinstance(entry, dict) and entry.get("name") == name)
+    return next((decode_reference(entry) for entry in found), None)
+
+
+def _leads_to(one: Reference, other: Reference) -> bool:
+    return (one.source, one.node_path) == (other.source, other.node_path)
+
+
+def _named(target: Reference) -> str:
+    return target.path if target.source == THIS_FILE else f"{target.path} of {target.source}"
 
 
 class _Kept:
@@ -225,49 +267,3 @@ class _Kept:
 
     def __init__(self, json: dict[str, Any]) -> None:
         self.json = json
-
-
-def _same(one: Any, other: Any) -> bool:
-    if one is other:
-        return True
-    if isinstance(one, GroupBuilder) or isinstance(other, GroupBuilder):
-        return False
-    if _is_array(one) or _is_array(other):
-        return _same_array(one, other)
-    if isinstance(one, (str, bytes, int, float, np.generic)) and isinstance(
-        other, (str, bytes, int, float, np.generic)
-    ):
-        return bool(one == other) or (one != one and other != other)  # noqa: PLR0124 - NaN equals NaN here
-    return False
-
-
-def _is_array(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) or (hasattr(value, "shape") and not isinstance(value, np.generic))
-
-
-def _same_array(one: Any, other: Any) -> bool:
-    if other is None or one is None or isinstance(one, dict) or isinstance(other, dict):
-        return False
-    a, b = np.asarray(one), np.asarray(other)
-    if a.shape != b.shape:
-        return False
-    equal_nan = a.dtype.kind in "fc" and b.dtype.kind in "fc"
-    return bool(np.array_equal(a, b, equal_nan=equal_nan))
-
-
-def _stored(data: Any) -> Any:
-    """Return the array that a DataIO wraps, or that resolves to builders or containers."""
-    while isinstance(data, DataIO):
-        data = data.data
-    return data.dataset if isinstance(data, ReferenceResolver) else data
-
-
-def _shown(data: Any) -> str:
-    """Return the values of a dataset for a message: a scalar, or the first elements with the shape of the whole."""
-    data = _stored(data)
-    text = repr(data)
-    if _is_array(data) and np.ndim(data) > 0:
-        first = np.asarray(data[:_SHOWN_ELEMENTS]).reshape(-1)[:_SHOWN_ELEMENTS].tolist()
-        more = ", ..." if np.size(data) > len(first) else ""
-        text = f"[{', '.join(map(repr, first))}{more}] of shape {np.shape(data)}"
-    return text if len(text) < _SHOWN_LETTERS else f"{text[: _SHOWN_LETTERS - 3]}..."

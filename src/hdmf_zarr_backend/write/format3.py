@@ -82,6 +82,8 @@ def _adapt(planned: PlannedArray, shard_bytes: int) -> None:
     give_shards(planned, shard_bytes)
     if planned.source is not None and hasattr(planned.source, "encoded") and _encoding(node) != before:
         planned.source = ValuesOnly(planned.source)
+    if not hasattr(planned.source, "encoded"):  # chunks that are taken as they are have the frame that they have
+        node.compressor = codecs3.in_core_words(node.compressor)
 
 
 def _encoding(node: ArrayNode[Attributes]) -> tuple[Any, ...]:

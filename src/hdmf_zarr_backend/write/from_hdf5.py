@@ -48,6 +48,8 @@ class Hdf5Planner:
         Copy the chunks of large datasets as they are, where Zarr has their filters; False: encode them anew.
     shards : tuple of int, "auto" or None
         The shards that are wanted, as of `sharding.ask_for_shards`.
+    strict_json : bool
+        Write NaN and infinities in attributes as typed text.
     """
 
     def __init__(
@@ -57,12 +59,14 @@ class Hdf5Planner:
         options: Callable[[str], StorageOptions] = lambda path: StorageOptions(),
         keep_codecs: bool = True,
         shards: ShardsOfFile = None,
+        strict_json: bool = False,
     ) -> None:
         self._tree = tree
         self._references = Hdf5References(tree)
         self._options = options
         self._keep_codecs = keep_codecs
         self._shards = shards
+        self._strict = strict_json
         self._taken: dict[str, dict[str, int]] = {}
         self.plan = WritePlan(Hierarchy(GroupNode()))
 
@@ -124,7 +128,8 @@ class Hdf5Planner:
                 remarks[name] = remark
         if remarks:
             note.setdefault(HDF5, {})["attributes"] = remarks
-        encoded = encode_attributes(values, notes=note, reference=self._attribute_encoder(placed.file))
+        encoder = self._attribute_encoder(placed.file)
+        encoded = encode_attributes(values, notes=note, reference=encoder, strict=self._strict)
         encoded.pop(NOTES, None)  # put there when all is known
         if specifications is not None:
             encoded[SPECLOC] = specifications

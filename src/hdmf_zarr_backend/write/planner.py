@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +27,7 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, abso
 from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.storage.foreign import stored_view
 from hdmf_zarr_backend.write import datasets
+from hdmf_zarr_backend.write.hdf5_settings import take_settings
 from hdmf_zarr_backend.write.iterators import plan_iterator
 from hdmf_zarr_backend.write.names import checked_name
 from hdmf_zarr_backend.write.plan import PlannedArray, StorageOptions, WritePlan
@@ -190,11 +192,14 @@ class Planner:
         self, builder: Any, node: GroupNode[Attributes], path: str, links: list[Link], taken: dict[str, int]
     ) -> None:
         data = builder.data
-        options, link_data = self._storage_options(builder)
-        data = self._unfilled(data, options, path) if _is_unfilled(data) else stored_view(_unwrap(data), parse_array)
-        if isinstance(data, LazyArray) and self._linked(data, path, links, link_data=link_data):
-            return
+        options, link_data = self._storage_options(builder, path)
+        data = self._unfilled(data, options, path) if _is_unfilled(data) else stored_view(unwrapped(data), parse_array)
+        if isinstance(data, LazyArray):
+            link_data = link_data and _keeps_type(builder, data)
+            if self._linked(data, path, links, link_data=link_data):
+                return
         sharding = options.sharding()
+        keeps = not isinstance(builder.data, ZarrDataIO) and options.chunks is None
         try:
             check_stored(data)
             planned = self._plan_data(builder, data, options)
@@ -202,7 +207,7 @@ class Planner:
             raise error.located(store=self.options.location, path=absolute(path)) from error.__cause__
         planned.sharding = sharding
         if isinstance(data, LazyArray):
-            if not isinstance(builder.data, ZarrDataIO):
+            if keeps:
                 keep_layout(planned, data)
             take_stored(planned, data)
         self._finish(builder, planned, options, path, taken)
@@ -227,10 +232,18 @@ class Planner:
             planned.taken = taken
         array.attributes = {**self._attributes(builder, path, planned.notes), **reserved}
 
-    def _storage_options(self, builder: Any) -> tuple[StorageOptions, bool]:
+    def _storage_options(self, builder: Any, path: str) -> tuple[StorageOptions, bool]:
         data = builder.data
         options = StorageOptions(object_codec=self.options.object_codec, maxshape=self.options.max_shape(builder))
         if not isinstance(data, ZarrDataIO):
+            left = take_settings(options, data)
+            if left:
+                warnings.warn(
+                    f"{self.options.location}, {absolute(path)}: {', '.join(left)} of {type(data).__name__} are filters"
+                    " of HDF5 and are not taken; wrap the data in ZarrDataIO to choose a codec",
+                    UserWarning,
+                    stacklevel=2,
+                )
             return options, self.options.link_data
         options.chunks = data.chunks
         options.chunk_elements, options.chunk_aspect_ratio = data.chunk_elements, data.chunk_aspect_ratio
@@ -307,12 +320,18 @@ class Planner:
         return datasets.plan_references(data, tuple(data.shape), options, self.targets.encode, word=word)
 
 
+def _keeps_type(builder: Any, data: LazyArray) -> bool:
+    """Tell whether what a link would lead to has the type that the dataset is read by; else it is copied."""
+    typed = {key: value for key, value in builder.attributes.items() if key in ("neurodata_type", "data_type")}
+    return all(data.node.attributes.get(key) == value for key, value in typed.items())
+
+
 def _is_unfilled(data: Any) -> bool:
     return isinstance(data, ZarrDataIO) and data.data is None and "shape" in data.io_settings
 
 
-def _unwrap(data: Any) -> Any:
-    """Return what a DataIO of any backend wraps; its options are those of the other backend."""
+def unwrapped(data: Any) -> Any:
+    """Return what a DataIO of any backend wraps."""
     while isinstance(data, DataIO):
         data = data.data
     return data

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -38,7 +37,7 @@ from hdmf_zarr_backend.storage.diskfiles import told
 from hdmf_zarr_backend.storage.jsontext import dump, load
 from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys, innermost
 from hdmf_zarr_backend.storage.onewriter import one_writer
-from hdmf_zarr_backend.storage.partials import PARTIAL, prefix_of
+from hdmf_zarr_backend.storage.partials import PARTIAL, conversion_prefix, interrupted_conversions
 from hdmf_zarr_backend.storage.renames import replace
 from hdmf_zarr_backend.storage.shards import shard_named, stored_chunks
 from hdmf_zarr_backend.write.plan import WritePlan
@@ -306,16 +305,10 @@ def staged_conversion(
             raise
 
 
-def _names(target: str) -> tuple[str, str]:
-    """Return the folder of the target, and what the names of all that belongs to its conversion begin with."""
-    return os.path.dirname(target), f"{prefix_of(target)}.conversion"
-
-
 def _open(target: str, record: ConversionRecord, *, resume: bool) -> StagedKeys:
-    folder, prefix = _names(target)
-    root = os.path.join(folder, f"{prefix}-{record.identity()}{PARTIAL}")
-    pattern = re.compile(re.escape(prefix) + r"-[0-9a-f]{12}" + re.escape(PARTIAL))
-    found = sorted(os.path.join(folder, name) for name in os.listdir(folder) if pattern.fullmatch(name))
+    name = f"{conversion_prefix(target)}-{record.identity()}{PARTIAL}"
+    root = os.path.join(os.path.dirname(target), name)
+    found = interrupted_conversions(target)
     begun = {path: entry for path in found if resume and (entry := _recorded(path)) is not None}
     if begun and root not in begun:
         reasons = next(iter(begun.values())).record.differences(record)

@@ -11,7 +11,7 @@ from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.mapping.formats import FORMATS
 from hdmf_zarr_backend.mapping.nczarr import is_nczarr, overlay
 from hdmf_zarr_backend.model import v2
-from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, adopt, copy_hierarchy
+from hdmf_zarr_backend.model.nodes import ArrayNode, Hierarchy, absolute, adopt, copy_hierarchy
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.storage.durable import sync_store
 from hdmf_zarr_backend.storage.edits import Edits
@@ -204,6 +204,7 @@ def write_difference(
             below=planner.added,
             strict_json=options.strict_json,
         )
+        _take_fields(hierarchy, edits)
         if is_more:
             writer = request.writer(keys, plan)
             writer.inlined = inlined
@@ -277,24 +278,24 @@ def _flush(
     if not edits.pending:
         edits.journal.keep(keep, below=below)
         return
-    documents: dict[str, bytes] = {}
-    if is_nczarr(known):
-        overlaid = [(path, known.get(path)) for path in overlay(known)]
-        documents = {
-            key: dump(document, strict=strict_json)
-            for path, node in overlaid
-            if node is not None
-            for key, document in FORMATS[known.zarr_format].documents(path, node)
-        }
-    edits.flush(encode, keys=[*keep, *documents], below=below)
-    keys.set_many(documents)
+    overlaid = overlay(known) if is_nczarr(known) else ()
+    edits.flush(encode, keys=[*keep, *_documents(known, overlaid)], below=below)
+    keys.set_many({key: dump(text, strict=strict_json) for key, text in _documents(known, overlaid).items()})
 
 
-def _documents(hierarchy: Hierarchy, paths: Iterable[str]) -> list[str]:
-    """Return the keys of the documents of the nodes at ``paths``."""
+def _take_fields(hierarchy: Hierarchy, edits: Edits) -> None:
+    """Let a copy of the hierarchy say, too, that fields of rows became wider when the changes were written."""
+    for path, changed in edits.changed.items():
+        node = hierarchy.get(path)
+        if isinstance(node, ArrayNode):
+            node.filters = changed.filters
+
+
+def _documents(hierarchy: Hierarchy, paths: Iterable[str]) -> dict[str, Any]:
+    """Return ``{key: document}`` of the nodes at ``paths``."""
     nodes = [(path, hierarchy.get(path)) for path in sorted(paths)]
     kind = FORMATS[hierarchy.zarr_format]
-    return [key for path, node in nodes if node is not None for key, _ in kind.documents(path, node)]
+    return {key: text for path, node in nodes if node is not None for key, text in kind.documents(path, node)}
 
 
 def _commit(

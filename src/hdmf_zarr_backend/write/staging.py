@@ -17,7 +17,7 @@ from hdmf_zarr_backend.errors import StoreExistsError
 from hdmf_zarr_backend.storage.diskfiles import told
 from hdmf_zarr_backend.storage.durable import sync_files, sync_folder
 from hdmf_zarr_backend.storage.keys import LocalKeys
-from hdmf_zarr_backend.storage.partials import partial_path
+from hdmf_zarr_backend.storage.partials import interrupted_conversions, partial_path
 from hdmf_zarr_backend.storage.renames import place, replace
 
 
@@ -50,6 +50,8 @@ def staged(target: str, *, exclusive: bool = False, durable: bool = False) -> It
             os.makedirs(partial)
         yield LocalKeys(partial, replace=False, location=target)
         moved(partial, target, _place if exclusive else replace, durable=durable)
+        for path in interrupted_conversions(target):  # nobody goes on to make what has been made otherwise
+            shutil.rmtree(path, ignore_errors=True)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         for path in made:

@@ -1,22 +1,29 @@
-"""The package under the name ``hdmf_zarr``, for code that looks for a module of that name; only on request.
+"""What ``import hdmf_zarr`` finds, and what code written for hdmf-zarr gets and does not get.
 
 ``pynwb.read_nwb(path)``, ``pynwb.validate(path=...)`` and hdmf's build of compound columns import ``hdmf_zarr`` by
 name, and so does code that was written for hdmf-zarr. After `install_hdmf_zarr_alias` they find the classes of this
-package, with the members and arguments that hdmf-zarr 0.13 documents. Nothing is replaced: where hdmf-zarr itself is
-installed, it is refused.
+package, with the members and arguments that hdmf-zarr 0.13 documents, and what 0.14 has besides: ``ZarrV2IO``,
+``NWBZarrV2IO``, ``is_zarr_v2_file``, ``IncompleteConversionError``, and ``compressors``, ``serializer`` and ``shards``
+of ``ZarrDataIO``. Nothing is replaced: where hdmf-zarr itself is installed, it is refused.
+
+What is not taken of 0.14:
+
+* The order of arguments where it differs: ``storage_options`` is the sixth one of ``ZarrIO``, as in 0.13.
+* New files are of format 2 here, where 0.14 writes format 3; ``zarr_format=3`` asks for that.
+* A ``serializer`` other than little-endian ``BytesCodec``, and codecs that numcodecs does not have.
+* ``skipped_entries`` is empty, and ``allow_pickle`` without effect: what cannot be read is an error, and pickles are
+  read without running what is in them.
 
 Names that mean nothing here are missing, so that an import of them fails where it is: stores of zarr 2, the iterator
-queue, the writer and reader of specifications, synchronizers.
+queue, the writer and reader of specifications, synchronizers, 0.14's ``HDMFZarrArray``.
 
-Source: hdmf-zarr 0.13.0, for the names and their arguments.
+Source: hdmf-zarr 0.13.0 and 0.14.0, for the names and their arguments.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-import warnings
-from abc import ABCMeta
 from collections.abc import Mapping
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
@@ -25,17 +32,22 @@ from typing import Any, ClassVar
 
 from hdmf.build import DatasetBuilder
 
-import hdmf_zarr_backend.dataio
 import hdmf_zarr_backend.io
+from hdmf_zarr_backend.alias.dataio import SameAsOurs, ZarrDataIO
+from hdmf_zarr_backend.alias.oldfiles import (
+    IncompleteConversionError,
+    MakesFormat3,
+    ReadsOnly,
+    UnsafePickleCodecError,
+    is_zarr_v2_file,
+)
 from hdmf_zarr_backend.errors import ReferenceTargetError, UsageError
-from hdmf_zarr_backend.hdf5.filters import codecs_of
 from hdmf_zarr_backend.mapping.references import ZarrReference
 from hdmf_zarr_backend.mapping.reserved import SPECLOC
 from hdmf_zarr_backend.mapping.specs import SPECIFICATIONS
 from hdmf_zarr_backend.model.locations import THIS_FILE
 from hdmf_zarr_backend.read.datasets import BuilderReferences, BuilderTable, ContainerReferences, ContainerTable
 from hdmf_zarr_backend.reader import ROOT_NAME
-from hdmf_zarr_backend.storage.codecs import make_codec
 from hdmf_zarr_backend.storage.opening import open_neighbour
 from hdmf_zarr_backend.storage.stores import open_zarr_group
 
@@ -49,58 +61,7 @@ class AliasRefusedError(UsageError, ImportError):
     """There is a real hdmf_zarr, and two cannot have one name."""
 
 
-class _SameAsOurs(ABCMeta):
-    """Makes instances of our class instances of the class under its other name as well."""
-
-    def __instancecheck__(cls, instance: Any) -> bool:
-        ours = vars(cls).get("ours")  # not inherited: a user's subclass is a class of its own
-        return super().__instancecheck__(instance) if ours is None else isinstance(instance, ours)
-
-
-class ZarrDataIO(hdmf_zarr_backend.dataio.ZarrDataIO, metaclass=_SameAsOurs):
-    """`hdmf_zarr_backend.ZarrDataIO` with what hdmf-zarr's class has besides."""
-
-    ours: ClassVar[type] = hdmf_zarr_backend.dataio.ZarrDataIO
-
-    @staticmethod
-    def is_h5py_dataset(obj: Any) -> bool:
-        """Tell whether ``obj`` is an ``h5py.Dataset``, without importing h5py."""
-        return (type(obj).__module__, type(obj).__name__) == ("h5py._hl.dataset", "Dataset")
-
-    @staticmethod
-    def hdf5_to_zarr_filters(h5dataset: Any) -> list[Any]:
-        """Return the codecs with which the chunks of an HDF5 dataset are chunks of Zarr.
-
-        Warns
-        -----
-        UserWarning
-            A filter has no counterpart; there are no codecs then.
-        """
-        properties = h5dataset.id.get_create_plist()
-        filters = [properties.get_filter(number) for number in range(properties.get_nfilters())]
-        found = codecs_of([[number, flags, list(options)] for number, flags, options, _ in filters], h5dataset.dtype)
-        if found is None:
-            warnings.warn(
-                f"{h5dataset.name}: Zarr has no codecs for the HDF5 filters {[number for number, *_ in filters]}; the "
-                "data will be stored with other codecs",
-                UserWarning,
-                stacklevel=2,
-            )
-        return [] if found is None else [make_codec(dict(config), h5dataset.dtype) for config in found.codecs]
-
-    @staticmethod
-    def from_h5py_dataset(h5dataset: Any, **options: Any) -> ZarrDataIO:
-        """Wrap an HDF5 dataset with its chunks, fill value and filters, as far as ``options`` do not say otherwise."""
-        filters = ZarrDataIO.hdf5_to_zarr_filters(h5dataset)
-        fill = h5dataset.fillvalue
-        options.setdefault("chunks", h5dataset.chunks)
-        options.setdefault("fillvalue", fill.decode("utf-8") if isinstance(fill, bytes) else fill)
-        if filters and not {"compressor", "filters"} & options.keys():
-            options |= {"compressor": filters[-1], "filters": filters[:-1] or None}
-        return ZarrDataIO(h5dataset, **options)
-
-
-class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=_SameAsOurs):
+class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
     """`hdmf_zarr_backend.ZarrIO` with the members and the order of arguments of hdmf-zarr's class.
 
     Parameters
@@ -240,6 +201,10 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=_SameAsOurs):
         return (ROOT_NAME, group) if reference.path == "/" else (builder.name, group[reference.path])
 
 
+class ZarrV2IO(ReadsOnly, ZarrIO):
+    """`ZarrIO` that reads only, under the name that hdmf-zarr 0.14 has for files of format 2."""
+
+
 def install_hdmf_zarr_alias() -> None:
     """Let ``import hdmf_zarr`` find this package, in this process.
 
@@ -282,6 +247,9 @@ def _modules() -> dict[str, ModuleType]:
         "": {
             "ZarrIO": ZarrIO,
             "ZarrDataIO": ZarrDataIO,
+            "ZarrV2IO": ZarrV2IO,
+            "is_zarr_v2_file": is_zarr_v2_file,
+            "IncompleteConversionError": IncompleteConversionError,
             "__version__": f"{ANSWERS_TO}+hdmf.zarr.backend.{hdmf_zarr_backend.__version__}",
             "_is_alias": True,
         },
@@ -298,11 +266,20 @@ def _modules() -> dict[str, ModuleType]:
             "ContainerZarrReferenceDataset": ContainerReferences,
             "ContainerZarrTableDataset": ContainerTable,
         },
+        "backend_zarrv2": {
+            "IncompleteConversionError": IncompleteConversionError,
+            "UnsafePickleCodecError": UnsafePickleCodecError,
+            "ZarrV2IO": ZarrV2IO,
+            "is_zarr_v2_file": is_zarr_v2_file,
+        },
         "nwb": {},
+        "nwb_zarrv2": {},
     }
     if find_spec("pynwb") is not None:
-        contents["nwb"] = {"NWBZarrIO": _nwb_class(), "ZarrIO": ZarrIO}
-        contents[""] |= contents["nwb"]
+        writer, reader = _nwb_classes()
+        contents["nwb"] = {"NWBZarrIO": writer, "ZarrIO": ZarrIO}
+        contents["nwb_zarrv2"] = {"NWBZarrV2IO": reader}
+        contents[""] |= {"NWBZarrIO": writer, "NWBZarrV2IO": reader}
     top = _module(NAME, contents.pop(""), is_package=True)
     modules = {NAME: top}
     for name, members in contents.items():
@@ -322,7 +299,7 @@ def _module(name: str, members: dict[str, Any], *, is_package: bool) -> ModuleTy
     return module
 
 
-def _nwb_class() -> type:
+def _nwb_classes() -> tuple[type, type]:
     from hdmf_zarr_backend import nwb
 
     class NWBZarrIO(ZarrIO, nwb.NWBZarrIO):
@@ -335,4 +312,9 @@ def _nwb_class() -> type:
             """Return the ``NWBFile`` at ``path``; options as of `NWBZarrIO`."""
             return NWBZarrIO(path, mode="r", **options).read()
 
-    return NWBZarrIO
+    class NWBZarrV2IO(MakesFormat3, ReadsOnly, NWBZarrIO):  # type: ignore[misc] # hdmf-zarr's read_nwb takes less
+        """`NWBZarrIO` that reads only, under the name that hdmf-zarr 0.14 has for files of format 2."""
+
+        writer: ClassVar[Any] = NWBZarrIO
+
+    return NWBZarrIO, NWBZarrV2IO

@@ -1,0 +1,339 @@
+"""Issue "The whole contract", part 1: an append names both sides of a conflict, and writes nothing half way."""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hdmf.build import GroupBuilder, LinkBuilder
+from hdmf.data_utils import DataChunkIterator
+from pynwb import TimeSeries
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
+from hdmf_zarr_backend.errors import ConflictError, ValueRefusedError
+from hdmf_zarr_backend.storage import edits
+from hdmf_zarr_backend.write.dropping import DroppedChangesWarning
+from tests import samples
+from tests.contract.test_1_append import valid
+from tests.documents import document, is_fresh
+from tests.places import contents
+from tests.test_io import read, read_builder
+from tests.trees import dataset, group, root
+
+FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
+
+# ---- links ----------------------------------------------------------------------------------------------------------
+
+
+def linked(target: str, *more: Any) -> GroupBuilder:
+    """Return a tree with a link ``/box/there`` to a group or an array, or to the root."""
+    tree = root(group("a"), group("b"), dataset("x", [1, 2]), group("box", *more))
+    found = tree if target == "/" else tree[target]
+    tree["box"].set_link(LinkBuilder(builder=found, name="there"))
+    return tree
+
+
+def stored(path: Path, tree: GroupBuilder, zarr_format: int) -> Path:
+    with ZarrIO(path, "w", zarr_format=zarr_format) as io:
+        io.write_builder(tree)
+    return path
+
+
+@FORMATS
+@pytest.mark.parametrize(
+    ("wanted", "shown"),
+    [
+        (linked("b"), "a link to /a where a link to /b is"),
+        (linked("/"), "a link to /a where a link to / is"),
+        (root(group("box", dataset("there", [1]))), "a link to /a where a dataset is"),
+        (root(group("box", group("there"))), "a link to /a where a group is"),
+    ],
+    ids=["link", "root", "dataset", "group"],
+)
+def test_a_conflict_with_a_link_names_both_targets(tmp_path, wanted, shown, zarr_format):
+    path = stored(tmp_path / "file.zarr", linked("a"), zarr_format)
+    before = contents(path)
+    with ZarrIO(path, "r+") as io, pytest.raises(ConflictError, match=shown) as caught:
+        io.write_builder(wanted)
+    assert (caught.value.store, caught.value.path) == (str(path), "/box/there")
+    assert contents(path) == before
+
+
+@pytest.mark.parametrize(
+    ("there", "shown"),
+    [(dataset("there", [1]), "an array where a link to /a is"), (group("there"), "a group where a link to /a is")],
+    ids=["array", "group"],
+)
+def test_a_link_in_the_place_of_something_names_its_target(tmp_path, there, shown):
+    path = stored(tmp_path / "file.zarr", root(group("a"), group("box", there)), 2)
+    with ZarrIO(path, "r+") as io, pytest.raises(ConflictError, match=shown) as caught:
+        io.write_builder(linked("a"))
+    assert caught.value.path == "/box/there"
+
+
+@FORMATS
+@pytest.mark.parametrize("is_read", [True, False], ids=["read", "not read"])
+@pytest.mark.parametrize("target", ["a", "x", "/"])
+def test_the_same_link_is_no_conflict(tmp_path, zarr_format, is_read, target):
+    path = stored(tmp_path / "file.zarr", linked(target), zarr_format)
+    with ZarrIO(path, "r+") as io:
+        if is_read:
+            io.read_builder()
+        io.write_builder(linked(target, dataset("new", [3])))
+    found = read_builder(path)
+    assert found["box"].links["there"].builder is (found if target == "/" else found[target])
+    assert found["box/new"].data[:].tolist() == [3]
+    assert len(document(path, "box/.zattrs")["zarr_link"]) == 1
+    assert is_fresh(path)
+
+
+def test_links_to_other_files_are_told_apart(tmp_path):
+    for name in ("one", "two"):
+        stored(tmp_path / f"{name}.zarr", root(group("a"), dataset("x", [1, 2])), 2)
+    path = tmp_path / "file.zarr"
+    with ZarrIO(tmp_path / "one.zarr") as one, ZarrIO(tmp_path / "two.zarr") as two:
+
+        def tree(source: ZarrIO, *more: Any) -> GroupBuilder:
+            target = source.read_builder()
+            made = root(dataset("data", target["x"].data), *more)
+            made.set_link(LinkBuilder(builder=target["a"], name="there"))
+            return made
+
+        stored(path, tree(one), 2)
+        with ZarrIO(path, "r+") as io:
+            io.write_builder(tree(one, dataset("new", [3])))
+        for name, shown in (("there", "/a"), ("data", "/x")):
+            wanted = tree(two)
+            (wanted.datasets if name == "there" else wanted.links).pop("data" if name == "there" else "there")
+            with ZarrIO(path, "r+") as io, pytest.raises(ConflictError) as caught:
+                io.write_builder(wanted)
+            assert caught.value.path == f"/{name}"
+            message = f"a link to {shown} of ../one.zarr where a link to {shown} of ../two.zarr is"
+            assert message in str(caught.value)
+    found = read_builder(path)
+    assert sorted(found.links) == ["data", "there"]
+    assert found["new"].data[:].tolist() == [3]
+
+
+# ---- new values of what is there ------------------------------------------------------------------------------------
+
+
+@FORMATS
+@pytest.mark.parametrize("is_told", [True, False], ids=["modified", "not told"])
+@pytest.mark.parametrize(
+    ("field", "value", "node", "shown"),
+    [
+        ("session_description", "another", "/session_description", ["'a small file'", "'another'"]),
+        ("keywords", ["one"], "/general/keywords", ["['one'] of shape (1,)", "of shape (4,)"]),
+        ("session_start_time", samples.START.replace(year=2004), "/session_start_time", ["2004"]),
+    ],
+)
+def test_a_new_value_of_a_dataset_is_a_conflict(tmp_path, zarr_format, field, value, node, shown, is_told):
+    """hdmf keeps the builder that was read: the new value would be lost without a word."""
+    path = samples.write_zarr(tmp_path / "file.nwb.zarr", samples.plain_nwbfile(), zarr_format=zarr_format)
+    before = contents(path)
+    with NWBZarrIO(path, "r+") as io:
+        nwbfile = io.read()
+        nwbfile.fields[field] = value
+        nwbfile.add_acquisition(TimeSeries(name="new", data=[1.0], unit="m", rate=1.0))
+        if is_told:
+            nwbfile.set_modified()
+        with pytest.raises(ConflictError) as caught:
+            io.write(nwbfile)
+    assert (caught.value.store, caught.value.path) == (str(path), node)
+    for text in shown:
+        assert text in str(caught.value)
+    assert contents(path) == before
+
+
+def test_new_data_of_a_series_are_a_conflict_and_what_says_the_same_is_none(tmp_path):
+    path = samples.write_zarr(tmp_path / "file.nwb.zarr", samples.plain_nwbfile())
+    with NWBZarrIO(path, "r+") as io:
+        nwbfile = io.read()
+        trace = nwbfile.acquisition["trace"]
+        kept = trace.fields["data"]
+        trace.fields["data"] = np.zeros((20, 3), "i2")
+        with pytest.raises(ConflictError, match=r"holds \[0, 1, 2, 3, 4, \.\.\.\] of shape \(20, 3\)") as caught:
+            io.write(nwbfile)
+        assert caught.value.path == "/acquisition/trace/data"
+        trace.fields["data"] = kept[:]
+        nwbfile.fields["session_description"] = "a small file"
+        nwbfile.fields["session_start_time"] = samples.START.replace()
+        nwbfile.set_modified()
+        io.write(nwbfile)
+        trace.fields["data"] = ZarrDataIO(kept)
+        io.write(nwbfile)
+    assert read(path).acquisition["trace"].data[19].tolist() == [57, 58, 59]
+    assert valid(path)
+
+
+@pytest.mark.parametrize("mode", ["r+", "a"])
+def test_a_value_that_was_written_in_this_session_is_there_as_well(tmp_path, mode):
+    path = samples.write_zarr(tmp_path / "file.nwb.zarr", samples.plain_nwbfile())
+    with NWBZarrIO(path, mode) as io:
+        nwbfile = io.read()
+        nwbfile.fields["lab"] = "ours"  # was not there, and is added
+        new = TimeSeries(name="new", data=[1.0], unit="m", rate=1.0)
+        nwbfile.add_acquisition(new)
+        io.write(nwbfile)
+        new.fields["data"] = [2.0]
+        with pytest.raises(ConflictError, match=r"holds \[1\.0\] .* and \[2\.0\]"):
+            io.write(nwbfile)
+    found = read(path)
+    assert (found.lab, found.acquisition["new"].data[:].tolist()) == ("ours", [1.0])
+
+
+def test_a_new_file_that_is_written_twice(tmp_path):
+    path = tmp_path / "file.nwb.zarr"
+    nwbfile = samples.plain_nwbfile()
+    with NWBZarrIO(path, "a") as io:
+        io.write(nwbfile)
+        nwbfile.add_acquisition(TimeSeries(name="new", data=[1.0], unit="m", rate=1.0))
+        io.write(nwbfile)
+        nwbfile.fields["session_description"] = "another"
+        with pytest.raises(ConflictError, match="'a small file' and 'another'"):
+            io.write(nwbfile)
+    assert sorted(read(path).acquisition) == ["new", "trace"]
+
+
+# ---- blocks that end by an exception --------------------------------------------------------------------------------
+
+
+def with_units(path: Path, zarr_format: int) -> Path:
+    nwbfile = samples.plain_nwbfile()
+    nwbfile.add_unit_column(name="depth", description="a number")
+    nwbfile.add_unit(spike_times=[0.5, 1.5], depth=np.int16(3))
+    nwbfile.add_unit(spike_times=[2.5], depth=np.int16(4))
+    return samples.write_zarr(path, nwbfile, zarr_format=zarr_format)
+
+
+@FORMATS
+def test_a_row_that_was_refused_is_in_no_column(tmp_path, zarr_format):
+    """Its id was taken before the column came that has no place for its value."""
+    path = with_units(tmp_path / "file.nwb.zarr", zarr_format)
+    before = contents(path)
+    with (
+        pytest.warns(DroppedChangesWarning, match=r"the changes to /units/id were not written") as told,
+        pytest.raises(ValueRefusedError),
+        NWBZarrIO(path, "r+") as io,
+    ):
+        io.read().add_unit(spike_times=[3.5], depth=70_000)
+    assert len(told) == 1
+    assert str(path) in str(told[0].message)
+    assert "ValueRefusedError" in str(told[0].message)
+    assert contents(path) == before
+    with NWBZarrIO(path, "r+") as io:  # and the lock is not held any more
+        io.read().add_unit(spike_times=[3.5], depth=7)
+    units = read(path).units
+    assert (len(units), units["depth"][2], units["spike_times"][2].tolist()) == (3, 7, [3.5])
+    assert valid(path)
+
+
+@pytest.mark.parametrize("error", [KeyError, KeyboardInterrupt, SystemExit])
+def test_whatever_ends_the_block(tmp_path, error):
+    path = with_units(tmp_path / "file.nwb.zarr", 2)
+    before = contents(path)
+
+    def change() -> None:
+        with NWBZarrIO(path, "a") as io:
+            nwbfile = io.read()
+            nwbfile.acquisition["trace"].data[0] = [7, 7, 7]
+            nwbfile.acquisition["trace"].data.append(np.ones((1, 3), "i2"))
+            raise error("stop")
+
+    told = f"/acquisition/trace/data were not .* by {error.__name__}"
+    with pytest.warns(DroppedChangesWarning, match=told), pytest.raises(error, match="stop"):
+        change()
+    assert contents(path) == before
+
+
+def test_what_was_written_before_the_exception_stays(tmp_path):
+    path = with_units(tmp_path / "file.nwb.zarr", 2)
+
+    def change(*, also: bool) -> None:
+        with NWBZarrIO(path, "r+") as io:
+            nwbfile = io.read()
+            nwbfile.add_unit(spike_times=[3.5], depth=7)
+            io.write(nwbfile)
+            if also:
+                nwbfile.add_unit(spike_times=[4.5], depth=8)
+            raise ZeroDivisionError
+
+    with warnings.catch_warnings(), pytest.raises(ZeroDivisionError):
+        warnings.simplefilter("error")
+        change(also=False)  # there is nothing to tell
+    with pytest.warns(DroppedChangesWarning), pytest.raises(ZeroDivisionError):
+        change(also=True)
+    assert len(read(path).units) == 4
+    assert valid(path)
+
+
+def test_chunks_that_were_written_early_are_put_back(tmp_path, monkeypatch):
+    monkeypatch.setattr(edits, "WAITING_BYTES", 1000)
+    path = tmp_path / "file.zarr"
+    with ZarrIO(path, "w") as io:
+        io.write_builder(root(dataset("x", ZarrDataIO(np.zeros(1000), chunks=(100,), maxshape=(None,)))))
+    before = contents(path)
+
+    def change() -> None:
+        with ZarrIO(path, "r+") as io:
+            data = io.read_builder()["x"].data
+            data[:] = np.ones(1000)
+            data.append(np.ones(500))
+            assert contents(path) != before  # some chunks are on disk already
+            raise ZeroDivisionError
+
+    with pytest.warns(DroppedChangesWarning, match="/x were not written"), pytest.raises(ZeroDivisionError):
+        change()
+    assert contents(path) == before
+    assert os.listdir(tmp_path) == ["file.zarr"]
+
+
+def test_where_warnings_are_errors_the_file_is_closed_all_the_same(tmp_path):
+    path = with_units(tmp_path / "file.nwb.zarr", 2)
+    before = contents(path)
+
+    def change() -> None:
+        with NWBZarrIO(path, "r+") as io:
+            io.read().acquisition["trace"].data[0] = [7, 7, 7]
+            raise ZeroDivisionError
+
+    with pytest.raises(DroppedChangesWarning) as caught:
+        change()
+    assert isinstance(caught.value.__context__, ZeroDivisionError)
+    with NWBZarrIO(path, "r+") as io:
+        assert io.read().acquisition["trace"].data[0].tolist() == [0, 1, 2]
+    assert contents(path) == before
+
+
+def test_a_write_that_failed_is_told_by_its_own_error_only(tmp_path):
+    path = with_units(tmp_path / "file.nwb.zarr", 2)
+    before = contents(path)
+
+    def broken() -> Iterator[Any]:
+        yield 1.0
+        raise OSError("the amplifier is gone")
+
+    def change() -> None:
+        with NWBZarrIO(path, "r+") as io:
+            nwbfile = io.read()
+            nwbfile.add_unit(spike_times=[3.5], depth=7)
+            late = DataChunkIterator(broken(), buffer_size=1)
+            nwbfile.add_acquisition(TimeSeries(name="late", data=late, unit="V", rate=1.0))
+            io.write(nwbfile)
+
+    with warnings.catch_warnings(), pytest.raises(OSError, match="amplifier"):
+        warnings.simplefilter("error")
+        change()
+    assert contents(path) == before
+
+
+def test_the_guide_says_so():
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "append.md").read_text(encoding="utf-8")
+    assert re.search(r"An exception that leaves the `with` block", page.partition("## When it fails")[2])

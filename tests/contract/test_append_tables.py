@@ -1,0 +1,203 @@
+"""Issue "The whole contract", part 1: columns of named fields, and the tables of intracellular recordings, grow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hdmf.data_utils import append_data, extend_data
+from pynwb.icephys import VoltageClampSeries
+from pynwb.ophys import ImageSegmentation, PlaneSegmentation
+from pynwb.testing.mock.ophys import mock_ImagingPlane
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO
+from hdmf_zarr_backend.errors import ValueRefusedError
+from tests import samples
+from tests.contract.test_1_append import valid
+from tests.documents import is_fresh
+from tests.test_io import read, read_builder
+from tests.trees import dataset, root
+
+FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
+
+MASKS: dict[str, list[list[tuple[Any, ...]]]] = {
+    "pixel_mask": [[(0, 1, 0.5)], [(1, 2, 0.25), (3, 4, 1.0)]],
+    "voxel_mask": [[(0, 1, 2, 0.5), (9, 9, 9, 0.0)], [(1, 2, 3, 0.25)]],
+}
+FORMS: dict[str, Callable[[list[tuple[Any, ...]]], Any]] = {
+    "tuples": list,
+    "lists": lambda rows: [list(row) for row in rows],
+    "array": np.array,
+    "no rows": lambda rows: np.empty((0, len(rows[0]))),
+}
+
+
+def cells_of(nwbfile: Any) -> PlaneSegmentation:
+    return nwbfile.processing["ophys"]["ImageSegmentation"]["cells"]
+
+
+def segmentation(path: Path, zarr_format: int, mask: str) -> Path:
+    """Write a file with a table of regions, each with a mask."""
+    nwbfile = samples.plain_nwbfile()
+    cells = PlaneSegmentation(name="cells", description="rois", imaging_plane=mock_ImagingPlane(nwbfile=nwbfile))
+    for rows in MASKS[mask]:
+        cells.add_roi(**{mask: rows})
+    module = nwbfile.create_processing_module("ophys", "cells")
+    module.add(ImageSegmentation(plane_segmentations=[cells]))
+    return samples.write_zarr(path, nwbfile, zarr_format=zarr_format)
+
+
+def as_tuples(rows: Any) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in np.asarray(rows).tolist()]
+
+
+@FORMATS
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("mask", MASKS)
+def test_masks_of_regions_are_added(tmp_path, zarr_format, mask, form):
+    """A mask is a ragged column of rows with three or four fields, and pynwb takes it as tuples or as an array."""
+    path = segmentation(tmp_path / "file.nwb.zarr", zarr_format, mask)
+    new = [(*row[:-2], 7, 0.125) for row in MASKS[mask][1]]
+    with NWBZarrIO(path, "r+") as io:
+        cells = cells_of(io.read())
+        cells.add_roi(**{mask: FORMS[form](new)})
+        cells.add_row(**{mask: cells[mask][0]})  # as it was read
+        assert len(cells) == 4
+    expected = [*MASKS[mask], [] if form == "no rows" else new, MASKS[mask][0]]
+    for mode in ("r", "r-"):
+        cells = cells_of(read(path, mode))
+        assert [as_tuples(cells[mask][row]) for row in range(4)] == expected
+        assert cells.id[:].tolist() == [0, 1, 2, 3]
+    assert valid(path)
+    assert is_fresh(path)
+
+
+@FORMATS
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        ([(0, 1.5, 1.0)], "'y' without loss"),
+        ([(-1, 1, 1.0)], "rows"),
+        (np.array([[0.0, -1.0, 1.0]]), "no rows|'y' without loss"),
+        ([("a", 1, 1.0)], "rows"),
+    ],
+)
+def test_a_mask_that_would_become_another_is_refused(tmp_path, zarr_format, rows, problem):
+    path = segmentation(tmp_path / "file.nwb.zarr", zarr_format, "pixel_mask")
+    with NWBZarrIO(path, "r+") as io:
+        column = cells_of(io.read())["pixel_mask"].target
+        with pytest.raises(ValueRefusedError, match=problem) as caught:
+            column.extend(rows)
+        assert caught.value.store == str(path)
+        assert caught.value.path == "/processing/ophys/ImageSegmentation/cells/pixel_mask"
+        assert caught.value.remedy
+        assert len(column) == 3
+    found = cells_of(read(path))["pixel_mask"].target.data[:]
+    assert as_tuples(found) == [*MASKS["pixel_mask"][0], *MASKS["pixel_mask"][1]]
+
+
+NESTED = np.dtype([("n", "i2"), ("at", "f4", (2,)), ("inner", [("word", "S3"), ("flag", "?")])])
+ROWS = np.array([(1, (0.5, 1.5), (b"abc", True)), (2, (2.5, 3.5), (b"", False))], NESTED)
+NEW = (3, (4.5, 5.5), (b"de", True))
+
+
+def same_rows(found: Any, wanted: Any) -> bool:
+    return bool(found.dtype == NESTED and found.tobytes() == b"".join(row.tobytes() for row in wanted))
+
+
+def table_of(path: Path, zarr_format: int) -> Path:
+    with ZarrIO(path, "w", zarr_format=zarr_format) as io:
+        io.write_builder(root(dataset("rows", ROWS, attributes={"data_type": "VectorData"})))
+    return path
+
+
+@pytest.mark.parametrize(
+    "row",
+    [NEW, list(NEW), np.array(NEW, NESTED), np.array([NEW], NESTED)[0]],
+    ids=["tuple", "list", "array without axes", "element"],
+)
+def test_one_row_is_added(tmp_path, row):
+    """As hdmf adds a value to a column that is not ragged, fields of several elements and inner fields included."""
+    path = table_of(tmp_path / "file.zarr", 2)
+    with ZarrIO(path, "r+") as io:
+        append_data(io.read_builder()["rows"].data, row)
+    assert same_rows(read_builder(path)["rows"].data[:], [*ROWS, np.array(NEW, NESTED)])
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [[NEW, NEW], np.array([NEW, NEW], NESTED), list(np.array([NEW, NEW], NESTED)), (NEW, NEW)],
+    ids=["tuples", "array", "elements", "tuple of tuples"],
+)
+def test_rows_are_added_and_assigned(tmp_path, rows):
+    path = table_of(tmp_path / "file.zarr", 2)
+    with ZarrIO(path, "r+") as io:
+        data = io.read_builder()["rows"].data
+        extend_data(data, rows)
+        data[0] = NEW
+        data[1:2] = np.array([NEW], NESTED)
+    assert same_rows(read_builder(path)["rows"].data[:], [np.array(NEW, NESTED)] * 4)
+
+
+@pytest.mark.parametrize(
+    ("row", "field"),
+    [((1.5, (0, 0), (b"", True)), "'n'"), ((1, (0, 0), (b"long", True)), "'inner.word'"),
+     ((1, (0, 0), (b"", 2)), "'inner.flag'"), ((1, (0, 0, 0), (b"", True)), "no rows"), ((1, (0, 0)), "no rows")],
+    ids=["integer", "text", "flag", "length", "fields"],
+)  # fmt: skip
+def test_rows_that_do_not_fit_are_refused(tmp_path, row, field):
+    path = table_of(tmp_path / "file.zarr", 2)
+    with ZarrIO(path, "r+") as io:
+        data = io.read_builder()["rows"].data
+        with pytest.raises(ValueRefusedError, match=field):
+            append_data(data, row)
+        with pytest.raises(ValueRefusedError, match=field):
+            data[0] = row
+    assert same_rows(read_builder(path)["rows"].data[:], ROWS)
+
+
+@FORMATS
+def test_the_tables_of_intracellular_recordings_grow(tmp_path, zarr_format):
+    """Each is a ragged column of references to rows of the one below, and the lowest refers to ranges of series."""
+    path = samples.write_zarr(tmp_path / "rich.nwb.zarr", zarr_format=zarr_format)
+    with NWBZarrIO(path, "r+") as io:
+        nwbfile = io.read()
+        electrode = nwbfile.icephys_electrodes["pipette"]
+        new = VoltageClampSeries(
+            name="new", data=np.arange(5.0), electrode=electrode, gain=0.02, rate=10.0, sweep_number=np.uint32(2)
+        )
+        nwbfile.add_acquisition(new)
+        row = nwbfile.add_intracellular_recording(
+            electrode=electrode,
+            stimulus=nwbfile.stimulus["command0"],
+            response=new,
+            stimulus_start_index=1,
+            stimulus_index_count=2,
+            response_start_index=0,
+            response_index_count=4,
+        )
+        simultaneous = nwbfile.add_icephys_simultaneous_recording(recordings=[row, 0])
+        sequential = nwbfile.add_icephys_sequential_recording(
+            simultaneous_recordings=[simultaneous, 0], stimulus_type="ramp"
+        )
+        repetition = nwbfile.add_icephys_repetition(sequential_recordings=[sequential])
+        nwbfile.add_icephys_experimental_condition(repetitions=[repetition, 0])
+        io.write(nwbfile)
+    for mode in ("r", "r-"):
+        nwbfile = read(path, mode)
+        table = nwbfile.intracellular_recordings
+        assert len(table) == 3
+        response = table["responses"]["response"][2]
+        assert response.timeseries is nwbfile.acquisition["new"]
+        assert (int(response.idx_start), int(response.count)) == (0, 4)
+        assert table["stimuli"]["stimulus"][2].timeseries is nwbfile.stimulus["command0"]
+        assert table["electrodes"]["electrode"][2] is nwbfile.icephys_electrodes["pipette"]
+        assert nwbfile.icephys_simultaneous_recordings["recordings"].data[:].tolist() == [2, 4]
+        assert nwbfile.icephys_simultaneous_recordings["recordings"].target.data[:].tolist() == [0, 1, 2, 0]
+        assert nwbfile.icephys_sequential_recordings["stimulus_type"][:].tolist() == ["square", "ramp"]
+        assert nwbfile.icephys_experimental_conditions["repetitions"].target.data[:].tolist() == [0, 1, 0]
+    assert valid(path)
+    assert is_fresh(path)

@@ -1,0 +1,167 @@
+"""`convert`: codecs by name, options that would have no effect, strict JSON, and shards that fit into the memory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import h5py
+import numcodecs
+import numpy as np
+import pytest
+import zarr
+
+from hdmf_zarr_backend import ZarrIO, convert
+from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.zom.dryrun import dry_run
+from tests.servers import S3Server
+
+VALUES = np.arange(2**20, dtype="i4").reshape(2**14, 64)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("values", data=VALUES, chunks=(2**11, 64), compression="gzip", shuffle=True)
+        file["values"].attrs["resolution"] = np.float64("nan")
+        file["values"].attrs["range"] = np.array([1.0, np.inf], "f4")
+    return path
+
+
+# ---- codecs ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("codec", "stored"),
+    [
+        ("blosc", "blosc"),
+        (True, "blosc"),
+        ("zstd", "zstd"),
+        ("zlib", "zlib"),
+        ("none", None),
+        (False, None),
+        (numcodecs.Zstd(1), "zstd"),
+        ({"id": "bz2", "level": 1}, "bz2"),
+    ],
+    ids=str,
+)
+def test_a_codec_is_given_by_name_or_as_it_is(source: Path, tmp_path: Path, codec: Any, stored: str | None) -> None:
+    convert(source, tmp_path / "a.zarr", codec=codec)
+    document = json.loads((tmp_path / "a.zarr" / "values" / ".zarray").read_bytes())
+    assert document["filters"] is None
+    assert (document["compressor"] or {"id": None})["id"] == stored
+    assert np.array_equal(zarr.open_array(tmp_path / "a.zarr" / "values", mode="r")[:], VALUES)
+    planned = dry_run(source, tmp_path / "a.zarr", codec=codec)
+    assert planned.arrays["/values"].stored_bytes == pytest.approx(
+        sum(path.stat().st_size for path in (tmp_path / "a.zarr" / "values").iterdir() if path.name[0] != "."), rel=0.5
+    )
+
+
+@pytest.mark.parametrize("codec", ["lz77", None, 3, {"level": 1}, "Keep"], ids=str)
+@pytest.mark.parametrize("call", [convert, dry_run])
+def test_what_is_no_codec_is_refused(source: Path, tmp_path: Path, codec: Any, call: Any) -> None:
+    with pytest.raises(UsageError, match="codec"):
+        call(source, tmp_path / "a.zarr", codec=codec)
+    assert not (tmp_path / "a.zarr").exists()
+
+
+# ---- options --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "option",
+    [{"codec": "zstd"}, {"resume": True}, {"strict_json": True}, {"external_links": "copy"}],
+    ids=lambda option: next(iter(option)),
+)
+def test_options_without_effect_on_a_zarr_file_are_refused(source: Path, tmp_path: Path, option: Any) -> None:
+    convert(source, tmp_path / "a.zarr")
+    with pytest.raises(UsageError, match=f"{next(iter(option))}= has no meaning here"):
+        convert(tmp_path / "a.zarr", tmp_path / "b.zarr", zarr_format=3, **option)
+    assert not (tmp_path / "b.zarr").exists()
+
+
+@pytest.mark.parametrize(
+    "option",
+    [{"codec": "zstd"}, {"resume": True}, {"strict_json": True}, {"nczarr": True}, {"shards": "auto"}],
+    ids=lambda option: next(iter(option)),
+)
+def test_options_without_effect_on_an_hdf5_file_are_refused(source: Path, tmp_path: Path, option: Any) -> None:
+    convert(source, tmp_path / "a.zarr")
+    with pytest.raises(UsageError, match=f"{next(iter(option))}= has no meaning here"):
+        convert(tmp_path / "a.zarr", tmp_path / "b.h5", **option)
+    assert not (tmp_path / "b.h5").exists()
+
+
+def test_missing_chunks_are_not_of_hdf5(source: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="missing_chunks= has no meaning here"):
+        convert(source, tmp_path / "a.zarr", missing_chunks="error")
+
+
+@pytest.mark.parametrize("url", ["https://example.org/a.nwb", "s3://bucket/a.h5", "memory://a.hdf5"])
+def test_an_hdf5_file_at_a_url_is_not_copied(tmp_path: Path, url: str) -> None:
+    with pytest.raises(UsageError, match="virtual=True") as caught:
+        convert(url, tmp_path / "a.zarr")
+    assert url in str(caught.value)
+
+
+# ---- strict JSON ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_documents_are_strict_json_where_it_is_asked_for(source: Path, tmp_path: Path, zarr_format: Any) -> None:
+    def refuse(token: str) -> None:
+        raise AssertionError(token)
+
+    convert(source, tmp_path / "a.zarr", strict_json=True, zarr_format=zarr_format)
+    documents = [
+        path for path in (tmp_path / "a.zarr").rglob("*") if path.name in (".zattrs", ".zmetadata", "zarr.json")
+    ]
+    assert len(documents) > 1
+    for path in documents:
+        json.loads(path.read_text(), parse_constant=refuse)
+    convert(tmp_path / "a.zarr", tmp_path / "b.h5")
+    with h5py.File(tmp_path / "b.h5") as file:
+        found = file["values"].attrs
+        assert np.isnan(found["resolution"])
+        assert found["resolution"].dtype == "f8"
+        assert found["range"].tolist() == [1.0, np.inf]
+        assert found["range"].dtype == "f4"
+
+
+# ---- shards ---------------------------------------------------------------------------------------------------------
+
+
+def test_shards_that_are_chosen_fit_into_the_budget_of_a_store_of_whole_values(tmp_path: Path) -> None:
+    budget, source = 2**22, tmp_path / "b.h5"
+    with h5py.File(source, "w") as file:
+        file.create_dataset("values", data=np.zeros((2**19, 64), "i4"), chunks=(2**12, 64), compression="gzip")
+    url = "memory://options/a.zarr"
+    try:
+        convert(source, url, zarr_format=3, shards="auto", memory_budget=budget)
+        plain, other = "memory://options/b.zarr", "memory://options/c.zarr"
+        convert(url, plain, zarr_format=2)
+        convert(plain, other, zarr_format=3, shards="auto", memory_budget=budget)
+        for made in (url, other):
+            with ZarrIO(made, "r") as io:
+                node = io.read_builder().datasets["values"].data.node
+            assert node.shards is not None
+            assert np.prod(node.shards.shape) * 4 <= budget // 2
+    finally:
+        fsspec.filesystem("memory").rm("/options", recursive=True)
+
+
+def test_a_shard_goes_to_a_bucket_in_parts(tmp_path: Path, s3: S3Server) -> None:
+    values = np.random.default_rng(1).integers(0, 2**31, (6, 2**20), dtype="i4")  # 24 MB
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("values", data=values, chunks=(1, 2**20))
+    options = {"zarr_format": 3, "shards": (6, 2**20)}
+    convert(tmp_path / "a.h5", tmp_path / "a.zarr", **options)
+    s3.proxy.requests.clear()
+    convert(tmp_path / "a.h5", s3.url("a.zarr"), storage_options=s3.options, **options)
+    parts = [request for request in s3.proxy.requests if "partNumber=" in str(request)]
+    assert len(parts) >= 3
+    key = "a.zarr/values/c/0/0"
+    assert s3.contents("a.zarr")[key.removeprefix("a.zarr/")] == (tmp_path / key).read_bytes()

@@ -1,0 +1,23 @@
+"""The sample of the tests: every function, and the same parametrisations each time."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from tests.sampling import sample
+
+
+def items(*names: str) -> list[Any]:
+    return [SimpleNamespace(nodeid=f"tests/test_a.py::{name}") for name in names]
+
+
+def test_each_function_is_in_the_sample() -> None:
+    found = items("test_a", *(f"test_b[{n}]" for n in range(20)), "test_c[x]", *(f"test_d[{n}-[y]]" for n in range(3)))
+    kept, others = sample(found, 2)
+    names = [item.nodeid.rpartition("::")[2] for item in kept]
+    assert [name.partition("[")[0] for name in names] == ["test_a", "test_b", "test_b", "test_c", "test_d", "test_d"]
+    assert len(kept) + len(others) == len(found)
+    assert sorted(found.index(item) for item in kept) == [found.index(item) for item in kept]
+    assert sample(found, 2)[0] == kept
+    assert sample(found, 100) == (found, [])

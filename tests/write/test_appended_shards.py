@@ -1,0 +1,159 @@
+"""Sharded recordings and columns grow and change in place, in every store that takes changes; others read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+from pynwb import TimeSeries
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, verify
+from hdmf_zarr_backend.errors import ReadOnlyStoreError
+from hdmf_zarr_backend.storage import edits as edits_room
+from hdmf_zarr_backend.storage.journalrecords import JOURNAL
+from hdmf_zarr_backend.storage.keys import LocalKeys
+from tests import samples
+from tests.peers import Peer
+from tests.storekinds import StoreKind
+
+VALUES = np.random.default_rng(0).integers(-999, 999, (101, 6)).astype("<i2")
+MORE = np.random.default_rng(1).integers(-999, 999, (90, 6)).astype("<i2")
+DATA = "acquisition/large/data"
+
+
+def write(place: Any, **options: Any) -> Any:
+    """Write a recording, and a table with a column, in shards."""
+    nwbfile = samples.plain_nwbfile()
+    data = ZarrDataIO(VALUES, chunks=(10, 3), shards=(40, 6), maxshape=(None, 6))
+    nwbfile.add_acquisition(TimeSeries(name="large", data=data, unit="V", rate=1.0))
+    for number in range(10):
+        nwbfile.add_trial(start_time=float(number), stop_time=number + 0.5)
+    column = ZarrDataIO(np.arange(10.0), chunks=(2,), shards=(8,), maxshape=(None,))
+    nwbfile.add_trial_column("score", "in shards", data=column)
+    with NWBZarrIO(place, "w", zarr_format=3, **options) as io:
+        io.write(nwbfile)
+    return place
+
+
+def grow(place: Any, **options: Any) -> None:
+    """Append rows to both, and change a value."""
+    with NWBZarrIO(place, "r+", **options) as io:
+        nwbfile = io.read()
+        data = nwbfile.acquisition["large"].data
+        for start in range(0, 90, 30):
+            data.append(MORE[start : start + 30])
+        data[5, 1] = 12345
+        for number in range(10, 14):
+            nwbfile.add_trial(start_time=float(number), stop_time=number + 0.5, score=float(number))
+        io.write(nwbfile)
+
+
+def grown() -> np.ndarray[Any, Any]:
+    values = np.concatenate([VALUES, MORE])
+    values[5, 1] = 12345
+    return values
+
+
+@pytest.mark.parametrize("store", ["local", "memory", "memory-url", "s3"], indirect=True)
+@pytest.mark.parametrize("waiting", [300, 2**26])
+def test_they_grow_in_every_store(store: StoreKind, waiting: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(edits_room, "WAITING_BYTES", waiting)
+    place = store.place("a.nwb.zarr")
+    write(place, **store.options)
+    grow(place, **store.options)
+    with NWBZarrIO(place, "r", **store.options) as io:
+        nwbfile = io.read()
+        assert np.array_equal(nwbfile.acquisition["large"].data[:], grown())
+        assert nwbfile.trials["score"][:].tolist() == list(range(14))
+    keys = store.contents("a.nwb.zarr")
+    assert {key for key in keys if key.startswith(f"{DATA}/c/")} == {f"{DATA}/c/{n}/0" for n in range(5)}
+    assert not [key for key in keys if key.startswith(JOURNAL)]
+    assert verify(place, "chunks", **store.options).problems == []
+
+
+@pytest.mark.parametrize("store", ["zip"], indirect=True)
+def test_a_zip_file_says_that_it_cannot_be_changed(store: StoreKind) -> None:
+    place = write(store.place("a.nwb.zarr"))
+    with pytest.raises(ReadOnlyStoreError, match="a zip file cannot be changed"):
+        grow(place)
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Path:
+    path: Path = write(tmp_path / "a.nwb.zarr")
+    grow(path)
+    return path
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_zarr_python_reads_what_has_grown(local: Path) -> None:
+    for options in ({"use_consolidated": True}, {"use_consolidated": False}):
+        group = zarr.open_group(local, mode="r", **options)
+        assert np.array_equal(group[DATA][...], grown())
+        assert group[DATA].shards == (40, 6)
+        assert group["intervals/trials/score"][...].tolist() == list(range(14))
+
+
+def test_tensorstore_reads_what_has_grown(local: Path) -> None:
+    ts = pytest.importorskip("tensorstore")
+    for name, values in ((DATA, grown()), ("intervals/trials/score", np.arange(14.0))):
+        spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": str(local / name)}}
+        assert np.array_equal(ts.open(spec, read=True, open=True).result().read().result(), values)
+
+
+_PEER = """
+import json, sys, warnings
+warnings.simplefilter("ignore")
+from hdmf_zarr import NWBZarrIO
+with NWBZarrIO(sys.argv[1], "r") as io:
+    nwbfile = io.read()
+    print(json.dumps([nwbfile.acquisition["large"].data[:].tolist(), nwbfile.trials["score"][:].tolist()]))
+"""
+
+
+@pytest.mark.peer
+def test_hdmf_zarr_014_reads_what_has_grown(local: Path, peer014: Peer) -> None:
+    assert peer014.run(_PEER, local) == [grown().tolist(), list(range(14))]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_it_is_exported_as_if_it_had_been_written_so(local: Path, tmp_path: Path) -> None:
+    with NWBZarrIO(local, "r") as io, NWBZarrIO(tmp_path / "b.nwb.zarr", "w", zarr_format=3) as out:
+        out.export(io, write_args={"link_data": False})
+    with NWBZarrIO(tmp_path / "b.nwb.zarr", "r") as io:
+        data = io.read().acquisition["large"].data
+        assert np.array_equal(data[:], grown())
+        assert data.node.shards is not None
+
+
+def test_no_shard_is_in_memory_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither for the journal nor for the new one: pieces of a few chunks are copied."""
+    place = write(tmp_path / "a.nwb.zarr")
+    asked: list[str] = []
+
+    def noting(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(self: LocalKeys, key: Any, *arguments: Any) -> Any:
+            asked.extend([key] if isinstance(key, str) else key)
+            return function(self, key, *arguments)
+
+        return call
+
+    with monkeypatch.context() as patch:
+        for name in ("get", "set"):
+            patch.setattr(LocalKeys, name, noting(getattr(LocalKeys, name)))
+        grow(place)
+    assert f"{DATA}/zarr.json" in asked
+    assert not [key for key in asked if key.startswith((f"{DATA}/c", f"{JOURNAL}.old"))]
+
+
+def test_shards_that_do_not_change_are_left_alone(tmp_path: Path) -> None:
+    place = write(tmp_path / "a.nwb.zarr")
+    there = {file: file.stat().st_mtime_ns for file in (place / DATA).rglob("*") if file.is_file()}
+    with NWBZarrIO(place, "r+") as io:
+        io.read().acquisition["large"].data.append(MORE)
+    changed = {file for file, time in there.items() if file.stat().st_mtime_ns != time}
+    assert changed == {place / DATA / "zarr.json", place / DATA / "c/2/0"}

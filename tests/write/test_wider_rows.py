@@ -1,0 +1,178 @@
+"""Text and references of rows that outgrow their fields, which have a length in format 3, make the fields wider."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hdmf.build import GroupBuilder, ReferenceBuilder
+
+from hdmf_zarr_backend import ZarrIO, verify
+from hdmf_zarr_backend.errors import ValueRefusedError
+from hdmf_zarr_backend.model.nodes import ArrayNode
+from hdmf_zarr_backend.storage.changedcells import set_fields, wider_fields
+from hdmf_zarr_backend.storage.keys import set_rules
+from hdmf_zarr_backend.storage.limits import Limits, ReadRules
+from tests.peers import Peer
+from tests.trees import dataset, group, root
+
+FIELDS = [{"name": "i", "dtype": "int32"}, {"name": "text", "dtype": "text"}]
+
+
+def written(path: Path, builder: GroupBuilder) -> Path:
+    with ZarrIO(path, "w", zarr_format=3) as io:
+        io.write_builder(builder)
+    return path
+
+
+def read(path: Path) -> GroupBuilder:
+    with ZarrIO(path) as io:
+        return io.read_builder()
+
+
+def rows_of(path: Path) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in read(path)["rows"].data[:]]
+
+
+def room_of(path: Path, name: str = "rows") -> list[int]:
+    """Return the bytes of each field of text."""
+    fields = json.loads((path / name / "zarr.json").read_text())["data_type"]["configuration"]["fields"]
+    types = [field["data_type"] for field in fields]
+    return [kind["configuration"]["length_bytes"] for kind in types if isinstance(kind, dict)]
+
+
+def test_a_text_of_rows_has_room_as_it_was_planned(tmp_path):
+    rows = [(1, "a" * 600), (2, "b")]
+    path = written(tmp_path / "a.zarr", root(dataset("rows", rows, FIELDS)))
+    with ZarrIO(path, "r+") as io:
+        table = io.read_builder()["rows"].data
+        table.append((3, "c" * 600))
+    assert rows_of(path) == [*rows, (3, "c" * 600)]
+    assert room_of(path) == [4 * 600]
+
+
+@pytest.mark.parametrize(("length", "room"), [(601, 1200), (1200, 1200), (1500, 1500)])
+def test_a_longer_text_of_rows_makes_its_field_twice_as_long_at_least(tmp_path, length, room):
+    rows = [(1, "a" * 600), (2, "b")]
+    path = written(tmp_path / "a.zarr", root(dataset("rows", rows, FIELDS)))
+    with ZarrIO(path, "r+") as io:
+        table = io.read_builder()["rows"].data
+        table.append((3, "ä" * length))
+        assert [tuple(row) for row in table[:]] == [*rows, (3, "ä" * length)]
+    assert rows_of(path) == [*rows, (3, "ä" * length)]
+    assert room_of(path) == [4 * room]
+    with ZarrIO(path, "r+") as io:  # and what is there has room now
+        io.read_builder()["rows"].data.append((4, "d" * 1000))
+    assert room_of(path) == [4 * room]
+    assert rows_of(path)[3] == (4, "d" * 1000)
+    assert verify(path, "chunks").problems == []
+
+
+def test_text_that_a_chunk_has_no_room_for_is_refused(tmp_path):
+    path = written(tmp_path / "a.zarr", root(dataset("rows", [(1, "a")] * 5, FIELDS)))
+    with pytest.raises(ValueRefusedError, match="room for 512"), ZarrIO(path, "r+") as io:
+        set_rules(io._keys, ReadRules(limits=Limits(max_object_bytes=100_000)))
+        io.read_builder()["rows"].data.append((2, "b" * 20_000))
+    assert rows_of(path) == [(1, "a")] * 5
+
+
+def test_what_is_no_text_is_refused_as_before(tmp_path):
+    path = written(tmp_path / "a.zarr", root(dataset("rows", [(1, "a")], FIELDS)))
+    with pytest.raises(ValueRefusedError, match="cannot be stored"), ZarrIO(path, "r+") as io:
+        io.read_builder()["rows"].data.append((object(), object()))
+    assert rows_of(path) == [(1, "a")]
+
+
+def test_references_of_rows_outgrow_their_field(tmp_path):
+    deep = group("g" * 250, group("h" * 250, group("i" * 250)))
+    fields = [{"name": "i", "dtype": "int32"}, {"name": "to", "dtype": {"reftype": "object", "target_type": "Data"}}]
+    near = group("near")
+    path = written(tmp_path / "a.zarr", root(near, deep, dataset("rows", [(1, ReferenceBuilder(near))], fields)))
+    with ZarrIO(path, "r+") as io:
+        builder = io.read_builder()
+        target = builder["g" * 250]["h" * 250]["i" * 250]
+        builder["rows"].data.append((2, target))
+    assert room_of(path) == [4 * 1024]
+    found = read(path)["rows"].data
+    assert [found[n][1].name for n in range(2)] == ["near", "i" * 250]
+
+
+def foreign_rows(path: Path) -> Path:
+    """Write rows as another program has them: of a few characters, and with words that we do not know."""
+    written(path, root(dataset("rows", [(1, "a"), (2, "b")], FIELDS)))
+    document = json.loads((path / "rows/zarr.json").read_text())
+    field = {"name": "text", "data_type": {"name": "fixed_length_utf32", "configuration": {"length_bytes": 16}}}
+    document["data_type"]["configuration"]["fields"][1] = field
+    document["codecs"] = [{"name": "bytes", "configuration": {"endian": "little"}}]
+    document["theirs"] = {"must_understand": False, "word": 1}
+    document["attributes"]["their_note"] = "kept"
+    (path / "rows/zarr.json").write_text(json.dumps(document))
+    (path / "rows/c/0").write_bytes(np.array([(1, "a"), (2, "b")], [("i", "<i4"), ("text", "<U4")]).tobytes())
+    whole = json.loads((path / "zarr.json").read_text())
+    del whole["consolidated_metadata"]
+    (path / "zarr.json").write_text(json.dumps(whole))
+    return path
+
+
+def test_rows_of_others_become_wider_and_keep_what_is_theirs(tmp_path):
+    path = foreign_rows(tmp_path / "a.zarr")
+    for row, room in (((3, "äöü"), 16), ((4, "abcdefg"), 32)):
+        with ZarrIO(path, "r+") as io:
+            io.read_builder()["rows"].data.append(row)
+        assert room_of(path) == [room]
+    document = json.loads((path / "rows/zarr.json").read_text())
+    assert document["theirs"] == {"must_understand": False, "word": 1}
+    assert document["attributes"]["their_note"] == "kept"
+    assert rows_of(path) == [(1, "a"), (2, "b"), (3, "äöü"), (4, "abcdefg")]
+
+
+@pytest.mark.parametrize(
+    ("cells", "wanted"),
+    [
+        ([("/a", "abcd")], None),
+        ([("/a", "abcde")], ["|S4", "<U8"]),
+        ([("/ä", "äöüß")], None),
+        ([("/äö", "äöüßx")], ["|S8", "<U8"]),
+        ([("/äö", "a"), ("/" + "a" * 20, "b")], ["|S21", "<U4"]),
+        ([("/a", 12345)], ["|S4", "<U8"]),
+        ([("/a", "b" * 1000)], ["|S4", "<U1000"]),
+        ([("/a", "b" * 5000)], None),
+        ([(object(), "b" * 10)], None),
+    ],
+)
+def test_fields_are_as_wide_as_their_units_say(cells, wanted):
+    """Characters of text, bytes of bytes; what is no text is stored as JSON behind a U+0000."""
+    fields = [["i", "<i4", "number"], ["to", "|S4", "reference"], ["text", "<U4", "text"]]
+    node = ArrayNode((4, 3), (4, 3), "|O", filters=[{"id": "struct", "fields": fields}, {"id": "zlib", "level": 1}])
+    chunk = np.array([[1, *row] for row in cells], dtype=object)
+    found = wider_fields(node, [chunk], 20_000)
+    if wanted is None:
+        assert found is None
+        return
+    assert found is not None
+    assert [data_type for _, data_type, _ in found] == ["<i4", *wanted]
+    set_fields(found, node)
+    assert node.filters == [{"id": "struct", "fields": found}, {"id": "zlib", "level": 1}]
+    assert wider_fields(node, [chunk], 20_000) is None
+
+
+_ROWS_OF_PEER = """
+import json, sys, warnings
+warnings.simplefilter("ignore")
+from hdmf_zarr import ZarrIO
+from hdmf.common import get_manager
+with ZarrIO(sys.argv[1], "r", manager=get_manager()) as io:
+    rows = io.read_builder()["rows"].data[:]
+    print(json.dumps([[int(row[0]), str(row[1])] for row in rows]))
+"""
+
+
+@pytest.mark.peer
+def test_hdmf_zarr_014_reads_rows_that_became_wider(tmp_path, peer014: Peer):
+    path = written(tmp_path / "a.zarr", root(dataset("rows", [(1, "a"), (2, "b")], FIELDS)))
+    with ZarrIO(path, "r+") as io:
+        io.read_builder()["rows"].data.append((3, "c" * 513))
+    assert peer014.run(_ROWS_OF_PEER, path) == [[1, "a"], [2, "b"], [3, "c" * 513]]
