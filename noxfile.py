@@ -62,9 +62,11 @@ def _install_oldest(session: nox.Session) -> None:
     session.install(".[all]", *_oldest_releases(), *_group("test"))
 
 
-def _pytest(session: nox.Session, selection: str, *, every_file: bool = False) -> None:
+def _pytest(session: nox.Session, selection: str, *, every_file: bool = False, sample: int | None = None) -> None:
     # From an installed wheel, not from src/: what the wheel forgets is missed.
     env = {"HDMF_ZARR_BACKEND_EVERY_FILE": "1"} if every_file else {}
+    if sample is not None and not session.posargs:
+        env["HDMF_ZARR_BACKEND_SAMPLE"] = str(sample)
     session.run("pytest", "-n", "2", "--durations", "20", "-m", selection, *session.posargs, env=env)
 
 
@@ -111,7 +113,14 @@ def imports(session: nox.Session) -> None:
 
 @nox.session(name="tests-oldest", python=OLDEST_PYTHON)
 def tests_oldest(session: nox.Session) -> None:
-    """Run the tests on the oldest Python and the oldest release of each library, without peers and real files."""
+    """Run every test on the oldest Python and libraries, of many like each other two; without peers and real files."""
+    _install_oldest(session)
+    _pytest(session, "not slow and not corpus and not peer", sample=2)
+
+
+@nox.session(name="whole-oldest", python=OLDEST_PYTHON)
+def whole_oldest(session: nox.Session) -> None:
+    """Run the same in full."""
     _install_oldest(session)
     _pytest(session, "not slow and not corpus and not peer")
 
@@ -132,7 +141,7 @@ def slow(session: nox.Session) -> None:
 
 @nox.session
 def peers(session: nox.Session) -> None:
-    """Make the environments of hdmf-zarr 0.13 and 0.14 that the tests and benchmarks use."""
+    """Make the environments of hdmf-zarr 0.13 and 0.14, and of lindi, that the tests and benchmarks use."""
     session.install("filelock")
     session.run("python", "-m", "tests.peers")
 
