@@ -38,6 +38,7 @@ html_title = project
 
 _EXAMPLES = (
     "first_file",
+    "write",
     "read_lazily",
     "convert_and_compare",
     "chunks_and_shards",

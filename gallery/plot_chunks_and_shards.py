@@ -103,7 +103,7 @@ ax.legend()
 # - Chunks of a few hundred kilobytes to a few megabytes are a good beginning. That is what is chosen if you say
 #   nothing.
 # - If you read all channels, do not cut between them. If you read single channels, do.
-# - Shards keep the number of files small, whatever the chunks. A sharded array cannot be appended to.
+# - Shards keep the number of files small, whatever the chunks. To append to one is to write its last shard anew.
 
 
 def chunk_files(path: Path) -> int:

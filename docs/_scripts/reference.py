@@ -7,7 +7,7 @@ that has no place on the page yet gets a section of its own at the end.
 from __future__ import annotations
 
 import re
-from argparse import Action, ArgumentParser, _SubParsersAction
+from argparse import SUPPRESS, Action, ArgumentParser, _SubParsersAction
 from pathlib import Path
 
 from generated import ROOT, code_list, parts, table, with_parts
@@ -58,7 +58,8 @@ def _entry(action: Action, prog: str) -> str:
 
 def command(name: str, parser: ArgumentParser) -> str:
     """Return what the parser of a command says, as Markdown."""
-    actions = [action for action in parser._actions if "--help" not in action.option_strings]
+    shown = [action for action in parser._actions if action.help != SUPPRESS]  # else a name that it had before
+    actions = [action for action in shown if "--help" not in action.option_strings]
     given = [_usage_of(action) for action in actions if not action.option_strings]
     said = next(command for command in COMMANDS if command.name == name)
     examples = "\n".join(f"$ {line.strip()}" for line in said.examples.strip().splitlines())
