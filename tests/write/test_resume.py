@@ -147,7 +147,8 @@ def check_resumed(points: list[float], source: Path, folder: Path, executor: int
         target = folder / f"{point}.zarr"
         before = {}
         for partial in staged(target):
-            before = {key: state for key, state in inodes(partial).items() if ".partial" not in key and key != RECORD}
+            there = contents(partial)  # half of a document may be, which is none
+            before = {key: state for key, state in inodes(partial).items() if there[key] == expected.get(key)}
         recode = {"codec": True} if codec == "recode" else {}
         convert(source, target, resume=True, executor=executor or None, memory_budget=BUDGET, **recode)
         assert contents(target) == expected
