@@ -10,6 +10,7 @@ from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import ChunkError
+from hdmf_zarr_backend.storage.chunks import ChunkReader
 from hdmf_zarr_backend.storage.codecs import ChunkCodec
 
 COUNT = 4000
@@ -61,6 +62,24 @@ def test_a_row_costs_its_block(path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         del seen[:]
         assert data[1][0] == 1
         assert seen == []  # its block is kept
+
+
+def test_a_chunk_of_one_block_is_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = DatasetBuilder("rows", [(1, "a"), (2, "b")], dtype=FIELDS[:2])
+    with ZarrIO(tmp_path / "a.zarr", "w", zarr_format=3) as io:
+        io.write_builder(GroupBuilder("root", datasets=[table]))
+    fetched: list[Any] = []
+    plain = ChunkReader._stored
+
+    def noting(self: ChunkReader, index: tuple[int, ...]) -> bytes | None:
+        fetched.append(index)
+        return plain(self, index)
+
+    monkeypatch.setattr(ChunkReader, "_stored", noting)
+    with ZarrIO(tmp_path / "a.zarr", "r") as io:
+        data = io.read_builder().datasets["rows"].data
+        assert ChunkReader.element(data.dataset._reader, 1) == [2, "b"]
+        assert len(fetched) == 1
 
 
 def test_a_block_that_does_not_decode_is_told_with_its_node(path: Path) -> None:

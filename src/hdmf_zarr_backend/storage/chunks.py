@@ -327,11 +327,11 @@ class ChunkReader:
             raise LookupError(key)
         split = self._cache.split(key)
         if split is None:
-            place = (position, node.chunks[0])
-            row = None if self._is_far else read_row(self.codec, self._cache, key, place, lambda: self._stored(index))
+            stored = functools.cache(lambda: self._stored(index))
+            row = None if self._is_far else read_row(self.codec, self._cache, key, (position, node.chunks[0]), stored)
             if row is not None:
                 return row
-            data, most = self._stored(index), self._rules.limits.max_object_bytes
+            data, most = stored(), self._rules.limits.max_object_bytes
             split = None if data is None else self.codec.split(data, max_object_bytes=most)
             if split is None:
                 raise LookupError(key)

@@ -35,7 +35,6 @@ def read_row(
         Number of the row in the array, and the number of rows of a chunk.
     stored : callable
         Returns the stored bytes of the chunk; called only when the block is not at hand.
-
     """
     rows = codec.rows_in_blocks()
     if rows is None:
