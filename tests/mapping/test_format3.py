@@ -50,7 +50,7 @@ def document(node: ArrayNode[Any]) -> dict[str, Any]:
 def back(node: ArrayNode[Any]) -> ArrayNode[Any]:
     parsed = v3.parse_node(document(node), "a")
     assert isinstance(parsed, ArrayNode)
-    return replace(format3.canonical(parsed), document=None)
+    return replace(format3.canonical(parsed), original=None)
 
 
 def scalar(data_type: str, **changes: Any) -> ArrayNode[Any]:
@@ -503,7 +503,7 @@ def test_the_root_is_set_last_and_holds_everything():
         assert parsed.root.attributes == {"x": OUR_REFERENCE}
         node = parsed.get("g/a")
         assert isinstance(node, ArrayNode)
-        assert replace(node, document=None) == inner.members["a"]
+        assert replace(node, original=None) == inner.members["a"]
 
 
 # ---- forms that many arrays share -----------------------------------------------------------------------------------

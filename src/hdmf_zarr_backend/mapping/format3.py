@@ -23,14 +23,16 @@ Source: hdmf-zarr 0.14, storage specification; docs/format for what this package
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 from hdmf_zarr_backend.errors import MetadataError, ZarrBackendError
 from hdmf_zarr_backend.mapping import attributes3, codecs3, forms3, types3
 from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, DTYPE, NOTES, notes_of
 from hdmf_zarr_backend.model import v3
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node, absolute, join
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node, Original, absolute, join
 
 TEXT_CHARACTERS = 512
 """What text and references in rows have room for, at least."""
@@ -116,14 +118,15 @@ def _canonical_array(node: ArrayNode[Attributes]) -> ArrayNode[Attributes]:
         keeps_attributes=True,
         prefix=node.prefix,
         shards=None if chain.shards is None else replace(chain.shards, shape=node.chunks),
-        document=node,
     )
     if _NAMES in node.extra and DIMENSIONS not in attributes:
         _take_names(attributes, node.extra[_NAMES])
     if form.is_text and word in ("object", "region"):
         made.filters = [{"id": codecs3.REFERENCES}, *(form.filters or [])[1:]]
         made.fill_value = None
-    _set_word(made, word, rows=rows)
+    _set_word(made, word, rows=rows, is_old=attributes3.is_old_scalar(node.attributes))
+    # attributes are set anew and not changed inside, so a shallow copy stays what was read
+    made.original = Original(node, _words_of(made), dict(made.attributes))
     return made
 
 
@@ -132,8 +135,8 @@ def _take_names(attributes: Attributes, names: Any) -> None:
         attributes[DIMENSIONS] = names
 
 
-def _set_word(node: ArrayNode[Attributes], word: Any, *, rows: bool) -> None:
-    """Give an array ``zarr_dtype``, and the axes that it has with us."""
+def _set_word(node: ArrayNode[Attributes], word: Any, *, rows: bool, is_old: bool) -> None:
+    """Give an array ``zarr_dtype``, and the axes that it has with us; ``is_old``: it may be a scalar of old files."""
     notes = {key: value for key, value in notes_of(node.attributes).items() if key not in (_WORD, _TYPE, "rows")}
     attributes = node.attributes
     scalar = not node.shape
@@ -155,7 +158,7 @@ def _set_word(node: ArrayNode[Attributes], word: Any, *, rows: bool) -> None:
             notes["scalar"] = True
         else:
             word = "scalar"
-    elif node.size == 1 and node.document is not None and attributes3.is_old_scalar(node.document.attributes):
+    elif is_old and node.size == 1:
         word = "scalar" if isinstance(word, str) and word not in ("object", "region") else word
         attributes3.drop_marks(attributes)
     attributes[DTYPE] = word
@@ -198,12 +201,13 @@ def documented(node: ArrayNode[Attributes]) -> ArrayNode[Attributes]:
     UsageError
         Format 3 has no place for a filter.
     """
-    before = node.document
-    kept = None if before is None else canonical(before)
-    if before is not None and kept is not None and _same_words(node, kept):
+    original, before = node.original, node.document
+    if original is not None and before is not None and original.words == _words_of(node):
         attributes = before.attributes
-        if node.attributes != kept.attributes:
-            attributes = _attributes_like(node, before, kept)
+        if node.attributes != original.attributes:
+            attributes = _attributes_like(node, original)
+        elif node.shape[: len(before.shape)] == before.shape:
+            return before
         axes = len(before.shape)
         extra = before.extra
         if _NAMES in extra and DIMENSIONS in attributes:
@@ -217,22 +221,19 @@ def documented(node: ArrayNode[Attributes]) -> ArrayNode[Attributes]:
 
 _STATED = frozenset({"fill_value", "chunk_grid", "chunk_key_encoding", _NAMES})
 """What `v3` keeps of a document beside its words, and is said anew where those change."""
-_WORDS = ("data_type", "fill_value", "compressor", "filters", "order", "separator", "prefix", "chunks", "shards")
+_words_of: Callable[[ArrayNode[Attributes]], tuple[Any, ...]] = attrgetter(
+    "data_type", "fill_value", "compressor", "filters", "order", "separator", "prefix", "chunks", "shards"
+)
 
 
-def _same_words(node: ArrayNode[Attributes], kept: ArrayNode[Attributes]) -> bool:
-    return all(getattr(node, name) == getattr(kept, name) for name in _WORDS)
-
-
-def _attributes_like(
-    node: ArrayNode[Attributes], before: ArrayNode[Attributes], kept: ArrayNode[Attributes]
-) -> Attributes:
+def _attributes_like(node: ArrayNode[Attributes], original: Original) -> Attributes:
     """Return changed attributes with what says of which type the array is as it was."""
     attributes = _documented(node).attributes
-    if node.attributes.get(DTYPE) == kept.attributes.get(DTYPE):
+    if node.attributes.get(DTYPE) == original.attributes.get(DTYPE):
         for key in _KEPT:
             attributes.pop(key, None)
-        said = {key: before.attributes[key] for key in _KEPT if key in before.attributes}
+        stored = original.document.attributes
+        said = {key: stored[key] for key in _KEPT if key in stored}
         attributes = {**said, **attributes}
     return attributes
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from hdmf_zarr_backend.errors import MetadataError
 
@@ -35,6 +35,24 @@ class Shards:
     shape: tuple[int, ...]
     index_at_end: bool = True
     checksum: bool = True
+
+
+class Original(NamedTuple):
+    """What an array was when it was read from a document that has other words than ours.
+
+    Attributes
+    ----------
+    document : ArrayNode
+        In the words of its document.
+    words : tuple
+        What `mapping.format3` made of those that say how it is stored.
+    attributes : dict
+        What it made of the attributes; those of the node may have been changed since.
+    """
+
+    document: ArrayNode[Attributes]
+    words: tuple[Any, ...]
+    attributes: Attributes
 
 
 @dataclass(slots=True)
@@ -65,8 +83,8 @@ class ArrayNode(Generic[A]):
         How chunks lie together in stored objects; None: each is an object of its own.
     codecs : list, optional
         The codecs of format 3 as its document has them, of a node that is in the words of that document (`v3`).
-    document : ArrayNode, optional
-        The node in the words of its document, where it was read from one of format 3 and those here are ours.
+    original : Original, optional
+        What it was when it was read, where that was a document of format 3 and the words here are ours.
     attributes : mapping
         The user attributes, as JSON.
     extra : dict
@@ -90,7 +108,12 @@ class ArrayNode(Generic[A]):
     key_axes: int | None = None
     shards: Shards | None = None
     codecs: list[Any] | None = None
-    document: ArrayNode[Attributes] | None = None
+    original: Original | None = None
+
+    @property
+    def document(self) -> ArrayNode[Attributes] | None:
+        """The node in the words of its document, where it was read from one of format 3 and those here are ours."""
+        return None if self.original is None else self.original.document
 
     @property
     def grid(self) -> tuple[int, ...]:

@@ -281,7 +281,7 @@ class ZarrPlanner:
             prefix="",
             key_axes=None,
             shards=None,
-            document=None,
+            original=None,
         )
 
 
