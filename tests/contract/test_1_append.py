@@ -15,7 +15,7 @@ import pytest
 from hdmf.build import GroupBuilder, LinkBuilder
 from hdmf.common import DynamicTable, VectorData, VectorIndex
 from hdmf.data_utils import DataChunkIterator
-from pynwb import TimeSeries, validate
+from pynwb import NWBFile, TimeSeries, validate
 from pynwb.behavior import Position, SpatialSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert, repair
@@ -228,6 +228,39 @@ def test_an_index_grows_beyond_its_type(folder, rows, length, dtype):
     assert document(path, "acquisition/table/values_index/.zattrs")["zarr_dtype"] == dtype
     assert valid(path)
     assert is_fresh(path)
+
+
+@APPEND
+def test_a_table_of_two_rows_gets_room_for_many(folder):
+    """Its columns were stored in chunks of two rows, and a chunk is a file, or a request."""
+    path = samples.write_zarr(folder / "file.zarr", _table_of_two())
+    with NWBZarrIO(path, "r+") as io:
+        nwbfile = io.read()
+        table = nwbfile.acquisition["table"]
+        for row in range(100):
+            table.add_row(id=2 + row, number=float(row), word=f"word {row}", object=nwbfile.acquisition["target"])
+        assert table["word"][:].tolist() == ["a", "b", *(f"word {row}" for row in range(100))]
+    for mode in ("r", "r-"):
+        nwbfile = read(path, mode)
+        table = nwbfile.acquisition["table"]
+        assert table["number"][:].tolist() == [0.5, 1.5, *map(float, range(100))]
+        assert table["word"][:].tolist() == ["a", "b", *(f"word {row}" for row in range(100))]
+        assert table["object"][101] is nwbfile.acquisition["target"]
+        with ZarrIO(path, mode) as io:
+            stored = io._file["acquisition/table"]
+            assert all(stored[name].nchunks == 1 for name in ("id", "number", "word", "object"))
+    assert valid(path)
+    assert is_fresh(path)
+
+
+def _table_of_two() -> NWBFile:
+    nwbfile = samples.plain_nwbfile()
+    target = TimeSeries(name="target", data=[1.0], unit="m", rate=1.0)
+    columns = {"number": [0.5, 1.5], "word": ["a", "b"], "object": [target, target]}
+    made = [VectorData(name=name, description="of two rows", data=data) for name, data in columns.items()]
+    nwbfile.add_acquisition(target)
+    nwbfile.add_acquisition(DynamicTable(name="table", description="short", columns=made, id=[0, 1]))
+    return nwbfile
 
 
 def _ragged(path: Path) -> Path:

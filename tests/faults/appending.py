@@ -32,13 +32,13 @@ from hdmf_zarr_backend.storage import edits as edits_room
 from hdmf_zarr_backend.storage.farkeys import FarKeys
 from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys
 
-VARIANTS = ("rows", "wider", "wider rows", "smaller", "early", "values", "sharded")
+VARIANTS = ("rows", "wider", "wider rows", "larger chunks", "smaller", "early", "values", "sharded")
 """Kinds of appends: all have what ``rows`` has."""
 
 
 def is_marked(variant: str, zarr_format: int) -> bool:
     """Tell whether a kind of append replaces an array while the root says so."""
-    return variant == "wider" or (variant == "wider rows" and zarr_format == 3)
+    return variant in ("wider", "larger chunks") or (variant == "wider rows" and zarr_format == 3)
 
 
 def write_before(place: Any, zarr_format: int, **options: Any) -> None:
@@ -85,7 +85,7 @@ def append(place: Any, variant: str, **options: Any) -> None:
             edits_room.WAITING_BYTES = 40
         if variant == "values":
             data[1:6] = -1.0
-        data.append(np.arange(10.0, 17.0))
+        data.append(np.arange(10.0, 80.0 if variant == "larger chunks" else 17.0))
         if variant == "sharded":
             root["sharded"]["lying"].data.append(np.arange(10.0, 21.0))
         if variant == "wider rows":

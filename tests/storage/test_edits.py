@@ -106,6 +106,46 @@ def test_nothing_is_written_before_it_is_asked_for_and_then_chunks_come_before_t
     assert len(keys.keys_set()) == 4
 
 
+def test_an_array_with_a_few_small_chunks_gets_larger_ones_when_it_grows_to_many():
+    lazy, keys = editable(numbers(5), (2,))
+    lazy.append(numbers(27))
+    assert lazy.chunks == (2,)  # sixteen of them
+    lazy[0] = 7
+    lazy.append([-1])
+    assert lazy.chunks == (2**16 // lazy.dtype.itemsize,)
+    whole = [7, *numbers(5).tolist()[1:], *numbers(27).tolist(), -1]
+    assert lazy[...].tolist() == whole
+    flush(lazy._edits)
+    assert sorted(keys.values) == ["g/a/.zarray", "g/a/0"]
+    assert read_again(keys).tolist() == read_by_zarr(keys).tolist() == whole
+    many = 40_000
+    lazy.append(np.arange(many))
+    flush(lazy._edits)
+    assert len(keys.values) == 1 + -(-(33 + many) // lazy.chunks[0])
+    assert read_by_zarr(keys).tolist() == [*whole, *range(many)]
+
+
+def test_large_chunks_and_many_small_ones_stay_when_an_array_grows():
+    for length, chunks in ((1000, (10,)), (6000, (3000,))):
+        lazy, _ = editable(numbers(length), chunks)
+        lazy.append(numbers(50_000))
+        assert lazy.chunks == chunks
+
+
+def test_chunks_of_an_array_that_was_given_larger_ones_are_written_early(monkeypatch):
+    lazy, keys = editable(numbers(3), (2,))
+    monkeypatch.setattr(edits_room, "WAITING_BYTES", 2**17)
+    lazy.append(numbers(30))
+    size = lazy.chunks[0]
+    assert keys.keys_set() == []
+    lazy.append(np.arange(4 * size))
+    assert set(keys.keys_set()) == {"g/a/2", "g/a/3", "g/a/4"}  # beyond the array as it is there
+    assert read_by_zarr(keys).tolist() == [0, 1, 2]
+    flush(lazy._edits)
+    whole = [*numbers(3).tolist(), *numbers(30).tolist(), *range(4 * size)]
+    assert read_again(keys).tolist() == read_by_zarr(keys).tolist() == whole
+
+
 def test_what_is_cut_away_does_not_come_back():
     lazy, keys = editable(numbers(10), (4,))
     lazy.resize(5)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
 from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.storage.edits import Edits
+from hdmf_zarr_backend.storage.growth import roomier_chunks
 from hdmf_zarr_backend.storage.selection import Axis, normalise, positions
 
 Array = npt.NDArray[Any]
@@ -135,6 +136,9 @@ class EditableArray(LazyArray):
             )
         if any(n < m for n, m in zip(shape, self.shape, strict=True)):
             self._edits.cut(self._reader, shape)
+        chunks = roomier_chunks(self.node, self._reader.codec.dtype, shape)
+        if chunks is not None:
+            self._edits.rechunk(self._reader, chunks)
         before = self.node.grid
         self.node.shape = shape
         self._edits.grow(self._reader, before)

@@ -14,13 +14,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import StoreError
-from hdmf_zarr_backend.model import v2
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, join
 from hdmf_zarr_backend.storage.changedcells import (
     DeferredReference,
@@ -34,7 +33,7 @@ from hdmf_zarr_backend.storage.changedshards import ChangedShards
 from hdmf_zarr_backend.storage.chunks import ChunkReader
 from hdmf_zarr_backend.storage.fills import fill_array
 from hdmf_zarr_backend.storage.journal import Direct
-from hdmf_zarr_backend.storage.journalrecords import Mark
+from hdmf_zarr_backend.storage.journalrecords import Format2Metadata, Mark, Metadata
 from hdmf_zarr_backend.storage.jsontext import dump
 from hdmf_zarr_backend.storage.keys import KeyStore, rules_of
 from hdmf_zarr_backend.storage.queued import drain
@@ -53,24 +52,6 @@ WAITING_BYTES = 64 * 2**20
 _OBJECT_BYTES = 200
 
 Node = ArrayNode[Attributes]
-
-
-class Metadata(Protocol):
-    """How the metadata of a file are stored."""
-
-    def documents(self, path: str, node: Node) -> Iterable[tuple[str, Any]]:
-        """Return the documents of an array by their keys."""
-
-    def mark(self) -> Mark:
-        """Return what tells readers that the file is being changed and cannot be read for the moment."""
-
-
-class _Format2:
-    def documents(self, path: str, node: Node) -> Iterable[tuple[str, Any]]:
-        return v2.node_documents(path, node)
-
-    def mark(self) -> Mark:
-        return Mark({}, (v2.CONSOLIDATED,))
 
 
 class Edits:
@@ -102,7 +83,7 @@ class Edits:
     def __init__(self, keys: KeyStore, metadata: Metadata | None = None, journal: Direct | None = None) -> None:
         self._keys = keys
         self.journal = Direct(keys) if journal is None else journal
-        self._metadata: Metadata = _Format2() if metadata is None else metadata
+        self._metadata: Metadata = Format2Metadata() if metadata is None else metadata
         self._chunks: dict[Place, Array] = {}
         self._readers: dict[str, ChunkReader] = {}
         self._removed: dict[Place, ChunkReader] = {}
@@ -137,7 +118,7 @@ class Edits:
 
     def _write_early(self) -> None:
         """Write the changed chunks that need not wait, and forget them; those of a shard wait for its others."""
-        chunks = {place: chunk for place, chunk in self._chunks.items() if self._may_go(place[0], chunk)}
+        chunks = {place: chunk for place, chunk in self._chunks.items() if self._may_go(place, chunk)}
         try:
             self._early.update(chunks)
             plain = self._without_sharded(chunks)
@@ -151,9 +132,10 @@ class Edits:
         for place in chunks:
             self._bytes -= _size(self._chunks.pop(place))
 
-    def _may_go(self, path: str, chunk: Array) -> bool:
+    def _may_go(self, place: Place, chunk: Array) -> bool:
         """Tell whether a chunk may be written before `flush`: what is on disk stays true."""
-        return path not in self._widened and not chunk.dtype.hasobject  # references may have no path yet
+        stays_true = place[0] not in self._widened or self._is_new(place)
+        return stays_true and not chunk.dtype.hasobject  # references may have no path yet
 
     def _without_sharded(self, chunks: dict[Place, Array]) -> dict[Place, Array]:
         """Encode those of ``chunks`` that lie in shards, for `shards`; return the others."""
@@ -260,6 +242,26 @@ class Edits:
         for index, chunk in chunks.items():
             self.put(reader, index, chunk)
         self.grow(reader)
+
+    def rechunk(self, reader: ChunkReader, chunks: tuple[int, ...]) -> None:
+        """Give an array other chunks: all of it is written anew, and the objects of its old chunks are deleted."""
+        node, path = reader.node, reader.path
+        values = reader.read(()).reshape(node.shape)
+        self.grow(reader, node.grid)
+        for index in itertools.product(*map(range, node.grid)):
+            place = (path, index)
+            if place in self._chunks:
+                self._bytes -= _size(self._chunks.pop(place))
+            self._early.discard(place)
+            self._removed[place] = reader
+        reader.forget(path)
+        node.chunks = chunks
+        self._widened[path] = reader
+        for index in itertools.product(*map(range, node.grid)):
+            chunk = fill_array(node, reader.codec.dtype, chunks)
+            part = values[tuple(slice(i * c, (i + 1) * c) for i, c in zip(index, chunks, strict=True))]
+            chunk[tuple(map(slice, part.shape))] = part
+            self.put(reader, index, chunk)
 
     def _widen_rows(self, encode: Encode) -> None:
         """Give rows with text, or references, that have become longer than their fields wider ones."""

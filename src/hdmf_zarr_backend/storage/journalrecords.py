@@ -9,12 +9,13 @@ Source: issue "Nothing lost, nobody let in", part 2.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.model import v2, v3
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 from hdmf_zarr_backend.storage.jsontext import dump, parse_fast
 from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.locks import Holder
@@ -62,6 +63,28 @@ class Mark:
         for key, text in self.documents.items():
             keys.set(key, text)
         keys.delete(self.hidden)
+
+
+class Metadata(Protocol):
+    """How the metadata of a file are stored."""
+
+    def documents(self, path: str, node: ArrayNode[Attributes]) -> Iterable[tuple[str, Any]]:
+        """Return the documents of an array by their keys."""
+
+    def mark(self) -> Mark:
+        """Return what tells readers that the file is being changed and cannot be read for the moment."""
+
+
+class Format2Metadata:
+    """Those of a file of format 2."""
+
+    def documents(self, path: str, node: ArrayNode[Attributes]) -> Iterable[tuple[str, Any]]:
+        """Return ``.zarray`` and ``.zattrs``."""
+        return v2.node_documents(path, node)
+
+    def mark(self) -> Mark:
+        """Return that there is no consolidated document."""
+        return Mark({}, (v2.CONSOLIDATED,))
 
 
 def damaged(error: Exception, location: str) -> MetadataError:
