@@ -1,5 +1,7 @@
 """In which cells a test runs: the formats of Zarr x the kinds of store, where it is about none of them.
 
+Each module of tests is in `MODULES`, or in `tests.outside` with the reason.
+
 The tests of `MODULES` write new files in the format of their cell, where they do not say in which, and put them into
 the fixture `folder` (or `shared_folder`, for files that a module makes once), which is a folder of the cell's kind of
 store. Which cells those are:
@@ -45,8 +47,14 @@ MODULES = frozenset(
         "tests.contract.test_6_iterators",
         "tests.contract.test_7_specs",
         "tests.contract.test_8_neighbours",
+        "tests.contract.test_append_conflicts",
+        "tests.contract.test_append_tables",
+        "tests.contract.test_conversions",
+        "tests.contract.test_defects_of_the_peer",
         "tests.contract.test_found_by_the_suites",
+        "tests.contract.test_refusals",
         "tests.contract.test_roundtrip_property",
+        "tests.contract.test_way_back",
     }
 )
 """Modules whose tests run in cells."""
@@ -68,6 +76,9 @@ OF_FORMAT_2 = {
     "test_a_cached_specification_that_is_no_json_is_an_error": _ON_DISK,
     "test_links_and_references_carry_the_ids": _IDS,
     "test_a_reference_in_a_dataset_to_another_object_than_was_meant": _IDS,
+    "test_d2_no_code_of_a_file_runs": _OLD,
+    "test_d6_arguments_of_the_class_for_nwb_are_honoured": _CODEC,
+    "test_d18_the_consolidated_document_is_set_once": _ON_DISK,
 }
 """Tests of those modules that are about format 2, with the reason."""
 
@@ -91,6 +102,14 @@ REFUSALS: dict[str, dict[str, Refusal]] = {
     "s3": {"staging": _NO_STAGING},
 }
 """What a kind of store cannot do."""
+
+READ_ONLY: dict[str, dict[str, Refusal]] = {
+    "http": {"write": Refusal("a web server is read only", ReadOnlyStoreError)},
+}
+"""Kinds of stores that are no cells, since each test there would end where its file is made.
+
+``tests/stores/test_read_only.py`` runs whatever writes on each, and sees the error.
+"""
 
 
 class Cell(NamedTuple):

@@ -8,6 +8,7 @@ from typing import Any
 
 from hdmf_zarr_backend.mapping import attributes3, formats
 from hdmf_zarr_backend.model import v2, v3
+from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.storage.opening import open_keys
 from tests.places import Place, delete, put
@@ -31,6 +32,11 @@ def document(place: Place, key: str) -> Any:
     found_node = hierarchy.get("x")
     assert found_node is not None
     return dict(v2.node_documents("", found_node))[name]
+
+
+def arrays(place: Place) -> dict[str, ArrayNode]:
+    """Return the arrays of a file by their paths, as its documents say them."""
+    return {path: node for path, node in parse(open_keys(place)).hierarchy.walk() if isinstance(node, ArrayNode)}
 
 
 def has_document(place: Place, key: str) -> bool:

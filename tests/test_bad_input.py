@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,8 @@ import numcodecs
 import numpy as np
 import pytest
 import zarr
-from hdmf.backends.errors import UnsupportedOperation
 from hdmf.backends.warnings import BrokenLinkWarning
-from hdmf.build import ConstructError, DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
-from hdmf.data_utils import DataChunkIterator
+from hdmf.build import ConstructError
 from hdmf.spec import NamespaceCatalog
 from pynwb import NWBHDF5IO, TimeSeries
 
@@ -24,14 +22,10 @@ from hdmf_zarr_backend.errors import (
     ChunkError,
     DamagedFileError,
     MetadataError,
-    NameRefusedError,
     NotZarrError,
-    ReferenceTargetError,
     StoreExistsError,
-    StoreNotFoundError,
     UnsupportedFileError,
     UsageError,
-    ValueRefusedError,
     ZarrBackendError,
 )
 from hdmf_zarr_backend.read.namespaces import MissingNamespacesWarning
@@ -95,22 +89,6 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 # ---- nothing to read -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("mode", ["r", "r-", "r+"])
-@pytest.mark.parametrize("io_class", [ZarrIO, NWBZarrIO])
-def test_a_path_that_does_not_exist(tmp_path, mode, io_class):
-    with pytest.raises(StoreNotFoundError) as caught:
-        io_class(tmp_path / "absent.zarr", mode)
-    check(caught.value, tmp_path / "absent.zarr")
-    assert isinstance(caught.value, (FileNotFoundError, UnsupportedOperation))
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_namespaces_of_a_path_that_does_not_exist(tmp_path):
-    with pytest.raises(StoreNotFoundError) as caught:
-        ZarrIO.load_namespaces(NamespaceCatalog(), tmp_path / "absent.zarr")
-    check(caught.value, tmp_path / "absent.zarr")
 
 
 def _empty_folder(path: Path) -> None:
@@ -348,13 +326,6 @@ def test_a_damaged_chunk(store, key, node):
     check(caught.value, store, node)
 
 
-def test_the_rest_of_a_file_with_a_damaged_chunk_reads(store):
-    (store / "acquisition" / "trace" / "data" / "0.0").write_bytes(b"\1\2\3")
-    nwbfile = read(store)
-    assert nwbfile.identifier == "plain"
-    assert nwbfile.trials["start_time"][:].tolist() == [0.0]
-
-
 def test_a_failed_read_does_not_leave_half_a_tree(store):
     """Asking again gives the error again, not what had been assembled until then."""
     change(store / "acquisition" / "trace" / ".zattrs", lambda node: node.update(zarr_link=[{"path": "/x"}]))
@@ -401,20 +372,6 @@ def test_a_broken_link_is_a_warning_and_the_rest_reads(store, target):
     assert builder["acquisition/trace/data"].data[:].sum() == np.arange(60).sum()
 
 
-def test_a_link_to_a_file_that_has_gone_is_as_with_hdf5(tmp_path):
-    target = samples.write_zarr(tmp_path / "target.zarr", samples.plain_nwbfile())
-    with NWBZarrIO(target) as source, NWBZarrIO(tmp_path / "linked.zarr", "w") as io:
-        nwbfile = samples.plain_nwbfile("linked")
-        data = source.read().acquisition["trace"].data
-        nwbfile.add_acquisition(TimeSeries(name="far", data=data, unit="m", rate=1.0))
-        io.write(nwbfile, link_data=True)
-    assert not (tmp_path / "linked.zarr" / "acquisition" / "far" / "data").exists()
-    assert read(tmp_path / "linked.zarr").acquisition["far"].data.shape == (20, 3)
-    target.rename(tmp_path / "elsewhere.zarr")
-    with pytest.warns(BrokenLinkWarning, match="/acquisition/far/data"), NWBZarrIO(tmp_path / "linked.zarr") as io:
-        assert "trace" in io.read_builder()["acquisition"].groups
-
-
 def test_links_in_a_circle(tmp_path):
     """Within a file and through another file."""
     documents = {
@@ -430,45 +387,6 @@ def test_links_in_a_circle(tmp_path):
     assert len(told) == 3
     assert all(any(f"at /{name} in {tmp_path / 'a.zarr'}" in text for text in told) for name in ("one", "two", "far"))
     assert all("links go round in a circle" in text for text in told)
-
-
-def _references(path: Path) -> Path:
-    """Write a file whose references, of every form, point to a target that is then renamed away."""
-    goal = GroupBuilder(name="goal")
-    here = GroupBuilder(name="here", attributes={"kept": 1, "attribute": ReferenceBuilder(goal)})
-    here.set_dataset(
-        DatasetBuilder(name="array", data=[ReferenceBuilder(here), ReferenceBuilder(goal)], dtype="object")
-    )
-    here.set_dataset(DatasetBuilder(name="scalar", data=ReferenceBuilder(goal), dtype="object"))
-    fields = [{"name": "n", "dtype": "int32"}, {"name": "to", "dtype": "object"}]
-    rows = [(1, ReferenceBuilder(here)), (2, ReferenceBuilder(goal))]
-    here.set_dataset(DatasetBuilder(name="rows", data=rows, dtype=fields))
-    with ZarrIO(path, "w") as io:
-        io.write_builder(GroupBuilder(name="root", groups={"goal": goal, "here": here}))
-    (path / "goal").rename(path / "gone")
-    (path / ".zmetadata").unlink()
-    return path
-
-
-def test_references_to_nothing_fail_when_they_are_resolved(tmp_path):
-    path = _references(tmp_path / "file.zarr")
-    with ZarrIO(path) as io:
-        with pytest.warns(BrokenLinkWarning) as caught:
-            here = io.read_builder()["here"]
-        told = sorted(str(warning.message) for warning in caught)
-        assert len(told) == 2
-        assert all(str(path) in text and "/goal" in text for text in told)
-        assert "'attribute' of /here" in told[0]
-        assert "/here/scalar" in told[1]
-        assert dict(here.attributes) == {"kept": 1}
-        assert sorted(here.datasets) == ["array", "rows"]
-        assert here["array"].data[0] is here
-        assert here["rows"].data[0]["to"] is here
-        for name in ("array", "rows"):
-            with pytest.raises(ReferenceTargetError) as failed:
-                here[name].data[1]
-            check(failed.value, path, "/goal")
-            assert isinstance(failed.value, (KeyError, DamagedFileError))
 
 
 def test_a_reference_that_is_none(store):
@@ -499,16 +417,6 @@ def test_what_is_no_hdmf_zarr_file_is_not_replaced(tmp_path, make, mode):
     assert isinstance(caught.value, FileExistsError)
     assert contents(tmp_path) == before
     assert path.exists()
-
-
-@pytest.mark.parametrize("mode", ["w-", "x"])
-def test_modes_that_make_new_files_only(store, mode):
-    before = contents(store)
-    with pytest.raises(StoreExistsError) as caught:
-        NWBZarrIO(store, mode)
-    check(caught.value, store)
-    assert isinstance(caught.value, UnsupportedOperation)
-    assert contents(store) == before
 
 
 @pytest.mark.parametrize("make", [_empty_folder, _folder_of_other_files, _text_file, _hdf5_file, _plain_zarr])
@@ -545,85 +453,6 @@ def test_a_link_to_a_folder_is_replaced_and_the_folder_kept(store, tmp_path):
     assert contents(store) == before
 
 
-class _BrokenError(Exception):
-    pass
-
-
-def _breaking_after(blocks: int) -> Iterator[Any]:
-    for _ in range(blocks):
-        yield np.zeros(3)
-    raise _BrokenError
-
-
-def _unstorable(value: Any) -> GroupBuilder:
-    good = DatasetBuilder(name="a_good_one", data=np.arange(4), dtype="int64")
-    return GroupBuilder(name="root", datasets={"a_good_one": good, "bad": DatasetBuilder(name="bad", data=value)})
-
-
-@pytest.mark.parametrize(
-    ("make", "error"),
-    [
-        (lambda: _unstorable(DataChunkIterator(data=_breaking_after(5), buffer_size=2)), _BrokenError),
-        (lambda: _unstorable(np.array([object()], dtype=object)), ValueRefusedError),
-        (lambda: _unstorable(np.zeros(2, "g")), ValueRefusedError),
-    ],
-    ids=["iterator", "object", "long double"],
-)
-@pytest.mark.parametrize("present", [True, False], ids=["old file", "no file"])
-def test_a_write_that_fails_leaves_what_was_there(tmp_path, written, make, error, present):
-    path = tmp_path / "file.zarr"
-    if present:
-        shutil.copytree(written, path)
-    before = contents(tmp_path)
-    with ZarrIO(path, "w") as io, pytest.raises(error) as caught:
-        io.write_builder(make())
-    if error is ValueRefusedError:
-        check(caught.value, path, "/bad")
-    assert contents(tmp_path) == before
-    assert [entry.name for entry in tmp_path.iterdir()] == (["file.zarr"] if present else [])
-
-
-def test_the_old_file_is_there_until_the_new_one_is_whole(tmp_path, written):
-    path = tmp_path / "file.zarr"
-    shutil.copytree(written, path, ignore=shutil.ignore_patterns("specifications", ".zmetadata"))
-    seen = []
-
-    def rows() -> Iterator[Any]:
-        for i in range(6):
-            seen.append(read(path).identifier)
-            yield np.full(3, i)
-
-    nwbfile = samples.plain_nwbfile("new")
-    data = DataChunkIterator(data=rows(), buffer_size=2)
-    nwbfile.add_acquisition(TimeSeries(name="stream", data=data, unit="m", rate=1.0))
-    samples.write_zarr(path, nwbfile)
-    assert seen == ["plain"] * 6
-    assert read(path).identifier == "new"
-    assert [entry.name for entry in tmp_path.iterdir()] == ["file.zarr"]
-
-
-@pytest.mark.parametrize(
-    "name", [".zarray", ".zgroup", ".zattrs", ".zmetadata", "zarr.json", ".", "..", "a\\b", "a\0b"]
-)
-def test_names_that_no_store_can_hold(tmp_path, name):
-    builder = GroupBuilder(
-        name="root", groups={"inner": GroupBuilder(name="inner", groups={name: GroupBuilder(name=name)})}
-    )
-    with ZarrIO(tmp_path / "file.zarr", "w") as io, pytest.raises(NameRefusedError) as caught:
-        io.write_builder(builder)
-    check(caught.value, tmp_path / "file.zarr", "/inner")
-    assert repr(name) in caught.value.problem
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_link_with_a_name_that_no_store_can_hold(tmp_path):
-    target = GroupBuilder(name="target")
-    links = {"..": LinkBuilder(builder=target, name="..")}
-    with ZarrIO(tmp_path / "file.zarr", "w") as io, pytest.raises(NameRefusedError) as caught:
-        io.write_builder(GroupBuilder(name="root", groups={"target": target}, links=links))
-    check(caught.value, tmp_path / "file.zarr", "/")
-
-
 # ---- exporting -----------------------------------------------------------------------------------------------------
 
 
@@ -658,19 +487,3 @@ def test_the_source_of_an_export_is_never_replaced(tmp_path):
     ):
         io.export(source)
     assert path.read_bytes() == before
-
-
-def test_an_export_that_fails_leaves_what_was_there(tmp_path, written, store):
-    (store / "acquisition" / "trace" / "data" / "0.0").write_bytes(b"\1\2\3")
-    target = tmp_path / "target.zarr"
-    shutil.copytree(written, target)
-    before = contents(target)
-    with (
-        NWBZarrIO(store, load_namespaces=False) as source,
-        NWBZarrIO(target, "w") as io,
-        pytest.raises(ChunkError) as caught,
-    ):
-        io.export(source)
-    check(caught.value, store, "/acquisition/trace/data")
-    assert contents(target) == before
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file.nwb.zarr", "target.zarr"]

@@ -8,10 +8,8 @@ from typing import Any
 
 import fsspec
 import h5py
-import numcodecs
 import numpy as np
 import pytest
-import zarr
 
 from hdmf_zarr_backend import ZarrIO, convert
 from hdmf_zarr_backend.errors import UsageError
@@ -32,32 +30,6 @@ def source(tmp_path: Path) -> Path:
 
 
 # ---- codecs ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("codec", "stored"),
-    [
-        ("blosc", "blosc"),
-        (True, "blosc"),
-        ("zstd", "zstd"),
-        ("zlib", "zlib"),
-        ("none", None),
-        (False, None),
-        (numcodecs.Zstd(1), "zstd"),
-        ({"id": "bz2", "level": 1}, "bz2"),
-    ],
-    ids=str,
-)
-def test_a_codec_is_given_by_name_or_as_it_is(source: Path, tmp_path: Path, codec: Any, stored: str | None) -> None:
-    convert(source, tmp_path / "a.zarr", codec=codec)
-    document = json.loads((tmp_path / "a.zarr" / "values" / ".zarray").read_bytes())
-    assert document["filters"] is None
-    assert (document["compressor"] or {"id": None})["id"] == stored
-    assert np.array_equal(zarr.open_array(tmp_path / "a.zarr" / "values", mode="r")[:], VALUES)
-    planned = dry_run(source, tmp_path / "a.zarr", codec=codec)
-    assert planned.arrays["/values"].stored_bytes == pytest.approx(
-        sum(path.stat().st_size for path in (tmp_path / "a.zarr" / "values").iterdir() if path.name[0] != "."), rel=0.5
-    )
 
 
 @pytest.mark.parametrize("codec", ["lz77", None, 3, {"level": 1}, "Keep"], ids=str)

@@ -8,10 +8,8 @@ import inspect
 import numcodecs
 import numpy as np
 import pytest
-from hdmf.build import DatasetBuilder, GroupBuilder
 from hdmf.data_utils import DataChunkIterator, DataIO, InvalidDataIOError
 
-from hdmf_zarr_backend import ZarrIO
 from hdmf_zarr_backend.dataio import ZarrDataIO, codec_config, object_codec
 from hdmf_zarr_backend.errors import UsageError
 
@@ -149,31 +147,6 @@ def test_pickles_are_warned_of_and_other_codecs_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("options", "chunks"),
-    [
-        ({"chunk_elements": 100}, (10, 10)),
-        ({"chunk_aspect_ratio": (4, 1)}, (400, 20)),
-        ({"chunk_elements": 400, "chunk_aspect_ratio": [4, 1]}, (40, 10)),
-    ],
-)
-def test_chunks_are_chosen_as_tensorstore_does(tmp_path, options, chunks):
-    def blocks():
-        for _ in range(400):
-            yield np.zeros(20, "i2")
-
-    data = np.zeros((400, 20), "i2")
-    iterator = DataChunkIterator(blocks(), maxshape=(400, 20), dtype=np.dtype("i2"))
-    wrapped = ZarrDataIO(data, **options)
-    assert copy.copy(wrapped).get_io_params() == wrapped.get_io_params()
-    datasets = {"a": DatasetBuilder("a", wrapped), "b": DatasetBuilder("b", ZarrDataIO(iterator, **options))}
-    with ZarrIO(tmp_path / "a.zarr", "w") as io:
-        io.write_builder(GroupBuilder("root", datasets=datasets))
-    with ZarrIO(tmp_path / "a.zarr", "r") as io:
-        for name in datasets:
-            assert io.read_builder()[name].data.chunks == chunks
-
-
-@pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"chunk_elements": 0}, "not positive"),
@@ -186,9 +159,3 @@ def test_chunks_are_chosen_as_tensorstore_does(tmp_path, options, chunks):
 def test_a_choice_of_chunks_that_is_none_is_refused(options, message):
     with pytest.raises(UsageError, match=message):
         ZarrDataIO(np.zeros((4, 4)), **options)
-
-
-def test_a_ratio_of_other_axes_is_refused_before_the_write(tmp_path):
-    builder = DatasetBuilder("a", ZarrDataIO(np.zeros((4, 4)), chunk_aspect_ratio=(1, 2, 3)))
-    with ZarrIO(tmp_path / "a.zarr", "w") as io, pytest.raises(UsageError, match="does not fit 2 axes"):
-        io.write_builder(GroupBuilder("root", datasets={"a": builder}))

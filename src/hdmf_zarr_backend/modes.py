@@ -15,6 +15,7 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.read.parser import ParsedFile, is_empty_group, is_hdmf_zarr, parse
 from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of
 from hdmf_zarr_backend.storage.locks import WriterLock
+from hdmf_zarr_backend.storage.offers import is_empty_folder
 from hdmf_zarr_backend.storage.onewriter import writer_lock
 from hdmf_zarr_backend.storage.recovery import recovered
 
@@ -123,7 +124,7 @@ def check_abilities(keys: KeyStore, mode: str) -> None:
 
 def check_target(keys: KeyStore, mode: str, *, force: bool) -> None:
     """Refuse to replace what a new file must not replace; ``force``: mode ``w`` replaces anything."""
-    if not keys.exists():
+    if not keys.exists() or (mode == "w" and is_empty_folder(keys)):
         return
     if mode != "w":
         raise TargetExistsError(

@@ -9,15 +9,23 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from hdmf_zarr_backend.errors import NotZarrError, StoreExistsError, StoreNotFoundError, UsageError
+from hdmf_zarr_backend.errors import (
+    NotZarrError,
+    ReadOnlyStoreError,
+    StoreExistsError,
+    StoreNotFoundError,
+    UsageError,
+)
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.read.parser import is_hdmf_zarr
 from hdmf_zarr_backend.readability import check_hdf5
 from hdmf_zarr_backend.storage.diskfiles import told
 from hdmf_zarr_backend.storage.durable import sync_files
-from hdmf_zarr_backend.storage.opening import open_keys
+from hdmf_zarr_backend.storage.keys import abilities_of
+from hdmf_zarr_backend.storage.opening import folder_keys, open_keys
 from hdmf_zarr_backend.storage.paths import check_apart
+from hdmf_zarr_backend.storage.referredfiles import parted
 from hdmf_zarr_backend.write.virtual import VirtualReport, write_virtual
 
 SUFFIX = ".zarr.json"
@@ -53,6 +61,8 @@ def convert_virtual(
         Something is at the target that is not to be replaced.
     StoreNotFoundError
         Nothing is at the source.
+    ReadOnlyStoreError
+        The target is on a server that takes nothing.
     """
     _check_request(source, target, to=to or "zarr", codec=codec, resume=resume)
     if zarr_format not in (2, 3):
@@ -60,6 +70,9 @@ def convert_virtual(
     if not is_url(source) and not os.path.lexists(source):
         raise StoreNotFoundError("nothing is there", store=source, remedy="Check the path.")
     check_apart(source, target)
+    abilities = abilities_of(folder_keys(parted(target)[0], storage if is_url(target) else {}))
+    if not abilities.write:  # before anything is read
+        raise ReadOnlyStoreError(abilities.why, store=target, remedy="Make the references here, and upload them.")
     if not force_overwrite and not _may_replace(target, storage):
         raise StoreExistsError(
             "what is there is no HDMF Zarr file, and is not replaced",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,12 +13,14 @@ import h5py
 import numpy as np
 import pytest
 from hdmf.build import GroupBuilder, ReferenceBuilder
+from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert
 from hdmf_zarr_backend.errors import StoreNotFoundError, ValueRefusedError
 from tests import samples
 from tests.cells import Cell
-from tests.places import Place
+from tests.documents import forget_consolidated
+from tests.places import Place, contents, keys_of, put
 from tests.test_io import document, identical, read, read_builder, write_builder
 from tests.trees import dataset, group, root, round_trip
 
@@ -287,3 +291,45 @@ def test_the_kinds_of_links_come_back(there_and_back, name):
             assert other["hard"] == other["plain"]
         else:
             assert one.get(name, getlink=True).path == other.get(name, getlink=True).path
+
+
+# ---- NaN as others write it ----------------------------------------------------------------------------------------
+
+
+def as_others_write_it(place: Place, node: str, **attributes: Any) -> None:
+    """Change attributes of a node of a file, of which no types are kept then, nor a consolidated document."""
+    forget_consolidated(place)
+    key = next(key for key in (f"{node}/zarr.json", f"{node}/.zattrs") if key in keys_of(place))
+    stored = json.loads(contents(place)[key])
+    held = stored if key.endswith(".zattrs") else stored["attributes"]
+    for name in ("_nczarr_attr", "_hdmf"):
+        held.pop(name, None)
+    held.update(attributes)
+    put(place, key, json.dumps(stored).encode())
+
+
+def test_a_file_in_which_nan_is_a_text(folder):
+    """As Zindi and LINDI write it: hdmf could make no container of it."""
+    path = samples.write_zarr(folder / "a.zarr", samples.plain_nwbfile())
+    as_others_write_it(
+        path, "acquisition/trace/data", conversion="NaN", offset="-Infinity", resolution="Infinity", unit="NaN"
+    )
+    trace = read(path).acquisition["trace"]
+    assert math.isnan(trace.conversion)
+    assert (trace.offset, trace.resolution, trace.unit) == (-math.inf, math.inf, "NaN")
+    with NWBZarrIO(path) as io, NWBZarrIO(folder / "b.zarr", "w") as target:
+        target.export(io)
+    assert math.isnan(read(folder / "b.zarr").acquisition["trace"].conversion)
+
+
+def test_so_it_is_in_a_file_that_another_one_links_to(folder):
+    first = samples.write_zarr(folder / "a.zarr", samples.plain_nwbfile("first"))
+    with NWBZarrIO(first) as source, NWBZarrIO(folder / "b.zarr", "w") as io:
+        second = samples.plain_nwbfile("second")
+        data = source.read().acquisition["trace"].data
+        second.add_acquisition(TimeSeries(name="linked", data=data, unit="V", rate=1.0))
+        io.write(second)
+    as_others_write_it(first, "acquisition/trace/data", conversion="NaN")
+    linked = read(folder / "b.zarr").acquisition["linked"]
+    assert linked.data.location == str(first)
+    assert math.isnan(linked.conversion)

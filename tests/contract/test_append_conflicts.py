@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import warnings
 from collections.abc import Iterator
@@ -22,11 +21,11 @@ from hdmf_zarr_backend.write.dropping import DroppedChangesWarning
 from tests import samples
 from tests.contract.test_1_append import valid
 from tests.documents import document, is_fresh
-from tests.places import contents
+from tests.places import Place, contents
 from tests.test_io import read, read_builder
 from tests.trees import dataset, group, root
 
-FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
+pytestmark = pytest.mark.needs("append")
 
 # ---- links ----------------------------------------------------------------------------------------------------------
 
@@ -39,13 +38,12 @@ def linked(target: str, *more: Any) -> GroupBuilder:
     return tree
 
 
-def stored(path: Path, tree: GroupBuilder, zarr_format: int) -> Path:
-    with ZarrIO(path, "w", zarr_format=zarr_format) as io:
+def stored(path: Place, tree: GroupBuilder) -> Place:
+    with ZarrIO(path, "w") as io:
         io.write_builder(tree)
     return path
 
 
-@FORMATS
 @pytest.mark.parametrize(
     ("wanted", "shown"),
     [
@@ -56,8 +54,8 @@ def stored(path: Path, tree: GroupBuilder, zarr_format: int) -> Path:
     ],
     ids=["link", "root", "dataset", "group"],
 )
-def test_a_conflict_with_a_link_names_both_targets(tmp_path, wanted, shown, zarr_format):
-    path = stored(tmp_path / "file.zarr", linked("a"), zarr_format)
+def test_a_conflict_with_a_link_names_both_targets(folder, wanted, shown):
+    path = stored(folder / "file.zarr", linked("a"))
     before = contents(path)
     with ZarrIO(path, "r+") as io, pytest.raises(ConflictError, match=shown) as caught:
         io.write_builder(wanted)
@@ -70,18 +68,17 @@ def test_a_conflict_with_a_link_names_both_targets(tmp_path, wanted, shown, zarr
     [(dataset("there", [1]), "an array where a link to /a is"), (group("there"), "a group where a link to /a is")],
     ids=["array", "group"],
 )
-def test_a_link_in_the_place_of_something_names_its_target(tmp_path, there, shown):
-    path = stored(tmp_path / "file.zarr", root(group("a"), group("box", there)), 2)
+def test_a_link_in_the_place_of_something_names_its_target(folder, there, shown):
+    path = stored(folder / "file.zarr", root(group("a"), group("box", there)))
     with ZarrIO(path, "r+") as io, pytest.raises(ConflictError, match=shown) as caught:
         io.write_builder(linked("a"))
     assert caught.value.path == "/box/there"
 
 
-@FORMATS
 @pytest.mark.parametrize("is_read", [True, False], ids=["read", "not read"])
 @pytest.mark.parametrize("target", ["a", "x", "/"])
-def test_the_same_link_is_no_conflict(tmp_path, zarr_format, is_read, target):
-    path = stored(tmp_path / "file.zarr", linked(target), zarr_format)
+def test_the_same_link_is_no_conflict(folder, is_read, target):
+    path = stored(folder / "file.zarr", linked(target))
     with ZarrIO(path, "r+") as io:
         if is_read:
             io.read_builder()
@@ -93,11 +90,10 @@ def test_the_same_link_is_no_conflict(tmp_path, zarr_format, is_read, target):
     assert is_fresh(path)
 
 
-def test_links_to_other_files_are_told_apart(tmp_path):
-    for name in ("one", "two"):
-        stored(tmp_path / f"{name}.zarr", root(group("a"), dataset("x", [1, 2])), 2)
-    path = tmp_path / "file.zarr"
-    with ZarrIO(tmp_path / "one.zarr") as one, ZarrIO(tmp_path / "two.zarr") as two:
+def test_links_to_other_files_are_told_apart(folder):
+    first, second = (stored(folder / name, root(group("a"), dataset("x", [1, 2]))) for name in ("one.zarr", "two.zarr"))
+    path = folder / "file.zarr"
+    with ZarrIO(first) as one, ZarrIO(second) as two:
 
         def tree(source: ZarrIO, *more: Any) -> GroupBuilder:
             target = source.read_builder()
@@ -105,7 +101,7 @@ def test_links_to_other_files_are_told_apart(tmp_path):
             made.set_link(LinkBuilder(builder=target["a"], name="there"))
             return made
 
-        stored(path, tree(one), 2)
+        stored(path, tree(one))
         with ZarrIO(path, "r+") as io:
             io.write_builder(tree(one, dataset("new", [3])))
         for name, shown in (("there", "/a"), ("data", "/x")):
@@ -114,7 +110,7 @@ def test_links_to_other_files_are_told_apart(tmp_path):
             with ZarrIO(path, "r+") as io, pytest.raises(ConflictError) as caught:
                 io.write_builder(wanted)
             assert caught.value.path == f"/{name}"
-            message = f"a link to {shown} of ../one.zarr where a link to {shown} of ../two.zarr is"
+            message = f"a link to {shown} of ../{first.name} where a link to {shown} of ../{second.name} is"
             assert message in str(caught.value)
     found = read_builder(path)
     assert sorted(found.links) == ["data", "there"]
@@ -124,7 +120,6 @@ def test_links_to_other_files_are_told_apart(tmp_path):
 # ---- new values of what is there ------------------------------------------------------------------------------------
 
 
-@FORMATS
 @pytest.mark.parametrize("is_told", [True, False], ids=["modified", "not told"])
 @pytest.mark.parametrize(
     ("field", "value", "node", "shown"),
@@ -134,9 +129,9 @@ def test_links_to_other_files_are_told_apart(tmp_path):
         ("session_start_time", samples.START.replace(year=2004), "/session_start_time", ["2004"]),
     ],
 )
-def test_a_new_value_of_a_dataset_is_a_conflict(tmp_path, zarr_format, field, value, node, shown, is_told):
+def test_a_new_value_of_a_dataset_is_a_conflict(folder, field, value, node, shown, is_told):
     """hdmf keeps the builder that was read: the new value would be lost without a word."""
-    path = samples.write_zarr(tmp_path / "file.nwb.zarr", samples.plain_nwbfile(), zarr_format=zarr_format)
+    path = samples.write_zarr(folder / "file.nwb.zarr", samples.plain_nwbfile())
     before = contents(path)
     with NWBZarrIO(path, "r+") as io:
         nwbfile = io.read()
@@ -152,8 +147,8 @@ def test_a_new_value_of_a_dataset_is_a_conflict(tmp_path, zarr_format, field, va
     assert contents(path) == before
 
 
-def test_new_data_of_a_series_are_a_conflict_and_what_says_the_same_is_none(tmp_path):
-    path = samples.write_zarr(tmp_path / "file.nwb.zarr", samples.plain_nwbfile())
+def test_new_data_of_a_series_are_a_conflict_and_what_says_the_same_is_none(folder):
+    path = samples.write_zarr(folder / "file.nwb.zarr", samples.plain_nwbfile())
     with NWBZarrIO(path, "r+") as io:
         nwbfile = io.read()
         trace = nwbfile.acquisition["trace"]
@@ -174,8 +169,8 @@ def test_new_data_of_a_series_are_a_conflict_and_what_says_the_same_is_none(tmp_
 
 
 @pytest.mark.parametrize("mode", ["r+", "a"])
-def test_a_value_that_was_written_in_this_session_is_there_as_well(tmp_path, mode):
-    path = samples.write_zarr(tmp_path / "file.nwb.zarr", samples.plain_nwbfile())
+def test_a_value_that_was_written_in_this_session_is_there_as_well(folder, mode):
+    path = samples.write_zarr(folder / "file.nwb.zarr", samples.plain_nwbfile())
     with NWBZarrIO(path, mode) as io:
         nwbfile = io.read()
         nwbfile.fields["lab"] = "ours"  # was not there, and is added
@@ -189,8 +184,8 @@ def test_a_value_that_was_written_in_this_session_is_there_as_well(tmp_path, mod
     assert (found.lab, found.acquisition["new"].data[:].tolist()) == ("ours", [1.0])
 
 
-def test_a_new_file_that_is_written_twice(tmp_path):
-    path = tmp_path / "file.nwb.zarr"
+def test_a_new_file_that_is_written_twice(folder):
+    path = folder / "file.nwb.zarr"
     nwbfile = samples.plain_nwbfile()
     with NWBZarrIO(path, "a") as io:
         io.write(nwbfile)
@@ -205,23 +200,23 @@ def test_a_new_file_that_is_written_twice(tmp_path):
 # ---- blocks that end by an exception --------------------------------------------------------------------------------
 
 
-def with_units(path: Path, zarr_format: int) -> Path:
+def with_units(path: Place) -> Place:
     nwbfile = samples.plain_nwbfile()
     nwbfile.add_unit_column(name="depth", description="a number")
     nwbfile.add_unit(spike_times=[0.5, 1.5], depth=np.int16(3))
     nwbfile.add_unit(spike_times=[2.5], depth=np.int16(4))
-    return samples.write_zarr(path, nwbfile, zarr_format=zarr_format)
+    return samples.write_zarr(path, nwbfile)
 
 
-@FORMATS
-def test_a_row_that_was_refused_is_in_no_column(tmp_path, zarr_format):
+def test_a_row_that_was_refused_is_in_no_column(folder):
     """Its id was taken before the column came that has no place for its value."""
-    path = with_units(tmp_path / "file.nwb.zarr", zarr_format)
+    path = with_units(folder / "file.nwb.zarr")
     before = contents(path)
+    io = NWBZarrIO(path, "r+")
     with (
         pytest.warns(DroppedChangesWarning, match=r"the changes to /units/id were not written") as told,
         pytest.raises(ValueRefusedError),
-        NWBZarrIO(path, "r+") as io,
+        io,
     ):
         io.read().add_unit(spike_times=[3.5], depth=70_000)
     assert len(told) == 1
@@ -236,12 +231,14 @@ def test_a_row_that_was_refused_is_in_no_column(tmp_path, zarr_format):
 
 
 @pytest.mark.parametrize("error", [KeyError, KeyboardInterrupt, SystemExit])
-def test_whatever_ends_the_block(tmp_path, error):
-    path = with_units(tmp_path / "file.nwb.zarr", 2)
+def test_whatever_ends_the_block(folder, error):
+    path = with_units(folder / "file.nwb.zarr")
     before = contents(path)
 
+    io = NWBZarrIO(path, "a")
+
     def change() -> None:
-        with NWBZarrIO(path, "a") as io:
+        with io:
             nwbfile = io.read()
             nwbfile.acquisition["trace"].data[0] = [7, 7, 7]
             nwbfile.acquisition["trace"].data.append(np.ones((1, 3), "i2"))
@@ -253,8 +250,8 @@ def test_whatever_ends_the_block(tmp_path, error):
     assert contents(path) == before
 
 
-def test_what_was_written_before_the_exception_stays(tmp_path):
-    path = with_units(tmp_path / "file.nwb.zarr", 2)
+def test_what_was_written_before_the_exception_stays(folder):
+    path = with_units(folder / "file.nwb.zarr")
 
     def change(*, also: bool) -> None:
         with NWBZarrIO(path, "r+") as io:
@@ -274,15 +271,17 @@ def test_what_was_written_before_the_exception_stays(tmp_path):
     assert valid(path)
 
 
-def test_chunks_that_were_written_early_are_put_back(tmp_path, monkeypatch):
+def test_chunks_that_were_written_early_are_put_back(folder, monkeypatch):
     monkeypatch.setattr(edits, "WAITING_BYTES", 1000)
-    path = tmp_path / "file.zarr"
+    path = folder / "file.zarr"
     with ZarrIO(path, "w") as io:
         io.write_builder(root(dataset("x", ZarrDataIO(np.zeros(1000), chunks=(100,), maxshape=(None,)))))
     before = contents(path)
 
+    io = ZarrIO(path, "r+")
+
     def change() -> None:
-        with ZarrIO(path, "r+") as io:
+        with io:
             data = io.read_builder()["x"].data
             data[:] = np.ones(1000)
             data.append(np.ones(500))
@@ -292,11 +291,11 @@ def test_chunks_that_were_written_early_are_put_back(tmp_path, monkeypatch):
     with pytest.warns(DroppedChangesWarning, match="/x were not written"), pytest.raises(ZeroDivisionError):
         change()
     assert contents(path) == before
-    assert os.listdir(tmp_path) == ["file.zarr"]
+    assert list(folder.iterdir()) == [path]
 
 
-def test_where_warnings_are_errors_the_file_is_closed_all_the_same(tmp_path):
-    path = with_units(tmp_path / "file.nwb.zarr", 2)
+def test_where_warnings_are_errors_the_file_is_closed_all_the_same(folder):
+    path = with_units(folder / "file.nwb.zarr")
     before = contents(path)
 
     def change() -> None:
@@ -312,8 +311,8 @@ def test_where_warnings_are_errors_the_file_is_closed_all_the_same(tmp_path):
     assert contents(path) == before
 
 
-def test_a_write_that_failed_is_told_by_its_own_error_only(tmp_path):
-    path = with_units(tmp_path / "file.nwb.zarr", 2)
+def test_a_write_that_failed_is_told_by_its_own_error_only(folder):
+    path = with_units(folder / "file.nwb.zarr")
     before = contents(path)
 
     def broken() -> Iterator[Any]:

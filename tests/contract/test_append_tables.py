@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,10 +17,11 @@ from hdmf_zarr_backend.errors import ValueRefusedError
 from tests import samples
 from tests.contract.test_1_append import valid
 from tests.documents import is_fresh
+from tests.places import Place
 from tests.test_io import read, read_builder
 from tests.trees import dataset, root
 
-FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
+pytestmark = pytest.mark.needs("append")
 
 MASKS: dict[str, list[list[tuple[Any, ...]]]] = {
     "pixel_mask": [[(0, 1, 0.5)], [(1, 2, 0.25), (3, 4, 1.0)]],
@@ -39,7 +39,7 @@ def cells_of(nwbfile: Any) -> PlaneSegmentation:
     return nwbfile.processing["ophys"]["ImageSegmentation"]["cells"]
 
 
-def segmentation(path: Path, zarr_format: int, mask: str) -> Path:
+def segmentation(path: Place, mask: str) -> Place:
     """Write a file with a table of regions, each with a mask."""
     nwbfile = samples.plain_nwbfile()
     cells = PlaneSegmentation(name="cells", description="rois", imaging_plane=mock_ImagingPlane(nwbfile=nwbfile))
@@ -47,19 +47,18 @@ def segmentation(path: Path, zarr_format: int, mask: str) -> Path:
         cells.add_roi(**{mask: rows})
     module = nwbfile.create_processing_module("ophys", "cells")
     module.add(ImageSegmentation(plane_segmentations=[cells]))
-    return samples.write_zarr(path, nwbfile, zarr_format=zarr_format)
+    return samples.write_zarr(path, nwbfile)
 
 
 def as_tuples(rows: Any) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in np.asarray(rows).tolist()]
 
 
-@FORMATS
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("mask", MASKS)
-def test_masks_of_regions_are_added(tmp_path, zarr_format, mask, form):
+def test_masks_of_regions_are_added(folder, mask, form):
     """A mask is a ragged column of rows with three or four fields, and pynwb takes it as tuples or as an array."""
-    path = segmentation(tmp_path / "file.nwb.zarr", zarr_format, mask)
+    path = segmentation(folder / "file.nwb.zarr", mask)
     new = [(*row[:-2], 7, 0.125) for row in MASKS[mask][1]]
     with NWBZarrIO(path, "r+") as io:
         cells = cells_of(io.read())
@@ -75,7 +74,6 @@ def test_masks_of_regions_are_added(tmp_path, zarr_format, mask, form):
     assert is_fresh(path)
 
 
-@FORMATS
 @pytest.mark.parametrize(
     ("rows", "problem"),
     [
@@ -85,8 +83,8 @@ def test_masks_of_regions_are_added(tmp_path, zarr_format, mask, form):
         ([("a", 1, 1.0)], "rows"),
     ],
 )
-def test_a_mask_that_would_become_another_is_refused(tmp_path, zarr_format, rows, problem):
-    path = segmentation(tmp_path / "file.nwb.zarr", zarr_format, "pixel_mask")
+def test_a_mask_that_would_become_another_is_refused(folder, rows, problem):
+    path = segmentation(folder / "file.nwb.zarr", "pixel_mask")
     with NWBZarrIO(path, "r+") as io:
         column = cells_of(io.read())["pixel_mask"].target
         with pytest.raises(ValueRefusedError, match=problem) as caught:
@@ -108,8 +106,8 @@ def same_rows(found: Any, wanted: Any) -> bool:
     return bool(found.dtype == NESTED and found.tobytes() == b"".join(row.tobytes() for row in wanted))
 
 
-def table_of(path: Path, zarr_format: int) -> Path:
-    with ZarrIO(path, "w", zarr_format=zarr_format) as io:
+def table_of(path: Place) -> Place:
+    with ZarrIO(path, "w") as io:
         io.write_builder(root(dataset("rows", ROWS, attributes={"data_type": "VectorData"})))
     return path
 
@@ -119,9 +117,9 @@ def table_of(path: Path, zarr_format: int) -> Path:
     [NEW, list(NEW), np.array(NEW, NESTED), np.array([NEW], NESTED)[0]],
     ids=["tuple", "list", "array without axes", "element"],
 )
-def test_one_row_is_added(tmp_path, row):
+def test_one_row_is_added(folder, row):
     """As hdmf adds a value to a column that is not ragged, fields of several elements and inner fields included."""
-    path = table_of(tmp_path / "file.zarr", 2)
+    path = table_of(folder / "file.zarr")
     with ZarrIO(path, "r+") as io:
         append_data(io.read_builder()["rows"].data, row)
     assert same_rows(read_builder(path)["rows"].data[:], [*ROWS, np.array(NEW, NESTED)])
@@ -132,8 +130,8 @@ def test_one_row_is_added(tmp_path, row):
     [[NEW, NEW], np.array([NEW, NEW], NESTED), list(np.array([NEW, NEW], NESTED)), (NEW, NEW)],
     ids=["tuples", "array", "elements", "tuple of tuples"],
 )
-def test_rows_are_added_and_assigned(tmp_path, rows):
-    path = table_of(tmp_path / "file.zarr", 2)
+def test_rows_are_added_and_assigned(folder, rows):
+    path = table_of(folder / "file.zarr")
     with ZarrIO(path, "r+") as io:
         data = io.read_builder()["rows"].data
         extend_data(data, rows)
@@ -148,8 +146,8 @@ def test_rows_are_added_and_assigned(tmp_path, rows):
      ((1, (0, 0), (b"", 2)), "'inner.flag'"), ((1, (0, 0, 0), (b"", True)), "no rows"), ((1, (0, 0)), "no rows")],
     ids=["integer", "text", "flag", "length", "fields"],
 )  # fmt: skip
-def test_rows_that_do_not_fit_are_refused(tmp_path, row, field):
-    path = table_of(tmp_path / "file.zarr", 2)
+def test_rows_that_do_not_fit_are_refused(folder, row, field):
+    path = table_of(folder / "file.zarr")
     with ZarrIO(path, "r+") as io:
         data = io.read_builder()["rows"].data
         with pytest.raises(ValueRefusedError, match=field):
@@ -159,10 +157,9 @@ def test_rows_that_do_not_fit_are_refused(tmp_path, row, field):
     assert same_rows(read_builder(path)["rows"].data[:], ROWS)
 
 
-@FORMATS
-def test_the_tables_of_intracellular_recordings_grow(tmp_path, zarr_format):
+def test_the_tables_of_intracellular_recordings_grow(folder):
     """Each is a ragged column of references to rows of the one below, and the lowest refers to ranges of series."""
-    path = samples.write_zarr(tmp_path / "rich.nwb.zarr", zarr_format=zarr_format)
+    path = samples.write_zarr(folder / "rich.nwb.zarr")
     with NWBZarrIO(path, "r+") as io:
         nwbfile = io.read()
         electrode = nwbfile.icephys_electrodes["pipette"]

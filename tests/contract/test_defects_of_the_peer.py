@@ -32,26 +32,38 @@ from hdmf_zarr_backend.mapping.specs import newest_version
 from hdmf_zarr_backend.progress import TerminalProgress
 from hdmf_zarr_backend.storage.keys import Abilities, LocalKeys
 from tests import samples, trees
-from tests.places import contents
+from tests.contract.test_6_iterators import check_nothing
+from tests.documents import arrays
+from tests.places import Place, contents, delete, keys_of, put
+
+APPEND = pytest.mark.needs("append")
 
 
-def documents(path: Path, name: str = ".zarray") -> dict[str, dict[str, object]]:
-    return {str(p.parent.relative_to(path)): json.loads(p.read_text()) for p in path.rglob(name)}
+def filters(place: Place) -> set[str]:
+    return {str(codec["id"]) for node in arrays(place).values() for codec in node.filters or []}
 
 
-def write(path: Path, builder: GroupBuilder, **options: object) -> Path:
+def write(path: Place, builder: GroupBuilder, **options: object) -> Place:
     with ZarrIO(path, "w") as io:
         io.write_builder(builder, **options)
     return path
 
 
-def test_d1_own_files_need_no_unsafe_switch(tmp_path, monkeypatch):
+def test_d1_own_files_need_no_unsafe_switch(folder, monkeypatch):
     monkeypatch.delenv("NUMCODECS_ALLOW_UNSAFE_PICKLE_DECODE", raising=False)
-    path = samples.write_zarr(tmp_path / "a.nwb.zarr", samples.rich_nwbfile())
-    codecs = [codec["id"] for node in documents(path).values() for codec in node["filters"] or []]
-    assert "pickle" not in codecs
+    path = samples.write_zarr(folder / "a.nwb.zarr", samples.rich_nwbfile())
+    assert filters(path)
+    assert "pickle" not in filters(path)
     with NWBZarrIO(path) as io:
         assert len(io.read().electrodes.to_dataframe())
+
+
+def chunks_of(place: Place, path: str) -> list[str]:
+    """Return the keys of the chunks of an array."""
+    documents = {".zarray", ".zattrs", "zarr.json"}
+    return sorted(
+        key for key in keys_of(place) if key.startswith(f"{path}/") and key.rpartition("/")[2] not in documents
+    )
 
 
 class Payload:
@@ -101,56 +113,58 @@ class Blocks(GenericDataChunkIterator):
         return self.values.dtype
 
 
-def test_d3_jobs_do_not_write_over_each_other(tmp_path):
+def test_d3_jobs_do_not_write_over_each_other(folder):
     values = np.arange(100_000)
     data = ZarrDataIO(Blocks(values), chunks=(1024,))
-    path = write(tmp_path / "a.zarr", trees.root(trees.dataset("x", data)), number_of_jobs=4)
+    path = write(folder / "a.zarr", trees.root(trees.dataset("x", data)), number_of_jobs=4)
     with ZarrIO(path) as io:
         found = io.read_builder()["x"].data
         assert found.chunks == (1024,)
         assert np.array_equal(found[:], values)
 
 
-def test_d4_links_of_the_root_are_written(tmp_path):
+def test_d4_links_of_the_root_are_written(folder):
     root = trees.root(trees.group("box"))
     root.set_link(LinkBuilder(builder=root["box"], name="link"))
-    with ZarrIO(write(tmp_path / "a.zarr", root)) as io:
+    with ZarrIO(write(folder / "a.zarr", root)) as io:
         assert io.read_builder().links["link"].builder.name == "box"
 
 
-def test_d5_a_list_of_references_in_an_attribute(tmp_path):
+def test_d5_a_list_of_references_in_an_attribute(folder):
     root = trees.root(trees.group("a"), trees.group("b"))
     root.set_attribute("refs", [ReferenceBuilder(root["a"]), ReferenceBuilder(root["b"])])
-    with ZarrIO(write(tmp_path / "a.zarr", root)) as io:
+    with ZarrIO(write(folder / "a.zarr", root)) as io:
         assert [getattr(ref, "builder", ref).name for ref in io.read_builder().attributes["refs"]] == ["a", "b"]
 
 
 @pytest.mark.filterwarnings("ignore:Pickled references")
-def test_d6_arguments_of_the_class_for_nwb_are_honoured(tmp_path):
-    path = tmp_path / "a.nwb.zarr"
-    path.mkdir()
+def test_d6_arguments_of_the_class_for_nwb_are_honoured(folder):
+    path = folder / "a.nwb.zarr"
+    put(path, "note.txt", b"no file of ours")
     with NWBZarrIO(path, "w", object_codec_class=numcodecs.Pickle, force_overwrite=True) as io:
         io.write(samples.rich_nwbfile())
-    assert any({"id": "pickle", "protocol": 5} in (node["filters"] or []) for node in documents(path).values())
+    assert "pickle" in filters(path)
+    assert "note.txt" not in keys_of(path)
 
 
+@pytest.mark.needs("staging")
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_d7_a_worker_that_fails_is_no_silent_hole(tmp_path, jobs, capfd):
+def test_d7_a_worker_that_fails_is_no_silent_hole(folder, jobs, capfd):
     """The error was taken for one of the progress bar, and the write returned with elements missing."""
     blocks = Blocks(np.arange(3000), broken_from=1500, display_progress=True)
-    with ZarrIO(tmp_path / "a.zarr", "w") as io, pytest.raises(ZeroDivisionError, match="amplifier"):
+    with ZarrIO(folder / "a.zarr", "w") as io, pytest.raises(ZeroDivisionError, match="amplifier"):
         builder = trees.root(trees.dataset("x", ZarrDataIO(blocks, chunks=(64,))))
         io.write_builder(builder, number_of_jobs=jobs, progress=TerminalProgress("writing"))
-    assert os.listdir(tmp_path) == []
+    check_nothing(folder / "a.zarr")
 
 
-def test_d7_nor_is_one_whose_chunk_cannot_be_encoded(tmp_path):
+def test_d7_nor_is_one_whose_chunk_cannot_be_encoded(folder):
     values = np.array(["text"] * 999 + [5], dtype=object)
     data = ZarrDataIO(values, chunks=(100,))
-    with ZarrIO(tmp_path / "a.zarr", "w") as io, pytest.raises(ZarrBackendError, match=r"5.*node '/x'"):
+    with ZarrIO(folder / "a.zarr", "w") as io, pytest.raises(ZarrBackendError, match=r"5.*node '/x'"):
         builder = trees.root(trees.dataset("x", data, "utf8"))
         io.write_builder(builder, number_of_jobs=2, progress=TerminalProgress("writing"))
-    assert os.listdir(tmp_path) == []
+    check_nothing(folder / "a.zarr")
 
 
 @pytest.mark.parametrize("io_class", [ZarrIO, NWBZarrIO])
@@ -162,22 +176,23 @@ def test_d8_a_folder_that_is_no_file_is_not_emptied(tmp_path, io_class):
     assert (tmp_path / "thesis" / "important.txt").read_text() == "all of it"
 
 
-def test_d8_an_export_onto_the_source_is_refused(tmp_path):
-    path = write(tmp_path / "a.zarr", trees.root(trees.dataset("x", [1, 2])))
+def test_d8_an_export_onto_the_source_is_refused(folder):
+    path = write(folder / "a.zarr", trees.root(trees.dataset("x", [1, 2])))
     with ZarrIO(path) as source, pytest.raises(StoreExistsError), ZarrIO(path, "w") as target:
         target.export(source)
     with ZarrIO(path) as io:
         assert io.read_builder()["x"].data[:].tolist() == [1, 2]
 
 
-def test_d9_a_root_of_any_name(tmp_path):
+def test_d9_a_root_of_any_name(folder):
     builder = GroupBuilder("mytable", datasets={"x": DatasetBuilder("x", [1])})
-    with ZarrIO(write(tmp_path / "a.zarr", builder)) as io:
+    with ZarrIO(write(folder / "a.zarr", builder)) as io:
         assert io.read_builder()["x"].data[:].tolist() == [1]
 
 
-def test_d10a_no_stale_consolidated_document_is_left(tmp_path):
-    path = samples.write_zarr(tmp_path / "a.nwb.zarr")
+@APPEND
+def test_d10a_no_stale_consolidated_document_is_left(folder):
+    path = samples.write_zarr(folder / "a.nwb.zarr")
     with NWBZarrIO(path, "r+") as io:
         nwbfile = io.read()
         nwbfile.add_acquisition(TimeSeries(name="late", data=[1.0], unit="V", rate=1.0))
@@ -187,8 +202,9 @@ def test_d10a_no_stale_consolidated_document_is_left(tmp_path):
     assert not [problem for problem in verify(path, "structure").problems if problem.kind == "consolidated-stale"]
 
 
-def test_d10b_an_append_that_fails_is_seen_by_nobody(tmp_path):
-    path = samples.write_zarr(tmp_path / "a.nwb.zarr", samples.plain_nwbfile())
+@APPEND
+def test_d10b_an_append_that_fails_is_seen_by_nobody(folder):
+    path = samples.write_zarr(folder / "a.nwb.zarr", samples.plain_nwbfile())
     before = contents(path)
 
     def broken() -> Iterator[float]:
@@ -208,16 +224,17 @@ def test_d10b_an_append_that_fails_is_seen_by_nobody(tmp_path):
             assert list(io.read().acquisition) == ["trace"]
 
 
-def test_d10c_a_write_that_fails_leaves_nothing_that_looks_like_a_file(tmp_path):
+def test_d10c_a_write_that_fails_leaves_nothing_that_looks_like_a_file(folder):
     root = trees.root(trees.dataset("good", [1]), trees.dataset("bad", [object()]))
-    with ZarrIO(tmp_path / "a.zarr", "w") as io, pytest.raises(ZarrBackendError):
+    with ZarrIO(folder / "a.zarr", "w") as io, pytest.raises(ZarrBackendError):
         io.write_builder(root)
-    assert not (tmp_path / "a.zarr").exists()
+    check_nothing(folder / "a.zarr")
 
 
-def test_d10d_a_chunk_that_is_gone_is_found(tmp_path):
-    path = write(tmp_path / "a.zarr", trees.root(trees.dataset("x", np.arange(10))))
-    (path / "x" / "0").unlink()
+def test_d10d_a_chunk_that_is_gone_is_found(folder):
+    path = write(folder / "a.zarr", trees.root(trees.dataset("x", np.arange(10))))
+    (chunk,) = chunks_of(path, "x")
+    delete(path, chunk)
     assert {(problem.path, problem.kind) for problem in verify(path).problems} == {("/x", "chunk-missing")}
 
 
@@ -272,9 +289,9 @@ def test_d13_the_newest_version_is_by_number():
     assert newest_version(["2.9.0", "2.11.0", "2.10.1"]) == "2.11.0"
 
 
-def test_d14_an_iterator_keeps_its_type(tmp_path):
+def test_d14_an_iterator_keeps_its_type(folder):
     iterator = DataChunkIterator(data=iter(np.array([2**30, 2**30 + 1], "i4")), buffer_size=1)
-    path = write(tmp_path / "a.zarr", trees.root(trees.dataset("x", iterator)))
+    path = write(folder / "a.zarr", trees.root(trees.dataset("x", iterator)))
     with ZarrIO(path) as io:
         data = io.read_builder()["x"].data
         assert data.dtype == np.dtype("i4")
@@ -282,7 +299,7 @@ def test_d14_an_iterator_keeps_its_type(tmp_path):
 
 
 @pytest.mark.parametrize("backend", ["zarr", "hdf5"])
-def test_d14_settings_of_hdf5_are_taken_or_told(tmp_path, backend):
+def test_d14_settings_of_hdf5_are_taken_or_told(folder, tmp_path, backend):
     values = np.arange(40, dtype="i2").reshape(10, 4)
     settings = {"chunks": (5, 2), "maxshape": (None, 4), "fillvalue": -1}
     filters = {"compression": "gzip", "compression_opts": 4, "shuffle": True, "fletcher32": True}
@@ -292,14 +309,14 @@ def test_d14_settings_of_hdf5_are_taken_or_told(tmp_path, backend):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 wrapped = H5DataIO(data, **settings, **filters)
-            path = write(tmp_path / "a.zarr", trees.root(trees.dataset("x", wrapped)))
+            path = write(folder / "a.zarr", trees.root(trees.dataset("x", wrapped)))
     else:
         with pytest.warns(
             UserWarning, match="/x: compression, compression_opts, shuffle, fletcher32 of H5DataIO are"
         ) as told:
-            path = write(tmp_path / "a.zarr", trees.root(trees.dataset("x", H5DataIO(values, **settings, **filters))))
+            path = write(folder / "a.zarr", trees.root(trees.dataset("x", H5DataIO(values, **settings, **filters))))
         assert str(path) in str(told[0].message)
-        write(tmp_path / "b.zarr", trees.root(trees.dataset("x", H5DataIO(values, **settings))))  # nothing to tell
+        write(folder / "b.zarr", trees.root(trees.dataset("x", H5DataIO(values, **settings))))  # nothing to tell
     with ZarrIO(path) as io:
         data = io.read_builder()["x"].data
         expected = ((10, 4), (10, None), None) if backend == "hdf5" else ((5, 2), (None, 4), -1)
@@ -307,11 +324,11 @@ def test_d14_settings_of_hdf5_are_taken_or_told(tmp_path, backend):
         assert np.array_equal(data[:], values)
 
 
-def test_d14_settings_of_hdf5_around_what_was_read_from_zarr(tmp_path):
-    path = write(tmp_path / "a.zarr", trees.root(trees.dataset("x", ZarrDataIO(np.arange(20), chunks=(20,)))))
+def test_d14_settings_of_hdf5_around_what_was_read_from_zarr(folder):
+    path = write(folder / "a.zarr", trees.root(trees.dataset("x", ZarrDataIO(np.arange(20), chunks=(20,)))))
     with ZarrIO(path) as source:
         wrapped = H5DataIO(source.read_builder()["x"].data, chunks=(7,))
-        copied = write(tmp_path / "b.zarr", trees.root(trees.dataset("x", wrapped)), link_data=False)
+        copied = write(folder / "b.zarr", trees.root(trees.dataset("x", wrapped)), link_data=False)
     with ZarrIO(copied) as io:
         data = io.read_builder()["x"].data
         assert (data.chunks, data[:].tolist()) == ((7,), list(range(20)))
@@ -337,18 +354,18 @@ def test_d15_an_export_from_hdf5_holds_no_dataset_whole(tmp_path, chunks):
         assert data[::1_000_003].tolist() == list(range(0, size, 1_000_003))
 
 
-def test_d16_nothing_is_compressed_twice(tmp_path):
+def test_d16_nothing_is_compressed_twice(folder, tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("x", data=np.arange(2**20, dtype="i4"), chunks=(2**16,), compression="gzip", shuffle=True)
-    convert(tmp_path / "a.h5", tmp_path / "a.zarr", check=False)
-    node = documents(tmp_path / "a.zarr")["x"]
-    assert [codec["id"] for codec in (*(node["filters"] or []), node["compressor"])] == ["shuffle", "zlib"]
+    convert(tmp_path / "a.h5", folder / "a.zarr", check=False)
+    node = arrays(folder / "a.zarr")["x"]
+    assert [codec["id"] for codec in (*(node.filters or []), node.compressor)] == ["shuffle", "zlib"]
 
 
-def test_d17_no_file_for_each_row(tmp_path):
+def test_d17_no_file_for_each_row(folder):
     iterator = DataChunkIterator(data=(np.arange(4) for _ in range(4000)), buffer_size=1, dtype=np.dtype("i8"))
-    path = write(tmp_path / "a.zarr", trees.root(trees.dataset("x", iterator)))
-    assert len([key for key in (path / "x").iterdir() if not key.name.startswith(".")]) == 1
+    path = write(folder / "a.zarr", trees.root(trees.dataset("x", iterator)))
+    assert len(chunks_of(path, "x")) == 1
 
 
 def test_d18_the_consolidated_document_is_set_once(tmp_path, monkeypatch):
@@ -361,8 +378,8 @@ def test_d18_the_consolidated_document_is_set_once(tmp_path, monkeypatch):
     assert len(keys) == len(set(keys))
 
 
-def test_d19_the_settings_of_a_user_stay_as_they_are(tmp_path):
+def test_d19_the_settings_of_a_user_stay_as_they_are(folder):
     wrapped = ZarrDataIO(np.arange(4), compressor=False)
     before = dict(wrapped.io_settings)
-    write(tmp_path / "a.zarr", trees.root(trees.dataset("x", wrapped)))
+    write(folder / "a.zarr", trees.root(trees.dataset("x", wrapped)))
     assert wrapped.io_settings == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 
 import numpy as np
@@ -101,6 +102,37 @@ def test_a_column_of_a_wrapped_list_is_written(folder):
         column = io.read()["x"].data
         assert column[:].tolist() == [1, 2, 3]
         assert column.maxshape == (None,)
+
+
+@pytest.mark.parametrize(
+    ("options", "chunks"),
+    [
+        ({"chunk_elements": 100}, (10, 10)),
+        ({"chunk_aspect_ratio": (4, 1)}, (400, 20)),
+        ({"chunk_elements": 400, "chunk_aspect_ratio": [4, 1]}, (40, 10)),
+    ],
+)
+def test_chunks_are_chosen_as_tensorstore_does(folder, options, chunks):
+    def blocks():
+        for _ in range(400):
+            yield np.zeros(20, "i2")
+
+    data = np.zeros((400, 20), "i2")
+    iterator = DataChunkIterator(blocks(), maxshape=(400, 20), dtype=np.dtype("i2"))
+    wrapped = ZarrDataIO(data, **options)
+    assert copy.copy(wrapped).get_io_params() == wrapped.get_io_params()
+    datasets = {"a": DatasetBuilder("a", wrapped), "b": DatasetBuilder("b", ZarrDataIO(iterator, **options))}
+    with ZarrIO(folder / "a.zarr", "w") as io:
+        io.write_builder(GroupBuilder("root", datasets=datasets))
+    with ZarrIO(folder / "a.zarr", "r") as io:
+        for name in datasets:
+            assert io.read_builder()[name].data.chunks == chunks
+
+
+def test_a_ratio_of_other_axes_is_refused_before_the_write(folder):
+    builder = DatasetBuilder("a", ZarrDataIO(np.zeros((4, 4)), chunk_aspect_ratio=(1, 2, 3)))
+    with ZarrIO(folder / "a.zarr", "w") as io, pytest.raises(UsageError, match="does not fit 2 axes"):
+        io.write_builder(GroupBuilder("root", datasets={"a": builder}))
 
 
 @APPEND

@@ -16,15 +16,17 @@ from pynwb import NWBHDF5IO, TimeSeries, validate
 
 from hdmf_zarr_backend import NWBZarrIO, convert
 from tests import samples
+from tests.places import Place
 
 DATA = "acquisition/settings/data"
 SETTINGS = ("chunks", "compression", "compression_opts", "shuffle", "fletcher32", "fillvalue", "maxshape")
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def files(shared_folder: Place, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Return an HDF5 file, and what comes back of it from Zarr on either way."""
     folder = tmp_path_factory.mktemp("way back")
+    stored = shared_folder / "file.nwb.zarr"
     nwbfile = samples.rich_nwbfile()
     data = H5DataIO(
         np.arange(300, dtype="i2").reshape(100, 3),
@@ -39,10 +41,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     nwbfile.add_acquisition(TimeSeries(name="settings", data=data, unit="m", rate=1.0))
     found = {name: folder / f"{name}.nwb" for name in ("original", "exported", "converted")}
     samples.write_hdf5(found["original"], nwbfile)
-    convert(found["original"], folder / "file.nwb.zarr")
-    with NWBZarrIO(folder / "file.nwb.zarr") as source, NWBHDF5IO(str(found["exported"]), "w") as io:
+    convert(found["original"], stored)
+    with NWBZarrIO(stored) as source, NWBHDF5IO(str(found["exported"]), "w") as io:
         io.export(src_io=source, write_args={"link_data": False})
-    convert(folder / "file.nwb.zarr", found["converted"])
+    convert(stored, found["converted"])
     return found
 
 

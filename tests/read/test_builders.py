@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 from hdmf.build import DatasetBuilder, GroupBuilder
 
+from hdmf_zarr_backend import ZarrIO, convert
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.read import builders
 from hdmf_zarr_backend.read.builders import make_dataset, make_group
@@ -91,3 +93,15 @@ def test_an_hdmf_that_keeps_its_arguments_elsewhere_makes_its_builders_itself():
 
     pattern = builders._Pattern(Elsewhere, name="one", source="other")
     assert pattern.copy(name="a", source="b").words == ["a", "b"]
+
+
+def test_a_reference_may_not_have_the_name_of_a_member(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        group = file.create_group("group")
+        file["data"] = [1]
+        file.attrs["group"] = group.ref
+        file["data"].attrs["data"] = group.ref  # of a dataset, that is no member
+    convert(tmp_path / "a.h5", tmp_path / "a.zarr", check=False)
+    said = r"'group' is that of an attribute and of a member.*node '/'"
+    with ZarrIO(tmp_path / "a.zarr", "r") as io, pytest.raises(MetadataError, match=said):
+        io.read_builder()

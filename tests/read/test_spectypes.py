@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hdmf.build import DatasetBuilder, GroupBuilder
 from hdmf.spec import AttributeSpec, DatasetSpec, GroupSpec, NamespaceCatalog, SpecCatalog, SpecNamespace
-from pynwb import TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO
 from hdmf_zarr_backend.read.spectypes import may_need_types, restore_types
-from tests import samples
-
-FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
 
 
 @pytest.fixture(scope="module")
@@ -104,52 +97,3 @@ def test_without_a_schema_nothing_is_changed(catalog):
         builder = GroupBuilder(name="g", attributes={**attributes, "float32": "NaN"})
         restore_types(builder, catalog)
         assert builder.attributes["float32"] == "NaN"
-
-
-def as_others_write_it(path: Path, node: str, **attributes: Any) -> None:
-    """Change attributes of a node of a file, of which no types are kept then, nor a consolidated document."""
-    name = "zarr.json" if (path / "zarr.json").exists() else ".zattrs"
-    document = json.loads((path / node / name).read_text())
-    held = document["attributes"] if name == "zarr.json" else document
-    for key in ("_nczarr_attr", "_hdmf"):
-        held.pop(key, None)
-    held.update(attributes)
-    (path / node / name).write_text(json.dumps(document))
-    if name == "zarr.json":
-        root = json.loads((path / name).read_text())
-        root.pop("consolidated_metadata", None)
-        (path / name).write_text(json.dumps(root))
-    else:
-        (path / ".zmetadata").unlink(missing_ok=True)
-
-
-@FORMATS
-def test_a_file_in_which_nan_is_a_text(tmp_path, zarr_format):
-    """As Zindi and LINDI write it: hdmf could make no container of it."""
-    path = samples.write_zarr(tmp_path / "a.zarr", samples.plain_nwbfile(), zarr_format=zarr_format)
-    as_others_write_it(
-        path, "acquisition/trace/data", conversion="NaN", offset="-Infinity", resolution="Infinity", unit="NaN"
-    )
-    with NWBZarrIO(path, "r") as io:
-        trace = io.read().acquisition["trace"]
-        assert math.isnan(trace.conversion)
-        assert (trace.offset, trace.resolution, trace.unit) == (-math.inf, math.inf, "NaN")
-    with NWBZarrIO(path, "r") as io, NWBZarrIO(tmp_path / "b.zarr", "w") as target:
-        target.export(io)
-    with NWBZarrIO(tmp_path / "b.zarr", "r") as io:
-        assert math.isnan(io.read().acquisition["trace"].conversion)
-
-
-@FORMATS
-def test_so_it_is_in_a_file_that_another_one_links_to(tmp_path, zarr_format):
-    first = samples.write_zarr(tmp_path / "a.zarr", samples.plain_nwbfile("first"), zarr_format=zarr_format)
-    with NWBZarrIO(first, "r") as source, NWBZarrIO(tmp_path / "b.zarr", "w", zarr_format=zarr_format) as io:
-        second = samples.plain_nwbfile("second")
-        data = source.read().acquisition["trace"].data
-        second.add_acquisition(TimeSeries(name="linked", data=data, unit="V", rate=1.0))
-        io.write(second)
-    as_others_write_it(first, "acquisition/trace/data", conversion="NaN")
-    with NWBZarrIO(tmp_path / "b.zarr", "r") as io:
-        linked = io.read().acquisition["linked"]
-        assert linked.data.location == str(first)
-        assert math.isnan(linked.conversion)

@@ -11,7 +11,7 @@ from hdmf.data_utils import DataChunkIterator
 from hdmf.testing import TestCase
 from pynwb import TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrIO
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreNotFoundError, UsageError
 from tests import samples, trees
 
@@ -51,6 +51,20 @@ def test_write_read_append(repository):
     session.commit("more")
     with NWBZarrIO(repository.readonly_session("main").store, "r") as io:
         assert io.read().acquisition["more"].data[:].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+
+
+@pytest.mark.parametrize("shards", [None, (4,)])
+def test_chunks_of_rows_that_are_new(repository, shards):
+    session = repository.writable_session("main")
+    data = ZarrDataIO(np.arange(4), chunks=(2,), shards=shards, maxshape=(None,))
+    with ZarrIO(session.store, "w", zarr_format=3) as io:
+        io.write_builder(trees.root(trees.dataset("data", data)))
+    session.commit("a file")
+    session = repository.writable_session("main")
+    with ZarrIO(session.store, "a") as io:
+        io.read_builder()["data"].data.append(np.arange(4, 11))
+    session.commit("seven more")
+    assert read(repository)["data"].data[:].tolist() == list(range(11))
 
 
 def test_there_is_no_consolidated_document(repository):

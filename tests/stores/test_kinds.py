@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import zipfile
 from pathlib import Path
 from typing import Any, Literal
@@ -14,17 +15,28 @@ from hdmf.build import GroupBuilder
 from hdmf.testing import TestCase
 from pynwb import TimeSeries
 from pynwb.file import NWBFile
-from zarr.storage import MemoryStore, ZipStore
+from zarr.storage import LocalStore, MemoryStore, ZipStore
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrIO
-from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreExistsError, StoreNotFoundError, UsageError
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert
+from hdmf_zarr_backend.errors import (
+    ReadOnlyStoreError,
+    StoreError,
+    StoreExistsError,
+    StoreNotFoundError,
+    StoreUnreachableError,
+    UsageError,
+)
 from hdmf_zarr_backend.storage.opening import open_keys
 from tests import samples, trees
+from tests.clouds import CLOUDS
 from tests.storekinds import ALL_KINDS, StoreKind
 
-EVERY = pytest.mark.parametrize("store", ALL_KINDS, indirect=True)
+pytestmark = pytest.mark.filterwarnings("ignore:Sending a large body directly:ResourceWarning")  # by gcsfs
+
+IN_CLOUDS = [pytest.param(kind, marks=pytest.mark.slow) for kind in CLOUDS]
+EVERY = pytest.mark.parametrize("store", [*ALL_KINDS, *IN_CLOUDS], indirect=True)
 LINKING = pytest.mark.parametrize(
-    "store", ["local", "zip", "memory-url", "zarr-local", "s3", "s3fs", "obstore-s3"], indirect=True
+    "store", ["local", "zip", "memory-url", "zarr-local", "s3", "s3fs", "obstore-s3", *IN_CLOUDS], indirect=True
 )
 
 
@@ -416,6 +428,73 @@ def test_a_store_that_is_read_only_is_read(tmp_path):
         assert io.read_builder().attributes["note"] == "x"
     with pytest.raises(ReadOnlyStoreError):
         ZarrIO(memory.with_read_only(read_only=True), "a")
+
+
+@pytest.mark.parametrize("mode", ["w", "w-", "r+", "a"])
+def test_a_directory_that_zarr_opened_for_reading_is_not_written(tmp_path, mode):
+    with ZarrIO(tmp_path / "a.zarr", "w") as io:
+        io.write_builder(trees.root(note="x"))
+    for place in (LocalStore(tmp_path / "a.zarr", read_only=True), zarr.open_group(tmp_path / "a.zarr", mode="r")):
+        with pytest.raises(ReadOnlyStoreError, match="opened for reading"):
+            ZarrIO(place, mode)
+        with ZarrIO(place, "r") as io:
+            assert io.read_builder().attributes["note"] == "x"
+
+
+def test_a_zip_store_is_read_that_nobody_has_opened_yet(tmp_path):
+    with ZarrIO(tmp_path / "a.zip", "w") as io:
+        io.write_builder(trees.root(trees.dataset("data", np.arange(10))))
+    with ZarrIO(ZipStore(tmp_path / "a.zip"), "r") as io:
+        assert io.read_builder()["data"].data[2:4].tolist() == [2, 3]
+    with pytest.raises(StoreNotFoundError, match=re.escape(str(tmp_path / "none.zip"))):
+        ZarrIO(ZipStore(tmp_path / "none.zip"), "r")
+
+
+class _Failing(dict[str, Any]):
+    """A mapping to a place that is gone."""
+
+    def get(self, key: str, default: Any = None) -> Any:
+        raise ConnectionResetError("gone")
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        raise OSError("full")
+
+    def pop(self, key: str, default: Any = None) -> Any:
+        raise OSError("fixed")
+
+
+def test_what_a_mapping_raises_names_the_key():
+    keys = open_keys(_Failing())
+    with pytest.raises(StoreUnreachableError, match=r"'a/\.zarray' could not be read: gone.*node '/a'"):
+        keys.get("a/.zarray")
+    with pytest.raises(StoreUnreachableError, match="'a/0' could not be written: full"):
+        keys.set("a/0", b"")
+    with pytest.raises(StoreUnreachableError, match="'a/0' could not be deleted: fixed"):
+        keys.delete(["a/0"])
+
+
+def test_a_mapping_gives_bytes():
+    document = b'{"zarr_format": 3, "node_type": "group", "attributes": {"note": "x"}}'
+    with ZarrIO({"zarr.json": bytearray(document)}, "r") as io:  # type: ignore[dict-item]
+        assert io.read_builder().attributes["note"] == "x"
+    with pytest.raises(StoreError, match=r"'zarr\.json' is of type str, and not bytes"):
+        ZarrIO({"zarr.json": document.decode()}, "r")  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_an_empty_folder_is_no_reason_to_refuse(tmp_path, is_nested):
+    place = tmp_path / "a.zarr"
+    (place / "notes" if is_nested else place).mkdir(parents=True)
+    if is_nested:
+        with pytest.raises(StoreExistsError):
+            ZarrIO(place, "w")
+        return
+    with ZarrIO(place, "w") as io:
+        io.write_builder(trees.root(note="x"))
+    (tmp_path / "b.zarr").mkdir()
+    convert(place, tmp_path / "b.zarr", to="zarr", zarr_format=3, check=False)
+    with ZarrIO(tmp_path / "b.zarr", "r") as io:
+        assert io.read_builder().attributes["note"] == "x"
 
 
 def test_fsspecs_mapper_is_its_url(tmp_path):

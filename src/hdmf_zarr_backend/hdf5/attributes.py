@@ -42,9 +42,10 @@ def attribute_names(node: Any) -> Iterator[tuple[str, Any]]:
     """Yield name and ``h5py.h5a.AttrID`` of the attributes of an object, by name."""
     from h5py import h5a
 
-    for index in range(h5a.get_num_attrs(node)):
-        attribute = h5a.open(node, index=index)
-        yield attribute.name.decode("utf-8", "surrogateescape"), attribute
+    names: list[bytes] = []
+    h5a.iterate(node, names.append)  # HDF5 sorts them anew for each that is opened by its index
+    for name in names:
+        yield name.decode("utf-8", "surrogateescape"), h5a.open(node, name)
 
 
 def read_attribute(attribute: Any, encode: Encode) -> tuple[Any, dict[str, Any]]:

@@ -153,11 +153,13 @@ class Hdf5Facts(Mapping[str, NodeFacts]):
         from h5py import h5a, h5s
 
         found = {}
-        for index in range(h5a.get_num_attrs(node)):
-            attribute = h5a.open(node, index=index)
+        names: list[bytes] = []
+        h5a.iterate(node, names.append)  # HDF5 sorts them anew for each that is opened by its index
+        for raw in names:
+            attribute = h5a.open(node, raw)
             tid = attribute.get_type()
             dtype = element_type(tid)
-            name = text_of(attribute.name)
+            name = text_of(raw)
             if attribute.get_space().get_simple_extent_type() == h5s.NULL:
                 found[name] = AttributeFacts(dtype, None, None)
                 continue

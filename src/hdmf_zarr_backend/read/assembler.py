@@ -33,7 +33,7 @@ from hdmf_zarr_backend.mapping.reserved import LINKS, SPECLOC, notes_of
 from hdmf_zarr_backend.mapping.specs import spec_location
 from hdmf_zarr_backend.model.locations import THIS_FILE, resolve_source, sibling_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, join, relative, split
-from hdmf_zarr_backend.read.builders import make_group
+from hdmf_zarr_backend.read.builders import make_group, set_reference
 from hdmf_zarr_backend.read.datasetbuilders import DatasetMaker
 from hdmf_zarr_backend.read.datasets import Resolver
 from hdmf_zarr_backend.read.linkpolicy import check_link
@@ -201,10 +201,8 @@ class Assembler:
 
     def _fill_reference(self, builder: Any, path: str, name: str, value: Any) -> None:
         try:
-            if isinstance(value, list):
-                builder.set_attribute(name, [self._referred(item.json) for item in value])
-            else:
-                builder.set_attribute(name, self._referred(value.json))
+            many = isinstance(value, list)
+            found = [self._referred(item.json) for item in value] if many else self._referred(value.json)
         except (DamagedFileError, LimitError, StoreError) as error:
             warnings.warn(
                 f"The attribute {name!r} of {absolute(path)} in {self.source} refers to nothing "
@@ -212,6 +210,8 @@ class Assembler:
                 BrokenLinkWarning,
                 stacklevel=2,
             )
+        else:
+            set_reference(builder, absolute(path), name, found)
 
     def _referred(self, json: dict[str, Any]) -> Any:
         reference = decode_attribute_reference(json)

@@ -76,6 +76,10 @@ _DATASET = _Pattern(
 )
 
 
+_TAKEN = "the name {!r} is that of an attribute and of a member"
+_RENAME = "Rename one of them in the file."
+
+
 def make_group(
     name: str, *, groups: Mapping[str, Any], datasets: Mapping[str, Any], attributes: Mapping[str, Any], source: str
 ) -> Any:
@@ -93,15 +97,25 @@ def make_group(
     for kind, members, target in (("groups", groups, builder.groups), ("datasets", datasets, builder.datasets)):
         for member, child in members.items():
             if member in kinds:
-                raise MetadataError(
-                    f"the name {member!r} is that of an attribute and of a member",
-                    remedy="Rename one of them in the file.",
-                )
+                raise MetadataError(_TAKEN.format(member), remedy=_RENAME)
             target[member] = child
             kinds[member] = kind
             if child.parent is None:
                 child.parent = builder
     return builder
+
+
+def set_reference(builder: Any, path: str, name: str, value: Any) -> None:
+    """Give the builder of the object at ``path`` an attribute that is a reference, or a list of them.
+
+    Raises
+    ------
+    MetadataError
+        It has the name of a member.
+    """
+    if isinstance(builder, GroupBuilder) and builder.obj_type.get(name, "attributes") != "attributes":
+        raise MetadataError(_TAKEN.format(name), store=builder.source, path=path, remedy=_RENAME)
+    builder.set_attribute(name, value)
 
 
 def make_dataset(

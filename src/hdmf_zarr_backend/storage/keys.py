@@ -165,6 +165,7 @@ class LocalKeys:
     """
 
     read_rules = DEFAULT_RULES
+    abilities = LOCAL
 
     def __init__(self, root: str, *, replace: bool = True, location: str | None = None) -> None:
         self.root = root

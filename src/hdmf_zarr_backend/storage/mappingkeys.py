@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from typing import Any
 
 from hdmf_zarr_backend.errors import StoreError, UsageError
+from hdmf_zarr_backend.storage.failures import failure, library_errors, node_of
 from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, is_outside
 from hdmf_zarr_backend.storage.wholevalues import WholeValues
 
@@ -46,10 +48,28 @@ class MappingKeys(WholeValues):
             raise StoreError(f"the key {key!r} leads out of the store", store=self.location, remedy="Do not trust it.")
         return key
 
+    @contextmanager
+    def _telling(self, key: str, doing: str) -> Iterator[None]:
+        """Let what the mapping raises be an error of ours, which names the key."""
+        try:
+            yield
+        except library_errors() as error:
+            raise failure(error, self.location, key, doing) from error
+
     def get(self, key: str) -> bytes | None:
         """Return the value of ``key``, or None."""
-        value = self.mapping.get(self._checked(key))
-        return value if value is None or type(value) is bytes else bytes(value)
+        with self._telling(self._checked(key), "read"):
+            value: Any = self.mapping.get(key)
+        if value is None or type(value) is bytes:
+            return value
+        if not isinstance(value, (bytearray, memoryview)):
+            raise StoreError(
+                f"the value of {key!r} is of type {type(value).__name__}, and not bytes",
+                store=self.location,
+                path=node_of(key),
+                remedy="Let the mapping give bytes.",
+            )
+        return bytes(value)
 
     def _mutable(self) -> MutableMapping[str, bytes]:
         if not isinstance(self.mapping, MutableMapping):
@@ -58,7 +78,9 @@ class MappingKeys(WholeValues):
 
     def set(self, key: str, value: bytes) -> None:
         """Set ``key``."""
-        self._mutable()[self._checked(key)] = value
+        mapping = self._mutable()
+        with self._telling(self._checked(key), "written"):
+            mapping[key] = value
 
     def set_many(self, items: Mapping[str, bytes]) -> None:
         """Set several keys."""
@@ -69,7 +91,8 @@ class MappingKeys(WholeValues):
         """Delete those ``keys`` that are there."""
         mapping = self._mutable()
         for key in keys:
-            mapping.pop(self._checked(key), None)
+            with self._telling(self._checked(key), "deleted"):
+                mapping.pop(key, None)
 
     def list_documents(self) -> Iterator[str]:
         """Yield the keys of all metadata documents."""

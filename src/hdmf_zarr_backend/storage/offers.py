@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from hdmf_zarr_backend.errors import StoreError
+from hdmf_zarr_backend.storage.diskfiles import told
 from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys, innermost, is_outside
 from hdmf_zarr_backend.storage.openvalue import OpenValue
 
@@ -47,6 +48,15 @@ def delete_below(keys: KeyStore, path: str) -> None:
     store.delete(list(store.list_prefix(path)))
     if isinstance(store, LocalKeys):
         store.remove_folders(path)
+
+
+def is_empty_folder(keys: KeyStore) -> bool:
+    """Tell whether a local folder is there, and nothing in it that could be lost."""
+    store = innermost(keys)
+    if not isinstance(store, LocalKeys) or not os.path.isdir(store.root):
+        return False
+    with told(store.location, "read"), os.scandir(store.root) as entries:
+        return next(entries, None) is None
 
 
 def delete_partial(keys: KeyStore, folders: Iterable[str]) -> None:

@@ -6,30 +6,35 @@ Of an Icechunk session it is the user who commits; there is no consolidated docu
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from zarr.abc.store import OffsetByteRequest, RangeByteRequest, Store, SuffixByteRequest
 from zarr.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 from zarr.storage import FsspecStore, LocalStore, MemoryStore, ObjectStore, ZipStore
 
-from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.errors import StoreNotFoundError, UsageError
 from hdmf_zarr_backend.storage.failures import node_of
 from hdmf_zarr_backend.storage.farkeys import FarKeys, at_once
+from hdmf_zarr_backend.storage.jsontext import load
 from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, KeyStore, LocalKeys, Range, rules_of
 from hdmf_zarr_backend.storage.mappingkeys import OF_THIS_PROCESS
+
+B = TypeVar("B")
 
 _ICECHUNK = Abilities(is_far=True, consolidates=False, formats=(3,), why="Icechunk knows Zarr format 3 only")
 _ICECHUNK_READ_ONLY = Abilities(
     write=False, change=False, is_far=True, formats=(3,), why="this session of Icechunk is read only"
 )
 _OF_ZIP = "a ZipStore that is open is read only here; give the path of the zip file to write it"
+_READ_ONLY = "this store was opened for reading, or cannot be written"
 
 
 class ZarrStoreKeys(FarKeys):
@@ -64,6 +69,17 @@ class ZarrStoreKeys(FarKeys):
             other = FsspecStore(store.fs, path=store.fs._strip_protocol(location), read_only=True)
             return ZarrStoreKeys(other, "", location)
         return None
+
+    def _called(self, function: Callable[[], B], key: str, doing: str) -> B:
+        def opened() -> B:
+            if not self.store._is_open:  # a ZipStore does not open itself
+                try:
+                    sync(self.store._ensure_open())
+                except FileNotFoundError as error:
+                    raise StoreNotFoundError("nothing is there", remedy="Check the path.") from error
+            return function()
+
+        return super()._called(opened, key, doing)
 
     def _full(self, key: str) -> str:
         return f"{self.path}/{key}" if self.path and key else self.path or key
@@ -121,9 +137,10 @@ class ZarrStoreKeys(FarKeys):
 
 
 class IcechunkKeys(ZarrStoreKeys):
-    """One Zarr file in a session of Icechunk, which knows no chunk of an array that it does not know.
+    """One Zarr file in a session of Icechunk, which takes no chunk that the document of its array does not have.
 
-    A chunk that is set before the document of its array waits in a temporary folder until that is set.
+    A chunk that is set before the document of its array, or before that says that the array has grown, waits in a
+    temporary folder until the document is set.
 
     Parameters
     ----------
@@ -133,7 +150,7 @@ class IcechunkKeys(ZarrStoreKeys):
 
     def __init__(self, store: Any, path: str, location: str) -> None:
         super().__init__(store, path, location)
-        self._known: set[str] = set()
+        self._grids: dict[str, tuple[int, ...]] = {}
         self._folder: str | None = None
         self._order = threading.RLock()
 
@@ -162,9 +179,9 @@ class IcechunkKeys(ZarrStoreKeys):
         with self._order:
             if key.rpartition("/")[2] in DOCUMENTS:
                 super()._set(key, value)
-                self._known.add(node)
+                self._grids[node] = _grid(key, value)
                 self._let_go(node)
-            elif self._is_known(node):
+            elif self._has_place(node, key):
                 super()._set(key, value)
             else:
                 self._waiting.set(key, value)
@@ -174,21 +191,38 @@ class IcechunkKeys(ZarrStoreKeys):
             for key in sorted(keys, key=lambda key: key.count("/"), reverse=True):  # chunks before their array
                 with suppress(KeyError):
                     super()._delete([key])
-                self._known.discard(node_of(key).strip("/"))
+                self._grids.pop(node_of(key).strip("/"), None)
 
-    def _is_known(self, node: str) -> bool:
-        if node not in self._known and super()._get(f"{node}/zarr.json".lstrip("/")) is not None:
-            self._known.add(node)
-        return node in self._known
+    def _has_place(self, node: str, key: str) -> bool:
+        """Tell whether a chunk is one of those that the document of its array has."""
+        if node not in self._grids:
+            name = f"{node}/zarr.json".lstrip("/")
+            document = super()._get(name)
+            if document is None:
+                return False
+            self._grids[node] = _grid(name, document)
+        index = [int(number) for number in re.findall(r"\d+", key[len(node) :])]
+        return all(position < length for position, length in zip(index, self._grids[node], strict=False))
 
     def _let_go(self, node: str) -> None:
         if self._folder is None:
             return
         for key in [key for key in self._waiting.list_prefix(node) if node_of(key).strip("/") == node]:
+            if not self._has_place(node, key):
+                continue
             value = self._waiting.get(key)
             assert value is not None
             super()._set(key, value)
             self._waiting.delete([key])
+
+
+def _grid(key: str, document: bytes) -> tuple[int, ...]:
+    """Return the number of chunks, or of shards, along each axis of an array; of a group, nothing."""
+    said = load(document, key=key)
+    if "shape" not in said:
+        return ()
+    chunks = said["chunk_grid"]["configuration"]["chunk_shape"]
+    return tuple(-(-length // chunk) for length, chunk in zip(said["shape"], chunks, strict=True))
 
 
 async def _listed(store: Any, prefix: str) -> list[str]:
@@ -205,7 +239,7 @@ def _abilities(store: Any) -> Abilities:
     if isinstance(store, ZipStore):
         return Abilities(write=False, change=False, why=_OF_ZIP)
     writes = bool(store.supports_writes and store.supports_deletes and not store.read_only)
-    why = "" if writes else "this store was opened for reading, or cannot be written"
+    why = "" if writes else _READ_ONLY
     is_far = not isinstance(store, MemoryStore)
     return Abilities(write=writes, change=writes, listing=bool(store.supports_listing), is_far=is_far, why=why)
 
@@ -213,7 +247,10 @@ def _abilities(store: Any) -> Abilities:
 def keys_of_store(store: Store, path: str = "") -> KeyStore:
     """Return the keys of a store of zarr-python, beginning at ``path`` in it."""
     if isinstance(store, LocalStore):
-        return LocalKeys(os.path.abspath(os.path.join(str(store.root), path)))
+        keys = LocalKeys(os.path.abspath(os.path.join(str(store.root), path)))
+        if store.read_only:
+            keys.abilities = Abilities(write=False, change=False, why=_READ_ONLY)
+        return keys
     base = _location(store)
     location = base if not path else f"{base}/{path}"
     if _is_icechunk(store):

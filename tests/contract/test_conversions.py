@@ -1,0 +1,273 @@
+"""HDF5 -> Zarr -> HDF5, and Zarr of one format -> Zarr of the other, wherever the Zarr file is.
+
+What is about one store or format of conversions is in ``tests/test_conversion.py``.
+"""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import h5py
+import numcodecs
+import numpy as np
+import pytest
+from h5py import h5s, h5t
+from hdmf.testing import TestCase
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert, dry_run
+from hdmf_zarr_backend.errors import DamagedFileError, NameRefusedError, ValueRefusedError
+from hdmf_zarr_backend.hdf5.creation import FilterReplacedWarning
+from tests import samples
+from tests.cells import Cell
+from tests.documents import arrays
+from tests.everything import low_level, write_everything
+from tests.places import Place, contents
+from tests.test_conversion import Recorded, differences, equal_containers, simple
+
+
+def there_and_back(source: Path, folder: Place) -> tuple[Place, Path]:
+    """Convert to Zarr and back, and return both files."""
+    made, back = folder / f"{source.stem}.zarr", source.with_name(f"back_{source.name}")
+    convert(source, made)
+    convert(made, back)
+    return made, back
+
+
+class Rounds(NamedTuple):
+    """An HDF5 file, what was made of it, and what was made of that."""
+
+    source: Path
+    made: Place
+    back: Path
+
+
+@pytest.fixture(scope="module")
+def everything(shared_folder: Place, tmp_path_factory: pytest.TempPathFactory) -> Rounds:
+    source = write_everything(tmp_path_factory.mktemp("everything") / "all.h5")
+    return Rounds(source, *there_and_back(source, shared_folder))
+
+
+# ---- nothing is lost ------------------------------------------------------------------------------------------------
+
+
+def test_one_of_everything_comes_back_as_it_was(everything: Rounds) -> None:
+    assert differences(everything.source, everything.back) == []
+
+
+def test_a_second_round_changes_nothing(everything: Rounds, folder: Place) -> None:
+    convert(everything.back, folder / "again.zarr")
+    assert contents(folder / "again.zarr") == contents(everything.made)
+
+
+def test_nothing_is_lost_on_the_way_to_the_other_format_and_back(
+    everything: Rounds, folder: Place, tmp_path: Path, cell: Cell
+) -> None:
+    other = folder / "other.zarr"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what zarr calls unstable in format 3
+        convert(everything.made, other, zarr_format=5 - cell.zarr_format)
+        convert(other, folder / "again.zarr", zarr_format=cell.zarr_format)
+    with ZarrIO(other) as io:
+        assert io.zarr_format == 5 - cell.zarr_format
+    assert differences(everything.made, other) == []
+    # rows with references are encoded anew, and those of format 2 are chunked by another size of a row
+    assert differences(everything.made, folder / "again.zarr", ignore={"chunks"}) == []
+    convert(other, tmp_path / "back.h5")
+    assert differences(everything.source, tmp_path / "back.h5") == []
+
+
+def test_tagged_opaque_values_come_back(folder: Place, tmp_path: Path) -> None:
+    """h5py's own interface cannot read these, nor can the comparing tool that is built on it."""
+    tid = h5t.create(h5t.OPAQUE, 3)
+    tid.set_tag(b"some tag")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        low_level(file, "tagged", tid, np.array([b"abc", b"d\0\0"], "V3"), tid)
+    _, back = there_and_back(tmp_path / "a.h5", folder)
+    with h5py.File(back) as file:
+        node = file["tagged"].id
+        values = np.zeros(2, "V3")
+        node.read(h5s.ALL, h5s.ALL, values, node.get_type())
+        assert node.get_type().equal(tid)
+        assert values.tolist() == [b"abc", b"d\0\0"]
+
+
+def test_an_attribute_larger_than_old_hdf5_allows_comes_back(folder: Place, tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w", libver="latest") as file:
+        file["data"] = np.arange(3)
+        file["data"].attrs["large"] = np.arange(20_000)
+        file.attrs["large"] = ["text" * 10] * 5000
+    _, back = there_and_back(tmp_path / "a.h5", folder)
+    assert differences(tmp_path / "a.h5", back) == []
+
+
+def test_data_in_other_files_become_data_of_the_file(folder: Place, tmp_path: Path) -> None:
+    layout = h5py.VirtualLayout((4,), "<f8")
+    layout[...] = h5py.VirtualSource("part.h5", "x", (4,))
+    with h5py.File(simple(tmp_path / "part.h5", x=np.arange(4.0)), "r"), h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_virtual_dataset("virtual", layout)
+        file.create_dataset("raw", (3,), "<i2", external=str(tmp_path / "values.raw"))[...] = [1, 2, 3]
+    _, back = there_and_back(tmp_path / "a.h5", folder)
+    assert differences(tmp_path / "a.h5", back, ignore={"layout"}) == []
+
+
+def test_a_generated_nwb_file_comes_back_and_has_the_same_containers(folder: Place, tmp_path: Path) -> None:
+    source = samples.write_hdf5(tmp_path / "rich.nwb")
+    made, back = there_and_back(source, folder)
+    assert differences(source, back) == []
+    equal_containers(source, made)
+    equal_containers(source, back)
+
+
+# ---- files that never were in HDF5 ----------------------------------------------------------------------------------
+
+
+def test_arrays_that_never_were_in_hdf5_get_a_sensible_layout(folder: Place, tmp_path: Path) -> None:
+    nwbfile = samples.plain_nwbfile()
+    values = np.arange(400_000, dtype="<i4").reshape(-1, 4)
+    given = {
+        "large": values,
+        "small": values[:10],
+        "plain": ZarrDataIO(values, compressor=False),
+        "few": ZarrDataIO(values, chunks=(100_000, 1)),
+        "filled": ZarrDataIO(values, fillvalue=-7),
+        "growing": ZarrDataIO(values[:10], maxshape=(None, 4)),
+        "bytes": values.astype("u1"),
+    }
+    for name, data in given.items():
+        nwbfile.add_acquisition(samples.TimeSeries(name=name, data=data, unit="m", rate=1.0))
+    convert(samples.write_zarr(folder / "a.nwb.zarr", nwbfile), tmp_path / "a.nwb")
+    with h5py.File(tmp_path / "a.nwb") as file:
+        found = {name: file[f"acquisition/{name}/data"] for name in given}
+        large = found["large"]
+        assert (large.compression, large.compression_opts, large.shuffle) == ("gzip", 4, True)
+        assert large.chunks == (100_000, 4)
+        assert (found["small"].chunks, found["plain"].chunks) == (None, None)
+        assert found["few"].chunks == (100_000, 1)
+        assert found["filled"].fillvalue == -7
+        assert (found["growing"].maxshape, found["growing"].compression) == ((None, 4), None)
+        assert (found["bytes"].compression, found["bytes"].shuffle) == ("gzip", False)
+        assert all(np.array_equal(found[name][:], np.asarray(getattr(d, "data", d))) for name, d in given.items())
+
+
+def test_a_file_that_was_written_here_reads_the_same_in_the_other_format(folder: Place, cell: Cell) -> None:
+    nwbfile = samples.rich_nwbfile()
+    source = samples.write_zarr(folder / "a.nwb.zarr", nwbfile)
+    convert(source, folder / "b.nwb.zarr", zarr_format=5 - cell.zarr_format)
+    with NWBZarrIO(folder / "b.nwb.zarr") as io:
+        assert io.zarr_format == 5 - cell.zarr_format
+        TestCase().assertContainerEqual(io.read(), nwbfile, ignore_hdmf_attrs=True)
+
+
+def test_what_loses_precision_is_not_applied_twice(folder: Place, tmp_path: Path) -> None:
+    values = np.random.default_rng(0).normal(size=(1000, 3))
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("rounded", data=values, chunks=(100, 3), scaleoffset=2)
+        file.create_dataset("packed", data=np.arange(1000), chunks=(100,), scaleoffset=0)
+    convert(tmp_path / "a.h5", folder / "a.zarr")
+    with pytest.warns(FilterReplacedWarning, match="filter 6 is lossy"):
+        convert(folder / "a.zarr", tmp_path / "b.h5")
+    assert differences(tmp_path / "a.h5", tmp_path / "b.h5", ignore={"filters"}) == []
+    with h5py.File(tmp_path / "b.h5") as file:
+        assert (file["rounded"].compression, file["rounded"].shuffle) == ("gzip", True)
+        assert file["packed"].scaleoffset == 0
+
+
+# ---- codecs, report, progress ---------------------------------------------------------------------------------------
+
+VALUES = np.arange(2**20, dtype="i4").reshape(2**14, 64)
+
+
+@pytest.mark.parametrize(
+    ("codec", "stored"),
+    [
+        ("blosc", "blosc"),
+        (True, "blosc"),
+        ("zstd", "zstd"),
+        ("zlib", "zlib"),
+        ("none", None),
+        (False, None),
+        (numcodecs.Zstd(1), "zstd"),
+        ({"id": "bz2", "level": 1}, "bz2"),
+    ],
+    ids=str,
+)
+def test_a_codec_is_given_by_name_or_as_it_is(
+    folder: Place, tmp_path: Path, cell: Cell, codec: Any, stored: str | None
+) -> None:
+    """Format 3 has no codec of that name but the same by the name of gzip."""
+    if stored == "zlib" and cell.zarr_format == 3:
+        stored = "gzip"
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("values", data=VALUES, chunks=(2**11, 64), compression="gzip", shuffle=True)
+    path = folder / "a.zarr"
+    convert(tmp_path / "a.h5", path, codec=codec)
+    node = arrays(path)["values"]
+    assert not node.filters
+    assert (node.compressor or {"id": None})["id"] == stored
+    with ZarrIO(path) as io:
+        assert np.array_equal(io.read_builder()["values"].data[:], VALUES)
+    chunks = [len(value) for key, value in contents(path).items() if key.startswith("values/") and key[-1].isdigit()]
+    planned = dry_run(tmp_path / "a.h5", folder / "planned.zarr", codec=codec)
+    assert planned.arrays["/values"].stored_bytes == pytest.approx(sum(chunks), rel=0.5)
+
+
+def test_the_report_and_the_progress_say_what_was_done(folder: Place, tmp_path: Path) -> None:
+    simple(tmp_path / "a.h5", group__x=np.arange(100_000), y=np.float32(1), text=["a", "b"])
+    with h5py.File(tmp_path / "a.h5", "r+") as file:
+        file["soft"], file["hard"] = h5py.SoftLink("/y"), file["y"]
+    made = folder / "a.zarr"
+    for source, target in ((tmp_path / "a.h5", made), (made, tmp_path / "b.h5")):
+        progress = Recorded()
+        report = convert(source, target, progress=progress)
+        assert (report.groups, report.datasets, report.links, report.nbytes) == (2, 3, 2, 800_020)
+        assert (report.source, report.target) == (str(source), str(target))
+        assert report.format == ("zarr" if target == made else "hdf5")
+        assert str(report) == "2 groups, 3 datasets, 2 links, 800.0 kB"
+        assert (progress.total, progress.done, progress.ended) == (800_020, 800_020, True)
+        assert progress.paths == {"/group/x", "/hard", "/text"}
+
+
+# ---- what is refused ------------------------------------------------------------------------------------------------
+
+
+def ragged() -> Any:
+    made = np.empty(2, h5py.vlen_dtype("<i4"))
+    made[0], made[1] = np.array([1, 2]), np.array([3])
+    return made
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "error", "words"),
+    [
+        ("group/ragged", ragged(), ValueRefusedError, "sequences of variable length .*a.h5', node '/group/ragged'"),
+        ("group/a\\b", np.arange(3), NameRefusedError, r"cannot be stored .*node '/group/a"),
+        (".zarray", np.arange(3), NameRefusedError, "cannot be stored .*node '/.zarray'"),
+        ("long", np.zeros(2, np.longdouble), ValueRefusedError, "no data type .*node '/long'"),
+    ],
+)
+def test_what_zarr_cannot_hold_is_refused_by_name(
+    folder: Place, tmp_path: Path, name: str, data: Any, error: type[Exception], words: str
+) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("first", data=np.arange(1000))
+        file.create_dataset(name, data=data)
+    with pytest.raises(error, match=words):
+        convert(tmp_path / "a.h5", folder / "a.zarr")
+    assert [place.name for place in folder.iterdir() if place.name != "a.h5"] == []
+
+
+@pytest.mark.needs("staging")
+def test_damage_in_hdf5_is_told_with_the_node_and_the_old_file_stays(folder: Place, tmp_path: Path) -> None:
+    convert(simple(tmp_path / "old.h5", y=np.arange(2)), folder / "a.zarr")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        data = file.create_dataset("group/x", data=np.arange(100_000), chunks=(50_000,), compression="gzip")
+        offset = data.id.get_chunk_info(1).byte_offset
+    with (tmp_path / "a.h5").open("r+b") as stream:
+        stream.seek(offset + 100)
+        stream.write(b"\xff" * 50)
+    with pytest.raises(DamagedFileError, match=r"store '.*a\.h5', node '/group/x'"):
+        convert(tmp_path / "a.h5", folder / "a.zarr")
+    with ZarrIO(folder / "a.zarr") as io:
+        assert io.read_builder()["y"].data[:].tolist() == [0, 1]

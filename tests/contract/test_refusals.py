@@ -1,0 +1,253 @@
+"""What is not there, what cannot be written, and what a failure leaves, wherever the file is.
+
+Damage that is made by hand in documents of format 2 on a local disk is in ``tests/test_bad_input.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hdmf.backends.errors import UnsupportedOperation
+from hdmf.backends.warnings import BrokenLinkWarning
+from hdmf.build import GroupBuilder, LinkBuilder, ReferenceBuilder
+from hdmf.data_utils import DataChunkIterator
+from hdmf.spec import NamespaceCatalog
+from pynwb import TimeSeries
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO
+from hdmf_zarr_backend.errors import (
+    ChunkError,
+    DamagedFileError,
+    NameRefusedError,
+    ReferenceTargetError,
+    StoreExistsError,
+    StoreNotFoundError,
+    ValueRefusedError,
+)
+from tests import samples
+from tests.documents import arrays, forget_consolidated, has_document
+from tests.places import Place, contents, delete, put
+from tests.test_bad_input import check
+from tests.test_io import read
+from tests.trees import dataset, group, root
+
+STAGING = pytest.mark.needs("staging")
+
+
+@pytest.fixture
+def plain(folder: Place) -> Place:
+    return samples.write_zarr(folder / "plain.nwb.zarr", samples.plain_nwbfile())
+
+
+def everything_in(folder: Place) -> dict[str, dict[str, bytes]]:
+    """Return what is in all files of a folder."""
+    return {place.name: contents(place) for place in folder.iterdir()}
+
+
+# ---- nothing to read -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["r", "r-", pytest.param("r+", marks=pytest.mark.needs("append"))])
+@pytest.mark.parametrize("io_class", [ZarrIO, NWBZarrIO])
+def test_a_path_that_does_not_exist(folder, mode, io_class):
+    with pytest.raises(StoreNotFoundError) as caught:
+        io_class(folder / "absent.zarr", mode)
+    check(caught.value, folder / "absent.zarr")
+    assert isinstance(caught.value, (FileNotFoundError, UnsupportedOperation))
+    assert list(folder.iterdir()) == []
+
+
+def test_namespaces_of_a_path_that_does_not_exist(folder):
+    with pytest.raises(StoreNotFoundError) as caught:
+        ZarrIO.load_namespaces(NamespaceCatalog(), folder / "absent.zarr")
+    check(caught.value, folder / "absent.zarr")
+
+
+# ---- links, references and chunks that are gone --------------------------------------------------------------------
+
+
+def test_a_link_to_a_file_that_has_gone_is_as_with_hdf5(folder, plain):
+    path = folder / "linked.zarr"
+    with NWBZarrIO(plain) as source, NWBZarrIO(path, "w") as io:
+        nwbfile = samples.plain_nwbfile("linked")
+        data = source.read().acquisition["trace"].data
+        nwbfile.add_acquisition(TimeSeries(name="far", data=data, unit="m", rate=1.0))
+        io.write(nwbfile, link_data=True)
+    assert not has_document(path, "acquisition/far/data/.zarray")
+    assert read(path).acquisition["far"].data.shape == (20, 3)
+    plain.rename(folder / "elsewhere.zarr")
+    with pytest.warns(BrokenLinkWarning, match="/acquisition/far/data"), NWBZarrIO(path) as io:
+        assert "trace" in io.read_builder()["acquisition"].groups
+
+
+def references(path: Place) -> Place:
+    """Write a file whose references, of every form, point to a target that is then taken away."""
+    goal, here = group("goal"), group("here", kept=1)
+    here.set_attribute("attribute", ReferenceBuilder(goal))
+    fields = [{"name": "n", "dtype": "int32"}, {"name": "to", "dtype": "object"}]
+    for member in (
+        dataset("array", [ReferenceBuilder(here), ReferenceBuilder(goal)], "object"),
+        dataset("scalar", ReferenceBuilder(goal), "object"),
+        dataset("rows", [(1, ReferenceBuilder(here)), (2, ReferenceBuilder(goal))], fields),
+    ):
+        here.set_dataset(member)
+    with ZarrIO(path, "w") as io:
+        io.write_builder(root(goal, here))
+    delete(path, "goal")
+    forget_consolidated(path)
+    return path
+
+
+def test_references_to_nothing_fail_when_they_are_resolved(folder):
+    path = references(folder / "file.zarr")
+    with ZarrIO(path) as io:
+        with pytest.warns(BrokenLinkWarning) as caught:
+            here = io.read_builder()["here"]
+        told = sorted(str(warning.message) for warning in caught)
+        assert len(told) == 2
+        assert all(str(path) in text and "/goal" in text for text in told)
+        assert "'attribute' of /here" in told[0]
+        assert "/here/scalar" in told[1]
+        assert dict(here.attributes) == {"kept": 1}
+        assert sorted(here.datasets) == ["array", "rows"]
+        assert here["array"].data[0] is here
+        assert here["rows"].data[0]["to"] is here
+        for name in ("array", "rows"):
+            with pytest.raises(ReferenceTargetError) as failed:
+                here[name].data[1]
+            check(failed.value, path, "/goal")
+            assert isinstance(failed.value, (KeyError, DamagedFileError))
+
+
+def spoil(path: Place, array: str) -> None:
+    """Set the first chunk of an array to what is none."""
+    node = arrays(path)[array]
+    put(path, f"{array}/{node.chunk_name((0,) * len(node.shape))}", b"\1\2\3")
+
+
+def test_the_rest_of_a_file_with_a_damaged_chunk_reads(plain):
+    spoil(plain, "acquisition/trace/data")
+    with NWBZarrIO(plain) as io:
+        nwbfile = io.read()
+        assert nwbfile.identifier == "plain"
+        with pytest.raises(ChunkError, match="the chunk '") as caught:
+            nwbfile.acquisition["trace"].data[:]
+    check(caught.value, plain, "/acquisition/trace/data")
+
+
+# ---- refusing to write ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["w-", "x"])
+def test_modes_that_make_new_files_only(plain, mode):
+    before = contents(plain)
+    with pytest.raises(StoreExistsError) as caught:
+        NWBZarrIO(plain, mode)
+    check(caught.value, plain)
+    assert isinstance(caught.value, UnsupportedOperation)
+    assert contents(plain) == before
+
+
+class BrokenError(Exception):
+    """What the source of an iterator raises."""
+
+
+def breaking_after(blocks: int) -> Iterator[Any]:
+    for _ in range(blocks):
+        yield np.zeros(3)
+    raise BrokenError
+
+
+@pytest.mark.parametrize("present", [True, False], ids=["old file", "no file"])
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        pytest.param(lambda: DataChunkIterator(breaking_after(5), buffer_size=2), BrokenError, marks=STAGING),
+        (lambda: np.array([object()], dtype=object), ValueRefusedError),
+        (lambda: np.zeros(2, "g"), ValueRefusedError),
+    ],
+    ids=["iterator", "object", "long double"],
+)
+def test_a_write_that_fails_leaves_what_was_there(folder, value, error, present):
+    path = folder / "file.nwb.zarr"
+    if present:
+        samples.write_zarr(path, samples.plain_nwbfile())
+    before = everything_in(folder)
+    tree = root(dataset("a_good_one", np.arange(4), "int64"), dataset("bad", value()))
+    with ZarrIO(path, "w") as io, pytest.raises(error) as caught:
+        io.write_builder(tree)
+    if error is ValueRefusedError:
+        check(caught.value, path, "/bad")
+    if present:
+        assert read(path).identifier == "plain"
+    else:
+        with pytest.raises(StoreNotFoundError):
+            ZarrIO(path)
+    assert everything_in(folder) == before
+
+
+@STAGING
+def test_the_old_file_is_there_until_the_new_one_is_whole(folder, plain):
+    seen = []
+
+    def rows() -> Iterator[Any]:
+        for i in range(6):
+            seen.append(read(plain).identifier)
+            yield np.full(3, i)
+
+    nwbfile = samples.plain_nwbfile("new")
+    data = DataChunkIterator(data=rows(), buffer_size=2)
+    nwbfile.add_acquisition(TimeSeries(name="stream", data=data, unit="m", rate=1.0))
+    samples.write_zarr(plain, nwbfile)
+    assert seen == ["plain"] * 6
+    assert read(plain).identifier == "new"
+    assert [place.name for place in folder.iterdir()] == [plain.name]
+
+
+@pytest.mark.parametrize(
+    "name", [".zarray", ".zgroup", ".zattrs", ".zmetadata", "zarr.json", ".", "..", "a\\b", "a\0b"]
+)
+def test_names_that_no_store_can_hold(folder, name):
+    with ZarrIO(folder / "file.zarr", "w") as io, pytest.raises(NameRefusedError) as caught:
+        io.write_builder(root(group("inner", GroupBuilder(name=name))))
+    check(caught.value, folder / "file.zarr", "/inner")
+    assert repr(name) in caught.value.problem
+    assert list(folder.iterdir()) == []
+
+
+def test_a_link_with_a_name_that_no_store_can_hold(folder):
+    tree = root(group("target"))
+    tree.set_link(LinkBuilder(builder=tree["target"], name=".."))
+    with ZarrIO(folder / "file.zarr", "w") as io, pytest.raises(NameRefusedError) as caught:
+        io.write_builder(tree)
+    check(caught.value, folder / "file.zarr", "/")
+
+
+# ---- exporting -----------------------------------------------------------------------------------------------------
+
+
+def test_a_file_is_not_exported_onto_itself(plain):
+    before = contents(plain)
+    with (
+        NWBZarrIO(plain) as source,
+        NWBZarrIO(plain, "w", force_overwrite=True) as io,
+        pytest.raises(StoreExistsError, match="onto itself") as caught,
+    ):
+        io.export(source)
+    check(caught.value, plain)
+    assert contents(plain) == before
+
+
+@STAGING
+def test_an_export_that_fails_leaves_what_was_there(folder, plain):
+    target = samples.write_zarr(folder / "target.nwb.zarr", samples.plain_nwbfile("target"))
+    spoil(plain, "acquisition/trace/data")
+    before = everything_in(folder)
+    with NWBZarrIO(plain) as source, NWBZarrIO(target, "w") as io, pytest.raises(ChunkError) as caught:
+        io.export(source)
+    check(caught.value, plain, "/acquisition/trace/data")
+    assert read(target).identifier == "target"
+    assert everything_in(folder) == before

@@ -1,0 +1,91 @@
+"""What can only be read: each operation that would write to a web server ends in the error that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO, add_nczarr, consolidate, convert, remove_nczarr, repair, upgrade
+from hdmf_zarr_backend.errors import ZarrBackendError
+from tests import samples, trees
+from tests.cells import READ_ONLY
+
+MODES = ("w", "w-", "x", "r+", "a")
+
+
+def written(path: Any, **options: Any) -> Any:
+    return samples.write_zarr(path, samples.plain_nwbfile(), **options)
+
+
+def export(url: str, tmp_path: Any) -> None:
+    with NWBZarrIO(written(tmp_path / "a.nwb.zarr")) as source, NWBZarrIO(url, "w", force_overwrite=True) as io:
+        io.export(source)
+
+
+def append(url: str, tmp_path: Any) -> None:
+    with NWBZarrIO(url, "r+") as io:
+        nwbfile = io.read()
+        nwbfile.add_trial(0.0, 1.0)
+        io.write(nwbfile)
+
+
+def to_other_format(url: str, tmp_path: Any, zarr_format: Any) -> None:
+    convert(written(tmp_path / "a.nwb.zarr", zarr_format=5 - zarr_format), url, zarr_format=zarr_format)
+
+
+def from_hdf5(url: str, tmp_path: Any, **options: Any) -> None:
+    convert(samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile()), url, **options)
+
+
+def virtually(url: str, tmp_path: Any) -> None:
+    convert(f"{url.rpartition('/')[0]}/source.nwb", f"{url}.json", virtual=True)
+
+
+OPERATIONS: dict[str, Callable[[str, Any], Any]] = {
+    **{f"mode {mode}": lambda url, _, mode=mode: ZarrIO(url, mode) for mode in MODES},
+    **{f"mode {mode} of NWB": lambda url, _, mode=mode: NWBZarrIO(url, mode) for mode in MODES},
+    "write": lambda url, _: written(url),
+    "append": append,
+    "export to": export,
+    "convert from HDF5 to": from_hdf5,
+    "convert from HDF5 to, with force": lambda url, path: from_hdf5(url, path, force_overwrite=True),
+    "convert from format 2 to": lambda url, path: to_other_format(url, path, 3),
+    "convert from format 3 to": lambda url, path: to_other_format(url, path, 2),
+    "convert virtually to": virtually,
+    "upgrade": lambda url, _: upgrade(url),
+    "repair": lambda url, _: repair(url),
+    "consolidate": lambda url, _: consolidate(url),
+    "add_nczarr": lambda url, _: add_nczarr(url),
+    "remove_nczarr": lambda url, _: remove_nczarr(url),
+}
+"""Whatever would change the file at a URL."""
+
+
+@pytest.mark.parametrize(
+    ("operation", "zarr_format"),
+    [(name, number) for name in OPERATIONS for number in (2, 3) if name != "upgrade" or number == 2],
+)
+def test_nothing_is_written_to_a_web_server(web, tmp_path, operation, zarr_format):
+    written(web.folder / "file.nwb.zarr", zarr_format=zarr_format)
+    samples.write_hdf5(web.folder / "source.nwb", samples.plain_nwbfile())
+    before = {path: path.read_bytes() for path in web.folder.rglob("*") if path.is_file()}
+    refusal = READ_ONLY["http"]["write"]
+    with pytest.raises(refusal.error, match=r"read.only") as caught:
+        OPERATIONS[operation](f"{web.url}/file.nwb.zarr", tmp_path)
+    assert isinstance(caught.value, ZarrBackendError)
+    assert caught.value.store.startswith(f"{web.url}/file.nwb.zarr")
+    assert caught.value.remedy
+    assert {path: path.read_bytes() for path in web.folder.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_what_is_there_is_read(web, zarr_format):
+    with ZarrIO(web.folder / "a.zarr", "w", zarr_format=zarr_format) as io:
+        io.write_builder(trees.root(trees.group("g", trees.dataset("data", np.arange(10))), note="x"))
+    with ZarrIO(f"{web.url}/a.zarr") as io:
+        builder = io.read_builder()
+        assert builder.attributes["note"] == "x"
+        assert builder["g/data"].data[3:6].tolist() == [3, 4, 5]
