@@ -137,8 +137,8 @@ def _take_names(attributes: Attributes, names: Any) -> None:
 
 def _set_word(node: ArrayNode[Attributes], word: Any, *, rows: bool, is_old: bool) -> None:
     """Give an array ``zarr_dtype``, and the axes that it has with us; ``is_old``: it may be a scalar of old files."""
-    notes = {key: value for key, value in notes_of(node.attributes).items() if key not in (_WORD, _TYPE, "rows")}
     attributes = node.attributes
+    notes = {key: value for key, value in notes_of(attributes).items() if key not in (_WORD, _TYPE, "rows")}
     scalar = not node.shape
     if rows:
         fields = fields_of(node.data_type, word)

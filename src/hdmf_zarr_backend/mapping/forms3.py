@@ -13,7 +13,7 @@ from typing import Any
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.mapping import codecs3, types3
 from hdmf_zarr_backend.mapping.codecs3 import Chain
-from hdmf_zarr_backend.mapping.memo import Memo
+from hdmf_zarr_backend.model.memo import Memo
 
 _LARGEST_ELEMENT = 255
 """That Blosc knows; it takes larger ones, and what a filter has made, for bytes."""

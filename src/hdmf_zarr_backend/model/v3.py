@@ -196,7 +196,7 @@ def _parse_array(
         extra["fill_value"] = _NO_VALUE
     if len(grid) > 2 or len(grid["configuration"]) > 1:  # keys that we do not know
         extra["chunk_grid"] = grid
-    if encoding != _encoding(node):  # a short form, or such keys
+    if encoding != _USUAL_ENCODING and encoding != _encoding(node):  # a short form, or such keys
         extra["chunk_key_encoding"] = encoding
     return node
 

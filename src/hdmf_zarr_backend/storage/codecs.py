@@ -10,13 +10,11 @@ Source: Zarr v2 specification, "Chunks", "Filters", "Fill value encoding"; numco
 
 from __future__ import annotations
 
-import json
 import lzma
 import math
 import re
 import struct
 import zlib
-from functools import lru_cache
 from typing import Any, Protocol, cast
 
 import numcodecs
@@ -24,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, UnsafeDataError, ValueRefusedError
+from hdmf_zarr_backend.model.memo import Memo
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 from hdmf_zarr_backend.storage.blosc_blocks import BloscBlocks, StoredValue, find_blocks
 from hdmf_zarr_backend.storage.bounded import (
@@ -390,11 +389,9 @@ def _check_count(buffer: Any, wanted: int) -> None:
         raise ValueError(f"{len(raw)} bytes for {wanted} elements")
 
 
-@lru_cache(maxsize=4096)
-def _codec_of(data_type: str, filters: str, compressor: str, order: str) -> ChunkCodec:
-    return ChunkCodec(json.loads(data_type), json.loads(filters), json.loads(compressor), order)
+_codec_of: Memo[ChunkCodec] = Memo(ChunkCodec, most=4096)
 
 
 def chunk_codec(node: ArrayNode[Attributes]) -> ChunkCodec:
     """Return the codec of the chunks of ``node``; equal configurations share one."""
-    return _codec_of(json.dumps(node.data_type), json.dumps(node.filters), json.dumps(node.compressor), node.order)
+    return _codec_of(node.data_type, node.filters, node.compressor, node.order)

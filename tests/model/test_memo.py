@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hdmf_zarr_backend.mapping.memo import Memo
+from hdmf_zarr_backend.model.memo import Memo
 
 
 class Counting:
