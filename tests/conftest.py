@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 from tests.cells import _bucket, cell, folder, pytest_generate_tests, pytest_itemcollected, shared_folder
+from tests.clouds import _azurite, _fake_gcs, _google_front, adlfs, azure, gcsfs, google
 from tests.peers import RECIPES, Peer, PeerUnavailableError, obtain_peer
 from tests.sampling import pytest_collection_modifyitems
 from tests.servers import _s3_endpoint, _s3_session, s3, web, web_proxy
@@ -22,11 +23,18 @@ with suppress(ModuleNotFoundError):
     import_module("hdf5plugin")
 
 __all__ = [
+    "_azurite",
     "_bucket",
+    "_fake_gcs",
+    "_google_front",
     "_s3_endpoint",
     "_s3_session",
+    "adlfs",
+    "azure",
     "cell",
     "folder",
+    "gcsfs",
+    "google",
     "pytest_collection_modifyitems",
     "pytest_generate_tests",
     "pytest_itemcollected",

@@ -74,11 +74,12 @@ def serving(server: Any) -> Iterator[Any]:
 
 _ANSWERS = {
     "403": b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>",
+    "404": b"<Error><Code>NoSuchKey</Code><Message>The specified key does not exist.</Message></Error>",
     "503": b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>",
 }
 
 Fault = Callable[[str, str, int], str | None]
-"""What is wrong with a request: of method, path and number, one of ``503``, ``403``, ``cut``, ``stall``, ``reset``."""
+"""What is wrong with a request: of method, path and number, one of 503, 403, 404, ``cut``, ``stall``, ``reset``."""
 
 
 class Proxy(ThreadingHTTPServer):
@@ -112,6 +113,14 @@ class Proxy(ThreadingHTTPServer):
     def url(self) -> str:
         """Address of the proxy."""
         return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def passed_on(self, headers: dict[str, str]) -> dict[str, str]:
+        """Return the headers of a request as the server behind gets them."""
+        return headers
+
+    def passed_path(self, path: str) -> str:
+        """Return the path of a request as the server behind gets it."""
+        return path
 
     def reset(self) -> None:
         """Forget the requests, and be well again."""
@@ -158,7 +167,8 @@ class _Passing(BaseHTTPRequestHandler):
         connection = http.client.HTTPConnection(*self.server.target, timeout=30)
         with contextlib.closing(connection):
             headers = {name: value for name, value in self.headers.items() if name.lower() != "connection"}
-            connection.request(self.command, self.path, body=body, headers=headers)
+            path = self.server.passed_path(self.path)
+            connection.request(self.command, path, body=body, headers=self.server.passed_on(headers))
             answer = connection.getresponse()
             content = answer.read()
             is_cut = fault == "cut" and answer.status < HTTPStatus.MULTIPLE_CHOICES
@@ -169,7 +179,8 @@ class _Passing(BaseHTTPRequestHandler):
         for name, value in headers.items():
             if name.lower() not in ("transfer-encoding", "connection", "content-length"):
                 self.send_header(name, value)
-        length = headers.get("Content-Length", str(len(content))) if self.command == "HEAD" else str(len(content))
+        said = {name.lower(): value for name, value in headers.items()}
+        length = said.get("content-length", str(len(content))) if self.command == "HEAD" else str(len(content))
         self.send_header("Content-Length", length)
         self.end_headers()
         if cut:

@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from hdmf_zarr_backend.storage.objectkeys import object_settings
+from hdmf_zarr_backend.storage.objectsettings import object_settings
+from tests.clouds import CLOUDS, Cloud
 from tests.servers import S3Server, WebServer
 
 _names = itertools.count()
@@ -211,6 +212,24 @@ class ObstoreS3(S3):
         return S3Store.from_url(url, **settings)
 
 
+class InCloud(StoreKind):
+    """A bucket of one of the other clouds, by one of two libraries."""
+
+    def __init__(self, folder: Path, name: str, cloud: Cloud) -> None:
+        super().__init__(folder)
+        self.name = name
+        self.cloud = cloud
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Keyword arguments of the io."""
+        return {"storage_options": self.cloud.options}
+
+    def place(self, name: str) -> Any:
+        """Return the URL."""
+        return f"{self.cloud.url}/folder/{name}"
+
+
 KINDS = ("local", "zip", "memory", "s3")
 """The kinds that the tests of the contract run over."""
 
@@ -229,5 +248,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoreKind]
     name = request.param
     if name in _PLAIN:
         yield _PLAIN[name](tmp_path)
+    elif name in CLOUDS:
+        yield InCloud(tmp_path, name, request.getfixturevalue(name))
     else:
         yield _S3[name](tmp_path, request.getfixturevalue("s3"))

@@ -17,7 +17,7 @@ from fsspec.registry import _registry
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
 from hdmf_zarr_backend.errors import StoreNotFoundError, StoreRefusedError, StoreUnreachableError, ZarrBackendError
-from hdmf_zarr_backend.storage.objectkeys import object_settings
+from hdmf_zarr_backend.storage.objectsettings import object_settings
 from tests import samples, trees
 from tests.servers import S3Server, WebServer
 from tests.storekinds import StoreKind
@@ -129,35 +129,35 @@ def test_a_certificate_that_nobody_has_signed_is_refused(secure: str, web: WebSe
 class _Bucket(MemoryFileSystem):
     """What stands in for the library of a cloud: its scheme, and its bucket in the path."""
 
-    protocol = "gs"
+    protocol = "oss"
     store: ClassVar[dict[str, Any]] = {}
     pseudo_dirs: ClassVar[list[str]] = [""]
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
-        return super()._strip_protocol(str(path).removeprefix("gs://"))
+        return super()._strip_protocol(str(path).removeprefix("oss://"))
 
 
 def test_links_and_sources_of_another_scheme(tmp_path: Path) -> None:
-    """hdmf takes ``gs://`` for a relative path."""
+    """hdmf takes ``oss://`` for a relative path."""
 
     class Cloud(StoreKind):
         def place(self, name: str) -> str:
-            return f"gs://bucket/folder/{name}"
+            return f"oss://bucket/folder/{name}"
 
-    before = fsspec.registry.get("gs")
-    fsspec.register_implementation("gs", _Bucket, clobber=True)
+    before = fsspec.registry.get("oss")
+    fsspec.register_implementation("oss", _Bucket, clobber=True)
     try:
         store = Cloud(tmp_path)
         linked_pair(store)
         check_linked_pair(store.place("second.nwb.zarr"))
         with NWBZarrIO(store.place("second.nwb.zarr"), "r") as io:
-            assert io.source == "gs://bucket/folder/second.nwb.zarr"
+            assert io.source == "oss://bucket/folder/second.nwb.zarr"
             assert io.read().container_source == io.source
     finally:
         if before is not None:
-            fsspec.register_implementation("gs", before, clobber=True)
+            fsspec.register_implementation("oss", before, clobber=True)
         else:
-            _registry.pop("gs", None)
+            _registry.pop("oss", None)
         _Bucket.store.clear()
     assert list(tmp_path.iterdir()) == []

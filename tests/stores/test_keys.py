@@ -143,6 +143,10 @@ def test_keys_travel(store, filled):
         ("https://host/x.zarr", "http://host/y.zarr", False),
         ("s3://a/x.zarr", "/y.zarr", False),
         ("gs://a/x.zarr", "gs://a/y.zarr", True),
+        ("az://a/x.zarr", "az://b/y.zarr", True),
+        ("abfss://a@me.dfs.core.windows.net/x.zarr", "abfss://b@me.dfs.core.windows.net/y.zarr", True),
+        ("abfss://a@me.dfs.core.windows.net/x.zarr", "abfss://a@other.dfs.core.windows.net/y.zarr", False),
+        ("abfss://a@me.dfs.core.windows.net/x.zarr", "abfss://a/y.zarr", False),
         ("s3://a/x.zarr.zip", "s3://a/y.zarr", True),
     ],
 )

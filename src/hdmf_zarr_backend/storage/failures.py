@@ -14,6 +14,7 @@ from typing import Any
 
 from hdmf_zarr_backend.errors import StoreError, StoreNotFoundError, StoreRefusedError, StoreUnreachableError
 from hdmf_zarr_backend.model.nodes import absolute
+from hdmf_zarr_backend.storage.diskfiles import disk_failure, is_of_disk
 from hdmf_zarr_backend.storage.keys import DOCUMENTS
 
 _FOREIGN = {
@@ -21,14 +22,29 @@ _FOREIGN = {
     "botocore.exceptions": ("BotoCoreError", "ClientError"),
     "obstore.exceptions": ("BaseError",),
     "gcsfs.retry": ("HttpError",),
+    "google.auth.exceptions": ("GoogleAuthError",),
     "azure.core.exceptions": ("AzureError",),
     "icechunk": ("IcechunkError",),
 }
-_REFUSED = frozenset({"PermissionDeniedError", "UnauthenticatedError", "NoCredentialsError", "PartialCredentialsError"})
+_REFUSED = frozenset(
+    {
+        "PermissionDeniedError",
+        "UnauthenticatedError",
+        "NoCredentialsError",
+        "PartialCredentialsError",
+        "ClientAuthenticationError",
+        "GoogleAuthError",
+    }
+)
 _REFUSED_STATUS = (401, 403)
+_STATUS = ("status", "status_code", "code")  # aiohttp, azure, gcsfs
 # what servers say of a bucket that is not there; the libraries have no type for it
 _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|specified bucket does not exist", re.IGNORECASE)
-_NO_CREDENTIALS = re.compile(r"169\.254\.169\.254|InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken")
+_NO_CREDENTIALS = re.compile(
+    r"169\.254\.169\.254|metadata\.google\.internal|InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken"
+    r"|^Forbidden: |status code: 40[13] "
+)
+_ANONYMOUS = {"gs": 'token="anon"', "gcs": 'token="anon"'}
 _CHUNK_FOLDERS = re.compile(r"(^|/)c(/\d+)*$")
 _LETTERS = 300
 
@@ -56,17 +72,21 @@ def failure(error: BaseException, location: str, key: str, doing: str) -> StoreE
     doing : str
         What was tried: ``"read"``, ``"written"``, ``"deleted"``, ``"listed"``.
     """
+    if isinstance(error, OSError) and is_of_disk(error):
+        return disk_failure(error, location, key, doing)
     text = reason(error)
     problem = f"{key!r} could not be {doing}: {text}" if key else f"the store could not be {doing}: {text}"
     path = node_of(key)
-    if is_no_bucket(error):
+    # a key can be written wherever there is a bucket; some libraries say no more than that something is not there
+    if is_no_bucket(error) or (doing == "written" and isinstance(error, FileNotFoundError)):
         remedy = "Check the name of the bucket, and the endpoint."
         return StoreNotFoundError(f"there is no such bucket; {problem}", store=location, path=path, remedy=remedy)
     if _is_refusal(error):
-        remedy = "Check the credentials in storage_options or the environment; anon=True reads a public bucket."
+        anonymous = _ANONYMOUS.get(location.partition("://")[0], "anon=True")
+        remedy = f"Check the credentials in storage_options or the environment; {anonymous} reads a public bucket."
         return StoreRefusedError(problem, store=location, path=path, remedy=remedy)
     remedy = "Check the address and whether the server is up; what was read so far is right, try again later."
-    if doing != "read":
+    if doing not in ("read", "listed"):
         remedy = "Check the address and whether the server is up; what was written is not complete, write it again."
     return StoreUnreachableError(problem, store=location, path=path, remedy=remedy)
 
@@ -86,15 +106,16 @@ def _is_refusal(error: BaseException) -> bool:
     names = {kind.__name__ for kind in type(error).__mro__}
     if isinstance(error, PermissionError) or names & _REFUSED:
         return True
-    return _status(error) in _REFUSED_STATUS or _NO_CREDENTIALS.search(str(error)) is not None
+    return status_of(error) in _REFUSED_STATUS or _NO_CREDENTIALS.search(str(error)) is not None
 
 
-def _status(error: BaseException) -> int | None:
-    status: Any = getattr(error, "status", None)
+def status_of(error: BaseException) -> int | None:
+    """Return the status of the HTTP answer that an error is about, or None; its libraries have three names for it."""
+    found: Any = next((getattr(error, name) for name in _STATUS if isinstance(getattr(error, name, None), int)), None)
     response = getattr(error, "response", None)
-    if status is None and isinstance(response, dict):
-        status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
-    return status if isinstance(status, int) else None
+    if found is None and isinstance(response, dict):
+        found = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    return found if isinstance(found, int) else None
 
 
 def reason(error: BaseException) -> str:

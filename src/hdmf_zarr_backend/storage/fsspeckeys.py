@@ -1,22 +1,27 @@
-"""Every other URL that fsspec knows: ``gs://``, ``az://``, ``memory://``, chains such as ``simplecache::https://``.
+"""Every other URL that fsspec knows: ``memory://``, chains such as ``simplecache::https://``; clouds without obstore.
 
 Source: issue "Format 3, shards, and any store, near or far", part 4.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 from hdmf_zarr_backend.errors import UsageError
-from hdmf_zarr_backend.storage.failures import library_errors, tell_of_bucket
+from hdmf_zarr_backend.storage.failures import library_errors, status_of, tell_of_bucket
 from hdmf_zarr_backend.storage.farkeys import FarKeys
 from hdmf_zarr_backend.storage.filestates import FileState, plain_tag
 from hdmf_zarr_backend.storage.keys import Abilities, Range, rules_of
 from hdmf_zarr_backend.storage.mappingkeys import OF_THIS_PROCESS
+from hdmf_zarr_backend.storage.objectsettings import AZURE_SCHEMES, GOOGLE_SCHEMES, S3_SCHEMES
 
 _ABSENT = (FileNotFoundError, IsADirectoryError, NotADirectoryError, KeyError)
 _WEB_TIMEOUT = 30.0
+_PART_BYTES = 8 * 2**20  # 10,000 parts, the most that S3 takes, are 80 GB; Google wants multiples of 256 KiB
+# the libraries of these write a file in parts, and an upload that is not ended leaves no object
+_IN_PARTS = S3_SCHEMES | GOOGLE_SCHEMES | AZURE_SCHEMES
 _NO_SUCH_RANGE = 416
 # how servers say, through libraries that have no error for it, that a key is there that was not to be
 _IS_THERE = ("PreconditionFailed", "pre-conditions", "412")
@@ -28,6 +33,7 @@ _READ_ONLY = {
     "zip": Abilities(write=False, change=False, why="a zip file behind a URL is read only"),
     "cache": Abilities(write=False, change=False, is_far=True, why="what is read through a cache is read only"),
 }
+_NEEDED = {"reference": "Name the file of references: 'reference::/folder/references.json'."}
 _GROUPS = {"https": "http", "tar": "zip", "filecache": "cache", "blockcache": "cache", "simplecache": "cache"}
 
 
@@ -46,6 +52,9 @@ class FsspecKeys(FarKeys):
         Path of the file in ``filesystem``.
     """
 
+    stream_bytes = 3 * _PART_BYTES
+    """What is held of a value that is streamed: what is collected, and what the library makes of it for a request."""
+
     def __init__(
         self, location: str, options: Mapping[str, Any], *, filesystem: Any = None, root: str | None = None
     ) -> None:
@@ -54,6 +63,7 @@ class FsspecKeys(FarKeys):
         self._fs: Any = filesystem
         self._root = root
         first = location.partition("::")[0].partition("://")[0]
+        self._scheme = first
         abilities = _READ_ONLY.get(_GROUPS.get(first, first)) or Abilities(is_far=first not in ("memory", "file"))
         # a cache in front of a web server has no more of a listing than that
         behind = location.rpartition("::")[2]
@@ -97,6 +107,11 @@ class FsspecKeys(FarKeys):
                 raise UsageError(
                     f"fsspec cannot open this ({error})", store=self.location, remedy="Install what it asks for."
                 ) from error
+            except (ValueError, TypeError) as error:  # no such protocol, or what it needs was not given
+                remedy = _NEEDED.get(self._scheme, "Check the URL, and storage_options.")
+                raise UsageError(f"fsspec cannot open this ({error})", store=self.location, remedy=remedy) from error
+            if self.location.startswith("dir::"):
+                self._root = ""  # the folder that follows is the root of that file system, and not a path in it as well
         return self._fs
 
     def _path(self, key: str) -> str:
@@ -123,6 +138,8 @@ class FsspecKeys(FarKeys):
     def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
         path = self._path(key)
         try:
+            if self._scheme in AZURE_SCHEMES and any(start < 0 for start, _ in ranges):
+                ranges = self._from_the_start(path, ranges)
             if len(ranges) == 1:
                 return [bytes(self._filesystem.cat_file(path, start=ranges[0][0], end=ranges[0][1]))]
             starts, ends = [start for start, _ in ranges], [stop for _, stop in ranges]
@@ -134,6 +151,11 @@ class FsspecKeys(FarKeys):
         except _ABSENT as error:
             tell_of_bucket(error)
             return None
+
+    def _from_the_start(self, path: str, ranges: Sequence[Range]) -> list[Range]:
+        """Return ranges without any that count from the end, which Azure does not know."""
+        size = int(self._filesystem.info(path)["size"])
+        return [slice(start, stop).indices(size)[:2] for start, stop in ranges]
 
     def _size(self, key: str) -> int | None:
         try:
@@ -156,13 +178,42 @@ class FsspecKeys(FarKeys):
 
     def _set(self, key: str, value: bytes) -> None:
         path = self._path(key)
-        if self.location.startswith("file"):
-            self._filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)
+        self._make_folder(path)
         self._filesystem.pipe_file(path, value)
 
-    def _create(self, key: str, value: bytes) -> bool | None:
+    def _make_folder(self, path: str) -> None:
+        """Make the folder of a file, where it would have to be there."""
+        if is_on_disk(self._filesystem):
+            self._filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)
+
+    @property
+    def stream(self) -> Callable[[str], AbstractContextManager[Callable[[bytes], Any]]] | None:
+        """What gives a function that appends to a new value of a key; None where fsspec would write it as a whole."""
+        return self._stream if self._scheme in _IN_PARTS else None
+
+    @contextmanager
+    def _stream(self, key: str) -> Iterator[Callable[[bytes], None]]:
+        """Upload in parts, the last one when the block ends without an error."""
+        self._refuse_change()
+        path = self._path(key)
+        file = self._called(lambda: self._filesystem.open(path, "wb", block_size=_PART_BYTES), key, "written")
+
+        def write(data: bytes) -> None:
+            for start in range(0, len(data), _PART_BYTES):  # what is collected becomes one part, however large
+                file.write(data[start : start + _PART_BYTES])
+
         try:
-            self._filesystem.pipe_file(self._path(key), value, mode="create")
+            yield lambda data: self._called(lambda: write(data), key, "written")
+            self._called(file.close, key, "written")  # only now is it there
+        except BaseException:
+            _abandon(file)
+            raise
+
+    def _create(self, key: str, value: bytes) -> bool | None:
+        path = self._path(key)
+        self._make_folder(path)
+        try:
+            self._filesystem.pipe_file(path, value, mode="create")
         except FileExistsError:
             return False
         except OSError as error:
@@ -195,8 +246,26 @@ class FsspecKeys(FarKeys):
                 yield inside[start:].lstrip("/"), int(entry.get("size") or 0)
 
 
+def is_on_disk(filesystem: Any) -> bool:
+    """Tell whether a file system of fsspec is that of this machine, or a part of it."""
+    inner = filesystem
+    while inner is not None:
+        filesystem, inner = inner, getattr(inner, "sync_fs", None) or getattr(inner, "fs", None)
+    protocol = getattr(filesystem, "protocol", ())
+    return "file" in ((protocol,) if isinstance(protocol, str) else protocol)
+
+
+def _abandon(file: Any) -> None:
+    """Give up an upload in parts; one that was left to be collected as garbage would be ended, and become an object."""
+    with suppress(*library_errors()):  # the server may be gone, and then forgets the parts by itself
+        file.discard()
+    file.closed = True
+    with suppress(*library_errors()):
+        file.close()  # what else it holds, such as connections
+
+
 def _is_of_range(error: BaseException) -> bool:
-    return getattr(error, "status", None) == _NO_SUCH_RANGE or "range" in str(error).lower()
+    return status_of(error) == _NO_SUCH_RANGE or "range" in str(error).lower()
 
 
 def _of_filesystem(location: str, filesystem: Any, root: str) -> FsspecKeys:

@@ -4,7 +4,8 @@
 ``"/a/b.nwb.zarr"``, a Path    `LocalKeys`
 ``"/a/b.nwb.zarr.zip"``        `ZipKeys`
 ``"/a/b.nwb.zarr.json"``       `ReferenceKeys`
-``"s3://"``, ``"https://"``    `ObjectKeys` where obstore is installed and knows the options, else `FsspecKeys`
+``"s3://"``, ``"gs://"``,      `ObjectKeys` where obstore is installed and knows the options, else `FsspecKeys`
+``"az://"``, ``"https://"``
 any other URL, ``"a::b"``      `FsspecKeys`
 a mapping                      `MappingKeys`
 a store or group of zarr       `ZarrStoreKeys`; `ObjectKeys` where it is a bucket that obstore has opened
@@ -25,7 +26,14 @@ from hdmf_zarr_backend.storage.farzip import FarZipKeys
 from hdmf_zarr_backend.storage.fsspeckeys import FsspecKeys
 from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys, innermost, rules_of, set_rules
 from hdmf_zarr_backend.storage.mappingkeys import MappingKeys
-from hdmf_zarr_backend.storage.objectkeys import ObjectKeys, keys_of_bucket, object_settings
+from hdmf_zarr_backend.storage.objectkeys import ObjectKeys, keys_of_bucket
+from hdmf_zarr_backend.storage.objectsettings import (
+    AZURE_SCHEMES,
+    GOOGLE_SCHEMES,
+    S3_SCHEMES,
+    WEB_SCHEMES,
+    object_settings,
+)
 from hdmf_zarr_backend.storage.paths import location_of
 from hdmf_zarr_backend.storage.places import authority
 from hdmf_zarr_backend.storage.referencekeys import ReferenceKeys
@@ -34,6 +42,8 @@ from hdmf_zarr_backend.storage.zipkeys import ZipKeys
 
 NOWHERE = "object://"
 """How the location of a store begins that has no address, so that no other file can name it."""
+
+_WITH_PLACE = S3_SCHEMES | GOOGLE_SCHEMES | AZURE_SCHEMES | WEB_SCHEMES
 
 FILE_SUFFIXES = (zipkeys.SUFFIX, referencekeys.SUFFIX)
 """How the names of local Zarr files end that are no directories."""
@@ -75,6 +85,12 @@ def _of_path(location: str, options: dict[str, Any], *, replace: bool) -> KeySto
 
 
 def _of_url(location: str, options: dict[str, Any]) -> KeyStore:
+    scheme, _, rest = location.partition("://")
+    if not rest.strip("/") and scheme in _WITH_PLACE:
+        whose = "host" if scheme in WEB_SCHEMES else "bucket"
+        raise UsageError(
+            f"{location!r} names no place", store=location, remedy=f"Name {whose} and file: {scheme}://{whose}/a.nwb.zarr."
+        )
     if location.endswith(referencekeys.SUFFIX) and "::" not in location:
         return ReferenceKeys(location, options, folder_keys)
     if location.endswith(zipkeys.SUFFIX) and "::" not in location:
@@ -116,13 +132,15 @@ def _of_object(place: Any) -> KeyStore:
 def _of_zarr(place: Any) -> KeyStore | None:
     import zarr
     from zarr.abc.store import Store
-    from zarr.storage import ObjectStore
+    from zarr.storage import ObjectStore, StorePath
 
     from hdmf_zarr_backend.storage.zarrkeys import keys_of_store
 
     path = ""
     if isinstance(place, zarr.Group):
-        place, path = place.store_path.store, place.store_path.path
+        place = place.store_path
+    if isinstance(place, StorePath):
+        place, path = place.store, place.path
     if type(place).__module__.partition(".")[0] == "obstore":
         place = ObjectStore(place)
     if not isinstance(place, Store):

@@ -37,6 +37,10 @@ def is_within(target: str, origin: str) -> bool:
 
 
 def authority(location: str) -> tuple[str, str]:
-    """Return what has to be equal for options to be passed on: how a file is read, and the host of a web server."""
+    """Return what has to be equal for options to be passed on: how a file is read, and whose server it is.
+
+    That is the host of a web server, and the account in a URL such as ``abfss://container@account/...``.
+    """
     scheme, _, rest = location.rpartition("://")
-    return scheme, rest.partition("/")[0] if scheme.endswith(("http", "https")) else ""
+    host = rest.partition("/")[0]
+    return scheme, host if scheme.endswith(("http", "https")) else host.partition("@")[2]

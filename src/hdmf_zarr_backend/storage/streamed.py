@@ -16,7 +16,7 @@ Write: TypeAlias = Callable[[bytes], Any]
 
 def streams_values(keys: KeyStore) -> bool:
     """Tell whether a store takes a value piece by piece; else the whole of it is held until it is set."""
-    return hasattr(innermost(keys), "stream")
+    return _stream_of(keys) is not None
 
 
 def held_bytes(keys: KeyStore, nbytes: int) -> int:
@@ -37,7 +37,7 @@ def streamed_value(keys: KeyStore, key: str) -> Iterator[Write]:
     key : str
         The key; not one of those that a queue holds back, nor one that is inlined.
     """
-    stream: Callable[[str], AbstractContextManager[Write]] | None = getattr(innermost(keys), "stream", None)
+    stream = _stream_of(keys)
     if stream is not None:
         with stream(key) as write:
             yield write
@@ -45,3 +45,9 @@ def streamed_value(keys: KeyStore, key: str) -> Iterator[Write]:
     pieces: list[bytes] = []
     yield pieces.append
     keys.set(key, b"".join(pieces))
+
+
+def _stream_of(keys: KeyStore) -> Callable[[str], AbstractContextManager[Write]] | None:
+    """Return what opens a value for writing; None where a kind of store has it not, or not for this URL."""
+    found: Callable[[str], AbstractContextManager[Write]] | None = getattr(innermost(keys), "stream", None)
+    return found

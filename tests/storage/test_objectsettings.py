@@ -1,0 +1,154 @@
+"""Which options go to obstore, in which words, and when another library has to open a URL."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from hdmf_zarr_backend.storage import objectsettings
+from hdmf_zarr_backend.storage.objectsettings import object_settings
+
+VARIABLES = (
+    *objectsettings._IDENTITY_VARIABLES,
+    *objectsettings._GOOGLE_VARIABLES,
+    *(name for names in objectsettings._ENDPOINT_VARIABLES.values() for name in names),
+    "AWS_PROFILE",
+    "AZURE_STORAGE_CONNECTION_STRING",
+    "STORAGE_EMULATOR_HOST",
+)
+STRING = "DefaultEndpointsProtocol=https;AccountName=name;AccountKey=a2V5PT0=;EndpointSuffix=core.windows.net"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    everything = {"obstore", "s3fs", "gcsfs", "adlfs"}
+    monkeypatch.setattr(objectsettings, "find_spec", lambda name: name if name in everything else None)
+
+
+def words(url: str, **options: Any) -> dict[str, Any] | None:
+    """Return the settings but for the bounds of time."""
+    found = object_settings(url, options)
+    if found is not None:
+        assert found.pop("retry_config")["retry_timeout"] >= timedelta(seconds=60)
+        client = found.pop("client_options")
+        assert client.pop("timeout") == "30s"
+        assert client.pop("connect_timeout") == "10s"
+        found |= client
+    return found
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "expected"),
+    [
+        ("s3://b/a", {"key": "k", "secret": "s"}, {"access_key_id": "k", "secret_access_key": "s"}),
+        ("s3://b/a", {"anon": True, "client_kwargs": {"region_name": "r"}}, {"skip_signature": True, "region": "r"}),
+        ("s3://b/a", {"endpoint_url": "http://h"}, {"endpoint": "http://h", "allow_http": True}),
+        ("s3://b/a", {"config_kwargs": {}}, None),
+        ("s3://b/a", {"client_kwargs": {"verify": False}}, None),
+        ("gs://b/a", {}, None),  # nothing says who that is: gcsfs looks for it, and ends as nobody
+        ("gs://b/a", {"token": "google_default"}, None),
+        ("gcs://b/a", {"token": "anon", "project": "p"}, {"skip_signature": True}),
+        ("gs://b/a", {"anon": True}, {"skip_signature": True}),
+        ("gs://b/a", {"token": None, "bearer_token": "t"}, {"bearer_token": "t"}),
+        ("gs://b/a", {"token": "/home/me/key.json"}, None),
+        ("gs://b/a", {"requester_pays": True}, None),
+        ("gs://b/a", {"endpoint_url": "http://h"}, None),  # that of gcsfs is another interface
+        (
+            "gs://b/a",
+            {"base_url": "http://h", "anon": True},
+            {"base_url": "http://h", "skip_signature": True, "allow_http": True},
+        ),
+        ("gs://b/a", {"service_account": "k.json"}, {"service_account": "k.json"}),
+        ("az://c/a", {"account_name": "n", "anon": True}, {"account_name": "n", "skip_signature": True}),
+        ("az://c/a", {"account_name": "n", "sas_token": "s"}, {"account_name": "n", "sas_key": "s"}),
+        ("az://c/a", {"account_name": "n", "sas_token": None}, {"account_name": "n"}),
+        ("az://c/a", {"account_name": "n", "anon": False}, None),  # any identity that Azure's library finds
+        (
+            "abfs://c/a",
+            {"account_name": "n", "account_key": "k", "anon": False},
+            {"account_name": "n", "account_key": "k", "skip_signature": False},
+        ),
+        ("abfss://c@n.dfs.core.windows.net/a", {"account_key": "k"}, {"account_key": "k"}),
+        ("az://c/a", {"account_name": "n", "account_host": "h"}, {"account_name": "n", "endpoint": "https://h"}),
+        ("az://c/a", {"account_name": "n", "credential": object()}, None),
+        (
+            "az://c/a",
+            {"connection_string": STRING},
+            {"account_name": "name", "account_key": "a2V5PT0=", "endpoint": "https://name.blob.core.windows.net"},
+        ),
+        (
+            "az://c/a",
+            {"connection_string": "AccountName=n;SharedAccessSignature=s=1&t=2;BlobEndpoint=http://h/n;"},
+            {"account_name": "n", "sas_key": "s=1&t=2", "endpoint": "http://h/n", "allow_http": True},
+        ),
+        ("az://c/a", {"connection_string": "UseDevelopmentStorage=true"}, None),
+        ("https://h/a", {}, {}),
+        ("https://h/a", {"headers": {}}, None),
+        ("http://h/a", {}, {"allow_http": True}),
+        ("ftp://h/a", {}, None),
+        ("oss://h/a", {}, None),
+    ],
+)
+def test_words(url: str, options: dict[str, Any], expected: dict[str, Any] | None) -> None:
+    assert words(url, **options) == expected
+
+
+@pytest.mark.parametrize("url", ["s3://b/a", "gs://b/a", "az://b/a", "https://h/a"])
+def test_without_obstore_there_are_none(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"token": "anon"} if url.startswith("gs") else {}
+    assert words(url, **options) is not None
+    monkeypatch.setattr(objectsettings, "find_spec", lambda name: None)
+    assert words(url, **options) is None
+
+
+@pytest.mark.parametrize("said_by", ["a variable", "a login", "nothing else can look for it"])
+def test_who_a_user_of_google_is(said_by: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    assert words("gs://b/a") is None
+    if said_by == "a variable":
+        monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "key.json")
+    elif said_by == "a login":
+        (tmp_path / ".config" / "gcloud").mkdir(parents=True)
+        (tmp_path / ".config" / "gcloud" / "application_default_credentials.json").write_text("{}")
+    else:
+        monkeypatch.setattr(objectsettings, "find_spec", lambda name: name if name == "obstore" else None)
+    assert words("gs://b/a") == {}
+    assert words("gs://b/a", token="google_default", project="p") == {}
+
+
+def test_an_emulator_of_google_is_for_gcsfs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """obstore does not know the variable, and would go to the real one."""
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:4443")
+    assert words("gs://b/a", token="anon") is None
+    assert words("gs://b/a", token="anon", base_url="https://h") == {"skip_signature": True, "base_url": "https://h"}
+    assert words("s3://b/a") == {}
+
+
+def test_the_connection_string_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", STRING)
+    assert words("az://c/a") == {
+        "account_name": "name",
+        "account_key": "a2V5PT0=",
+        "endpoint": "https://name.blob.core.windows.net",
+    }
+    assert words("az://c/a", account_name="other") == {"account_name": "other"}
+
+
+@pytest.mark.parametrize(
+    ("url", "variable"),
+    [("az://c/a", "AZURE_STORAGE_ENDPOINT"), ("gs://c/a", "GOOGLE_BASE_URL"), ("s3://c/a", "AWS_ENDPOINT_URL")],
+)
+def test_a_plain_server_of_the_environment(url: str, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, "http://127.0.0.1:1")
+    assert words(url, anon=True) == {"skip_signature": True, "allow_http": True}
+
+
+def test_the_users_bounds_of_time_are_kept() -> None:
+    found = object_settings("s3://b/a", {"client_options": {"timeout": "1s"}, "retry_config": {"max_retries": 1}})
+    assert found is not None
+    assert found["client_options"] == {"timeout": "1s", "connect_timeout": "10s"}
+    assert found["retry_config"]["max_retries"] == 1

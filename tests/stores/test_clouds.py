@@ -1,0 +1,308 @@
+"""Azure and Google: each by obstore and by the library of fsspec, on servers that speak their protocols."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hdmf.testing import TestCase
+from pynwb import TimeSeries
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
+from hdmf_zarr_backend.errors import (
+    StoreExistsError,
+    StoreLockedError,
+    StoreNotFoundError,
+    StoreRefusedError,
+    StoreUnreachableError,
+)
+from hdmf_zarr_backend.storage.fsspeckeys import FsspecKeys
+from hdmf_zarr_backend.storage.objectkeys import ObjectKeys
+from hdmf_zarr_backend.storage.opening import open_keys
+from hdmf_zarr_backend.storage.streamed import streamed_value, streams_values
+from tests import samples, trees
+from tests.clouds import ACCOUNT, CLOUDS, KEY, Cloud, connection_string
+from tests.servers import quick
+from tests.storekinds import InCloud, StoreKind
+from tests.stores.test_kinds import check_linked_pair, linked_pair
+
+pytestmark = pytest.mark.filterwarnings("ignore:Sending a large body directly:ResourceWarning")  # by gcsfs
+
+EVERY = pytest.mark.parametrize("store", CLOUDS, indirect=True)
+PART_WORDS = ("partNumber=", "comp=block&", "upload_id=")
+"""What is in the path of a request that uploads a part."""
+
+PIECE = bytes(range(256)) * 2**12  # 1 MiB
+BY_OBSTORE = ("azure", "google")
+IN_FORMATS = pytest.mark.parametrize(
+    ("store", "zarr_format"),
+    [
+        pytest.param(kind, zarr_format, marks=() if kind in BY_OBSTORE and zarr_format == 3 else pytest.mark.slow)
+        for kind in CLOUDS
+        for zarr_format in (2, 3)
+    ],
+    indirect=["store"],
+)
+
+
+def same(one: Any, other: Any) -> None:
+    TestCase().assertContainerEqual(one, other, ignore_hdmf_attrs=True)
+
+
+def export(source: StoreKind, target: StoreKind, name: str, **options: Any) -> None:
+    with (
+        NWBZarrIO(source.place(name), "r", **source.options) as reading,
+        NWBZarrIO(target.place(name), "w", **target.options, **options) as io,
+    ):
+        io.export(reading)
+
+
+@EVERY
+def test_obstore_is_the_default_and_fsspec_the_fallback(store: InCloud) -> None:
+    keys = open_keys(store.place("a.zarr"), store.cloud.options)
+    assert type(keys) is (ObjectKeys if store.name in BY_OBSTORE else FsspecKeys)
+
+
+@IN_FORMATS
+def test_from_here_to_there_and_back(store: InCloud, zarr_format: int, tmp_path: Path) -> None:
+    """What is there equals the local file key by key, is added to, and comes back as it is there."""
+    nwbfile = samples.plain_nwbfile()
+    local = StoreKind(tmp_path)
+    with NWBZarrIO(local.place("a.nwb.zarr"), "w", zarr_format=zarr_format) as io:
+        io.write(nwbfile)
+    export(local, store, "a.nwb.zarr", zarr_format=zarr_format)
+    other = StoreKind(tmp_path / "other")
+    export(local, other, "a.nwb.zarr", zarr_format=zarr_format)
+    assert store.contents("a.nwb.zarr") == other.contents("a.nwb.zarr")
+    with NWBZarrIO(store.place("a.nwb.zarr"), "r", **store.options) as io:
+        same(io.read(), nwbfile)
+    with NWBZarrIO(store.place("a.nwb.zarr"), "a", **store.options) as io:
+        read = io.read()
+        read.add_acquisition(TimeSeries(name="more", data=np.arange(5.0), unit="V", rate=1.0))
+        io.write(read)
+    back = StoreKind(tmp_path / "back")
+    export(store, back, "a.nwb.zarr", zarr_format=zarr_format)
+    with (
+        NWBZarrIO(back.place("a.nwb.zarr"), "r") as io,
+        NWBZarrIO(store.place("a.nwb.zarr"), "r", **store.options) as far,
+    ):
+        read = io.read()
+        assert read.acquisition["more"].data[:].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+        same(read, far.read())
+
+
+@IN_FORMATS
+def test_links_to_a_neighbour(store: InCloud, zarr_format: Any) -> None:
+    linked_pair(store, zarr_format)
+    check_linked_pair(store.place("second.nwb.zarr"), **store.options)
+    text = store.contents("second.nwb.zarr")[".zmetadata" if zarr_format == 2 else "zarr.json"].decode()
+    assert '"../first.nwb.zarr' in text
+
+
+@EVERY
+def test_a_file_is_replaced_and_changed_in_place(store: InCloud) -> None:
+    place = store.place("a.zarr")
+    with pytest.raises(StoreNotFoundError) as caught:
+        ZarrIO(place, "r", **store.options)
+    assert caught.value.store == place
+    for tree in (trees.group("old", trees.dataset("data", np.arange(10))), trees.dataset("new", np.arange(10))):
+        with ZarrIO(place, "w", **store.options) as io:
+            io.write_builder(trees.root(tree))
+        with pytest.raises(StoreExistsError):
+            ZarrIO(place, "w-", **store.options)
+    with ZarrIO(place, "r+", **store.options) as io:
+        io.read_builder()["new"].data[3] = 33
+    with ZarrIO(place, "r", **store.options) as io:
+        assert io.read_builder()["new"].data[:].tolist() == [0, 1, 2, 33, 4, 5, 6, 7, 8, 9]
+    assert not any(key.startswith("old") for key in store.contents("a.zarr"))
+
+
+@EVERY
+def test_one_writer_at_a_time(store: InCloud) -> None:
+    place = store.place("a.zarr")
+    with ZarrIO(place, "w", **store.options) as io:
+        io.write_builder(trees.root(trees.dataset("data", np.arange(10))))
+    with (
+        ZarrIO(place, "r+", **store.options) as io,
+        pytest.raises(StoreLockedError),
+        ZarrIO(place, "r+", **store.options) as other,
+    ):
+        io.read_builder()["data"].data[0] = 1
+        other.read_builder()["data"].data[0] = 2
+    with ZarrIO(place, "r+", **store.options) as io:
+        io.read_builder()["data"].data[0] = 3
+    keys = open_keys(store.place("").rstrip("/"), store.cloud.options)
+    assert not [key for key in keys.list_prefix("") if key.endswith(".lock")]
+
+
+def test_both_libraries_see_the_same(azure: Cloud) -> None:
+    by_adlfs = {"connection_string": connection_string(f"{azure.proxy.url}/{ACCOUNT}"), "max_concurrency": 4}
+    for name, options in (("obstore", azure.options), ("adlfs", by_adlfs)):
+        with ZarrIO(f"{azure.url}/folder/{name}.zarr", "w", storage_options=options) as io:
+            io.write_builder(trees.root(note=name))
+    for options in (azure.options, by_adlfs):
+        assert {key.partition("/")[0] for key in open_keys(f"{azure.url}/folder", options).list_prefix("")} == {
+            "obstore.zarr",
+            "adlfs.zarr",
+        }
+        for name in ("obstore", "adlfs"):
+            with ZarrIO(f"{azure.url}/folder/{name}.zarr", "r", storage_options=options) as io:
+                assert io.read_builder().attributes["note"] == name
+            with ZarrIO(f"abfs://{azure.url[5:]}/folder/{name}.zarr", "r", storage_options=options) as io:
+                assert io.read_builder().attributes["note"] == name
+
+
+@EVERY
+def test_keys(store: InCloud) -> None:
+    """What is special about one of these servers or libraries: ranges from the end, empty values, absent keys."""
+    keys: Any = open_keys(store.place("a.zarr"), store.cloud.options)
+    keys.set_many({"c/0": b"0123456789", "c/1": b"", "d e/é": b"x"})
+    assert keys.get_range("c/0", -4) == b"6789"
+    assert keys.get_range("c/0", -4, -2) == b"67"
+    assert keys.get_ranges("c/0", [(0, 2), (-2, None), (8, 10)]) == [b"01", b"89", b"89"]
+    assert keys.get_range("nothing", -4) is None
+    assert keys.get("c/1") == b""
+    assert keys.sizes("") == {"c/0": 10, "c/1": 0, "d e/é": 1}
+    assert sorted(keys.list_prefix("c")) == ["c/0", "c/1"]
+    assert keys.state("c/0").size == 10
+    assert keys.create("c/0", b"new") is False
+    assert keys.create("c/2", b"new") is True
+    keys.delete(["nothing", "c/0", "c/1", "neither", "c/2"])
+    assert keys.sizes("") == {"d e/é": 1}
+
+
+@pytest.mark.parametrize("store", BY_OBSTORE, indirect=True)
+def test_many_keys_are_deleted_although_some_are_not_there(store: InCloud) -> None:
+    """More than go into one request to Azure."""
+    keys = open_keys(store.place("a.zarr"), store.cloud.options)
+    names = [f"c/{number}" for number in range(270)]
+    keys.set_many(dict.fromkeys(names[240:], b"x"))
+    keys.delete(names)
+    assert list(keys.list_prefix("")) == []
+
+
+# ---- what goes wrong ------------------------------------------------------------------------------------------------
+
+
+def calls(keys: Any) -> list[Any]:
+    return [lambda: keys.set("zarr.json", b"{}"), lambda: keys.create("zarr.json", b"{}")]
+
+
+@EVERY
+def test_no_such_bucket(store: InCloud) -> None:
+    place = f"{store.cloud.url}-not/a.zarr"
+    for write in calls(open_keys(place, store.cloud.options)):
+        with pytest.raises(StoreNotFoundError, match="no such bucket") as caught:
+            write()
+        assert caught.value.store == place
+    with pytest.raises(StoreNotFoundError) as caught:
+        ZarrIO(place, "r", **store.options)
+    assert caught.value.store == place
+    with pytest.raises(StoreNotFoundError, match="no such bucket") as caught, ZarrIO(place, "w", **store.options) as io:
+        io.write_builder(trees.root(note="x"))
+    assert caught.value.store == place
+
+
+@EVERY
+def test_refused(store: InCloud) -> None:
+    place, options = store.place("a.zarr"), store.cloud.options
+    with ZarrIO(place, "w", **store.options) as io:
+        io.write_builder(trees.root(note="x"))
+    if store.cloud.refused:
+        options = store.cloud.refused
+    else:  # these servers let everybody in
+        store.cloud.proxy.fault = lambda method, path, number: "403"
+    keys = open_keys(place, options)
+    for call in (*calls(keys), lambda: keys.get("zarr.json"), lambda: list(keys.list_prefix(""))):
+        with pytest.raises(StoreRefusedError) as caught:
+            call()
+        assert caught.value.store == place
+    with pytest.raises(StoreRefusedError) as caught:
+        ZarrIO(place, "r", storage_options=options)
+    assert caught.value.store == place
+    assert ('token="anon"' if place.startswith("gs") else "anon=True") in str(caught.value)
+
+
+@pytest.mark.parametrize("store", BY_OBSTORE, indirect=True)
+def test_a_server_that_is_busy(store: InCloud) -> None:
+    """Once is not noticed; for good it is one error, after bounded retries."""
+    impatient = {**store.cloud.options, **quick()}
+    impatient["client_options"] = {**impatient["client_options"], "allow_http": True}
+    place = store.place("a.zarr")
+    store.cloud.proxy.fault = lambda method, path, number: "503" if number % 3 == 1 else None
+    with ZarrIO(place, "w", storage_options=impatient) as io:
+        io.write_builder(trees.root(note="x"))
+    store.cloud.proxy.fault = lambda method, path, number: "503"
+    with pytest.raises(StoreUnreachableError) as caught:
+        ZarrIO(place, "r", storage_options=impatient)
+    assert caught.value.store == place
+
+
+# ---- shards ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@EVERY
+def test_a_shard_goes_there_in_parts(store: InCloud) -> None:
+    data = np.random.default_rng(0).integers(0, 2**63, size=(24, 2**17))  # 24 MiB that nothing compresses
+    sharded = ZarrDataIO(data, chunks=(1, 2**17), shards=(24, 2**17))
+    with ZarrIO(store.place("a.zarr"), "w", zarr_format=3, **store.options) as io:
+        io.write_builder(trees.root(trees.dataset("data", sharded)))
+    with ZarrIO(store.place("a.zarr"), "r", **store.options) as io:
+        read = io.read_builder()["data"].data
+        np.testing.assert_array_equal(read[20, 5:9], data[20, 5:9])
+        np.testing.assert_array_equal(read[:], data)
+    parts = [path for _, path in store.cloud.proxy.requests if any(word in path for word in PART_WORDS)]
+    assert len(parts) >= 3
+
+
+@EVERY
+def test_a_writer_that_dies_half_way_leaves_no_object(store: InCloud) -> None:
+    keys = open_keys(store.place("a.zarr"), store.cloud.options)
+    assert streams_values(keys)
+    for pieces in (1, 20):
+        with pytest.raises(ZeroDivisionError), streamed_value(keys, "c/0") as write:
+            for _ in range(pieces):
+                write(PIECE)
+            raise ZeroDivisionError
+    assert keys.get("c/0") is None
+    assert list(keys.list_prefix("")) == []
+
+
+# ---- stores that a user has opened ----------------------------------------------------------------------------------
+
+
+def test_an_opened_store_of_azure(azure: Cloud) -> None:
+    from obstore.store import AzureStore
+
+    container = azure.url.partition("://")[2]
+    options = {**azure.options, "client_options": {"allow_http": True}}
+    check_opened(AzureStore(container, prefix="folder/a.zarr", **options), f"{azure.url}/folder/a.zarr")
+
+
+def test_an_opened_store_of_google(google: Cloud) -> None:
+    from obstore.store import GCSStore
+
+    opened = GCSStore(google.url.partition("://")[2], prefix="folder/a.zarr", **google.options)
+    check_opened(opened, f"{google.url}/folder/a.zarr")
+
+
+def check_opened(opened: Any, location: str) -> None:
+    assert type(open_keys(opened)) is ObjectKeys
+    with ZarrIO(opened, "w") as io:
+        assert io.source == location
+        io.write_builder(trees.root(trees.dataset("data", np.arange(10))))
+    with ZarrIO(opened, "r") as io:
+        assert io.source == location
+        assert io.read_builder()["data"].data[3] == 3
+
+
+def test_a_connection_string_is_enough(azure: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = connection_string(f"{azure.proxy.url}/{ACCOUNT}", KEY)
+    with ZarrIO(f"{azure.url}/a.zarr", "w", storage_options={"connection_string": said}) as io:
+        io.write_builder(trees.root(note="x"))
+    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", said)
+    with ZarrIO(f"{azure.url}/a.zarr", "r") as io:
+        assert io.read_builder().attributes["note"] == "x"
