@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from collections.abc import Callable
@@ -405,8 +406,14 @@ def test_a_reference_that_is_none(store):
 # ---- refusing to write ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", ["w", "w-", "x"])
-@pytest.mark.parametrize("make", [_empty_folder, _folder_of_other_files, _text_file, _hdf5_file, _plain_zarr])
+@pytest.mark.parametrize(
+    ("make", "mode"),
+    [
+        *itertools.product([_folder_of_other_files, _text_file, _hdf5_file, _plain_zarr], ["w", "w-", "x"]),
+        (_empty_folder, "w-"),  # there is something; mode "w" takes it, as there is nothing to lose
+        (_empty_folder, "x"),
+    ],
+)
 def test_what_is_no_hdmf_zarr_file_is_not_replaced(tmp_path, make, mode):
     path = tmp_path / "thing.nwb"
     make(path)

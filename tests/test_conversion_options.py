@@ -10,9 +10,11 @@ import fsspec
 import h5py
 import numpy as np
 import pytest
+from hdmf.common import get_manager
 
 from hdmf_zarr_backend import ZarrIO, convert
-from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.compare.files import compare
+from hdmf_zarr_backend.errors import DamagedFileError, UsageError
 from hdmf_zarr_backend.zom.dryrun import dry_run
 from tests.servers import S3Server
 
@@ -137,3 +139,42 @@ def test_a_shard_goes_to_a_bucket_in_parts(tmp_path: Path, s3: S3Server) -> None
     assert len(parts) >= 3
     key = "a.zarr/values/c/0/0"
     assert s3.contents("a.zarr")[key.removeprefix("a.zarr/")] == (tmp_path / key).read_bytes()
+
+
+# ---- external raw files ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("call", [convert, dry_run, compare])
+def test_a_raw_file_that_is_missing_is_named(tmp_path: Path, call: Any) -> None:
+    raw, path, other = tmp_path / "raw.bin", tmp_path / "a.h5", tmp_path / "b.h5"
+    for place, options in ((path, {"external": [(str(raw), 0, 8000)]}), (other, {})):
+        with h5py.File(place, "w") as file:
+            file.create_dataset("box/x", data=np.arange(1000), **options)
+    raw.unlink()
+    with pytest.raises(DamagedFileError, match=r"external file '.*raw\.bin', which is not there") as caught:
+        call(path, other if call is compare else tmp_path / "a.zarr")
+    assert (caught.value.store, caught.value.path) == (str(path), "/box/x")
+    assert "hdf5plugin" not in str(caught.value)
+
+
+# ---- largest shapes of rows -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("formats", [(2, 3), (3, 2), (2, 2)], ids=str)
+def test_an_export_keeps_the_largest_shape_of_rows(tmp_path: Path, formats: tuple[int, int]) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        texts = np.array([(1, "a"), (2, "b")], np.dtype([("i", "i4"), ("t", h5py.string_dtype())]))
+        file.create_dataset("texts", data=texts, maxshape=(None,), chunks=(2,))
+        rows = file.create_dataset("references", (2,), np.dtype([("i", "i4"), ("r", h5py.ref_dtype)]), maxshape=(9,))
+        rows[0], rows[1] = (0, file["texts"].ref), (1, file.ref)
+        file.create_dataset("bound", data=texts)
+    convert(tmp_path / "a.h5", tmp_path / "a.zarr", zarr_format=formats[0])
+    with (
+        ZarrIO(tmp_path / "a.zarr", manager=get_manager()) as io,
+        ZarrIO(tmp_path / "b.zarr", "w", manager=get_manager(), zarr_format=formats[1]) as out,
+    ):
+        out.export(io, write_args={"link_data": False})
+    convert(tmp_path / "b.zarr", tmp_path / "b.h5")
+    with h5py.File(tmp_path / "b.h5") as file:
+        found = {name: file[name].maxshape for name in ("texts", "references", "bound")}
+    assert found == {"texts": (None,), "references": (9,), "bound": (2,)}

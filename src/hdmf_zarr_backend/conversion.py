@@ -32,7 +32,7 @@ from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.read.parser import is_hdmf_zarr
 from hdmf_zarr_backend.readability import check_planned, check_version, check_zarr
 from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.limits import MissingChunks
+from hdmf_zarr_backend.storage.limits import Limits, MissingChunks
 from hdmf_zarr_backend.storage.offers import is_empty_folder
 from hdmf_zarr_backend.storage.opening import FILE_SUFFIXES, open_keys
 from hdmf_zarr_backend.storage.paths import check_apart, location_of
@@ -78,6 +78,7 @@ def convert(
     nczarr: bool = False,
     shards: ShardsOfFile = None,
     missing_chunks: MissingChunks | None = None,
+    limits: Limits | None = None,
     strict_json: bool = False,
     durable: bool = False,
     progress: Progress = SILENT,
@@ -135,6 +136,8 @@ def convert(
     missing_chunks : {"fill", "error"}, optional
         From Zarr only. What becomes of a chunk that is not stored: the fill value, or an error. None: an error where
         the file says of itself that all its chunks were stored.
+    limits : Limits, optional
+        How much the source may ask for; of an HDF5 file, how many values that were never stored may be written.
     strict_json : bool
         HDF5 to Zarr only. Every document is strict JSON, as of `ZarrIO`.
     durable : bool
@@ -169,6 +172,8 @@ def convert(
         Another writer is making the same target, or has it open.
     StoreError
         The target cannot be written: no room, no permission, no answer.
+    LimitError
+        The source asks for more than ``limits`` allow; nothing is written.
     WriteError
         Something has no place in the target's format: sequences of variable length, a name with a backslash.
 
@@ -186,11 +191,11 @@ def convert(
     storage = dict(storage_options or {})
     codec = codec_of_file(codec)
     if virtual:
-        if nczarr or shards is not None or strict_json:
+        if nczarr or shards is not None or strict_json or limits is not None:
             raise UsageError(
-                "data that stay in the HDF5 file have no shards, are not read by netcdf-c, nor strict JSON",
+                "data that stay in the HDF5 file have no shards nor limits, are not read by netcdf-c, nor strict JSON",
                 store=place,
-                remedy="Leave nczarr=, shards= and strict_json= out, or convert without virtual=True.",
+                remedy="Leave nczarr=, shards=, strict_json= and limits= out, or convert without virtual=True.",
             )
         made = convert_virtual(
             origin, place, to=to, codec=codec, resume=resume, force_overwrite=force_overwrite, check=check,
@@ -209,25 +214,24 @@ def convert(
     with opened(executor) as who:
         if wanted == "hdf5":
             to_hdf5 = ToHdf5(
-                force_overwrite, check, progress, external_links, who, memory_budget, storage, missing_chunks, durable
+                force_overwrite,
+                check,
+                progress,
+                external_links,
+                who,
+                memory_budget,
+                storage,
+                missing_chunks,
+                limits or Limits(),
+                durable,
             )
             return convert_to_hdf5(origin, place, to_hdf5)
         request = _ToZarr(
-            force=force_overwrite,
-            check=check,
-            progress=progress,
-            codec=codec,
-            executor=who,
-            memory_budget=memory_budget,
-            zarr_format=number,
-            storage=storage,
-            resume=resume,
-            nczarr=nczarr,
-            shards=checked_shards(shards, number),
-            missing_chunks=missing_chunks,
-            strict_json=strict_json,
-            durable=durable,
-        )
+            force=force_overwrite, check=check, progress=progress, codec=codec, executor=who,
+            memory_budget=memory_budget, zarr_format=number, storage=storage, resume=resume, nczarr=nczarr,
+            shards=checked_shards(shards, number), missing_chunks=missing_chunks, limits=limits or Limits(),
+            strict_json=strict_json, durable=durable,
+        )  # fmt: skip
         return _to_zarr(origin, place, request) if found == "hdf5" else _to_other_zarr(origin, place, request)
 
 
@@ -296,6 +300,7 @@ class _ToZarr:
     nczarr: bool
     shards: ShardsOfFile
     missing_chunks: MissingChunks | None
+    limits: Limits
     strict_json: bool
     durable: bool
 
@@ -345,7 +350,12 @@ def _to_zarr(source: str, target: str, request: _ToZarr) -> ConversionReport:
     with closing(Hdf5Tree(source, target)) as tree:
         keep = request.codec == "keep"
         plan = Hdf5Planner(
-            tree, options=request.options, keep_codecs=keep, shards=request.shards, strict_json=request.strict_json
+            tree,
+            options=request.options,
+            keep_codecs=keep,
+            shards=request.shards,
+            strict_json=request.strict_json,
+            limits=request.limits,
         ).plan_file()
         if is_nwb:
             check_planned(source, PlannedKeys(plan, target), plan.hierarchy)
@@ -357,20 +367,14 @@ def _to_zarr(source: str, target: str, request: _ToZarr) -> ConversionReport:
             request.writer(new, plan).write()
         forget_decoded()
         kinds = [placed.kind for placed in tree.nodes]
-        return ConversionReport(
-            source,
-            target,
-            "zarr",
-            groups=kinds.count("group"),
-            datasets=kinds.count("dataset"),
-            links=len(tree.links),
-            nbytes=sum(value_bytes(planned.node) for planned in plan.arrays.values()),
-        )
+        nbytes = sum(value_bytes(planned.node) for planned in plan.arrays.values())
+        groups, datasets = kinds.count("group"), kinds.count("dataset")
+        return ConversionReport(source, target, "zarr", groups, datasets, len(tree.links), nbytes)
 
 
 def _to_other_zarr(source: str, target: str, request: _ToZarr) -> ConversionReport:
     """Convert a Zarr file to the other format of Zarr."""
-    main = open_source(source, request.storage, request.missing_chunks)
+    main = open_source(source, request.storage, request.missing_chunks, request.limits)
     if main.hierarchy.zarr_format == request.zarr_format:
         raise UsageError(
             f"the source is Zarr format {request.zarr_format} already",
@@ -383,16 +387,10 @@ def _to_other_zarr(source: str, target: str, request: _ToZarr) -> ConversionRepo
     planner = ZarrPlanner(main.keys, main.hierarchy, target, zarr_format=request.zarr_format, shards=request.shards)
     plan = planner.plan_file()
     request.adapt(keys, plan, target)
-    with new_file(keys, zarr_format=request.zarr_format, durable=request.durable) as new:
+    with new_file(keys, plan.hierarchy, durable=request.durable) as new:
         request.writer(new, plan).write()
     nodes = plan.hierarchy.flat().values()
     groups = [node for node in nodes if isinstance(node, GroupNode)]
-    return ConversionReport(
-        source,
-        target,
-        "zarr",
-        groups=len(groups),
-        datasets=len(plan.arrays),
-        links=sum(len(node.attributes.get(LINKS, [])) for node in groups),
-        nbytes=sum(value_bytes(planned.node) for planned in plan.arrays.values()),
-    )
+    links = sum(len(node.attributes.get(LINKS, [])) for node in groups)
+    nbytes = sum(value_bytes(planned.node) for planned in plan.arrays.values())
+    return ConversionReport(source, target, "zarr", len(groups), len(plan.arrays), links, nbytes)

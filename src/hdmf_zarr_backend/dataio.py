@@ -222,12 +222,21 @@ def _shards(shards: Any, chunks: tuple[int, ...] | None) -> tuple[int, ...] | Li
     if shards is None or (isinstance(shards, str) and shards == "auto"):
         return "auto" if shards is not None else None
     lengths = _lengths(shards, "shards")
-    if chunks is not None and (len(chunks) != len(lengths) or any(n % c for n, c in zip(lengths, chunks, strict=True))):
+    if chunks is not None and len(chunks) != len(lengths):
+        raise UsageError(
+            f"shards {lengths} are for {_axes(lengths)}, and chunks {chunks} for {_axes(chunks)}",
+            remedy="Give one length for each axis of the data.",
+        )
+    if chunks is not None and any(n % c for n, c in zip(lengths, chunks, strict=True)):
         raise UsageError(
             f"shards {lengths} hold no whole number of chunks {chunks}",
             remedy="Give shards whose lengths are multiples of those of the chunks.",
         )
     return lengths
+
+
+def _axes(lengths: tuple[int, ...]) -> str:
+    return "1 axis" if len(lengths) == 1 else f"{len(lengths)} axes"
 
 
 def _lengths(chunks: Any, what: str = "chunks") -> tuple[int, ...]:

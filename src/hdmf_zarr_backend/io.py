@@ -24,7 +24,7 @@ from hdmf_zarr_backend.read.session import ReadSession
 from hdmf_zarr_backend.reader import ZarrReader
 from hdmf_zarr_backend.storage.edits import Edits
 from hdmf_zarr_backend.storage.journal import journal_of
-from hdmf_zarr_backend.storage.keys import abilities_of
+from hdmf_zarr_backend.storage.keys import abilities_of, rules_of
 from hdmf_zarr_backend.write.dropping import drop_changes
 from hdmf_zarr_backend.write.fieldvalues import KnownFields
 from hdmf_zarr_backend.write.planner import PlanOptions
@@ -42,7 +42,7 @@ class ZarrIO(ZarrReader):
 
     Parameters
     ----------
-    path : str, Path, mapping, zarr.abc.store.Store or zarr.Group
+    path : str, Path, mapping, zarr.abc.store.Store, zarr.storage.StorePath or zarr.Group
         The file: a local directory or zip file, a file of references, a URL, or what holds the file.
     mode : {"r", "r-", "r+", "a", "w", "w-", "x"}
         ``r`` reads; ``r-`` too, without the consolidated document; ``r+`` reads and changes; ``a`` does that, or makes
@@ -64,7 +64,8 @@ class ZarrIO(ZarrReader):
         Take scalars and cached specifications from the consolidated document where it holds them; False: from their
         chunks.
     limits : Limits, optional
-        How much a file may ask for when it is read: sizes of documents, chunks and selections, links in a row.
+        How much a file may ask for when it is read: sizes of documents, chunks and selections, links in a row. HDF5
+        data that are exported or written are held to those of the new file.
     missing_chunks : {"fill", "error"}, optional
         What a chunk that is not stored reads as: the fill value, as Zarr has it, or a `ChunkError`. Default: the fill
         value; but where the file is exported, an error if it says of itself that all its chunks were stored.
@@ -275,6 +276,7 @@ class ZarrIO(ZarrReader):
             strict_json=self._strict_json,
             doc=partial(documentation, self.manager) if doc else lambda child: None,
             zarr_format=self.zarr_format,
+            limits=rules_of(self._place).limits,
         )
         catalogs = [self.manager.namespace_catalog] if spec_catalogs is None else spec_catalogs
         request = WriteRequest(

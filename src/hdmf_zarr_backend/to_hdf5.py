@@ -23,7 +23,7 @@ from hdmf_zarr_backend.readability import check_zarr
 from hdmf_zarr_backend.storage import renames
 from hdmf_zarr_backend.storage.codecs import numpy_dtype
 from hdmf_zarr_backend.storage.keys import LocalKeys, rules_of, set_rules
-from hdmf_zarr_backend.storage.limits import MissingChunks
+from hdmf_zarr_backend.storage.limits import Limits, MissingChunks
 from hdmf_zarr_backend.storage.onewriter import one_writer
 from hdmf_zarr_backend.storage.opening import open_keys, open_neighbour
 from hdmf_zarr_backend.storage.partials import partial_path
@@ -42,6 +42,7 @@ class ToHdf5:
     memory_budget: int
     storage: dict[str, Any]
     missing_chunks: MissingChunks | None
+    limits: Limits
     durable: bool
 
 
@@ -62,7 +63,7 @@ def convert_to_hdf5(source: str, target: str, request: ToHdf5) -> ConversionRepo
             store=target,
             remedy="Choose another path, or pass force_overwrite=True if it may be deleted.",
         )
-    main = open_source(source, request.storage, request.missing_chunks)
+    main = open_source(source, request.storage, request.missing_chunks, request.limits)
     typed = check_zarr(main) if request.check else {}
     placement = Placement(main, target, partial(_open_other, main), external_links=request.external_links)
     arrays = [placed.node for placed in placement.nodes if hasattr(placed.node, "shape")]
@@ -101,10 +102,12 @@ def value_bytes(node: Any) -> int:
     return int(node.size) * numpy_dtype(node.data_type).itemsize
 
 
-def open_source(location: str, storage: dict[str, Any], missing_chunks: MissingChunks | None) -> ZarrFile:
+def open_source(
+    location: str, storage: dict[str, Any], missing_chunks: MissingChunks | None, limits: Limits
+) -> ZarrFile:
     """Open a Zarr file that is to be copied."""
     keys = open_keys(location, storage if is_url(location) else None)
-    set_rules(keys, replace(rules_of(keys), missing_chunks=missing_chunks, is_copied=True))
+    set_rules(keys, replace(rules_of(keys), limits=limits, missing_chunks=missing_chunks, is_copied=True))
     return ZarrFile(keys, parse(keys).hierarchy, location)
 
 

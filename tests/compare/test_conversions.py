@@ -343,3 +343,18 @@ def test_an_exported_real_file_differs_as_documented(nwbfiles: list[Path], tmp_p
         shutil.rmtree(target)
     assert unexpected == {}
     assert compared > 0
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_references_of_several_axes_are_references(tmp_path: Path, zarr_format: int) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        group = file.create_group("box")
+        table = np.array([[file.ref, group.ref], [group.ref, group.ref]], dtype=object)
+        group.attrs.create("table", table, dtype=h5py.ref_dtype)
+    convert_file(tmp_path / "a.h5", tmp_path / "a.zarr", zarr_format=zarr_format)
+    assert not list(compare(tmp_path / "a.h5", tmp_path / "a.zarr"))
+    with h5py.File(tmp_path / "a.h5", "r+") as file:
+        table[0, 0] = file["box"].ref
+        file["box"].attrs.create("table", table, dtype=h5py.ref_dtype)
+    found = list(compare(tmp_path / "a.h5", tmp_path / "a.zarr"))
+    assert [difference.path for difference in found] == ["/box"]

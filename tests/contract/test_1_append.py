@@ -12,14 +12,15 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from hdmf.build import GroupBuilder, LinkBuilder
+from hdmf.build import GroupBuilder, LinkBuilder, ReferenceBuilder
 from hdmf.common import DynamicTable, VectorData, VectorIndex
 from hdmf.data_utils import DataChunkIterator
 from pynwb import NWBFile, TimeSeries, validate
 from pynwb.behavior import Position, SpatialSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert, repair
-from hdmf_zarr_backend.errors import ConflictError, IncompleteStoreError
+from hdmf_zarr_backend.errors import ConflictError, IncompleteStoreError, StoreError
+from hdmf_zarr_backend.storage import growth
 from hdmf_zarr_backend.storage.keys import LocalKeys
 from hdmf_zarr_backend.storage.recovery import JournalWarning
 from tests import samples
@@ -251,6 +252,47 @@ def test_a_table_of_two_rows_gets_room_for_many(folder):
             assert all(stored[name].nchunks == 1 for name in ("id", "number", "word", "object"))
     assert valid(path)
     assert is_fresh(path)
+
+
+@APPEND
+@pytest.mark.parametrize("length", [2, 20])
+def test_a_reader_from_before_is_told_that_an_array_got_larger_chunks(folder, length):
+    """Of the chunks that it knows most are gone, and would read as zeros."""
+    path = folder / "file.zarr"
+    data = ZarrDataIO(np.arange(1, 1 + length), chunks=(2,), maxshape=(None,))
+    write_builder(path, root(dataset("data", data)))
+    with ZarrIO(path, "r") as early, ZarrIO(path, "a") as io:
+        old = early.read_builder()["data"].data
+        io.read_builder()["data"].data.append(np.arange(100))
+        assert old[:].tolist() == list(range(1, 1 + length))
+        io.close()
+        with pytest.raises(StoreError, match="was given other chunks while it was open"):
+            old[length - 1]
+        with pytest.raises(StoreError, match="was given other chunks while it was open"):
+            old[:]
+    assert read_builder(path)["data"].data[length - 1] == length
+
+
+@APPEND
+def test_a_reader_from_before_gets_no_wrong_reference(folder, monkeypatch):
+    """One reference is read without its chunk, and the second chunk holds others now."""
+    monkeypatch.setattr(growth, "MOST_BYTES", 2**10)
+    monkeypatch.setattr(growth, "LEAST_BYTES", 2**10)
+    path = folder / "file.zarr"
+    targets = [dataset(f"target{number}", [number]) for number in range(100)]
+    references = ZarrDataIO([ReferenceBuilder(target) for target in targets[:4]], chunks=(2,), maxshape=(None,))
+    write_builder(path, root(*targets, dataset("references", references, dtype="object")))
+    with ZarrIO(path, "r") as early:
+        old = early.read_builder()["references"].data
+        with ZarrIO(path, "a") as io:
+            builder = io.read_builder()
+            for number in range(4, 100):
+                builder["references"].data.append(builder[f"target{number}"])
+        with pytest.raises(StoreError, match="was given other chunks while it was open"):
+            old[3]
+    with ZarrIO(path, "r") as io:
+        references = io.read_builder()["references"].data
+        assert [references[number].name for number in (3, 99)] == ["target3", "target99"]
 
 
 def _table_of_two() -> NWBFile:

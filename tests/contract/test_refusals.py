@@ -6,6 +6,7 @@ Damage that is made by hand in documents of format 2 on a local disk is in ``tes
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -216,6 +217,39 @@ def test_names_that_no_store_can_hold(folder, name):
     check(caught.value, folder / "file.zarr", "/inner")
     assert repr(name) in caught.value.problem
     assert list(folder.iterdir()) == []
+
+
+@pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.write.names.PortableNameWarning")
+def test_a_name_with_a_control_character(folder, cell):
+    """The library behind S3 takes it for no path; then what is there stays as it is."""
+    path = folder / "file.zarr"
+    with ZarrIO(path, "w") as io:
+        io.write_builder(root(group("first")))
+    with ZarrIO(path, "w") as io:
+        if cell.kind == "s3":
+            with pytest.raises(NameRefusedError, match="control character") as caught:
+                io.write_builder(root(group("outer", GroupBuilder(name="a\tb"))))
+            assert (caught.value.store, caught.value.path) == (str(path), "/outer/a\tb")
+        else:
+            io.write_builder(root(group("outer", GroupBuilder(name="a\tb"))))
+    with ZarrIO(path) as io:
+        found = io.read_builder().groups
+    assert set(found) == ({"first"} if cell.kind == "s3" else {"outer"})
+
+
+@pytest.mark.needs("append")
+@pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.write.names.PortableNameWarning")
+def test_a_name_with_a_control_character_that_is_added(folder, cell):
+    path = folder / "file.zarr"
+    with ZarrIO(path, "w") as io:
+        io.write_builder(root(group("first")))
+    with ZarrIO(path, "a") as io:
+        builder = io.read_builder()
+        builder.set_group(GroupBuilder(name="a\tb"))
+        with pytest.raises(NameRefusedError) if cell.kind == "s3" else nullcontext():
+            io.write_builder(builder)
+    with ZarrIO(path) as io:
+        assert set(io.read_builder().groups) == ({"first"} if cell.kind == "s3" else {"first", "a\tb"})
 
 
 def test_a_link_with_a_name_that_no_store_can_hold(folder):

@@ -9,12 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numcodecs
 import numpy as np
 import pytest
+from hdmf.backends.hdf5 import HDF5IO
+from hdmf.common import get_manager
 from zarr.storage import MemoryStore
 
-from hdmf_zarr_backend import Limits, ZarrDataIO, ZarrIO, convert, verify
+from hdmf_zarr_backend import Limits, ZarrDataIO, ZarrIO, convert, dry_run, verify
 from hdmf_zarr_backend.errors import ChunkError, LimitError, MetadataError, ZarrBackendError
 from tests import trees
 from tests.hostile.child import LIMITS, use
@@ -295,6 +298,60 @@ def test_an_array_of_a_trillion_chunks_is_not_changed(name):
     with ZarrIO(files, "r+") as io, pytest.raises(LimitError, match="max_unwritten_bytes"):
         io.read_builder()[name].data.resize(10, *([4] if name == "plain" else []))
     assert files == before
+
+
+def sparse(path: Path, **how: Any) -> Path:
+    """Make an HDF5 file of some kilobytes that states 128 GB which were never written."""
+    with h5py.File(path, "w") as file:
+        file.create_dataset("box/large", shape=(10**9, 64), **{"dtype": "i2", **how})
+    return path
+
+
+@pytest.mark.parametrize(
+    "how", [{"chunks": (1000, 64)}, {"chunks": (1000, 64), "compression": "gzip"}, {}, {"dtype": h5py.string_dtype()}]
+)
+@pytest.mark.parametrize("options", [{}, {"codec": "zstd", "zarr_format": 3}])
+def test_what_was_never_written_in_hdf5_is_not_made_without_end(tmp_path, how, options):
+    source = sparse(tmp_path / "a.h5", **how)
+    with pytest.raises(LimitError, match="max_unwritten_bytes"):  # first: it would not fill the disk
+        dry_run(source, **options)
+    with pytest.raises(LimitError, match=r"never written|ever written") as caught:
+        convert(source, tmp_path / "a.zarr", **options)
+    assert (caught.value.store, caught.value.path) == (str(source), "/box/large")
+    assert "the limit max_unwritten_bytes is 68,719,476,736" in str(caught.value)
+    assert "limits=Limits(max_unwritten_bytes=2**" in str(caught.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.h5"]
+
+
+def by_convert(source: Path, target: Path, **options: Any) -> None:
+    convert(source, target, **options)
+
+
+def by_dry_run(source: Path, target: Path, **options: Any) -> None:
+    dry_run(source, target, **options)
+
+
+def by_export(source: Path, target: Path, **options: Any) -> None:
+    with (
+        HDF5IO(str(source), "r", manager=get_manager()) as io,
+        ZarrIO(target, "w", manager=get_manager(), **options) as out,
+    ):
+        out.export(io)
+
+
+@pytest.mark.parametrize("call", [by_convert, by_dry_run, by_export])
+def test_the_limit_of_what_was_never_written_in_hdf5_can_be_raised(tmp_path, call):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("x", shape=(8, 10_000), chunks=(1, 10_000), dtype="i8")[:2] = 1
+    never = 6 * 10_000 * 8
+    with pytest.raises(LimitError, match="6 of its 8 chunks were never written, and would be 480,000 bytes") as caught:
+        call(tmp_path / "a.h5", tmp_path / "a.zarr", limits=Limits(max_unwritten_bytes=never - 1))
+    assert caught.value.path == "/x"
+    assert not (tmp_path / "a.zarr").exists()
+    call(tmp_path / "a.h5", tmp_path / "a.zarr", limits=Limits(max_unwritten_bytes=never))
+    if call is not by_dry_run:
+        with ZarrIO(tmp_path / "a.zarr") as io:
+            assert io.read_builder()["x"].data[:, 0].tolist() == [1, 1, 0, 0, 0, 0, 0, 0]
 
 
 def test_the_chunks_that_are_there_are_counted(tmp_path):

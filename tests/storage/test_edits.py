@@ -125,6 +125,14 @@ def test_an_array_with_a_few_small_chunks_gets_larger_ones_when_it_grows_to_many
     assert read_by_zarr(keys).tolist() == [*whole, *range(many)]
 
 
+def test_larger_chunks_hold_fewer_of_long_texts():
+    for length, rows in ((10, 1024), (6400, 10), (100_000, 2)):
+        lazy, _ = editable(np.array(["x" * length] * 3, object), (2,), filters=[{"id": "vlen-utf8"}])
+        lazy.append(["y"] * 50)
+        assert lazy.chunks == (rows,)
+        assert lazy[...].tolist() == ["x" * length] * 3 + ["y"] * 50
+
+
 def test_large_chunks_and_many_small_ones_stay_when_an_array_grows():
     for length, chunks in ((1000, (10,)), (6000, (3000,))):
         lazy, _ = editable(numbers(length), chunks)

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.storage import objectsettings
+from hdmf_zarr_backend.storage.objectkeys import _opened
 from hdmf_zarr_backend.storage.objectsettings import object_settings
 
 VARIABLES = (
@@ -136,6 +138,17 @@ def test_the_connection_string_of_the_environment(monkeypatch: pytest.MonkeyPatc
         "endpoint": "https://name.blob.core.windows.net",
     }
     assert words("az://c/a", account_name="other") == {"account_name": "other"}
+    assert words("abfss://c@other.dfs.core.windows.net/a") == {}
+    assert words("abfss://c@name.dfs.core.windows.net/a")["account_key"] == "a2V5PT0="  # type: ignore[index]
+
+
+def test_an_account_that_the_url_names_too() -> None:
+    url = "abfss://c@name.dfs.core.windows.net/a"
+    settings = object_settings(url, {"account_name": "name", "account_key": "a2V5PT0="})
+    assert settings is not None
+    assert _opened(url, settings).config["account_name"] == "name"
+    with pytest.raises(UsageError, match="the URL names the account 'name', and the options another one"):
+        object_settings(url, {"account_name": "other", "account_key": "a2V5PT0="})
 
 
 @pytest.mark.parametrize(

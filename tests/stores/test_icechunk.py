@@ -13,6 +13,7 @@ from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreNotFoundError, UsageError
+from hdmf_zarr_backend.storage.opening import open_keys
 from tests import samples, trees
 
 
@@ -81,6 +82,14 @@ def test_arrays_that_grow(repository):
     builder = read(repository)
     np.testing.assert_array_equal(builder.datasets["rows"].data[:], np.arange(1000.0))
     assert builder.datasets["scalar"].data == 3
+
+
+def test_a_chunk_that_waits_for_its_array_can_be_deleted(repository):
+    keys = open_keys(repository.writable_session("main").store)
+    keys.set("data/c/7", b"abc")
+    assert keys.get("data/c/7") == b"abc"
+    keys.delete(["data/c/7"])
+    assert keys.get("data/c/7") is None
 
 
 def test_a_file_is_replaced(repository):

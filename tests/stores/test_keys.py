@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import pickle
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
+import fsspec
 import pytest
+from fsspec.implementations.dirfs import DirFileSystem
+from zarr.storage import FsspecStore, MemoryStore, StorePath
 
-from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreError, StoreUnreachableError, UsageError
+from hdmf_zarr_backend.errors import (
+    ReadOnlyStoreError,
+    StoreError,
+    StoreFullError,
+    StoreNotFoundError,
+    StoreUnreachableError,
+    UsageError,
+)
+from hdmf_zarr_backend.model.locations import resolve_source
 from hdmf_zarr_backend.storage import farkeys, queued
 from hdmf_zarr_backend.storage.farkeys import REQUESTS, at_once
 from hdmf_zarr_backend.storage.inlinedkeys import InlinedKeys
@@ -360,3 +374,72 @@ def test_a_zip_file_on_a_server(web, s3):
 def test_a_mapping_gives_bytes():
     keys = MappingKeys({"a": bytearray(b"12")})  # type: ignore[dict-item]
     assert type(keys.get("a")) is bytes
+
+
+# ---- places that are named in other words, and those that are none ---------------------------------------------------
+
+
+def _dir_mapper(folder: Path) -> Any:
+    return DirFileSystem(str(folder), fsspec.filesystem("file")).get_mapper("in/a.zarr")
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        lambda folder: f"local://{folder}/in/a.zarr",
+        lambda folder: f"dir::file://{folder}/in/a.zarr",
+        _dir_mapper,
+        lambda folder: FsspecStore.from_url(f"file://{folder}/in/a.zarr"),
+        lambda folder: StorePath(FsspecStore.from_url(f"file://{folder}/in"), "a.zarr"),
+    ],
+    ids=["local", "dir", "mapper", "store", "place in a store"],
+)
+def test_local_folders_are_made_whoever_opens_them(tmp_path, place):
+    keys = open_keys(place(tmp_path))
+    assert not keys.exists()
+    keys.set("a/0", b"x")
+    assert (tmp_path / "in/a.zarr/a/0").read_bytes() == b"x"
+    assert list(keys.list_prefix("")) == ["a/0"]
+
+
+def test_another_word_for_local_is_the_same_store(tmp_path):
+    keys = open_keys(f"local://{tmp_path}/a%20b.zarr")
+    assert isinstance(keys, LocalKeys)
+    assert keys.location == open_keys(f"file://{tmp_path}/a%20b.zarr").location == f"{tmp_path}/a b.zarr"
+    assert resolve_source(f"local://{tmp_path}/a%20b.zarr", "s3://bucket/b.zarr") == keys.location
+
+
+def test_a_place_in_a_store_is_one(tmp_path):
+    store = MemoryStore()
+    open_keys(StorePath(store, "in/a.zarr")).set("a/0", b"x")
+    assert list(store._store_dict) == ["in/a.zarr/a/0"]
+
+
+@pytest.mark.parametrize("url", ["s3://", "http://", "gs://", "az:///", "file://", "local://"])
+def test_a_url_without_a_place_is_told_at_once(url):
+    with pytest.raises(UsageError, match="names no place"):
+        open_keys(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "message"), [("ftp2://x/a", "Protocol not known: ftp2"), ("reference://x.txt", "reference::/folder/")]
+)
+def test_what_fsspec_cannot_open_is_no_fault_of_a_server(url, message):
+    with pytest.raises(UsageError, match=message):
+        open_keys(url).get("zarr.json")
+
+
+def test_a_zip_file_that_fsspec_does_not_find(tmp_path):
+    with pytest.raises(StoreNotFoundError, match="could not be listed: No such file") as caught:
+        open_keys(f"zip::{tmp_path}/missing.zip").exists()
+    assert "written" not in str(caught.value)
+
+
+def test_a_mapping_on_a_full_disk():
+    class Full(dict[str, bytes]):
+        def __setitem__(self, key: str, value: bytes) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(StoreFullError, match="Make room") as caught:
+        MappingKeys(Full()).set("a/.zarray", b"x")
+    assert caught.value.path == "/a"

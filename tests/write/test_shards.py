@@ -388,7 +388,7 @@ def test_encoded_chunks_leave_their_room_to_newer_ones():
     ("options", "message"),
     [
         ({"chunks": (10, 3), "shards": (45, 6)}, r"shards \(45, 6\) hold no whole number of chunks \(10, 3\)"),
-        ({"chunks": (10, 3), "shards": (40,)}, "hold no whole number"),
+        ({"chunks": (10, 3), "shards": (40,)}, r"shards \(40,\) are for 1 axis, and chunks \(10, 3\) for 2 axes"),
         ({"shards": "all"}, "shards 'all' are no lengths"),
         ({"shards": (0, 3)}, "shards .* below 1"),
     ],

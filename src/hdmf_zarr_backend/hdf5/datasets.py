@@ -13,7 +13,7 @@ import numpy as np
 from hdmf_zarr_backend.errors import UnsupportedFileError, ZarrBackendError
 from hdmf_zarr_backend.hdf5.describe import Description, describe
 from hdmf_zarr_backend.hdf5.filters import usable
-from hdmf_zarr_backend.hdf5.tree import H5_ERRORS, SourceFile, damaged, text_of
+from hdmf_zarr_backend.hdf5.tree import H5_ERRORS, SourceFile, damaged, text_of, without_raw_file
 from hdmf_zarr_backend.hdf5.types import memory_type
 from hdmf_zarr_backend.hdf5.values import Array
 
@@ -91,6 +91,9 @@ class Hdf5Data:
         from h5py import h5z
 
         created = self._file.open(self._raw).get_create_plist()
+        gone = without_raw_file(created, self._file.location, text_of(self._raw))
+        if gone is not None:
+            return gone
         missing = [
             code for code, *_ in map(created.get_filter, range(created.get_nfilters())) if not h5z.filter_avail(code)
         ]

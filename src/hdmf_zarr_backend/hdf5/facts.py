@@ -10,6 +10,7 @@ from typing import Any
 
 from hdmf_zarr_backend.errors import DamagedFileError
 from hdmf_zarr_backend.hdf5.facttypes import buffer_for, element_type, filter_at, layout_of, read_block, region_of
+from hdmf_zarr_backend.hdf5.tree import without_raw_file
 from hdmf_zarr_backend.mapping.facts import (
     AttributeFacts,
     DatasetFacts,
@@ -101,10 +102,13 @@ class Hdf5Facts(Mapping[str, NodeFacts]):
             return GroupFacts(attributes)
 
     @contextmanager
-    def _naming(self, path: str | None) -> Iterator[None]:
+    def _naming(self, path: str | None, creation: Any = None) -> Iterator[None]:
         try:
             yield
         except (OSError, RuntimeError) as error:  # what HDF5's errors become
+            gone = None if creation is None else without_raw_file(creation, self.source, path or "/")
+            if gone is not None:
+                raise UnreadableHdf5Error(gone.problem, store=self.source, path=path, remedy=gone.remedy) from error
             raise UnreadableHdf5Error(
                 f"HDF5 cannot read this ({error})",
                 store=self.source,
@@ -182,7 +186,7 @@ class Hdf5Facts(Mapping[str, NodeFacts]):
 
         def read(selection: Selection) -> Values:
             _register_plugins(creation)
-            with self._naming(path):
+            with self._naming(path, creation):
                 return plain_values(read_block(node, tid, selection), dtype, self._resolve)
 
         return DatasetFacts(

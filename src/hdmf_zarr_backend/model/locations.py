@@ -16,6 +16,7 @@ from urllib.parse import quote, unquote
 
 THIS_FILE = "."
 _LOCAL = "file://"
+_LOCAL_TOO = "local://"  # another word of fsspec for it
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+://[^/?#]*)([^?#]*)", re.DOTALL)
 _CHAIN = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]+(?:://[^:]*)?::)+(?=[A-Za-z][A-Za-z0-9+.-]+://|/)", re.DOTALL)
 _DRIVE = re.compile(r"^[A-Za-z]:[/\\]")
@@ -118,9 +119,9 @@ def resolve_source(source: str, origin: str) -> str:
 
 def _local_or_url(url: str) -> str:
     """Return the path of a ``file://`` URL without a host; other URLs are locations already."""
-    if not url.startswith(f"{_LOCAL}/"):
+    if not url.startswith((f"{_LOCAL}/", f"{_LOCAL_TOO}/")):
         return url
-    path = unquote(url[len(_LOCAL) :], errors="surrogateescape")
+    path = unquote(url.partition("://")[2], errors="surrogateescape")
     return path[1:] if _DRIVE.match(path[1:]) else path
 
 

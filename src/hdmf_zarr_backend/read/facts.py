@@ -23,7 +23,9 @@ from hdmf_zarr_backend.mapping.facts import (
     LinkFacts,
     NodeFacts,
     Reference,
+    Values,
 )
+from hdmf_zarr_backend.mapping.jsonvalues import is_reference
 from hdmf_zarr_backend.mapping.links import Link, decode_links
 from hdmf_zarr_backend.mapping.references import Reference as StoredReference
 from hdmf_zarr_backend.mapping.references import decode_attribute_reference, decode_reference
@@ -33,8 +35,8 @@ from hdmf_zarr_backend.model import v2, v3
 from hdmf_zarr_backend.model.locations import THIS_FILE, resolve_source, sibling_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Node, absolute, join, relative, split
 from hdmf_zarr_backend.read.factarrays import ArrayReader
-from hdmf_zarr_backend.read.facttypes import REFERENCE, noted_element, numpy_element
-from hdmf_zarr_backend.read.factvalues import attribute_facts, canonical_region, noted_attribute
+from hdmf_zarr_backend.read.facttypes import REFERENCE, REGION, noted_element, numpy_element
+from hdmf_zarr_backend.read.factvalues import attribute_facts, canonical_region, nested_array, noted_attribute
 from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.opening import open_keys
@@ -251,6 +253,7 @@ class ZarrFacts(Mapping[str, NodeFacts]):
         stored = node.attributes
         values = decode_attributes(stored, resolve=self._attribute_reference)
         facts = {name: attribute_facts(value) for name, value in values.items()}
+        facts.update(self._reference_tables(stored))
         facts.update(_empty_attributes(stored))
         for name, said in _dict(_hdf5_note(node).get("attributes")).items():
             noted = noted_attribute(facts.get(name), _dict(said), self._resolve)
@@ -261,6 +264,19 @@ class ZarrFacts(Mapping[str, NodeFacts]):
             target[()] = self._follow(THIS_FILE, self._spec_path, None)
             facts[SPECLOC] = AttributeFacts(REFERENCE, (), target)
         return facts
+
+    def _reference_tables(self, stored: Attributes) -> dict[str, AttributeFacts]:
+        """Return the attributes of references with several axes, which are nested lists of JSON in every format."""
+        found = {}
+        for key, name in visible(stored).items():
+            items = nested_array(stored[key])
+            if items is None or not all(is_reference(item) for item in items.flat):
+                continue
+            is_region = any(item["zarr_dtype"] == "region" for item in items.flat)
+            values: Values = np.empty(items.shape, dtype=object)
+            values.reshape(-1)[:] = [self._attribute_reference(item) for item in items.flat]
+            found[name] = AttributeFacts(REGION if is_region else REFERENCE, items.shape, values)
+        return found
 
     def _attribute_reference(self, value: dict[str, Any]) -> Reference:
         try:

@@ -122,6 +122,17 @@ def _flattened(items: Any, depth: int) -> list[Any]:
     return rows
 
 
+def nested_array(value: Any) -> Values | None:
+    """Return lists in lists of objects as an array of several axes, None where the JSON ``value`` is something else."""
+    depth, first = 0, value
+    while isinstance(first, list) and first:
+        depth, first = depth + 1, first[0]
+    if depth < 2 or not isinstance(first, dict):
+        return None
+    found = np.array(value, dtype=object)
+    return found if found.ndim == depth else None
+
+
 def default_element(element: ElementType, dtype: np.dtype[Any]) -> Values:
     """Return what HDF5 fills with where nothing else was chosen: zero, empty text, a null reference.
 

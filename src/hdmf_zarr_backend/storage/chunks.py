@@ -13,12 +13,13 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.errors import ChunkError, LimitError, ZarrBackendError
+from hdmf_zarr_backend.errors import ChunkError, LimitError, StoreError, ZarrBackendError
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
 from hdmf_zarr_backend.storage.blosc_blocks import BloscBlocks, DecodedBlocks, read_range
 from hdmf_zarr_backend.storage.chunkcache import ChunkCache
 from hdmf_zarr_backend.storage.codecs import ChunkCodec, chunk_codec
 from hdmf_zarr_backend.storage.fills import fill_array
+from hdmf_zarr_backend.storage.growth import was_rechunked
 from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, rules_of
 from hdmf_zarr_backend.storage.offers import opens_values
 from hdmf_zarr_backend.storage.rowblocks import read_row
@@ -136,15 +137,13 @@ class ChunkReader:
         ChunkError, UnsafeDataError
             A chunk does not decode.
         """
-        piece = self._piece(key)
-        if piece is not None:
+        if (piece := self._piece(key)) is not None:
             return piece
         masked = whole_mask(key, self.node.shape)
         if masked is not None:
             return self.read(masked[0])[masked[1]]
         axes = normalise(key, self.node.shape)
-        whole = self._whole_single_chunk(axes)
-        if whole is not None:
+        if (whole := self._whole_single_chunk(axes)) is not None:
             return whole
         self._check_selection(axes)
         result = np.empty(tuple(axis.length for axis in axes), self.codec.dtype)
@@ -192,9 +191,7 @@ class ChunkReader:
 
     def _load_into(self, index: tuple[int, ...], combination: Sequence[AxisPart], result: Array) -> bool:
         """Decode a chunk that is wanted whole straight to its place, without keeping it; False where it cannot be."""
-        if not self.codec.decodes_in_place or self.edits is not None:
-            return False
-        if not all(is_plain(part) for part in combination):
+        if not self.codec.decodes_in_place or self.edits is not None or not all(map(is_plain, combination)):
             return False
         target = result[tuple(part[2] for part in combination)]
         if target.shape != self.node.chunks or not target.flags.c_contiguous:
@@ -333,7 +330,7 @@ class ChunkReader:
                 return row
             data, most = stored(), self._rules.limits.max_object_bytes
             split = None if data is None else self.codec.split(data, max_object_bytes=most)
-            if split is None:
+            if split is None or split.shape[:1] != node.chunks[:1]:
                 raise LookupError(key)
             self._cache.put_split(key, split)
         try:
@@ -344,10 +341,8 @@ class ChunkReader:
     def chunk(self, index: tuple[int, ...]) -> Array:
         """Return the decoded chunk at ``index``, whole, not to be changed."""
         key = join(self.path, self.node.chunk_name(index))
-        if self.edits is not None:
-            changed = self.edits.chunk(self.path, index)
-            if changed is not None:
-                return changed
+        if self.edits is not None and (changed := self.edits.chunk(self.path, index)) is not None:
+            return changed
         chunk = self._cache.get(key)
         if chunk is None:
             chunk = self._load(index)
@@ -386,7 +381,7 @@ class ChunkReader:
             self._check_chunk()
         try:
             if data is None:
-                if rules_of(self.keys).refuses_absent:
+                if rules_of(self.keys).refuses_absent or self._is_outdated():
                     raise ChunkError("a chunk is not stored", remedy='Restore it, or read with missing_chunks="fill".')
                 return fill_array(self.node, self.codec.dtype, self.node.chunks)
             limit = self._rules.limits.max_object_bytes
@@ -394,7 +389,12 @@ class ChunkReader:
         except ZarrBackendError as error:
             raise self._located(error, index) from error.__cause__
 
+    def _is_outdated(self) -> bool:
+        return self.edits is None and was_rechunked(self.keys, self.path, self.node)
+
     def _located(self, error: ZarrBackendError, index: tuple[int, ...]) -> ZarrBackendError:
-        if isinstance(error, (ChunkError, LimitError)):
+        if isinstance(error, ChunkError) and self._is_outdated():
+            error = StoreError("the array was given other chunks while it was open", remedy="Open the file again.")
+        elif isinstance(error, (ChunkError, LimitError)):
             error.problem = error.problem.replace("a chunk", f"the chunk {self.node.chunk_name(index)!r}", 1)
         return error.located(store=self.keys.location, path=absolute(self.path))

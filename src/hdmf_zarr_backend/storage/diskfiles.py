@@ -125,6 +125,12 @@ def disk_failure(error: OSError, location: str, key: str, doing: str) -> StoreEr
     return kind(problem, store=location, path=node_of(key) if key else None, remedy=remedy)
 
 
+def is_of_disk(error: OSError) -> bool:
+    """Tell whether it is this system that refused something, and not a library that speaks of a server."""
+    named = error.filename if isinstance(error.filename, str) else ""
+    return error.errno in _FULL or (error.errno is not None and os.path.isabs(named))
+
+
 def _kind(error: OSError, *, is_writing: bool) -> tuple[type[StoreError], str]:
     if error.errno in _FULL:
         return StoreFullError, "Make room, and write it again."
@@ -136,6 +142,8 @@ def _kind(error: OSError, *, is_writing: bool) -> tuple[type[StoreError], str]:
         return StoreError, "This file system holds no names that are so long: rename it, or write to another place."
     if error.errno in _GONE and is_writing:
         return StoreNotFoundError, "Its folder was removed or moved meanwhile; write it again."
+    if error.errno in _GONE:
+        return StoreNotFoundError, "Check the path of what it is read from."
     return StoreError, "A disk may be failing: look at the log of the system before anything else is written there."
 
 

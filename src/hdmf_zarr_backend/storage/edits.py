@@ -32,6 +32,7 @@ from hdmf_zarr_backend.storage.changedcells import (
 from hdmf_zarr_backend.storage.changedshards import ChangedShards
 from hdmf_zarr_backend.storage.chunks import ChunkReader
 from hdmf_zarr_backend.storage.fills import fill_array
+from hdmf_zarr_backend.storage.growth import for_long_texts
 from hdmf_zarr_backend.storage.journal import Direct
 from hdmf_zarr_backend.storage.journalrecords import Format2Metadata, Mark, Metadata
 from hdmf_zarr_backend.storage.jsontext import dump
@@ -244,9 +245,12 @@ class Edits:
         self.grow(reader)
 
     def rechunk(self, reader: ChunkReader, chunks: tuple[int, ...]) -> None:
-        """Give an array other chunks: all of it is written anew, and the objects of its old chunks are deleted."""
+        """Give an array larger chunks: all of it is written anew, and the objects of its old chunks are deleted."""
         node, path = reader.node, reader.path
         values = reader.read(()).reshape(node.shape)
+        chunks = for_long_texts(chunks, values)
+        if chunks[0] <= node.chunks[0]:
+            return
         self.grow(reader, node.grid)
         for index in itertools.product(*map(range, node.grid)):
             place = (path, index)

@@ -13,10 +13,15 @@ import math
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
+from hdmf_zarr_backend.errors import MetadataError
+from hdmf_zarr_backend.model import v2, v3
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, join
 from hdmf_zarr_backend.storage.changedcells import has_fields
 from hdmf_zarr_backend.storage.codecs import numpy_dtype
+from hdmf_zarr_backend.storage.jsontext import load
+from hdmf_zarr_backend.storage.keys import KeyStore, innermost
 
 FEW = 16
 """Chunks that are few; 16 small ones are quickly written anew."""
@@ -49,6 +54,35 @@ def roomier_chunks(node: ArrayNode[Attributes], dtype: np.dtype[Any], shape: tup
         return None  # of an empty array, the chunks were not made for what it held
     rows = max(LEAST_BYTES // row, min(shape[0], MOST_BYTES // row))
     return (rows, *node.chunks[1:]) if rows > node.chunks[0] else None
+
+
+def for_long_texts(chunks: tuple[int, ...], values: npt.NDArray[Any]) -> tuple[int, ...]:
+    """Return chunks with fewer rows where the texts that an array holds are long."""
+    lengths = [len(value) for value in values.reshape(-1).tolist() if isinstance(value, (str, bytes))]
+    mean = max(_OBJECT_BYTES, sum(lengths) // max(1, len(lengths)))
+    return (max(1, chunks[0] * _OBJECT_BYTES // mean), *chunks[1:])
+
+
+def was_rechunked(keys: KeyStore, path: str, node: ArrayNode[Attributes]) -> bool:
+    """Tell whether an array has got other chunks since ``node`` was read.
+
+    Some of those that it had are gone then, and would read as the fill value. Only of arrays that may get larger chunks
+    is the document read again.
+    """
+    if node.shards is not None or math.prod(node.grid) > FEW:
+        return False
+    name = v2.ARRAY if node.document is None else v3.DOCUMENT
+    key = join(path, name)
+    text = innermost(keys).get(key)
+    try:
+        said = None if text is None else load(text, key=key)
+        if said is None:
+            return False
+        stored = v2.parse_array(said, {}, path) if name == v2.ARRAY else v3.parse_node(said, path)
+    except MetadataError:
+        return False  # the consolidated document may have it whole; that of the array is for `verify`
+    # on further axes, our words may be others than those of a document
+    return not isinstance(stored, ArrayNode) or stored.chunks[:1] != (node.document or node).chunks[:1]
 
 
 def _row_bytes(node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> int:

@@ -38,7 +38,7 @@ DOCUMENTS = frozenset({".zgroup", ".zarray", ".zattrs", "zarr.json"})
 """Names of the metadata documents of nodes."""
 
 Range = tuple[int, int | None]
-"""Start and end of a range of bytes as of a slice; ``(-n, None)`` are the last n bytes."""
+"""Start and end of a range as of a slice; ``(-n, None)`` are the last n bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,8 @@ class Abilities:
         A consolidated document makes sense there.
     formats : tuple of int
         Zarr formats that can be written.
+    control_characters : bool
+        Keys may have control characters.
     why : str
         Why something is not possible, for messages: "a zip file cannot be changed".
     """
@@ -69,6 +71,7 @@ class Abilities:
     is_far: bool = False
     consolidates: bool = True
     formats: tuple[int, ...] = (2, 3)
+    control_characters: bool = True
     why: str = ""
 
 

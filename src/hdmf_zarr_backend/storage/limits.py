@@ -53,7 +53,8 @@ class Limits:
         Chunks that one selection of an array touches.
     max_unwritten_bytes : int
         Bytes of the values of those chunks of one array that are stated and not stored, where the array is copied: the
-        copy has them all. A chunk counts as 64 KiB at least.
+        copy has them all. A chunk counts as 64 KiB at least. Likewise the values of a dataset of HDF5 that were never
+        written.
     max_links : int
         Links that lead from one to the next.
     max_files : int

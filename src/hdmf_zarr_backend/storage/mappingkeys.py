@@ -62,14 +62,15 @@ class MappingKeys(WholeValues):
             value: Any = self.mapping.get(key)
         if value is None or type(value) is bytes:
             return value
-        if not isinstance(value, (bytearray, memoryview)):
+        try:  # zarr-python 2 keeps arrays in its mappings
+            return memoryview(value).tobytes()
+        except TypeError as error:
             raise StoreError(
                 f"the value of {key!r} is of type {type(value).__name__}, and not bytes",
                 store=self.location,
                 path=node_of(key),
                 remedy="Let the mapping give bytes.",
-            )
-        return bytes(value)
+            ) from error
 
     def _mutable(self) -> MutableMapping[str, bytes]:
         if not isinstance(self.mapping, MutableMapping):

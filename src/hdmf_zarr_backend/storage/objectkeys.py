@@ -24,7 +24,7 @@ _PART_BYTES = 8 * 2**20
 _PARTS_AT_ONCE = 2  # 10,000 parts, the most that S3 takes, are 80 GB
 _DELETED_AT_ONCE = 1000
 
-_BUCKET = Abilities(is_far=True)
+_BUCKET = Abilities(is_far=True, control_characters=False)  # which obstore takes for no path
 _WEB = Abilities(write=False, change=False, listing=False, is_far=True, why="a web server is read only")
 
 # kinds of stores of obstore: scheme of their URL, and what they call the bucket

@@ -11,6 +11,8 @@ from datetime import timedelta
 from importlib.util import find_spec
 from typing import Any
 
+from hdmf_zarr_backend.errors import UsageError
+
 S3_SCHEMES = frozenset({"s3", "s3a"})
 GOOGLE_SCHEMES = frozenset({"gs", "gcs"})
 AZURE_SCHEMES = frozenset({"az", "abfs", "abfss", "azure", "adl"})
@@ -96,13 +98,18 @@ def object_settings(location: str, options: Mapping[str, Any]) -> dict[str, Any]
         The URL.
     options : mapping
         The user's ``storage_options``.
+
+    Raises
+    ------
+    UsageError
+        The URL names an account of Azure, and the options another one.
     """
     scheme = location.partition("://")[0]
     if find_spec("obstore") is None:
         return None
     if scheme in WEB_SCHEMES:
         return _bounded(dict(options), location) if options.keys() <= _ANY_STORE else None
-    cloud, words = _words(scheme, options)
+    cloud, words = _words(scheme, location, options)
     if words is None:
         return None
     endpoint = words.get("endpoint") or words.get("base_url")
@@ -119,13 +126,13 @@ def _bounded(words: dict[str, Any], endpoint: str) -> dict[str, Any]:
     return {**words, "client_options": client, "retry_config": retries}
 
 
-def _words(scheme: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any] | None]:
+def _words(scheme: str, location: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any] | None]:
     if scheme in S3_SCHEMES:
         return "s3", _s3_words(options)
     if scheme in GOOGLE_SCHEMES:
         return "google", _google_words(options)
     if scheme in AZURE_SCHEMES:
-        return "azure", _azure_words(options)
+        return "azure", _azure_words(location, options)
     return "", None
 
 
@@ -187,7 +194,8 @@ def _is_known_to_google(words: Mapping[str, Any]) -> bool:
 # ---- Azure ----------------------------------------------------------------------------------------------------------
 
 
-def _azure_words(options: Mapping[str, Any]) -> dict[str, Any] | None:
+def _azure_words(location: str, options: Mapping[str, Any]) -> dict[str, Any] | None:
+    account = location.partition("://")[2].partition("/")[0].partition("@")[2].partition(".")[0]
     given = dict(options)
     connection = given.pop("connection_string", None)
     if connection is None and not any(name in given for name in ("account_name", "endpoint", "account_host")):
@@ -195,11 +203,19 @@ def _azure_words(options: Mapping[str, Any]) -> dict[str, Any] | None:
     host = given.pop("account_host", None)
     words = _translated(given, _AZURE_WORDS, _ADLFS_WORDS)
     said = {} if connection is None else _of_connection(str(connection))
+    if account and said and options.get("connection_string") is None and said["account_name"] != account:
+        said = {}  # what the environment says is of another account
     if words is None or said is None:
         return None
     if host is not None:
         words.setdefault("endpoint", f"https://{host}")
     words = {**said, **words}
+    if account and words.pop("account_name", account) != account:  # obstore takes it once
+        raise UsageError(
+            f"the URL names the account {account!r}, and the options another one",
+            store=location,
+            remedy=f"Give the options of {account!r}, or another URL.",
+        )
     # in the words of adlfs this is not "with an identity", but "with whatever identity this machine has"
     is_any = options.get("anon") is False and not any(name in words for name in _AZURE_IDENTITY)
     return None if is_any and find_spec("adlfs") is not None else words

@@ -1,7 +1,8 @@
 """What a user gives as the place of a file -> its keys. Nothing is touched yet, and no library of a store is loaded.
 
 =============================  =========================================================================
-``"/a/b.nwb.zarr"``, a Path    `LocalKeys`
+``"/a/b.nwb.zarr"``, a Path,   `LocalKeys`
+``"file://"``, ``"local://"``
 ``"/a/b.nwb.zarr.zip"``        `ZipKeys`
 ``"/a/b.nwb.zarr.json"``       `ReferenceKeys`
 ``"s3://"``, ``"gs://"``,      `ObjectKeys` where obstore is installed and knows the options, else `FsspecKeys`
@@ -54,7 +55,7 @@ def open_keys(place: Any, storage_options: Mapping[str, Any] | None = None, *, r
 
     Parameters
     ----------
-    place : str, Path, Mapping, zarr.abc.store.Store or zarr.Group
+    place : str, Path, Mapping, zarr.abc.store.Store, zarr.storage.StorePath or zarr.Group
         Path or URL, or what holds the file.
     storage_options : mapping, optional
         For URLs, in the words of fsspec or obstore.
@@ -89,7 +90,9 @@ def _of_url(location: str, options: dict[str, Any]) -> KeyStore:
     if not rest.strip("/") and scheme in _WITH_PLACE:
         whose = "host" if scheme in WEB_SCHEMES else "bucket"
         raise UsageError(
-            f"{location!r} names no place", store=location, remedy=f"Name {whose} and file: {scheme}://{whose}/a.nwb.zarr."
+            f"{location!r} names no place",
+            store=location,
+            remedy=f"Name {whose} and file: {scheme}://{whose}/a.nwb.zarr.",
         )
     if location.endswith(referencekeys.SUFFIX) and "::" not in location:
         return ReferenceKeys(location, options, folder_keys)

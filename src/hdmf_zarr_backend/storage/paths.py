@@ -8,6 +8,8 @@ from urllib.parse import unquote, urlsplit
 from hdmf_zarr_backend.errors import StoreExistsError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.model.locations import is_url
 
+_LOCAL_URLS = ("file://", "local://")
+
 
 def local_path(path: str | os.PathLike[str]) -> str:
     """Return the absolute path that ``path`` means now, so that a later change of directory does no harm.
@@ -20,8 +22,10 @@ def local_path(path: str | os.PathLike[str]) -> str:
     if not isinstance(path, (str, os.PathLike)):
         raise UsageError(f"{path!r} is no path", remedy="Give a str or a pathlib.Path.")
     text = os.fspath(path)
-    if text.startswith("file://"):
-        text = unquote(urlsplit(text).path)
+    if text.startswith(_LOCAL_URLS):
+        given, text = text, unquote(urlsplit(text).path)
+        if not text:
+            raise UsageError(f"{given!r} names no place", remedy="Name the file: file:///folder/a.nwb.zarr.")
     if is_url(text):
         raise UsageError(f"{text!r} is not local", remedy="Only local directories can be opened by this version.")
     return os.path.abspath(text)
@@ -35,7 +39,7 @@ def location_of(path: str | os.PathLike[str]) -> str:
     UsageError
         It is neither a path nor a URL.
     """
-    if isinstance(path, str) and is_url(path) and not path.startswith("file://"):
+    if isinstance(path, str) and is_url(path) and not path.startswith(_LOCAL_URLS):
         scheme, mark, rest = path.partition("://")
         stripped = rest.rstrip("/")
         return f"{scheme}{mark}{stripped}" if stripped else path

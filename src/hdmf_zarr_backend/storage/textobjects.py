@@ -171,6 +171,7 @@ class Elements:
     def __init__(self, element: Callable[[int], Any], count: int, nbytes: int) -> None:
         self._element = element
         self._count = count
+        self.shape = (count,)
         self.nbytes = nbytes
 
     def __len__(self) -> int:

@@ -188,6 +188,8 @@ class IcechunkKeys(ZarrStoreKeys):
 
     def _delete(self, keys: Sequence[str]) -> None:
         with self._order:
+            if self._folder is not None:
+                self._waiting.delete(keys)
             for key in sorted(keys, key=lambda key: key.count("/"), reverse=True):  # chunks before their array
                 with suppress(KeyError):
                     super()._delete([key])
@@ -240,14 +242,21 @@ def _abilities(store: Any) -> Abilities:
         return Abilities(write=False, change=False, why=_OF_ZIP)
     writes = bool(store.supports_writes and store.supports_deletes and not store.read_only)
     why = "" if writes else _READ_ONLY
-    is_far = not isinstance(store, MemoryStore)
-    return Abilities(write=writes, change=writes, listing=bool(store.supports_listing), is_far=is_far, why=why)
+    return Abilities(
+        write=writes,
+        change=writes,
+        listing=bool(store.supports_listing),
+        is_far=not isinstance(store, MemoryStore),
+        control_characters=not isinstance(store, ObjectStore),
+        why=why,
+    )
 
 
 def keys_of_store(store: Store, path: str = "") -> KeyStore:
     """Return the keys of a store of zarr-python, beginning at ``path`` in it."""
-    if isinstance(store, LocalStore):
-        keys = LocalKeys(os.path.abspath(os.path.join(str(store.root), path)))
+    root = _folder(store)
+    if root is not None:
+        keys = LocalKeys(os.path.abspath(os.path.join(root, path)))
         if store.read_only:
             keys.abilities = Abilities(write=False, change=False, why=_READ_ONLY)
         return keys
@@ -256,6 +265,16 @@ def keys_of_store(store: Store, path: str = "") -> KeyStore:
     if _is_icechunk(store):
         return IcechunkKeys(store, path, location)
     return ZarrStoreKeys(store, path, location)
+
+
+def _folder(store: Store) -> str | None:
+    """Return the local folder that a store is, None where it is something else."""
+    if isinstance(store, LocalStore):
+        return str(store.root)
+    if isinstance(store, FsspecStore):  # that of "file://", which makes no folders unless it is told to
+        filesystem: Any = getattr(store.fs, "sync_fs", store.fs)
+        return str(store.path) if type(filesystem).__name__ == "LocalFileSystem" else None
+    return None
 
 
 def _location(store: Any) -> str:

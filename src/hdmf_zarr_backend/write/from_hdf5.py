@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.hdf5.allocated import check_allocated
 from hdmf_zarr_backend.hdf5.attributes import attribute_names, note_attribute, read_attribute
 from hdmf_zarr_backend.hdf5.datasets import Hdf5Data
 from hdmf_zarr_backend.hdf5.references import Hdf5References, ReferenceData
@@ -23,6 +24,7 @@ from hdmf_zarr_backend.mapping.links import Link, encode_link
 from hdmf_zarr_backend.mapping.references import encode_attribute_reference
 from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, LINKS, NOTES, SPECLOC, root_notes
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, split
+from hdmf_zarr_backend.storage.limits import Limits
 from hdmf_zarr_backend.write.datasets import plan_described
 from hdmf_zarr_backend.write.hdf5_sources import take_chunks
 from hdmf_zarr_backend.write.names import checked_name
@@ -50,6 +52,8 @@ class Hdf5Planner:
         The shards that are wanted, as of `sharding.ask_for_shards`.
     strict_json : bool
         Write NaN and infinities in attributes as typed text.
+    limits : Limits, optional
+        How many values that were never stored may be asked for; None: any number, where they are not to be made.
     """
 
     def __init__(
@@ -60,6 +64,7 @@ class Hdf5Planner:
         keep_codecs: bool = True,
         shards: ShardsOfFile = None,
         strict_json: bool = False,
+        limits: Limits | None = None,
     ) -> None:
         self._tree = tree
         self._references = Hdf5References(tree)
@@ -67,6 +72,7 @@ class Hdf5Planner:
         self._keep_codecs = keep_codecs
         self._shards = shards
         self._strict = strict_json
+        self._limits = limits
         self._taken: dict[str, dict[str, int]] = {}
         self.plan = WritePlan(Hierarchy(GroupNode()))
 
@@ -77,6 +83,8 @@ class Hdf5Planner:
         ------
         NameRefusedError, ValueRefusedError
             Something that a Zarr file cannot hold; file and path in HDF5 are named.
+        LimitError
+            As of `hdf5.allocated.check_allocated`.
         """
         notes: dict[str, dict[str, Any]] = {"": root_notes()}
         for placed in self._tree.nodes:
@@ -163,6 +171,8 @@ class Hdf5Planner:
 
     def _dataset(self, node: Any, placed: Placed) -> None:
         data = Hdf5Data(placed.file, placed.raw)
+        if self._limits is not None:
+            check_allocated(data.dataset(), self._limits)
         found = data.describe()
         values: Any = data
         if found.kind in ("object", "compound"):

@@ -9,11 +9,13 @@ from collections.abc import Iterable
 
 from hdmf_zarr_backend.errors import NameRefusedError
 from hdmf_zarr_backend.model.nodes import absolute, split
+from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, innermost
 
 _STORE_NAMES = frozenset({".zarray", ".zgroup", ".zattrs", ".zmetadata", "zarr.json"})
 _JOURNAL = ".hdmf_zarr_journal"
 """How the keys of a journal begin (`storage.journalrecords`)."""
 _NOT_ON_WINDOWS = re.compile(r'[<>:"|?*\x01-\x1f]|[. ]$|^(con|prn|aux|nul|com[1-9]|lpt[1-9])(\.|$)', re.IGNORECASE)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SHOWN = 5
 
 
@@ -35,6 +37,33 @@ def checked_name(name: str) -> str:
     if not name.isprintable() and any("\ud800" <= mark <= "\udfff" for mark in name):
         raise NameRefusedError(f"the name {name!r} is no UTF-8", remedy="Rename it.")
     return name
+
+
+def check_names(paths: Iterable[str], keys: KeyStore) -> None:
+    """Refuse names that the keys of a store cannot have.
+
+    Parameters
+    ----------
+    paths : iterable of str
+        Of nodes that are to be written.
+    keys : KeyStore
+        The store of the file.
+
+    Raises
+    ------
+    NameRefusedError
+        A name has a control character, and the store takes none.
+    """
+    if abilities_of(innermost(keys)).control_characters:
+        return
+    for path in paths:
+        if _CONTROL.search(path):
+            raise NameRefusedError(
+                "the name has a control character, which no key of this store may have",
+                store=keys.location,
+                path=absolute(path),
+                remedy="Rename it, or write to a local place.",
+            )
 
 
 def warn_of_names(paths: Iterable[str], location: str) -> None:

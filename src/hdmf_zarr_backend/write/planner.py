@@ -26,6 +26,7 @@ from hdmf_zarr_backend.model.locations import THIS_FILE, relative_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, absolute, join
 from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.storage.foreign import stored_view
+from hdmf_zarr_backend.storage.limits import DEFAULT_RULES, Limits
 from hdmf_zarr_backend.write import datasets
 from hdmf_zarr_backend.write.hdf5_settings import take_settings
 from hdmf_zarr_backend.write.iterators import plan_iterator
@@ -61,6 +62,8 @@ class PlanOptions:
         The schema's documentation of a builder, None where none is to be written.
     zarr_format : int
         Of a new file.
+    limits : Limits
+        How much HDF5 data that are copied may ask for.
     """
 
     location: str
@@ -71,6 +74,7 @@ class PlanOptions:
     strict_json: bool = False
     doc: Doc = lambda builder: None
     zarr_format: int = 2
+    limits: Limits = DEFAULT_RULES.limits
 
 
 class Planner:
@@ -201,7 +205,7 @@ class Planner:
         sharding = options.sharding()
         keeps = not isinstance(builder.data, ZarrDataIO) and options.chunks is None
         try:
-            check_stored(data)
+            check_stored(data, self.options.limits)
             planned = self._plan_data(builder, data, options)
         except ZarrBackendError as error:
             raise error.located(store=self.options.location, path=absolute(path)) from error.__cause__
@@ -222,7 +226,8 @@ class Planner:
         maxshape = options.maxshape or builder.maxshape
         if maxshape is not None and not scalar and "maxshape" not in planned.notes:
             maxshape = (maxshape,) if isinstance(maxshape, int) else tuple(maxshape)
-            if maxshape != array.shape and len(maxshape) == len(array.shape):
+            shape = array.shape[:1] if planned.notes.get("rows") else array.shape  # fields are no axis
+            if maxshape != shape and len(maxshape) == len(shape):
                 planned.notes["maxshape"] = list(maxshape)
         reserved = dict(array.attributes)
         if planned.iterator is None:  # the lengths of an iterator are known when it is exhausted

@@ -17,7 +17,7 @@ from dataclasses import asdict
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreExistsError
 from hdmf_zarr_backend.mapping.reserved import NOTES, WRITING
 from hdmf_zarr_backend.model import v2
-from hdmf_zarr_backend.model.nodes import Attributes, GroupNode
+from hdmf_zarr_backend.model.nodes import Attributes, GroupNode, Hierarchy
 from hdmf_zarr_backend.storage.journalrecords import JOURNAL
 from hdmf_zarr_backend.storage.jsontext import dump
 from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys, abilities_of, innermost
@@ -25,6 +25,7 @@ from hdmf_zarr_backend.storage.locks import Holder
 from hdmf_zarr_backend.storage.onewriter import one_writer
 from hdmf_zarr_backend.storage.queued import QueuedKeys
 from hdmf_zarr_backend.storage.zipkeys import ZipKeys, new_zip
+from hdmf_zarr_backend.write.names import check_names
 from hdmf_zarr_backend.write.staging import staged
 
 _ROOT_3 = "zarr.json"
@@ -35,9 +36,9 @@ _COMMIT = (v2.ATTRIBUTES, v2.CONSOLIDATED, _ROOT_3)
 @contextmanager
 def new_file(
     keys: KeyStore,
+    hierarchy: Hierarchy,
     *,
     exclusive: bool = False,
-    zarr_format: int = 2,
     durable: bool = False,
     is_locked: bool = False,
 ) -> Iterator[KeyStore]:
@@ -47,10 +48,10 @@ def new_file(
     ----------
     keys : KeyStore
         Where the file will be. What is there is replaced.
+    hierarchy : Hierarchy
+        What is going to be written.
     exclusive : bool
         Replace nothing.
-    zarr_format : int
-        Of the new file.
     durable : bool
         Return when a local file is on the disk itself.
     is_locked : bool
@@ -60,15 +61,18 @@ def new_file(
     ------
     ReadOnlyStoreError
         No file of this format can be written there.
+    NameRefusedError
+        No key can have one of the names there.
     StoreExistsError
         Something is there that is not to be replaced.
     StoreLockedError
         Another writer is at work there.
     """
     store = innermost(keys)
-    abilities = abilities_of(store)
+    abilities, zarr_format = abilities_of(store), hierarchy.zarr_format
     if not abilities.write or zarr_format not in abilities.formats:
         raise ReadOnlyStoreError(abilities.why, store=keys.location, remedy="Write to another place.")
+    check_names((path for path, _ in hierarchy.walk()), store)
     with nullcontext() if is_locked else one_writer(store):
         if isinstance(store, LocalKeys):
             with staged(store.root, exclusive=exclusive, durable=durable) as new:

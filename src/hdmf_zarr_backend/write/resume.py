@@ -251,7 +251,7 @@ def converted_file(
             store=keys.location,
             remedy="Run it without resume=True, which begins anew.",
         )
-    with new_file(keys, zarr_format=plan.hierarchy.zarr_format, durable=durable) as written:
+    with new_file(keys, plan.hierarchy, durable=durable) as written:
         yield written
 
 

@@ -19,6 +19,7 @@ from hdmf_zarr_backend.storage.jsontext import check_strict, dump
 from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.write.append import AppendPlanner
 from hdmf_zarr_backend.write.dimensions import rename_axes
+from hdmf_zarr_backend.write.names import check_names
 from hdmf_zarr_backend.write.plan import WritePlan
 from hdmf_zarr_backend.write.planner import Planner, PlanOptions
 from hdmf_zarr_backend.write.remote import can_stage, new_file
@@ -117,16 +118,9 @@ def write_new(request: WriteRequest, store: KeyStore) -> tuple[Hierarchy, dict[s
         Another writer has put something there first; that stays.
     """
     plan = plan_new(request)
-    options = request.options
     if not can_stage(store):
         _check_values(plan, store.location)
-    with new_file(
-        store,
-        exclusive=request.exclusive,
-        zarr_format=options.zarr_format,
-        durable=request.durable,
-        is_locked=True,
-    ) as keys:
+    with new_file(store, plan.hierarchy, exclusive=request.exclusive, durable=request.durable, is_locked=True) as keys:
         writer = request.writer(keys, plan)
         writer.write(consolidate=request.consolidate, exhaust_in_turn=request.exhaust_in_turn)
     request.unfilled = plan.unfilled
@@ -193,6 +187,7 @@ def write_difference(
     planner = AppendPlanner(options, request.targets, hierarchy, is_written=is_written, original=original)
     plan = planner.plan_root(request.builder)
     planner.note_specs(add_specs(plan, request.texts, location=options.location))
+    check_names((path for path, _ in plan.hierarchy.walk()), keys)
     is_more = bool(planner.changed or planner.added or request.nczarr or is_consolidated != request.consolidate)
     with _whole_or_undone(edits, inlined):
         _flush(

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from hdmf_zarr_backend.errors import ChunkError
+from hdmf_zarr_backend.hdf5.allocated import check_allocated
+from hdmf_zarr_backend.hdf5.describe import is_dataset
 from hdmf_zarr_backend.mapping.codecs3 import in_format_2
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
 from hdmf_zarr_backend.storage.arrays import LazyArray
@@ -22,6 +24,7 @@ from hdmf_zarr_backend.storage.codecs import numpy_dtype
 from hdmf_zarr_backend.storage.editable import EditableArray
 from hdmf_zarr_backend.storage.fills import fill_scalar
 from hdmf_zarr_backend.storage.keys import KeyStore, innermost
+from hdmf_zarr_backend.storage.limits import Limits
 from hdmf_zarr_backend.storage.plausibility import check_plausible
 from hdmf_zarr_backend.storage.shards import ShardReader
 from hdmf_zarr_backend.storage.unwritten import check_unwritten
@@ -155,17 +158,26 @@ class ZarrSource:
         return cast_block(reader.read(region), self._dtype)
 
 
-def check_stored(data: Any) -> None:
+def check_stored(data: Any, limits: Limits) -> None:
     """Make sure that a stored array that is to be copied, or what resolves its references, has most of its chunks.
+
+    Parameters
+    ----------
+    data : object
+        Any.
+    limits : Limits
+        What holds for a dataset of HDF5; a Zarr array is read by the rules of its own store.
 
     Raises
     ------
     LimitError
-        As of `storage.unwritten.check_unwritten`; other data are never refused.
+        As of `storage.unwritten.check_unwritten` and `hdf5.allocated.check_allocated`; other data are never refused.
     """
     stored = getattr(data, "dataset", data)
     if isinstance(stored, LazyArray) and not isinstance(stored, EditableArray):
         check_unwritten(stored.keys, stored.path, stored.node)
+    elif is_dataset(stored):
+        check_allocated(stored, limits)
 
 
 def keep_layout(planned: PlannedArray, data: LazyArray) -> None:

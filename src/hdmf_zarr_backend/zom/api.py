@@ -149,7 +149,7 @@ def create(model: GroupModel, target: Any, *, consolidate: bool = True, force_ov
         raise StoreExistsError(
             "something is there already", store=keys.location, remedy="Choose another path, or force_overwrite=True."
         )
-    with new_file(keys, exclusive=not force_overwrite, zarr_format=model.zarr_format) as new:
+    with new_file(keys, hierarchy, exclusive=not force_overwrite) as new:
         _write(new, hierarchy, consolidate=consolidate)
 
 

@@ -32,6 +32,7 @@ from hdmf_zarr_backend.mapping.typewords import codec_words, element_bytes, type
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, absolute, join
 from hdmf_zarr_backend.storage.codecs import chunk_codec
 from hdmf_zarr_backend.storage.jsontext import dump
+from hdmf_zarr_backend.storage.limits import Limits
 from hdmf_zarr_backend.storage.paths import local_path
 from hdmf_zarr_backend.write.format3 import adapt_plan
 from hdmf_zarr_backend.write.from_hdf5 import Hdf5Planner
@@ -157,7 +158,8 @@ def dry_run(
     estimate : bool
         Encode one chunk of each array.
     **options
-        As of `ZarrIO.write`, `ZarrIO.export`, or of `convert`: ``codec``, ``shards``, ``nczarr``.
+        As of `ZarrIO.write`, `ZarrIO.export`, or of `convert`: ``codec``, ``shards``, ``nczarr``,
+        ``limits``.
 
     Returns
     -------
@@ -172,6 +174,8 @@ def dry_run(
         Nothing is at the path, or something that is no HDF5 file.
     DamagedFileError
         Something in the HDF5 file cannot be read; the node is named.
+    LimitError
+        The HDF5 file states more that was never stored than ``limits`` allow.
     UsageError
         The source is none of these, or an option has a value that it cannot have.
 
@@ -252,6 +256,7 @@ def _of_hdf5(
     shards: ShardsOfFile = None,
     nczarr: bool = False,
     consolidate: bool = True,
+    limits: Limits | None = None,
 ) -> DryRun:
     if not os.path.lexists(source):
         raise StoreNotFoundError("nothing is there", store=source, remedy="Check the path.")
@@ -267,6 +272,7 @@ def _of_hdf5(
             options=lambda path: StorageOptions(compressor=compressor),
             keep_codecs=codec == "keep",
             shards=checked_shards(shards, zarr_format),
+            limits=limits or Limits(),
         )
         plan = planner.plan_file()
         plan.hierarchy.zarr_format = zarr_format
