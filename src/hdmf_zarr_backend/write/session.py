@@ -15,6 +15,7 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Hierarchy, absolute, adopt,
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.storage.durable import sync_store
 from hdmf_zarr_backend.storage.edits import Edits
+from hdmf_zarr_backend.storage.garbage import uncollected
 from hdmf_zarr_backend.storage.jsontext import check_strict, dump
 from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.write.append import AppendPlanner
@@ -183,10 +184,11 @@ def write_difference(
         check_strict(known, keys.location)
     rename_axes(known, edits.changed)
     request.nczarr = request.nczarr or is_nczarr(known)
-    hierarchy = copy_hierarchy(known)
-    planner = AppendPlanner(options, request.targets, hierarchy, is_written=is_written, original=original)
-    plan = planner.plan_root(request.builder)
-    planner.note_specs(add_specs(plan, request.texts, location=options.location))
+    with uncollected():  # what is made of a file is no garbage, and there is a lot of it to look through
+        hierarchy = copy_hierarchy(known)
+        planner = AppendPlanner(options, request.targets, hierarchy, is_written=is_written, original=original)
+        plan = planner.plan_root(request.builder)
+        planner.note_specs(add_specs(plan, request.texts, location=options.location))
     check_names((path for path, _ in plan.hierarchy.walk()), keys)
     is_more = bool(planner.changed or planner.added or request.nczarr or is_consolidated != request.consolidate)
     with _whole_or_undone(edits, inlined):
@@ -293,6 +295,7 @@ def _documents(hierarchy: Hierarchy, paths: Iterable[str]) -> dict[str, Any]:
     return {key: text for path, node in nodes if node is not None for key, text in kind.documents(path, node)}
 
 
+@uncollected()
 def _commit(
     edits: Edits, hierarchy: Hierarchy, inlined: dict[str, bytes], *, consolidate: bool, strict_json: bool
 ) -> None:
