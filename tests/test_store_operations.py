@@ -79,7 +79,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
     )  # fmt: skip
     for name in counted:
         count(name)
-    others = {"get_many", "get_range", "set_many", "read_rules", "pin"}
+    others = {"get_many", "get_range", "set_many", "read_rules", "abilities", "pin"}
     assert {name for name in vars(LocalKeys) if name[0] != "_"} == {*counted, *others}
     return counts
 

@@ -21,7 +21,7 @@ from hdmf_zarr_backend.storage.limits import Limits
 
 SOURCE = Path(hdmf_zarr_backend.__file__).parent
 COMMAND = {command.name: command for command in COMMANDS}
-OTHER_WORDS = {"version", "hdmf_zarr_backend", "anon"}  # of NCZarr's properties, and a storage option
+OTHER_WORDS = {"version", "hdmf_zarr_backend", "anon", "token"}  # of NCZarr's properties, and storage options
 ARGUMENT = re.compile(r"""(?<![\w<-])([a-z][a-z_]*)=(?=True|False|None|["'\d`]|\w+\(|[\s.,;:)]|$)""")
 
 

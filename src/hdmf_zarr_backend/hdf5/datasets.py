@@ -13,7 +13,8 @@ import numpy as np
 from hdmf_zarr_backend.errors import UnsupportedFileError, ZarrBackendError
 from hdmf_zarr_backend.hdf5.describe import Description, describe
 from hdmf_zarr_backend.hdf5.filters import usable
-from hdmf_zarr_backend.hdf5.tree import H5_ERRORS, SourceFile, damaged, text_of, without_raw_file
+from hdmf_zarr_backend.hdf5.rawfiles import without_raw_file
+from hdmf_zarr_backend.hdf5.tree import H5_ERRORS, SourceFile, damaged, text_of
 from hdmf_zarr_backend.hdf5.types import memory_type
 from hdmf_zarr_backend.hdf5.values import Array
 

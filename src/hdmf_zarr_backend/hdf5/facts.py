@@ -10,7 +10,7 @@ from typing import Any
 
 from hdmf_zarr_backend.errors import DamagedFileError
 from hdmf_zarr_backend.hdf5.facttypes import buffer_for, element_type, filter_at, layout_of, read_block, region_of
-from hdmf_zarr_backend.hdf5.tree import without_raw_file
+from hdmf_zarr_backend.hdf5.rawfiles import without_raw_file
 from hdmf_zarr_backend.mapping.facts import (
     AttributeFacts,
     DatasetFacts,

@@ -114,6 +114,16 @@ class FsspecKeys(FarKeys):
                 self._root = ""  # the folder that follows is the root of that file system, and not a path in it as well
         return self._fs
 
+    def check_url(self) -> None:
+        """Make sure that fsspec knows what the URL means; nothing is asked of a server.
+
+        Raises
+        ------
+        UsageError
+            It does not, or lacks a library.
+        """
+        self._filesystem  # noqa: B018 - it is made here
+
     def _path(self, key: str) -> str:
         self._filesystem  # noqa: B018 - it knows the root
         root = self._root

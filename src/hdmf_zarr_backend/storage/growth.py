@@ -81,8 +81,10 @@ def was_rechunked(keys: KeyStore, path: str, node: ArrayNode[Attributes]) -> boo
         stored = v2.parse_array(said, {}, path) if name == v2.ARRAY else v3.parse_node(said, path)
     except MetadataError:
         return False  # the consolidated document may have it whole; that of the array is for `verify`
-    # on further axes, our words may be others than those of a document
-    return not isinstance(stored, ArrayNode) or stored.chunks[:1] != (node.document or node).chunks[:1]
+    if not isinstance(stored, ArrayNode):
+        return False
+    known = (node.document or node).chunks  # on further axes, our words may be others than those of a document
+    return len(stored.chunks) == len(known) and stored.chunks[:1] > known[:1]
 
 
 def _row_bytes(node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> int:

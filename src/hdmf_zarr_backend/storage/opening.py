@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.errors import StoreError, UsageError
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.storage import referencekeys, zipkeys
 from hdmf_zarr_backend.storage.farzip import FarZipKeys
@@ -157,13 +157,23 @@ def open_neighbour(keys: KeyStore, location: str) -> KeyStore:
 
     Options, which may be credentials, go along to the same kind of store, of a web server to the same host only.
     Everything else is opened without options. The rules for reading go along in any case.
+
+    Raises
+    ------
+    StoreError
+        What is linked to is nothing that can be opened.
     """
     origin = innermost(keys)
     neighbour = getattr(origin, "neighbour", None)
     found: KeyStore | None = None if neighbour is None else neighbour(location)
     if found is None:
         alike = authority(location) == authority(origin.location)
-        found = open_keys(location, getattr(origin, "options", {}) if alike else {})
+        try:
+            found = open_keys(location, getattr(origin, "options", {}) if alike else {})
+            if isinstance(found, FsspecKeys):
+                found.check_url()
+        except UsageError as error:  # it is not the caller who said so, but a file
+            raise StoreError(error.problem, store=error.store, path=error.path, remedy=error.remedy) from error
     set_rules(found, replace(rules_of(keys), is_whole=False))  # of another file, that is to be seen
     return found
 
