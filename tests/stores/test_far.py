@@ -221,8 +221,16 @@ def test_specifications_are_found_without_a_listing(web):
 
 
 def sometimes(fault: str, *, one_in: int) -> Any:
-    # obstore does not ask again for a listing that was cut: that is an error at once
-    return lambda method, path, number: fault if number % one_in == 1 and "list-type" not in path else None
+    """Return what goes wrong for one request in so many, and not again when it is sent again."""
+    asked: set[tuple[str, str]] = set()
+
+    def fault_of(method: str, path: str, number: int) -> str | None:
+        is_new = (method, path) not in asked
+        asked.add((method, path))
+        # obstore does not ask again for a listing that was cut: that is an error at once
+        return fault if is_new and len(asked) % one_in == 1 and "list-type" not in path else None
+
+    return fault_of
 
 
 @pytest.mark.parametrize("fault", ["503", "reset", "cut"])
