@@ -13,8 +13,6 @@ import shutil
 import socket
 import subprocess
 import time
-import urllib.error
-import urllib.request
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +20,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from tests.peers import cache_folder
+from tests.servers import answers
 
 PACKAGES = (
     "radosgw",
@@ -199,13 +198,9 @@ class _Cluster:
     def _wait_for(self, endpoint: str) -> None:
         end = time.monotonic() + _WAIT
         while time.monotonic() < end:
-            try:
-                with urllib.request.urlopen(endpoint, timeout=5):
-                    return
-            except urllib.error.HTTPError:
-                return  # it answers
-            except OSError:
-                time.sleep(0.2)
+            if answers(endpoint):
+                return
+            time.sleep(0.2)
         raise CephUnavailableError(f"radosgw does not answer after {_WAIT:.0f} s; see {self.folder}")
 
     def down(self) -> None:

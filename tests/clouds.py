@@ -24,6 +24,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ import pytest
 from filelock import FileLock
 
 from tests.peers import cache_folder
-from tests.servers import Proxy, serving
+from tests.servers import Proxy, answers, serving
 
 AZURITE = "3.37.0"
 FAKE_GCS = "0.1.1"
@@ -149,13 +150,9 @@ def _running(command: Sequence[str | Path], endpoint: str, folder: Path) -> Iter
 def _wait_for(endpoint: str, process: subprocess.Popen[bytes]) -> None:
     end = time.monotonic() + _WAIT
     while process.poll() is None and time.monotonic() < end:
-        try:
-            with urllib.request.urlopen(endpoint, timeout=5):
-                return
-        except urllib.error.HTTPError:
-            return  # it answers
-        except OSError:
-            time.sleep(0.05)
+        if answers(endpoint):
+            return
+        time.sleep(0.05)
     raise CloudUnavailableError(f"the server does not answer at {endpoint}")
 
 
@@ -246,22 +243,23 @@ def connection_string(endpoint: str, key: str = KEY) -> str:
     return f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={key};BlobEndpoint={endpoint};"
 
 
-@pytest.fixture(scope="session")
-def _azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Proxy]]:
+def _behind_proxy(server: AbstractContextManager[str]) -> Iterator[tuple[str, Proxy]]:
+    """Yield the address of a server and a proxy in front of it; skip the test where there is none."""
     try:
-        with azurite(tmp_path_factory.mktemp("azurite")) as endpoint, serving(Proxy(endpoint)) as proxy:
+        with server as endpoint, serving(Proxy(endpoint)) as proxy:
             yield endpoint, proxy
     except CloudUnavailableError as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def _azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Proxy]]:
+    yield from _behind_proxy(azurite(tmp_path_factory.mktemp("azurite")))
 
 
 @pytest.fixture(scope="session")
 def _fake_gcs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Proxy]]:
-    try:
-        with fake_gcs(tmp_path_factory.mktemp("gcs")) as endpoint, serving(Proxy(endpoint)) as proxy:
-            yield endpoint, proxy
-    except CloudUnavailableError as error:
-        pytest.skip(str(error))
+    yield from _behind_proxy(fake_gcs(tmp_path_factory.mktemp("gcs")))
 
 
 @pytest.fixture(scope="session")

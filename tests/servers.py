@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
@@ -70,6 +71,17 @@ def serving(server: Any) -> Iterator[Any]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def answers(endpoint: str) -> bool:
+    """Tell whether a server answers there, whatever it says."""
+    try:
+        with urllib.request.urlopen(endpoint, timeout=5):
+            return True
+    except urllib.error.HTTPError:
+        return True
+    except OSError:
+        return False
 
 
 _ANSWERS = {

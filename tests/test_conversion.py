@@ -86,6 +86,16 @@ def simple(path: Path, **datasets: Any) -> Path:
     return path
 
 
+def write_damaged(path: Path) -> None:
+    """Write an HDF5 file whose dataset ``group/x`` has a chunk that does not decode."""
+    with h5py.File(path, "w") as file:
+        data = file.create_dataset("group/x", data=np.arange(100_000), chunks=(50_000,), compression="gzip")
+        offset = data.id.get_chunk_info(1).byte_offset
+    with path.open("r+b") as stream:
+        stream.seek(offset + 100)
+        stream.write(b"\xff" * 50)
+
+
 def has_ids(path: Path) -> bool:
     """Tell whether the objects of a file have ids; pynwb makes some up for those of NWB 2.0b."""
     with h5py.File(path) as file:
@@ -532,12 +542,7 @@ def test_with_force_anything_is_replaced(tmp_path: Path, kind: str, to: Any) -> 
 def test_damage_in_hdf5_is_told_with_the_node(tmp_path: Path) -> None:
     simple(tmp_path / "old.h5", y=np.arange(2))
     convert(tmp_path / "old.h5", tmp_path / "a.zarr")
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        data = file.create_dataset("group/x", data=np.arange(100_000), chunks=(50_000,), compression="gzip")
-        offset = data.id.get_chunk_info(1).byte_offset
-    with (tmp_path / "a.h5").open("r+b") as stream:
-        stream.seek(offset + 100)
-        stream.write(b"\xff" * 50)
+    write_damaged(tmp_path / "a.h5")
     with pytest.raises(DamagedFileError, match=r"store '.*a\.h5', node '/group/x'"):
         convert(tmp_path / "a.h5", tmp_path / "a.zarr")
     assert zarr.open_group(tmp_path / "a.zarr", mode="r")["y"][:].tolist() == [0, 1]

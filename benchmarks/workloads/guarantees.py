@@ -23,7 +23,7 @@ CHUNKS = 32
 @contextmanager
 def _in_place(target: str, **_: Any) -> Iterator[Any]:
     """Give the keys of the file itself, in the place of `write.staging.staged`."""
-    from hdmf_zarr_backend.storage.keys import LocalKeys
+    from hdmf_zarr_backend.storage.localkeys import LocalKeys
 
     os.makedirs(target)
     yield LocalKeys(target, replace=False)

@@ -22,8 +22,9 @@ from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.readability import check_zarr
 from hdmf_zarr_backend.storage import renames
 from hdmf_zarr_backend.storage.codecs import numpy_dtype
-from hdmf_zarr_backend.storage.keys import LocalKeys, rules_of, set_rules
+from hdmf_zarr_backend.storage.keys import rules_of, set_rules
 from hdmf_zarr_backend.storage.limits import Limits, MissingChunks
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.onewriter import one_writer
 from hdmf_zarr_backend.storage.opening import open_keys, open_neighbour
 from hdmf_zarr_backend.storage.partials import partial_path

@@ -21,7 +21,7 @@ from pynwb.behavior import Position, SpatialSeries
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert, repair
 from hdmf_zarr_backend.errors import ConflictError, IncompleteStoreError, StoreError
 from hdmf_zarr_backend.storage import growth
-from hdmf_zarr_backend.storage.keys import LocalKeys
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.recovery import JournalWarning
 from tests import samples
 from tests.documents import document, is_consolidated, is_fresh

@@ -14,7 +14,7 @@ from hdmf.spec import DatasetSpec, RefSpec
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, ZarrReference, convert
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.mapping.regions import RegionReference
-from hdmf_zarr_backend.storage.keys import LocalKeys
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from tests.places import Place
 from tests.test_io import document, read_builder, write_builder
 from tests.trees import dataset, root

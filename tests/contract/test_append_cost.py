@@ -11,7 +11,7 @@ from pynwb import NWBFile, TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
 from hdmf_zarr_backend.storage.journalrecords import JOURNAL
-from hdmf_zarr_backend.storage.keys import LocalKeys
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from tests import samples
 from tests.test_io import read
 from tests.trees import dataset, group, root

@@ -24,7 +24,7 @@ from tests.cells import Cell
 from tests.documents import arrays
 from tests.everything import low_level, write_everything
 from tests.places import Place, contents
-from tests.test_conversion import Recorded, differences, equal_containers, simple
+from tests.test_conversion import Recorded, differences, equal_containers, simple, write_damaged
 
 
 def there_and_back(source: Path, folder: Place) -> tuple[Place, Path]:
@@ -261,12 +261,7 @@ def test_what_zarr_cannot_hold_is_refused_by_name(
 @pytest.mark.needs("staging")
 def test_damage_in_hdf5_is_told_with_the_node_and_the_old_file_stays(folder: Place, tmp_path: Path) -> None:
     convert(simple(tmp_path / "old.h5", y=np.arange(2)), folder / "a.zarr")
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        data = file.create_dataset("group/x", data=np.arange(100_000), chunks=(50_000,), compression="gzip")
-        offset = data.id.get_chunk_info(1).byte_offset
-    with (tmp_path / "a.h5").open("r+b") as stream:
-        stream.seek(offset + 100)
-        stream.write(b"\xff" * 50)
+    write_damaged(tmp_path / "a.h5")
     with pytest.raises(DamagedFileError, match=r"store '.*a\.h5', node '/group/x'"):
         convert(tmp_path / "a.h5", folder / "a.zarr")
     with ZarrIO(folder / "a.zarr") as io:

@@ -30,7 +30,8 @@ from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert, verify
 from hdmf_zarr_backend.errors import StoreExistsError, UnsafeDataError, ZarrBackendError
 from hdmf_zarr_backend.mapping.specs import newest_version
 from hdmf_zarr_backend.progress import TerminalProgress
-from hdmf_zarr_backend.storage.keys import Abilities, LocalKeys
+from hdmf_zarr_backend.storage.keys import Abilities
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from tests import samples, trees
 from tests.contract.test_6_iterators import check_nothing
 from tests.documents import arrays

@@ -30,7 +30,8 @@ from hdmf.common import (
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.storage import edits as edits_room
 from hdmf_zarr_backend.storage.farkeys import FarKeys
-from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys
+from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 
 VARIANTS = ("rows", "wider", "wider rows", "larger chunks", "smaller", "early", "values", "sharded")
 """Kinds of appends: all have what ``rows`` has."""

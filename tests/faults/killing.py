@@ -21,7 +21,7 @@ import numpy as np
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.errors import IncompleteStoreError, StoreNotFoundError
-from hdmf_zarr_backend.storage import keys, renames, zipkeys
+from hdmf_zarr_backend.storage import localkeys, renames, zipkeys
 from hdmf_zarr_backend.storage.farkeys import FarKeys
 from tests import trees
 from tests.faults.appending import in_fork, spread
@@ -108,7 +108,7 @@ class Steps:
 
     def on_disk(self, *, exchanges: bool) -> None:
         """Let all that changes local files be a step; without ``exchanges``, on a system that cannot exchange names."""
-        write_file, write_all = keys.write_file, keys.write_all
+        write_file, write_all = localkeys.write_file, localkeys.write_all
 
         def half(write: Callable[[Any, bytes], None], place: Any, value: bytes) -> None:
             write(place, value[: len(value) // 2])
@@ -116,7 +116,7 @@ class Steps:
             write(place, value if write is write_file else value[len(value) // 2 :])
             self.step()
 
-        keys.write_file, keys.write_all = partial(half, write_file), partial(half, write_all)
+        localkeys.write_file, localkeys.write_all = partial(half, write_file), partial(half, write_all)
         for name in ("replace", "rename", "unlink", "rmdir", "mkdir"):
             setattr(os, name, partial(self.stepping, getattr(os, name)))
         # the module of zip files holds its own names of nothing that is patched here

@@ -29,7 +29,7 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.storage import edits as edits_room
 from hdmf_zarr_backend.storage.journalrecords import JOURNAL
-from hdmf_zarr_backend.storage.keys import LocalKeys
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.mappingkeys import MappingKeys
 from hdmf_zarr_backend.storage.recovery import JournalWarning, recover
 from tests.faults.appendchecks import Checks

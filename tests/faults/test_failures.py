@@ -29,8 +29,8 @@ from hdmf_zarr_backend.errors import (
     StoreUnreachableError,
     ZarrBackendError,
 )
-from hdmf_zarr_backend.storage import diskfiles, keys, renames
-from hdmf_zarr_backend.storage.keys import LocalKeys
+from hdmf_zarr_backend.storage import diskfiles, localkeys, renames
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from tests import trees
 from tests.faults.appending import local_contents, spread
 from tests.faults.killing import NEW, OLD, act, state, write, write_hdf5
@@ -70,7 +70,7 @@ def refusing(code: int, step: int, *, on: bool = False) -> Iterator[Callable[[],
         diskfiles.write_file(path, value)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(keys, "write_file", half)
+        patch.setattr(localkeys, "write_file", half)
         patch.setattr(renames, "_renameat2", checked(renames._renameat2, is_write=True))
         for name in ("mkdir", "replace", "rename"):
             patch.setattr(os, name, checked(getattr(os, name), is_write=True))

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from hdmf_zarr_backend.storage.keys import LocalKeys
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.onewriter import one_writer
 from tests.faults.appending import spread
 from tests.faults.killing import NEW, OLD, act, state, write, write_hdf5

@@ -20,7 +20,7 @@ from hdmf_zarr_backend import ZarrIO
 from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy
 from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
-from hdmf_zarr_backend.storage.keys import LocalKeys
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from tests import samples
 from tests.interop import digests
 from tests.interop.digests import digest

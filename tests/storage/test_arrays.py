@@ -25,7 +25,7 @@ from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.storage.chunks import ChunkCache
 from hdmf_zarr_backend.storage.codecs import chunk_codec
 from hdmf_zarr_backend.storage.fills import fill_array
-from hdmf_zarr_backend.storage.keys import LocalKeys
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from tests.keystores import MemoryKeys
 from tests.strategies import PLAIN, STRUCTURED, TEXT, expected, raw_arrays, selections, shapes
 

@@ -18,7 +18,7 @@ from hdmf_zarr_backend.storage.blosc_blocks import DecodedBlocks, find_blocks, r
 from hdmf_zarr_backend.storage.chunks import ChunkCache
 from hdmf_zarr_backend.storage.codecs import ChunkCodec, chunk_codec
 from hdmf_zarr_backend.storage.inlinedkeys import InlinedKeys
-from hdmf_zarr_backend.storage.keys import LocalKeys
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.offers import open_value
 from hdmf_zarr_backend.storage.openvalue import OpenValue
 from tests.keystores import MemoryKeys

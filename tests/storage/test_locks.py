@@ -21,7 +21,7 @@ from hdmf_zarr_backend import ZarrIO, convert, repair
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import StoreLockedError, StoreRefusedError, UsageError
 from hdmf_zarr_backend.storage import locks
-from hdmf_zarr_backend.storage.keys import LocalKeys
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.locks import FileLock, Holder, lock_path
 from hdmf_zarr_backend.storage.onewriter import one_writer
 from tests import trees

@@ -27,7 +27,8 @@ from hdmf_zarr_backend.model.locations import resolve_source
 from hdmf_zarr_backend.storage import farkeys, queued
 from hdmf_zarr_backend.storage.farkeys import REQUESTS, at_once
 from hdmf_zarr_backend.storage.inlinedkeys import InlinedKeys
-from hdmf_zarr_backend.storage.keys import Abilities, KeyStore, LocalKeys
+from hdmf_zarr_backend.storage.keys import Abilities, KeyStore
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.mappingkeys import MappingKeys
 from hdmf_zarr_backend.storage.opening import may_exist, open_keys, open_neighbour
 from hdmf_zarr_backend.storage.queued import QueuedKeys, drain, end_task

@@ -15,7 +15,7 @@ from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, verify
 from hdmf_zarr_backend.errors import ReadOnlyStoreError
 from hdmf_zarr_backend.storage import edits as edits_room
 from hdmf_zarr_backend.storage.journalrecords import JOURNAL
-from hdmf_zarr_backend.storage.keys import LocalKeys
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from tests import samples
 from tests.peers import Peer
 from tests.storekinds import StoreKind

@@ -19,7 +19,7 @@ from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.storage.codecs import ChunkCodec
-from hdmf_zarr_backend.storage.keys import LocalKeys
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.shards import ShardReader
 from hdmf_zarr_backend.zom.api import to_zom
 from tests.write.test_shards import files, values_of

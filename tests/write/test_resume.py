@@ -35,12 +35,12 @@ BUDGET = 400_000  # tasks of one or two chunks
 KILLED = """
 import os, signal, sys
 from hdmf_zarr_backend import convert
-from hdmf_zarr_backend.storage import keys, renames
+from hdmf_zarr_backend.storage import localkeys, renames
 from hdmf_zarr_backend.write import resume
 
 source, folder, executor, codec, *points = sys.argv[1:]
 done, last = 0, 0
-write_file, os_replace, replace = keys.write_file, os.replace, resume.replace
+write_file, os_replace, replace = localkeys.write_file, os.replace, resume.replace
 
 def step():
     global done
@@ -63,7 +63,7 @@ def ending(one, other):
     replace(one, other)
     step()
 
-keys.write_file, os.replace, resume.replace = writing, renaming, ending
+localkeys.write_file, os.replace, resume.replace = writing, renaming, ending
 
 def run(target):
     convert(source, target, executor=int(executor) or None, memory_budget=400_000, codec=codec == "recode" or "keep")

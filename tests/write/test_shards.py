@@ -25,7 +25,7 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Shards
 from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.storage.chunks import ChunkCache
 from hdmf_zarr_backend.storage.codecs import chunk_codec
-from hdmf_zarr_backend.storage.keys import LocalKeys
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.shards import chunks_in_shard, shard_grid, shard_named, stored_chunks
 from hdmf_zarr_backend.storage.streamed import streamed_value
 from hdmf_zarr_backend.verification.files import verify

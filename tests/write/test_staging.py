@@ -14,7 +14,7 @@ from hdmf_zarr_backend import ZarrIO, convert
 from hdmf_zarr_backend.errors import StoreError, StoreExistsError, UsageError
 from hdmf_zarr_backend.storage import durable, renames, zipkeys
 from hdmf_zarr_backend.storage.durable import sync_files, sync_folder
-from hdmf_zarr_backend.storage.keys import LocalKeys
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.locks import lock_path
 from hdmf_zarr_backend.storage.onewriter import one_writer
 from hdmf_zarr_backend.storage.partials import partial_path

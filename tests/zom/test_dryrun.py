@@ -22,7 +22,7 @@ from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.storage.chunks import ChunkCache
-from hdmf_zarr_backend.storage.keys import LocalKeys
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.zom.api import diff, from_json, to_zom
 from hdmf_zarr_backend.zom.dryrun import DryRun, dry_run
 from tests import samples

@@ -38,16 +38,6 @@ class LargeAttributeError(Exception):
 # ---- HDF5 -> values -------------------------------------------------------------------------------------------------
 
 
-def attribute_names(node: Any) -> Iterator[tuple[str, Any]]:
-    """Yield name and ``h5py.h5a.AttrID`` of the attributes of an object, by name."""
-    from h5py import h5a
-
-    names: list[bytes] = []
-    h5a.iterate(node, names.append)  # HDF5 sorts them anew for each that is opened by its index
-    for name in names:
-        yield name.decode("utf-8", "surrogateescape"), h5a.open(node, name)
-
-
 def read_attribute(attribute: Any, encode: Encode) -> tuple[Any, dict[str, Any]]:
     """Return the value of an attribute, None where the note has all of it, and the note, perhaps an empty one.
 

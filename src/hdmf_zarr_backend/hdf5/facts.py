@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from hdmf_zarr_backend.errors import DamagedFileError
+from hdmf_zarr_backend.hdf5.attributenames import attribute_names
 from hdmf_zarr_backend.hdf5.facttypes import buffer_for, element_type, filter_at, layout_of, read_block, region_of
 from hdmf_zarr_backend.hdf5.rawfiles import without_raw_file
 from hdmf_zarr_backend.mapping.facts import (
@@ -154,16 +155,12 @@ class Hdf5Facts(Mapping[str, NodeFacts]):
         return LinkFacts("external", "/" + text_of(value[1]).strip("/"), file, location)
 
     def _attributes(self, node: Any) -> dict[str, AttributeFacts]:
-        from h5py import h5a, h5s
+        from h5py import h5s
 
         found = {}
-        names: list[bytes] = []
-        h5a.iterate(node, names.append)  # HDF5 sorts them anew for each that is opened by its index
-        for raw in names:
-            attribute = h5a.open(node, raw)
+        for name, attribute in attribute_names(node):
             tid = attribute.get_type()
             dtype = element_type(tid)
-            name = text_of(raw)
             if attribute.get_space().get_simple_extent_type() == h5s.NULL:
                 found[name] = AttributeFacts(dtype, None, None)
                 continue

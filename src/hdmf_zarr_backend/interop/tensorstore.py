@@ -23,7 +23,8 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.storage.codecs import numpy_dtype
 from hdmf_zarr_backend.storage.fsspeckeys import FsspecKeys
-from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys, innermost
+from hdmf_zarr_backend.storage.keys import KeyStore, innermost
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.objectkeys import ObjectKeys
 from hdmf_zarr_backend.storage.objectsettings import object_settings
 from hdmf_zarr_backend.storage.zipkeys import ZipKeys

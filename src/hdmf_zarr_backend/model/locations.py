@@ -16,7 +16,8 @@ from urllib.parse import quote, unquote
 
 THIS_FILE = "."
 _LOCAL = "file://"
-_LOCAL_TOO = "local://"  # another word of fsspec for it
+LOCAL_URLS = (_LOCAL, "local://")
+"""How URLs of this machine begin; the second is another word of fsspec for the first."""
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+://[^/?#]*)([^?#]*)", re.DOTALL)
 _CHAIN = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]+(?:://[^:]*)?::)+(?=[A-Za-z][A-Za-z0-9+.-]+://|/)", re.DOTALL)
 _DRIVE = re.compile(r"^[A-Za-z]:[/\\]")
@@ -119,7 +120,7 @@ def resolve_source(source: str, origin: str) -> str:
 
 def _local_or_url(url: str) -> str:
     """Return the path of a ``file://`` URL without a host; other URLs are locations already."""
-    if not url.startswith((f"{_LOCAL}/", f"{_LOCAL_TOO}/")):
+    if not url.startswith(tuple(f"{mark}/" for mark in LOCAL_URLS)):
         return url
     path = unquote(url.partition("://")[2], errors="surrogateescape")
     return path[1:] if _DRIVE.match(path[1:]) else path

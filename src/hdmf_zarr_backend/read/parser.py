@@ -27,7 +27,8 @@ from hdmf_zarr_backend.storage.garbage import uncollected
 from hdmf_zarr_backend.storage.inlinedkeys import InlinedKeys
 from hdmf_zarr_backend.storage.journalrecords import Mark
 from hdmf_zarr_backend.storage.jsontext import dump, load
-from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys, abilities_of, innermost, rules_of, set_rules
+from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, innermost, rules_of, set_rules
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.locks import Holder
 from hdmf_zarr_backend.storage.partials import interrupted_conversions
 

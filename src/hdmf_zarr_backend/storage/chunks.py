@@ -19,7 +19,7 @@ from hdmf_zarr_backend.storage.blosc_blocks import BloscBlocks, DecodedBlocks, r
 from hdmf_zarr_backend.storage.chunkcache import ChunkCache
 from hdmf_zarr_backend.storage.codecs import ChunkCodec, chunk_codec
 from hdmf_zarr_backend.storage.fills import fill_array
-from hdmf_zarr_backend.storage.growth import was_rechunked
+from hdmf_zarr_backend.storage.growth import outdated_error
 from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, rules_of
 from hdmf_zarr_backend.storage.offers import opens_values
 from hdmf_zarr_backend.storage.rowblocks import read_row
@@ -381,20 +381,22 @@ class ChunkReader:
             self._check_chunk()
         try:
             if data is None:
-                if rules_of(self.keys).refuses_absent or self._is_outdated():
+                if rules_of(self.keys).refuses_absent:
                     raise ChunkError("a chunk is not stored", remedy='Restore it, or read with missing_chunks="fill".')
+                if (outdated := self._outdated()) is not None:
+                    raise outdated
                 return fill_array(self.node, self.codec.dtype, self.node.chunks)
-            limit = self._rules.limits.max_object_bytes
-            return self.codec.decode(data, self.node.chunks, out=out, max_object_bytes=limit)
+            return self.codec.decode(
+                data, self.node.chunks, out=out, max_object_bytes=self._rules.limits.max_object_bytes
+            )
         except ZarrBackendError as error:
             raise self._located(error, index) from error.__cause__
 
-    def _is_outdated(self) -> bool:
-        return self.edits is None and was_rechunked(self.keys, self.path, self.node)
+    def _outdated(self) -> StoreError | None:
+        return outdated_error(self.keys, self.path, self.node) if self.edits is None else None
 
     def _located(self, error: ZarrBackendError, index: tuple[int, ...]) -> ZarrBackendError:
-        if isinstance(error, ChunkError) and self._is_outdated():
-            error = StoreError("the array was given other chunks while it was open", remedy="Open the file again.")
-        elif isinstance(error, (ChunkError, LimitError)):
+        if isinstance(error, (ChunkError, LimitError)):
             error.problem = error.problem.replace("a chunk", f"the chunk {self.node.chunk_name(index)!r}", 1)
-        return error.located(store=self.keys.location, path=absolute(self.path))
+        outdated = self._outdated() if isinstance(error, ChunkError) else None
+        return (outdated or error).located(store=self.keys.location, path=absolute(self.path))

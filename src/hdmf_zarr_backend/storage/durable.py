@@ -15,7 +15,8 @@ from contextlib import suppress
 
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.storage.diskfiles import told
-from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys, innermost
+from hdmf_zarr_backend.storage.keys import KeyStore, innermost
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 
 
 def sync_files(path: str) -> None:

@@ -10,9 +10,17 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from hdmf_zarr_backend.errors import StoreError, StoreNotFoundError, StoreRefusedError, StoreUnreachableError
+from hdmf_zarr_backend.errors import (
+    StoreError,
+    StoreNotFoundError,
+    StoreRefusedError,
+    StoreUnreachableError,
+    ZarrBackendError,
+)
 from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.storage.diskfiles import disk_failure, is_of_disk
 from hdmf_zarr_backend.storage.keys import DOCUMENTS
@@ -56,6 +64,17 @@ def library_errors() -> tuple[type[BaseException], ...]:
         loaded = sys.modules.get(module)
         found.extend(getattr(loaded, name) for name in names if hasattr(loaded, name))
     return tuple(found)
+
+
+@contextmanager
+def telling(location: str, key: str, doing: str) -> Iterator[None]:
+    """Let what a library raises be an error of ours, which names store and key; parameters as of `failure`."""
+    try:
+        yield
+    except ZarrBackendError as error:
+        raise error.located(store=location) from error.__cause__
+    except library_errors() as error:
+        raise failure(error, location, key, doing) from error
 
 
 def failure(error: BaseException, location: str, key: str, doing: str) -> StoreError:

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreError, ZarrBackendError
-from hdmf_zarr_backend.storage.failures import failure, library_errors
+from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreError
+from hdmf_zarr_backend.storage.failures import telling
 from hdmf_zarr_backend.storage.filestates import FileState
-from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, Range, is_outside, rules_of
+from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, Range, check_inside, rules_of
 from hdmf_zarr_backend.storage.limits import DEFAULT_RULES
 
 REQUESTS = 32
@@ -140,14 +140,9 @@ class FarKeys(ABC):
     # ---- the contract -----------------------------------------------------------------------------------------------
 
     def _called(self, function: Callable[[], B], key: str, doing: str) -> B:
-        if is_outside(key):
-            raise StoreError(f"the key {key!r} leads out of the store", store=self.location, remedy="Do not trust it.")
-        try:
+        check_inside(key, self.location)
+        with telling(self.location, key, doing):
             return function()
-        except ZarrBackendError as error:
-            raise error.located(store=self.location) from error.__cause__
-        except library_errors() as error:
-            raise failure(error, self.location, key, doing) from error
 
     def get(self, key: str) -> bytes | None:
         """Return the value of ``key``, or None."""

@@ -10,7 +10,8 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys
+from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 
 SAMPLE_BYTES = 2**16
 """Bytes at each end of a file that tell a copy of it from another file of its size."""

@@ -14,7 +14,7 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, join, split
 from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.storage.chunks import ChunkCache
 from hdmf_zarr_backend.storage.jsontext import load
-from hdmf_zarr_backend.storage.keys import LocalKeys
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 
 Parse = Callable[[dict[str, Any], str], "ArrayNode[Attributes] | None"]
 

@@ -125,7 +125,7 @@ class FsspecKeys(FarKeys):
         self._filesystem  # noqa: B018 - it is made here
 
     def _path(self, key: str) -> str:
-        self._filesystem  # noqa: B018 - it knows the root
+        self.check_url()  # which finds the root
         root = self._root
         if self.location.startswith("http"):  # the key is no part of a query
             from urllib.parse import quote

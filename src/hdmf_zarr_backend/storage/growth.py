@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.errors import MetadataError
+from hdmf_zarr_backend.errors import MetadataError, StoreError
 from hdmf_zarr_backend.model import v2, v3
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, join
 from hdmf_zarr_backend.storage.changedcells import has_fields
@@ -63,28 +63,30 @@ def for_long_texts(chunks: tuple[int, ...], values: npt.NDArray[Any]) -> tuple[i
     return (max(1, chunks[0] * _OBJECT_BYTES // mean), *chunks[1:])
 
 
-def was_rechunked(keys: KeyStore, path: str, node: ArrayNode[Attributes]) -> bool:
-    """Tell whether an array has got other chunks since ``node`` was read.
+def outdated_error(keys: KeyStore, path: str, node: ArrayNode[Attributes]) -> StoreError | None:
+    """Return the error of an array that has got other chunks since ``node`` was read, None where it has not.
 
     Some of those that it had are gone then, and would read as the fill value. Only of arrays that may get larger chunks
     is the document read again.
     """
     if node.shards is not None or math.prod(node.grid) > FEW:
-        return False
+        return None
     name = v2.ARRAY if node.document is None else v3.DOCUMENT
     key = join(path, name)
     text = innermost(keys).get(key)
     try:
         said = None if text is None else load(text, key=key)
         if said is None:
-            return False
+            return None
         stored = v2.parse_array(said, {}, path) if name == v2.ARRAY else v3.parse_node(said, path)
     except MetadataError:
-        return False  # the consolidated document may have it whole; that of the array is for `verify`
+        return None  # the consolidated document may have it whole; that of the array is for `verify`
     if not isinstance(stored, ArrayNode):
-        return False
+        return None
     known = (node.document or node).chunks  # on further axes, our words may be others than those of a document
-    return len(stored.chunks) == len(known) and stored.chunks[:1] > known[:1]
+    if len(stored.chunks) != len(known) or stored.chunks[:1] <= known[:1]:
+        return None
+    return StoreError("the array was given other chunks while it was open", remedy="Open the file again.")
 
 
 def _row_bytes(node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> int:

@@ -1,38 +1,16 @@
 """A store as this package uses it: keys and bytes, synchronous, and nothing else.
 
-`KeyStore` is the contract between the rooms; `LocalKeys` is the local directory, done with the operating system's own
-calls, since a node of an NWB file is a few hundred bytes and a detour through an event loop costs ten times that.
-This module imports no zarr, so that the command line starts fast.
+`KeyStore` is the contract between the rooms. This module imports no zarr, so that the command line starts fast.
 """
 
 from __future__ import annotations
 
-import errno
-import os
-import stat
-import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from hdmf_zarr_backend.errors import StoreError
-from hdmf_zarr_backend.storage.diskfiles import (
-    READING,
-    disk_failure,
-    is_folder,
-    make_folder,
-    read_part,
-    read_rest,
-    remove_empty,
-    told,
-    write_all,
-    write_file,
-)
-from hdmf_zarr_backend.storage.jsontext import parse_fast
 from hdmf_zarr_backend.storage.limits import DEFAULT_RULES, ReadRules
-from hdmf_zarr_backend.storage.openvalue import OpenValue
-from hdmf_zarr_backend.storage.pinned import PinnedFolder
 
 DOCUMENTS = frozenset({".zgroup", ".zarray", ".zattrs", "zarr.json"})
 """Names of the metadata documents of nodes."""
@@ -153,249 +131,13 @@ def is_outside(key: str) -> bool:
     return key.startswith("/") or "\0" in key or (".." in key and ".." in key.split("/"))
 
 
-class LocalKeys:
-    """A local directory.
+def check_inside(key: str, location: str) -> None:
+    """Refuse a key that would lead out of the store at ``location``.
 
-    Parameters
-    ----------
-    root : str
-        Absolute path of the directory. It need not exist.
-    replace : bool
-        Write each key beside its place and rename it there (for files that others may be reading). In a directory that
-        nobody knows of yet this is not needed.
-    location : str, optional
-        What links and messages name, if it is not ``root`` (a directory that will be renamed).
+    Raises
+    ------
+    StoreError
+        It would.
     """
-
-    read_rules = DEFAULT_RULES
-    abilities = LOCAL
-
-    def __init__(self, root: str, *, replace: bool = True, location: str | None = None) -> None:
-        self.root = root
-        self.location = location if location is not None else root
-        self._replace = replace
-        self._made: set[str] = set()
-        self._pinned: PinnedFolder | None = None
-
-    def __repr__(self) -> str:
-        return f"LocalKeys({self.root!r})"
-
-    def pin(self) -> None:
-        """Read from the directory that is there now; a value that is gone since it was replaced is an error then."""
-        self._pinned = PinnedFolder.at(self.root)
-
-    def _check_pinned(self) -> None:
-        if self._pinned is not None:
-            self._pinned.check(self.location)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_made": set()}  # which folders there are is not sent along with each task
-
-    def _path(self, key: str) -> str:
-        if is_outside(key) or (os.sep == "\\" and "\\" in key):
-            raise StoreError(f"the key {key!r} leads out of the store", store=self.location, remedy="Do not trust it.")
-        return f"{self.root}/{key}"
-
-    def get(self, key: str) -> bytes | None:
-        """Return the value of ``key``, or None."""
-        found = self._open(key)
-        if found is None:
-            return None
-        file, size = found
-        try:
-            value = os.read(file, size + 1)
-            if len(value) == size:
-                return value
-            return value + read_rest(file)  # it is larger than one call reads, or is being written
-        except OSError as error:
-            raise disk_failure(error, self.location, key, "read") from error
-        finally:
-            os.close(file)
-
-    def open_value(self, key: str) -> OpenValue | None:
-        """Return the value of ``key``, open, to read parts of it; None where it is not there."""
-        found = self._open(key)
-        return None if found is None else OpenValue(*found)
-
-    def _open(self, key: str) -> tuple[int, int] | None:
-        """Open the file of a value, and return it with its size."""
-        file = self._descriptor(key)
-        if file is None:
-            return None
-        try:
-            info = os.fstat(file)
-            if not stat.S_ISREG(info.st_mode):
-                what = "a directory" if stat.S_ISDIR(info.st_mode) else "no plain file"
-                raise StoreError(f"the key {key!r} is {what}", store=self.location, remedy="Restore it from a copy.")
-            limits = self.read_rules.limits
-            if info.st_size > limits.max_stored_bytes:
-                problem = f"the value of the key {key!r} has {info.st_size:,} bytes"
-                raise limits.exceeded("max_stored_bytes", info.st_size, problem).located(store=self.location)
-        except BaseException:
-            os.close(file)
-            raise
-        return file, info.st_size
-
-    def _descriptor(self, key: str) -> int | None:
-        path = self._path(key)
-        try:
-            if self._pinned is None or not key:
-                return os.open(path, READING)
-            return self._pinned.open(key, READING)
-        except (FileNotFoundError, NotADirectoryError, UnicodeEncodeError):
-            self._check_pinned()
-            return None  # a surrogate is in no name
-        except OSError as error:
-            if error.errno == errno.ENAMETOOLONG:
-                return None  # nobody can have set it
-            raise disk_failure(error, self.location, key, "read") from error
-
-    def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
-        """Return the values of those ``keys`` that are there."""
-        return {key: value for key in keys if (value := self.get(key)) is not None}
-
-    def get_range(self, key: str, start: int, stop: int | None = None) -> bytes | None:
-        """Return the bytes ``start:stop`` of the value of ``key``, or None where it is not there."""
-        found = self.get_ranges(key, [(start, stop)])
-        return None if found is None else found[0]
-
-    def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
-        """Return several ranges of bytes of the value of ``key``, or None where it is not there."""
-        found = self._descriptor(key)
-        if found is None:
-            return None
-        try:
-            with open(found, "rb", buffering=0) as file:
-                size = os.fstat(found).st_size
-                return [read_part(file, *slice(start, stop).indices(size)[:2]) for start, stop in ranges]
-        except OSError as error:
-            raise disk_failure(error, self.location, key, "read") from error
-
-    def set(self, key: str, value: bytes) -> None:
-        """Set ``key``."""
-        path = self._path(key)
-        try:
-            self._make_parent(path)
-            if self._replaces(key):
-                self._write_beside(path, value)
-            else:
-                write_file(path, value)
-        except OSError as error:
-            raise disk_failure(error, self.location, key, "written") from error
-
-    def _make_parent(self, path: str) -> None:
-        parent = os.path.dirname(path)
-        if parent not in self._made:
-            self._check_pinned()
-            make_folder(parent, inside=self.root if self._made else "")
-            self._made.add(parent)
-
-    @staticmethod
-    def _write_beside(path: str, value: bytes) -> None:
-        partial = f"{path}.{uuid.uuid4().hex}.partial"
-        try:
-            write_file(partial, value)
-            os.replace(partial, path)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(partial)
-            raise
-
-    @contextmanager
-    def stream(self, key: str) -> Iterator[Callable[[bytes], None]]:
-        """Give what appends to a new value of ``key``, which is set when the block ends without an error."""
-        path = self._path(key)
-        partial = f"{path}.{uuid.uuid4().hex}.partial"
-
-        def append(piece: bytes) -> None:
-            with told(self.location, "written", key):
-                write_all(file.fileno(), piece)
-
-        try:
-            with told(self.location, "written", key):
-                self._make_parent(path)
-                file = open(partial, "wb", buffering=0)  # noqa: SIM115 - what its user raises is not told as ours
-            with file:
-                yield append
-            with told(self.location, "written", key):
-                os.replace(partial, path)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(partial)
-            raise
-
-    def _replaces(self, key: str) -> bool:
-        """Tell whether a value is written beside its place first."""
-        return self._replace
-
-    def set_many(self, items: Mapping[str, bytes]) -> None:
-        """Set several keys."""
-        for key, value in items.items():
-            self.set(key, value)
-
-    def delete(self, keys: Iterable[str]) -> None:
-        """Delete those ``keys`` that are there."""
-        for key in keys:
-            try:
-                os.unlink(self._path(key))
-            except (FileNotFoundError, NotADirectoryError):
-                pass
-            except OSError as error:
-                raise disk_failure(error, self.location, key, "deleted") from error
-
-    def list_documents(self) -> Iterator[str]:
-        """Yield the keys of all metadata documents; arrays are not searched for chunks."""
-        stack = [""]
-        while stack:
-            prefix = stack.pop()
-            names = {entry.name: entry for entry in self._entries(prefix)}
-            yield from (prefix + name for name in names if name in DOCUMENTS)
-            if ".zarray" not in names and not self._has_chunks(prefix, names):
-                stack.extend(f"{prefix}{name}/" for name, entry in names.items() if is_folder(entry))
-
-    def _has_chunks(self, prefix: str, names: Iterable[str]) -> bool:
-        """Tell whether folders below a document of format 3 are those of chunks; a group may have a member ``c``."""
-        if "zarr.json" not in names or not any(name == "c" or name.isdigit() for name in names):
-            return False
-        try:
-            document = parse_fast(self.get(f"{prefix}zarr.json") or b"")
-        except (ValueError, RecursionError):
-            return False  # whoever reads it will say so
-        return isinstance(document, dict) and document.get("node_type") == "array"
-
-    def list_prefix(self, prefix: str) -> Iterator[str]:
-        """Yield all keys below ``prefix/``."""
-        return iter(self.sizes(prefix))
-
-    def sizes(self, prefix: str) -> dict[str, int]:
-        """Return ``{key: bytes}`` of all keys below ``prefix/``."""
-        start = f"{prefix}/" if prefix else ""
-        found: dict[str, int] = {}
-        stack = [start]
-        while stack:
-            here = stack.pop()
-            for entry in self._entries(here):
-                if is_folder(entry):
-                    stack.append(f"{here}{entry.name}/")
-                elif entry.is_file():
-                    found[here + entry.name] = entry.stat().st_size
-        return found
-
-    def _entries(self, prefix: str) -> list[os.DirEntry[str]]:
-        try:
-            return list(os.scandir(f"{self.root}/{prefix}"))
-        except (FileNotFoundError, NotADirectoryError, UnicodeEncodeError):
-            return []
-        except OSError as error:
-            if error.errno == errno.ENAMETOOLONG:
-                return []
-            raise disk_failure(error, self.location, prefix.rstrip("/"), "listed") from error
-
-    def exists(self) -> bool:
-        """Tell whether anything is at the location."""
-        return os.path.lexists(self.root)
-
-    def remove_folders(self, path: str) -> None:
-        """Remove the folders at and below ``path`` that hold nothing."""
-        self._made.clear()
-        remove_empty(self._path(path))
+    if is_outside(key):
+        raise StoreError(f"the key {key!r} leads out of the store", store=location, remedy="Do not trust it.")

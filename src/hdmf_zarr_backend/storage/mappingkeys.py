@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
 from typing import Any
 
 from hdmf_zarr_backend.errors import StoreError, UsageError
-from hdmf_zarr_backend.storage.failures import failure, library_errors, node_of
-from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, is_outside
+from hdmf_zarr_backend.storage.failures import node_of, telling
+from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, check_inside
 from hdmf_zarr_backend.storage.wholevalues import WholeValues
 
 OF_THIS_PROCESS = "the memory of this process is no place that other processes can write to"
@@ -44,21 +43,12 @@ class MappingKeys(WholeValues):
         )
 
     def _checked(self, key: str) -> str:
-        if is_outside(key):
-            raise StoreError(f"the key {key!r} leads out of the store", store=self.location, remedy="Do not trust it.")
+        check_inside(key, self.location)
         return key
-
-    @contextmanager
-    def _telling(self, key: str, doing: str) -> Iterator[None]:
-        """Let what the mapping raises be an error of ours, which names the key."""
-        try:
-            yield
-        except library_errors() as error:
-            raise failure(error, self.location, key, doing) from error
 
     def get(self, key: str) -> bytes | None:
         """Return the value of ``key``, or None."""
-        with self._telling(self._checked(key), "read"):
+        with telling(self.location, self._checked(key), "read"):
             value: Any = self.mapping.get(key)
         if value is None or type(value) is bytes:
             return value
@@ -80,7 +70,7 @@ class MappingKeys(WholeValues):
     def set(self, key: str, value: bytes) -> None:
         """Set ``key``."""
         mapping = self._mutable()
-        with self._telling(self._checked(key), "written"):
+        with telling(self.location, self._checked(key), "written"):
             mapping[key] = value
 
     def set_many(self, items: Mapping[str, bytes]) -> None:
@@ -92,7 +82,7 @@ class MappingKeys(WholeValues):
         """Delete those ``keys`` that are there."""
         mapping = self._mutable()
         for key in keys:
-            with self._telling(self._checked(key), "deleted"):
+            with telling(self.location, self._checked(key), "deleted"):
                 mapping.pop(key, None)
 
     def list_documents(self) -> Iterator[str]:

@@ -10,7 +10,8 @@ from contextlib import suppress
 
 from hdmf_zarr_backend.errors import StoreError
 from hdmf_zarr_backend.storage.diskfiles import told
-from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys, innermost, is_outside
+from hdmf_zarr_backend.storage.keys import KeyStore, innermost, is_outside
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.openvalue import OpenValue
 
 _PARTIAL = re.compile(r"\.[0-9a-f]{32}\.partial$")

@@ -14,8 +14,9 @@ from contextlib import contextmanager
 
 from hdmf_zarr_backend.storage.farkeys import FarKeys
 from hdmf_zarr_backend.storage.fsspeckeys import FsspecKeys
-from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys, abilities_of, innermost
+from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, innermost
 from hdmf_zarr_backend.storage.leases import Lease
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.locks import FileLock, Holder, WriterLock, locked_error
 from hdmf_zarr_backend.storage.objectkeys import ObjectKeys
 from hdmf_zarr_backend.storage.opening import open_neighbour

@@ -25,7 +25,8 @@ from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.storage import referencekeys, zipkeys
 from hdmf_zarr_backend.storage.farzip import FarZipKeys
 from hdmf_zarr_backend.storage.fsspeckeys import FsspecKeys
-from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys, innermost, rules_of, set_rules
+from hdmf_zarr_backend.storage.keys import KeyStore, innermost, rules_of, set_rules
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.mappingkeys import MappingKeys
 from hdmf_zarr_backend.storage.objectkeys import ObjectKeys, keys_of_bucket
 from hdmf_zarr_backend.storage.objectsettings import (

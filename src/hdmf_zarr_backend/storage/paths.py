@@ -6,9 +6,7 @@ import os
 from urllib.parse import unquote, urlsplit
 
 from hdmf_zarr_backend.errors import StoreExistsError, StoreNotFoundError, UsageError
-from hdmf_zarr_backend.model.locations import is_url
-
-_LOCAL_URLS = ("file://", "local://")
+from hdmf_zarr_backend.model.locations import LOCAL_URLS, is_url
 
 
 def local_path(path: str | os.PathLike[str]) -> str:
@@ -22,7 +20,7 @@ def local_path(path: str | os.PathLike[str]) -> str:
     if not isinstance(path, (str, os.PathLike)):
         raise UsageError(f"{path!r} is no path", remedy="Give a str or a pathlib.Path.")
     text = os.fspath(path)
-    if text.startswith(_LOCAL_URLS):
+    if text.startswith(LOCAL_URLS):
         given, text = text, unquote(urlsplit(text).path)
         if not text:
             raise UsageError(f"{given!r} names no place", remedy="Name the file: file:///folder/a.nwb.zarr.")
@@ -39,7 +37,7 @@ def location_of(path: str | os.PathLike[str]) -> str:
     UsageError
         It is neither a path nor a URL.
     """
-    if isinstance(path, str) and is_url(path) and not path.startswith(_LOCAL_URLS):
+    if isinstance(path, str) and is_url(path) and not path.startswith(LOCAL_URLS):
         scheme, mark, rest = path.partition("://")
         stripped = rest.rstrip("/")
         return f"{scheme}{mark}{stripped}" if stripped else path

@@ -24,8 +24,9 @@ from urllib.parse import urlsplit, urlunsplit
 from hdmf_zarr_backend.errors import LinkRefusedError, MetadataError, StoreError, StoreNotFoundError
 from hdmf_zarr_backend.model.locations import is_url, resolve_source
 from hdmf_zarr_backend.storage.filestates import FileState, file_state, sample_of
-from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys
+from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.limits import ReadRules
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.places import is_local, is_within
 
 RECORD = "_hdmf"

@@ -9,7 +9,8 @@ import zarr
 from hdmf_zarr_backend.errors import NotZarrError
 from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.storage.fsspeckeys import FsspecKeys
-from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys, innermost
+from hdmf_zarr_backend.storage.keys import KeyStore, innermost
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.mappingkeys import MappingKeys
 from hdmf_zarr_backend.storage.objectkeys import ObjectKeys
 from hdmf_zarr_backend.storage.paths import local_path

@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterator, Sequence
 from hdmf_zarr_backend.errors import ChunkError, StoreError
 from hdmf_zarr_backend.model.nodes import absolute, join, split
 from hdmf_zarr_backend.storage.diskfiles import disk_failure, is_folder
-from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys, innermost, is_outside
+from hdmf_zarr_backend.storage.keys import KeyStore, innermost, is_outside
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.offers import open_value
 from hdmf_zarr_backend.storage.openvalue import OpenValue
 

@@ -24,7 +24,8 @@ from hdmf_zarr_backend.errors import StoreNotFoundError, UsageError
 from hdmf_zarr_backend.storage.failures import node_of
 from hdmf_zarr_backend.storage.farkeys import FarKeys, at_once
 from hdmf_zarr_backend.storage.jsontext import load
-from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, KeyStore, LocalKeys, Range, rules_of
+from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, KeyStore, Range, rules_of
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.mappingkeys import OF_THIS_PROCESS
 
 B = TypeVar("B")

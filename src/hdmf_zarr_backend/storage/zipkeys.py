@@ -25,7 +25,7 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.storage.diskfiles import told
 from hdmf_zarr_backend.storage.durable import sync_files, sync_folder
-from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, Range, is_outside, rules_of
+from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, Range, check_inside, rules_of
 from hdmf_zarr_backend.storage.partials import partial_path
 from hdmf_zarr_backend.storage.renames import replace
 from hdmf_zarr_backend.storage.wholevalues import cut_ranges
@@ -79,8 +79,7 @@ class ZipKeys:
     def get(self, key: str) -> bytes | None:
         """Return the value of ``key``, or None."""
         archive = self._zip()
-        if is_outside(key):
-            raise StoreError(f"the key {key!r} leads out of the store", store=self.location, remedy="Do not trust it.")
+        check_inside(key, self.location)
         return None if archive is None else self._entry(archive, key)
 
     def _entry(self, archive: zipfile.ZipFile, key: str) -> bytes | None:
@@ -200,8 +199,7 @@ class NewZipKeys(ZipKeys):
 
     def set(self, key: str, value: bytes) -> None:
         """Add ``key``; what it was before (a chunk that was filled in two steps) is left out of the directory."""
-        if is_outside(key):
-            raise StoreError(f"the key {key!r} leads out of the store", store=self.location, remedy="Do not trust it.")
+        check_inside(key, self.location)
         with self._writing:
             archive = self._archive
             assert archive is not None

@@ -13,7 +13,8 @@ import numpy as np
 
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.hdf5.allocated import check_allocated
-from hdmf_zarr_backend.hdf5.attributes import attribute_names, note_attribute, read_attribute
+from hdmf_zarr_backend.hdf5.attributenames import attribute_names
+from hdmf_zarr_backend.hdf5.attributes import note_attribute, read_attribute
 from hdmf_zarr_backend.hdf5.datasets import Hdf5Data
 from hdmf_zarr_backend.hdf5.references import Hdf5References, ReferenceData
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree, Placed, SourceFile, text_of

@@ -20,7 +20,8 @@ from hdmf_zarr_backend.model import v2
 from hdmf_zarr_backend.model.nodes import Attributes, GroupNode, Hierarchy
 from hdmf_zarr_backend.storage.journalrecords import JOURNAL
 from hdmf_zarr_backend.storage.jsontext import dump
-from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys, abilities_of, innermost
+from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, innermost
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.locks import Holder
 from hdmf_zarr_backend.storage.onewriter import one_writer
 from hdmf_zarr_backend.storage.queued import QueuedKeys

@@ -35,7 +35,8 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 from hdmf_zarr_backend.storage.codecs import chunk_codec
 from hdmf_zarr_backend.storage.diskfiles import told
 from hdmf_zarr_backend.storage.jsontext import dump, load
-from hdmf_zarr_backend.storage.keys import KeyStore, LocalKeys, innermost
+from hdmf_zarr_backend.storage.keys import KeyStore, innermost
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.onewriter import one_writer
 from hdmf_zarr_backend.storage.partials import PARTIAL, conversion_prefix, interrupted_conversions
 from hdmf_zarr_backend.storage.renames import replace

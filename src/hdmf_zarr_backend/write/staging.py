@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from hdmf_zarr_backend.errors import StoreExistsError
 from hdmf_zarr_backend.storage.diskfiles import told
 from hdmf_zarr_backend.storage.durable import sync_files, sync_folder
-from hdmf_zarr_backend.storage.keys import LocalKeys
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.partials import interrupted_conversions, partial_path
 from hdmf_zarr_backend.storage.renames import place, replace
 
