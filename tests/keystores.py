@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
-DOCUMENTS = frozenset({".zgroup", ".zarray", ".zattrs", "zarr.json"})
+from hdmf_zarr_backend.storage.keys import KeyStore
 
 
-class MemoryKeys:
+class MemoryKeys(KeyStore):
     """The contract of `storage.keys.KeyStore` on a dict.
 
     Attributes
@@ -34,36 +34,15 @@ class MemoryKeys:
         self._note("get", key)
         return self.values.get(key)
 
-    def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
-        return {key: value for key in keys if (value := self.get(key)) is not None}
-
-    def get_range(self, key: str, start: int, stop: int | None = None) -> bytes | None:
-        value = self.get(key)
-        return None if value is None else value[start:stop]
-
-    def get_ranges(self, key: str, ranges: Sequence[tuple[int, int | None]]) -> list[bytes] | None:
-        value = self.get(key)
-        return None if value is None else [value[start:stop] for start, stop in ranges]
-
     def set(self, key: str, value: bytes) -> None:
         assert type(value) is bytes
         self._note("set", key)
         self.values[key] = value
 
-    def set_many(self, items: Mapping[str, bytes]) -> None:
-        for key, value in items.items():
-            self.set(key, value)
-
     def delete(self, keys: Iterable[str]) -> None:
         for key in keys:
             self._note("delete", key)
             self.values.pop(key, None)
-
-    def list_documents(self) -> Iterator[str]:
-        return iter([key for key in self.values if key.rpartition("/")[2] in DOCUMENTS])
-
-    def list_prefix(self, prefix: str) -> Iterator[str]:
-        return iter(self.sizes(prefix))
 
     def sizes(self, prefix: str) -> dict[str, int]:
         start = f"{prefix}/" if prefix else ""

@@ -32,7 +32,6 @@ from hdmf_zarr_backend.errors import (
     WriteError,
 )
 from hdmf_zarr_backend.hdf5.virtual import whole_rows
-from hdmf_zarr_backend.storage.keys import set_rules
 from hdmf_zarr_backend.storage.limits import ExternalLinks, Limits, ReadRules
 from hdmf_zarr_backend.storage.opening import open_keys
 from hdmf_zarr_backend.write import hdf5_sources
@@ -503,14 +502,14 @@ def test_out_of_the_folder_only_by_leave(secret, tmp_path, form):
     for policy in ("within", "never"):
         assert _refused(target, policy)
     keys = open_keys(target)
-    set_rules(keys, ReadRules(external_links="follow"))
+    keys.read_rules = ReadRules(external_links="follow")
     assert keys.get("x") == b"secret"
     assert pickle.loads(pickle.dumps(keys)).get("x") == b"secret"
 
 
 def _refused(target: Path | str, policy: ExternalLinks | None) -> bool:
     keys = open_keys(target)
-    set_rules(keys, ReadRules(external_links=policy))
+    keys.read_rules = ReadRules(external_links=policy)
     with pytest.raises(LinkRefusedError):
         keys.get("x")
     return True
@@ -521,7 +520,7 @@ def test_within_the_folder_but_not_for_never(tmp_path):
     target = _stranger(tmp_path / "a.zarr.json", "data.bin")
     for policy in (None, "within", "follow"):
         keys = open_keys(target)
-        set_rules(keys, ReadRules(external_links=policy))
+        keys.read_rules = ReadRules(external_links=policy)
         assert keys.get("x") == b"inside"
     assert _refused(target, "never")
 
@@ -546,7 +545,7 @@ def test_a_server_names_no_local_file_and_no_other_server(secret, web, tmp_path)
         assert _refused(f"{web.url}/below/a.zarr.json", None)
     _stranger(web.folder / "below" / "a.zarr.json", f"{web.url}/data.bin")
     keys = open_keys(f"{web.url}/below/a.zarr.json")
-    set_rules(keys, ReadRules(external_links="follow"))
+    keys.read_rules = ReadRules(external_links="follow")
     assert keys.get("x") == b"inside"
 
 
@@ -564,7 +563,7 @@ def test_a_damaged_record(tmp_path, record):
 
 def test_a_document_of_bounded_size(pair):
     keys = open_keys(pair[1])
-    set_rules(keys, ReadRules(limits=Limits(max_document_bytes=100)))
+    keys.read_rules = ReadRules(limits=Limits(max_document_bytes=100))
     with pytest.raises(LimitError, match="max_document_bytes"):
         keys.get(".zgroup")
 

@@ -33,7 +33,6 @@ from hdmf_zarr_backend.read.parser import is_hdmf_zarr
 from hdmf_zarr_backend.readability import check_planned, check_version, check_zarr
 from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.limits import Limits, MissingChunks
-from hdmf_zarr_backend.storage.offers import is_empty_folder
 from hdmf_zarr_backend.storage.opening import FILE_SUFFIXES, open_keys
 from hdmf_zarr_backend.storage.paths import check_apart, location_of
 from hdmf_zarr_backend.to_hdf5 import ToHdf5, convert_to_hdf5, open_source, value_bytes
@@ -335,7 +334,7 @@ class _ToZarr:
 def _open_target(target: str, storage: dict[str, Any], *, force: bool) -> KeyStore:
     keys = open_keys(target, storage if is_url(target) else None)
     check_abilities(keys, "w")
-    if keys.exists() and not force and not is_hdmf_zarr(keys) and not is_empty_folder(keys):
+    if keys.exists() and not force and not is_hdmf_zarr(keys) and not keys.is_empty_folder():
         raise StoreExistsError(
             "what is there is no HDMF Zarr file, and is not replaced",
             store=target,

@@ -24,7 +24,6 @@ from hdmf_zarr_backend.read.session import ReadSession
 from hdmf_zarr_backend.reader import ZarrReader
 from hdmf_zarr_backend.storage.edits import Edits
 from hdmf_zarr_backend.storage.journal import journal_of
-from hdmf_zarr_backend.storage.keys import abilities_of, rules_of
 from hdmf_zarr_backend.write.dropping import drop_changes
 from hdmf_zarr_backend.write.fieldvalues import KnownFields
 from hdmf_zarr_backend.write.planner import PlanOptions
@@ -276,7 +275,7 @@ class ZarrIO(ZarrReader):
             strict_json=self._strict_json,
             doc=partial(documentation, self.manager) if doc else lambda child: None,
             zarr_format=self.zarr_format,
-            limits=rules_of(self._place).limits,
+            limits=self._place.read_rules.limits,
         )
         catalogs = [self.manager.namespace_catalog] if spec_catalogs is None else spec_catalogs
         request = WriteRequest(
@@ -284,7 +283,7 @@ class ZarrIO(ZarrReader):
             options,
             Targets(self.path, export_source, self.manager, object_id(builder), self._file_ids()),
             namespace_texts(catalogs) if cache_spec else {},
-            consolidate=consolidate_metadata and abilities_of(self._place).consolidates,
+            consolidate=consolidate_metadata and self._place.abilities.consolidates,
             exhaust_in_turn=exhaust_dci,
             progress=progress,
             executor=number_of_jobs if executor is None and number_of_jobs > 1 else executor,

@@ -13,9 +13,8 @@ from hdmf_zarr_backend.errors import (
     UsageError,
 )
 from hdmf_zarr_backend.read.parser import ParsedFile, is_empty_group, is_hdmf_zarr, parse
-from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of
+from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.locks import WriterLock
-from hdmf_zarr_backend.storage.offers import is_empty_folder
 from hdmf_zarr_backend.storage.onewriter import writer_lock
 from hdmf_zarr_backend.storage.recovery import recovered
 
@@ -112,7 +111,7 @@ def parse_target(keys: KeyStore, mode: str, *, use_inlined: bool, likely: int | 
 
 def check_abilities(keys: KeyStore, mode: str) -> None:
     """Refuse a mode that this kind of store cannot have, before anything is asked of it."""
-    abilities = abilities_of(keys)
+    abilities = keys.abilities
     possible = {"r": True, "r-": True, "r+": abilities.change, "a": abilities.change}
     if not possible.get(mode, abilities.write):
         raise ReadOnlyStoreError(
@@ -124,7 +123,7 @@ def check_abilities(keys: KeyStore, mode: str) -> None:
 
 def check_target(keys: KeyStore, mode: str, *, force: bool) -> None:
     """Refuse to replace what a new file must not replace; ``force``: mode ``w`` replaces anything."""
-    if not keys.exists() or (mode == "w" and is_empty_folder(keys)):
+    if not keys.exists() or (mode == "w" and keys.is_empty_folder()):
         return
     if mode != "w":
         raise TargetExistsError(
@@ -144,7 +143,7 @@ def check_format(keys: KeyStore, mode: str, parsed: ParsedFile | None, *, wanted
     """Refuse to change a file to another format than its own, or to make one that the store cannot hold."""
     if wanted is None:
         return
-    abilities = abilities_of(keys)
+    abilities = keys.abilities
     if parsed is None and wanted not in abilities.formats:
         raise ReadOnlyStoreError(
             abilities.why, store=keys.location, remedy="Leave out zarr_format, or write to another place."

@@ -17,7 +17,7 @@ from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.model.nodes import Hierarchy
 from hdmf_zarr_backend.read.parser import ParsedFile
 from hdmf_zarr_backend.read.spectypes import unsigned_attributes
-from hdmf_zarr_backend.storage.keys import KeyStore, innermost
+from hdmf_zarr_backend.storage.keys import KeyStore
 
 UNREADABLE = (
     ConstructError, BuildError, ContainerConfigurationError, ValueError, TypeError, LookupError, AttributeError,
@@ -157,7 +157,8 @@ def check_zarr(main: ZarrFile) -> dict[str, dict[str, Any]]:
     typed: dict[str, dict[str, Any]] = {}
 
     def read() -> None:
-        with NWBZarrIO(innermost(main.keys), mode="r") as io:
+        store: Any = main.keys.unwrapped
+        with NWBZarrIO(store, mode="r") as io:
             io.read()
             if NOTES not in attributes:  # hdmf-zarr kept no types
                 typed.update(unsigned_attributes(io.read_builder()))

@@ -41,7 +41,7 @@ from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.storage.edits import Edits
 from hdmf_zarr_backend.storage.garbage import uncollected
 from hdmf_zarr_backend.storage.journal import journal_of
-from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, set_rules
+from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.limits import ExternalLinks, Limits, MissingChunks, ReadRules
 from hdmf_zarr_backend.storage.locks import WriterLock
 from hdmf_zarr_backend.storage.onewriter import released_on_error
@@ -94,7 +94,7 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
         self._place = open_keys(path, storage_options)
         if limits is not None or missing_chunks is not None or external_links is not None:
             rules = ReadRules(limits=limits or Limits(), missing_chunks=missing_chunks, external_links=external_links)
-            set_rules(self._place, rules)
+            self._place.read_rules = rules
         self._force_overwrite = force_overwrite
         self._break_lock = break_lock
         self._lock: WriterLock | None = None
@@ -170,7 +170,7 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
 
     def _open(self) -> None:
         keys: KeyStore = self._place
-        if self._mode not in READING_MODES and abilities_of(keys).is_far:
+        if self._mode not in READING_MODES and keys.abilities.is_far:
             keys = QueuedKeys(keys)
         if self._mode in NEW_FILE_MODES:
             check_target(keys, self._mode, force=self._force_overwrite)
@@ -186,7 +186,7 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
     def zarr_format(self) -> int:
         """The Zarr format of the file, 2 or 3; of a new one, the one that is to be written."""
         found = self._zarr_format if self._parsed is None else self._parsed.zarr_format
-        return found or formats.default_format(abilities_of(self._place).formats)
+        return found or formats.default_format(self._place.abilities.formats)
 
     def close(self) -> None:
         """Close the file. Arrays that were handed out still read; closing twice does no harm."""

@@ -22,7 +22,6 @@ from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.readability import check_zarr
 from hdmf_zarr_backend.storage import renames
 from hdmf_zarr_backend.storage.codecs import numpy_dtype
-from hdmf_zarr_backend.storage.keys import rules_of, set_rules
 from hdmf_zarr_backend.storage.limits import Limits, MissingChunks
 from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.onewriter import one_writer
@@ -108,12 +107,12 @@ def open_source(
 ) -> ZarrFile:
     """Open a Zarr file that is to be copied."""
     keys = open_keys(location, storage if is_url(location) else None)
-    set_rules(keys, replace(rules_of(keys), limits=limits, missing_chunks=missing_chunks, is_copied=True))
+    keys.read_rules = replace(keys.read_rules, limits=limits, missing_chunks=missing_chunks, is_copied=True)
     return ZarrFile(keys, parse(keys).hierarchy, location)
 
 
 def _open_other(main: ZarrFile, location: str) -> ZarrFile:
     """Open a file that the source links to, if the source may lead there."""
-    check_link(location, main.location, rules_of(main.keys).external_links)
+    check_link(location, main.location, main.keys.read_rules.external_links)
     keys = open_neighbour(main.keys, location)
     return ZarrFile(keys, parse(keys).hierarchy, location)

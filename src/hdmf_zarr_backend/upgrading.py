@@ -16,7 +16,7 @@ from hdmf_zarr_backend.model import v2
 from hdmf_zarr_backend.model.nodes import ArrayNode, Hierarchy
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.read.parser import parse
-from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, rules_of, set_rules
+from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.onewriter import one_writer
 from hdmf_zarr_backend.storage.opening import open_keys
 from hdmf_zarr_backend.storage.recovery import recovered
@@ -101,7 +101,7 @@ def upgrade(
     are deleted. If the process is killed on the way, call this again.
     """
     keys = open_keys(source, storage_options)
-    abilities = abilities_of(keys)
+    abilities = keys.abilities
     if not (abilities.change and abilities.listing and 3 in abilities.formats):
         raise ReadOnlyStoreError(
             f"{abilities.why or 'this store cannot list what it has'}: it cannot be upgraded where it is",
@@ -118,7 +118,7 @@ def upgrade(
 
 
 def _upgraded(keys: KeyStore, hierarchy: Hierarchy, **options: Any) -> UpgradeReport:
-    set_rules(keys, replace(rules_of(keys), is_copied=True))  # what is encoded anew must be there
+    keys.read_rules = replace(keys.read_rules, is_copied=True)  # what is encoded anew must be there
     plan = ZarrPlanner(keys, hierarchy, keys.location, zarr_format=3, is_in_place=True).plan_file()
     adapt_plan(plan, location=keys.location)
     fates = list(keep_chunks(plan, hierarchy).values())

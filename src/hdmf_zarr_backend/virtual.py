@@ -22,7 +22,6 @@ from hdmf_zarr_backend.read.parser import is_hdmf_zarr
 from hdmf_zarr_backend.readability import check_hdf5
 from hdmf_zarr_backend.storage.diskfiles import told
 from hdmf_zarr_backend.storage.durable import sync_files
-from hdmf_zarr_backend.storage.keys import abilities_of
 from hdmf_zarr_backend.storage.opening import folder_keys, open_keys
 from hdmf_zarr_backend.storage.paths import check_apart
 from hdmf_zarr_backend.storage.referredfiles import parted
@@ -70,7 +69,7 @@ def convert_virtual(
     if not is_url(source) and not os.path.lexists(source):
         raise StoreNotFoundError("nothing is there", store=source, remedy="Check the path.")
     check_apart(source, target)
-    abilities = abilities_of(folder_keys(parted(target)[0], storage if is_url(target) else {}))
+    abilities = folder_keys(parted(target)[0], storage if is_url(target) else {}).abilities
     if not abilities.write:  # before anything is read
         raise ReadOnlyStoreError(abilities.why, store=target, remedy="Make the references here, and upload them.")
     if not force_overwrite and not _may_replace(target, storage):

@@ -19,7 +19,6 @@ from hdmf_zarr_backend.storage.chunks import ChunkCache
 from hdmf_zarr_backend.storage.codecs import ChunkCodec, chunk_codec
 from hdmf_zarr_backend.storage.inlinedkeys import InlinedKeys
 from hdmf_zarr_backend.storage.localkeys import LocalKeys
-from hdmf_zarr_backend.storage.offers import open_value
 from hdmf_zarr_backend.storage.openvalue import OpenValue
 from tests.keystores import MemoryKeys
 
@@ -246,4 +245,4 @@ def test_a_file_that_is_cut_while_it_is_read_is_an_error(tmp_path):
             value.read_into(0, memoryview(room))
     assert keys.open_value("a/1") is None
     assert InlinedKeys(keys, {"a/0": b""}).open_value("a/0") is None
-    assert open_value(MemoryKeys(), "a/0") is None
+    assert MemoryKeys().open_value("a/0") is None

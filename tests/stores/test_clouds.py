@@ -21,7 +21,6 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.storage.fsspeckeys import FsspecKeys
 from hdmf_zarr_backend.storage.objectkeys import ObjectKeys
 from hdmf_zarr_backend.storage.opening import open_keys
-from hdmf_zarr_backend.storage.streamed import streamed_value, streams_values
 from tests import samples, trees
 from tests.clouds import ACCOUNT, CLOUDS, KEY, Cloud, connection_string
 from tests.servers import quick
@@ -261,9 +260,9 @@ def test_a_shard_goes_there_in_parts(store: InCloud) -> None:
 @EVERY
 def test_a_writer_that_dies_half_way_leaves_no_object(store: InCloud) -> None:
     keys = open_keys(store.place("a.zarr"), store.cloud.options)
-    assert streams_values(keys)
+    assert keys.streams_values
     for pieces in (1, 20):
-        with pytest.raises(ZeroDivisionError), streamed_value(keys, "c/0") as write:
+        with pytest.raises(ZeroDivisionError), keys.stream("c/0") as write:
             for _ in range(pieces):
                 write(PIECE)
             raise ZeroDivisionError

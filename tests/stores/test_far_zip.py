@@ -11,7 +11,6 @@ import pytest
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import LimitError, StoreError
-from hdmf_zarr_backend.storage.keys import set_rules
 from hdmf_zarr_backend.storage.limits import Limits, ReadRules
 from hdmf_zarr_backend.storage.opening import open_keys
 from hdmf_zarr_backend.storage.zipkeys import new_zip
@@ -86,7 +85,7 @@ def test_a_value_that_is_too_large_is_refused(web: WebServer) -> None:
     with new_zip(str(web.folder / "a.zip")) as new:
         new.set("a", b"a" * 1000)
     keys = open_keys(f"{web.url}/a.zip")
-    set_rules(keys, ReadRules(limits=Limits(max_stored_bytes=999)))
+    keys.read_rules = ReadRules(limits=Limits(max_stored_bytes=999))
     with pytest.raises(LimitError, match="max_stored_bytes"):
         keys.get("a")
 

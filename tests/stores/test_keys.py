@@ -31,7 +31,7 @@ from hdmf_zarr_backend.storage.keys import Abilities, KeyStore
 from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.mappingkeys import MappingKeys
 from hdmf_zarr_backend.storage.opening import may_exist, open_keys, open_neighbour
-from hdmf_zarr_backend.storage.queued import QueuedKeys, drain, end_task
+from hdmf_zarr_backend.storage.queued import QueuedKeys
 from hdmf_zarr_backend.storage.zipkeys import new_zip
 from tests.keystores import MemoryKeys
 from tests.storekinds import ALL_KINDS
@@ -254,12 +254,12 @@ def test_puts_are_queued_within_bounds(monkeypatch):
     for number in range(100):
         queue.set(f"k{number}", bytes(100))
         assert queue.get(f"k{number}") == bytes(100)  # seen at once
-    drain(queue)
+    queue.drain()
     assert len(keys.values) == 100
     assert 2 <= keys.most <= 10
     assert keys.most_bytes <= 1000
     queue.set("large", bytes(5000))  # alone, but it goes
-    drain(queue)
+    queue.drain()
     assert keys.values["large"] == bytes(5000)
 
 
@@ -268,7 +268,7 @@ def test_the_last_value_of_a_key_is_the_one_that_stays():
     queue = QueuedKeys(keys)
     for number in range(50):
         queue.set("k", str(number).encode())
-    drain(InlinedKeys(queue, {}))
+    InlinedKeys(queue, {}).drain()
     assert keys.values["k"] == b"49"
 
 
@@ -298,7 +298,7 @@ def test_keys_that_commit_are_held_back():
     queue.set("first", b"1")
     queue.set("other", b"o")
     assert queue.get("first") == b"1"
-    drain(queue)
+    queue.drain()
     assert set(keys.values) == {"other"}
     queue.commit()
     assert keys.keys_set() == ["other", "first", "second"]
@@ -326,11 +326,11 @@ def test_a_queue_in_another_process_ends_with_each_task(s3):
     copy = pickle.loads(pickle.dumps(queue))
     for number in range(10):
         copy.set(f"k{number}", b"x")
-    end_task(copy)
+    copy.end_task()
     assert len(s3.contents("a.zarr")) == 10
     queue.set("more", b"x")
-    end_task(queue)  # here the one who sent the tasks waits
-    drain(queue)
+    queue.end_task()  # here the one who sent the tasks waits
+    queue.drain()
 
 
 def test_requests_after_a_fork_have_threads_of_their_own(monkeypatch):

@@ -14,7 +14,6 @@ from hdmf_zarr_backend import ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import StoreRefusedError, ZarrBackendError
 from hdmf_zarr_backend.storage.fsspeckeys import FsspecKeys
 from hdmf_zarr_backend.storage.opening import open_keys
-from hdmf_zarr_backend.storage.streamed import held_bytes, streamed_value, streams_values
 from hdmf_zarr_backend.write.sharding import SHARD_BYTES, shard_bytes_for
 from tests import trees
 from tests.servers import S3Server
@@ -51,18 +50,18 @@ def numbers_of_parts(s3: S3Server) -> list[int]:
 def test_a_value_is_never_in_memory_as_a_whole(s3: S3Server) -> None:
     """72 MiB in pieces of 1 MiB; what is held is what the plan of the memory counts on."""
     keys = keys_of(s3, endpoint_url=s3.endpoint)  # past the proxy, which is in this process
-    with streamed_value(keys, "warm") as write:  # so that what libraries load is not counted
+    with keys.stream("warm") as write:  # so that what libraries load is not counted
         write(bytes(MIB))
     tracemalloc.start()
     try:
-        with streamed_value(keys, "c/0") as write:
+        with keys.stream("c/0") as write:
             for number in range(PIECES):
                 write(bytes([number]) * MIB)
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert most < held_bytes(keys, PIECES * MIB) + 8 * MIB
-    assert held_bytes(keys, PIECES * MIB) <= PIECES * MIB / 3
+    assert most < keys.held_bytes(PIECES * MIB) + 8 * MIB
+    assert keys.held_bytes(PIECES * MIB) <= PIECES * MIB / 3
     assert keys.size("c/0") == PIECES * MIB
     assert keys.get_range("c/0", 37 * MIB - 1, 37 * MIB + 1) == bytes([36, 37])
 
@@ -80,7 +79,7 @@ def test_a_sharded_array_goes_there_in_parts(s3: S3Server) -> None:
 
 def test_a_piece_that_is_larger_than_a_part_is_cut(s3: S3Server) -> None:
     value = np.random.default_rng(0).bytes(20 * MIB)
-    with streamed_value(keys_of(s3), "c/0") as write:
+    with keys_of(s3).stream("c/0") as write:
         write(value)
     assert numbers_of_parts(s3) == [1, 2, 3]
     assert keys_of(s3).get("c/0") == value
@@ -89,7 +88,7 @@ def test_a_piece_that_is_larger_than_a_part_is_cut(s3: S3Server) -> None:
 @pytest.mark.parametrize("pieces", [0, 1, 20])
 def test_a_writer_that_dies_leaves_no_object(s3: S3Server, pieces: int) -> None:
     keys = keys_of(s3)
-    with pytest.raises(ZeroDivisionError), streamed_value(keys, "c/0") as write:
+    with pytest.raises(ZeroDivisionError), keys.stream("c/0") as write:
         for _ in range(pieces):
             write(bytes(MIB))
         raise ZeroDivisionError
@@ -101,7 +100,7 @@ def test_a_writer_that_dies_leaves_no_object(s3: S3Server, pieces: int) -> None:
 def test_a_part_that_is_refused_ends_the_upload(s3: S3Server) -> None:
     keys = keys_of(s3)
     s3.proxy.fault = lambda method, path, number: "403" if "partNumber=2" in path else None
-    with pytest.raises(StoreRefusedError) as caught, streamed_value(keys, "data/c/0") as write:
+    with pytest.raises(StoreRefusedError) as caught, keys.stream("data/c/0") as write:
         for _ in range(20):
             write(bytes(MIB))
     assert (caught.value.store, caught.value.path) == (s3.url("a.zarr"), "/data")
@@ -114,7 +113,7 @@ def test_a_server_that_is_gone_is_told_although_nothing_can_be_given_up(s3: S3Se
     """The parts stay where they are; no object comes of them."""
     keys = keys_of(s3)
     s3.proxy.fault = lambda method, path, number: "403" if "uploadId=" in path and "partNumber=1" not in path else None
-    with pytest.raises(ZarrBackendError), streamed_value(keys, "data/c/0") as write:
+    with pytest.raises(ZarrBackendError), keys.stream("data/c/0") as write:
         for _ in range(20):
             write(bytes(MIB))
     gc.collect()
@@ -125,12 +124,12 @@ def test_a_server_that_is_gone_is_told_although_nothing_can_be_given_up(s3: S3Se
 def test_other_file_systems_are_given_a_value_as_a_whole() -> None:
     """A file in memory is there as soon as it is opened, and half of it would stay."""
     keys = open_keys("memory://streams/a.zarr")
-    assert not streams_values(keys)
-    with pytest.raises(ZeroDivisionError), streamed_value(keys, "c/0") as write:
+    assert not keys.streams_values
+    with pytest.raises(ZeroDivisionError), keys.stream("c/0") as write:
         write(b"1")
         raise ZeroDivisionError
     assert keys.get("c/0") is None
-    with streamed_value(keys, "c/0") as write:
+    with keys.stream("c/0") as write:
         write(b"1")
         write(b"2")
     assert keys.get("c/0") == b"12"

@@ -27,7 +27,6 @@ from hdmf_zarr_backend.storage.chunks import ChunkCache
 from hdmf_zarr_backend.storage.codecs import chunk_codec
 from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.shards import chunks_in_shard, shard_grid, shard_named, stored_chunks
-from hdmf_zarr_backend.storage.streamed import streamed_value
 from hdmf_zarr_backend.verification.files import verify
 from hdmf_zarr_backend.write.growingshards import GrowingShards
 from hdmf_zarr_backend.write.iterators import GrowingArray
@@ -263,11 +262,11 @@ def test_a_shard_that_was_cut_short_is_written_again(tmp_path):
     keys = StagedKeys(str(tmp_path), "/target", is_resumed=True, is_doubtful=True)
     for task in cut_shards(keys, "a", node, values):
         task.run()
-    assert keys.complete("a", node) == {"a/c/0", "a/c/1", "a/c/2"}
+    assert keys.complete_chunks("a", node) == {"a/c/0", "a/c/1", "a/c/2"}
     shard = tmp_path / "a/c/1"
     shard.write_bytes(shard.read_bytes()[:-8])
-    assert keys.complete("a", node) == {"a/c/0", "a/c/2"}
-    left = list(cut_shards(keys, "a", node, values, complete=keys.complete("a", node)))
+    assert keys.complete_chunks("a", node) == {"a/c/0", "a/c/2"}
+    left = list(cut_shards(keys, "a", node, values, complete=keys.complete_chunks("a", node)))
     assert [task.shard for task in left] == [(1,)]
 
 
@@ -503,7 +502,7 @@ def test_export_to_format_2_has_plain_chunks(tmp_path, made):
 
 def test_a_streamed_value_appears_when_it_is_whole(tmp_path):
     keys = LocalKeys(str(tmp_path))
-    with streamed_value(keys, "a/b") as write:
+    with keys.stream("a/b") as write:
         write(b"12")
         assert keys.get("a/b") is None
         write(b"34")

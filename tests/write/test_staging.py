@@ -12,7 +12,7 @@ from hdmf.build import DatasetBuilder, GroupBuilder
 
 from hdmf_zarr_backend import ZarrIO, convert
 from hdmf_zarr_backend.errors import StoreError, StoreExistsError, UsageError
-from hdmf_zarr_backend.storage import durable, renames, zipkeys
+from hdmf_zarr_backend.storage import durable, localkeys, renames, zipkeys
 from hdmf_zarr_backend.storage.durable import sync_files, sync_folder
 from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.locks import lock_path
@@ -285,7 +285,7 @@ def test_an_old_file_that_cannot_be_deleted_is_told_and_the_new_one_stays(tmp_pa
 def synced(monkeypatch):
     """What is asked of the disk, in order, with the renames between."""
     asked = []
-    for room in (staging, zipkeys, durable):
+    for room in (staging, zipkeys, durable, localkeys):
         for name in ("sync_files", "sync_folder"):
             if hasattr(room, name):
                 monkeypatch.setattr(room, name, lambda path, name=name: asked.append((name, os.path.basename(path))))

@@ -14,7 +14,6 @@ from hdmf_zarr_backend import ZarrIO, verify
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.storage.changedcells import set_fields, wider_fields
-from hdmf_zarr_backend.storage.keys import set_rules
 from hdmf_zarr_backend.storage.limits import Limits, ReadRules
 from tests.peers import Peer
 from tests.trees import dataset, group, root
@@ -74,7 +73,7 @@ def test_a_longer_text_of_rows_makes_its_field_twice_as_long_at_least(tmp_path, 
 def test_text_that_a_chunk_has_no_room_for_is_refused(tmp_path):
     path = written(tmp_path / "a.zarr", root(dataset("rows", [(1, "a")] * 5, FIELDS)))
     with pytest.raises(ValueRefusedError, match="room for 512"), ZarrIO(path, "r+") as io:
-        set_rules(io._keys, ReadRules(limits=Limits(max_object_bytes=100_000)))
+        io._keys.read_rules = ReadRules(limits=Limits(max_object_bytes=100_000))
         io.read_builder()["rows"].data.append((2, "b" * 20_000))
     assert rows_of(path) == [(1, "a")] * 5
 

@@ -14,9 +14,8 @@ from itertools import product
 from hdmf_zarr_backend.execution.tasks import ChunkSource, Index, chunk_bytes, encode_chunk, part_of, task_on
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, join
 from hdmf_zarr_backend.storage.codecs import chunk_codec
-from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.storage.keys import KeyStore, Write
 from hdmf_zarr_backend.storage.shards import ShardWriter, chunks_in_shard, inner_grid, shard_grid
-from hdmf_zarr_backend.storage.streamed import Write, held_bytes, streamed_value
 
 
 @dataclass(slots=True)
@@ -47,7 +46,7 @@ class ShardTask:
     def nbytes(self) -> int:
         """Bytes of the values in memory: a chunk, and what the store holds of the shard until it has it."""
         size = chunk_bytes(self.node)
-        return size + held_bytes(self.keys, math.prod(inner_grid(self.node)) * size)
+        return size + self.keys.held_bytes(math.prod(inner_grid(self.node)) * size)
 
     def run(self) -> int:
         """Write the shard.
@@ -63,7 +62,7 @@ class ShardTask:
             Naming the store and the array.
         """
         key = join(self.path, self.node.chunk_name(self.shard))
-        with task_on(self.keys, self.path), streamed_value(self.keys, key) as write:
+        with task_on(self.keys, self.path), self.keys.stream(key) as write:
             return encode_shard(self.node, self.source, self.shard, write)
 
 

@@ -21,7 +21,6 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
 from hdmf_zarr_backend.storage.codecs import ChunkCodec, chunk_codec
 from hdmf_zarr_backend.storage.fills import fill_array
 from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.queued import end_task
 
 Array = npt.NDArray[Any]
 Index = tuple[int, ...]
@@ -135,7 +134,7 @@ def task_on(keys: KeyStore, path: str) -> Iterator[None]:
     """End a task on an array when its work is done; its errors name the store and the array."""
     try:
         yield
-        end_task(keys)
+        keys.end_task()
     except ZarrBackendError as error:
         raise error.located(store=keys.location, path=absolute(path)) from error.__cause__
     except OSError as error:

@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import quote
 
 from hdmf_zarr_backend.errors import ChunkError, StoreError, StoreNotFoundError
-from hdmf_zarr_backend.storage.filestates import FileState, file_state
+from hdmf_zarr_backend.storage.filestates import FileState
 from hdmf_zarr_backend.storage.garbage import uncollected
 from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.opening import folder_keys
@@ -66,7 +66,7 @@ class FarFile:
         self.options = dict(options)
         folder, self._name = parted(location)
         self._keys: KeyStore = folder_keys(folder, self.options)
-        found = file_state(self._keys, self._name)
+        found = self._keys.state(self._name)
         if found is None:
             raise StoreNotFoundError("nothing is there", store=location, remedy="Check the URL.")
         if state is not None and found != state:
@@ -96,7 +96,7 @@ class FarFile:
         StoreError
             It is gone or has changed.
         """
-        if file_state(self._keys, self._name) != self.state:
+        if self._keys.state(self._name) != self.state:
             raise self._changed()
 
     def _changed(self) -> StoreError:

@@ -38,7 +38,6 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
 from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.storage.codecs import ChunkCodec, numpy_dtype
 from hdmf_zarr_backend.storage.fills import fill_array
-from hdmf_zarr_backend.storage.keys import rules_of
 from hdmf_zarr_backend.storage.plausibility import check_plausible
 from hdmf_zarr_backend.storage.unwritten import check_unwritten
 
@@ -163,7 +162,7 @@ class Filler:
             data = keys.get(join(own, name))
             if data is not None:
                 check_plausible(node, name, data)
-            elif rules_of(keys).refuses_absent:
+            elif keys.read_rules.refuses_absent:
                 raise ChunkError(
                     f"the chunk {name!r} is not stored",
                     remedy='Restore it, or convert with missing_chunks="fill".',

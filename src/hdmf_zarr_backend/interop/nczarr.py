@@ -17,7 +17,7 @@ from hdmf_zarr_backend.model import v2
 from hdmf_zarr_backend.model.nodes import Hierarchy
 from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.storage.jsontext import check_strict, dump
-from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of
+from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.onewriter import one_writer
 from hdmf_zarr_backend.storage.opening import open_keys
 
@@ -85,7 +85,7 @@ def _change(
     strict_json: bool,
 ) -> Hierarchy:
     keys = open_keys(source, storage_options)
-    abilities = abilities_of(keys)
+    abilities = keys.abilities
     if not abilities.change:
         raise ReadOnlyStoreError(
             f"{abilities.why}: its attributes stay as they are",

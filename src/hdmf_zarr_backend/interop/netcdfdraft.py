@@ -33,7 +33,7 @@ from hdmf_zarr_backend.model import v2
 from hdmf_zarr_backend.model.nodes import Attributes, GroupNode, absolute, split
 from hdmf_zarr_backend.read.bounds import check_texts, read_documents
 from hdmf_zarr_backend.storage.jsontext import load
-from hdmf_zarr_backend.storage.keys import KeyStore, rules_of
+from hdmf_zarr_backend.storage.keys import KeyStore
 
 __all__ = ["TYPEDEFS", "read_draft"]
 
@@ -78,7 +78,7 @@ def _documents(keys: KeyStore, dataset: bytes) -> Documents:
     paths = sorted({split(key)[0] for key in texts} | {""})
     beside = [v2.key_of(path, name) for path in paths for name in (_ATTRIBUTE_TYPES, _DIMENSIONS, _TYPEDEFS)]
     texts |= keys.get_many(beside) | {_DATASET: dataset}
-    check_texts(texts.values(), rules_of(keys).limits)
+    check_texts(texts.values(), keys.read_rules.limits)
     stored = {key: load(text, key=key) for key, text in texts.items()}
     made = {v2.key_of(path, name): found for path in paths for name, found in _of_node(stored, path)}
     made[v2.ATTRIBUTES][nczarr.SUPERBLOCK] = {"version": _object(stored, "", _DATASET).get("nczarr_version")}

@@ -22,12 +22,8 @@ from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.storage.codecs import numpy_dtype
-from hdmf_zarr_backend.storage.fsspeckeys import FsspecKeys
-from hdmf_zarr_backend.storage.keys import KeyStore, innermost
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
-from hdmf_zarr_backend.storage.objectkeys import ObjectKeys
+from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.objectsettings import object_settings
-from hdmf_zarr_backend.storage.zipkeys import ZipKeys
 
 
 def tensorstore_spec(dataset: Any, field: str | None = None) -> dict[str, Any]:
@@ -156,15 +152,14 @@ def key_value_store(keys: KeyStore, path: str) -> dict[str, Any]:
     UsageError
         TensorStore has no way there.
     """
-    store = innermost(keys)
     below = f"{path}/" if path else ""
-    if isinstance(store, LocalKeys):
-        return {"driver": "file", "path": f"{os.path.abspath(store.root)}/{below}"}
-    if type(store) is ZipKeys:
-        return {"driver": "zip", "base": {"driver": "file", "path": store.location}, "path": below}
-    location = str(store.location)
-    if isinstance(store, (ObjectKeys, FsspecKeys)) and is_url(location) and "::" not in location:
-        found = _of_url(location, below, store.options)
+    if keys.folder is not None:
+        return {"driver": "file", "path": f"{os.path.abspath(keys.folder)}/{below}"}
+    if keys.zip_file is not None:
+        return {"driver": "zip", "base": {"driver": "file", "path": keys.zip_file}, "path": below}
+    location = keys.location
+    if keys.opens_by_url and is_url(location) and "::" not in location:
+        found = _of_url(location, below, keys.options)
         if found is not None:
             return found
     raise UsageError(

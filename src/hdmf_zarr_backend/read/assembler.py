@@ -39,7 +39,7 @@ from hdmf_zarr_backend.read.datasets import Resolver
 from hdmf_zarr_backend.read.linkpolicy import check_link
 from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.storage.edits import Edits
-from hdmf_zarr_backend.storage.keys import KeyStore, rules_of
+from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.opening import may_exist
 
 ROOT = "root"
@@ -92,7 +92,7 @@ class Assembler:
         self.source = source
         self.builders: dict[str, Any] = {}
         self._open_other = open_other
-        self._rules = rules_of(keys)
+        self._rules = keys.read_rules
         self.levels = [0]
         self._datasets = DatasetMaker(keys, hierarchy, source, resolver, edits=edits)
         self._hidden = spec_location(hierarchy.root.attributes.get(SPECLOC))

@@ -8,7 +8,7 @@ from typing import Any
 
 from hdmf_zarr_backend.model import v2, v3
 from hdmf_zarr_backend.model.nodes import split
-from hdmf_zarr_backend.storage.keys import KeyStore, rules_of
+from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.limits import Limits
 
 _BATCH = 10_000
@@ -80,7 +80,7 @@ def read_documents(keys: KeyStore, names: Collection[str]) -> dict[str, bytes]:
     LimitError
         They are too many, or too large together.
     """
-    limits = rules_of(keys).limits
+    limits = keys.read_rules.limits
     wanted = sorted(islice(_named(keys.list_documents(), names), limits.max_documents + 1))
     check_keys(dict.fromkeys(wanted), limits)
     found: dict[str, bytes] = {}

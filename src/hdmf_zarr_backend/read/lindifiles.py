@@ -9,7 +9,7 @@ from hdmf_zarr_backend.mapping.lindi import may_hold_references
 from hdmf_zarr_backend.mapping.reserved import DTYPE
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, join
 from hdmf_zarr_backend.storage.codecs import chunk_codec
-from hdmf_zarr_backend.storage.keys import KeyStore, rules_of
+from hdmf_zarr_backend.storage.keys import KeyStore
 
 
 def mark_references(keys: KeyStore, hierarchy: Hierarchy) -> None:
@@ -27,7 +27,7 @@ def mark_references(keys: KeyStore, hierarchy: Hierarchy) -> None:
     arrays: dict[str, Any] = {path: node for path, node in hierarchy.walk() if may_hold_references(node)}
     names = {path: join(path, node.chunk_name((0,) * len(node.shape))) for path, node in arrays.items()}
     found = keys.get_many(names.values())
-    most = rules_of(keys).limits.max_object_bytes
+    most = keys.read_rules.limits.max_object_bytes
     for path, node in arrays.items():
         data = found.get(names[path])
         if data is not None and isinstance(_first(node, data, most), dict):

@@ -15,7 +15,7 @@ from hdmf_zarr_backend.mapping.versions import newest_version
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, join
 from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.storage.inlinedkeys import InlinedKeys
-from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of
+from hdmf_zarr_backend.storage.keys import KeyStore
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.mapping.specs import TextSpecReader
@@ -90,7 +90,7 @@ def source_texts(keys: KeyStore, hierarchy: Hierarchy, path: str) -> Callable[[s
     It raises a MetadataError where the source is missing, or is no text.
     """
     cache = ChunkCache()
-    if abilities_of(keys).is_far:  # all at once, where they are not inlined
+    if keys.abilities.is_far:  # all at once, where they are not inlined
         keys = InlinedKeys(keys, keys.get_many(_chunk_keys(hierarchy, path)))
 
     def text(source: str) -> str:

@@ -27,8 +27,7 @@ from hdmf_zarr_backend.storage.garbage import uncollected
 from hdmf_zarr_backend.storage.inlinedkeys import InlinedKeys
 from hdmf_zarr_backend.storage.journalrecords import Mark
 from hdmf_zarr_backend.storage.jsontext import dump, load
-from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, innermost, rules_of, set_rules
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
+from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.locks import Holder
 from hdmf_zarr_backend.storage.partials import interrupted_conversions
 
@@ -118,20 +117,18 @@ def parse(
     LimitError
         There is more metadata than the limits of the store allow.
     """
-    store = innermost(keys)
-    if isinstance(store, LocalKeys):
-        store.pin()  # chunks are read later, and have to be those of these documents
+    keys.pin()  # chunks are read later, and have to be those of these documents
     try:
         texts = _likely_documents(keys, hint, use_consolidated=use_consolidated)
-        check_texts(texts.values(), rules_of(keys).limits)
+        check_texts(texts.values(), keys.read_rules.limits)
         parsed = _parse_consolidated(keys, texts, use_inlined=use_inlined) if use_consolidated else None
         parsed = parsed or ParsedFile(_parse_listing(keys, texts.get(v3.DOCUMENT)), consolidated=False)
         _translate(keys, parsed)
     except ZarrBackendError as error:
         raise error.located(store=keys.location) from error.__cause__
     is_whole = notes_of(parsed.hierarchy.root.attributes).get(CHUNKS) == ALL_CHUNKS
-    if is_whole != rules_of(keys).is_whole:
-        set_rules(keys, replace(rules_of(keys), is_whole=is_whole))
+    if is_whole != keys.read_rules.is_whole:
+        keys.read_rules = replace(keys.read_rules, is_whole=is_whole)
     return parsed
 
 
@@ -180,7 +177,7 @@ def _parse_consolidated(keys: KeyStore, texts: dict[str, bytes], *, use_inlined:
         return None
     try:
         document = load(texts[key], key=key)
-        check_document(document, rules_of(keys).limits)
+        check_document(document, keys.read_rules.limits)
         found = formats.parse_consolidated({key: document}, use_inlined=use_inlined)
     except MetadataError as error:
         warnings.warn(
@@ -196,7 +193,7 @@ def _parse_listing(keys: KeyStore, document: bytes | None) -> Hierarchy:
     if document is None and keys.get(v2.GROUP) is None:
         _check_finished(keys, keys.get(v2.ATTRIBUTES), None)
         raise _nothing_to_read(keys)
-    if not abilities_of(keys).listing:
+    if not keys.abilities.listing:
         _check_finished(keys, keys.get(v2.ATTRIBUTES) if document is None else None, document)
         raise StoreError(
             "there is no consolidated document, and this server cannot list what it has",
@@ -240,8 +237,7 @@ def _document(text: bytes, key: str) -> Any:
 
 def _nothing_to_read(keys: KeyStore) -> ZarrBackendError:
     if not keys.exists():
-        store = innermost(keys)
-        begun = isinstance(store, LocalKeys) and interrupted_conversions(store.root)
+        begun = keys.folder is not None and interrupted_conversions(keys.folder)
         remedy = "A conversion to it was interrupted: convert again with resume=True." if begun else "Check the path."
         return StoreNotFoundError("nothing is there", store=keys.location, remedy=remedy)
     if keys.get(v2.ARRAY) is not None:
@@ -273,7 +269,7 @@ def is_hdmf_zarr(keys: KeyStore) -> bool:
 
 def is_empty_group(keys: KeyStore) -> bool:
     """Tell whether there is a group and nothing else: what zarr makes when a group is opened to be written."""
-    if not abilities_of(keys).listing:
+    if not keys.abilities.listing:
         return False
     found = set(islice(keys.list_prefix(""), len(_OF_A_GROUP) + 1))
     return bool(found) and found <= _OF_A_GROUP

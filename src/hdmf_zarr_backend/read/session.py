@@ -15,7 +15,7 @@ from hdmf_zarr_backend.read.spectypes import may_need_types, restore_types
 from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.storage.edits import Edits
 from hdmf_zarr_backend.storage.garbage import uncollected
-from hdmf_zarr_backend.storage.keys import KeyStore, rules_of, set_rules
+from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.opening import open_neighbour
 
 
@@ -55,7 +55,7 @@ class ReadSession:
         """Return the assembler of a linked file; read-only, and opened once."""
         if location not in self._assemblers:
             count = len(self._assemblers)
-            rules_of(self.own.keys).limits.check("max_files", count, f"links lead to {count} other files")
+            self.own.keys.read_rules.limits.check("max_files", count, f"links lead to {count} other files")
             keys = open_neighbour(self.own.keys, location)
             # to guess 2 could be wrong: where there are metadata of both, those of format 3 count
             parsed = parse(keys, hint=3 if self.own.hierarchy.zarr_format == 3 else None)
@@ -109,7 +109,7 @@ class ReadSession:
 
     def _set_copied(self, *, is_copied: bool) -> None:
         for assembler in self._assemblers.values():
-            set_rules(assembler.keys, replace(rules_of(assembler.keys), is_copied=is_copied))
+            assembler.keys.read_rules = replace(assembler.keys.read_rules, is_copied=is_copied)
 
     @property
     def root_ids(self) -> dict[str, str | None]:

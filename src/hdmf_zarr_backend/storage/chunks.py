@@ -20,8 +20,7 @@ from hdmf_zarr_backend.storage.chunkcache import ChunkCache
 from hdmf_zarr_backend.storage.codecs import ChunkCodec, chunk_codec
 from hdmf_zarr_backend.storage.fills import fill_array
 from hdmf_zarr_backend.storage.growth import outdated_error
-from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, rules_of
-from hdmf_zarr_backend.storage.offers import opens_values
+from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.rowblocks import read_row
 from hdmf_zarr_backend.storage.selection import Axis, AxisPart, copy_part, is_plain, normalise, whole_mask
 from hdmf_zarr_backend.storage.shards import ShardReader
@@ -68,11 +67,11 @@ class ChunkReader:
         self._cache = cache
         self.edits: ChangedChunks | None = None
         self._made_for: Any = None
-        self._rules = rules_of(keys)
+        self._rules = keys.read_rules
         self._allowed: Any = None
         self._codec = self._make_codec()
-        self._is_far = abilities_of(keys).is_far
-        self._opens = node.shards is None and opens_values(keys)
+        self._is_far = keys.abilities.is_far
+        self._opens = node.shards is None and keys.opens_values
         self._at_hand: dict[tuple[int, ...], bytes | None] = {}
         self._shards = None if node.shards is None else ShardReader(keys, path, node)
 
@@ -381,7 +380,7 @@ class ChunkReader:
             self._check_chunk()
         try:
             if data is None:
-                if rules_of(self.keys).refuses_absent:
+                if self.keys.read_rules.refuses_absent:
                     raise ChunkError("a chunk is not stored", remedy='Restore it, or read with missing_chunks="fill".')
                 if (outdated := self._outdated()) is not None:
                     raise outdated

@@ -14,9 +14,6 @@ import sys
 from contextlib import suppress
 
 from hdmf_zarr_backend.errors import UsageError
-from hdmf_zarr_backend.storage.diskfiles import told
-from hdmf_zarr_backend.storage.keys import KeyStore, innermost
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
 
 
 def sync_files(path: str) -> None:
@@ -47,14 +44,6 @@ def sync_files(path: str) -> None:
         os.sync()
     else:
         raise UsageError("this system cannot be asked to write everything to disk", remedy="Leave out durable=True.")
-
-
-def sync_store(keys: KeyStore) -> None:
-    """Wait until all that was set in a local file is on its disk; a server has what it has answered to."""
-    store = innermost(keys)
-    if isinstance(store, LocalKeys):
-        with told(store.location, "written"):
-            sync_files(store.root)
 
 
 def sync_folder(path: str) -> None:

@@ -36,8 +36,7 @@ from hdmf_zarr_backend.storage.growth import for_long_texts
 from hdmf_zarr_backend.storage.journal import Direct
 from hdmf_zarr_backend.storage.journalrecords import Format2Metadata, Mark, Metadata
 from hdmf_zarr_backend.storage.jsontext import dump
-from hdmf_zarr_backend.storage.keys import KeyStore, rules_of
-from hdmf_zarr_backend.storage.queued import drain
+from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.shards import shard_grid, shard_of
 
 __all__ = ["DeferredReference", "Edits"]
@@ -275,7 +274,7 @@ class Edits:
                 rows.setdefault(path, []).append(resolved(chunk, encode, path, self._keys.location))
         for path, chunks in rows.items():
             reader = self._readers[path]
-            fields = wider_fields(reader.node, chunks, rules_of(self._keys).limits.max_object_bytes)
+            fields = wider_fields(reader.node, chunks, self._keys.read_rules.limits.max_object_bytes)
             if fields is not None:
                 self.widen(reader, np.dtype(object), partial(set_fields, fields))
 
@@ -341,7 +340,7 @@ class Edits:
             self._keys.set(join(path, self._grids[path][0].node.chunk_name(index)), data)
         self._write_chunks({place: chunk for place, chunk in plain.items() if place[0] not in self._widened})
         self.shards.write(place for place in shards if place[0] not in self._widened)
-        drain(self._keys)  # chunks before shapes
+        self._keys.drain()  # chunks before shapes
         for path in documents.keys() - self._widened.keys():
             self._keys.set_many({key: dump(document) for key, document in documents[path]})
         if mark is not None:
@@ -353,9 +352,9 @@ class Edits:
         self, mark: Mark, chunks: dict[Place, Array], documents: dict[str, list[tuple[str, Any]]]
     ) -> None:
         """Write the arrays whose elements take more room; each of their chunks is at hand."""
-        drain(self._keys)
+        self._keys.drain()
         mark.put(self._keys)
-        drain(self._keys)
+        self._keys.drain()
         self.is_marked = True
         self._write_chunks({place: chunk for place, chunk in chunks.items() if place[0] in self._widened})
         self.shards.write(place for place in self.shards.changed() if place[0] in self._widened)

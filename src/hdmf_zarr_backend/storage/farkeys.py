@@ -7,7 +7,7 @@ wait in threads of a pool, which costs nothing where each takes milliseconds.
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,8 +16,7 @@ from typing import Any, TypeVar
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreError
 from hdmf_zarr_backend.storage.failures import telling
 from hdmf_zarr_backend.storage.filestates import FileState
-from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, Range, check_inside, rules_of
-from hdmf_zarr_backend.storage.limits import DEFAULT_RULES
+from hdmf_zarr_backend.storage.keys import Abilities, KeyStore, Range, check_inside
 
 REQUESTS = 32
 """Requests of this process that may be under way at once."""
@@ -67,7 +66,7 @@ def _submitted(function: Callable[[A], B], item: A) -> Future[B]:
         return done
 
 
-class FarKeys(ABC):
+class FarKeys(KeyStore):
     """The contract of `storage.keys.KeyStore` for stores that answer in milliseconds.
 
     Parameters
@@ -79,7 +78,6 @@ class FarKeys(ABC):
     """
 
     abilities = Abilities(is_far=True)
-    read_rules = DEFAULT_RULES
 
     def __init__(self, location: str, options: Mapping[str, Any] | None = None) -> None:
         self.location = location
@@ -91,12 +89,12 @@ class FarKeys(ABC):
     @property
     def _most(self) -> int:
         """Bytes of the largest value that may be read."""
-        return rules_of(self).limits.max_stored_bytes
+        return self.read_rules.limits.max_stored_bytes
 
     def _check_size(self, key: str, size: int) -> None:
         """Refuse a value that is larger; where its size is known before, before memory is taken for it."""
         if size > self._most:
-            limits = rules_of(self).limits
+            limits = self.read_rules.limits
             raise limits.exceeded("max_stored_bytes", size, f"the value of the key {key!r} has {size:,} bytes")
 
     def _got(self, key: str) -> bytes | None:
@@ -157,11 +155,6 @@ class FarKeys(ABC):
         values = at_once(self.get, wanted)
         return {key: value for key, value in zip(wanted, values, strict=True) if value is not None}
 
-    def get_range(self, key: str, start: int, stop: int | None = None) -> bytes | None:
-        """Return the bytes ``start:stop`` of the value of ``key``, or None where it is not there."""
-        found = self.get_ranges(key, [(start, stop)])
-        return None if found is None else found[0]
-
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
         """Return several ranges of bytes of the value of ``key``, or None where it is not there."""
         return self._called(lambda: self._get_ranges(key, ranges), key, "read")
@@ -208,20 +201,6 @@ class FarKeys(ABC):
     def _refuse_change(self) -> None:
         if not self.abilities.write:
             raise ReadOnlyStoreError(self.abilities.why, store=self.location, remedy="Write to another place.")
-
-    def list_documents(self) -> Iterator[str]:
-        """Yield the keys of all metadata documents.
-
-        Raises
-        ------
-        StoreError
-            The store has no listing.
-        """
-        return (key for key in self.sizes("") if key.rpartition("/")[2] in DOCUMENTS)
-
-    def list_prefix(self, prefix: str) -> Iterator[str]:
-        """Yield all keys below ``prefix/``."""
-        return iter(self.sizes(prefix))
 
     def sizes(self, prefix: str) -> dict[str, int]:
         """Return ``{key: bytes}`` of all keys below ``prefix/``."""

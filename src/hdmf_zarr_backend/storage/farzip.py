@@ -19,7 +19,7 @@ from typing import Any
 
 from hdmf_zarr_backend.errors import StoreError, StoreNotFoundError
 from hdmf_zarr_backend.storage.farkeys import at_once
-from hdmf_zarr_backend.storage.keys import Abilities, KeyStore, Range, rules_of
+from hdmf_zarr_backend.storage.keys import Abilities, KeyStore, Range
 from hdmf_zarr_backend.storage.zipkeys import ZipKeys
 
 _TAIL_BYTES = 2**18
@@ -36,25 +36,26 @@ class FarZipKeys(ZipKeys):
     location : str
         URL of the zip file.
     folder : KeyStore
-        What the zip file lies in; has a method ``size``.
+        What the zip file lies in.
     name : str
         Name of the zip file there.
     """
 
     abilities = Abilities(write=False, change=False, is_far=True, why="a zip file on a server is read only")
 
-    def __init__(self, location: str, folder: Any, name: str) -> None:
+    def __init__(self, location: str, folder: KeyStore, name: str) -> None:
         super().__init__(location)
+        self.zip_file = None
         self._folder = folder
         self._name = name
         self._size: int | None = None
         self._ends: list[int] = []
         self._begins: dict[str, int] = {}
         self._far: _FarFile | None = None
-        self.options = getattr(folder, "options", {})
+        self.options = folder.options
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return FarZipKeys, (self.location, self._folder, self._name), {"read_rules": rules_of(self)}
+        return FarZipKeys, (self.location, self._folder, self._name), {"read_rules": self.read_rules}
 
     def exists(self) -> bool:
         """Tell whether anything is at the location."""

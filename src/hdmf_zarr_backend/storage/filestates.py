@@ -6,12 +6,9 @@ Source: issue "Format 3, shards, and any store, near or far", part 4: a changed 
 from __future__ import annotations
 
 import hashlib
-import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
-
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
 
 SAMPLE_BYTES = 2**16
 """Bytes at each end of a file that tell a copy of it from another file of its size."""
@@ -59,29 +56,6 @@ def plain_tag(tag: object) -> str | None:
     return tag.removeprefix("W/").strip('"') or None if isinstance(tag, str) else None
 
 
-def file_state(keys: KeyStore, name: str) -> FileState | None:
-    """Return the state of one file of a folder, None where it is not there.
-
-    Parameters
-    ----------
-    keys : KeyStore
-        The folder.
-    name : str
-        Of the file.
-    """
-    if isinstance(keys, LocalKeys):
-        try:
-            found = os.stat(os.path.join(keys.root, name))
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        return FileState(found.st_size, None, found.st_mtime_ns)
-    asked = getattr(keys, "state", None)
-    state: FileState | None = asked(name) if asked is not None else None
-    return state
-
-
-def sample_of(keys: KeyStore, name: str, size: int) -> str | None:
-    """Return a digest of the two ends of a file of ``size`` bytes, None where it is not there."""
-    ranges: list[tuple[int, int | None]] = [(0, min(size, SAMPLE_BYTES)), (max(0, size - SAMPLE_BYTES), size)]
-    parts = keys.get_ranges(name, ranges)
-    return None if parts is None else hashlib.sha256(b"".join(parts)).hexdigest()
+def digest_of(parts: Iterable[bytes]) -> str:
+    """Return the digest of the parts of a file by which a copy of it is recognized."""
+    return hashlib.sha256(b"".join(parts)).hexdigest()

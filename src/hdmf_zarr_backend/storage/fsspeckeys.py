@@ -5,15 +5,15 @@ Source: issue "Format 3, shards, and any store, near or far", part 4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.storage.failures import library_errors, status_of, tell_of_bucket
 from hdmf_zarr_backend.storage.farkeys import FarKeys
 from hdmf_zarr_backend.storage.filestates import FileState, plain_tag
-from hdmf_zarr_backend.storage.keys import Abilities, Range, rules_of
+from hdmf_zarr_backend.storage.keys import Abilities, Range, Write
 from hdmf_zarr_backend.storage.mappingkeys import OF_THIS_PROCESS
 from hdmf_zarr_backend.storage.objectsettings import AZURE_SCHEMES, GOOGLE_SCHEMES, S3_SCHEMES
 
@@ -52,6 +52,7 @@ class FsspecKeys(FarKeys):
         Path of the file in ``filesystem``.
     """
 
+    opens_by_url = True
     stream_bytes = 3 * _PART_BYTES
     """What is held of a value that is streamed: what is collected, and what the library makes of it for a request."""
 
@@ -64,6 +65,7 @@ class FsspecKeys(FarKeys):
         self._root = root
         first = location.partition("::")[0].partition("://")[0]
         self._scheme = first
+        self.streams_values = first in _IN_PARTS  # elsewhere fsspec writes a value as a whole
         abilities = _READ_ONLY.get(_GROUPS.get(first, first)) or Abilities(is_far=first not in ("memory", "file"))
         # a cache in front of a web server has no more of a listing than that
         behind = location.rpartition("::")[2]
@@ -78,7 +80,7 @@ class FsspecKeys(FarKeys):
                 store=self.location,
                 remedy='Use executor="threads".',
             )
-        rules = {"read_rules": rules_of(self)}
+        rules = {"read_rules": self.read_rules}
         if self._given:
             return _of_filesystem, (self.location, self._fs, self._root), rules
         return FsspecKeys, (self.location, self.options), rules
@@ -196,14 +198,13 @@ class FsspecKeys(FarKeys):
         if is_on_disk(self._filesystem):
             self._filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)
 
-    @property
-    def stream(self) -> Callable[[str], AbstractContextManager[Callable[[bytes], Any]]] | None:
-        """What gives a function that appends to a new value of a key; None where fsspec would write it as a whole."""
-        return self._stream if self._scheme in _IN_PARTS else None
-
     @contextmanager
-    def _stream(self, key: str) -> Iterator[Callable[[bytes], None]]:
-        """Upload in parts, the last one when the block ends without an error."""
+    def stream(self, key: str) -> Iterator[Write]:
+        """Give a function that appends to a new value of ``key``: an upload in parts where the library has one."""
+        if not self.streams_values:
+            with super().stream(key) as append:
+                yield append
+            return
         self._refuse_change()
         path = self._path(key)
         file = self._called(lambda: self._filesystem.open(path, "wb", block_size=_PART_BYTES), key, "written")

@@ -21,7 +21,7 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, join
 from hdmf_zarr_backend.storage.changedcells import has_fields
 from hdmf_zarr_backend.storage.codecs import numpy_dtype
 from hdmf_zarr_backend.storage.jsontext import load
-from hdmf_zarr_backend.storage.keys import KeyStore, innermost
+from hdmf_zarr_backend.storage.keys import KeyStore
 
 FEW = 16
 """Chunks that are few; 16 small ones are quickly written anew."""
@@ -73,7 +73,7 @@ def outdated_error(keys: KeyStore, path: str, node: ArrayNode[Attributes]) -> St
         return None
     name = v2.ARRAY if node.document is None else v3.DOCUMENT
     key = join(path, name)
-    text = innermost(keys).get(key)
+    text = keys.unwrapped.get(key)
     try:
         said = None if text is None else load(text, key=key)
         if said is None:

@@ -25,10 +25,8 @@ from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.storage.farkeys import at_once
 from hdmf_zarr_backend.storage.journalrecords import LAST_NOTE, VERSION, Mark, Record, aside_key, record_key
 from hdmf_zarr_backend.storage.jsontext import dump
-from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, innermost
+from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.locks import Holder
-from hdmf_zarr_backend.storage.offers import delete_partial, link_value
-from hdmf_zarr_backend.storage.queued import drain, queue_of
 from hdmf_zarr_backend.storage.recovery import copy_value, digest, recover, remove, warn
 
 _FAILURES = (ZarrBackendError, OSError, RuntimeError, ValueError, TypeError)
@@ -88,11 +86,11 @@ class Direct:
 
     def commit(self, documents: Mapping[str, bytes], gone: Sequence[str] = ()) -> None:
         """Set the documents that make the change whole, in their order, and delete the keys ``gone``."""
-        drain(self._keys)
+        self._keys.drain()
         for key, text in documents.items():
             self._keys.set(key, text)
         self._keys.delete([*gone, *self._unread])
-        drain(self._keys)
+        self._keys.drain()
         self._unread = []
 
     def undo(self, error: BaseException) -> None:
@@ -113,7 +111,7 @@ class Journal(Direct):
 
     def __init__(self, keys: KeyStore, consolidated: str) -> None:
         super().__init__(keys)
-        self._store: KeyStore = innermost(keys)
+        self._store: KeyStore = keys.unwrapped
         self._consolidated = consolidated
         self._is_stuck = False
         self._forget()
@@ -158,7 +156,7 @@ class Journal(Direct):
             return
         self._check_free(paths)
         if not self._records:
-            delete_partial(self._store, [""])  # what is left of a journal whose first put did not come to its end
+            self._store.delete_unfinished([""])  # what is left of a journal whose first put did not come to its end
         old = self._store.get_many(asked)
         aside = {key: number for number, key in enumerate(self._stored(larger), len(self._aside))}
         absent = [key for key in (*asked, *known, *larger) if key not in old and key not in aside]
@@ -169,7 +167,7 @@ class Journal(Direct):
         self._kept.update(asked, known, larger)
         self._below.update(paths)
         for key, number in aside.items():
-            if not link_value(self._store, key, aside_key(self._id, number)):  # a key is set by replacing its value
+            if not self._store.link_value(key, aside_key(self._id, number)):  # a key is set by replacing its value
                 copy_value(self._store, key, aside_key(self._id, number))
 
     def _stored(self, keys: Sequence[str]) -> list[str]:
@@ -183,7 +181,7 @@ class Journal(Direct):
 
     def _for_each(self, function: Callable[[str], bool], names: Sequence[str]) -> Iterable[bool]:
         """Return what a function that asks the store says of each name; a far one is asked at once."""
-        return at_once(function, names) if abilities_of(self._store).is_far else map(function, names)
+        return at_once(function, names) if self._store.abilities.is_far else map(function, names)
 
     def _is_fresh(self, key: str) -> bool:
         """Tell whether nothing is put down yet that says how ``key`` was."""
@@ -220,7 +218,7 @@ class Journal(Direct):
         """
         if self.is_open or len(documents) + len(gone) > 1:
             self.keep([*documents, *gone])
-        drain(self._keys)
+        self._keys.drain()
         if not self.is_open:  # one put is whole in itself
             super().commit(documents, gone)
             return
@@ -241,9 +239,7 @@ class Journal(Direct):
 
     def undo(self, error: BaseException) -> None:
         """Put everything back, and note at ``error`` if that could not be done."""
-        queue = queue_of(self._keys)
-        if queue is not None:
-            queue.abandon()
+        self._keys.abandon()
         if self.is_open and not self._is_stuck:
             try:
                 self._store.delete([LAST_NOTE])
@@ -259,6 +255,6 @@ class Journal(Direct):
 
 def journal_of(keys: KeyStore, zarr_format: int) -> Direct:
     """Return what keeps the changes of a file from being lost half way."""
-    if not abilities_of(keys).consolidates:
+    if not keys.abilities.consolidates:
         return Direct(keys)
     return Journal(keys, v2.CONSOLIDATED if zarr_format == 2 else v3.DOCUMENT)

@@ -24,7 +24,6 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Protocol
 
 from hdmf_zarr_backend.errors import StoreError, StoreLockedError, StoreRefusedError, ZarrBackendError
 from hdmf_zarr_backend.storage.keys import KeyStore
@@ -42,13 +41,6 @@ GOODBYE_SECONDS = 10
 """How long closing a file waits for its lease to be deleted; one that is left expires by itself."""
 
 
-class CreatingKeys(KeyStore, Protocol):
-    """A store that can set a key only where there is none."""
-
-    def create(self, key: str, value: bytes) -> bool | None:
-        """Set ``key`` if it is not there; tell whether it was set, None where there is no such request."""
-
-
 class UnlockedWarning(UserWarning):
     """Nothing keeps a second writer away from a file."""
 
@@ -58,7 +50,7 @@ class Lease(WriterLock):
 
     Parameters
     ----------
-    keys : CreatingKeys
+    keys : KeyStore
         The folder of the file.
     name : str
         Name of the file in it.
@@ -78,7 +70,7 @@ class Lease(WriterLock):
         None can be had.
     """
 
-    def __init__(self, keys: CreatingKeys, name: str, location: str, *, break_lock: bool = False) -> None:
+    def __init__(self, keys: KeyStore, name: str, location: str, *, break_lock: bool = False) -> None:
         super().__init__(location)
         self._note = _Note(keys, f".{name}.lock", location)
         self._end: SimpleQueue[None] = SimpleQueue()
@@ -179,7 +171,7 @@ class _Note:
         Why there is none.
     """
 
-    def __init__(self, keys: CreatingKeys, key: str, location: str) -> None:
+    def __init__(self, keys: KeyStore, key: str, location: str) -> None:
         self._keys = keys
         self._key = key
         self._location = location

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from hdmf_zarr_backend.errors import StoreError
+from hdmf_zarr_backend.model.nodes import join
 from hdmf_zarr_backend.storage.diskfiles import (
     READING,
     disk_failure,
@@ -27,14 +29,17 @@ from hdmf_zarr_backend.storage.diskfiles import (
     write_all,
     write_file,
 )
+from hdmf_zarr_backend.storage.durable import sync_files
+from hdmf_zarr_backend.storage.filestates import FileState
 from hdmf_zarr_backend.storage.jsontext import parse_fast
-from hdmf_zarr_backend.storage.keys import DOCUMENTS, LOCAL, Range, is_outside
-from hdmf_zarr_backend.storage.limits import DEFAULT_RULES
+from hdmf_zarr_backend.storage.keys import DOCUMENTS, KeyStore, Range, is_outside, refuse_outside
 from hdmf_zarr_backend.storage.openvalue import OpenValue
 from hdmf_zarr_backend.storage.pinned import PinnedFolder
 
+_PARTIAL = re.compile(r"\.[0-9a-f]{32}\.partial$")
 
-class LocalKeys:
+
+class LocalKeys(KeyStore):
     """A local directory.
 
     Parameters
@@ -48,11 +53,11 @@ class LocalKeys:
         What links and messages name, if it is not ``root`` (a directory that will be renamed).
     """
 
-    read_rules = DEFAULT_RULES
-    abilities = LOCAL
+    opens_values = True
+    streams_values = True
 
     def __init__(self, root: str, *, replace: bool = True, location: str | None = None) -> None:
-        self.root = root
+        self.root = self.folder = root
         self.location = location if location is not None else root
         self._replace = replace
         self._made: set[str] = set()
@@ -131,15 +136,6 @@ class LocalKeys:
                 return None  # nobody can have set it
             raise disk_failure(error, self.location, key, "read") from error
 
-    def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
-        """Return the values of those ``keys`` that are there."""
-        return {key: value for key in keys if (value := self.get(key)) is not None}
-
-    def get_range(self, key: str, start: int, stop: int | None = None) -> bytes | None:
-        """Return the bytes ``start:stop`` of the value of ``key``, or None where it is not there."""
-        found = self.get_ranges(key, [(start, stop)])
-        return None if found is None else found[0]
-
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
         """Return several ranges of bytes of the value of ``key``, or None where it is not there."""
         found = self._descriptor(key)
@@ -209,11 +205,6 @@ class LocalKeys:
         """Tell whether a value is written beside its place first."""
         return self._replace
 
-    def set_many(self, items: Mapping[str, bytes]) -> None:
-        """Set several keys."""
-        for key, value in items.items():
-            self.set(key, value)
-
     def delete(self, keys: Iterable[str]) -> None:
         """Delete those ``keys`` that are there."""
         for key in keys:
@@ -244,10 +235,6 @@ class LocalKeys:
             return False  # whoever reads it will say so
         return isinstance(document, dict) and document.get("node_type") == "array"
 
-    def list_prefix(self, prefix: str) -> Iterator[str]:
-        """Yield all keys below ``prefix/``."""
-        return iter(self.sizes(prefix))
-
     def sizes(self, prefix: str) -> dict[str, int]:
         """Return ``{key: bytes}`` of all keys below ``prefix/``."""
         start = f"{prefix}/" if prefix else ""
@@ -276,7 +263,91 @@ class LocalKeys:
         """Tell whether anything is at the location."""
         return os.path.lexists(self.root)
 
-    def remove_folders(self, path: str) -> None:
-        """Remove the folders at and below ``path`` that hold nothing."""
+    def delete_below(self, path: str) -> None:
+        """Delete all keys below ``path/``, and the folders that held them."""
+        super().delete_below(path)
         self._made.clear()
         remove_empty(self._path(path))
+
+    def delete_unfinished(self, folders: Iterable[str]) -> None:
+        """Delete the files in ``folders`` that were being written when their writer died."""
+        for folder in folders:
+            with suppress(FileNotFoundError, NotADirectoryError), os.scandir(f"{self.root}/{folder}") as entries:
+                for entry in entries:
+                    if _PARTIAL.search(entry.name) and entry.is_file(follow_symlinks=False):
+                        os.unlink(entry.path)
+
+    def link_value(self, source: str, target: str) -> bool:
+        """Give the value of ``source`` a second key by a hard link; return whether the file system made one."""
+        if is_outside(source):
+            return False
+        try:
+            if not stat.S_ISREG(os.lstat(f"{self.root}/{source}").st_mode):
+                return False  # a symbolic link may lead somewhere else from another place
+            os.link(f"{self.root}/{source}", f"{self.root}/{target}")
+        except OSError:
+            return False  # not every file system has such links
+        return True
+
+    def sync(self) -> None:
+        """Wait until everything that was set is on the disk."""
+        with told(self.location, "written"):
+            sync_files(self.root)
+
+    def is_empty_folder(self) -> bool:
+        """Return whether the folder is there, and nothing in it that could be lost."""
+        if not os.path.isdir(self.root):
+            return False
+        with told(self.location, "read"), os.scandir(self.root) as entries:
+            return next(entries, None) is None
+
+    def state(self, key: str) -> FileState | None:
+        """Return size and time of a file, None where it is not there."""
+        try:
+            found = os.stat(os.path.join(self.root, key))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return FileState(found.st_size, None, found.st_mtime_ns)
+
+    def keys_outside(self, arrays: Collection[str]) -> Iterator[str]:
+        """Yield the keys that are not below an array; the folders of arrays are not searched."""
+        stack = [] if "" in arrays else [""]
+        while stack:
+            here = stack.pop()
+            for entry in self._entries(here):
+                path = join(here, entry.name)
+                if not is_folder(entry):
+                    yield path
+                elif path not in arrays:
+                    stack.append(path)
+
+    def names_without_values(self, path: str) -> Iterator[str]:
+        """Yield the names below ``path/`` that have no value but a folder, a pipe or a device."""
+        stack = [path]
+        while stack:
+            here = stack.pop()
+            for entry in self._entries(here):
+                place = join(here, entry.name)
+                if is_folder(entry):
+                    stack.append(place)
+                if not entry.is_file() and self.is_blocked(place):
+                    yield place[len(path) + 1 if path else 0 :]
+
+    def is_blocked(self, key: str) -> bool:
+        """Return whether a folder, a pipe or a device is where the value of a key would be."""
+        if is_outside(key):
+            return False
+        try:
+            return not stat.S_ISREG(os.stat(f"{self.root}/{key}").st_mode)
+        except (OSError, ValueError):
+            return False  # nothing is there, or nothing can be called so
+
+    def check_inside(self, names: Iterable[str], paths: Iterable[str]) -> None:
+        """Refuse keys and paths of nodes that lead out of the folder, by their name or by a symbolic link."""
+        names, paths = list(names), list(paths)
+        super().check_inside(names, paths)
+        root = os.path.realpath(self.root)
+        folders = {name.rpartition("/")[0] for name in names} | set(paths)
+        places = {folder: os.path.realpath(f"{self.root}/{folder}") for folder in folders}
+        outside = [folder for folder, place in places.items() if not f"{place}/".startswith(f"{root}/")]
+        refuse_outside(outside, self.location)

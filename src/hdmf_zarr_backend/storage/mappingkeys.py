@@ -7,8 +7,7 @@ from typing import Any
 
 from hdmf_zarr_backend.errors import StoreError, UsageError
 from hdmf_zarr_backend.storage.failures import node_of, telling
-from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, check_inside
-from hdmf_zarr_backend.storage.wholevalues import WholeValues
+from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, KeyStore, check_inside
 
 OF_THIS_PROCESS = "the memory of this process is no place that other processes can write to"
 
@@ -16,7 +15,7 @@ _FREE = Abilities()
 _FIXED = Abilities(write=False, change=False, why="a mapping that is not mutable is read only")
 
 
-class MappingKeys(WholeValues):
+class MappingKeys(KeyStore):
     """A mapping.
 
     Parameters
@@ -72,11 +71,6 @@ class MappingKeys(WholeValues):
         mapping = self._mutable()
         with telling(self.location, self._checked(key), "written"):
             mapping[key] = value
-
-    def set_many(self, items: Mapping[str, bytes]) -> None:
-        """Set several keys."""
-        for key, value in items.items():
-            self.set(key, value)
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete those ``keys`` that are there."""

@@ -16,7 +16,7 @@ from hdmf_zarr_backend.errors import StoreError
 from hdmf_zarr_backend.storage.failures import tell_of_bucket
 from hdmf_zarr_backend.storage.farkeys import FarKeys
 from hdmf_zarr_backend.storage.filestates import FileState, plain_tag
-from hdmf_zarr_backend.storage.keys import Abilities, Range, rules_of
+from hdmf_zarr_backend.storage.keys import Abilities, Range
 from hdmf_zarr_backend.storage.objectsettings import AZURE_SCHEMES, GOOGLE_SCHEMES, WEB_SCHEMES, object_settings
 
 _MULTIPART_BYTES = 64 * 2**20
@@ -68,6 +68,8 @@ class ObjectKeys(FarKeys):
         The user's ``storage_options``, from which they were made.
     """
 
+    opens_by_url = True
+    streams_values = True
     stream_bytes = (_PARTS_AT_ONCE + 1) * _PART_BYTES
     """What is held of a value that is streamed."""
 
@@ -79,7 +81,7 @@ class ObjectKeys(FarKeys):
         self._pid = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ObjectKeys, (self.location, self._settings, self.options), {"read_rules": rules_of(self)}
+        return ObjectKeys, (self.location, self._settings, self.options), {"read_rules": self.read_rules}
 
     @property
     def _is_azure(self) -> bool:

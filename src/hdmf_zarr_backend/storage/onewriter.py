@@ -12,16 +12,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from hdmf_zarr_backend.storage.farkeys import FarKeys
-from hdmf_zarr_backend.storage.fsspeckeys import FsspecKeys
-from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, innermost
+from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.leases import Lease
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.locks import FileLock, Holder, WriterLock, locked_error
-from hdmf_zarr_backend.storage.objectkeys import ObjectKeys
 from hdmf_zarr_backend.storage.opening import open_neighbour
 from hdmf_zarr_backend.storage.referredfiles import parted
-from hdmf_zarr_backend.storage.zipkeys import ZipKeys
 
 _OF_THIS_PROCESS: dict[tuple[int, str], Holder] = {}
 
@@ -69,15 +64,14 @@ def writer_lock(keys: KeyStore, *, break_lock: bool = False) -> WriterLock:
     StoreLockedError
         Another writer holds it.
     """
-    store = innermost(keys)
-    if isinstance(store, LocalKeys):
-        return FileLock(store.root, break_lock=break_lock)
-    if isinstance(store, ZipKeys):
-        return FileLock(store.location, break_lock=break_lock)
-    if isinstance(store, (ObjectKeys, FsspecKeys)) and abilities_of(store).is_far:
+    store = keys.unwrapped
+    local = store.folder or store.zip_file
+    if local is not None:
+        return FileLock(local, break_lock=break_lock)
+    if store.opens_by_url and store.abilities.is_far:
         folder, name = parted(store.location)
         beside = open_neighbour(store, folder) if "://" in folder and name else None
-        if isinstance(beside, FarKeys):  # a file that is a whole bucket has nothing beside it
+        if beside is not None and beside.opens_by_url:  # a file that is a whole bucket has nothing beside it
             return Lease(beside, name, store.location, break_lock=break_lock)
     return ProcessLock(store.location)
 

@@ -25,7 +25,7 @@ from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.storage import referencekeys, zipkeys
 from hdmf_zarr_backend.storage.farzip import FarZipKeys
 from hdmf_zarr_backend.storage.fsspeckeys import FsspecKeys
-from hdmf_zarr_backend.storage.keys import KeyStore, innermost, rules_of, set_rules
+from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.mappingkeys import MappingKeys
 from hdmf_zarr_backend.storage.objectkeys import ObjectKeys, keys_of_bucket
@@ -112,8 +112,8 @@ def folder_keys(location: str, options: Mapping[str, Any]) -> KeyStore:
 
 
 def _of_object(place: Any) -> KeyStore:
-    if hasattr(place, "list_documents") and hasattr(place, "location"):
-        return place  # type: ignore[no-any-return] # the contract of KeyStore
+    if isinstance(place, KeyStore):
+        return place
     if isinstance(place, Mapping):
         filesystem = getattr(place, "fs", None)
         if (
@@ -164,18 +164,16 @@ def open_neighbour(keys: KeyStore, location: str) -> KeyStore:
     StoreError
         What is linked to is nothing that can be opened.
     """
-    origin = innermost(keys)
-    neighbour = getattr(origin, "neighbour", None)
-    found: KeyStore | None = None if neighbour is None else neighbour(location)
+    origin = keys.unwrapped
+    found = origin.neighbour(location)
     if found is None:
         alike = authority(location) == authority(origin.location)
         try:
-            found = open_keys(location, getattr(origin, "options", {}) if alike else {})
-            if isinstance(found, FsspecKeys):
-                found.check_url()
+            found = open_keys(location, origin.options if alike else {})
+            found.check_url()
         except UsageError as error:  # it is not the caller who said so, but a file
             raise StoreError(error.problem, store=error.store, path=error.path, remedy=error.remedy) from error
-    set_rules(found, replace(rules_of(keys), is_whole=False))  # of another file, that is to be seen
+    found.read_rules = replace(keys.read_rules, is_whole=False)  # of another file, that is to be seen
     return found
 
 

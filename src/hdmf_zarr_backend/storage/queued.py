@@ -9,15 +9,14 @@ Source: issue "Format 3, shards, and any store, near or far", part 5.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.storage.farkeys import request_pool
-from hdmf_zarr_backend.storage.keys import KeyStore, Range, abilities_of
-from hdmf_zarr_backend.storage.wholevalues import cut_ranges
+from hdmf_zarr_backend.storage.keys import KeyStore, Range, WrappedKeys, cut_ranges
 
 PUTS = 32
 """Puts that may be under way at once."""
@@ -26,7 +25,7 @@ PUT_BYTES = 64 * 2**20
 """Bytes of the values of the puts under way; a larger value goes alone."""
 
 
-class QueuedKeys:
+class QueuedKeys(WrappedKeys):
     """A store whose puts return before they are done.
 
     What was set is seen by `get` at once. The first put that fails is told by the next call that writes, or by `flush`,
@@ -41,9 +40,8 @@ class QueuedKeys:
     """
 
     def __init__(self, keys: KeyStore, held: Sequence[str] = ()) -> None:
-        self.keys = keys
-        self.location = keys.location
-        self._is_far = abilities_of(keys).is_far  # else a put is done at once
+        super().__init__(keys)
+        self._is_far = keys.abilities.is_far  # else a put is done at once
         self._held: dict[str, bytes | None] = dict.fromkeys(held)
         self._pending: dict[str, tuple[bytes, Future[None]]] = {}
         self._bytes = 0
@@ -55,7 +53,7 @@ class QueuedKeys:
         return f"QueuedKeys({self.keys!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _copy_of, (self.keys,)  # in another process, which has its own queue and ends each task with `task_done`
+        return _copy_of, (self.keys,)  # in another process, which has its own queue and ends each task with `end_task`
 
     # ---- writing ----------------------------------------------------------------------------------------------------
 
@@ -131,11 +129,6 @@ class QueuedKeys:
         with suppress(ZarrBackendError, OSError, RuntimeError, ValueError, TypeError):
             self.flush()
 
-    def set_many(self, items: Mapping[str, bytes]) -> None:
-        """Set several keys, soon."""
-        for key, value in items.items():
-            self.set(key, value)
-
     def delete(self, keys: Iterable[str]) -> None:
         """Delete those ``keys`` that are there, now."""
         gone = list(keys)
@@ -166,11 +159,6 @@ class QueuedKeys:
         found = {key: value for key in wanted if (value := self._waiting(key)) is not None}
         return {**found, **self.keys.get_many([key for key in wanted if key not in found])}
 
-    def get_range(self, key: str, start: int, stop: int | None = None) -> bytes | None:
-        """Return the bytes ``start:stop`` of the value of ``key``, or None where it is not there."""
-        value = self._waiting(key)
-        return value[start:stop] if value is not None else self.keys.get_range(key, start, stop)
-
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
         """Return several ranges of bytes of the value of ``key``, or None where it is not there."""
         value = self._waiting(key)
@@ -195,7 +183,11 @@ class QueuedKeys:
         """Tell whether anything is at the location."""
         return bool(self._pending) or self.keys.exists()
 
-    def task_done(self) -> None:
+    def drain(self) -> None:
+        """Wait until everything that was set is in the store, as `flush`."""
+        self.flush()
+
+    def end_task(self) -> None:
         """Wait for what a task has set, where this is the copy of a queue in another process."""
         if self._is_copy:
             self.flush()
@@ -205,32 +197,3 @@ def _copy_of(keys: KeyStore) -> QueuedKeys:
     copy = QueuedKeys(keys)
     copy._is_copy = True
     return copy
-
-
-def queue_of(keys: Any) -> QueuedKeys | None:
-    """Return the queue that is behind ``keys``, None where every put is done when it returns."""
-    while keys is not None and not callable(keys):
-        if isinstance(keys, QueuedKeys):
-            return keys
-        keys = getattr(keys, "keys", None)
-    return None
-
-
-def drain(keys: KeyStore) -> None:
-    """Wait until everything that was set is in the store.
-
-    Raises
-    ------
-    ZarrBackendError
-        A put has failed.
-    """
-    queue = queue_of(keys)
-    if queue is not None:
-        queue.flush()
-
-
-def end_task(keys: KeyStore) -> None:
-    """Wait for what a task has set, in a process that was sent the task; elsewhere the sender waits for all of them."""
-    queue = queue_of(keys)
-    if queue is not None:
-        queue.task_done()

@@ -25,10 +25,8 @@ from hdmf_zarr_backend.storage.journalrecords import (
     record_key,
 )
 from hdmf_zarr_backend.storage.jsontext import parse_fast
-from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, innermost
+from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.locks import Holder
-from hdmf_zarr_backend.storage.offers import check_inside, delete_below, delete_partial
-from hdmf_zarr_backend.storage.streamed import streamed_value, streams_values
 
 _PIECE_BYTES = 8 * 2**20
 
@@ -61,9 +59,9 @@ def pending(keys: KeyStore) -> Left | None:
     MetadataError
         The journal is damaged.
     """
-    if not abilities_of(keys).consolidates:
+    if not keys.abilities.consolidates:
         return None
-    text = innermost(keys).get(JOURNAL)
+    text = keys.unwrapped.get(JOURNAL)
     if text is None:
         return None
     record = Record.decode(text, keys.location)
@@ -95,7 +93,7 @@ def recover(keys: KeyStore) -> str | None:
     found = pending(keys)
     if found is None:
         return None
-    store: KeyStore = innermost(keys)
+    store: KeyStore = keys.unwrapped
     count, aside = 0, list[str]()
     for record in _records(store, found.id):
         count += 1
@@ -108,7 +106,7 @@ def recover(keys: KeyStore) -> str | None:
         store.delete([LAST_NOTE])  # what is half undone is not to look like what was to be
         _undo(store, found.id)
         done = "did not come to its end, and was undone"
-    delete_partial(store, {"", *_folders(store, found.id)})
+    store.delete_unfinished({"", *_folders(store, found.id)})
     remove(store, count, aside)
     return f"a change of this file by {found.holder} {done}"
 
@@ -137,7 +135,7 @@ def _is_done(store: KeyStore, final: Mapping[str, str | None]) -> bool:
 
 def copy_value(store: KeyStore, source: str, target: str) -> None:
     """Set a key to the value of another one, if that is there; piece by piece where the store can do so."""
-    if not streams_values(store):
+    if not store.streams_values:
         value = store.get(source)
         if value is not None:
             store.set(target, value)
@@ -145,7 +143,7 @@ def copy_value(store: KeyStore, source: str, target: str) -> None:
     start, piece = 0, store.get_range(source, 0, _PIECE_BYTES + 1)
     if piece is None:
         return
-    with streamed_value(store, target) as write:
+    with store.stream(target) as write:
         while piece:
             write(piece[:_PIECE_BYTES])
             start += _PIECE_BYTES
@@ -171,7 +169,7 @@ def _records(store: KeyStore, change: str) -> Iterator[Record]:
         record = Record.decode(text, store.location)
         if record.id != change:
             return  # of a change before, whose journal was not removed to its end
-        check_inside(store, [*record.old, *record.absent, *record.aside, *record.aside_keys()], record.below)
+        store.check_inside([*record.old, *record.absent, *record.aside, *record.aside_keys()], record.below)
         yield record
         number += 1
 
@@ -200,7 +198,7 @@ def _undo(store: KeyStore, change: str) -> None:
         _set_roots(store, roots)
     for record in _records(store, change):
         for path in record.below:
-            delete_below(store, path)
+            store.delete_below(path)
         store.delete(key for key in record.absent if key not in ROOT_DOCUMENTS)
         store.set_many({key: value for key, value in record.old.items() if key not in ROOT_DOCUMENTS})
         for key, number in record.aside.items():  # where it is not put aside yet, nothing has been changed
@@ -233,7 +231,7 @@ def _last_note(store: KeyStore, change: str) -> dict[str, Any] | None:
             return None
         if found["version"] != VERSION or not isinstance(found["final"], dict):
             raise ValueError("it is of another version")
-        check_inside(store, [*map(str, found["final"]), *map(str, found["delete"])], [])
+        store.check_inside([*map(str, found["final"]), *map(str, found["delete"])], [])
     except (ValueError, KeyError, TypeError) as error:
         raise damaged(error, store.location) from error
     return {"final": found["final"], "delete": list(found["delete"])}

@@ -21,10 +21,9 @@ from typing import Any
 from hdmf_zarr_backend.errors import MetadataError, NotZarrError, ReadOnlyStoreError, StoreError, StoreNotFoundError
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.storage.farkeys import FarKeys
-from hdmf_zarr_backend.storage.keys import Abilities, KeyStore, Range, rules_of
+from hdmf_zarr_backend.storage.keys import Abilities, KeyStore, Range, cut_ranges
 from hdmf_zarr_backend.storage.places import authority
 from hdmf_zarr_backend.storage.referredfiles import Recorded, ReferredFiles, parse_record, parted
-from hdmf_zarr_backend.storage.wholevalues import cut_ranges
 
 SUFFIX = ".json"
 
@@ -58,7 +57,7 @@ class ReferenceKeys(FarKeys):
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        rules = {"read_rules": rules_of(self)}
+        rules = {"read_rules": self.read_rules}
         return ReferenceKeys, (self.location, self.options, self._opener), rules
 
     @property
@@ -66,7 +65,7 @@ class ReferenceKeys(FarKeys):
         with self._lock:
             if self._loaded is None:
                 self._loaded, recorded = _parse(self._text(), self.location)
-                self._files = ReferredFiles(self.location, recorded, self._folder, lambda: rules_of(self))
+                self._files = ReferredFiles(self.location, recorded, self._folder, lambda: self.read_rules)
             return self._loaded
 
     def _text(self) -> bytes:
@@ -75,7 +74,7 @@ class ReferenceKeys(FarKeys):
         text = self._opener(folder, options).get(name)
         if text is None:
             raise StoreNotFoundError("nothing is there", store=self.location, remedy="Check the path.")
-        rules_of(self).limits.check("max_document_bytes", len(text), f"the file of references has {len(text):,} bytes")
+        self.read_rules.limits.check("max_document_bytes", len(text), f"the file of references has {len(text):,} bytes")
         return text
 
     def _folder(self, folder: str) -> KeyStore:

@@ -23,10 +23,9 @@ from urllib.parse import urlsplit, urlunsplit
 
 from hdmf_zarr_backend.errors import LinkRefusedError, MetadataError, StoreError, StoreNotFoundError
 from hdmf_zarr_backend.model.locations import is_url, resolve_source
-from hdmf_zarr_backend.storage.filestates import FileState, file_state, sample_of
+from hdmf_zarr_backend.storage.filestates import FileState
 from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.limits import ReadRules
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.places import is_local, is_within
 
 RECORD = "_hdmf"
@@ -152,8 +151,8 @@ class ReferredFiles:
             chosen = self._chosen.get(url)
             if chosen is None:
                 chosen = self._chosen[url] = self._choose(url)
-            elif chosen.state is not None and isinstance(chosen.keys, LocalKeys):
-                now = file_state(chosen.keys, chosen.name)  # of a server it is asked once
+            elif chosen.state is not None and chosen.keys.folder is not None:
+                now = chosen.keys.state(chosen.name)  # of a server it is asked once
                 if now != chosen.state:
                     raise self._missing([chosen.place]) if now is None else self._changed(chosen.place)
         return chosen.keys, chosen.name
@@ -192,7 +191,7 @@ class ReferredFiles:
         """Return the file at a place, and whether it is the one that is recorded."""
         folder, name = parted(place)
         keys = self._folder(folder)
-        state = file_state(keys, name)
+        state = keys.state(name)
         if state is None:
             return None, False
         found = _Chosen(keys, name, place, state)
@@ -201,7 +200,7 @@ class ReferredFiles:
         if state.size != recorded.state.size or (is_original and recorded.state.has_same_kind(state)):
             return found, False
         # a copy has another time
-        return found, recorded.sample is not None and sample_of(keys, name, state.size) == recorded.sample
+        return found, recorded.sample is not None and keys.sample(name, state.size) == recorded.sample
 
     def _check(self, place: str, *, is_recorded: bool = False) -> None:
         """Refuse a place that the rules do not allow."""

@@ -21,7 +21,7 @@ from numcodecs import CRC32C
 from hdmf_zarr_backend.errors import ChunkError, ZarrBackendError
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Shards, absolute, join
 from hdmf_zarr_backend.storage.farkeys import at_once
-from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, rules_of
+from hdmf_zarr_backend.storage.keys import KeyStore
 
 Index = tuple[int, ...]
 Place = tuple[int, int]
@@ -126,7 +126,7 @@ class ShardReader:
         """
         places = {index: place for index, place in self.places(shard).items() if index in wanted}
         runs = _runs(self.key(shard), places)
-        while batch := list(islice(runs, _RUNS_AT_ONCE if abilities_of(self._keys).is_far else 1)):
+        while batch := list(islice(runs, _RUNS_AT_ONCE if self._keys.abilities.is_far else 1)):
             with self._located():
                 parts = list(at_once(self._fetch, batch)) if len(batch) > 1 else [self._fetch(batch[0])]
             for part in parts:
@@ -189,7 +189,7 @@ class ShardReader:
         return None if found is None else decode_index(found, self._grid, self._shards, key)
 
     def _check_size(self, size: int, what: str) -> None:
-        rules_of(self._keys).limits.check("max_stored_bytes", size, what)
+        self._keys.read_rules.limits.check("max_stored_bytes", size, what)
 
 
 class ShardWriter:

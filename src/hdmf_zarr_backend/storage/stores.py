@@ -9,7 +9,7 @@ import zarr
 from hdmf_zarr_backend.errors import NotZarrError
 from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.storage.fsspeckeys import FsspecKeys
-from hdmf_zarr_backend.storage.keys import KeyStore, innermost
+from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.mappingkeys import MappingKeys
 from hdmf_zarr_backend.storage.objectkeys import ObjectKeys
@@ -59,7 +59,7 @@ def _open_array(keys: KeyStore, path: str) -> Any:
 
 def _zarr_location(keys: KeyStore) -> Any:
     """Return what zarr opens: a path, or a store."""
-    store = innermost(keys)
+    store = keys.unwrapped
     if isinstance(store, LocalKeys):
         return store.root
     if isinstance(store, ZarrStoreKeys):
@@ -67,7 +67,7 @@ def _zarr_location(keys: KeyStore) -> Any:
     if isinstance(store, ObjectKeys):
         return zarr.storage.ObjectStore(store.opened, read_only=not store.abilities.write)
     if isinstance(store, FsspecKeys):
-        return zarr.storage.FsspecStore.from_url(store.location, storage_options=store.options, read_only=True)
+        return zarr.storage.FsspecStore.from_url(store.location, storage_options=dict(store.options), read_only=True)
     if isinstance(store, MappingKeys):
         buffers: dict[str, Any] = {
             key: zarr.buffer.cpu.Buffer.from_bytes(value) for key, value in store.mapping.items()

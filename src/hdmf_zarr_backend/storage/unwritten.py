@@ -12,7 +12,7 @@ import math
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute
 from hdmf_zarr_backend.storage.codecs import numpy_dtype
-from hdmf_zarr_backend.storage.keys import DOCUMENTS, KeyStore, abilities_of, rules_of
+from hdmf_zarr_backend.storage.keys import DOCUMENTS, KeyStore
 from hdmf_zarr_backend.storage.shards import inner_grid
 
 _LEAST_BYTES = 2**16
@@ -38,13 +38,13 @@ def check_unwritten(keys: KeyStore, path: str, node: ArrayNode[Attributes]) -> N
     LimitError
         They are more than ``max_unwritten_bytes``; where the store cannot list what it has, all that are stated count.
     """
-    limits = rules_of(keys).limits
+    limits = keys.read_rules.limits
     cost = max(math.prod(node.chunks) * numpy_dtype(node.data_type).itemsize, _LEAST_BYTES)
     stated = math.prod(node.grid)
     if stated * cost <= limits.max_unwritten_bytes:
         return
     stored = 0
-    if abilities_of(keys).listing:
+    if keys.abilities.listing:
         objects = sum(key.rpartition("/")[2] not in DOCUMENTS for key in keys.list_prefix(path))
         stored = objects * math.prod(inner_grid(node))
     absent = stated - stored

@@ -19,9 +19,8 @@ from typing import Any
 
 from hdmf_zarr_backend.errors import ChunkError
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
-from hdmf_zarr_backend.storage.keys import KeyStore, innermost
+from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.shards import ShardReader, ShardWriter, chunks_in_shard, inner_grid, shard_of
-from hdmf_zarr_backend.storage.streamed import streamed_value
 
 Index = tuple[int, ...]
 
@@ -119,7 +118,7 @@ class WaitingShards:
         reader = ShardReader(self._keys, self._path, self._node)
         there = reader.places(shard) if self.is_stored(shard) else {}
         kept: Iterator[bytes] = reader.stored(shard, there.keys() - places.keys()) if there else iter(())
-        with streamed_value(self._keys, join(self._path, self._node.chunk_name(shard))) as write:
+        with self._keys.stream(join(self._path, self._node.chunk_name(shard))) as write:
             made = ShardWriter(write, self._node)
             for index in dict.fromkeys((*there, *chunks_in_shard(self._node, shard), *sorted(places))):
                 if index in places:
@@ -150,5 +149,4 @@ class WaitingShards:
 
 def _folder(keys: KeyStore) -> str | None:
     """Return the folder of a local file, which has room for a shard where that of the system may have none."""
-    root = getattr(innermost(keys), "root", None)
-    return root if isinstance(root, str) and os.path.isdir(root) else None
+    return keys.folder if keys.folder is not None and os.path.isdir(keys.folder) else None

@@ -24,7 +24,7 @@ from hdmf_zarr_backend.errors import StoreNotFoundError, UsageError
 from hdmf_zarr_backend.storage.failures import node_of
 from hdmf_zarr_backend.storage.farkeys import FarKeys, at_once
 from hdmf_zarr_backend.storage.jsontext import load
-from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, KeyStore, Range, rules_of
+from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, KeyStore, Range
 from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.mappingkeys import OF_THIS_PROCESS
 
@@ -61,7 +61,7 @@ class ZarrStoreKeys(FarKeys):
         inner = getattr(self.store, "store", None)
         if isinstance(self.store, MemoryStore) or type(inner).__name__ == "MemoryStore":
             raise UsageError(OF_THIS_PROCESS, store=self.location, remedy='Use executor="threads".')
-        return ZarrStoreKeys, (self.store, self.path, self.location), {"read_rules": rules_of(self)}
+        return ZarrStoreKeys, (self.store, self.path, self.location), {"read_rules": self.read_rules}
 
     def neighbour(self, location: str) -> KeyStore | None:
         """Return the keys of another file of the same server or bucket; None where it has to be opened by its URL."""
@@ -127,7 +127,7 @@ class ZarrStoreKeys(FarKeys):
         return iter(self._called(lambda: self._keys(prefix), prefix, "listed"))
 
     def list_documents(self) -> Iterator[str]:
-        """Yield the keys of all metadata documents."""
+        """Yield the keys of all metadata documents; sizes are not asked for."""
         return (key for key in self.list_prefix("") if key.rpartition("/")[2] in DOCUMENTS)
 
     def exists(self) -> bool:
@@ -162,7 +162,7 @@ class IcechunkKeys(ZarrStoreKeys):
                 store=self.location,
                 remedy='Use executor="threads".',
             )
-        return IcechunkKeys, (self.store, self.path, self.location), {"read_rules": rules_of(self)}
+        return IcechunkKeys, (self.store, self.path, self.location), {"read_rules": self.read_rules}
 
     @property
     def _waiting(self) -> LocalKeys:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import threading
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -25,10 +25,9 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.storage.diskfiles import told
 from hdmf_zarr_backend.storage.durable import sync_files, sync_folder
-from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, Range, check_inside, rules_of
+from hdmf_zarr_backend.storage.keys import Abilities, KeyStore, Range, check_inside, cut_ranges
 from hdmf_zarr_backend.storage.partials import partial_path
 from hdmf_zarr_backend.storage.renames import replace
-from hdmf_zarr_backend.storage.wholevalues import cut_ranges
 
 SUFFIX = ".zip"
 
@@ -38,7 +37,7 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 _MODE = 0o644 << 16
 
 
-class ZipKeys:
+class ZipKeys(KeyStore):
     """A zip file that is there, or will be.
 
     Parameters
@@ -50,7 +49,7 @@ class ZipKeys:
     abilities = _ABILITIES
 
     def __init__(self, path: str) -> None:
-        self.location = path
+        self.location = self.zip_file = path
         self._archive: zipfile.ZipFile | None = None
         self._opened = threading.Lock()
 
@@ -58,7 +57,7 @@ class ZipKeys:
         return f"ZipKeys({self.location!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ZipKeys, (self.location,), {"read_rules": rules_of(self)}
+        return ZipKeys, (self.location,), {"read_rules": self.read_rules}
 
     def _zip(self) -> zipfile.ZipFile | None:
         with self._opened:
@@ -100,18 +99,9 @@ class ZipKeys:
         """Refuse a value that is larger than the limits, before memory is taken for it."""
         what = f"the value of the key {info.filename!r} has {info.file_size:,} bytes"
         try:
-            rules_of(self).limits.check("max_stored_bytes", info.file_size, what)
+            self.read_rules.limits.check("max_stored_bytes", info.file_size, what)
         except LimitError as error:
             raise error.located(store=self.location) from None
-
-    def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
-        """Return the values of those ``keys`` that are there."""
-        return {key: value for key in keys if (value := self.get(key)) is not None}
-
-    def get_range(self, key: str, start: int, stop: int | None = None) -> bytes | None:
-        """Return the bytes ``start:stop`` of the value of ``key``, or None where it is not there."""
-        found = self.get_ranges(key, [(start, stop)])
-        return None if found is None else found[0]
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
         """Return several ranges of bytes of the value of ``key``, or None where it is not there."""
@@ -137,21 +127,9 @@ class ZipKeys:
         """Refuse: a new zip file is written by `new_zip`, and none is changed."""
         raise ReadOnlyStoreError(_ABILITIES.why, store=self.location, remedy=_REMEDY)
 
-    def set_many(self, items: Mapping[str, bytes]) -> None:
-        """Refuse, as `set`."""
-        raise ReadOnlyStoreError(_ABILITIES.why, store=self.location, remedy=_REMEDY)
-
     def delete(self, keys: Iterable[str]) -> None:
         """Refuse, as `set`."""
         raise ReadOnlyStoreError(_ABILITIES.why, store=self.location, remedy=_REMEDY)
-
-    def list_documents(self) -> Iterator[str]:
-        """Yield the keys of all metadata documents."""
-        return (key for key in self.sizes("") if key.rpartition("/")[2] in DOCUMENTS)
-
-    def list_prefix(self, prefix: str) -> Iterator[str]:
-        """Yield all keys below ``prefix/``."""
-        return iter(self.sizes(prefix))
 
     def sizes(self, prefix: str) -> dict[str, int]:
         """Return ``{key: bytes}`` of all keys below ``prefix/``."""
@@ -178,6 +156,7 @@ class NewZipKeys(ZipKeys):
 
     def __init__(self, path: str, location: str) -> None:
         super().__init__(location)
+        self.zip_file = None  # it is not there yet
         self._writing = threading.Lock()
         self._archive = zipfile.ZipFile(path, "x", zipfile.ZIP_STORED, allowZip64=True)
 
@@ -215,11 +194,6 @@ class NewZipKeys(ZipKeys):
         known = archive.NameToInfo.pop(key, None)
         if known is not None:
             archive.filelist.remove(known)
-
-    def set_many(self, items: Mapping[str, bytes]) -> None:
-        """Add several keys."""
-        for key, value in items.items():
-            self.set(key, value)
 
     def delete(self, keys: Iterable[str]) -> None:
         """Leave ``keys`` out of the directory of the zip file."""

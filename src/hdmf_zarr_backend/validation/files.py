@@ -9,7 +9,7 @@ from typing import Any
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
 from hdmf_zarr_backend.read.parser import ParsedFile, parse
 from hdmf_zarr_backend.storage.garbage import uncollected
-from hdmf_zarr_backend.storage.keys import KeyStore, set_rules
+from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.limits import ExternalLinks, Limits, ReadRules
 from hdmf_zarr_backend.storage.opening import open_keys
 from hdmf_zarr_backend.validation.checking import check
@@ -179,7 +179,7 @@ def _opened(
     external_links: ExternalLinks | None,
 ) -> tuple[KeyStore, ParsedFile]:
     keys = open_keys(source, storage_options)
-    set_rules(keys, ReadRules(limits=limits or Limits(), external_links=external_links))
+    keys.read_rules = ReadRules(limits=limits or Limits(), external_links=external_links)
     parsed = parse(keys)
     return parsed.keys(keys), parsed
 

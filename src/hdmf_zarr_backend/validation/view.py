@@ -22,7 +22,6 @@ from hdmf_zarr_backend.mapping.specloc import spec_location
 from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Node, absolute, join
 from hdmf_zarr_backend.read.arraykinds import field_list, field_type, is_scalar
 from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
-from hdmf_zarr_backend.storage.inlinedkeys import InlinedKeys
 from hdmf_zarr_backend.validation.rules import NATURAL, REFERENCE
 from hdmf_zarr_backend.validation.times import UNKNOWN, text_format
 from hdmf_zarr_backend.verification.targets import LinkedFile, Targets
@@ -226,7 +225,7 @@ class _Viewer:
             return ""
         key = join(path, node.chunk_name((0,) * len(node.shape)))
         keys = file.keys
-        if not isinstance(keys, InlinedKeys) or key not in keys.inlined:
+        if keys.inlined(key) is None:
             return None
         try:
             return np.asarray(ChunkReader(keys, path, node, self._cache).read()).reshape(-1)[0]

@@ -15,9 +15,8 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, abso
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.storage.codecs import chunk_codec
-from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, rules_of
+from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.shards import ShardReader
-from hdmf_zarr_backend.storage.strays import names_without_values
 from hdmf_zarr_backend.verification.problems import Problem, Report
 from hdmf_zarr_backend.verification.stored import StoredObjects, indices_of, stored_names
 
@@ -219,14 +218,14 @@ class _ChunkCheck:
         """Refuse to look for more chunks than may be, where the store cannot say which there are."""
         shards = StoredObjects(node)
         count = math.prod(shards.inner)
-        if not abilities_of(self._keys).listing:
+        if not self._keys.abilities.listing:
             count = math.prod(node.grid)
-        rules_of(self._keys).limits.check("max_read_chunks", count, f"{count:,} chunks are stated")
+        self._keys.read_rules.limits.check("max_read_chunks", count, f"{count:,} chunks are stated")
 
     def _present(self, path: str, node: ArrayNode[Attributes]) -> Iterator[Index]:
         """Yield the chunks that are stored, and say how many are not; what is stored is counted, not what is stated."""
         stored = StoredObjects(node)
-        if not abilities_of(self._keys).listing:
+        if not self._keys.abilities.listing:
             yield from stored.all_chunks()
             return
         found, unknown = stored.sort(stored_names(self._keys, path))
@@ -234,7 +233,7 @@ class _ChunkCheck:
             self._found(path, "unknown-file", f"{len(unknown):,} keys are no chunks: {', '.join(unknown[:_SHOWN])}")
         wanted = math.prod(stored.grid)
         if len(found) < wanted:
-            blocked, _ = stored.sort(names_without_values(self._keys, path))
+            blocked, _ = stored.sort(self._keys.names_without_values(path))
             if blocked:
                 shown = ", ".join(node.chunk_name(index) for index in sorted(blocked)[:_SHOWN])
                 what = "a folder, a pipe or a device is in the place of"

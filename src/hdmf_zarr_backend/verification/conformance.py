@@ -19,7 +19,7 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join,
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.read.bounds import check_keys
 from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
-from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, rules_of, set_rules
+from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.limits import Limits, ReadRules
 from hdmf_zarr_backend.storage.opening import open_keys
 from hdmf_zarr_backend.verification.chunks import DecodeTask
@@ -78,7 +78,7 @@ def conformance(
     Source: Zarr v2 specification; issue "Open to every other tool", part 6.
     """
     keys = open_keys(source, storage_options)
-    set_rules(keys, ReadRules(limits=limits or Limits()))
+    keys.read_rules = ReadRules(limits=limits or Limits())
     report = ConformanceReport(keys.location)
     try:
         check = _Check(keys, report)
@@ -105,7 +105,7 @@ class _Check:
     def documents(self) -> None:
         """Look at the key and at the value of each document."""
         good = [key for key in sorted(self._documents) if self._is_path(key)]
-        limits = rules_of(self._keys).limits
+        limits = self._keys.read_rules.limits
         check_keys(dict.fromkeys(good), limits)
         size = sum(self._sizes[key] for key in good)
         limits.check("max_document_bytes", size, f"the metadata documents have {size:,} bytes")
@@ -219,7 +219,7 @@ class _Check:
 
 def _listed(keys: KeyStore) -> dict[str, int]:
     """Return ``{key: bytes}`` of a whole store of format 2."""
-    if not abilities_of(keys).listing:
+    if not keys.abilities.listing:
         raise UsageError(
             "this server cannot list what it has",
             store=keys.location,

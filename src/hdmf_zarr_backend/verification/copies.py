@@ -24,7 +24,6 @@ from hdmf_zarr_backend.model import v2, v3
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, split
 from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.storage.keys import KeyStore, is_outside
-from hdmf_zarr_backend.storage.strays import is_blocked
 from hdmf_zarr_backend.verification.chunks import kind_of
 from hdmf_zarr_backend.verification.stored import Index, StoredObjects
 
@@ -267,7 +266,7 @@ def _difference_of(
         message = f"the chunk {key!r} in the consolidated document belongs to no array"
         return Difference(key, split(key)[0], "inlined-stale", message)
     path, node, index = owner
-    is_good = path not in changed and not is_blocked(keys, key) and _error_of(keys, owner, value) is None
+    is_good = path not in changed and not keys.is_blocked(key) and _error_of(keys, owner, value) is None
     if isinstance(there, ZarrBackendError):
         error: ZarrBackendError | None = there
     else:

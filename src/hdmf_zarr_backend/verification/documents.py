@@ -15,7 +15,7 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Hierarchy, absolute, split
 from hdmf_zarr_backend.read.bounds import check_document, check_texts, read_documents
 from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.storage.jsontext import dump, load
-from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, rules_of
+from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.recovery import pending
 from hdmf_zarr_backend.verification.copies import (
     Comparison,
@@ -93,7 +93,7 @@ class _Documents:
     def __init__(self, keys: KeyStore, report: Report) -> None:
         self._keys = keys
         self._report = report
-        self._limits = rules_of(keys).limits
+        self._limits = keys.read_rules.limits
         self._damaged: set[str] = set()
         self._is_changing = False
         self._differences: list[Difference] = []
@@ -110,7 +110,7 @@ class _Documents:
         check_texts(texts.values(), self._limits)
         key = v3.DOCUMENT if v3.DOCUMENT in texts else v2.CONSOLIDATED
         consolidated = self._consolidated(key, texts[key]) if key in texts else None
-        if not abilities_of(self._keys).listing:
+        if not self._keys.abilities.listing:
             parsed = parse(self._keys)  # says what is wrong where there is nothing to read
             self._found("", "not-listed", "this server cannot list what it has: its documents were not compared")
             self._compare_inlined(parsed.hierarchy)
@@ -134,7 +134,7 @@ class _Documents:
         return self._structure(hierarchy, is_consolidated=is_consolidated)
 
     def _check_journal(self) -> None:
-        if not abilities_of(self._keys).change:
+        if not self._keys.abilities.change:
             return  # nobody can have begun a change there
         try:
             left = pending(self._keys)

@@ -10,7 +10,7 @@ from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.execution.executors import runner
 from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
 from hdmf_zarr_backend.progress import SILENT, Progress
-from hdmf_zarr_backend.storage.keys import KeyStore, set_rules
+from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.limits import ExternalLinks, Limits, ReadRules
 from hdmf_zarr_backend.storage.opening import open_keys
 from hdmf_zarr_backend.verification.chunks import check_chunks
@@ -75,7 +75,7 @@ def verify(
     if level not in LEVELS:
         raise UsageError(f"there is no level {level!r}", remedy=f"Use one of {', '.join(LEVELS)}.")
     keys = open_keys(source, storage_options)
-    set_rules(keys, ReadRules(limits=limits or Limits(), external_links=external_links))
+    keys.read_rules = ReadRules(limits=limits or Limits(), external_links=external_links)
     report = Report(keys.location, level)
     structure = check_structure(keys, report)
     if structure is not None:

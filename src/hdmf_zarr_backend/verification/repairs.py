@@ -26,8 +26,7 @@ from hdmf_zarr_backend.mapping.reserved import LINKS
 from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.storage.jsontext import dump
-from hdmf_zarr_backend.storage.keys import DOCUMENTS, KeyStore, abilities_of
-from hdmf_zarr_backend.storage.offers import check_inside, delete_partial
+from hdmf_zarr_backend.storage.keys import DOCUMENTS, KeyStore
 from hdmf_zarr_backend.storage.onewriter import one_writer
 from hdmf_zarr_backend.storage.opening import open_keys
 from hdmf_zarr_backend.storage.recovery import pending, recover
@@ -104,7 +103,7 @@ def consolidate(
 
 
 def _check_changeable(keys: KeyStore) -> None:
-    abilities = abilities_of(keys)
+    abilities = keys.abilities
     if not (abilities.change and abilities.consolidates):
         raise ReadOnlyStoreError(
             f"{abilities.why or 'this kind of store has no consolidated document'}: nothing can be repaired there",
@@ -201,7 +200,7 @@ def repair(
 def _repaired(keys: KeyStore, *, drop_links: bool) -> Repairs:
     repairs = Repairs()
     recovered = recover(keys)
-    delete_partial(keys, [""])
+    keys.delete_unfinished([""])
     if recovered is not None:
         repairs.done.append(recovered)
     structure, repairs.left = _looked_at(keys)
@@ -232,7 +231,7 @@ def _write_back(keys: KeyStore, structure: Structure, repairs: Repairs) -> bool:
     if any(problem.kind in ("incomplete", "limit") for problem in repairs.left):
         return False
     copies = structure.only_copies
-    check_inside(keys, copies, [])
+    keys.check_inside(copies, [])
     there = keys.get_many(key for key in copies if split(key)[1] in DOCUMENTS)
     written = {key: data for key, data in copies.items() if key not in there}
     keys.set_many(written)

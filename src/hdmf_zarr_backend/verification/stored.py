@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
-from hdmf_zarr_backend.storage.keys import DOCUMENTS, KeyStore, abilities_of, rules_of
+from hdmf_zarr_backend.storage.keys import DOCUMENTS, KeyStore
 
 Index = tuple[int, ...]
 
@@ -103,8 +103,8 @@ def stored_rows(keys: KeyStore, path: str, node: ArrayNode[Attributes]) -> list[
     if not node.shape:
         return [0]
     stored = StoredObjects(node)
-    limits = rules_of(keys).limits
-    if not abilities_of(keys).listing:
+    limits = keys.read_rules.limits
+    if not keys.abilities.listing:
         limits.check("max_read_chunks", node.grid[0], f"{node.grid[0]:,} chunks are stated")
         return list(range(node.grid[0]))
     found, _ = stored.sort(stored_names(keys, path))

@@ -11,7 +11,6 @@ from typing import Any
 from hdmf_zarr_backend.model import v2, v3
 from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy, split
 from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.strays import keys_outside
 
 _SHOWN = 5
 _LONGEST = 20  # digits of the number of a chunk
@@ -46,7 +45,7 @@ def nodes_without_document(
         if path not in described and path not in hierarchy:
             found[path] = [name]
     groups = {path for path, node in hierarchy.walk() if isinstance(node, GroupNode)}
-    for key in keys_outside(keys, described - groups):
+    for key in keys.keys_outside(described - groups):
         node = _node_of(key, hierarchy)
         names = [] if node is None else found.setdefault(node, [])
         if node is not None and len(names) <= _SHOWN:

@@ -17,7 +17,7 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, Node,
 from hdmf_zarr_backend.read.linkpolicy import check_link
 from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
-from hdmf_zarr_backend.storage.keys import KeyStore, rules_of
+from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.opening import may_exist, open_neighbour
 from hdmf_zarr_backend.verification.problems import Problem, Report
 from hdmf_zarr_backend.verification.stored import stored_rows
@@ -80,7 +80,7 @@ class Targets:
 
     def __init__(self, keys: KeyStore, hierarchy: Hierarchy) -> None:
         self.own = LinkedFile(keys, hierarchy)
-        self._rules = rules_of(keys)
+        self._rules = keys.read_rules
         self._files: dict[str, LinkedFile] = {keys.location: self.own}
 
     def find(self, reference: Reference, file: LinkedFile | None = None) -> tuple[LinkedFile, Node]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from hdmf_zarr_backend.errors import NameRefusedError
 from hdmf_zarr_backend.model.nodes import absolute, split
-from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, innermost
+from hdmf_zarr_backend.storage.keys import KeyStore
 
 _STORE_NAMES = frozenset({".zarray", ".zgroup", ".zattrs", ".zmetadata", "zarr.json"})
 _JOURNAL = ".hdmf_zarr_journal"
@@ -54,7 +54,7 @@ def check_names(paths: Iterable[str], keys: KeyStore) -> None:
     NameRefusedError
         A name has a control character, and the store takes none.
     """
-    if abilities_of(innermost(keys)).control_characters:
+    if keys.abilities.control_characters:
         return
     for path in paths:
         if _CONTROL.search(path):

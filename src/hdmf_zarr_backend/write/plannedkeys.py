@@ -5,21 +5,19 @@ Whether a file can be read is known so before its large arrays are copied, and w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 
 from hdmf_zarr_backend.errors import ModeError, ZarrBackendError
 from hdmf_zarr_backend.execution.shardtasks import encode_shard
 from hdmf_zarr_backend.execution.tasks import encode_chunk
 from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.storage.codecs import chunk_codec
-from hdmf_zarr_backend.storage.keys import LOCAL, Abilities
-from hdmf_zarr_backend.storage.limits import DEFAULT_RULES
+from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.shards import shard_named
-from hdmf_zarr_backend.storage.wholevalues import WholeValues
 from hdmf_zarr_backend.write.plan import WritePlan
 
 
-class PlannedKeys(WholeValues):
+class PlannedKeys(KeyStore):
     """The chunks of a plan; its documents are no keys, since whoever has the plan has the hierarchy.
 
     Parameters
@@ -29,9 +27,6 @@ class PlannedKeys(WholeValues):
     location : str
         Where the file will be; its links are followed from there.
     """
-
-    abilities: Abilities = LOCAL
-    read_rules = DEFAULT_RULES
 
     def __init__(self, plan: WritePlan, location: str) -> None:
         self.location = location
@@ -69,10 +64,6 @@ class PlannedKeys(WholeValues):
         """Refuse: this is a plan."""
         raise self._refused()
 
-    def set_many(self, items: Mapping[str, bytes]) -> None:
-        """Refuse: this is a plan."""
-        raise self._refused()
-
     def delete(self, keys: Iterable[str]) -> None:
         """Refuse: this is a plan."""
         raise self._refused()
@@ -80,16 +71,8 @@ class PlannedKeys(WholeValues):
     def _refused(self) -> ModeError:
         return ModeError("a file that is planned is only read", store=self.location, remedy="Write the plan.")
 
-    def list_documents(self) -> Iterator[str]:
-        """Yield nothing: the hierarchy is at hand."""
-        return iter(())
-
-    def list_prefix(self, prefix: str) -> Iterator[str]:
-        """Yield nothing: what a chunk will be is known when it is encoded."""
-        return iter(())
-
     def sizes(self, prefix: str) -> dict[str, int]:
-        """Return nothing, as `list_prefix`."""
+        """Return nothing: what a chunk will be is known when it is encoded, and the hierarchy is at hand."""
         return {}
 
     def exists(self) -> bool:

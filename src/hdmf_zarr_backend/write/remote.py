@@ -20,12 +20,11 @@ from hdmf_zarr_backend.model import v2
 from hdmf_zarr_backend.model.nodes import Attributes, GroupNode, Hierarchy
 from hdmf_zarr_backend.storage.journalrecords import JOURNAL
 from hdmf_zarr_backend.storage.jsontext import dump
-from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, innermost
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
+from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.locks import Holder
 from hdmf_zarr_backend.storage.onewriter import one_writer
 from hdmf_zarr_backend.storage.queued import QueuedKeys
-from hdmf_zarr_backend.storage.zipkeys import ZipKeys, new_zip
+from hdmf_zarr_backend.storage.zipkeys import new_zip
 from hdmf_zarr_backend.write.names import check_names
 from hdmf_zarr_backend.write.staging import staged
 
@@ -69,17 +68,17 @@ def new_file(
     StoreLockedError
         Another writer is at work there.
     """
-    store = innermost(keys)
-    abilities, zarr_format = abilities_of(store), hierarchy.zarr_format
+    store = keys.unwrapped
+    abilities, zarr_format = store.abilities, hierarchy.zarr_format
     if not abilities.write or zarr_format not in abilities.formats:
         raise ReadOnlyStoreError(abilities.why, store=keys.location, remedy="Write to another place.")
     check_names((path for path, _ in hierarchy.walk()), store)
     with nullcontext() if is_locked else one_writer(store):
-        if isinstance(store, LocalKeys):
-            with staged(store.root, exclusive=exclusive, durable=durable) as new:
+        if store.folder is not None:
+            with staged(store.folder, exclusive=exclusive, durable=durable) as new:
                 yield new
-        elif isinstance(store, ZipKeys):
-            with new_zip(store.location, exclusive=exclusive, durable=durable) as new:
+        elif store.zip_file is not None:
+            with new_zip(store.zip_file, exclusive=exclusive, durable=durable) as new:
                 yield new
         else:
             with _unstaged(store, exclusive=exclusive, zarr_format=zarr_format) as new:
@@ -88,7 +87,7 @@ def new_file(
 
 def can_stage(keys: KeyStore) -> bool:
     """Tell whether what is at a place stays until the new file is whole; else it goes first."""
-    return isinstance(innermost(keys), (LocalKeys, ZipKeys))
+    return (keys.folder or keys.zip_file) is not None
 
 
 def _unstaged(store: KeyStore, *, exclusive: bool, zarr_format: int) -> AbstractContextManager[QueuedKeys]:
@@ -104,7 +103,7 @@ def _unstaged(store: KeyStore, *, exclusive: bool, zarr_format: int) -> Abstract
 @contextmanager
 def _marked(store: KeyStore, zarr_format: int) -> Iterator[QueuedKeys]:
     """Give a queue of puts to ``store``; what commits a file is set when the block ends without an error."""
-    is_transaction = not abilities_of(store).consolidates
+    is_transaction = not store.abilities.consolidates
     kept: set[str] = set()
     if not is_transaction:
         kept = _mark(store, zarr_format)

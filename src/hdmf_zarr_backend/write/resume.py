@@ -35,7 +35,7 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 from hdmf_zarr_backend.storage.codecs import chunk_codec
 from hdmf_zarr_backend.storage.diskfiles import told
 from hdmf_zarr_backend.storage.jsontext import dump, load
-from hdmf_zarr_backend.storage.keys import KeyStore, innermost
+from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.onewriter import one_writer
 from hdmf_zarr_backend.storage.partials import PARTIAL, conversion_prefix, interrupted_conversions
@@ -179,7 +179,7 @@ class StagedKeys(LocalKeys):
         except FileNotFoundError:
             return False
 
-    def complete(self, path: str, node: ArrayNode[Attributes]) -> frozenset[str]:
+    def complete_chunks(self, path: str, node: ArrayNode[Attributes]) -> frozenset[str]:
         """Return the keys of those chunks of an array that need not be written again; one listing."""
         if not self.is_resumed:
             return frozenset()
@@ -240,10 +240,9 @@ def converted_file(
     UsageError
         ``resume``, and the target is no local folder.
     """
-    store = innermost(keys)
-    if isinstance(store, LocalKeys):
+    if keys.folder is not None:
         record = ConversionRecord.of(plan, sources, options)
-        with staged_conversion(store.root, record, resume=resume, durable=durable) as new:
+        with staged_conversion(keys.folder, record, resume=resume, durable=durable) as new:
             yield new
         return
     if resume:

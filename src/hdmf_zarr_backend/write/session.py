@@ -13,7 +13,6 @@ from hdmf_zarr_backend.mapping.nczarr import is_nczarr, overlay
 from hdmf_zarr_backend.model import v2
 from hdmf_zarr_backend.model.nodes import ArrayNode, Hierarchy, absolute, adopt, copy_hierarchy
 from hdmf_zarr_backend.progress import SILENT, Progress
-from hdmf_zarr_backend.storage.durable import sync_store
 from hdmf_zarr_backend.storage.edits import Edits
 from hdmf_zarr_backend.storage.garbage import uncollected
 from hdmf_zarr_backend.storage.jsontext import check_strict, dump
@@ -207,13 +206,13 @@ def write_difference(
             writer.inlined = inlined
             writer.write_changes(added=planner.added, changed=planner.changed, keep=edits.journal.keep)
         if request.durable:
-            sync_store(keys)  # what is committed has to be on the disk before the commit is
+            keys.sync()  # what is committed has to be on the disk before the commit is
         if is_more or request.consolidate or edits.is_marked:
             _commit(edits, hierarchy, inlined, consolidate=request.consolidate, strict_json=options.strict_json)
         else:
             edits.journal.commit({})
     if request.durable:
-        sync_store(keys)
+        keys.sync()
     if is_more:
         request.progress.finish()
     adopt(known, hierarchy)

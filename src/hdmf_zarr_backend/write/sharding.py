@@ -14,7 +14,6 @@ from hdmf_zarr_backend.mapping.chunking import SHARD_BYTES
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Shards
 from hdmf_zarr_backend.storage.codecs import chunk_codec
 from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.streamed import streams_values
 from hdmf_zarr_backend.write.plan import PlannedArray, Sharding
 
 _SHARE = 2
@@ -68,7 +67,7 @@ def checked_shards(shards: Any, zarr_format: int) -> ShardsOfFile:
 
 def shard_bytes_for(keys: KeyStore, memory_budget: int) -> int:
     """Return the bytes of a shard that is chosen: less where a store takes it as a whole, from memory, only."""
-    return SHARD_BYTES if streams_values(keys) else max(1, min(SHARD_BYTES, memory_budget // _SHARE))
+    return SHARD_BYTES if keys.streams_values else max(1, min(SHARD_BYTES, memory_budget // _SHARE))
 
 
 def refuse_shards(planned: PlannedArray) -> None:

@@ -32,7 +32,6 @@ from hdmf_zarr_backend.mapping.reserved import CHUNKS, FORMAT_VERSION, notes_of
 from hdmf_zarr_backend.model.locations import is_url, relative_source, to_posix
 from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.progress import SILENT, Progress
-from hdmf_zarr_backend.storage.filestates import file_state, sample_of
 from hdmf_zarr_backend.storage.keys import DOCUMENTS, KeyStore
 from hdmf_zarr_backend.storage.limits import Limits
 from hdmf_zarr_backend.storage.mappingkeys import MappingKeys
@@ -205,16 +204,16 @@ class _Sources:
         for location in locations:
             folder, name = parted(location)
             keys = folder_keys(folder, options if is_url(location) else {})
-            state = file_state(keys, name)
+            state = keys.state(name)
             if state is None:
                 raise _has_changed(location)
             self._keys[location] = (keys, name)
-            self.recorded[location] = Recorded(state, _relative(location, target), sample_of(keys, name, state.size))
+            self.recorded[location] = Recorded(state, _relative(location, target), keys.sample(name, state.size))
 
     def check(self) -> None:
         """Make sure that the files are as they were."""
         for location, (keys, name) in self._keys.items():
-            if file_state(keys, name) != self.recorded[location].state:
+            if keys.state(name) != self.recorded[location].state:
                 raise _has_changed(location)
 
 

@@ -32,13 +32,11 @@ from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.storage.codecs import chunk_codec
 from hdmf_zarr_backend.storage.jsontext import dump
 from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.queued import drain
 from hdmf_zarr_backend.storage.shards import inner_grid
 from hdmf_zarr_backend.write.format3 import adapt_plan
 from hdmf_zarr_backend.write.iterators import WAITING_BYTES, GrowingArray
 from hdmf_zarr_backend.write.names import warn_of_names
 from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan
-from hdmf_zarr_backend.write.resume import StagedKeys
 from hdmf_zarr_backend.write.sharding import shard_bytes_for
 from hdmf_zarr_backend.write.sources import ArraySource, ElementSource, RowSource
 from hdmf_zarr_backend.write.zarr_source import source_caches
@@ -151,18 +149,18 @@ class Writer:
         if self._nczarr:
             changed = {*changed, *nczarr.overlay(self._plan.hierarchy), *growing}
             changed = {path for path in changed if path in growing or not _is_below(path, added)}
-        drain(self._keys)
+        self._keys.drain()
         for path in sorted(added, reverse=True):  # a group appears when all that is in it is there
             for below, node in reversed(list(Hierarchy(self._node(path)).walk())):
                 place = "/".join(part for part in (path, below) if part)
                 if place not in growing:
                     self._documents(place, node)
-        drain(self._keys)
+        self._keys.drain()
         others = sorted(changed, reverse=True)
         keep(key for path in others for key, _ in self._format.documents(path, self._node(path)))
         for path in others:
             self._documents(path, self._node(path))
-        drain(self._keys)
+        self._keys.drain()
 
     def _finish(self, *, consolidate: bool) -> None:
         """Set what makes the file whole."""
@@ -243,9 +241,8 @@ class Writer:
         to_send: bool = False,
     ) -> Iterator[ChunkTask | ShardTask]:
         """Yield the tasks for what an array still lacks."""
-        complete: frozenset[str] = frozenset()
-        if isinstance(self._keys, StagedKeys):
-            complete = self._keys.complete(path, node)
+        complete = self._keys.complete_chunks(path, node)
+        if complete:
             values = node.size * chunk_codec(node).dtype.itemsize
             size = chunk_bytes(node) * math.prod(inner_grid(node))
             self._progress.advance(absolute(path), min(len(complete) * size, values))

@@ -23,7 +23,7 @@ from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.storage.codecs import numpy_dtype
 from hdmf_zarr_backend.storage.editable import EditableArray
 from hdmf_zarr_backend.storage.fills import fill_scalar
-from hdmf_zarr_backend.storage.keys import KeyStore, innermost
+from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.limits import Limits
 from hdmf_zarr_backend.storage.plausibility import check_plausible
 from hdmf_zarr_backend.storage.shards import ShardReader
@@ -89,7 +89,7 @@ class StoredChunks:
         return self._reader
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (type(self), (innermost(self._keys), self._path, self._node, self._values))
+        return (type(self), (self._keys.unwrapped, self._path, self._node, self._values))
 
     def encoded(self, index: tuple[int, ...]) -> bytes | None:
         """Return the chunk at ``index`` as it is stored, None where it is not there.
@@ -140,7 +140,7 @@ class ZarrSource:
         self._dtype = dtype
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (type(self), (innermost(self._keys), self._path, self._node, self._dtype))
+        return (type(self), (self._keys.unwrapped, self._path, self._node, self._dtype))
 
     def part(self, indices: Iterable[tuple[int, ...]]) -> ZarrSource:
         """Return this: it is small already."""
