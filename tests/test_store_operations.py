@@ -74,7 +74,8 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
 
     # everything else goes through these, or asks the disk about a file without reading or writing a value
     counted = (
-        "get", "get_ranges", "open_value", "set", "delete", "exists", "list_documents", "sizes", "delete_below", "stream",
+        "get", "get_ranges", "open_value", "set", "delete", "exists", "list_documents", "sizes", "delete_below",
+        "stream",
     )  # fmt: skip
     for name in counted:
         count(name)
