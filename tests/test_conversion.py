@@ -491,7 +491,7 @@ def leftovers(folder: Path, *known: str) -> list[str]:
         ("a.h5", "b.h5", {"to": "netcdf"}, UsageError, "no format"),
         ("a.h5", "a.h5", {"to": "zarr"}, StoreExistsError, "the same file"),
         ("a.zarr", "a.zarr/b.h5", {}, StoreExistsError, "one lies in the other"),
-        ("folder/c.h5", "folder", {"to": "zarr", "force_overwrite": True}, StoreExistsError, "one lies in the other"),
+        ("folder/c.h5", "folder", {"to": "zarr", "overwrite": True}, StoreExistsError, "one lies in the other"),
         ("a.h5", "nowhere/b.zarr", {}, StoreNotFoundError, "folder of the target"),
         ("a.h5", "folder", {"to": "zarr"}, StoreExistsError, "is no HDMF Zarr file"),
         ("a.h5", "text.txt", {"to": "zarr"}, StoreExistsError, "is no HDMF Zarr file"),
@@ -534,7 +534,7 @@ def test_with_force_anything_is_replaced(tmp_path: Path, kind: str, to: Any) -> 
             convert(tmp_path / "other.h5", target, to="zarr")
         else:
             shutil.copy(tmp_path / "other.h5", target)
-    convert(source, target, to=to, force_overwrite=kind != to)
+    convert(source, target, to=to, overwrite=kind != to)
     assert differences(tmp_path / "a.h5", target, ignore={"chunks", "filters"}) == []
     assert leftovers(tmp_path, "a.h5", "a.zarr", "other.h5") == ["target"]
 

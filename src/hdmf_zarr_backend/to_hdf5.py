@@ -11,8 +11,6 @@ from functools import partial
 from typing import Any
 
 from hdmf_zarr_backend.converted import ConversionReport
-from hdmf_zarr_backend.errors import StoreExistsError
-from hdmf_zarr_backend.hdf5.facts import is_hdf5
 from hdmf_zarr_backend.hdf5.placement import ExternalLinks, Placement, ZarrFile
 from hdmf_zarr_backend.hdf5.writer import Hdf5Writer
 from hdmf_zarr_backend.model.locations import is_url
@@ -20,11 +18,11 @@ from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.read.linkpolicy import check_link
 from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.readability import check_zarr
-from hdmf_zarr_backend.storage import renames
 from hdmf_zarr_backend.storage.codecs import numpy_dtype
 from hdmf_zarr_backend.storage.keys import rules_of, set_rules
 from hdmf_zarr_backend.storage.limits import Limits, MissingChunks
 from hdmf_zarr_backend.storage.localkeys import LocalKeys
+from hdmf_zarr_backend.storage.offers import check_free
 from hdmf_zarr_backend.storage.onewriter import one_writer
 from hdmf_zarr_backend.storage.opening import open_keys, open_neighbour
 from hdmf_zarr_backend.storage.partials import partial_path
@@ -35,7 +33,7 @@ from hdmf_zarr_backend.write.staging import moved
 class ToHdf5:
     """What a conversion to HDF5 is asked for; the words are those of `conversion.convert`."""
 
-    force: bool
+    overwrite: bool
     check: bool
     progress: Progress
     external_links: ExternalLinks
@@ -58,20 +56,16 @@ def convert_to_hdf5(source: str, target: str, request: ToHdf5) -> ConversionRepo
         How.
     """
     progress = request.progress
-    if os.path.lexists(target) and not request.force and not is_hdf5(target):
-        raise StoreExistsError(
-            "what is there is no HDF5 file, and is not replaced",
-            store=target,
-            remedy="Choose another path, or pass force_overwrite=True if it may be deleted.",
-        )
+    keys = LocalKeys(target)
+    check_free(keys, overwrite=request.overwrite, empty_folder=False)
     main = open_source(source, request.storage, request.missing_chunks, request.limits)
     typed = check_zarr(main) if request.check else {}
     placement = Placement(main, target, partial(_open_other, main), external_links=request.external_links)
     arrays = [placed.node for placed in placement.nodes if hasattr(placed.node, "shape")]
     nbytes = sum(map(value_bytes, arrays))
-    beside = partial_path(target)
+    beside = partial_path(keys.root)
     progress.start(nbytes)
-    with one_writer(LocalKeys(target)):
+    with one_writer(keys):
         try:
             Hdf5Writer(
                 beside,
@@ -81,7 +75,7 @@ def convert_to_hdf5(source: str, target: str, request: ToHdf5) -> ConversionRepo
                 memory_budget=request.memory_budget,
                 advance=progress.advance,
             ).write()
-            moved(beside, target, renames.replace, durable=request.durable)
+            moved(beside, keys.root, exclusive=not request.overwrite, durable=request.durable)
         except BaseException:
             if os.path.lexists(beside):
                 os.unlink(beside)

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from hdmf_zarr_backend.errors import (
-    NotZarrError,
     ReadOnlyStoreError,
     StoreExistsError,
     StoreNotFoundError,
@@ -18,11 +17,9 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.progress import Progress
-from hdmf_zarr_backend.read.parser import is_hdmf_zarr
 from hdmf_zarr_backend.readability import check_hdf5
-from hdmf_zarr_backend.storage.diskfiles import told
-from hdmf_zarr_backend.storage.durable import sync_files
 from hdmf_zarr_backend.storage.keys import abilities_of
+from hdmf_zarr_backend.storage.offers import check_free
 from hdmf_zarr_backend.storage.opening import folder_keys, open_keys
 from hdmf_zarr_backend.storage.paths import check_apart
 from hdmf_zarr_backend.storage.referredfiles import parted
@@ -39,7 +36,7 @@ def convert_virtual(
     to: str | None,
     codec: Any,
     resume: bool,
-    force_overwrite: bool,
+    overwrite: bool,
     check: bool,
     zarr_format: int,
     storage: Mapping[str, Any],
@@ -73,27 +70,18 @@ def convert_virtual(
     abilities = abilities_of(folder_keys(parted(target)[0], storage if is_url(target) else {}))
     if not abilities.write:  # before anything is read
         raise ReadOnlyStoreError(abilities.why, store=target, remedy="Make the references here, and upload them.")
-    if not force_overwrite and not _may_replace(target, storage):
-        raise StoreExistsError(
-            "what is there is no HDMF Zarr file, and is not replaced",
-            store=target,
-            remedy="Choose another path, or pass force_overwrite=True if it may be deleted.",
-        )
+    check_free(open_keys(target, storage if is_url(target) else None), overwrite=overwrite)
     if check:
         check_hdf5(source, storage)
-    report = write_virtual(source, target, zarr_format=zarr_format, storage=storage, progress=progress)
-    if durable and not is_url(target):
-        with told(target, "written"):
-            sync_files(target)
-    return report
-
-
-def _may_replace(target: str, storage: Mapping[str, Any]) -> bool:
-    keys = open_keys(target, storage if is_url(target) else None)
-    try:
-        return not keys.exists() or is_hdmf_zarr(keys)
-    except NotZarrError:
-        return False
+    return write_virtual(
+        source,
+        target,
+        zarr_format=zarr_format,
+        storage=storage,
+        progress=progress,
+        exclusive=not overwrite,
+        durable=durable,
+    )
 
 
 def _check_request(source: str, target: str, *, to: str, codec: Any, resume: bool) -> None:

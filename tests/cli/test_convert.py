@@ -22,7 +22,7 @@ from tests.samples import plain_nwbfile, write_hdf5
 
 DEFAULTS = {
     "to": None,
-    "force_overwrite": False,
+    "overwrite": False,
     "check": True,
     "zarr_format": None,
     "external_links": "keep",
@@ -84,7 +84,7 @@ def test_the_options_are_passed_on(calls: Calls) -> None:
     assert main(["convert", *given, "a.nwb", "b"]) == 0
     changed = {
         "to": "zarr",
-        "force_overwrite": True,
+        "overwrite": True,
         "check": False,
         "zarr_format": None,
         "external_links": "copy",

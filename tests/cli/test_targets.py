@@ -54,7 +54,7 @@ def test_a_folder_that_is_a_file_is_told(tmp_path: Path, capsys: pytest.CaptureF
         assert main(["convert", "a.nwb", "-o", str(tmp_path / folder)]) == 2
         said = capsys.readouterr().err
         assert f"{tmp_path / 'out'}" in said
-        assert "Name a folder with --output." in said
+        assert "Name a folder." in said
 
 
 def test_a_batch_of_zarr_files_becomes_one_of_the_other_format(

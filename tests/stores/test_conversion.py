@@ -35,7 +35,7 @@ def test_a_file_of_another_kind_is_not_replaced(s3, tmp_path):
     open_keys(s3.url("a.nwb.zarr"), s3.options).set("readme.txt", b"mine")
     with pytest.raises(StoreExistsError):
         convert(origin, s3.url("a.nwb.zarr"), storage_options=s3.options)
-    convert(origin, s3.url("a.nwb.zarr"), storage_options=s3.options, force_overwrite=True)
+    convert(origin, s3.url("a.nwb.zarr"), storage_options=s3.options, overwrite=True)
     assert "readme.txt" not in s3.contents("a.nwb.zarr")
 
 

@@ -35,6 +35,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "missing_chunks": ("--missing-chunks",),
     "mode": (),
     "nczarr": ("--nczarr",),
+    "overwrite": ("--force",),
     "path": (),
     "resume": ("--resume",),
     "shards": ("--shards",),

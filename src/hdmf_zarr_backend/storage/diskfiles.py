@@ -13,6 +13,7 @@ from typing import Any
 
 from hdmf_zarr_backend.errors import (
     StoreError,
+    StoreExistsError,
     StoreFullError,
     StoreNotFoundError,
     StoreRefusedError,
@@ -29,6 +30,30 @@ _FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 _GONE = (errno.ENOENT, errno.ENOTDIR)
 _SILENT = tuple(getattr(errno, name) for name in ("ETIMEDOUT", "ESTALE", "EHOSTDOWN") if hasattr(errno, name))
+
+
+def followed(path: str) -> str:
+    """Return the path that the symbolic link at ``path`` leads to; ``path`` itself if it is not a link.
+
+    A new file is made beside the file that it replaces, and renamed to it, so that the link stays.
+    """
+    return os.path.realpath(path) if os.path.islink(path) else path
+
+
+def check_followed(path: str) -> None:
+    """Refuse to write to a symbolic link that leads nowhere: a disk may be missing there.
+
+    Raises
+    ------
+    StoreExistsError
+        Such a link is at ``path``.
+    """
+    if os.path.islink(path) and not os.path.exists(path):
+        raise StoreExistsError(
+            f"this is a symbolic link to {os.readlink(path)!r}, which does not exist",
+            store=path,
+            remedy="Delete the link, or create what it should lead to.",
+        )
 
 
 def read_rest(file: int) -> bytes:

@@ -18,6 +18,7 @@ from hdmf_zarr_backend.errors import StoreError
 from hdmf_zarr_backend.storage.diskfiles import (
     READING,
     disk_failure,
+    followed,
     is_folder,
     make_folder,
     read_part,
@@ -40,7 +41,7 @@ class LocalKeys:
     Parameters
     ----------
     root : str
-        Absolute path of the directory. It need not exist.
+        Absolute path of the directory. It need not exist. A symbolic link is followed, once.
     replace : bool
         Write each key beside its place and rename it there (for files that others may be reading). In a directory that
         nobody knows of yet this is not needed.
@@ -52,7 +53,7 @@ class LocalKeys:
     abilities = LOCAL
 
     def __init__(self, root: str, *, replace: bool = True, location: str | None = None) -> None:
-        self.root = root
+        self.root = followed(root)
         self.location = location if location is not None else root
         self._replace = replace
         self._made: set[str] = set()

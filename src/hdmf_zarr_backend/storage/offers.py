@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterable
 from contextlib import suppress
 
-from hdmf_zarr_backend.errors import StoreError
+from hdmf_zarr_backend.errors import StoreError, StoreExistsError
 from hdmf_zarr_backend.storage.diskfiles import told
 from hdmf_zarr_backend.storage.keys import KeyStore, innermost, is_outside
 from hdmf_zarr_backend.storage.localkeys import LocalKeys
@@ -58,6 +58,39 @@ def is_empty_folder(keys: KeyStore) -> bool:
         return False
     with told(store.location, "read"), os.scandir(store.root) as entries:
         return next(entries, None) is None
+
+
+def check_free(keys: KeyStore, *, overwrite: bool, empty_folder: bool = True) -> None:
+    """Refuse to make a file where something is.
+
+    Parameters
+    ----------
+    keys : KeyStore
+        Where the file will be.
+    overwrite : bool
+        Refuse nothing.
+    empty_folder : bool
+        Whether an empty folder may be used.
+
+    Raises
+    ------
+    StoreExistsError
+        Something is there.
+    """
+    if not overwrite and keys.exists() and not (empty_folder and is_empty_folder(keys)):
+        raise StoreExistsError(
+            "the target exists already",
+            store=keys.location,
+            remedy="Choose another path, or pass overwrite=True to replace it.",
+        )
+
+
+def remove_empty_folder(keys: KeyStore) -> None:
+    """Remove the empty folder that a new file is to take the place of, if there is one."""
+    store = innermost(keys)
+    if isinstance(store, LocalKeys):
+        with suppress(OSError):
+            os.rmdir(store.root)
 
 
 def delete_partial(keys: KeyStore, folders: Iterable[str]) -> None:

@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from hdmf_zarr_backend.storage.diskfiles import check_followed
 from hdmf_zarr_backend.storage.farkeys import FarKeys
 from hdmf_zarr_backend.storage.fsspeckeys import FsspecKeys
 from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, innermost
@@ -68,12 +69,16 @@ def writer_lock(keys: KeyStore, *, break_lock: bool = False) -> WriterLock:
     ------
     StoreLockedError
         Another writer holds it.
+    StoreExistsError
+        A symbolic link that leads nowhere is there.
     """
     store = innermost(keys)
+    if isinstance(store, (LocalKeys, ZipKeys)):
+        check_followed(store.location)
     if isinstance(store, LocalKeys):
         return FileLock(store.root, break_lock=break_lock)
     if isinstance(store, ZipKeys):
-        return FileLock(store.location, break_lock=break_lock)
+        return FileLock(store.path, break_lock=break_lock)
     if isinstance(store, (ObjectKeys, FsspecKeys)) and abilities_of(store).is_far:
         folder, name = parted(store.location)
         beside = open_neighbour(store, folder) if "://" in folder and name else None

@@ -23,11 +23,11 @@ from hdmf_zarr_backend.errors import (
     StoreExistsError,
     UsageError,
 )
-from hdmf_zarr_backend.storage.diskfiles import told
+from hdmf_zarr_backend.storage.diskfiles import followed, told
 from hdmf_zarr_backend.storage.durable import sync_files, sync_folder
 from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, Range, check_inside, rules_of
 from hdmf_zarr_backend.storage.partials import partial_path
-from hdmf_zarr_backend.storage.renames import replace
+from hdmf_zarr_backend.storage.renames import place, replace
 from hdmf_zarr_backend.storage.wholevalues import cut_ranges
 
 SUFFIX = ".zip"
@@ -44,13 +44,14 @@ class ZipKeys:
     Parameters
     ----------
     path : str
-        Absolute path.
+        Absolute path. A symbolic link is followed, once, when a new file is written.
     """
 
     abilities = _ABILITIES
 
     def __init__(self, path: str) -> None:
         self.location = path
+        self.path = followed(path)
         self._archive: zipfile.ZipFile | None = None
         self._opened = threading.Lock()
 
@@ -234,7 +235,9 @@ class NewZipKeys(ZipKeys):
 
 
 @contextmanager
-def new_zip(target: str, *, exclusive: bool = False, durable: bool = False) -> Iterator[NewZipKeys]:
+def new_zip(
+    target: str, *, exclusive: bool = False, durable: bool = False, location: str | None = None
+) -> Iterator[NewZipKeys]:
     """Give the keys of a zip file beside ``target`` that takes its place when the block ends without an error.
 
     Parameters
@@ -245,6 +248,8 @@ def new_zip(target: str, *, exclusive: bool = False, durable: bool = False) -> I
         Replace nothing.
     durable : bool
         Return when the file is on the disk itself.
+    location : str, optional
+        What the user calls the file, if it is not ``target`` (a symbolic link to it).
 
     Raises
     ------
@@ -254,14 +259,14 @@ def new_zip(target: str, *, exclusive: bool = False, durable: bool = False) -> I
     partial = partial_path(target)
     with told(target, "written"):
         os.makedirs(os.path.dirname(target), exist_ok=True)
-        keys = NewZipKeys(partial, target)
+        keys = NewZipKeys(partial, location or target)
     try:
         yield keys
         with told(target, "written"):
             keys.close()
             if durable:
                 sync_files(partial)
-            (_link if exclusive else replace)(partial, target)
+            (_place if exclusive else replace)(partial, target)
             if durable:
                 sync_folder(os.path.dirname(target))
     except BaseException:
@@ -272,19 +277,12 @@ def new_zip(target: str, *, exclusive: bool = False, durable: bool = False) -> I
         raise
 
 
-def _link(partial: str, target: str) -> None:
-    """Give the file its name, if that is free, in one step where the file system has hard links."""
+def _place(partial: str, target: str) -> None:
     try:
-        os.link(partial, target)
+        place(partial, target)
     except FileExistsError as error:
         raise StoreExistsError(
             "something has come to be there while this file was written, and is not replaced",
             store=target,
             remedy="Choose another path, or mode 'w' to replace it.",
         ) from error
-    except OSError:
-        if os.path.lexists(target):
-            raise
-        os.rename(partial, target)
-        return
-    os.unlink(partial)

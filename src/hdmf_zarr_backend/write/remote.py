@@ -76,10 +76,10 @@ def new_file(
     check_names((path for path, _ in hierarchy.walk()), store)
     with nullcontext() if is_locked else one_writer(store):
         if isinstance(store, LocalKeys):
-            with staged(store.root, exclusive=exclusive, durable=durable) as new:
+            with staged(store.root, exclusive=exclusive, durable=durable, location=store.location) as new:
                 yield new
         elif isinstance(store, ZipKeys):
-            with new_zip(store.location, exclusive=exclusive, durable=durable) as new:
+            with new_zip(store.path, exclusive=exclusive, durable=durable, location=store.location) as new:
                 yield new
         else:
             with _unstaged(store, exclusive=exclusive, zarr_format=zarr_format) as new:

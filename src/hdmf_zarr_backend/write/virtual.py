@@ -32,17 +32,22 @@ from hdmf_zarr_backend.mapping.reserved import CHUNKS, FORMAT_VERSION, notes_of
 from hdmf_zarr_backend.model.locations import is_url, relative_source, to_posix
 from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.progress import SILENT, Progress
+from hdmf_zarr_backend.storage.diskfiles import told, write_file
 from hdmf_zarr_backend.storage.filestates import file_state, sample_of
 from hdmf_zarr_backend.storage.keys import DOCUMENTS, KeyStore
 from hdmf_zarr_backend.storage.limits import Limits
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.mappingkeys import MappingKeys
+from hdmf_zarr_backend.storage.onewriter import one_writer
 from hdmf_zarr_backend.storage.opening import folder_keys
+from hdmf_zarr_backend.storage.partials import partial_path
 from hdmf_zarr_backend.storage.referredfiles import RECORD, Recorded, parted
 from hdmf_zarr_backend.write.arraynodes import encode_fill
 from hdmf_zarr_backend.write.format3 import adapt_plan
 from hdmf_zarr_backend.write.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan
 from hdmf_zarr_backend.write.sources import StoredSource
+from hdmf_zarr_backend.write.staging import moved
 from hdmf_zarr_backend.write.writer import Writer, planned_bytes
 
 MUCH_INLINED = 16 * 2**20
@@ -67,7 +72,7 @@ class VirtualReport:
 
 def write_virtual(
     source: str, target: str, *, zarr_format: int = 2, storage: Mapping[str, Any] | None = None,
-    progress: Progress = SILENT,
+    progress: Progress = SILENT, exclusive: bool = False, durable: bool = False,
 ) -> VirtualReport:  # fmt: skip
     """Write the references of an HDF5 file; what is at ``target`` is replaced when all is known.
 
@@ -83,6 +88,10 @@ def write_virtual(
         ``storage_options``, for URLs.
     progress : Progress
         Is told of the bytes that are inside of the JSON.
+    exclusive : bool
+        Replace nothing.
+    durable : bool
+        Return when a local file is on the disk itself.
 
     Returns
     -------
@@ -97,6 +106,8 @@ def write_virtual(
         Too much would have to be inside of the JSON; the datasets are named.
     StoreError
         The source has changed meanwhile.
+    StoreExistsError
+        ``exclusive``, and something has come to be at ``target``.
     """
     options = dict(storage or {})
     with closing(Hdf5Tree(source, target, options)) as tree:
@@ -118,11 +129,26 @@ def write_virtual(
             f"open it with limits=Limits(max_document_bytes=2**{len(text).bit_length()}).",
             stacklevel=3,
         )
-    folder, name = parted(target)
-    if not is_url(target):
-        os.makedirs(folder, exist_ok=True)
-    folder_keys(folder, options if is_url(target) else {}).set(name, text)
+    if is_url(target):
+        folder, name = parted(target)
+        folder_keys(folder, options).set(name, text)
+    else:
+        _put(LocalKeys(target), text, exclusive=exclusive, durable=durable)
     return report
+
+
+def _put(target: LocalKeys, text: bytes, *, exclusive: bool, durable: bool) -> None:
+    """Write a local file beside its place, and move it there."""
+    beside = partial_path(target.root)
+    with one_writer(target):
+        try:
+            with told(target.location, "written"):
+                write_file(beside, text)
+            moved(beside, target.root, exclusive=exclusive, durable=durable)
+        except BaseException:
+            if os.path.lexists(beside):
+                os.unlink(beside)
+            raise
 
 
 def _report(plan: WritePlan, tree: Hdf5Tree) -> VirtualReport:
