@@ -623,7 +623,8 @@ def test_nothing_else_is_replaced(pair, tmp_path):
             convert(pair[0], tmp_path / "b.json", virtual=True)
         assert (tmp_path / "b.json").read_text() == content
     convert(pair[0], tmp_path / "b.json", virtual=True, overwrite=True)
-    convert(pair[0], tmp_path / "b.json", virtual=True)
+    with pytest.raises(StoreExistsError):
+        convert(pair[0], tmp_path / "b.json", virtual=True)
     (tmp_path / "c.zarr.json").mkdir()
     with pytest.raises(StoreExistsError, match="directory"):
         convert(pair[0], tmp_path / "c.zarr.json", virtual=True, overwrite=True)

@@ -171,7 +171,7 @@ def test_a_batch_as_json(calls: Calls, tmp_path: Path, capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["a.nwb"], "1 path is given"),
+        (["https://host/a.nwb"], "no target is given"),
         (["a.nwb", "b.nwb", "c.nwb"], "3 paths are given"),
         (["x/a.nwb", "y/a.nwb", "-o", "{}"], "would both become"),
     ],
@@ -225,7 +225,7 @@ def test_what_is_no_hdmf_file_is_replaced_only_by_force(nwb: Path, capsys: pytes
     target.mkdir()
     (target / "precious").write_text("x")
     assert main(["convert", str(nwb), str(target)]) == 2
-    assert "use --force if it may be deleted" in capsys.readouterr().err
+    assert "use --force to replace it" in capsys.readouterr().err
     assert (target / "precious").exists()
     assert main(["convert", str(nwb), str(target), "--force"]) == 0
     assert not (target / "precious").exists()

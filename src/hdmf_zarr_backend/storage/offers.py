@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from hdmf_zarr_backend.errors import StoreError, StoreExistsError
-from hdmf_zarr_backend.storage.diskfiles import told
+from hdmf_zarr_backend.storage.diskfiles import check_followed, told
 from hdmf_zarr_backend.storage.keys import KeyStore, innermost, is_outside
 from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.openvalue import OpenValue
@@ -75,8 +75,9 @@ def check_free(keys: KeyStore, *, overwrite: bool, empty_folder: bool = True) ->
     Raises
     ------
     StoreExistsError
-        Something is there.
+        Something is there, or a symbolic link that leads nowhere.
     """
+    check_followed(keys.location)
     if not overwrite and keys.exists() and not (empty_folder and is_empty_folder(keys)):
         raise StoreExistsError(
             "the target exists already",
