@@ -160,6 +160,7 @@ OUTSIDE: dict[str, str] = {
     "`tests/contract/test_conversions.py`",
     "tests.test_conversion_options": "what options are refused; those with an effect on documents, by their names",
     "tests.test_dataio": _BELOW,
+    "tests.test_existing_targets": "about names and links on a disk; far targets in `tests/stores/test_conversion.py`",
     "tests.test_formats": "about the formats themselves; conversions in `tests/contract/test_conversions.py`",
     "tests.test_progress": _BELOW,
     "tests.test_store_operations": "counts what is asked of a local directory; requests in `tests/stores/test_far.py`",

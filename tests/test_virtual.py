@@ -326,7 +326,7 @@ def test_a_source_that_changes_while_it_is_listed_is_told(pair, monkeypatch):
     monkeypatch.setattr(writing, "_leave", touch)
     before = target.read_bytes()
     with pytest.raises(StoreError, match="changed"):
-        convert(source, target, virtual=True)
+        convert(source, target, virtual=True, overwrite=True)
     assert target.read_bytes() == before
 
 

@@ -46,7 +46,8 @@ class ZarrIO(ZarrReader):
         The file: a local directory or zip file, a file of references, a URL, or what holds the file.
     mode : {"r", "r-", "r+", "a", "w", "w-", "x"}
         ``r`` reads; ``r-`` too, without the consolidated document; ``r+`` reads and changes; ``a`` does that, or makes
-        the file where there is none; ``w`` makes a file anew; ``w-`` and ``x`` do where there is none.
+        the file where there is none; ``w`` makes a file anew, and replaces an HDMF Zarr file that exists, as HDF5IO
+        does; ``w-`` and ``x`` make a file only where there is none. A symbolic link is followed and stays.
     manager : BuildManager or TypeMap, optional
         Builds and constructs containers; None: one that knows no types.
     object_codec_class : type, optional
