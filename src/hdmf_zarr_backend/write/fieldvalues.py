@@ -12,7 +12,10 @@ from collections.abc import Callable, Iterator
 from datetime import date
 from typing import Any
 
-from hdmf_zarr_backend.errors import ConflictError
+from hdmf.container import AbstractContainer
+from hdmf.spec import GroupSpec, LinkSpec
+
+from hdmf_zarr_backend.errors import ConflictError, UsageError
 from hdmf_zarr_backend.write.samevalues import is_same, shown, stored_array
 from hdmf_zarr_backend.write.targets import builder_path
 
@@ -58,6 +61,49 @@ class KnownFields:
                     path=builder_path(stored),
                     remedy="Change the values in place (dataset[...] = values), or export to a new file.",
                 )
+
+
+def check_origin(root: Any, manager: Any, location: str) -> None:
+    """Refuse containers of other files that hdmf cannot build for this one.
+
+    Parameters
+    ----------
+    root : Container
+        What is to be written.
+    manager : BuildManager
+        Builds it. What it has built or read for another file is linked to, and is not refused.
+    location : str
+        The file.
+
+    Raises
+    ------
+    UsageError
+        Naming the container and its file.
+    """
+    stack = [root]
+    while stack:
+        here = stack.pop()
+        origin = here.container_source
+        if origin is None or origin == location:
+            stack += [*here.children, *_linked(here, manager)]
+        elif manager.get_builder(here) is None:
+            what = f"{type(here).__name__} {here.name!r}"
+            remedy = "Use export to copy a file: read it, and pass its io as src_io, with the container if it was changed."
+            if here is not root:
+                remedy = "Make this io with the manager of the io that has read it to write a link, or make a new object."
+            problem = f"the {what} belongs to another file, {origin!r}, from which it was read or to which it was written"
+            raise UsageError(problem, store=location, remedy=remedy)
+
+
+def _linked(container: Any, manager: Any) -> Iterator[Any]:
+    """Yield the containers of other places that a container is to have a link to."""
+    for name, value in container.fields.items():
+        if isinstance(value, dict):
+            yield from (member for member in value.values() if member.parent is not container)
+        elif isinstance(value, AbstractContainer) and value.parent is not container:
+            # not what is linked to by its data alone, such as the timestamps of another series
+            if isinstance(manager.type_map.get_map(container).get_attr_spec(name), (LinkSpec, GroupSpec)):
+                yield value
 
 
 def _untyped_datasets(spec: Any, builder: Any) -> Iterator[tuple[Any, Any]]:
