@@ -123,8 +123,8 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         which reads as zero or an empty text.
     compressor : str, codec of numcodecs or zarr, dict or bool, optional
         "blosc", "zstd", "zlib" or "none", as of `convert`; a codec, or its configuration in Zarr format 2 or 3, for a
-        file of either format. False: none. True and None: the default, Blosc with LZ4 at level 5 and shuffled bytes, which is
-        ``{"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1}``. Scalars are not compressed. Chunks of
+        file of either format. False: none. True and None: the default, Blosc with LZ4 at level 5 and shuffled bytes,
+        which is ``{"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1}``. Scalars are not compressed. Chunks of
         `numcodecs.Zstd` have a checksum.
     filters : sequence of codecs of numcodecs or zarr, or dicts, optional
         Applied in order before the compressor; None: none. TensorStore reads no array that has filters.

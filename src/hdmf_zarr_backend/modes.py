@@ -43,7 +43,7 @@ _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 
 def unknown_argument(cls: type, name: str) -> WrongArgumentError:
     """Return the error for an argument that the constructor of ``cls`` does not take; it names the most similar one."""
-    found = [inspect.signature(base.__init__).parameters.values() for base in cls.__mro__]
+    found = [inspect.signature(vars(base).get("__init__", object)).parameters.values() for base in cls.__mro__]
     known = {each.name for some in found for each in some if each.kind in _NAMED and each.name != "self"}
     similar = difflib.get_close_matches(name, known, n=1)
     remedy = f"Did you mean {similar[0]!r}?" if similar else f"It takes {', '.join(sorted(known))}."

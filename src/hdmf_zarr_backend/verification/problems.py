@@ -57,7 +57,7 @@ REMARKS: Final[dict[str, str]] = {
     "reference-refused": "Verify with external_links='follow' to look at the target too.",
     "unwritten": "It reads as the fill value, which may be what was meant: no note says that all chunks are stored.",
     "unchecked": "Write with a codec that has a checksum (zstd, zlib) where this matters.",
-    "no-schema": "Cache the namespaces in the file, or validate it with the program that has them.",
+    "no-schema": "Cache the namespaces in the file, or run `zarrio validate --installed`.",
 }
 """Kinds of findings that are worth knowing, and may be right as they are."""
 

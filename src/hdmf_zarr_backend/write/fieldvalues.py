@@ -88,10 +88,12 @@ def check_origin(root: Any, manager: Any, location: str) -> None:
             stack += [*here.children, *_linked(here, manager)]
         elif manager.get_builder(here) is None:
             what = f"{type(here).__name__} {here.name!r}"
-            remedy = "Use export to copy a file: read it, and pass its io as src_io, with the container if it was changed."
+            remedy = (
+                "Use export to copy a file: read it and pass its io as src_io, and the container if it was changed."
+            )
             if here is not root:
-                remedy = "Make this io with the manager of the io that has read it to write a link, or make a new object."
-            problem = f"the {what} belongs to another file, {origin!r}, from which it was read or to which it was written"
+                remedy = "To write a link, make this io with the manager of the io that has read it; or make a new one."
+            problem = f"the {what} was read from or written to another file, {origin!r}, and cannot be written here"
             raise UsageError(problem, store=location, remedy=remedy)
 
 
@@ -99,10 +101,14 @@ def _linked(container: Any, manager: Any) -> Iterator[Any]:
     """Yield the containers of other places that a container is to have a link to."""
     for name, value in container.fields.items():
         if isinstance(value, dict):
-            yield from (member for member in value.values() if member.parent is not container)
+            yield from (
+                member
+                for member in value.values()
+                if isinstance(member, AbstractContainer) and member.parent is not container
+            )
         elif isinstance(value, AbstractContainer) and value.parent is not container:
-            # not what is linked to by its data alone, such as the timestamps of another series
-            if isinstance(manager.type_map.get_map(container).get_attr_spec(name), (LinkSpec, GroupSpec)):
+            spec = manager.type_map.get_map(container).get_attr_spec(name)
+            if isinstance(spec, (LinkSpec, GroupSpec)):  # not the series whose timestamps another one shares
                 yield value
 
 
