@@ -22,6 +22,7 @@ _ONE_FORMAT = "about one format of Zarr"
 
 OUTSIDE: dict[str, str] = {
     # the command line
+    "tests.cli.test_advice": _COMMAND,
     "tests.cli.test_batch": _COMMAND,
     "tests.cli.test_completion": _COMMAND,
     "tests.cli.test_convert": _COMMAND,

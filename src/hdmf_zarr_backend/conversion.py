@@ -109,7 +109,7 @@ def convert(
         (``b.nwb``, beside the target or beside the Zarr neighbour), if that is there and has the target of the link;
         changes made to a copy in the Zarr file since it was converted are then not in the new file. ``"copy"``, and
         where no such file is there: the target of the link is copied to its place.
-    codec : str, numcodecs codec, dict or bool
+    codec : str, codec of numcodecs or zarr, dict or bool
         HDF5 to Zarr only. ``"keep"``: the chunks of large datasets are copied as they are, where Zarr has their
         filters; nothing is decoded. ``"blosc"`` (or True, the default codec), ``"zstd"``, ``"zlib"``, ``"none"`` (or
         False), a codec or its configuration: everything is encoded anew, without filters, as TensorStore wants it.

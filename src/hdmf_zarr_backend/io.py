@@ -26,7 +26,7 @@ from hdmf_zarr_backend.storage.edits import Edits
 from hdmf_zarr_backend.storage.journal import journal_of
 from hdmf_zarr_backend.storage.keys import abilities_of, rules_of
 from hdmf_zarr_backend.write.dropping import drop_changes
-from hdmf_zarr_backend.write.fieldvalues import KnownFields
+from hdmf_zarr_backend.write.fieldvalues import KnownFields, check_origin
 from hdmf_zarr_backend.write.planner import PlanOptions
 from hdmf_zarr_backend.write.schemawords import documentation, largest_shape
 from hdmf_zarr_backend.write.session import WriteRequest, flush_edits, write_difference, write_new
@@ -179,6 +179,8 @@ class ZarrIO(ZarrReader):
         ------
         UnsupportedModeError
             The file is open for reading.
+        UsageError
+            The container, or one in it, belongs to another file; nothing was written. `export` is for that.
         WriteError
             Something cannot be stored, or says something else than the file; nothing was written.
         NestingError
@@ -190,6 +192,7 @@ class ZarrIO(ZarrReader):
                 store=self.source,
                 remedy="Use 'r+', 'w', 'w-', 'x' or 'a'.",
             )
+        check_origin(container, self.manager, self.path)
         self._fields.check(self.manager, self.path, is_written=self.get_written)
         super().write(container=container, herd=herd, cache_spec=cache_spec, **options)
         if self._edits is not None:

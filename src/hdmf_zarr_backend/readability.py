@@ -86,6 +86,8 @@ def check_version(source: str, storage: Mapping[str, Any] | None = None) -> bool
             if version is None and isinstance(old, h5py.Dataset):
                 version = old[()]
     except OSError as error:
+        if isinstance(error, ZarrBackendError):  # of the server
+            raise
         raise UnsupportedFileError(
             f"HDF5 cannot open this file ({error})",
             store=source,

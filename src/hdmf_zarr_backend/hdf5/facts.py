@@ -25,30 +25,15 @@ from hdmf_zarr_backend.mapping.facts import (
     Values,
 )
 from hdmf_zarr_backend.mapping.factvalues import plain_values, text_of
+from hdmf_zarr_backend.storage.paths import is_hdf5
 
 __all__ = ["Hdf5Facts", "UnreadableHdf5Error", "is_hdf5"]
 
 _FIRST_REGISTERED = 256  # smaller numbers are HDF5's own filters
-_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
 class UnreadableHdf5Error(DamagedFileError, OSError):
     """HDF5 cannot read a file, or a node of it; an ``OSError`` as well, as h5py raises one."""
-
-
-def is_hdf5(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a file carries the HDF5 signature, at 0 or after a user block of 512, 1024, 2048 ... bytes."""
-    if not os.path.isfile(path):
-        return False
-    with open(path, "rb") as stream:
-        end = stream.seek(0, os.SEEK_END)
-        offset = 0
-        while offset < end:
-            stream.seek(offset)
-            if stream.read(len(_SIGNATURE)) == _SIGNATURE:
-                return True
-            offset = 2 * offset or 512
-    return False
 
 
 class Hdf5Facts(Mapping[str, NodeFacts]):

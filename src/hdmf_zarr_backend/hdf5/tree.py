@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 from hdmf.backends.warnings import BrokenLinkWarning
 
-from hdmf_zarr_backend.errors import DamagedFileError, StoreNotFoundError, UnsupportedFileError
+from hdmf_zarr_backend.errors import DamagedFileError, StoreNotFoundError, UnsupportedFileError, ZarrBackendError
 from hdmf_zarr_backend.hdf5.farfile import FarFile
 from hdmf_zarr_backend.mapping.references import Reference
 from hdmf_zarr_backend.model.locations import THIS_FILE, is_url, relative_source, resolve_source
@@ -56,6 +56,8 @@ class SourceFile:
         try:
             self.file: Any = h5py.File(location if self.far is None else self.far.stream(), "r")
         except OSError as error:
+            if isinstance(error, ZarrBackendError):  # of the server
+                raise
             raise UnsupportedFileError(
                 f"HDF5 cannot open this file ({error})",
                 store=location,

@@ -21,6 +21,7 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.mapping import formats, lindi
 from hdmf_zarr_backend.mapping.reserved import ALL_CHUNKS, CHANGING, CHUNKS, NOTES, SPECLOC, WRITING, notes_of
 from hdmf_zarr_backend.model import v2, v3
+from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy, Node, absolute, split
 from hdmf_zarr_backend.read.bounds import check_document, check_texts, read_documents
 from hdmf_zarr_backend.storage.garbage import uncollected
@@ -30,6 +31,7 @@ from hdmf_zarr_backend.storage.jsontext import dump, load
 from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, innermost, rules_of, set_rules
 from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.locks import Holder
+from hdmf_zarr_backend.storage.opening import is_of_hdf5
 from hdmf_zarr_backend.storage.partials import interrupted_conversions
 
 _OF_A_GROUP = frozenset({v2.GROUP, v2.ATTRIBUTES, v3.DOCUMENT})
@@ -239,6 +241,11 @@ def _document(text: bytes, key: str) -> Any:
 
 
 def _nothing_to_read(keys: KeyStore) -> ZarrBackendError:
+    if is_of_hdf5(keys):
+        remedy = "Open it with HDF5IO or NWBHDF5IO, or convert it with `zarrio convert` first."
+        if is_url(keys.location):
+            remedy = "Run `zarrio convert --virtual` and open the file that it makes, or download this one."
+        return NotZarrError("this is an HDF5 file, not a Zarr file", store=keys.location, remedy=remedy)
     if not keys.exists():
         store = innermost(keys)
         begun = isinstance(store, LocalKeys) and interrupted_conversions(store.root)

@@ -355,7 +355,7 @@ class ChunkCodec:
 def _undecodable(error: Exception) -> ChunkError:
     return ChunkError(
         f"a chunk does not decode ({type(error).__name__}: {error})",
-        remedy="Restore it from a copy, or run `zarrio verify` to list all such chunks.",
+        remedy="Restore it from a copy; `zarrio verify` lists all such chunks.",
     )
 
 

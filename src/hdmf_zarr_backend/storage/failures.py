@@ -52,6 +52,7 @@ _NO_CREDENTIALS = re.compile(
     r"169\.254\.169\.254|metadata\.google\.internal|InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken"
     r"|^Forbidden: |status code: 40[13] "
 )
+_NO_RANGES = re.compile(r"range request not supported|does(?: not|n't) support range", re.IGNORECASE)
 _ANONYMOUS = {"gs": 'token="anon"', "gcs": 'token="anon"'}
 _CHUNK_FOLDERS = re.compile(r"(^|/)c(/\d+)*$")
 _LETTERS = 300
@@ -94,6 +95,8 @@ def failure(error: BaseException, location: str, key: str, doing: str) -> StoreE
     if isinstance(error, OSError) and is_of_disk(error):
         return disk_failure(error, location, key, doing)
     text = reason(error)
+    if _NO_RANGES.search(text):
+        return without_ranges(location, key)
     problem = f"{key!r} could not be {doing}: {text}" if key else f"the store could not be {doing}: {text}"
     path = node_of(key)
     # a key can be written wherever there is a bucket; some libraries say no more than that something is not there
@@ -108,6 +111,16 @@ def failure(error: BaseException, location: str, key: str, doing: str) -> StoreE
     if doing not in ("read", "listed"):
         remedy = "Check the address and whether the server is up; what was written is not complete, write it again."
     return StoreUnreachableError(problem, store=location, path=path, remedy=remedy)
+
+
+def without_ranges(location: str, key: str) -> StoreError:
+    """Return the error for a server that sends whole files only; parameters as of `failure`."""
+    return StoreError(
+        f"the server does not support byte ranges, and {key!r} cannot be read without them",
+        store=location,
+        path=node_of(key),
+        remedy="Download the file, and open the copy.",
+    )
 
 
 def is_no_bucket(error: BaseException) -> bool:

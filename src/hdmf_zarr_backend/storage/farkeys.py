@@ -6,6 +6,7 @@ wait in threads of a pool, which costs nothing where each takes milliseconds.
 
 from __future__ import annotations
 
+import math
 import os
 from abc import ABC, abstractmethod
 from collections import deque
@@ -14,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreError
-from hdmf_zarr_backend.storage.failures import telling
+from hdmf_zarr_backend.storage.failures import telling, without_ranges
 from hdmf_zarr_backend.storage.filestates import FileState
 from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, Range, check_inside, rules_of
 from hdmf_zarr_backend.storage.limits import DEFAULT_RULES
@@ -164,7 +165,16 @@ class FarKeys(ABC):
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
         """Return several ranges of bytes of the value of ``key``, or None where it is not there."""
-        return self._called(lambda: self._get_ranges(key, ranges), key, "read")
+        parts = self._called(lambda: self._get_ranges(key, ranges), key, "read")
+        for (start, stop), part in zip(ranges, parts or (), strict=False):
+            most = -start if start < 0 else math.inf if stop is None else max(0, stop - start)
+            if len(part) > most:  # fsspec takes the whole value for the range
+                raise without_ranges(self.location, key)
+        return parts
+
+    def beginning(self, key: str, count: int) -> bytes | None:
+        """Return the first ``count`` bytes of the value of ``key``, or None where it is not there."""
+        return self.get_range(key, 0, count)
 
     def size(self, key: str) -> int | None:
         """Return the bytes of the value of ``key``, or None where it is not there."""

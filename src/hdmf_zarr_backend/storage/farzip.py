@@ -67,6 +67,7 @@ class FarZipKeys(ZipKeys):
             raise StoreNotFoundError("nothing is there", store=self.location, remedy="Check the path.")
         assert self._size is not None
         self._far = _FarFile(self._folder, self._name, self._size)
+        self._piece(max(0, self._size - 1), self._size)  # zipfile would take an error of the server for a damaged file
         return io.BufferedReader(self._far, buffer_size=_BUFFER)
 
     def _entry(self, archive: zipfile.ZipFile, key: str) -> bytes | None:

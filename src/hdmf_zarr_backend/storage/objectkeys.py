@@ -135,6 +135,20 @@ class ObjectKeys(FarKeys):
         part = bytes(obstore.get(self.opened, key, options={"range": wanted}).bytes())
         return part if start >= 0 or stop is None else part[: stop - start]
 
+    def beginning(self, key: str, count: int) -> bytes | None:
+        """Return the first ``count`` bytes of the value of ``key``; of a server without ranges as well."""
+        return self._called(lambda: self._beginning(key, count), key, "read")
+
+    def _beginning(self, key: str, count: int) -> bytes | None:
+        import obstore
+
+        try:
+            stream = obstore.get(self.opened, key).stream(min_chunk_size=count)
+            return next((bytes(part)[:count] for part in stream), b"")
+        except FileNotFoundError as error:
+            tell_of_bucket(error)
+            return None
+
     def _size(self, key: str) -> int | None:
         import obstore
 

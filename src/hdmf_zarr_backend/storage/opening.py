@@ -20,9 +20,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from hdmf_zarr_backend.errors import StoreError, UsageError
+from hdmf_zarr_backend.errors import StoreError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.storage import referencekeys, zipkeys
+from hdmf_zarr_backend.storage.farkeys import FarKeys
 from hdmf_zarr_backend.storage.farzip import FarZipKeys
 from hdmf_zarr_backend.storage.fsspeckeys import FsspecKeys
 from hdmf_zarr_backend.storage.keys import KeyStore, innermost, rules_of, set_rules
@@ -36,7 +37,7 @@ from hdmf_zarr_backend.storage.objectsettings import (
     WEB_SCHEMES,
     object_settings,
 )
-from hdmf_zarr_backend.storage.paths import location_of
+from hdmf_zarr_backend.storage.paths import HDF5_SIGNATURE, is_hdf5, location_of
 from hdmf_zarr_backend.storage.places import authority
 from hdmf_zarr_backend.storage.referencekeys import ReferenceKeys
 from hdmf_zarr_backend.storage.referredfiles import parted
@@ -177,6 +178,21 @@ def open_neighbour(keys: KeyStore, location: str) -> KeyStore:
             raise StoreError(error.problem, store=error.store, path=error.path, remedy=error.remedy) from error
     set_rules(found, replace(rules_of(keys), is_whole=False))  # of another file, that is to be seen
     return found
+
+
+def is_of_hdf5(keys: KeyStore) -> bool:
+    """Tell whether what is at the location of ``keys``, a path or a URL, is an HDF5 file."""
+    store = innermost(keys)
+    if isinstance(store, LocalKeys):
+        return is_hdf5(store.location)
+    if not isinstance(store, FarKeys):
+        return False
+    folder, name = parted(store.location)
+    try:
+        found = folder_keys(folder, store.options)
+        return isinstance(found, FarKeys) and found.beginning(name, len(HDF5_SIGNATURE)) == HDF5_SIGNATURE
+    except ZarrBackendError:  # what is wrong with the place itself is told of the place
+        return False
 
 
 def may_exist(location: str) -> bool:

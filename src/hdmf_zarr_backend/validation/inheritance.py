@@ -25,7 +25,7 @@ Texts: TypeAlias = "tuple[tuple[str, tuple[tuple[str, str], ...]], ...]"
 
 Spec: TypeAlias = dict[str, Any]
 
-_REMEDY = "Open the file with a program that has the namespaces installed, or validate with --full."
+_REMEDY = "Validate against the installed namespaces: use_cached=False, or --installed."
 
 
 def frozen_texts(texts: Mapping[str, Mapping[str, str]]) -> Texts:
