@@ -110,6 +110,8 @@ def cast_block(block: Array, dtype: np.dtype[Any]) -> Array:
         return block
     if block.dtype.names is not None:
         return _fields(block, dtype)
+    if block.dtype.kind in "mM":
+        return _dates(block, dtype)
     if np.can_cast(block.dtype, dtype, "safe" if dtype.kind in "iub" else "same_kind"):
         return block.astype(dtype)
     with np.errstate(invalid="ignore"), warnings.catch_warnings():
@@ -124,6 +126,18 @@ def cast_block(block: Array, dtype: np.dtype[Any]) -> Array:
             remedy="Convert them before, or give the dataset their type.",
         )
     return made
+
+
+def _dates(block: Array, dtype: np.dtype[Any]) -> Array:
+    """Return dates or durations in another unit or byte order; never as plain numbers, which have no unit."""
+    if block.dtype.kind == dtype.kind:
+        made = block.astype(dtype)
+        if np.array_equal(made.astype(block.dtype).view("i8"), block.view("i8")):
+            return made
+    raise ValueRefusedError(
+        f"the values are {block.dtype} and do not fit {dtype} without loss",
+        remedy="Convert them before, or give the dataset their type.",
+    )
 
 
 def _fields(block: Array, dtype: np.dtype[Any]) -> Array:
