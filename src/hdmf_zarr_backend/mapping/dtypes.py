@@ -193,6 +193,28 @@ def lacks_unit(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in "mM" and np.datetime_data(dtype)[0] == "generic"
 
 
+def date_number(value: Any, dtype: np.dtype[Any]) -> int:
+    """Return the integer that stands for a date or duration in a row of JSON, in the unit of its field.
+
+    Raises
+    ------
+    ValueRefusedError
+        The field has no unit, or one in which the value is not a whole number.
+    """
+    check_units(dtype.str)
+    try:
+        given = np.asarray(value)
+        made = np.asarray(value, dtype)
+        fits = given.dtype.kind not in "mM" or (
+            given.dtype.kind == made.dtype.kind and made.astype(given.dtype).view("i8") == given.view("i8")
+        )
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ValueRefusedError(f"{value!r} is no {dtype} ({error})") from error
+    if not fits:
+        raise ValueRefusedError(f"{value!r} does not fit {dtype} without loss", remedy="Convert it, or use a finer unit.")
+    return int(made.astype("i8"))
+
+
 def check_units(data_type: Any) -> None:
     """Raise a ValueRefusedError for a format-2 data type with dates or durations that have no unit."""
     dtype = from_zarr_type(data_type)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -158,13 +159,10 @@ def _field_encoder(word: str, reference: Encode) -> Encode:
     if kind in ("object", "region"):
         return reference
     dtype = dtypes.numpy_of(word) if kind == "number" else None
-    return to_json_number if dtype is None or dtype.kind not in "mM" else _date_encoder(dtype)
-
-
-def _date_encoder(dtype: np.dtype[Any]) -> Encode:
-    """Return what makes the integer, in the unit of the field, that stands for a date or duration in a row of JSON."""
+    if dtype is None or dtype.kind not in "mM":
+        return to_json_number
     dtypes.check_units(dtype.str)
-    return lambda value: int(cast_block(np.asarray(value), dtype).astype("i8"))
+    return partial(dtypes.date_number, dtype=dtype)
 
 
 def plan_h5_dataset(dataset: Any, options: StorageOptions, reference: Encode) -> PlannedArray:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.hdf5.describe import is_dataset
+from hdmf_zarr_backend.storage.codecs import keeps_dates
 
 Array = npt.NDArray[Any]
 Region = tuple[slice, ...]
@@ -130,10 +131,9 @@ def cast_block(block: Array, dtype: np.dtype[Any]) -> Array:
 
 def _dates(block: Array, dtype: np.dtype[Any]) -> Array:
     """Return dates or durations in another unit or byte order; never as plain numbers, which have no unit."""
-    if block.dtype.kind == dtype.kind:
-        made = block.astype(dtype)
-        if np.array_equal(made.astype(block.dtype).view("i8"), block.view("i8")):
-            return made
+    made = block.astype(dtype) if block.dtype.kind == dtype.kind else None
+    if made is not None and keeps_dates(made, block):
+        return made
     raise ValueRefusedError(
         f"the values are {block.dtype} and do not fit {dtype} without loss",
         remedy="Convert them before, or give the dataset their type.",
