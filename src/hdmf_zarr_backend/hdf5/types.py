@@ -140,7 +140,11 @@ def _name(raw: Any) -> str:
 
 
 def type_of_dtype(dtype: np.dtype[Any]) -> TypeJSON:
-    """Return the JSON of the type in which h5py stores values of a plain NumPy ``dtype``."""
+    """Return the JSON of the type in which h5py stores values of a plain NumPy ``dtype``.
+
+    It stores no ``datetime64`` and ``timedelta64``; `decode_type` refuses what is returned for those. In an HDF5 file
+    they are opaque values with a tag, and are noted as such.
+    """
     if dtype.subdtype is not None:
         return {"array": type_of_dtype(dtype.base), "shape": list(dtype.shape)}
     if dtype.names is not None:
@@ -151,8 +155,6 @@ def type_of_dtype(dtype: np.dtype[Any]) -> TypeJSON:
         "c": {"fields": [["r", part], ["i", part]]},
         "S": {"text": "ascii", "size": max(1, dtype.itemsize), "pad": "nullpad"},
         "V": {"opaque": dtype.itemsize, "tag": ""},
-        "m": {"opaque": dtype.itemsize, "tag": f"NUMPY:{dtype.str}"},
-        "M": {"opaque": dtype.itemsize, "tag": f"NUMPY:{dtype.str}"},
         "O": UTF8,
         "U": UTF8,
         "T": UTF8,
@@ -170,9 +172,13 @@ def decode_type(value: Any) -> Any:
     ------
     MetadataError
         It describes none.
+    ValueRefusedError
+        It is, or has a field that is, one of NumPy's dates or durations, which HDF5 does not have.
     """
     try:
         return _decode(value, 0)
+    except ValueRefusedError:
+        raise
     except (ValueError, TypeError, LookupError, OverflowError, AttributeError, RuntimeError, StopIteration) as error:
         raise MetadataError(f"{value!r} describes no HDF5 type ({error})", remedy="Run `zarrio verify`.") from error
 
@@ -204,6 +210,11 @@ def _decode_word(value: str) -> Any:
     words = {OBJECT: h5t.STD_REF_OBJ, REGION: h5t.STD_REF_DSETREG, BOOL: h5t.py_create(np.dtype("?"), logical=True)}
     if value in words:
         return words[value]
+    if value[1:2] in ("m", "M"):
+        raise ValueRefusedError(
+            f"HDF5 has no data type for {np.dtype(value).name}",
+            remedy="Store the values as ISO 8601 text, or as numbers with their unit in an attribute.",
+        )
     found = _NUMBER.match(value)
     if found is None or found[1] not in _STANDARD:
         raise ValueError("no such number")

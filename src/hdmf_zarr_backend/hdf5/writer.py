@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 from hdmf.backends.warnings import BrokenLinkWarning
 
 from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
@@ -27,6 +28,7 @@ from hdmf_zarr_backend.mapping.references import Reference, decode_attribute_ref
 from hdmf_zarr_backend.mapping.reserved import SPECLOC, notes_of
 from hdmf_zarr_backend.mapping.specloc import spec_location
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, absolute
+from hdmf_zarr_backend.storage.codecs import numpy_dtype
 
 
 class Hdf5Writer:
@@ -121,7 +123,7 @@ class Hdf5Writer:
 
         notes = notes_of(node.attributes)
         note = notes[HDF5] if isinstance(notes.get(HDF5), dict) else None
-        elements = _noted(elements_of(node, notes), note or {})
+        elements = _noted(elements_of(node, notes), note or {}, numpy_dtype(node.data_type))
         if _is_specification(placed):
             elements.shape = elements.shape if note is not None else ()
         tid = decode_type(elements.type)
@@ -206,12 +208,14 @@ class Hdf5Writer:
         return self._references[place]
 
 
-def _noted(elements: Elements, note: dict[str, Any]) -> Elements:
-    """Return the elements with the type that is noted, as long as that fits what is stored."""
+def _noted(elements: Elements, note: dict[str, Any], stored: np.dtype[Any]) -> Elements:
+    """Return the elements with the type that is noted, as long as that fits what is stored, of the type ``stored``."""
     noted = note.get("type")
     if noted is None:
         return elements
-    stored, wanted = decode_type(elements.type).dtype, decode_type(noted).dtype
+    wanted = decode_type(noted).dtype
+    if elements.form == "rows":
+        stored = decode_type(elements.type).dtype
     if elements.form == "objects":
         fits = (elements.type in (OBJECT, REGION)) == (noted in (OBJECT, REGION))
     elif stored.names is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -92,10 +93,7 @@ def plan_scalar(value: Any, word: Any, options: StorageOptions, reference: Encod
 def _scalar_type(value: Any, kind: str | None, word: Any) -> np.dtype[Any] | None:
     if kind != "number":
         return None
-    wanted = dtypes.numpy_of(word)
-    if isinstance(value, np.generic) and value.dtype.name == wanted.name:
-        return value.dtype
-    return wanted
+    return dtypes.number_type(word, value.dtype if isinstance(value, np.generic) else None)
 
 
 def _plan_scalar_row(value: Any, word: Any, options: StorageOptions, reference: Encode) -> PlannedArray:
@@ -158,7 +156,13 @@ def _field_encoder(word: str, reference: Encode) -> Encode:
     kind = dtypes.kind_of(word)
     if kind in ("text", "ascii", "bytes"):
         return to_text
-    return reference if kind in ("object", "region") else to_json_number
+    if kind in ("object", "region"):
+        return reference
+    dtype = dtypes.numpy_of(word) if kind == "number" else None
+    if dtype is None or dtype.kind not in "mM":
+        return to_json_number
+    dtypes.check_units(dtype.str)
+    return partial(dtypes.date_number, dtype=dtype)
 
 
 def plan_h5_dataset(dataset: Any, options: StorageOptions, reference: Encode) -> PlannedArray:
@@ -282,6 +286,8 @@ def plan_array(data: Any, word: Any, options: StorageOptions, reference: Encode)
         return _plan_typed(data, kind, word, options)
     shape = shape_of(data)
     first = first_leaf(data)
+    if isinstance(first, (np.datetime64, np.timedelta64)):
+        return _plan_typed(_to_array(data, None), kind, word, options)
     if kind in ("text", "ascii", "bytes") or isinstance(first, (str, bytes, datetime.datetime, datetime.date)):
         if kind is None or kind == "number":
             kind = "ascii" if isinstance(first, bytes) else "text"
@@ -320,8 +326,7 @@ def _plan_typed(data: Any, kind: str | None, word: Any, options: StorageOptions)
         return _plan_text(data, tuple(data.shape), kind, options, word)
     stored = dtypes.plain(dtype)
     if kind == "number" and isinstance(word, str):
-        wanted = dtypes.numpy_of(word)
-        stored = stored if stored.name == wanted.name else wanted
+        stored = dtypes.number_type(word, stored)
     return _plan_stored(data, stored, options)
 
 

@@ -292,6 +292,12 @@ class Planner:
         return True
 
     def _plan_data(self, builder: Any, data: Any, options: StorageOptions) -> PlannedArray:
+        planned = self._plan_values(builder, data, options)
+        if not isinstance(data, LazyArray) and not is_dataset(data):  # what is stored without a unit is copied as it is
+            dtypes.check_units(planned.node.data_type)
+        return planned
+
+    def _plan_values(self, builder: Any, data: Any, options: StorageOptions) -> PlannedArray:
         word = dtypes.word_of(builder.dtype)
         encode = self.targets.encode
         if isinstance(data, REFERENCES):
