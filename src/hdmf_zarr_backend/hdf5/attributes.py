@@ -22,7 +22,7 @@ import numpy as np
 from hdmf_zarr_backend.errors import ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.hdf5.describe import kind_of_type
 from hdmf_zarr_backend.hdf5.elements import default_attribute_type
-from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, UTF8, TypeJSON, decode_type, encode_type, memory_type
+from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, UTF8, TypeJSON, decode_type, encode_type, is_sparse, memory_type
 from hdmf_zarr_backend.hdf5.values import Array, decode_array, decode_text, encode_array, encode_text, fill_array
 from hdmf_zarr_backend.mapping.attributes import is_reference
 from hdmf_zarr_backend.mapping.references import Reference, decode_attribute_reference, decode_reference
@@ -31,8 +31,11 @@ Encode = Callable[[Any], "dict[str, Any] | None"]
 Refer = Callable[[Reference], Any]
 
 
-class LargeAttributeError(Exception):
-    """An attribute needs a version of HDF5's format that has room for more than 64 KiB; never leaves this package."""
+class NewerFormatNeededError(Exception):
+    """The file needs HDF5's format of version 1.8; never leaves this package.
+
+    Earlier ones have no attributes of more than 64 KiB and no checksums, without which HDF5 2.0 refuses some types.
+    """
 
 
 # ---- HDF5 -> values -------------------------------------------------------------------------------------------------
@@ -112,7 +115,7 @@ def _texts(values: Array) -> Any:
 # ---- values -> HDF5 -------------------------------------------------------------------------------------------------
 
 
-def write_attribute(node: Any, name: str, value: Any, note: dict[str, Any], refer: Refer, *, is_roomy: bool) -> None:
+def write_attribute(node: Any, name: str, value: Any, note: dict[str, Any], refer: Refer, *, is_new: bool) -> None:
     """Write one attribute.
 
     Parameters
@@ -127,19 +130,21 @@ def write_attribute(node: Any, name: str, value: Any, note: dict[str, Any], refe
         What is noted of it, perhaps nothing.
     refer : callable
         Makes an h5py reference.
-    is_roomy : bool
-        Whether the version of the file has room for attributes of any size.
+    is_new : bool
+        Whether the file has the format of HDF5 1.8 or later.
 
     Raises
     ------
     ValueRefusedError
         HDF5 has no form for it.
-    LargeAttributeError
-        The file has no room for it.
+    NewerFormatNeededError
+        The version of the file does not hold it.
     """
     from h5py import h5a, h5s
 
     tid, values = _typed(name, value, note, refer)
+    if not is_new and is_sparse(tid):
+        raise NewerFormatNeededError(name)
     if values is None:
         h5a.create(node, _raw(name), tid, h5s.create(h5s.NULL))
         return
@@ -148,9 +153,9 @@ def write_attribute(node: Any, name: str, value: Any, note: dict[str, Any], refe
     try:
         attribute = h5a.create(node, _raw(name), tid, space)
     except OSError as error:
-        if is_roomy:
+        if is_new:
             raise
-        raise LargeAttributeError(name) from error  # HDF5 has no error of its own for it; others will come again
+        raise NewerFormatNeededError(name) from error  # HDF5 has no error of its own for it; others will come again
     if values.size:
         with refusing():
             attribute.write(np.ascontiguousarray(values).reshape(values.shape), mtype=memory_type(tid, writing=True))

@@ -11,6 +11,7 @@ reserved attribute of the array, and Zarr -> HDF5 gives back the same dataset::
     type     the type as JSON (see `types`), where it is not the one that the array leads to (`elements.default_type`)
     fill     "undefined", or {"value": JSON} where Zarr has no fill value of that type
     null     true, of a dataset without a dataspace
+    attribute_order   as of `order`, where the dataset keeps it
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from hdmf_zarr_backend.errors import ValueRefusedError
+from hdmf_zarr_backend.hdf5.order import note_orders
 from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, TypeJSON, encode_type
 from hdmf_zarr_backend.hdf5.values import encode_array
 from hdmf_zarr_backend.mapping.dtypes import Kind, number_name, plain
@@ -120,6 +122,7 @@ def describe(dataset: Any) -> Description:
     filters = [_filter(created.get_filter(i)) for i in range(created.get_nfilters())]
     if filters:
         note["filters"] = filters
+    note_orders(dataset.id, created, note)
     if isinstance(found, dict) and "enum" in found:
         note["enum"] = dict(found["enum"])
     if isinstance(found, dict) and "size" in found and found.get("text") == "utf-8":

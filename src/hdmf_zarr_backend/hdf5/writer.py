@@ -15,7 +15,7 @@ from typing import Any
 from hdmf.backends.warnings import BrokenLinkWarning
 
 from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
-from hdmf_zarr_backend.hdf5.attributes import LargeAttributeError, refusing, write_attribute
+from hdmf_zarr_backend.hdf5.attributes import NewerFormatNeededError, refusing, write_attribute
 from hdmf_zarr_backend.hdf5.creation import creation_list
 from hdmf_zarr_backend.hdf5.elements import Elements, elements_of
 from hdmf_zarr_backend.hdf5.filling import Filler, named
@@ -75,16 +75,18 @@ class Hdf5Writer:
         """
         try:
             self._write(None)
-        except LargeAttributeError:  # only files that HDF5 before 1.8 cannot read have room for it
+        except NewerFormatNeededError:  # which HDF5 before 1.8 cannot read
             self._write(("v108", "latest"))
 
     def _write(self, version: tuple[str, str] | None) -> None:
-        import h5py
-
         self._references.clear()
-        with h5py.File(self._path, "w", libver=version) as file:
-            self._file = file.id
-            planned = [(placed, self._create(placed)) for placed in self._placement.nodes]
+        self._is_new = version is not None
+        self._file = self._create_file()
+        try:
+            nodes = self._placement.nodes
+            if any("datatypes" in hdf5_note(placed.node) for placed in nodes):  # which datasets may have as their type
+                nodes = sorted(nodes, key=lambda placed: isinstance(placed.node, ArrayNode))
+            planned = [(placed, self._create(placed)) for placed in nodes]
             self._create_links()
             for placed, _ in planned:
                 self._attributes(placed, is_roomy=version is not None)
