@@ -96,7 +96,7 @@ def _object(file: Any, path: bytes, names: dict[int, bytes]) -> Iterator[tuple[s
         flags = node.get_create_plist().get_link_creation_order()
         yield "order of links is tracked", flags
         if flags & TRACKED:
-            yield "order of links", list(node.links.__iter__()) if False else _ordered_links(node)
+            yield "order of links", _ordered_links(node)
     if isinstance(node, h5d.DatasetID):
         yield from _dataset(file, node, names)
     attributes: list[bytes] = []
@@ -105,10 +105,14 @@ def _object(file: Any, path: bytes, names: dict[int, bytes]) -> Iterator[tuple[s
         attribute = h5a.open(node, name)
         tid = attribute.get_type()
         is_null = attribute.get_space().get_simple_extent_type() == h5s.NULL
-        yield f"@{name.decode()}", (
-            type_of(tid),
-            None if is_null else attribute.shape,
-            None if is_null else _values(file, attribute, tid, attribute.shape, names),
+        yield (
+            f"@{name.decode()}",
+            (
+                type_of(tid),
+                names.get(h5o.get_info(tid).addr) if tid.committed() else None,
+                None if is_null else attribute.shape,
+                None if is_null else _values(file, attribute, tid, attribute.shape, names),
+            ),
         )
 
 
@@ -147,7 +151,14 @@ def type_of(tid: Any) -> Any:
     if form == h5t.OPAQUE:
         return "opaque", size, tid.get_tag()
     if form == h5t.INTEGER:
-        return "integer", size, tid.get_order() if size > 1 else 0, tid.get_sign(), tid.get_precision(), tid.get_offset()
+        return (
+            "integer",
+            size,
+            tid.get_order() if size > 1 else 0,
+            tid.get_sign(),
+            tid.get_precision(),
+            tid.get_offset(),
+        )
     if form == h5t.FLOAT:
         return "float", size, tid.get_order(), tid.get_fields(), tid.get_ebias(), tid.get_precision(), tid.get_offset()
     if form == h5t.REFERENCE:
@@ -162,25 +173,39 @@ def type_of(tid: Any) -> Any:
 # ---- values ---------------------------------------------------------------------------------------------------------
 
 
-def _is_plain(tid: Any) -> bool:
+def is_plain(tid: Any) -> bool:
+    """Tell whether values of a type lie in the file by themselves, without the heap and without references."""
     form = tid.get_class()
     if form == h5t.COMPOUND:
-        return all(_is_plain(tid.get_member_type(index)) for index in range(tid.get_nmembers()))
+        return all(is_plain(tid.get_member_type(index)) for index in range(tid.get_nmembers()))
     if form == h5t.ARRAY:
-        return _is_plain(tid.get_super())
+        return is_plain(tid.get_super())
     return form not in (h5t.VLEN, h5t.REFERENCE) and not (form == h5t.STRING and tid.is_variable_str())
+
+
+def memory_of(tid: Any) -> Any:
+    """Return the type of values in memory: bytes as they lie in the file, but for text and references."""
+    if is_plain(tid):
+        return tid
+    if tid.get_class() != h5t.COMPOUND:
+        return h5t.py_create(tid.dtype)
+    dtype = tid.dtype
+    memory = h5t.create(h5t.COMPOUND, dtype.itemsize)
+    for index, name in enumerate(dtype.names):
+        memory.insert(tid.get_member_name(index), dtype.fields[name][1], memory_of(tid.get_member_type(index)))
+    return memory
 
 
 def _values(file: Any, node: Any, tid: Any, shape: tuple[int, ...], names: dict[int, bytes]) -> Any:
     """Return values as bytes; text, sequences and references as what they mean."""
     if 0 in shape:
         return []
-    if _is_plain(tid):
+    if is_plain(tid):
         values: Any = np.zeros(shape, f"V{tid.get_size()}")
         _read(node, values, tid)
         return [_leaves(item.tobytes(), tid) for item in values.reshape(-1)]
     values = np.zeros(shape, tid.dtype)
-    _read(node, values, h5t.py_create(tid.dtype))
+    _read(node, values, memory_of(tid))
     return [_meant(file, item, tid, names) for item in values.reshape(-1)]
 
 
@@ -200,6 +225,8 @@ def _leaves(raw: bytes, tid: Any) -> Any:
     if form == h5t.ARRAY:
         base = tid.get_super()
         return [_leaves(raw[i : i + base.get_size()], base) for i in range(0, len(raw), base.get_size())]
+    if form == h5t.STRING and tid.get_strpad() == h5t.STR_SPACEPAD:
+        return raw.rstrip(b" \0")  # what was never written is empty text, whose padding is spaces
     return raw
 
 

@@ -14,12 +14,17 @@ import h5py
 import numpy as np
 from h5py import h5a, h5d, h5f, h5g, h5o, h5p, h5r, h5s, h5t, h5z
 
+from tests.hdf5.independent_comparison import is_plain, memory_of
+
 SIZES = (1, 2, 4, 8)
 PADDINGS = (h5t.STR_NULLTERM, h5t.STR_NULLPAD, h5t.STR_SPACEPAD)
 CHARSETS = (h5t.CSET_ASCII, h5t.CSET_UTF8)
 ORDERS = (0, h5p.CRT_ORDER_TRACKED, h5p.CRT_ORDER_TRACKED | h5p.CRT_ORDER_INDEXED)
 TEXTS = ("", "a", "µV", "two words", "日本", "x" * 20)
 NAMES = ("a", "b", "Zeta", "data", "0", "µ", "with space", "a.b", "unit", "10", "9")
+
+
+_COMPLEX = getattr(h5t, "COMPLEX", -1)  # HDF5 2.0
 
 
 class RandomFile:
@@ -34,11 +39,12 @@ class RandomFile:
     """
 
     def __init__(self, path: Path, seed: int) -> None:
-        self._random = random.Random(seed)
+        self._random = random.Random(seed)  # noqa: S311 - not for secrets
         self._committed: list[Any] = []
         self._objects: list[bytes] = [b"/"]
         self._arrays: list[bytes] = []
         self._names = 0
+        self._is_dataset = False
         creation = h5p.create(h5p.FILE_CREATE)
         creation.set_link_creation_order(self._order())
         creation.set_attr_creation_order(self._order())
@@ -84,7 +90,9 @@ class RandomFile:
     def _enum_type(self) -> Any:
         if self._chance(0.4):
             return h5t.py_create(np.dtype("?"), logical=True)
-        tid = h5t.enum_create(getattr(h5t, f"STD_{self._one('I', 'U')}{self._one(8, 16, 32, 64)}{self._one('LE', 'BE')}"))
+        tid = h5t.enum_create(
+            getattr(h5t, f"STD_{self._one('I', 'U')}{self._one(8, 16, 32, 64)}{self._one('LE', 'BE')}")
+        )
         for number, name in enumerate(self._random.sample(["red", "green", "bleu clair", "FALSE", "TRUE"], 3)):
             tid.enum_insert(name.encode(), number * 3)
         return tid
@@ -154,14 +162,16 @@ class RandomFile:
         return self._one(*makers)()
 
     def _rich_member(self) -> Any:
-        return self._one(self._text_type, self._reference_type, self._number_type, self._enum_type,
-                         self._fixed_text_type, self._sequence_type, self._complex_type, self._opaque_type)()  # fmt: skip
+        makers = [self._text_type, self._reference_type, self._number_type, self._enum_type]
+        makers += [self._fixed_text_type, self._complex_type, self._opaque_type]
+        return self._one(*makers, *([] if self._is_dataset else [self._sequence_type]))()  # refused in datasets
 
     def _reference_type(self) -> Any:
         return self._one(h5t.STD_REF_OBJ, h5t.STD_REF_OBJ, h5t.STD_REF_DSETREG)
 
     def _sequence_type(self) -> Any:
-        return h5t.vlen_create(self._one(self._number_type, self._number_type, self._complex_type)())
+        base = self._one(self._number_type, self._number_type, self._complex_type)()
+        return h5t.vlen_create(base if base.get_class() != _COMPLEX else h5t.IEEE_F64BE)  # h5py has no such sequence
 
     # ---- values -----------------------------------------------------------------------------------------------------
 
@@ -176,7 +186,7 @@ class RandomFile:
             return bytes(made)
         if form == h5t.ARRAY:
             return b"".join(self._bytes_of(tid.get_super()) for _ in range(int(np.prod(tid.get_array_dims()))))
-        if form == getattr(h5t, "COMPLEX", -1):
+        if form == _COMPLEX:
             return self._bytes_of(tid.get_super()) + self._bytes_of(tid.get_super())
         order = "big" if form in (h5t.INTEGER, h5t.FLOAT, h5t.ENUM, h5t.BITFIELD) and _is_big(tid) else "little"
         if form == h5t.ENUM:
@@ -231,13 +241,15 @@ class RandomFile:
         space = h5d.open(self._file, path).get_space()
         shape = space.get_simple_extent_dims()
         starts = [self._random.randrange(n) for n in shape]
-        space.select_hyperslab(tuple(starts), tuple(self._random.randint(1, n - s) for n, s in zip(shape, starts, strict=True)))
+        space.select_hyperslab(
+            tuple(starts), tuple(self._random.randint(1, n - s) for n, s in zip(shape, starts, strict=True))
+        )
         return h5r.create(self._file, path, h5r.DATASET_REGION, space)
 
     def _write(self, target: Any, tid: Any, shape: tuple[int, ...], region: Any = None) -> None:
         """Write random values to an attribute or a part of a dataset."""
         count = int(np.prod(shape))
-        if _is_plain(tid):
+        if is_plain(tid):
             raw = b"".join(self._bytes_of(tid) for _ in range(count))
             values, memory = np.frombuffer(raw, f"V{tid.get_size()}").reshape(shape), tid
         else:
@@ -245,7 +257,7 @@ class RandomFile:
             flat: Any = np.empty(count, dtype)
             for index in range(count):
                 flat[index] = self._value(tid, dtype)
-            values, memory = flat.reshape(shape), h5t.py_create(dtype)
+            values, memory = flat.reshape(shape), memory_of(tid)
         values = np.array(values)
         if region is None and isinstance(target, h5a.AttrID):
             target.write(values, memory)
@@ -269,21 +281,21 @@ class RandomFile:
                 creation = h5p.create(h5p.GROUP_CREATE)
                 creation.set_link_creation_order(self._order())
                 creation.set_attr_creation_order(self._order())
-                made = h5g.create(group, name, gcpl=creation)
+                made = h5g.create(group, name, lcpl=_utf8(), gcpl=creation)
                 self._objects.append(here)
                 self._fill_group(here, made, depth - 1)
             elif kind == "type":
                 tid = self._one(self._plain_type, self._rich_type, self._sequence_type)().copy()
-                tid.commit(group, name)
+                tid.commit(group, name, _utf8())
                 self._objects.append(here)
-                if _is_plain(tid):
+                if is_plain(tid):
                     self._committed.append(tid)
             elif kind == "hard" and len(self._objects) > 1:
-                group.links.create_hard(name, self._file, self._one(*self._objects[1:]))
+                group.links.create_hard(name, self._file, self._one(*self._objects[1:]), _utf8())
             elif kind == "soft":
-                group.links.create_soft(name, self._one(b"/nowhere", b"nowhere/at/all", *self._objects))
+                group.links.create_soft(name, self._one(b"/nowhere", b"nowhere/at/all", *self._objects), _utf8())
             elif kind == "external":
-                group.links.create_external(name, b"no such file.h5", self._one(b"/", b"/a/b"))
+                group.links.create_external(name, b"no such file.h5", self._one(b"/", b"/a/b"), _utf8())
             else:
                 self._dataset(group, name)
                 self._objects.append(here)
@@ -295,18 +307,20 @@ class RandomFile:
         if self._committed and self._chance(0.15):
             tid = self._one(*self._committed)
         else:
+            self._is_dataset = True
             tid = self._rich_type() if self._chance(0.3) else self._plain_type()
+            self._is_dataset = False
         creation = h5p.create(h5p.DATASET_CREATE)
         creation.set_attr_creation_order(self._order())
         form = self._one("scalar", "null", "array", "array", "array", "array", "chunked", "chunked", "chunked", "empty")
         if form == "null":
-            h5d.create(group, name, tid, h5s.create(h5s.NULL), creation)
+            h5d.create(group, name, tid, h5s.create(h5s.NULL), creation, lcpl=_utf8())
             return
         self._set_fill(creation, tid)
         if form == "scalar":
-            self._write(h5d.create(group, name, tid, h5s.create(h5s.SCALAR), creation), tid, ())
+            self._write(h5d.create(group, name, tid, h5s.create(h5s.SCALAR), creation, lcpl=_utf8()), tid, ())
             return
-        is_rows = tid.get_class() == h5t.COMPOUND and not _is_plain(tid)
+        is_rows = tid.get_class() == h5t.COMPOUND and not is_plain(tid)
         rank = 1 if is_rows else self._random.randint(1, 3)
         shape = tuple(self._random.randint(1, 6) for _ in range(rank))
         if form == "empty":
@@ -319,7 +333,7 @@ class RandomFile:
             self._set_filters(creation, tid)
         elif self._chance(0.15) and tid.get_size() * int(np.prod(shape)) < 2000:
             creation.set_layout(h5d.COMPACT)
-        made = h5d.create(group, name, tid, h5s.create_simple(shape, maxshape), creation)
+        made = h5d.create(group, name, tid, h5s.create_simple(shape, maxshape), creation, lcpl=_utf8())
         if form == "empty":
             return
         if self._chance(0.25):
@@ -346,7 +360,7 @@ class RandomFile:
 
     def _set_filters(self, creation: Any, tid: Any) -> None:
         form = tid.get_class()
-        if not _is_plain(tid):
+        if not is_plain(tid):
             if self._chance(0.3):
                 creation.set_deflate(4)
             return
@@ -373,7 +387,8 @@ class RandomFile:
                 self._attribute(node)
 
     def _attribute(self, node: Any) -> None:
-        tid = self._one(self._plain_type, self._plain_type, self._number_type, self._rich_type, self._sequence_type)()
+        makers = [self._plain_type, self._plain_type, self._number_type, self._rich_type, self._sequence_type]
+        tid = self._one(*self._committed) if self._committed and self._chance(0.1) else self._one(*makers)()
         form = self._one("scalar", "scalar", "array", "array", "null", "empty")
         if form == "null":
             h5a.create(node, self._name(), tid, h5s.create(h5s.NULL))
@@ -386,18 +401,14 @@ class RandomFile:
             self._write(made, tid, shape)
 
 
+def _utf8() -> Any:
+    creation = h5p.create(h5p.LINK_CREATE)
+    creation.set_char_encoding(h5t.CSET_UTF8)
+    return creation
+
+
 def _is_big(tid: Any) -> bool:
     return bool((tid.get_super() if tid.get_class() == h5t.ENUM else tid).get_order() == h5t.ORDER_BE)
-
-
-def _is_plain(tid: Any) -> bool:
-    """Tell whether values of a type lie in the file by themselves, without the heap and without references."""
-    form = tid.get_class()
-    if form == h5t.COMPOUND:
-        return all(_is_plain(tid.get_member_type(index)) for index in range(tid.get_nmembers()))
-    if form == h5t.ARRAY:
-        return _is_plain(tid.get_super())
-    return form not in (h5t.VLEN, h5t.REFERENCE) and not (form == h5t.STRING and tid.is_variable_str())
 
 
 def _is_simple(tid: Any) -> bool:

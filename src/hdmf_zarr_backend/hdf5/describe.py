@@ -11,7 +11,8 @@ reserved attribute of the array, and Zarr -> HDF5 gives back the same dataset::
     type     the type as JSON (see `types`), where it is not the one that the array leads to (`elements.default_type`)
     fill     "undefined", or {"value": JSON} where Zarr has no fill value of that type
     null     true, of a dataset without a dataspace
-    attribute_order   as of `order`, where the dataset keeps it
+    named    path of the named type that is its type
+    attribute_order  as of `order`, where the dataset keeps it
 """
 
 from __future__ import annotations
