@@ -263,8 +263,9 @@ def _dataset(file: Any, node: Any, names: dict[int, bytes]) -> Iterator[tuple[st
     filters = [created.get_filter(index) for index in range(created.get_nfilters())]
     yield "filters", [(code, flags) for code, flags, _, _ in filters]
     yield "deflate", [values for code, _, values, _ in filters if code == 1]
-    yield "fill is defined", created.fill_value_defined()
-    yield "fill", _fill(created, tid)
+    fill = _fill(created, tid)
+    yield "fill is defined", created.fill_value_defined() if fill is not None else "zero"
+    yield "fill", fill
     if not is_null:
         yield "values", _values(file, node, tid, space.get_simple_extent_dims(), names)
 
@@ -275,10 +276,10 @@ def _fill(created: Any, tid: Any) -> Any:
     if tid.get_class() == h5t.STRING and tid.is_variable_str():
         values: Any = np.zeros(1, tid.dtype)
         created.get_fill_value(values)
-        return values[0]
+        return values[0] or None
     values = np.zeros((), tid.dtype)
     try:
         created.get_fill_value(values)
     except (TypeError, ValueError, RuntimeError):
         return "not readable"
-    return values.tobytes()
+    return values.tobytes() if any(values.tobytes()) else None

@@ -262,7 +262,7 @@ def _noted(elements: Elements, note: dict[str, Any]) -> Elements:
     if elements.form == "objects":
         fits = (elements.type in (OBJECT, REGION)) == (noted in (OBJECT, REGION))
     elif stored.names is not None:
-        fits = stored.names == wanted.names
+        fits = stored.names == wanted.base.names
     else:
         fits = stored.newbyteorder("=") == wanted.base.newbyteorder("=")
     if not fits:

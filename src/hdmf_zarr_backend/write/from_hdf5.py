@@ -139,9 +139,7 @@ class Hdf5Planner:
                     value = None
             if value is not None:
                 values[name] = value
-            if self._has_types and (named := self._named_type(attribute.get_type())) is not None:
-                remark = {**remark, "named": named}
-            if remark:
+            if remark := {**remark, **self._named_type(attribute)}:
                 remarks[name] = remark
         if remarks:
             note.setdefault(HDF5, {})["attributes"] = remarks
@@ -152,15 +150,15 @@ class Hdf5Planner:
             encoded[SPECLOC] = specifications
         return encoded
 
-    def _named_type(self, tid: Any) -> str | None:
-        """Return the path of a named type, None where a type has no name in the file."""
+    def _named_type(self, node: Any) -> dict[str, str]:
+        """Return the note of the named type that a dataset or an attribute has, an empty one where it has none."""
         from h5py import h5o
 
-        if not tid.committed():
-            return None
+        if not self._has_types or not (tid := node.get_type()).committed():
+            return {}
         info = h5o.get_info(tid)
         placed = self._tree.places.get((info.fileno, info.addr))
-        return None if placed is None else absolute(placed.path)
+        return {} if placed is None else {"named": absolute(placed.path)}
 
     def _spec_location(self, value: Any, file: SourceFile) -> str | None:
         """Return the path of the cached namespaces, which HDF5 files say by a reference."""
@@ -183,7 +181,7 @@ class Hdf5Planner:
         """Return what is to be noted of a named type."""
         attributes: dict[str, Any] = {}
         for name, attribute in attribute_names(node):
-            attributes[name] = note_attribute(attribute, self._encoder(file))
+            attributes[name] = {**note_attribute(attribute, self._encoder(file)), **self._named_type(attribute)}
         return {"type": encode_type(node), **({"attributes": attributes} if attributes else {})}
 
     # ---- datasets ---------------------------------------------------------------------------------------------------
@@ -193,8 +191,7 @@ class Hdf5Planner:
         if self._limits is not None:
             check_allocated(data.dataset(), self._limits)
         found = data.describe()
-        if self._has_types and (named := self._named_type(node.get_type())) is not None:
-            found.note["named"] = named
+        found.note.update(self._named_type(node))
         values: Any = data
         if found.kind in ("object", "compound"):
             values = ReferenceData(placed.file, placed.raw, self._references)
