@@ -128,7 +128,7 @@ def _ordered_links(node: Any) -> list[bytes]:
     return found
 
 
-def type_of(tid: Any) -> Any:
+def type_of(tid: Any) -> Any:  # noqa: C901, PLR0911 - one branch for each class of types
     """Return a type as tuples."""
     form, size = tid.get_class(), tid.get_size()
     if form == h5t.COMPOUND:
@@ -245,6 +245,8 @@ def _meant(file: Any, item: Any, tid: Any, names: dict[int, bytes]) -> Any:
         return [_meant(file, item[name], m, names) for name, m in zip(item.dtype.names, members, strict=True)]
     if isinstance(item, np.ndarray):
         return item.tobytes()
+    if form == h5t.STRING and not tid.is_variable_str() and tid.get_strpad() == h5t.STR_SPACEPAD:
+        return item.rstrip(b" \0")
     if isinstance(item, (str, bytes)):
         return item if isinstance(item, bytes) else item.encode("utf-8", "surrogateescape")
     return item.tobytes() if isinstance(item, np.generic) else item or b""

@@ -303,7 +303,7 @@ class RandomFile:
                 if shape and 0 not in shape:
                     self._arrays.append(here)
 
-    def _dataset(self, group: Any, name: bytes) -> None:
+    def _dataset(self, group: Any, name: bytes) -> None:  # noqa: C901 - one choice after the other
         if self._committed and self._chance(0.15):
             tid = self._one(*self._committed)
         else:

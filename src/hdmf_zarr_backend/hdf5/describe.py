@@ -25,7 +25,7 @@ import numpy as np
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.hdf5.order import note_orders
 from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, TypeJSON, encode_type
-from hdmf_zarr_backend.hdf5.values import Array, encode_array
+from hdmf_zarr_backend.hdf5.values import encode_array
 from hdmf_zarr_backend.mapping.dtypes import Kind, number_name, plain
 
 FieldWord = str
@@ -171,12 +171,12 @@ def _describe_fill(description: Description, created: Any, dtype: np.dtype[Any])
     else:
         if value.dtype.names is None and description.maxshape is not None:
             description.fill_value = value.astype(description.dtype)[()]
-        if description.fill_value is None or _is_unusual_nan(value):
+        if description.fill_value is None or is_unusual_nan(value):
             description.note["fill"] = {"value": encode_array(value, description.type, _no_reference)}
 
 
-def _is_unusual_nan(value: Array) -> bool:
-    """Tell whether a number is a NaN whose sign or payload a fill value of Zarr does not have."""
+def is_unusual_nan(value: Any) -> bool:
+    """Tell whether a NumPy number is a NaN whose sign or payload JSON does not have."""
     if value.dtype.kind not in "fc" or not np.isnan(value):
         return False
     return value.tobytes() != np.array(np.nan, value.dtype).tobytes()

@@ -4,7 +4,7 @@ A remark is an object with ``dtype``, and ``shape`` where nested lists do not sh
 
 * a data type of format 2: booleans, half floats, complex numbers (as pairs), dates (as integers), fixed-length text and
   bytes, rows and opaque values (``base64``: their bytes);
-  ``bits``: also their bytes, where a NaN has another sign or payload than JSON's; a value that has changed since counts;
+  ``bits``: also their bytes, where a NaN has another sign or payload than JSON's; not heeded once the value changed;
 * ``"str"``, ``"bytes"``: objects of variable length; bytes that are not UTF-8 in ``base64``;
 * ``"list"``: the empty list; ``"complex"``: a Python number; ``"json"``: as it stands, ``text``: as JSON in a text.
 """
@@ -377,11 +377,16 @@ def _decode_remarked(value: Any, remark: dict[str, Any]) -> Any:
         with np.errstate(over="raise"):  # a number that its type does not hold is damage
             array = _decode_typed(value, from_zarr_type(dtype), shape, coded=coded)
         if "bits" in remark:
-            exact = _decode_typed(remark["bits"], array.dtype, shape, coded=True)
-            array = exact if np.array_equal(exact, array, equal_nan=True) else array
+            array = _exact(array, _decode_typed(remark["bits"], array.dtype, shape, coded=True))
     if array.ndim:
         return array
     return str(array[()]) if array.dtype.kind == "U" else array[()]
+
+
+def _exact(array: Array, bits: Array) -> Array:
+    """Return the array with the payloads of its NaN, unless it was changed since they were kept."""
+    with np.errstate(invalid="ignore"):  # comparing a signalling NaN
+        return bits if np.array_equal(bits, array, equal_nan=True) else array
 
 
 def _object(leaf: Any, dtype: str, *, coded: bool) -> Any:
