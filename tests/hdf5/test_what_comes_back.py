@@ -90,7 +90,7 @@ def test_nan_payloads_in_sequences_and_rows_of_attributes(back):
     sequences = np.empty(1, object)
     sequences[0] = nan("<f8", 0x7FF8000000000005)
     row = np.zeros((), [("x", "<f4"), ("t", h5py.string_dtype())])
-    row["x"] = nan("<f4", 0xFFC00007)[0]
+    row["x"], row["t"] = nan("<f4", 0xFFC00007)[0], "text"
 
     def write(file: h5py.File) -> None:
         file.attrs.create("sequences", sequences, dtype=h5py.vlen_dtype("<f8"))
@@ -117,7 +117,7 @@ def test_an_attribute_that_was_changed_in_zarr_has_its_new_value(tmp_path):
 
 def test_a_nan_payload_in_rows_with_text_is_reported(tmp_path):
     row = np.zeros(2, [("x", "<f8"), ("t", h5py.string_dtype())])
-    row["x"] = nan("<f8", 0x7FF8000000000005)[:2]
+    row["x"], row["t"] = nan("<f8", 0x7FF8000000000005)[:2], "text"
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("table", data=row)
     with pytest.warns(UserWarning, match="table: a NaN in rows with text or references loses its sign and payload"):
@@ -132,12 +132,12 @@ def test_fill_values_of_scalars(back, code):
 
 
 def test_a_fill_value_with_a_payload(back):
-    fill = nan(">f4", 0x7FC00005)[0]
+    fill = nan(">f4", 0x7FC00005)[:1].reshape(())
     found = back(lambda file: file.create_dataset("x", (4, 4), ">f4", chunks=(2, 2), fillvalue=fill))
     kept = np.zeros((), ">f4")
     found["x"].id.get_create_plist().get_fill_value(kept)
     assert kept.tobytes() == fill.tobytes()
-    assert found["x"][0, 0].tobytes() == fill.tobytes()
+    assert found["x"][:1, 0].tobytes() == fill.tobytes()
 
 
 @pytest.mark.parametrize("padding", [h5t.STR_NULLTERM, h5t.STR_NULLPAD, h5t.STR_SPACEPAD])
@@ -172,6 +172,7 @@ def order_of_attributes(node: Any) -> list[bytes]:
     return names
 
 
+@pytest.mark.filterwarnings("ignore::hdmf.backends.warnings.BrokenLinkWarning")
 def test_orders_of_creation(back):
     def write(file: h5py.File) -> None:
         for name in ("z", "m", "a"):
