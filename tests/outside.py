@@ -57,7 +57,9 @@ OUTSIDE: dict[str, str] = {
     "tests.hdf5.test_filling": _HDF5,
     "tests.hdf5.test_filters": _BELOW,
     "tests.hdf5.test_rawcopy": _HDF5,
+    "tests.hdf5.test_random_files": _HDF5,
     "tests.hdf5.test_types": _BELOW,
+    "tests.hdf5.test_what_comes_back": _HDF5,
     # spoiled files
     "tests.hostile.test_catalogue": _HAND_MADE,
     "tests.hostile.test_findings": _HAND_MADE,

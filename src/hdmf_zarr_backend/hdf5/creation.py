@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from hdmf_zarr_backend.hdf5.filters import BUILT_IN, pipeline_of, usable
+from hdmf_zarr_backend.hdf5.order import set_orders
 from hdmf_zarr_backend.hdf5.types import TypeJSON
 from hdmf_zarr_backend.hdf5.values import decode_array
 from hdmf_zarr_backend.mapping.chunking import CHUNK_BYTES, LEAST_CHUNK_BYTES, default_chunks
@@ -58,6 +59,7 @@ def creation_list(
 
     properties = h5p.create(h5p.DATASET_CREATE)
     properties.set_obj_track_times(False)  # equal input, equal output
+    set_orders(properties, note or {})
     if shape and not (note or {}).get("null"):
         chunks = _chunks(node, note, tid, shape, maxshape)
         if chunks is not None:

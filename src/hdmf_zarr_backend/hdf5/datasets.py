@@ -42,6 +42,11 @@ class Hdf5Data:
         self._inner = tuple(node.get_type().dtype.shape)
         self.shape: tuple[int, ...] | None = None if node.shape is None else (*map(int, node.shape), *self._inner)
 
+    @property
+    def name(self) -> str:
+        """File and path, for messages."""
+        return f"{self._file.location}, {text_of(self._raw)}"
+
     def describe(self) -> Description:
         """Return what is known of the dataset; the filters that it needs are registered if hdf5plugin has them.
 

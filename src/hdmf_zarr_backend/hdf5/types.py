@@ -4,7 +4,8 @@ The JSON is what a note keeps of a type that Zarr has no word for, and what Zarr
 
     "<f8"  "|u1"                                      numbers, named as NumPy names them
     "bool"  "object"  "region"                        h5py's enumeration; references
-    {"text": "utf-8"}                                 text of variable length; "ascii" is the other charset
+    {"text": "utf-8"}                                 text of variable length; "ascii" is the other charset; "pad" where
+                                                      it is not "nullterm"
     {"text": "ascii", "size": 5, "pad": "nullterm"}   text of fixed length; "nullpad", "spacepad"
     {"enum": [["red", 1], ...], "base": type}
     {"bitfield": "<u2"}  {"opaque": 3, "tag": "..."}  {"complex": "<f8"}
@@ -107,9 +108,10 @@ def _encode_text(tid: Any) -> TypeJSON:
     from h5py import h5t
 
     charset = "utf-8" if tid.get_cset() == h5t.CSET_UTF8 else "ascii"
+    padding = _PADDING[tid.get_strpad()]
     if tid.is_variable_str():
-        return {"text": charset}
-    return {"text": charset, "size": tid.get_size(), "pad": _PADDING[tid.get_strpad()]}
+        return {"text": charset} if padding == "nullterm" else {"text": charset, "pad": padding}
+    return {"text": charset, "size": tid.get_size(), "pad": padding}
 
 
 def _encode_reference(tid: Any) -> TypeJSON:
@@ -285,6 +287,21 @@ def _decode_compound(value: dict[str, Any], depth: int) -> Any:
     for name, offset, member in zip(names, offsets, types, strict=True):
         tid.insert(name, int(offset), member)
     return tid
+
+
+def is_sparse(tid: Any) -> bool:
+    """Tell whether a type uses less than half of the bits of a number.
+
+    HDF5 2.0 takes such a type for damage in a file without checksums, which the oldest version of the format is.
+    """
+    from h5py import h5t
+
+    form = tid.get_class()
+    if form in (h5t.INTEGER, h5t.FLOAT):
+        return bool(tid.get_size() > 1 and 2 * tid.get_precision() < 8 * tid.get_size())
+    if form == h5t.COMPOUND:
+        return any(is_sparse(tid.get_member_type(index)) for index in range(tid.get_nmembers()))
+    return form in (h5t.ARRAY, h5t.VLEN, h5t.ENUM) and is_sparse(tid.get_super())
 
 
 def _raw(name: Any) -> bytes:

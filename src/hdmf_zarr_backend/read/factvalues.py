@@ -107,7 +107,14 @@ def _json_value(item: Any, element: ElementType, resolve: Resolve) -> Any:
     if element.kind == "sequence" and element.base is not None:
         return json_values(item, element.base, resolve)
     if element.kind == "complex" and isinstance(item, list):
-        return complex(float(item[0]), float(item[1]))
+        return complex(*(float(_number(part, (element.size or 16) // 2)) for part in item))
+    return _number(item, element.size)
+
+
+def _number(item: Any, size: int | None) -> Any:
+    """Return a number; a NaN with a payload of its own is given as its bits."""
+    if isinstance(item, str) and item.startswith("0x"):
+        return np.array(int(item, 16), f"u{size}").view(f"f{size}")[()]
     return float(item) if isinstance(item, str) else item
 
 

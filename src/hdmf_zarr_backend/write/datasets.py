@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import ValueRefusedError
-from hdmf_zarr_backend.hdf5.describe import Description, describe, is_dataset
+from hdmf_zarr_backend.hdf5.describe import Description, describe, is_dataset, is_unusual_nan
 from hdmf_zarr_backend.hdf5.elements import default_type
 from hdmf_zarr_backend.hdf5.values import encoder
 from hdmf_zarr_backend.mapping import chunking, dtypes
@@ -50,6 +51,11 @@ __all__ = [
     "plan_scalar_reference",
     "shape_of",
 ]
+
+
+class NaNPayloadWarning(UserWarning):
+    """NaN values lose their sign and payload, since they are stored as JSON."""
+
 
 Encode = Callable[[Any], Any]
 Fields = list[tuple[str, str]]
@@ -249,13 +255,31 @@ def _plan_h5_rows(data: Any, found: Description, options: StorageOptions, refere
         )
     assert isinstance(found.type, dict)
     kinds = [inner for _, inner in found.type["fields"]]
-    encoders = [encoder(kind, reference) if _is_rich(kind) else to_json_number for kind in kinds]
+    encoders = [encoder(kind, reference) if _is_rich(kind) else _number_encoder(kind, data) for kind in kinds]
     rows = data if data.shape else [data[()]]
     planned = plan_rows(rows, data.shape[0] if data.shape else 1, found.fields, options, reference, encoders)
     if not data.shape:
         planned.notes["scalar"] = True
         planned.node.compressor = None
     return planned
+
+
+def _number_encoder(kind: str, data: Any) -> Encode:
+    """Return what makes JSON of the numbers of a field."""
+    if kind[1:2] != "f":
+        return to_json_number
+
+    def encode(value: Any) -> Any:
+        if is_unusual_nan(value):
+            warnings.warn(
+                f"{getattr(data, 'name', 'a dataset')}: a NaN in rows with text or references loses its sign and "
+                f"payload. Store such numbers as a dataset of their own to keep them.",
+                NaNPayloadWarning,
+                stacklevel=2,
+            )
+        return to_json_number(value)
+
+    return encode
 
 
 def plan_array(data: Any, word: Any, options: StorageOptions, reference: Encode) -> PlannedArray:
