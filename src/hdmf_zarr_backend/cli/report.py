@@ -49,8 +49,11 @@ def _run(arguments: Namespace) -> Exit:
         values=not arguments.structure,
         storage_options=storage_options(arguments),
     )
-    with open(output, "w", encoding="utf-8") as stream:
-        stream.write(page)
+    try:
+        with open(output, "w" if arguments.force else "x", encoding="utf-8") as stream:
+            stream.write(page)
+    except FileExistsError as error:
+        raise _is_there(output) from error
     print(output)
     return Exit.OK
 
@@ -68,8 +71,12 @@ def _check(arguments: Namespace, output: str) -> None:
         raise UsageError(f"there is no folder {folder}", remedy="Make it first, or name another file with -o.")
     if os.path.isdir(output):
         raise UsageError(f"{output} is a folder", remedy="Name a file in it with -o.")
-    if os.path.exists(output) and not arguments.force:
-        raise UsageError(f"{output} is there", remedy="Use --force, or name another file with -o.")
+    if os.path.lexists(output) and not arguments.force:
+        raise _is_there(output)
+
+
+def _is_there(output: str) -> UsageError:
+    return UsageError(f"{output} is there", remedy="Use --force, or name another file with -o.")
 
 
 COMMAND = Command(

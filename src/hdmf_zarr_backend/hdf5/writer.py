@@ -82,7 +82,8 @@ class Hdf5Writer:
         import h5py
 
         self._references.clear()
-        with h5py.File(self._path, "w", libver=version) as file:
+        mode = "x" if version is None else "w"  # the second attempt replaces what the first one made
+        with h5py.File(self._path, mode, libver=version) as file:
             self._file = file.id
             planned = [(placed, self._create(placed)) for placed in self._placement.nodes]
             self._create_links()
