@@ -16,6 +16,7 @@ from hdmf_zarr_backend.errors import (
     StoreNotFoundError,
     UsageError,
 )
+from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.read.parser import is_hdmf_zarr
@@ -23,6 +24,7 @@ from hdmf_zarr_backend.readability import check_hdf5
 from hdmf_zarr_backend.storage.diskfiles import told
 from hdmf_zarr_backend.storage.durable import sync_files
 from hdmf_zarr_backend.storage.keys import abilities_of
+from hdmf_zarr_backend.storage.limits import ExternalLinks
 from hdmf_zarr_backend.storage.opening import folder_keys, open_keys
 from hdmf_zarr_backend.storage.paths import check_apart
 from hdmf_zarr_backend.storage.referredfiles import parted
@@ -45,6 +47,7 @@ def convert_virtual(
     storage: Mapping[str, Any],
     progress: Progress,
     durable: bool = False,
+    external_links: ExternalLinks | None = None,
 ) -> VirtualReport:
     """Write the references of an HDF5 file; parameters and errors as of `conversion.convert`.
 
@@ -80,8 +83,12 @@ def convert_virtual(
             remedy="Choose another path, or pass force_overwrite=True if it may be deleted.",
         )
     if check:
+        if not is_url(source):  # pynwb reads whatever file the values are in
+            Hdf5Tree(source, target, external_links=external_links).close()
         check_hdf5(source, storage)
-    report = write_virtual(source, target, zarr_format=zarr_format, storage=storage, progress=progress)
+    report = write_virtual(
+        source, target, zarr_format=zarr_format, storage=storage, progress=progress, external_links=external_links
+    )
     if durable and not is_url(target):
         with told(target, "written"):
             sync_files(target)

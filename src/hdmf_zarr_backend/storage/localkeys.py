@@ -28,7 +28,7 @@ from hdmf_zarr_backend.storage.diskfiles import (
     write_file,
 )
 from hdmf_zarr_backend.storage.jsontext import parse_fast
-from hdmf_zarr_backend.storage.keys import DOCUMENTS, LOCAL, Range, is_outside
+from hdmf_zarr_backend.storage.keys import DOCUMENTS, LOCAL, Range, check_value_size, is_outside
 from hdmf_zarr_backend.storage.limits import DEFAULT_RULES
 from hdmf_zarr_backend.storage.openvalue import OpenValue
 from hdmf_zarr_backend.storage.pinned import PinnedFolder
@@ -108,10 +108,7 @@ class LocalKeys:
             if not stat.S_ISREG(info.st_mode):
                 what = "a directory" if stat.S_ISDIR(info.st_mode) else "no plain file"
                 raise StoreError(f"the key {key!r} is {what}", store=self.location, remedy="Restore it from a copy.")
-            limits = self.read_rules.limits
-            if info.st_size > limits.max_stored_bytes:
-                problem = f"the value of the key {key!r} has {info.st_size:,} bytes"
-                raise limits.exceeded("max_stored_bytes", info.st_size, problem).located(store=self.location)
+            check_value_size(self, key, info.st_size)
         except BaseException:
             os.close(file)
             raise

@@ -311,9 +311,7 @@ def _open(target: str, record: ConversionRecord, *, resume: bool) -> StagedKeys:
     root = os.path.join(os.path.dirname(target), name)
     found = interrupted_conversions(target)
     begun = {
-        path: entry
-        for path in found
-        if resume and not os.path.islink(path) and (entry := _recorded(path)) is not None
+        path: entry for path in found if resume and not os.path.islink(path) and (entry := _recorded(path)) is not None
     }
     if begun and root not in begun:
         reasons = next(iter(begun.values())).record.differences(record)

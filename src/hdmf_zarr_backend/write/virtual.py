@@ -34,7 +34,7 @@ from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.storage.filestates import file_state, sample_of
 from hdmf_zarr_backend.storage.keys import DOCUMENTS, KeyStore
-from hdmf_zarr_backend.storage.limits import Limits
+from hdmf_zarr_backend.storage.limits import ExternalLinks, Limits
 from hdmf_zarr_backend.storage.mappingkeys import MappingKeys
 from hdmf_zarr_backend.storage.opening import folder_keys
 from hdmf_zarr_backend.storage.referredfiles import RECORD, Recorded, parted
@@ -67,7 +67,7 @@ class VirtualReport:
 
 def write_virtual(
     source: str, target: str, *, zarr_format: int = 2, storage: Mapping[str, Any] | None = None,
-    progress: Progress = SILENT,
+    progress: Progress = SILENT, external_links: ExternalLinks | None = None,
 ) -> VirtualReport:  # fmt: skip
     """Write the references of an HDF5 file; what is at ``target`` is replaced when all is known.
 
@@ -99,7 +99,7 @@ def write_virtual(
         The source has changed meanwhile.
     """
     options = dict(storage or {})
-    with closing(Hdf5Tree(source, target, options)) as tree:
+    with closing(Hdf5Tree(source, target, options, external_links)) as tree:
         files = _Sources(tree.sources(), target, options)
         plan = Hdf5Planner(tree).plan_file()
         plan.hierarchy.zarr_format = zarr_format
