@@ -63,6 +63,7 @@ OUTSIDE: dict[str, str] = {
     # spoiled files
     "tests.hostile.test_catalogue": _HAND_MADE,
     "tests.hostile.test_findings": _HAND_MADE,
+    "tests.hostile.test_foreign_files": "plants files that others own, on a disk, by hand",
     "tests.hostile.test_fuzz": _HAND_MADE,
     "tests.test_bad_input": _HAND_MADE + "; the rest in `tests/contract/test_refusals.py`",
     "tests.test_hostile": _HAND_MADE,

@@ -75,7 +75,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
     # get_many and set_many go through get and set, get_range through get_ranges
     counted = (
         "get", "get_ranges", "open_value", "set", "delete", "exists", "list_documents", "list_prefix",
-        "sizes", "remove_folders", "stream",
+        "sizes", "delete_below", "stream",
     )  # fmt: skip
     for name in counted:
         count(name)

@@ -13,7 +13,7 @@ import os
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from hdmf_zarr_backend.converted import ConversionReport, Format
 from hdmf_zarr_backend.dataio import codec_of_file
@@ -31,6 +31,7 @@ from hdmf_zarr_backend.modes import check_abilities
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.readability import check_planned, check_version, check_zarr
 from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.storage.limits import ExternalLinks as Policy
 from hdmf_zarr_backend.storage.limits import Limits, MissingChunks
 from hdmf_zarr_backend.storage.offers import check_free, remove_empty_folder
 from hdmf_zarr_backend.storage.opening import FILE_SUFFIXES, open_keys
@@ -66,7 +67,7 @@ def convert(
     check: bool = True,
     zarr_format: Literal[2, 3] | None = None,
     storage_options: Mapping[str, Any] | None = None,
-    external_links: ExternalLinks = "keep",
+    external_links: ExternalLinks | Policy = "keep",
     codec: Any = "keep",
     executor: Any = "threads",
     memory_budget: int = MEMORY_BUDGET,
@@ -103,8 +104,11 @@ def convert(
         To Zarr only. Format of the target; None: 2.
     storage_options : mapping, optional
         Of the source and the target, as far as they are URLs; as of `ZarrIO`.
-    external_links : {"keep", "copy"}
-        Zarr to HDF5 only. ``"keep"``: what was an external link in HDF5, and a link to a Zarr neighbour
+    external_links : {"keep", "copy", "follow", "within", "never"}
+        From HDF5, ``"follow"``, ``"within"`` and ``"never"`` say which other files may be read (raw files with values,
+        sources of virtual datasets, targets of external links): any, those in the folder of the HDF5 file and below,
+        or none. The default follows external links and virtual datasets anywhere, and raw files, which can be any
+        file, inside the folder only, with a warning. Only regular files are read. Zarr to HDF5: ``"keep"``: what was an external link in HDF5, and a link to a Zarr neighbour
         ``../b.nwb.zarr``, becomes an external link to the HDF5 file, or to the HDF5 neighbour of the same stem
         (``b.nwb``, beside the target or beside the Zarr neighbour), if that is there and has the target of the link;
         changes made to a copy in the Zarr file since it was converted are then not in the new file. ``"copy"``, and
@@ -199,16 +203,18 @@ def convert(
         made = convert_virtual(
             origin, place, to=to, codec=codec, resume=resume, overwrite=overwrite, check=check,
             zarr_format=zarr_format or 2, storage=storage, progress=progress, durable=durable,
+            external_links=_policy_of(external_links, "hdf5", place),
         )  # fmt: skip
         return ConversionReport(origin, place, "zarr", made.groups, made.datasets, made.links, made.nbytes)
     found = _format_of(origin)
+    policy = _policy_of(external_links, found, place)
     wanted: Format = to or (
         "zarr" if place.endswith(ZARR_SUFFIXES) or (found == "hdf5" and os.path.isdir(place)) else "hdf5"
     )
     _check_formats(origin, found, wanted, zarr_format)
     number = zarr_format or formats.DEFAULT_FORMAT
     _refuse_idle(place, found, wanted, codec=codec != "keep", resume=resume, strict_json=strict_json, nczarr=nczarr,
-                 shards=shards is not None, external_links=external_links != "keep",
+                 shards=shards is not None, external_links=external_links == "copy",
                  missing_chunks=missing_chunks is not None)  # fmt: skip
     _check_target(place, wanted, number, nczarr=nczarr)
     check_apart(origin, place)
@@ -218,7 +224,7 @@ def convert(
                 overwrite,
                 check,
                 progress,
-                external_links,
+                "copy" if external_links == "copy" else "keep",
                 who,
                 memory_budget,
                 storage,
@@ -231,7 +237,7 @@ def convert(
             overwrite=overwrite, check=check, progress=progress, codec=codec, executor=who,
             memory_budget=memory_budget, zarr_format=number, storage=storage, resume=resume, nczarr=nczarr,
             shards=checked_shards(shards, number), missing_chunks=missing_chunks, limits=limits or Limits(),
-            strict_json=strict_json, durable=durable,
+            strict_json=strict_json, durable=durable, policy=policy,
         )  # fmt: skip
         return _to_zarr(origin, place, request) if found == "hdf5" else _to_other_zarr(origin, place, request)
 
@@ -251,6 +257,26 @@ def _check_formats(source: str, found: Format, wanted: Format, zarr_format: int 
             remedy="Let the name of the target end in '.zarr' or '.zip' for Zarr, in something else for HDF5, or pass "
             "to=; pass zarr_format= for another format of Zarr.",
         )
+
+
+def _policy_of(external_links: str, found: Format, target: str) -> Policy | None:
+    """Return which other files of an HDF5 source may be read."""
+    policies = get_args(Policy)
+    if external_links not in (*policies, *get_args(ExternalLinks)):
+        raise UsageError(
+            f"external_links={external_links!r} is unknown",
+            store=target,
+            remedy=f"Use one of {', '.join((*get_args(ExternalLinks), *policies))}.",
+        )
+    if external_links not in policies:
+        return None
+    if found != "hdf5":
+        raise UsageError(
+            f"external_links={external_links!r} has no meaning here: it is for conversions from HDF5",
+            store=target,
+            remedy="Use 'keep' or 'copy'.",
+        )
+    return external_links  # type: ignore[return-value] # it is one of them
 
 
 def _refuse_idle(target: str, found: Format, wanted: Format, **given: bool) -> None:
@@ -304,6 +330,7 @@ class _ToZarr:
     limits: Limits
     strict_json: bool
     durable: bool
+    policy: Policy | None = None
 
     def options(self, path: str) -> StorageOptions:
         """Return how a dataset is stored."""
@@ -343,7 +370,7 @@ def _open_target(target: str, storage: dict[str, Any], *, overwrite: bool) -> Ke
 def _to_zarr(source: str, target: str, request: _ToZarr) -> ConversionReport:
     keys = _open_target(target, request.storage, overwrite=request.overwrite)
     is_nwb = request.check and check_version(source)
-    with closing(Hdf5Tree(source, target)) as tree:
+    with closing(Hdf5Tree(source, target, external_links=request.policy)) as tree:
         keep = request.codec == "keep"
         plan = Hdf5Planner(
             tree,

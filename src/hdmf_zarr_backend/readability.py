@@ -12,6 +12,7 @@ from hdmf.build.errors import BuildError, ConstructError, ContainerConfiguration
 from hdmf_zarr_backend.errors import UnsupportedFileError, ZarrBackendError
 from hdmf_zarr_backend.hdf5.farfile import FarFile
 from hdmf_zarr_backend.hdf5.placement import ZarrFile
+from hdmf_zarr_backend.hdf5.rawfiles import check_other_files
 from hdmf_zarr_backend.mapping.reserved import NOTES
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.model.nodes import Hierarchy
@@ -84,6 +85,7 @@ def check_version(source: str, storage: Mapping[str, Any] | None = None) -> bool
             kind, version = _text(file.attrs.get("neurodata_type")), file.attrs.get("nwb_version")
             old = file.get("nwb_version")  # a dataset in NWB 1.x
             if version is None and isinstance(old, h5py.Dataset):
+                check_other_files(old.id, source, "/nwb_version", "never")
                 version = old[()]
     except OSError as error:
         if isinstance(error, ZarrBackendError):  # of the server

@@ -15,10 +15,12 @@ from hdmf_zarr_backend.errors import (
     StoreNotFoundError,
     UsageError,
 )
+from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.readability import check_hdf5
 from hdmf_zarr_backend.storage.keys import abilities_of
+from hdmf_zarr_backend.storage.limits import ExternalLinks
 from hdmf_zarr_backend.storage.offers import check_free
 from hdmf_zarr_backend.storage.opening import folder_keys, open_keys
 from hdmf_zarr_backend.storage.paths import check_apart
@@ -42,6 +44,7 @@ def convert_virtual(
     storage: Mapping[str, Any],
     progress: Progress,
     durable: bool = False,
+    external_links: ExternalLinks | None = None,
 ) -> VirtualReport:
     """Write the references of an HDF5 file; parameters and errors as of `conversion.convert`.
 
@@ -72,6 +75,8 @@ def convert_virtual(
         raise ReadOnlyStoreError(abilities.why, store=target, remedy="Make the references here, and upload them.")
     check_free(open_keys(target, storage if is_url(target) else None), overwrite=overwrite)
     if check:
+        if not is_url(source):  # pynwb reads whatever file the values are in
+            Hdf5Tree(source, target, external_links=external_links).close()
         check_hdf5(source, storage)
     return write_virtual(
         source,
@@ -79,6 +84,7 @@ def convert_virtual(
         zarr_format=zarr_format,
         storage=storage,
         progress=progress,
+        external_links=external_links,
         exclusive=not overwrite,
         durable=durable,
     )

@@ -227,7 +227,8 @@ def test_a_large_value_is_put_aside_once():
 
 # ---- records --------------------------------------------------------------------------------------------------------
 
-_names = st.text(min_size=1)
+_parts = st.text(min_size=1).filter(lambda name: name not in {".", ".."} and not {"/", "\0"} & set(name))
+_names = st.lists(_parts, min_size=1, max_size=3).map("/".join)
 
 
 @given(
@@ -305,7 +306,7 @@ def test_a_journal_leads_no_writer_out_of_the_store(tmp_path, parts):
     (tmp_path / "file.zarr" / "link").symlink_to(tmp_path / "folder")
     record = {"id": "id", "old": {}, "absent": [], "below": []} | parts
     store.set(JOURNAL, Record(**record, holder=Holder("host", 1, "now")).encode())
-    with pytest.raises(StoreError, match="leads out of the store"):
+    with pytest.raises((MetadataError, StoreError), match="leads out of the store|is not the id of a change"):
         recover(store)
     assert (tmp_path / "outside").read_bytes() == (tmp_path / "folder" / "outside").read_bytes() == b"mine"
     assert sorted(os.listdir(tmp_path)) == ["file.zarr", "folder", "outside"]
@@ -316,7 +317,7 @@ def test_the_deletions_of_a_last_note_stay_in_the_store(tmp_path):
     store = LocalKeys(str(tmp_path / "file.zarr"))
     store.set(JOURNAL, Record("id", {}, [], [], Holder("host", 1, "now")).encode())
     store.set(LAST_NOTE, json.dumps({"version": 1, "id": "id", "final": {}, "delete": ["../outside"]}).encode())
-    with pytest.raises(StoreError, match="leads out of the store"):
+    with pytest.raises(MetadataError, match="leads out of the store"):
         recover(store)
     assert (tmp_path / "outside").read_bytes() == b"mine"
 

@@ -50,7 +50,7 @@ def test_a_directory_holds_what_a_dict_holds(root, replace, values, number):
         assert store.get(key) is None
     assert _files(root) == set()
     if values:
-        store.remove_folders("")
+        store.delete_below("")
     assert not store.exists()
 
 

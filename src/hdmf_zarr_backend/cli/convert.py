@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from argparse import SUPPRESS, ArgumentParser, Namespace
+from argparse import ArgumentParser, Namespace
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -80,9 +80,12 @@ def _configure(parser: ArgumentParser) -> None:
         default="keep",
         help="Zarr to HDF5: keep data in the other files that links lead to, or copy them (default: %(default)s)",
     )
-    # what it was called until `verify` and `validate` had an option of that name, which means something else
     parser.add_argument(
-        "--external-links", dest="linked_data", choices=("keep", "copy"), default=SUPPRESS, help=SUPPRESS
+        "--external-links",
+        choices=("follow", "within", "never", "keep", "copy"),  # the last two are what --linked-data was called before
+        metavar="{follow,within,never}",
+        help="from HDF5: which other files may be read: any, those in the folder of the source and below, or none "
+        "(default: raw files with values inside the folder; external links and virtual datasets anywhere)",
     )
     who = parser.add_mutually_exclusive_group()
     add_jobs_option(who)
@@ -115,7 +118,7 @@ def _run(arguments: Namespace) -> Exit:
         "overwrite": arguments.force,
         "check": not arguments.no_check,
         "zarr_format": arguments.zarr_format,
-        "external_links": arguments.linked_data,
+        "external_links": arguments.external_links or arguments.linked_data,
         "codec": arguments.codec,
         "executor": _executor(arguments),
         "resume": arguments.resume,

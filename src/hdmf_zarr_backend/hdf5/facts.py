@@ -11,7 +11,7 @@ from typing import Any
 from hdmf_zarr_backend.errors import DamagedFileError
 from hdmf_zarr_backend.hdf5.attributenames import attribute_names
 from hdmf_zarr_backend.hdf5.facttypes import buffer_for, element_type, filter_at, layout_of, read_block, region_of
-from hdmf_zarr_backend.hdf5.rawfiles import without_raw_file
+from hdmf_zarr_backend.hdf5.rawfiles import check_other_files, without_raw_file
 from hdmf_zarr_backend.mapping.facts import (
     AttributeFacts,
     DatasetFacts,
@@ -158,6 +158,7 @@ class Hdf5Facts(Mapping[str, NodeFacts]):
     def _dataset(self, path: str, node: Any, attributes: Mapping[str, AttributeFacts]) -> DatasetFacts:
         from h5py import h5d, h5s
 
+        check_other_files(node, os.path.abspath(self.source), path, None)
         tid, space, creation = node.get_type(), node.get_space(), node.get_create_plist()
         dtype = element_type(tid)
         empty = space.get_simple_extent_type() == h5s.NULL

@@ -20,9 +20,12 @@ from hdmf.backends.warnings import BrokenLinkWarning
 
 from hdmf_zarr_backend.errors import DamagedFileError, StoreNotFoundError, UnsupportedFileError, ZarrBackendError
 from hdmf_zarr_backend.hdf5.farfile import FarFile
+from hdmf_zarr_backend.hdf5.rawfiles import check_other_files
 from hdmf_zarr_backend.mapping.references import Reference
 from hdmf_zarr_backend.model.locations import THIS_FILE, is_url, relative_source, resolve_source
 from hdmf_zarr_backend.model.nodes import absolute, join
+from hdmf_zarr_backend.storage.limits import ExternalLinks
+from hdmf_zarr_backend.storage.places import why_not
 
 Kind = Literal["group", "dataset", "datatype"]
 H5_ERRORS = (OSError, RuntimeError, KeyError, ValueError)
@@ -134,6 +137,8 @@ class Hdf5Tree:
         Absolute path of the Zarr file; sources of links are relative to it.
     options : mapping
         ``storage_options``, where the HDF5 file is at a URL.
+    external_links : {"follow", "within", "never"}, optional
+        Which other files may be read; None as of `convert`.
 
     Attributes
     ----------
@@ -147,8 +152,15 @@ class Hdf5Tree:
         ``{path of a group: {name: note}}`` of members that were links in HDF5 and are copies in Zarr.
     """
 
-    def __init__(self, location: str, target: str, options: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        location: str,
+        target: str,
+        options: Mapping[str, Any] | None = None,
+        external_links: ExternalLinks | None = None,
+    ) -> None:
         self._storage = dict(options or {})
+        self._policy = external_links
         self.main = SourceFile(location, options)
         self.target = target
         self._files: dict[str, SourceFile | None] = {_real(location): self.main}
@@ -214,6 +226,8 @@ class Hdf5Tree:
         placed = Placed(path, kinds.get(info.type, "datatype"), file, raw)
         self.places[info.fileno, info.addr] = placed
         self.nodes.append(placed)
+        if placed.kind == "dataset":
+            check_other_files(h5o.open(file.file.id, raw), file.location, text_of(raw), self._policy)
         if info.type != h5o.TYPE_GROUP:
             return []
         prefix = raw.rstrip(b"/") + b"/"
@@ -257,7 +271,7 @@ class Hdf5Tree:
     def _place_external(self, link: _Pending, name: str, value: bytes) -> None:
         raw = b"/" + value.strip(b"/")
         location = self._external_location(link.file.location, name)
-        file = self._open(location) if self._may_lead(link.file.location, name) else None
+        file = self._open(location) if self._may_lead(link.file.location, name, location) else None
         found = None if file is None else address_of(file, raw)
         source = relative_source(location, self.target)
         if file is None or found is None:
@@ -283,10 +297,14 @@ class Hdf5Tree:
             return resolve_source(name if is_url(name) or name.startswith("/") else f"../{name}", origin)
         return os.path.abspath(os.path.join(os.path.dirname(origin), name))
 
-    @staticmethod
-    def _may_lead(origin: str, name: str) -> bool:
+    def _may_lead(self, origin: str, name: str, location: str) -> bool:
         """Tell whether a link is followed: from a server only to what lies beside the file, or below."""
-        return not is_url(origin) or not (is_url(name) or name.startswith("/") or ".." in name.split("/"))
+        if is_url(origin):
+            is_beside = not (is_url(name) or name.startswith("/") or ".." in name.split("/"))
+            return is_beside and self._policy != "never"
+        # HDF5 waits for a pipe; what is not there is said of it elsewhere
+        is_readable = os.path.isfile(location) or not os.path.exists(location)
+        return is_readable and why_not(location, origin, self._policy, free=True) is None
 
     def _open(self, location: str) -> SourceFile | None:
         """Return an open file, None where there is none that HDF5 opens."""

@@ -116,7 +116,9 @@ class Hdf5Writer:
         access.set_fclose_degree(h5f.CLOSE_STRONG)
         access.set_libver_bounds(h5f.LIBVER_V18 if self._is_new else h5f.LIBVER_EARLIEST, h5f.LIBVER_LATEST)
         set_orders(creation, hdf5_note(self._placement.main.hierarchy.root))
-        return h5f.create(os.fsencode(self._path), h5f.ACC_TRUNC, creation, access)
+        # the second attempt replaces what the first one made, and nothing else is ever replaced
+        flags = h5f.ACC_TRUNC if self._is_new else h5f.ACC_EXCL
+        return h5f.create(os.fsencode(self._path), flags, creation, access)
 
     # ---- objects and links ------------------------------------------------------------------------------------------
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 from hdmf_zarr_backend.errors import (
@@ -23,6 +24,14 @@ from hdmf_zarr_backend.errors import (
 
 READING = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 """How the file of a value is opened; a pipe in its place must not make the reader wait."""
+
+NO_LINKS = (
+    getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+"""Flags for opening a file of ours for writing: a symbolic link is refused, and a pipe does not block."""
 
 _READ_BYTES = 2**24
 
@@ -99,10 +108,40 @@ def make_folder(path: str, *, inside: str = "") -> None:
         os.makedirs(path, exist_ok=True)
 
 
-def write_file(path: str, value: bytes) -> None:
-    """Write a file anew."""
-    with open(path, "wb", buffering=0) as file:
-        write_all(file.fileno(), value)
+def create_file(path: str, *, exclusive: bool = True) -> int:
+    """Open a file for writing and return its descriptor; a symbolic link, pipe or device in its place is refused.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    exclusive : bool
+        The file must not exist yet. False: a regular file that exists is emptied.
+
+    Raises
+    ------
+    OSError
+        Naming ``path``.
+    """
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | NO_LINKS | (os.O_EXCL if exclusive else 0), 0o666)
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", path)
+        if not exclusive:
+            os.ftruncate(file, 0)
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
+def write_file(path: str, value: bytes, *, exclusive: bool = True) -> None:
+    """Write a file; arguments as of `create_file`."""
+    file = create_file(path, exclusive=exclusive)
+    try:
+        write_all(file, value)
+    finally:
+        os.close(file)
 
 
 def write_all(file: int, value: bytes) -> None:
@@ -110,13 +149,6 @@ def write_all(file: int, value: bytes) -> None:
     view = memoryview(value)
     while view.nbytes:
         view = view[os.write(file, view) :]
-
-
-def remove_empty(path: str) -> None:
-    """Remove the folders at and below ``path`` that hold nothing."""
-    for folder, _, _ in os.walk(path, topdown=False):
-        with suppress(OSError):  # something is in it
-            os.rmdir(folder)
 
 
 def is_folder(entry: os.DirEntry[str]) -> bool:

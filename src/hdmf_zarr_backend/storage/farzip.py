@@ -86,6 +86,7 @@ class FarZipKeys(ZipKeys):
         """Return the values of those ``keys`` that are there; asked for at once."""
         archive = self._zip()
         wanted = [key for key in keys if archive is not None and key in archive.NameToInfo]
+        self._check_documents(wanted)
         values = at_once(self.get, wanted) if len(wanted) > 1 else map(self.get, wanted)
         return {key: value for key, value in zip(wanted, values, strict=True) if value is not None}
 

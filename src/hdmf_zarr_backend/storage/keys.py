@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from hdmf_zarr_backend.errors import StoreError
+from hdmf_zarr_backend.errors import LimitError, StoreError
 from hdmf_zarr_backend.storage.limits import DEFAULT_RULES, ReadRules
 
 DOCUMENTS = frozenset({".zgroup", ".zarray", ".zattrs", "zarr.json"})
@@ -111,6 +111,41 @@ def rules_of(keys: KeyStore) -> ReadRules:
     """Return the rules that hold for reading from a store: those that were set, else the default ones."""
     found: ReadRules = getattr(innermost(keys), "read_rules", DEFAULT_RULES)
     return found
+
+
+def check_value_size(keys: KeyStore, key: str, size: int, *, is_inflated: bool = False) -> None:
+    """Refuse a value that is larger than the limits allow, before memory is taken for it.
+
+    Parameters
+    ----------
+    keys : KeyStore
+        The store.
+    key : str
+        Its key, which tells documents from chunks.
+    size : int
+        Bytes of the value.
+    is_inflated : bool
+        The store holds the value compressed.
+
+    Raises
+    ------
+    LimitError
+        Naming the limit.
+    """
+    limits = rules_of(keys).limits
+    name = "max_document_bytes" if is_document(key) else "max_stored_bytes"
+    if is_inflated:
+        name = min(name, "max_object_bytes", key=lambda each: int(getattr(limits, each)))
+    try:
+        limits.check(name, size, f"the value of the key {key!r} has {size:,} bytes")
+    except LimitError as error:
+        raise error.located(store=keys.location) from None
+
+
+def is_document(key: str) -> bool:
+    """Tell whether a key is that of a metadata document, of a node or of the whole file."""
+    name = key.rpartition("/")[2]
+    return name in DOCUMENTS or name == ".zmetadata"
 
 
 def set_rules(keys: KeyStore, rules: ReadRules) -> None:

@@ -17,19 +17,19 @@ from typing import Any
 from hdmf_zarr_backend.errors import StoreError
 from hdmf_zarr_backend.storage.diskfiles import (
     READING,
+    create_file,
     disk_failure,
     followed,
     is_folder,
     make_folder,
     read_part,
     read_rest,
-    remove_empty,
     told,
     write_all,
     write_file,
 )
 from hdmf_zarr_backend.storage.jsontext import parse_fast
-from hdmf_zarr_backend.storage.keys import DOCUMENTS, LOCAL, Range, is_outside
+from hdmf_zarr_backend.storage.keys import DOCUMENTS, LOCAL, Range, check_value_size, is_outside
 from hdmf_zarr_backend.storage.limits import DEFAULT_RULES
 from hdmf_zarr_backend.storage.openvalue import OpenValue
 from hdmf_zarr_backend.storage.pinned import PinnedFolder
@@ -109,10 +109,7 @@ class LocalKeys:
             if not stat.S_ISREG(info.st_mode):
                 what = "a directory" if stat.S_ISDIR(info.st_mode) else "no plain file"
                 raise StoreError(f"the key {key!r} is {what}", store=self.location, remedy="Restore it from a copy.")
-            limits = self.read_rules.limits
-            if info.st_size > limits.max_stored_bytes:
-                problem = f"the value of the key {key!r} has {info.st_size:,} bytes"
-                raise limits.exceeded("max_stored_bytes", info.st_size, problem).located(store=self.location)
+            check_value_size(self, key, info.st_size)
         except BaseException:
             os.close(file)
             raise
@@ -161,7 +158,7 @@ class LocalKeys:
             if self._replaces(key):
                 self._write_beside(path, value)
             else:
-                write_file(path, value)
+                write_file(path, value, exclusive=False)
         except OSError as error:
             raise disk_failure(error, self.location, key, "written") from error
 
@@ -191,14 +188,16 @@ class LocalKeys:
 
         def append(piece: bytes) -> None:
             with told(self.location, "written", key):
-                write_all(file.fileno(), piece)
+                write_all(file, piece)
 
         try:
             with told(self.location, "written", key):
                 self._make_parent(path)
-                file = open(partial, "wb", buffering=0)  # noqa: SIM115 - what its user raises is not told as ours
-            with file:
+                file = create_file(partial)
+            try:  # what the block raises does not come from here
                 yield append
+            finally:
+                os.close(file)
             with told(self.location, "written", key):
                 os.replace(partial, path)
         except BaseException:
@@ -277,7 +276,16 @@ class LocalKeys:
         """Tell whether anything is at the location."""
         return os.path.lexists(self.root)
 
-    def remove_folders(self, path: str) -> None:
-        """Remove the folders at and below ``path`` that hold nothing."""
+    def delete_below(self, path: str) -> None:
+        """Delete everything at and below ``path``; of a symbolic link the link itself, never what it leads to."""
+        top = self._path(path)
         self._made.clear()
-        remove_empty(self._path(path))
+        with told(self.location, "deleted", path):
+            if os.path.islink(top):
+                os.unlink(top)
+                return
+            for folder, folders, files in os.walk(top, topdown=False):
+                for name in (*files, *(name for name in folders if os.path.islink(f"{folder}/{name}"))):
+                    os.unlink(f"{folder}/{name}")
+                with suppress(OSError):  # something came to be in it
+                    os.rmdir(folder)

@@ -46,9 +46,10 @@ def link_value(keys: KeyStore, source: str, target: str) -> bool:
 def delete_below(keys: KeyStore, path: str) -> None:
     """Delete all keys below ``path/``, and the folders that held them where a store has folders."""
     store = innermost(keys)
-    store.delete(list(store.list_prefix(path)))
     if isinstance(store, LocalKeys):
-        store.remove_folders(path)
+        store.delete_below(path)
+    else:
+        store.delete(list(store.list_prefix(path)))
 
 
 def is_empty_folder(keys: KeyStore) -> bool:
@@ -115,12 +116,14 @@ def check_inside(keys: KeyStore, names: Iterable[str], paths: Iterable[str]) -> 
         One does.
     """
     store = innermost(keys)
+    paths = list(paths)
     folders = {name.rpartition("/")[0] for name in names if not is_outside(name)} | set(paths)
     outside = [name for name in (*names, *paths) if not name or is_outside(name)]
     if isinstance(store, LocalKeys):
         root = os.path.realpath(store.root)
         places = {folder: os.path.realpath(f"{store.root}/{folder}") for folder in folders if not is_outside(folder)}
         outside += [folder for folder, place in places.items() if not f"{place}/".startswith(f"{root}/")]
+        outside += [path for path in paths if places.get(path) == root]
     if outside:
         raise StoreError(
             f"{outside[0]!r} leads out of the store",

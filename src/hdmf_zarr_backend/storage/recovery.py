@@ -21,6 +21,7 @@ from hdmf_zarr_backend.storage.journalrecords import (
     Mark,
     Record,
     aside_key,
+    checked_keys,
     damaged,
     record_key,
 )
@@ -231,9 +232,13 @@ def _last_note(store: KeyStore, change: str) -> dict[str, Any] | None:
         found = parse_fast(text)
         if found["version"] == VERSION and found["id"] != change:
             return None
-        if found["version"] != VERSION or not isinstance(found["final"], dict):
+        if found["version"] != VERSION:
             raise ValueError("it is of another version")
-        check_inside(store, [*map(str, found["final"]), *map(str, found["delete"])], [])
-    except (ValueError, KeyError, TypeError) as error:
+        final, unread = dict(found["final"]), checked_keys(found["delete"])
+        names = checked_keys(list(final))
+        if not all(wanted is None or isinstance(wanted, str) for wanted in final.values()):
+            raise ValueError("it states something other than digests")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise damaged(error, store.location) from error
-    return {"final": found["final"], "delete": list(found["delete"])}
+    check_inside(store, [*names, *unread], [])
+    return {"final": final, "delete": unread}

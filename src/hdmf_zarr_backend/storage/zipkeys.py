@@ -8,6 +8,7 @@ Source: issue "Format 3, shards, and any store, near or far", part 4.
 
 from __future__ import annotations
 
+import io
 import os
 import threading
 import zipfile
@@ -25,7 +26,15 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.storage.diskfiles import followed, told
 from hdmf_zarr_backend.storage.durable import sync_files, sync_folder
-from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, Range, check_inside, rules_of
+from hdmf_zarr_backend.storage.keys import (
+    DOCUMENTS,
+    Abilities,
+    Range,
+    check_inside,
+    check_value_size,
+    is_document,
+    rules_of,
+)
 from hdmf_zarr_backend.storage.partials import partial_path
 from hdmf_zarr_backend.storage.renames import place, replace
 from hdmf_zarr_backend.storage.wholevalues import cut_ranges
@@ -36,6 +45,8 @@ _ABILITIES = Abilities(change=False, why="a zip file cannot be changed once it i
 _REMEDY = "Export it to a directory, change that, and export it to a zip file again."
 _DATE = (1980, 1, 1, 0, 0, 0)
 _MODE = 0o644 << 16
+_STEP = 2**20
+_SMALL_STEP = 2**12
 
 
 class ZipKeys:
@@ -87,7 +98,7 @@ class ZipKeys:
         try:
             info = archive.getinfo(key)
             self._check_entry(info)
-            return archive.read(info)
+            return _inflated(archive, info)
         except KeyError:
             return None
         except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
@@ -99,14 +110,24 @@ class ZipKeys:
 
     def _check_entry(self, info: zipfile.ZipInfo) -> None:
         """Refuse a value that is larger than the limits, before memory is taken for it."""
-        what = f"the value of the key {info.filename!r} has {info.file_size:,} bytes"
+        is_inflated = info.compress_type != zipfile.ZIP_STORED
+        check_value_size(self, info.filename, info.file_size, is_inflated=is_inflated)
+
+    def _check_documents(self, keys: Sequence[str]) -> None:
+        """Refuse documents that are too large together, before the first of them is read."""
+        archive = self._zip()
+        known = archive.NameToInfo if archive is not None else {}
+        size = sum(known[key].file_size for key in keys if key in known and is_document(key))
+        what = f"the metadata documents have {size:,} bytes"
         try:
-            rules_of(self).limits.check("max_stored_bytes", info.file_size, what)
+            rules_of(self).limits.check("max_document_bytes", size, what)
         except LimitError as error:
             raise error.located(store=self.location) from None
 
     def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
         """Return the values of those ``keys`` that are there."""
+        keys = list(keys)
+        self._check_documents(keys)
         return {key: value for key in keys if (value := self.get(key)) is not None}
 
     def get_range(self, key: str, start: int, stop: int | None = None) -> bytes | None:
@@ -164,6 +185,20 @@ class ZipKeys:
     def exists(self) -> bool:
         """Tell whether anything is at the location."""
         return os.path.lexists(self.location)
+
+
+def _inflated(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    """Return the value of an entry; one that becomes more than the directory states is damaged.
+
+    `zipfile.ZipFile.read` bounds a step of the inflation by two gigabytes only, whatever the entry states.
+    """
+    value = io.BytesIO()
+    with archive.open(info) as file:
+        # of bzip2 and LZMA a step is so many compressed bytes
+        step = _STEP if info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) else _SMALL_STEP
+        while piece := file.read(step):
+            value.write(piece)
+    return value.getvalue()
 
 
 class NewZipKeys(ZipKeys):

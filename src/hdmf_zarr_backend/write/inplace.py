@@ -23,6 +23,7 @@ from hdmf_zarr_backend.model import v2, v3
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.storage.offers import delete_below
 from hdmf_zarr_backend.storage.queued import QueuedKeys
 from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan
 from hdmf_zarr_backend.write.writer import Writer
@@ -134,7 +135,7 @@ def forget(keys: KeyStore, plan: WritePlan) -> None:
     if left:
         keys.delete(sorted(left, key=len))
         for path, planned in plan.arrays.items():
-            keys.delete(list(keys.list_prefix(join(path, planned.node.prefix))))
+            delete_below(keys, join(path, planned.node.prefix))
 
 
 def remove_format_2(keys: KeyStore, hierarchy: Hierarchy) -> int:

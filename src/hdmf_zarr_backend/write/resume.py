@@ -38,7 +38,7 @@ from hdmf_zarr_backend.storage.jsontext import dump, load
 from hdmf_zarr_backend.storage.keys import KeyStore, innermost
 from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.onewriter import one_writer
-from hdmf_zarr_backend.storage.partials import PARTIAL, conversion_prefix, interrupted_conversions
+from hdmf_zarr_backend.storage.partials import PARTIAL, conversion_prefix, interrupted_conversions, remove
 from hdmf_zarr_backend.storage.shards import shard_named, stored_chunks
 from hdmf_zarr_backend.write.plan import WritePlan
 from hdmf_zarr_backend.write.remote import new_file
@@ -315,7 +315,9 @@ def _open(keys: LocalKeys, record: ConversionRecord, *, resume: bool) -> StagedK
     name = f"{conversion_prefix(target)}-{record.identity()}{PARTIAL}"
     root = os.path.join(os.path.dirname(target), name)
     found = interrupted_conversions(target)
-    begun = {path: entry for path in found if resume and (entry := _recorded(path)) is not None}
+    begun = {
+        path: entry for path in found if resume and not os.path.islink(path) and (entry := _recorded(path)) is not None
+    }
     if begun and root not in begun:
         reasons = next(iter(begun.values())).record.differences(record)
         raise ConflictError(
@@ -325,7 +327,7 @@ def _open(keys: LocalKeys, record: ConversionRecord, *, resume: bool) -> StagedK
         )
     for path in found:
         if path not in begun or path != root:
-            shutil.rmtree(path)
+            remove(path)
     now = _boot()
     # what was not checked since the machine was started anew stays in doubt, whoever goes on with it
     boot = begun[root].boot if begun else now

@@ -35,7 +35,7 @@ from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.storage.diskfiles import told, write_file
 from hdmf_zarr_backend.storage.filestates import file_state, sample_of
 from hdmf_zarr_backend.storage.keys import DOCUMENTS, KeyStore
-from hdmf_zarr_backend.storage.limits import Limits
+from hdmf_zarr_backend.storage.limits import ExternalLinks, Limits
 from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.mappingkeys import MappingKeys
 from hdmf_zarr_backend.storage.onewriter import one_writer
@@ -72,7 +72,8 @@ class VirtualReport:
 
 def write_virtual(
     source: str, target: str, *, zarr_format: int = 2, storage: Mapping[str, Any] | None = None,
-    progress: Progress = SILENT, exclusive: bool = False, durable: bool = False,
+    progress: Progress = SILENT, external_links: ExternalLinks | None = None, exclusive: bool = False,
+    durable: bool = False,
 ) -> VirtualReport:  # fmt: skip
     """Write the references of an HDF5 file; what is at ``target`` is replaced when all is known.
 
@@ -110,7 +111,7 @@ def write_virtual(
         ``exclusive``, and something has come to be at ``target``.
     """
     options = dict(storage or {})
-    with closing(Hdf5Tree(source, target, options)) as tree:
+    with closing(Hdf5Tree(source, target, options, external_links)) as tree:
         files = _Sources(tree.sources(), target, options)
         plan = Hdf5Planner(tree).plan_file()
         plan.hierarchy.zarr_format = zarr_format
