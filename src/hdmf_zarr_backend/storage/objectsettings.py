@@ -12,18 +12,13 @@ from importlib.util import find_spec
 from typing import Any
 
 from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.storage.retries import DEFAULT
 
 S3_SCHEMES = frozenset({"s3", "s3a"})
 GOOGLE_SCHEMES = frozenset({"gs", "gcs"})
 AZURE_SCHEMES = frozenset({"az", "abfs", "abfss", "azure", "adl"})
 WEB_SCHEMES = frozenset({"http", "https"})
 
-# obstore's own bounds give up after two seconds of 503
-_RETRIES: dict[str, Any] = {
-    "max_retries": 15,
-    "backoff": {"init_backoff": timedelta(seconds=0.3), "max_backoff": timedelta(seconds=15), "base": 3},
-    "retry_timeout": timedelta(seconds=180),
-}
 _CLIENT: dict[str, Any] = {"timeout": "30s", "connect_timeout": "10s"}
 _ANY_STORE = frozenset({"client_options", "retry_config"})
 
@@ -122,7 +117,7 @@ def _bounded(words: dict[str, Any], endpoint: str) -> dict[str, Any]:
     client = {**_CLIENT, **words.pop("client_options", {})}
     if endpoint.startswith("http://"):
         client.setdefault("allow_http", True)
-    retries = {**_RETRIES, **words.pop("retry_config", {})}
+    retries = {**DEFAULT, **words.pop("retry_config", {})}
     return {**words, "client_options": client, "retry_config": retries}
 
 
