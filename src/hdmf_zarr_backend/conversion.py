@@ -347,7 +347,7 @@ def _open_target(target: str, storage: dict[str, Any], *, force: bool) -> KeySto
 def _to_zarr(source: str, target: str, request: _ToZarr) -> ConversionReport:
     keys = _open_target(target, request.storage, force=request.force)
     is_nwb = request.check and check_version(source)
-    with closing(Hdf5Tree(source, target)) as tree:
+    with closing(Hdf5Tree(source, target, limits=request.limits)) as tree:
         keep = request.codec == "keep"
         plan = Hdf5Planner(
             tree,

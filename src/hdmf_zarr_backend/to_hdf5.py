@@ -27,7 +27,7 @@ from hdmf_zarr_backend.storage.limits import Limits, MissingChunks
 from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.onewriter import one_writer
 from hdmf_zarr_backend.storage.opening import open_keys, open_neighbour
-from hdmf_zarr_backend.storage.partials import partial_path
+from hdmf_zarr_backend.storage.partials import Staged, partial_path
 from hdmf_zarr_backend.write.staging import moved
 
 
@@ -69,7 +69,7 @@ def convert_to_hdf5(source: str, target: str, request: ToHdf5) -> ConversionRepo
     placement = Placement(main, target, partial(_open_other, main), external_links=request.external_links)
     arrays = [placed.node for placed in placement.nodes if hasattr(placed.node, "shape")]
     nbytes = sum(map(value_bytes, arrays))
-    beside = partial_path(target)
+    beside, own = partial_path(target), Staged(target)
     progress.start(nbytes)
     with one_writer(LocalKeys(target)):
         try:
@@ -81,10 +81,10 @@ def convert_to_hdf5(source: str, target: str, request: ToHdf5) -> ConversionRepo
                 memory_budget=request.memory_budget,
                 advance=progress.advance,
             ).write()
+            own.check()
             moved(beside, target, renames.replace, durable=request.durable)
         except BaseException:
-            if os.path.lexists(beside):
-                os.unlink(beside)
+            own.discard(beside)
             raise
     progress.finish()
     return ConversionReport(

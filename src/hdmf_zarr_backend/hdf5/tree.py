@@ -18,15 +18,19 @@ from typing import Any, Literal
 import numpy as np
 from hdmf.backends.warnings import BrokenLinkWarning
 
-from hdmf_zarr_backend.errors import DamagedFileError, StoreNotFoundError, UnsupportedFileError
+from hdmf_zarr_backend.errors import DamagedFileError, LimitError, StoreNotFoundError, UnsupportedFileError
 from hdmf_zarr_backend.hdf5.farfile import FarFile
 from hdmf_zarr_backend.mapping.references import Reference
 from hdmf_zarr_backend.model.locations import THIS_FILE, is_url, relative_source, resolve_source
 from hdmf_zarr_backend.model.nodes import absolute, join
+from hdmf_zarr_backend.storage.limits import Limits
 
 Kind = Literal["group", "dataset", "datatype"]
 H5_ERRORS = (OSError, RuntimeError, KeyError, ValueError)
 """What HDF5's errors become in h5py."""
+
+_LETTERS = 200
+"""How much of a path a message shows that is too deep."""
 
 Address = tuple[int, int]
 """Number of an open file, and the place of an object in it."""
@@ -132,6 +136,8 @@ class Hdf5Tree:
         Absolute path of the Zarr file; sources of links are relative to it.
     options : mapping
         ``storage_options``, where the HDF5 file is at a URL.
+    limits : Limits, optional
+        How deep groups may be nested.
 
     Attributes
     ----------
@@ -145,7 +151,10 @@ class Hdf5Tree:
         ``{path of a group: {name: note}}`` of members that were links in HDF5 and are copies in Zarr.
     """
 
-    def __init__(self, location: str, target: str, options: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, location: str, target: str, options: Mapping[str, Any] | None = None, *, limits: Limits | None = None
+    ) -> None:
+        self._limits = limits or Limits()
         self._storage = dict(options or {})
         self.main = SourceFile(location, options)
         self.target = target
@@ -214,6 +223,11 @@ class Hdf5Tree:
         self.nodes.append(placed)
         if info.type != h5o.TYPE_GROUP:
             return []
+        depth = path.count("/") + 1 if path else 0
+        try:
+            self._limits.check("max_depth", depth, f"groups are nested {depth:,} deep or deeper")
+        except LimitError as error:
+            raise error.located(store=file.location, path=f"{absolute(path)[:_LETTERS]}...") from None
         prefix = raw.rstrip(b"/") + b"/"
         names = sorted(h5g.open(file.file.id, raw), reverse=True)
         return [(join(path, text_of(name)), prefix + name) for name in names]

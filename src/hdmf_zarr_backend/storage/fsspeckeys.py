@@ -5,6 +5,7 @@ Source: issue "Format 3, shards, and any store, near or far", part 4.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
@@ -209,7 +210,7 @@ class FsspecKeys(FarKeys):
     def _stream(self, key: str) -> Iterator[Callable[[bytes], None]]:
         """Upload in parts, the last one when the block ends without an error."""
         self._refuse_change()
-        path = self._path(key)
+        path, owner = self._path(key), os.getpid()
         file = self._called(lambda: self._filesystem.open(path, "wb", block_size=_PART_BYTES), key, "written", once=True)
 
         def write(data: bytes) -> None:
@@ -220,7 +221,8 @@ class FsspecKeys(FarKeys):
             yield lambda data: self._called(lambda: write(data), key, "written", once=True)
             self._called(file.close, key, "written", once=True)  # only now is it there
         except BaseException:
-            _abandon(file)
+            if owner == os.getpid():  # a fork that ends has not failed
+                _abandon(file)
             raise
 
     def _create(self, key: str, value: bytes) -> bool | None:

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from hdmf_zarr_backend.errors import UsageError
-from hdmf_zarr_backend.storage.retries import DEFAULT
+from hdmf_zarr_backend.storage.retries import completed
 
 S3_SCHEMES = frozenset({"s3", "s3a"})
 GOOGLE_SCHEMES = frozenset({"gs", "gcs"})
@@ -103,21 +103,21 @@ def object_settings(location: str, options: Mapping[str, Any]) -> dict[str, Any]
     if find_spec("obstore") is None:
         return None
     if scheme in WEB_SCHEMES:
-        return _bounded(dict(options), location) if options.keys() <= _ANY_STORE else None
+        return _bounded(dict(options), location, location) if options.keys() <= _ANY_STORE else None
     cloud, words = _words(scheme, location, options)
     if words is None:
         return None
     endpoint = words.get("endpoint") or words.get("base_url")
     variables = (os.environ.get(name) for name in _ENDPOINT_VARIABLES[cloud])
-    return _bounded(words, str(endpoint or next(filter(None, variables), "")))
+    return _bounded(words, str(endpoint or next(filter(None, variables), "")), location)
 
 
-def _bounded(words: dict[str, Any], endpoint: str) -> dict[str, Any]:
+def _bounded(words: dict[str, Any], endpoint: str, location: str) -> dict[str, Any]:
     """Return the settings with the bounds of time that the user does not set; a server is plain if its URL says so."""
     client = {**_CLIENT, **words.pop("client_options", {})}
     if endpoint.startswith("http://"):
         client.setdefault("allow_http", True)
-    retries = {**DEFAULT, **words.pop("retry_config", {})}
+    retries = completed(words.pop("retry_config", None), location)
     return {**words, "client_options": client, "retry_config": retries}
 
 

@@ -72,26 +72,16 @@ class Retries:
 
     @classmethod
     def of(cls, config: Mapping[str, Any] | None, location: str) -> Retries:
-        """Return what a ``retry_config`` says; what it leaves out is as in `DEFAULT`.
-
-        Raises
-        ------
-        UsageError
-            It is not in the terms of obstore.
-        """
-        try:
-            found = {**DEFAULT, **(config or {})}
-            backoff = {**DEFAULT["backoff"], **found["backoff"]}
-            return cls(
-                int(found["max_retries"]),
-                _seconds(found["retry_timeout"]),
-                _seconds(backoff["init_backoff"]),
-                _seconds(backoff["max_backoff"]),
-                float(backoff["base"]),
-            )
-        except (TypeError, ValueError) as error:
-            remedy = 'For example {"max_retries": 3, "retry_timeout": timedelta(seconds=30)}.'
-            raise UsageError(f"retry_config={config!r} cannot be used", store=location, remedy=remedy) from error
+        """Return what a ``retry_config`` says; errors as of `completed`."""
+        found = completed(config, location)
+        backoff = found["backoff"]
+        return cls(
+            int(found["max_retries"]),
+            _seconds(found["retry_timeout"]),
+            _seconds(backoff["init_backoff"]),
+            _seconds(backoff["max_backoff"]),
+            float(backoff["base"]),
+        )
 
     def call(self, function: Callable[[], A], location: str) -> A:
         """Return what ``function`` returns, called again while what it raises is transient."""
@@ -107,6 +97,28 @@ class Retries:
             time.sleep(min(pause * random.uniform(0.5, 1), left))
             pause = min(pause * self.base, self.longest)
         return function()
+
+
+def completed(config: Mapping[str, Any] | None, location: str) -> dict[str, Any]:
+    """Return a ``retry_config`` with what it leaves out, which is as in `DEFAULT`.
+
+    Raises
+    ------
+    UsageError
+        It is not in the terms of obstore.
+    """
+    try:
+        found = {**DEFAULT, **(config or {})}
+        found["backoff"] = {**DEFAULT["backoff"], **found["backoff"]}
+        if int(found["max_retries"]) < 0:
+            raise ValueError("max_retries is negative")
+        for value in (found["retry_timeout"], found["backoff"]["init_backoff"], found["backoff"]["max_backoff"]):
+            _seconds(value)
+        float(found["backoff"]["base"])
+    except (TypeError, ValueError) as error:
+        remedy = 'For example {"max_retries": 3, "retry_timeout": timedelta(seconds=30)}.'
+        raise UsageError(f"retry_config={config!r} cannot be used ({error})", store=location, remedy=remedy) from error
+    return found
 
 
 def _seconds(value: Any) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -26,7 +27,7 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.storage.diskfiles import told
 from hdmf_zarr_backend.storage.durable import sync_files, sync_folder
 from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, Range, check_inside, rules_of
-from hdmf_zarr_backend.storage.partials import partial_path
+from hdmf_zarr_backend.storage.partials import Staged, partial_path
 from hdmf_zarr_backend.storage.renames import replace
 from hdmf_zarr_backend.storage.wholevalues import cut_ranges
 
@@ -180,6 +181,7 @@ class NewZipKeys(ZipKeys):
         super().__init__(location)
         self._writing = threading.Lock()
         self._archive = zipfile.ZipFile(path, "x", zipfile.ZIP_STORED, allowZip64=True)
+        _new.add(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise UsageError("a zip file is written by one process", store=self.location, remedy='Use executor="threads".')
@@ -251,12 +253,13 @@ def new_zip(target: str, *, exclusive: bool = False, durable: bool = False) -> I
     StoreExistsError
         Something has come to be at ``target`` that is not to be replaced.
     """
-    partial = partial_path(target)
+    partial, own = partial_path(target), Staged(target)
     with told(target, "written"):
         os.makedirs(os.path.dirname(target), exist_ok=True)
         keys = NewZipKeys(partial, target)
     try:
         yield keys
+        own.check()
         with told(target, "written"):
             keys.close()
             if durable:
@@ -267,9 +270,25 @@ def new_zip(target: str, *, exclusive: bool = False, durable: bool = False) -> I
     except BaseException:
         with suppress(OSError, ValueError):
             keys.close()
-        with suppress(OSError):
-            os.unlink(partial)
+        own.discard(partial)
         raise
+
+
+_new: weakref.WeakSet[NewZipKeys] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    """Let a fork write nowhere: it has the file open as well, and would write what is buffered when it ends."""
+    nowhere = os.open(os.devnull, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
+    for keys in list(_new):
+        file = keys._archive.fp if keys._archive is not None else None
+        if file is not None:
+            os.dup2(nowhere, file.fileno(), inheritable=False)
+    os.close(nowhere)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)
 
 
 def _link(partial: str, target: str) -> None:

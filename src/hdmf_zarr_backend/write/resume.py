@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -38,9 +37,10 @@ from hdmf_zarr_backend.storage.jsontext import dump, load
 from hdmf_zarr_backend.storage.keys import KeyStore, innermost
 from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.onewriter import one_writer
-from hdmf_zarr_backend.storage.partials import PARTIAL, conversion_prefix, interrupted_conversions
+from hdmf_zarr_backend.storage.partials import PARTIAL, Staged, conversion_prefix, discard, interrupted_conversions
 from hdmf_zarr_backend.storage.renames import replace
 from hdmf_zarr_backend.storage.shards import shard_named, stored_chunks
+from hdmf_zarr_backend.write.names import check_names
 from hdmf_zarr_backend.write.plan import WritePlan
 from hdmf_zarr_backend.write.remote import new_file
 from hdmf_zarr_backend.write.staging import moved
@@ -242,6 +242,7 @@ def converted_file(
     """
     store = innermost(keys)
     if isinstance(store, LocalKeys):
+        check_names((path for path, _ in plan.hierarchy.walk()), store)
         record = ConversionRecord.of(plan, sources, options)
         with staged_conversion(store.root, record, resume=resume, durable=durable) as new:
             yield new
@@ -285,10 +286,12 @@ def staged_conversion(
         ``resume``, and what is there is of another record.
     """
     with one_writer(LocalKeys(target)):
+        own = Staged(target)
         with told(target, "written"):
-            keys = _open(target, record, resume=resume)
+            keys = _open(target, record, own, resume=resume)
         try:
             yield keys
+            own.check()
             keys.finish()
             moved(keys.root, target, replace, durable=durable)
         except (KeyboardInterrupt, SystemExit) as stop:
@@ -299,14 +302,14 @@ def staged_conversion(
             raise error.located(store=target) from error.__cause__
         except (StoreError, OSError):
             if not resume:
-                shutil.rmtree(keys.root, ignore_errors=True)
+                own.discard(keys.root)
             raise
         except BaseException:
-            shutil.rmtree(keys.root, ignore_errors=True)
+            own.discard(keys.root)
             raise
 
 
-def _open(target: str, record: ConversionRecord, *, resume: bool) -> StagedKeys:
+def _open(target: str, record: ConversionRecord, own: Staged, *, resume: bool) -> StagedKeys:
     name = f"{conversion_prefix(target)}-{record.identity()}{PARTIAL}"
     root = os.path.join(os.path.dirname(target), name)
     found = interrupted_conversions(target)
@@ -319,8 +322,10 @@ def _open(target: str, record: ConversionRecord, *, resume: bool) -> StagedKeys:
             remedy="Run it without resume=True, which begins anew.",
         )
     for path in found:
-        if path not in begun or path != root:
-            shutil.rmtree(path)
+        if path == root and path not in begun:
+            discard(path)  # the new folder has this name
+        elif path != root:
+            own.discard(path)
     now = _boot()
     # what was not checked since the machine was started anew stays in doubt, whoever goes on with it
     boot = begun[root].boot if begun else now
@@ -329,7 +334,7 @@ def _open(target: str, record: ConversionRecord, *, resume: bool) -> StagedKeys:
         LocalKeys(root, location=target).set(RECORD, dump({**asdict(record), "boot": boot}))
     except BaseException:
         if not begun:
-            shutil.rmtree(root, ignore_errors=True)
+            own.discard(root)
         raise
     return StagedKeys(root, target, is_resumed=bool(begun), is_doubtful=boot is None or boot != now)
 
