@@ -66,6 +66,25 @@ class SourceFile:
                 remedy="It may be cut short, or be open for writing elsewhere.",
             ) from error
         self._last: tuple[bytes, Any] | None = None
+        self._way: list[tuple[bytes, Any]] = []
+
+    def within(self, raw: bytes) -> tuple[Any, bytes]:
+        """Return an open group and the name in it of the object at a path.
+
+        HDF5 follows a path from its start, so the groups on the way to the last one stay open.
+        """
+        from h5py import h5g
+
+        parent, _, name = raw.rpartition(b"/")
+        if not parent:
+            return self.file.id, raw
+        while self._way and not parent.startswith(self._way[-1][0] + b"/") and parent != self._way[-1][0]:
+            self._way.pop()
+        known, group = self._way[-1] if self._way else (b"", self.file.id)
+        if known != parent:
+            group = h5g.open(group, parent[len(known) + 1 :])
+            self._way.append((parent, group))
+        return group, name
 
     def open(self, raw: bytes) -> Any:
         """Return the low-level object at a path; the last one stays open, and with it HDF5's cache of its chunks."""
@@ -73,7 +92,7 @@ class SourceFile:
 
         if self._last is None or self._last[0] != raw:
             try:
-                self._last = (raw, h5o.open(self.file.id, raw))
+                self._last = (raw, h5o.open(*self.within(raw)))
             except H5_ERRORS as error:
                 raise damaged(error, self.location, raw) from error
         return self._last[1]
@@ -81,6 +100,7 @@ class SourceFile:
     def close(self) -> None:
         """Close the file."""
         self._last = None
+        self._way.clear()
         self.file.close()
 
 
@@ -202,7 +222,8 @@ class Hdf5Tree:
         """Keep a link for when all objects have their places."""
         from h5py import h5l
 
-        form = file.file.id.links.get_info(raw).type
+        group, name = file.within(raw)
+        form = group.links.get_info(name).type
         if form == h5l.TYPE_HARD:
             return False
         (self._external if form == h5l.TYPE_EXTERNAL else self._soft).append(_Pending(path, file, raw))
@@ -212,7 +233,7 @@ class Hdf5Tree:
         """Give one object its place, and return its members, last first."""
         from h5py import h5g, h5o
 
-        info = h5o.get_info(file.file.id, raw)
+        info = h5o.get_info(*file.within(raw))
         known = self.places.get((info.fileno, info.addr))
         if known is not None:
             self.links.append(PlacedLink(path, self.reference_to(known), "hard"))
@@ -229,7 +250,7 @@ class Hdf5Tree:
         except LimitError as error:
             raise error.located(store=file.location, path=f"{absolute(path)[:_LETTERS]}...") from None
         prefix = raw.rstrip(b"/") + b"/"
-        names = sorted(h5g.open(file.file.id, raw), reverse=True)
+        names = sorted(h5g.open(*file.within(raw)), reverse=True)
         return [(join(path, text_of(name)), prefix + name) for name in names]
 
     def _place_link(self, link: _Pending) -> None:
@@ -323,7 +344,7 @@ class Hdf5Tree:
         if key not in self._ids:
             from h5py import h5o
 
-            self._ids[key] = object_id(h5o.open(file.file.id, raw))
+            self._ids[key] = object_id(h5o.open(*file.within(raw)))
         return self._ids[key]
 
     def reference_to(self, placed: Placed) -> Reference:
