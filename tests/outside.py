@@ -51,7 +51,9 @@ OUTSIDE: dict[str, str] = {
     "tests.faults.test_append_far": _KILLED,
     "tests.faults.test_failures": _KILLED,
     "tests.faults.test_kills": _KILLED,
+    "tests.faults.test_leftovers": _KILLED,
     "tests.faults.test_load": _KILLED,
+    "tests.faults.test_servers": _SERVER,
     # HDF5
     "tests.hdf5.test_blocks": _BELOW,
     "tests.hdf5.test_filling": _HDF5,

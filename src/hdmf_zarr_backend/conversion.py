@@ -370,7 +370,7 @@ def _open_target(target: str, storage: dict[str, Any], *, overwrite: bool) -> Ke
 def _to_zarr(source: str, target: str, request: _ToZarr) -> ConversionReport:
     keys = _open_target(target, request.storage, overwrite=request.overwrite)
     is_nwb = request.check and check_version(source)
-    with closing(Hdf5Tree(source, target, external_links=request.policy)) as tree:
+    with closing(Hdf5Tree(source, target, external_links=request.policy, limits=request.limits)) as tree:
         keep = request.codec == "keep"
         plan = Hdf5Planner(
             tree,

@@ -27,7 +27,7 @@ Grouped by what a handler would do::
     ├── UsageError                      (also ValueError) change the call
     │   └── ModeError                   not in this mode
     ├── LimitError                      the file asks for more than a limit of `Limits`; raise that, if you trust it
-    ├── NestingError                    (also RecursionError) nest less deeply, or raise Python's limit
+    ├── NestingError                    (also RecursionError) nest less deeply, or raise the limit
     └── UnsupportedFileError            no reader for such a file, e.g. NWB 1.x
 
 An error names the store, the path of the node and what to do; those parts are attributes too.
@@ -191,7 +191,7 @@ class LimitError(ZarrBackendError):
 
 
 class NestingError(ZarrBackendError, RecursionError):
-    """Groups are nested deeper than Python's calls may be."""
+    """Groups are nested deeper than Python's calls, or the paths of a file system, may be."""
 
 
 class NameRefusedError(WriteError, ValueError):

@@ -5,7 +5,6 @@ Source: issue "The whole contract", part 4.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -25,7 +24,7 @@ from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.offers import check_free
 from hdmf_zarr_backend.storage.onewriter import one_writer
 from hdmf_zarr_backend.storage.opening import open_keys, open_neighbour
-from hdmf_zarr_backend.storage.partials import partial_path
+from hdmf_zarr_backend.storage.partials import Staged, partial_path
 from hdmf_zarr_backend.write.staging import moved
 
 
@@ -63,7 +62,7 @@ def convert_to_hdf5(source: str, target: str, request: ToHdf5) -> ConversionRepo
     placement = Placement(main, target, partial(_open_other, main), external_links=request.external_links)
     arrays = [placed.node for placed in placement.nodes if hasattr(placed.node, "shape")]
     nbytes = sum(map(value_bytes, arrays))
-    beside = partial_path(keys.root)
+    beside, own = partial_path(keys.root), Staged(keys.root)
     progress.start(nbytes)
     with one_writer(keys):
         try:
@@ -75,10 +74,10 @@ def convert_to_hdf5(source: str, target: str, request: ToHdf5) -> ConversionRepo
                 memory_budget=request.memory_budget,
                 advance=progress.advance,
             ).write()
+            own.check()
             moved(beside, keys.root, exclusive=not request.overwrite, durable=request.durable)
         except BaseException:
-            if os.path.lexists(beside):
-                os.unlink(beside)
+            own.discard(beside)
             raise
     progress.finish()
     return ConversionReport(

@@ -18,18 +18,27 @@ from typing import Any, Literal
 import numpy as np
 from hdmf.backends.warnings import BrokenLinkWarning
 
-from hdmf_zarr_backend.errors import DamagedFileError, StoreNotFoundError, UnsupportedFileError, ZarrBackendError
+from hdmf_zarr_backend.errors import (
+    DamagedFileError,
+    LimitError,
+    StoreNotFoundError,
+    UnsupportedFileError,
+    ZarrBackendError,
+)
 from hdmf_zarr_backend.hdf5.farfile import FarFile
 from hdmf_zarr_backend.hdf5.rawfiles import check_other_files
 from hdmf_zarr_backend.mapping.references import Reference
 from hdmf_zarr_backend.model.locations import THIS_FILE, is_url, relative_source, resolve_source
 from hdmf_zarr_backend.model.nodes import absolute, join
-from hdmf_zarr_backend.storage.limits import ExternalLinks
+from hdmf_zarr_backend.storage.limits import ExternalLinks, Limits
 from hdmf_zarr_backend.storage.places import why_not
 
 Kind = Literal["group", "dataset", "datatype"]
 H5_ERRORS = (OSError, RuntimeError, KeyError, ValueError)
 """What HDF5's errors become in h5py."""
+
+_LETTERS = 200
+"""How much of a path a message shows that is too deep."""
 
 Address = tuple[int, int]
 """Number of an open file, and the place of an object in it."""
@@ -67,6 +76,25 @@ class SourceFile:
                 remedy="It may be cut short, or be open for writing elsewhere.",
             ) from error
         self._last: tuple[bytes, Any] | None = None
+        self._way: list[tuple[bytes, Any]] = []
+
+    def within(self, raw: bytes) -> tuple[Any, bytes]:
+        """Return an open group and the name in it of the object at a path.
+
+        HDF5 follows a path from its start, so the groups on the way to the last one stay open.
+        """
+        from h5py import h5g
+
+        parent, _, name = raw.rpartition(b"/")
+        if not parent:
+            return self.file.id, raw
+        while self._way and not parent.startswith(self._way[-1][0] + b"/") and parent != self._way[-1][0]:
+            self._way.pop()
+        known, group = self._way[-1] if self._way else (b"", self.file.id)
+        if known != parent:
+            group = h5g.open(group, parent[len(known) + 1 :])
+            self._way.append((parent, group))
+        return group, name
 
     def open(self, raw: bytes) -> Any:
         """Return the low-level object at a path; the last one stays open, and with it HDF5's cache of its chunks."""
@@ -74,7 +102,7 @@ class SourceFile:
 
         if self._last is None or self._last[0] != raw:
             try:
-                self._last = (raw, h5o.open(self.file.id, raw))
+                self._last = (raw, h5o.open(*self.within(raw)))
             except H5_ERRORS as error:
                 raise damaged(error, self.location, raw) from error
         return self._last[1]
@@ -82,6 +110,7 @@ class SourceFile:
     def close(self) -> None:
         """Close the file."""
         self._last = None
+        self._way.clear()
         self.file.close()
 
 
@@ -139,6 +168,8 @@ class Hdf5Tree:
         ``storage_options``, where the HDF5 file is at a URL.
     external_links : {"follow", "within", "never"}, optional
         Which other files may be read; None as of `convert`.
+    limits : Limits, optional
+        How deep groups may be nested.
 
     Attributes
     ----------
@@ -158,7 +189,10 @@ class Hdf5Tree:
         target: str,
         options: Mapping[str, Any] | None = None,
         external_links: ExternalLinks | None = None,
+        *,
+        limits: Limits | None = None,
     ) -> None:
+        self._limits = limits or Limits()
         self._storage = dict(options or {})
         self._policy = external_links
         self.main = SourceFile(location, options)
@@ -207,7 +241,8 @@ class Hdf5Tree:
         """Keep a link for when all objects have their places."""
         from h5py import h5l
 
-        form = file.file.id.links.get_info(raw).type
+        group, name = file.within(raw)
+        form = group.links.get_info(name).type
         if form == h5l.TYPE_HARD:
             return False
         (self._external if form == h5l.TYPE_EXTERNAL else self._soft).append(_Pending(path, file, raw))
@@ -217,7 +252,7 @@ class Hdf5Tree:
         """Give one object its place, and return its members, last first."""
         from h5py import h5g, h5o
 
-        info = h5o.get_info(file.file.id, raw)
+        info = h5o.get_info(*file.within(raw))
         known = self.places.get((info.fileno, info.addr))
         if known is not None:
             self.links.append(PlacedLink(path, self.reference_to(known), "hard"))
@@ -230,8 +265,13 @@ class Hdf5Tree:
             check_other_files(h5o.open(file.file.id, raw), file.location, text_of(raw), self._policy)
         if info.type != h5o.TYPE_GROUP:
             return []
+        depth = path.count("/") + 1 if path else 0
+        try:
+            self._limits.check("max_depth", depth, f"groups are nested {depth:,} deep or deeper")
+        except LimitError as error:
+            raise error.located(store=file.location, path=f"{absolute(path)[:_LETTERS]}...") from None
         prefix = raw.rstrip(b"/") + b"/"
-        names = sorted(h5g.open(file.file.id, raw), reverse=True)
+        names = sorted(h5g.open(*file.within(raw)), reverse=True)
         return [(join(path, text_of(name)), prefix + name) for name in names]
 
     def _place_link(self, link: _Pending) -> None:
@@ -329,7 +369,7 @@ class Hdf5Tree:
         if key not in self._ids:
             from h5py import h5o
 
-            self._ids[key] = object_id(h5o.open(file.file.id, raw))
+            self._ids[key] = object_id(h5o.open(*file.within(raw)))
         return self._ids[key]
 
     def reference_to(self, placed: Placed) -> Reference:

@@ -19,6 +19,7 @@ from hdmf_zarr_backend.storage.failures import telling, without_ranges
 from hdmf_zarr_backend.storage.filestates import FileState
 from hdmf_zarr_backend.storage.keys import DOCUMENTS, Abilities, Range, check_inside, rules_of
 from hdmf_zarr_backend.storage.limits import DEFAULT_RULES
+from hdmf_zarr_backend.storage.retries import Retries
 
 REQUESTS = 32
 """Requests of this process that may be under way at once."""
@@ -85,6 +86,7 @@ class FarKeys(ABC):
     def __init__(self, location: str, options: Mapping[str, Any] | None = None) -> None:
         self.location = location
         self.options = dict(options or {})
+        self._retries: Retries | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.location!r})"
@@ -140,10 +142,11 @@ class FarKeys(ABC):
 
     # ---- the contract -----------------------------------------------------------------------------------------------
 
-    def _called(self, function: Callable[[], B], key: str, doing: str) -> B:
+    def _called(self, function: Callable[[], B], key: str, doing: str, *, once: bool = False) -> B:
+        """Return what a function of the library returns; ``once``: a second call would do something else."""
         check_inside(key, self.location)
         with telling(self.location, key, doing):
-            return function()
+            return function() if once or self._retries is None else self._retries.call(function, self.location)
 
     def get(self, key: str) -> bytes | None:
         """Return the value of ``key``, or None."""

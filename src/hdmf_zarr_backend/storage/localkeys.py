@@ -183,7 +183,7 @@ class LocalKeys:
     @contextmanager
     def stream(self, key: str) -> Iterator[Callable[[bytes], None]]:
         """Give what appends to a new value of ``key``, which is set when the block ends without an error."""
-        path = self._path(key)
+        path, owner = self._path(key), os.getpid()
         partial = f"{path}.{uuid.uuid4().hex}.partial"
 
         def append(piece: bytes) -> None:
@@ -201,8 +201,9 @@ class LocalKeys:
             with told(self.location, "written", key):
                 os.replace(partial, path)
         except BaseException:
-            with suppress(OSError):
-                os.unlink(partial)
+            if owner == os.getpid():  # a fork that ends has not failed
+                with suppress(OSError):
+                    os.unlink(partial)
             raise
 
     def _replaces(self, key: str) -> bool:

@@ -1,4 +1,4 @@
-"""Object stores and web servers through obstore: no request beside the one that is wanted, and its own retries.
+"""Object stores and web servers through obstore: no request beside the one that is wanted.
 
 `s3://`, `gs://` and `az://` need no more than the wheel of obstore; a web server is read, never written or listed.
 
@@ -18,6 +18,7 @@ from hdmf_zarr_backend.storage.farkeys import FarKeys
 from hdmf_zarr_backend.storage.filestates import FileState, plain_tag
 from hdmf_zarr_backend.storage.keys import Abilities, Range, rules_of
 from hdmf_zarr_backend.storage.objectsettings import AZURE_SCHEMES, GOOGLE_SCHEMES, WEB_SCHEMES, object_settings
+from hdmf_zarr_backend.storage.retries import ONCE, Retries
 
 _MULTIPART_BYTES = 64 * 2**20
 _PART_BYTES = 8 * 2**20
@@ -74,6 +75,7 @@ class ObjectKeys(FarKeys):
     def __init__(self, location: str, settings: dict[str, Any], options: Mapping[str, Any]) -> None:
         super().__init__(location, options)
         self._settings = settings
+        self._retries = Retries.of(settings.get("retry_config"), location)
         self.abilities = _WEB if location.startswith("http") else _BUCKET
         self._store: Any = None
         self._pid = 0
@@ -87,9 +89,9 @@ class ObjectKeys(FarKeys):
 
     @property
     def opened(self) -> Any:
-        """The store of obstore."""
+        """The store of obstore, which sends each request once."""
         if self._store is None:
-            self._store, self._pid = _opened(self.location, self._settings), os.getpid()
+            self._store, self._pid = _opened(self.location, {**self._settings, "retry_config": ONCE}), os.getpid()
         elif self._pid != os.getpid():
             raise StoreError(
                 "this file was opened before the process was forked, and obstore does not work in a fork",
@@ -180,13 +182,16 @@ class ObjectKeys(FarKeys):
         import obstore
 
         self._refuse_change()
+        # a part that was sent in vain is known to nobody but obstore, which sends it again
+        store = _opened(self.location, self._settings)
         file = self._called(
-            lambda: obstore.open_writer(self.opened, key, buffer_size=_PART_BYTES, max_concurrency=_PARTS_AT_ONCE),
+            lambda: obstore.open_writer(store, key, buffer_size=_PART_BYTES, max_concurrency=_PARTS_AT_ONCE),
             key,
             "written",
+            once=True,
         )
-        yield lambda data: self._called(lambda: file.write(data), key, "written")
-        self._called(file.close, key, "written")  # only now is it there
+        yield lambda data: self._called(lambda: file.write(data), key, "written", once=True)
+        self._called(file.close, key, "written", once=True)  # only now is it there
 
     def _create(self, key: str, value: bytes) -> bool | None:
         import obstore

@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import os
 import threading
+import weakref
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -35,7 +36,7 @@ from hdmf_zarr_backend.storage.keys import (
     is_document,
     rules_of,
 )
-from hdmf_zarr_backend.storage.partials import partial_path
+from hdmf_zarr_backend.storage.partials import Staged, partial_path
 from hdmf_zarr_backend.storage.renames import place, replace
 from hdmf_zarr_backend.storage.wholevalues import cut_ranges
 
@@ -216,6 +217,7 @@ class NewZipKeys(ZipKeys):
         super().__init__(location)
         self._writing = threading.Lock()
         self._archive = zipfile.ZipFile(path, "x", zipfile.ZIP_STORED, allowZip64=True)
+        _new.add(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise UsageError("a zip file is written by one process", store=self.location, remedy='Use executor="threads".')
@@ -291,12 +293,13 @@ def new_zip(
     StoreExistsError
         Something has come to be at ``target`` that is not to be replaced.
     """
-    partial = partial_path(target)
+    partial, own = partial_path(target), Staged(target)
     with told(target, "written"):
         os.makedirs(os.path.dirname(target), exist_ok=True)
         keys = NewZipKeys(partial, location or target)
     try:
         yield keys
+        own.check()
         with told(target, "written"):
             keys.close()
             if durable:
@@ -307,9 +310,25 @@ def new_zip(
     except BaseException:
         with suppress(OSError, ValueError):
             keys.close()
-        with suppress(OSError):
-            os.unlink(partial)
+        own.discard(partial)
         raise
+
+
+_new: weakref.WeakSet[NewZipKeys] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    """Let a fork write nowhere: it has the file open as well, and would write what is buffered when it ends."""
+    nowhere = os.open(os.devnull, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
+    for keys in list(_new):
+        file = keys._archive.fp if keys._archive is not None else None
+        if file is not None:
+            os.dup2(nowhere, file.fileno(), inheritable=False)
+    os.close(nowhere)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)
 
 
 def _place(partial: str, target: str) -> None:

@@ -24,6 +24,7 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, abso
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.offers import delete_below
+from hdmf_zarr_backend.storage.partials import Staged
 from hdmf_zarr_backend.storage.queued import QueuedKeys
 from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan
 from hdmf_zarr_backend.write.writer import Writer
@@ -100,15 +101,17 @@ def write_in_place(
         A chunk cannot be read, or a key cannot be set. The file is as it was; what was set is deleted again.
     """
     forget(keys, plan)
-    queue = QueuedKeys(keys, (v3.DOCUMENT,))
+    queue, own = QueuedKeys(keys, (v3.DOCUMENT,)), Staged(keys.location)
     writer = Writer(queue, plan, progress=progress, executor=executor, memory_budget=memory_budget)
     writer.inlined.update(_inlined(keys, plan))
     try:
         writer.write()
+        own.check()
         queue.commit()
     except BaseException as error:
-        queue.abandon()
-        _undo(keys, plan, error)
+        if own.is_own:
+            queue.abandon()
+            _undo(keys, plan, error)
         raise
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 import warnings
 from collections.abc import Iterable
 
-from hdmf_zarr_backend.errors import NameRefusedError
+from hdmf_zarr_backend.errors import NameRefusedError, NestingError
 from hdmf_zarr_backend.model.nodes import absolute, split
 from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, innermost
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
+from hdmf_zarr_backend.storage.partials import partial_path
 
 _STORE_NAMES = frozenset({".zarray", ".zgroup", ".zattrs", ".zmetadata", "zarr.json"})
 _JOURNAL = ".hdmf_zarr_journal"
@@ -17,6 +20,9 @@ _JOURNAL = ".hdmf_zarr_journal"
 _NOT_ON_WINDOWS = re.compile(r'[<>:"|?*\x01-\x1f]|[. ]$|^(con|prn|aux|nul|com[1-9]|lpt[1-9])(\.|$)', re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SHOWN = 5
+_LETTERS = 200
+_LONGEST_KEY_NAME = 64
+"""Bytes of the names of documents and most chunks, while they are written."""
 
 
 class PortableNameWarning(UserWarning):
@@ -53,7 +59,13 @@ def check_names(paths: Iterable[str], keys: KeyStore) -> None:
     ------
     NameRefusedError
         A name has a control character, and the store takes none.
+    NestingError
+        A path is longer than the file system takes.
     """
+    store = innermost(keys)
+    if isinstance(store, LocalKeys):
+        paths = list(paths)
+        _check_lengths(paths, store.root)
     if abilities_of(innermost(keys)).control_characters:
         return
     for path in paths:
@@ -95,4 +107,24 @@ def warn_of_names(paths: Iterable[str], location: str) -> None:
             "a copy of the file on such a system would lack them.",
             PortableNameWarning,
             stacklevel=2,
+        )
+
+
+def _check_lengths(paths: list[str], root: str) -> None:
+    """Refuse paths for which a file system has no place."""
+    longest = max(paths, key=len, default="")
+    folder = os.path.dirname(root)
+    try:
+        most = os.pathconf(folder if os.path.isdir(folder) else "/", "PC_PATH_MAX")
+    except (AttributeError, OSError, ValueError):
+        return  # the system does not say
+    size = len(os.fsencode(longest)) + len(os.fsencode(partial_path(root))) + _LONGEST_KEY_NAME
+    if most > 0 and size >= most:
+        depth = longest.count("/") + 1
+        raise NestingError(
+            f"a path of {len(longest):,} letters, {depth:,} groups deep, is longer than this file system takes "
+            f"({most:,} bytes with the folder)",
+            store=root,
+            path=f"{absolute(longest)[:_LETTERS]}...",
+            remedy="Write to a zip file or an object store, or nest less deeply.",
         )

@@ -24,6 +24,7 @@ from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, innermost
 from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.locks import Holder
 from hdmf_zarr_backend.storage.onewriter import one_writer
+from hdmf_zarr_backend.storage.partials import Staged
 from hdmf_zarr_backend.storage.queued import QueuedKeys
 from hdmf_zarr_backend.storage.zipkeys import ZipKeys, new_zip
 from hdmf_zarr_backend.write.names import check_names
@@ -109,16 +110,14 @@ def _marked(store: KeyStore, zarr_format: int) -> Iterator[QueuedKeys]:
     if not is_transaction:
         kept = _mark(store, zarr_format)
     store.delete(key for key in store.list_prefix("") if key not in kept)
-    queue = QueuedKeys(store, () if is_transaction else _COMMIT)
+    queue, own = QueuedKeys(store, () if is_transaction else _COMMIT), Staged(store.location)
     try:
         yield queue
-    except BaseException:
-        queue.abandon()  # or puts would go on after the error was told
-        raise
-    try:
+        own.check()
         queue.commit()
     except BaseException:
-        queue.abandon()
+        if own.is_own:
+            queue.abandon()  # or puts would go on after the error was told
         raise
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -38,8 +37,9 @@ from hdmf_zarr_backend.storage.jsontext import dump, load
 from hdmf_zarr_backend.storage.keys import KeyStore, innermost
 from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.onewriter import one_writer
-from hdmf_zarr_backend.storage.partials import PARTIAL, conversion_prefix, interrupted_conversions, remove
+from hdmf_zarr_backend.storage.partials import PARTIAL, Staged, conversion_prefix, discard, interrupted_conversions
 from hdmf_zarr_backend.storage.shards import shard_named, stored_chunks
+from hdmf_zarr_backend.write.names import check_names
 from hdmf_zarr_backend.write.plan import WritePlan
 from hdmf_zarr_backend.write.remote import new_file
 from hdmf_zarr_backend.write.staging import moved
@@ -242,6 +242,7 @@ def converted_file(
     """
     store = innermost(keys)
     if isinstance(store, LocalKeys):
+        check_names((path for path, _ in plan.hierarchy.walk()), store)
         record = ConversionRecord.of(plan, sources, options)
         with staged_conversion(store, record, resume=resume, exclusive=exclusive, durable=durable) as new:
             yield new
@@ -289,10 +290,12 @@ def staged_conversion(
         ``exclusive``, and something has come to be at ``target``.
     """
     with one_writer(target):
+        own = Staged(target.root)
         with told(target.location, "written"):
-            keys = _open(target, record, resume=resume)
+            keys = _open(target, record, own, resume=resume)
         try:
             yield keys
+            own.check()
             keys.finish()
             moved(keys.root, target.root, exclusive=exclusive, durable=durable)
         except (KeyboardInterrupt, SystemExit) as stop:
@@ -303,14 +306,14 @@ def staged_conversion(
             raise error.located(store=target.location) from error.__cause__
         except (StoreError, OSError):
             if not resume:
-                shutil.rmtree(keys.root, ignore_errors=True)
+                own.discard(keys.root)
             raise
         except BaseException:
-            shutil.rmtree(keys.root, ignore_errors=True)
+            own.discard(keys.root)
             raise
 
 
-def _open(keys: LocalKeys, record: ConversionRecord, *, resume: bool) -> StagedKeys:
+def _open(keys: LocalKeys, record: ConversionRecord, own: Staged, *, resume: bool) -> StagedKeys:
     target = keys.root
     name = f"{conversion_prefix(target)}-{record.identity()}{PARTIAL}"
     root = os.path.join(os.path.dirname(target), name)
@@ -326,8 +329,10 @@ def _open(keys: LocalKeys, record: ConversionRecord, *, resume: bool) -> StagedK
             remedy="Run it without resume=True, which begins anew.",
         )
     for path in found:
-        if path not in begun or path != root:
-            remove(path)
+        if path == root and path not in begun:
+            discard(path)  # the new folder has this name
+        elif path != root:
+            own.discard(path)
     now = _boot()
     # what was not checked since the machine was started anew stays in doubt, whoever goes on with it
     boot = begun[root].boot if begun else now
@@ -336,7 +341,7 @@ def _open(keys: LocalKeys, record: ConversionRecord, *, resume: bool) -> StagedK
         LocalKeys(root, location=keys.location).set(RECORD, dump({**asdict(record), "boot": boot}))
     except BaseException:
         if not begun:
-            shutil.rmtree(root, ignore_errors=True)
+            own.discard(root)
         raise
     return StagedKeys(root, keys.location, is_resumed=bool(begun), is_doubtful=boot is None or boot != now)
 

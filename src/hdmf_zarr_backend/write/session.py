@@ -249,10 +249,11 @@ def flush_edits(
 
 @contextmanager
 def _whole_or_undone(edits: Edits, inlined: dict[str, bytes]) -> Iterator[None]:
-    """Undo what the block has changed in the file if it raises."""
+    """Undo what the block has changed in the file if it raises; not in a fork, whose parent goes on."""
     before = dict(inlined)
     try:
         yield
+        edits.own.check()
     except BaseException as error:
         edits.undo(error)
         inlined.clear()

@@ -9,7 +9,6 @@ Source: issue "Nothing lost, nobody let in", part 1.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -17,7 +16,7 @@ from hdmf_zarr_backend.errors import StoreExistsError
 from hdmf_zarr_backend.storage.diskfiles import told
 from hdmf_zarr_backend.storage.durable import sync_files, sync_folder
 from hdmf_zarr_backend.storage.localkeys import LocalKeys
-from hdmf_zarr_backend.storage.partials import interrupted_conversions, partial_path
+from hdmf_zarr_backend.storage.partials import Staged, interrupted_conversions, partial_path
 from hdmf_zarr_backend.storage.renames import place, replace
 
 
@@ -47,18 +46,19 @@ def staged(
     StoreError
         The system refuses something.
     """
-    partial = partial_path(target)
+    partial, own = partial_path(target), Staged(target)
     made = _missing(os.path.dirname(target))
     try:
         with told(target, "written"):
             os.makedirs(partial)
         yield LocalKeys(partial, replace=False, location=location or target)
+        own.check()
         moved(partial, target, exclusive=exclusive, durable=durable)
         for path in interrupted_conversions(target):  # nobody goes on to make what has been made otherwise
-            shutil.rmtree(path, ignore_errors=True)
+            own.discard(path)
     except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        for path in made:
+        own.discard(partial)
+        for path in made if own.is_own else ():
             with suppress(OSError):  # somebody else uses it by now
                 os.rmdir(path)
         raise
