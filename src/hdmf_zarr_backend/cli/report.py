@@ -49,7 +49,7 @@ def _run(arguments: Namespace) -> Exit:
         values=not arguments.structure,
         storage_options=storage_options(arguments),
     )
-    with open(output, "w", encoding="utf-8") as stream:
+    with open(output, "w", encoding="utf-8", errors="backslashreplace") as stream:  # names may be no UTF-8
         stream.write(page)
     print(output)
     return Exit.OK

@@ -18,16 +18,14 @@ from typing import Any, Literal
 import numpy as np
 from hdmf.backends.warnings import BrokenLinkWarning
 
-from hdmf_zarr_backend.errors import DamagedFileError, StoreNotFoundError, UnsupportedFileError
+from hdmf_zarr_backend.errors import StoreNotFoundError, UnsupportedFileError
+from hdmf_zarr_backend.hdf5.failures import H5_ERRORS, reading
 from hdmf_zarr_backend.hdf5.farfile import FarFile
 from hdmf_zarr_backend.mapping.references import Reference
 from hdmf_zarr_backend.model.locations import THIS_FILE, is_url, relative_source, resolve_source
 from hdmf_zarr_backend.model.nodes import absolute, join
 
 Kind = Literal["group", "dataset", "datatype"]
-H5_ERRORS = (OSError, RuntimeError, KeyError, ValueError)
-"""What HDF5's errors become in h5py."""
-
 Address = tuple[int, int]
 """Number of an open file, and the place of an object in it."""
 
@@ -55,7 +53,7 @@ class SourceFile:
         self.far = FarFile(location, options or {}) if is_url(location) else None
         try:
             self.file: Any = h5py.File(location if self.far is None else self.far.stream(), "r")
-        except OSError as error:
+        except H5_ERRORS as error:
             raise UnsupportedFileError(
                 f"HDF5 cannot open this file ({error})",
                 store=location,
@@ -68,26 +66,14 @@ class SourceFile:
         from h5py import h5o
 
         if self._last is None or self._last[0] != raw:
-            try:
+            with reading(self.location, text_of(raw)):
                 self._last = (raw, h5o.open(self.file.id, raw))
-            except H5_ERRORS as error:
-                raise damaged(error, self.location, raw) from error
         return self._last[1]
 
     def close(self) -> None:
         """Close the file."""
         self._last = None
         self.file.close()
-
-
-def damaged(error: Exception, location: str, raw: bytes) -> DamagedFileError:
-    """Return the error of a node that HDF5 cannot read."""
-    return DamagedFileError(
-        f"HDF5 cannot read this ({error})",
-        store=location,
-        path=text_of(raw),
-        remedy="If a filter is missing, install hdf5plugin; otherwise the file is damaged there.",
-    )
 
 
 def text_of(raw: bytes) -> str:
@@ -160,7 +146,9 @@ class Hdf5Tree:
         try:
             self._descend("", self.main, b"/")
             while self._external or self._soft:
-                self._place_link((self._external or self._soft).popleft())  # soft links may lead through external ones
+                link = (self._external or self._soft).popleft()  # soft links may lead through external ones
+                with reading(link.file.location, text_of(link.raw)):
+                    self._place_link(link)
         except BaseException:
             self.close()
             raise
@@ -182,12 +170,9 @@ class Hdf5Tree:
         stack = [(place, raw)]
         while stack:
             path, here = stack.pop()
-            try:
-                if here not in (b"/", raw) and self._set_aside(path, file, here):
-                    continue
-                stack.extend(self._place(path, file, here))
-            except H5_ERRORS as error:
-                raise damaged(error, file.location, here) from error
+            with reading(file.location, text_of(here)):
+                if here in (b"/", raw) or not self._set_aside(path, file, here):
+                    stack.extend(self._place(path, file, here))
 
     def _set_aside(self, path: str, file: SourceFile, raw: bytes) -> bool:
         """Keep a link for when all objects have their places."""

@@ -41,7 +41,10 @@ def plain_values(values: Values, dtype: ElementType, resolve: Callable[[Any], Re
         return plain_values(values, dtype.base, resolve)
     if dtype.base is not None:
         base = dtype.base
-        return _objects(values, lambda item: plain_values(_sequence(item), base, resolve))
+        # what was never written is no array
+        return _objects(
+            values, lambda item: plain_values(item, base, resolve) if isinstance(item, np.ndarray) else np.empty(0)
+        )
     if dtype.kind == "compound":
         columns = {name: plain_values(values[name], member, resolve) for name, member in dtype.fields}
         rows = np.empty(values.shape, [(name, c.dtype, c.shape[values.ndim :]) for name, c in columns.items()])
@@ -49,10 +52,6 @@ def plain_values(values: Values, dtype: ElementType, resolve: Callable[[Any], Re
             rows[name] = column
         return rows
     return values
-
-
-def _sequence(item: Any) -> Values:
-    return item if isinstance(item, np.ndarray) else np.empty(0)  # never written
 
 
 def _objects(values: Values, convert: Callable[[Any], object]) -> Values:
