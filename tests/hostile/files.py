@@ -64,7 +64,8 @@ NAMESPACE = {
          "schema": [{"source": "demo"}]},
     ]
 }  # fmt: skip
-SCHEMA: dict[str, Any] = {"groups": [_BOX], "datasets": []}
+_CONTAINER = {"neurodata_type_def": "NWBContainer", "doc": "what pynwb makes the parent of all others"}
+SCHEMA: dict[str, Any] = {"groups": [_CONTAINER, _BOX], "datasets": []}
 
 
 @cache
@@ -159,7 +160,7 @@ def raw(key: str, value: bytes) -> Spoil:
 def shown(value: Any) -> str:
     """Return a value, shortened, for the name of a file."""
     text = repr(value)
-    return text if len(text) <= 60 else f"{text[:50]}... ({len(text)} letters)"
+    return text if len(text) <= 150 else f"{text[:150]}... ({len(text)} letters, {zlib.crc32(text.encode()):x})"
 
 
 # ---- documents ------------------------------------------------------------------------------------------------------
@@ -247,7 +248,8 @@ def documents() -> Iterator[HostileFile]:
         for shape in ([HUGE], [HUGER], AXES, [2**40], [], [0]):
             yield zarr(f"{name} shape {shown(shape)}", setting(f"{name}/.zarray", shape=shape, chunks=shape or []))
             yield zarr(f"{name} shape {shown(shape)}", setting(f"{name}/zarr.json", shape=shape), zarr_format=3)
-    for key in ("plain/.zarray", "plain/.zattrs", ".zgroup", ".zattrs", "inner/.zgroup", "zarr.json", "plain/zarr.json"):
+    for key in ("plain/.zarray", "plain/.zattrs", ".zgroup", ".zattrs", "inner/.zgroup", "zarr.json",
+                "plain/zarr.json"):  # fmt: skip
         zarr_format = 3 if key.endswith("zarr.json") else 2
         for text in (b"", b"null", b"[]", b"5", b'"x"', b"{", b"\xff\xfe", b"{}", DEEP, _nan(), b'{"a": 1e999}',
                      b"1" * 5000, b'{"\\ud800": "\\udfff"}', b'{"a": 1, "a": 2}', b"\xef\xbb\xbf{}"):  # fmt: skip
@@ -260,9 +262,9 @@ def documents() -> Iterator[HostileFile]:
     for value in ([], {}, 5, {"a": 5}, {"": {}}, {"../x/.zgroup": {"zarr_format": 2}}, {"/.zgroup": {}},
                   {"a\0b/.zgroup": {"zarr_format": 2}}, {"\ud800/.zgroup": {"zarr_format": 2}}):  # fmt: skip
         yield zarr(f"consolidated metadata {shown(value)}", _consolidate, setting(".zmetadata", metadata=value))
-        yield zarr(f"consolidated metadata {shown(value)}", zarr_format=3, *[
-            setting("zarr.json", consolidated_metadata={"kind": "inline", "must_understand": False, "metadata": value})
-        ])  # fmt: skip
+        inline = {"kind": "inline", "must_understand": False, "metadata": value}
+        spoil = setting("zarr.json", consolidated_metadata=inline)
+        yield zarr(f"consolidated metadata {shown(value)}", spoil, zarr_format=3)
 
 
 ODD_ATTRIBUTES: dict[str, list[Any]] = {
@@ -452,6 +454,9 @@ def chunks() -> Iterator[HostileFile]:
 # ---- folders and places ---------------------------------------------------------------------------------------------
 
 
+_LINKED = {"up": "..", "dangling": "gone", "outside": "../outside/secret"}
+
+
 def _replace(key: str, how: str) -> Callable[[Path], None]:
     def act(path: Path) -> None:
         place = path / key
@@ -467,15 +472,8 @@ def _replace(key: str, how: str) -> Callable[[Path], None]:
             place.mkdir()
         elif how == "pipe":
             os.mkfifo(place)
-        elif how == "loop":
-            place.symlink_to(place.name)
-        elif how == "up":
-            place.symlink_to("..", target_is_directory=True)
-        elif how == "dangling":
-            place.symlink_to("gone")
-        elif how == "unreadable":
-            place.write_bytes(b"{}")
-            place.chmod(0)
+        else:
+            place.symlink_to(_LINKED.get(how, place.name))  # a loop: a link to itself
 
     return act
 
@@ -551,7 +549,7 @@ def places() -> Iterator[HostileFile]:
     for text in (b"", b"x", b'{"host": 5}', b"\xff", DEEP):
         yield zarr(f"lock file {shown(text)}", after=lock(text))
     # symbolic links as lock files are mended with the locks
-    yield zarr("the lock file is a link", after=lambda p: (p.parent / f".{p.name}.lock").symlink_to("../outside/secret"))
+    yield zarr("the lock file is a link", after=lambda path: _replace(f"../.{path.name}.lock", "outside")(path))
     yield zarr("the lock file is a folder", after=lambda path: (path.parent / f".{path.name}.lock").mkdir())
     yield HostileFile("an empty folder", lambda folder: _made(folder / "file.zarr", ""))
     yield HostileFile("a loop of symbolic links", lambda folder: _made(folder / "file.zarr", "loop"))
@@ -593,7 +591,7 @@ def _texts(**texts: Any) -> list[Spoil]:
 
 
 def _with_box(**changes: Any) -> dict[str, Any]:
-    return {"groups": [{**_BOX, **changes}], "datasets": []}
+    return {"groups": [_CONTAINER, {**_BOX, **changes}], "datasets": []}
 
 
 def _with_namespace(**changes: Any) -> dict[str, Any]:
@@ -609,11 +607,12 @@ def _deep_spec(depth: int) -> dict[str, Any]:
 
 def _chain(length: int) -> dict[str, Any]:
     types = [{"neurodata_type_def": f"T{n}", "neurodata_type_inc": f"T{n + 1}", "doc": "d"} for n in range(length)]
-    return {"groups": [*types, {**_BOX, "neurodata_type_inc": "T0"}]}
+    return {"groups": [_CONTAINER, *types, {**_BOX, "neurodata_type_inc": "T0"}]}
 
 
 ODD_SCHEMAS: list[Any] = [
-    "", "x", "[]", "5", "null", "{", "\ud800", DEEP.decode(), [], 5, {"groups": 5}, {"groups": [5]}, {"groups": [[]]},
+    "", "x", "[]", "5", "null", "{", "\ud800", DEEP.decode(), "[" * 100_000 + "]" * 100_000, [], 5, {"groups": 5},
+    {"groups": [5]}, {"groups": [[]]},
     {"groups": [{}]}, {"groups": {"a": 1}}, {"datasets": 5}, {"datasets": [None]}, {"x": 5},
     {"groups": [{"neurodata_type_def": 5, "doc": "d"}]}, {"groups": [{"neurodata_type_def": [], "doc": "d"}]},
     {"groups": [{"neurodata_type_def": "A/B", "doc": "d"}]}, {"groups": [{"neurodata_type_def": "", "doc": "d"}]},
@@ -669,7 +668,8 @@ ODD_NAMESPACES: list[Any] = [
     _with_namespace(schema=[{"namespace": "core", "neurodata_types": 5}]),
     _with_namespace(schema=[{"namespace": "hdmf-common", "neurodata_types": ["Gone"]}]),
     _with_namespace(schema=[{"source": "demo", "neurodata_types": ["Gone"]}]),
-    _with_namespace(schema=[{"source": "demo", "doc": 5, "title": []}]), _with_namespace(doc=5), _with_namespace(doc=None),
+    _with_namespace(schema=[{"source": "demo", "doc": 5, "title": []}]), _with_namespace(doc=5),
+    _with_namespace(doc=None),
     _with_namespace(author=5), _with_namespace(author=[5]), _with_namespace(author={}), _with_namespace(contact=[]),
     _with_namespace(date=5), _with_namespace(full_name=5), _with_namespace(x={}),
 ]  # fmt: skip
@@ -800,10 +800,11 @@ def archives() -> Iterator[HostileFile]:
         yield HostileFile(f"references: {name}", _refer(json.loads(json.dumps(refs)) if refs != "" else None))
     for value in (5, None, [], [5], ["near"], ["near", 5], ["near", -5, 10], ["near", 10**30, 10], ["near", 0, HUGE],
                   ["near", "0", "x"], ["gone", 0, 5], [[], 0, 5], ["a\0b", 0, 5], ["\ud800", 0, 5], "base64:%%%",
-                  "base64:", {"a": 1}, ["/etc/passwd", 0, 32], ["file:///etc/passwd", 0, 32], ["../outside/secret", 0, 32],
-                  ["http://192.0.2.1/x", 0, 32], ["{{u}}", 0, 32],
+                  "base64:", {"a": 1}, ["/etc/passwd", 0, 32], ["file:///etc/passwd", 0, 32],
+                  ["../outside/secret", 0, 32], ["http://192.0.2.1/x", 0, 32], ["{{u}}", 0, 32],
                   # chained URLs are mended with the policy of links
-                  ["simplecache::file:///etc/passwd", 0, 32], ["dir::/etc", 0, 32], ["near/../../outside/secret", 0, 32],
+                  ["simplecache::file:///etc/passwd", 0, 32], ["dir::/etc", 0, 32],
+                  ["near/../../outside/secret", 0, 32],
                   ["", 0, 5], [".", 0, 5], ["x" * 5000, 0, 5]):  # fmt: skip
         yield HostileFile(f"references: a chunk at {shown(value)}", _refer({"plain/0.0": value}))
         yield HostileFile(f"references: a document at {shown(value)}", _refer({"plain/.zarray": value}))

@@ -1,8 +1,8 @@
 """A process with little memory that does with hostile files whatever a user may do, and hears of what it should not do.
 
-``python -m tests.hostile.operations NUMBER ...`` does all operations with the files of these numbers, and prints a line
-of JSON for each that did not end as it may: with a result, an error of this package, or an exit of the command line that
-says why. A line of a number alone says which file comes next.
+``python -m tests.hostile.operations NUMBER ...`` does all operations with the files of these numbers, and prints a
+line of JSON for each that did not end as it may: with a result, an error of this package, or an exit of the command
+line that says why. A line of a number alone says which file comes next.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import tempfile
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 
-from hdmf_zarr_backend import ZarrIO, convert
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import ZarrBackendError
 from tests import trees
@@ -35,8 +35,8 @@ from tests.hostile.files import SECRET, HostileFile, all_files
 MEMORY = 2**30
 """Bytes of address space beyond what the process has when it begins."""
 
-SECONDS = 20.0
-"""The longest that one operation may take."""
+SECONDS, MINUTES = 20.0, 3.0
+"""The longest that one operation may take of the time of the processor, and of the day."""
 
 _CODE = ("exec", "compile")
 _REFUSED = ("subprocess.Popen", "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn",
@@ -95,7 +95,7 @@ class Guard:
         else:
             name = args[0].co_filename
         name = name.decode() if isinstance(name, bytes) else str(name)
-        return not (name.startswith(self._code) or name.startswith("<frozen") or _is_importing())
+        return not (name.startswith((*self._code, "<frozen")) or _is_importing())
 
     def _may_touch(self, path: Any, event: str, args: tuple[Any, ...]) -> bool:
         if isinstance(path, bytes):
@@ -112,7 +112,7 @@ class Guard:
         is_writing = event not in ("open", "os.listdir", "os.scandir", "os.chdir") or flags & (os.O_WRONLY | os.O_RDWR)
         if real == self.folder or real.startswith(f"{self.folder}/") or real == os.devnull:
             return True
-        return not is_writing and (real.startswith(self._code) or real.startswith(("/usr/share/zoneinfo", "/proc/")))
+        return not is_writing and real.startswith((*self._code, "/usr/share/zoneinfo", "/proc/"))
 
 
 def _is_importing() -> bool:
@@ -183,8 +183,12 @@ def _datasets(path: Path, *selections: Any) -> None:
 
 
 def read(path: Path) -> None:
-    """Read every value."""
-    _datasets(path, slice(None))
+    """Read every value; and open it with its cached namespaces, as pynwb does."""
+    try:
+        _datasets(path, slice(None))
+    finally:
+        with NWBZarrIO(path, "r"):
+            pass
 
 
 def slice_(path: Path) -> None:
@@ -262,12 +266,12 @@ def misbehave(number: int) -> Callable[[Path], Any]:
     """Return what no file may lead to, each in turn; for the test of the guard."""
     misdeeds: list[Callable[[Path], Any]] = [
         lambda path: os.system("true"),  # noqa: S605 - to be forbidden
-        lambda path: [][0],
+        lambda path: path.parts[1000],
         lambda path: bytearray(4 * MEMORY),
-        lambda path: open("/etc/passwd", "rb"),
+        lambda path: Path("/etc/passwd").read_bytes(),
         lambda path: (path.parents[1] / "outside" / "x").write_bytes(b""),
         lambda path: eval("1"),  # noqa: S307 - to be forbidden
-        lambda path: open(f"{path.parent}/../outside/secret", "rb"),
+        lambda path: Path(f"{path.parent}/../outside/secret").read_bytes(),
     ]
     return misdeeds[number]
 
@@ -285,9 +289,10 @@ def run(files: list[tuple[int, HostileFile]], operations: dict[str, Callable[[Pa
     _warm(root)
     sys.addaudithook(guard)
     signal.signal(signal.SIGALRM, _too_long)
+    signal.signal(signal.SIGPROF, _too_long)
     _limit_memory()
     for number, hostile in files:
-        print(number, flush=True)
+        print(number, flush=True)  # noqa: T201 - to the test
         for name, operation in operations.items():
             folder = root / "inside"
             folder.mkdir()
@@ -300,7 +305,7 @@ def run(files: list[tuple[int, HostileFile]], operations: dict[str, Callable[[Pa
                 kind, trace = "!secret", "the secret was copied"
             if kind.startswith("!"):
                 said = {"file": hostile.name, "operation": name, "kind": kind, "trace": trace}
-                print(json.dumps(said), flush=True)
+                print(json.dumps(said), flush=True)  # noqa: T201 - to the test
             _remove(folder)
     _remove(root)
 
@@ -308,7 +313,7 @@ def run(files: list[tuple[int, HostileFile]], operations: dict[str, Callable[[Pa
 def _ended(guard: Guard, operation: Callable[[Path], Any], path: Path) -> tuple[str, str]:
     os.chdir(path.parent)
     trace = ""
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    _set_timers(SECONDS, 60 * MINUTES)
     guard.is_on = True
     try:
         with warnings.catch_warnings():
@@ -321,11 +326,11 @@ def _ended(guard: Guard, operation: Callable[[Path], Any], path: Path) -> tuple[
             kind = "!silent"
     except BaseException as error:  # noqa: BLE001 - what it is, is what is asked
         guard.is_on = False  # a traceback compiles the lines that it shows
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        _set_timers(0, 0)
         kind, trace = f"!{type(error).__name__}", traceback.format_exc(limit=-12)[-3000:]
     finally:
         guard.is_on = False
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        _set_timers(0, 0)
     if guard.heard:
         return "!forbidden", "; ".join(guard.heard)
     return kind, trace
@@ -365,10 +370,8 @@ def _warm(root: Path) -> None:
             folder.mkdir()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                try:
+                with suppress(ZarrBackendError):
                     operation(hostile.make(folder))
-                except ZarrBackendError:
-                    pass
             shutil.rmtree(folder)
 
 
@@ -377,6 +380,11 @@ def _limit_memory() -> None:
         pages = int(file.read().split()[0])
     most = pages * resource.getpagesize() + MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def _set_timers(processor: float, day: float) -> None:
+    signal.setitimer(signal.ITIMER_PROF, processor)
+    signal.setitimer(signal.ITIMER_REAL, day)
 
 
 def _too_long(*_: Any) -> None:

@@ -98,7 +98,7 @@ def _canonical_json(values: Values) -> Values:
     for index, text in enumerate(values.flat):
         try:
             made[index] = json.dumps(json.loads(text), sort_keys=True)
-        except ValueError:  # no JSON: compared as the text that it is
+        except (ValueError, RecursionError):  # no JSON, or nested too deep: compared as the text that it is
             made[index] = text
     return made.reshape(values.shape)
 

@@ -208,7 +208,10 @@ def attribute_facts(value: Any) -> AttributeFacts:
         return AttributeFacts(_reference_type(value[0]), (len(value),), _objects(value, (len(value),)))
     if type(value) in (str, bytes):
         value = np.array(value, dtype=object)
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError:  # lists of unlike lengths, which HDF5 holds as JSON
+        return attribute_facts(json.dumps(value, sort_keys=True, default=repr))
     if array.dtype.kind in "OUT":
         texts = [_text(item) for item in array.flat]
         return AttributeFacts(_text_type(texts), array.shape, _objects([text_of(item) for item in texts], array.shape))
