@@ -85,11 +85,17 @@ def check_inside(keys: KeyStore, names: Iterable[str], paths: Iterable[str]) -> 
     outside = [name for name in (*names, *paths) if not name or is_outside(name)]
     if isinstance(store, LocalKeys):
         root = os.path.realpath(store.root)
-        places = {folder: os.path.realpath(f"{store.root}/{folder}") for folder in folders if not is_outside(folder)}
-        outside += [folder for folder, place in places.items() if not f"{place}/".startswith(f"{root}/")]
+        outside += [folder for folder in folders if not is_outside(folder) and not _is_below(root, folder)]
     if outside:
         raise StoreError(
             f"{outside[0]!r} leads out of the store",
             store=store.location,
             remedy="Do not trust the file, or the one who put a link there.",
         )
+
+
+def _is_below(root: str, folder: str) -> bool:
+    try:
+        return f"{os.path.realpath(os.path.join(root, folder))}/".startswith(f"{root}/")
+    except UnicodeEncodeError:  # no file system has such a name
+        return False

@@ -8,9 +8,12 @@ Source: issue "Format 3, shards, and any store, near or far", part 4.
 
 from __future__ import annotations
 
+import lzma
 import os
+import struct
 import threading
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -22,6 +25,7 @@ from hdmf_zarr_backend.errors import (
     StoreError,
     StoreExistsError,
     UsageError,
+    ZarrBackendError,
 )
 from hdmf_zarr_backend.storage.diskfiles import told
 from hdmf_zarr_backend.storage.durable import sync_files, sync_folder
@@ -36,6 +40,8 @@ _ABILITIES = Abilities(change=False, why="a zip file cannot be changed once it i
 _REMEDY = "Export it to a directory, change that, and export it to a zip file again."
 _DATE = (1980, 1, 1, 0, 0, 0)
 _MODE = 0o644 << 16
+_NO_ZIP = (zipfile.BadZipFile, RuntimeError, ValueError, OverflowError, struct.error)
+"""What `zipfile` raises for a directory or an entry that makes no sense, is encrypted, or is compressed unusually."""
 
 
 class ZipKeys:
@@ -65,7 +71,9 @@ class ZipKeys:
             if self._archive is None and self.exists():
                 try:
                     self._archive = zipfile.ZipFile(self._file())
-                except (zipfile.BadZipFile, IsADirectoryError, NotImplementedError) as error:
+                except ZarrBackendError:
+                    raise
+                except (IsADirectoryError, *_NO_ZIP) as error:
                     raise NotZarrError(
                         f"this is no zip file ({error})",
                         store=self.location,
@@ -85,15 +93,24 @@ class ZipKeys:
     def _entry(self, archive: zipfile.ZipFile, key: str) -> bytes | None:
         try:
             info = archive.getinfo(key)
-            self._check_entry(info)
-            return archive.read(info)
         except KeyError:
             return None
-        except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
+        self._check_entry(info)
+        with self._reading(key):
+            return archive.read(info)
+
+    @contextmanager
+    def _reading(self, key: str) -> Iterator[None]:
+        """Turn what an entry that is damaged or encrypted raises into our error."""
+        try:
+            yield
+        except ZarrBackendError:
+            raise
+        except (EOFError, zlib.error, lzma.LZMAError, OSError, *_NO_ZIP) as error:
             raise StoreError(
                 f"the entry {key!r} cannot be read ({error})",
                 store=self.location,
-                remedy="Fetch or write the file again.",
+                remedy="Fetch or write the file again, without encryption.",
             ) from error
 
     def _check_entry(self, info: zipfile.ZipInfo) -> None:
@@ -126,7 +143,7 @@ class ZipKeys:
             value = self.get(key)
             return None if value is None else cut_ranges(value, ranges)
         parts = []
-        with archive.open(info) as file:
+        with self._reading(key), archive.open(info) as file:
             for start, stop in ranges:
                 first, end, _ = slice(start, stop).indices(info.file_size)
                 file.seek(first)
