@@ -67,6 +67,8 @@ OUTSIDE: dict[str, str] = {
     "tests.hostile.test_findings": _HAND_MADE,
     "tests.hostile.test_foreign_files": "plants files that others own, on a disk, by hand",
     "tests.hostile.test_fuzz": _HAND_MADE,
+    "tests.hostile.test_operations": _HAND_MADE,
+    "tests.hostile.test_our_errors": _HAND_MADE,
     "tests.test_bad_input": _HAND_MADE + "; the rest in `tests/contract/test_refusals.py`",
     "tests.test_hostile": _HAND_MADE,
     # other programs

@@ -50,7 +50,8 @@ def _run(arguments: Namespace) -> Exit:
         storage_options=storage_options(arguments),
     )
     try:
-        with open(output, "w" if arguments.force else "x", encoding="utf-8") as stream:
+        # names may not be UTF-8
+        with open(output, "w" if arguments.force else "x", encoding="utf-8", errors="backslashreplace") as stream:
             stream.write(page)
     except FileExistsError as error:
         raise _exists(output) from error

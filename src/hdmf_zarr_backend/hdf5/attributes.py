@@ -157,33 +157,42 @@ def write_attribute(
     """
     from h5py import h5a, h5s
 
-    tid, values = _typed(name, value, note, refer)
-    if not is_new and is_sparse(tid):
-        raise NewerFormatNeededError(name)
-    tid = named_type(note.get("named"), tid)
-    if values is None:
-        h5a.create(node, _raw(name), tid, h5s.create(h5s.NULL))
-        return
-    shape = values.shape[: values.ndim - len(tid.dtype.shape)]
-    space = h5s.create_simple(shape) if shape else h5s.create(h5s.SCALAR)
-    try:
-        attribute = h5a.create(node, _raw(name), tid, space)
-    except OSError as error:
-        if is_new:
-            raise
-        raise NewerFormatNeededError(name) from error  # HDF5 has no error of its own for it; others will come again
-    if values.size:
-        with refusing():
+    with refusing(f"the attribute {name!r}"):
+        tid, values = _typed(name, value, note, refer)
+        if not is_new and is_sparse(tid):
+            raise NewerFormatNeededError(name)
+        tid = named_type(note.get("named"), tid)
+        if values is None:
+            space = h5s.create(h5s.NULL)
+        else:
+            shape = values.shape[: values.ndim - len(tid.dtype.shape)]
+            space = h5s.create_simple(shape) if shape else h5s.create(h5s.SCALAR)
+        try:
+            attribute = h5a.create(node, _raw(name), tid, space)
+        except OSError as error:
+            if is_new:
+                raise
+            raise NewerFormatNeededError(name) from error  # HDF5 has no error of its own for it; others come again
+        if values is not None and values.size:
             attribute.write(np.ascontiguousarray(values).reshape(values.shape), mtype=memory_type(tid, writing=True))
 
 
 @contextmanager
-def refusing() -> Iterator[None]:
-    """Turn what h5py raises for values and names that HDF5 does not take, such as text with a NUL, into our error."""
+def refusing(what: str = "this") -> Iterator[None]:
+    """Turn what h5py raises for names, types, shapes and values that HDF5 does not take into our error.
+
+    Errors of the operating system, such as a full disk, stay as they are: h5py gives them their number.
+    """
     try:
         yield
-    except (ValueError, TypeError, RuntimeError) as error:
-        raise ValueRefusedError(f"HDF5 does not take this ({error})") from error
+    except ZarrBackendError:
+        raise  # some of ours are errors of Python as well
+    except (OSError, ValueError, TypeError, KeyError, RuntimeError, OverflowError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise ValueRefusedError(
+            f"HDF5 does not take {what} ({error})", remedy="Change it in the Zarr file, or leave it out."
+        ) from error
 
 
 def _raw(name: str) -> bytes:
@@ -197,7 +206,7 @@ def _typed(name: str, value: Any, note: dict[str, Any], refer: Refer) -> tuple[A
         return decode_type(kind), None
     if kind is not None and "value" in note:
         tid = decode_type(kind)
-        return tid, decode_array(note["value"], tuple(note["shape"]), kind, tid.dtype, _refer_json(refer))
+        return tid, decode_array(note["value"], note.get("shape"), kind, tid.dtype, _refer_json(refer))
     found = _references(value)
     if found is not None:
         wanted = REGION if any(item.region is not None for item in found.flat) else OBJECT
@@ -258,6 +267,8 @@ def _fitting(value: Any, kind: TypeJSON, dtype: np.dtype[Any]) -> Array | None:
         if kind in (OBJECT, REGION):
             return np.empty(array.shape, dtype) if not array.size else None
         base = dtype.base
+        if base.kind == "V" and array.dtype.kind != "V":
+            return None
         if base.names is not None:
             return _fitting_rows(array, base)
         cast = array.astype(base)

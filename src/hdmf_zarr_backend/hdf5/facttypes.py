@@ -157,6 +157,8 @@ def _nested_type(tid: Any, _: np.dtype[Any]) -> ElementType:
     if form == h5t.REFERENCE:
         return ElementType("region" if h5py.check_ref_dtype(tid.dtype) is h5py.RegionReference else "reference")
     base = element_type(tid.get_super())
+    if form == h5t.ARRAY and base.kind == "array":  # NumPy makes one array of them
+        return ElementType("array", base=base.base, shape=(*tid.get_array_dims(), *base.shape))
     if form == h5t.ARRAY:
         return ElementType("array", base=base, shape=tuple(tid.get_array_dims()))
     return ElementType("sequence", base=base)

@@ -18,13 +18,8 @@ from typing import Any, Literal
 import numpy as np
 from hdmf.backends.warnings import BrokenLinkWarning
 
-from hdmf_zarr_backend.errors import (
-    DamagedFileError,
-    LimitError,
-    StoreNotFoundError,
-    UnsupportedFileError,
-    ZarrBackendError,
-)
+from hdmf_zarr_backend.errors import LimitError, StoreNotFoundError, UnsupportedFileError, ZarrBackendError
+from hdmf_zarr_backend.hdf5.failures import H5_ERRORS, reading
 from hdmf_zarr_backend.hdf5.farfile import FarFile
 from hdmf_zarr_backend.hdf5.rawfiles import check_other_files
 from hdmf_zarr_backend.mapping.references import Reference
@@ -34,9 +29,6 @@ from hdmf_zarr_backend.storage.limits import ExternalLinks, Limits
 from hdmf_zarr_backend.storage.places import why_not
 
 Kind = Literal["group", "dataset", "datatype"]
-H5_ERRORS = (OSError, RuntimeError, KeyError, ValueError)
-"""What HDF5's errors become in h5py."""
-
 _LETTERS = 200
 """How much of a path a message shows that is too deep."""
 
@@ -67,7 +59,7 @@ class SourceFile:
         self.far = FarFile(location, options or {}) if is_url(location) else None
         try:
             self.file: Any = h5py.File(location if self.far is None else self.far.stream(), "r")
-        except OSError as error:
+        except H5_ERRORS as error:
             if isinstance(error, ZarrBackendError):  # of the server
                 raise
             raise UnsupportedFileError(
@@ -101,10 +93,8 @@ class SourceFile:
         from h5py import h5o
 
         if self._last is None or self._last[0] != raw:
-            try:
+            with reading(self.location, text_of(raw)):
                 self._last = (raw, h5o.open(*self.within(raw)))
-            except H5_ERRORS as error:
-                raise damaged(error, self.location, raw) from error
         return self._last[1]
 
     def close(self) -> None:
@@ -112,16 +102,6 @@ class SourceFile:
         self._last = None
         self._way.clear()
         self.file.close()
-
-
-def damaged(error: Exception, location: str, raw: bytes) -> DamagedFileError:
-    """Return the error of a node that HDF5 cannot read."""
-    return DamagedFileError(
-        f"HDF5 cannot read this ({error})",
-        store=location,
-        path=text_of(raw),
-        remedy="If a filter is missing, install hdf5plugin; otherwise the file is damaged there.",
-    )
 
 
 def text_of(raw: bytes) -> str:
@@ -208,7 +188,9 @@ class Hdf5Tree:
         try:
             self._descend("", self.main, b"/")
             while self._external or self._soft:
-                self._place_link((self._external or self._soft).popleft())  # soft links may lead through external ones
+                link = (self._external or self._soft).popleft()  # soft links may lead through external ones
+                with reading(link.file.location, text_of(link.raw)):
+                    self._place_link(link)
         except BaseException:
             self.close()
             raise
@@ -230,12 +212,9 @@ class Hdf5Tree:
         stack = [(place, raw)]
         while stack:
             path, here = stack.pop()
-            try:
-                if here not in (b"/", raw) and self._set_aside(path, file, here):
-                    continue
-                stack.extend(self._place(path, file, here))
-            except H5_ERRORS as error:
-                raise damaged(error, file.location, here) from error
+            with reading(file.location, text_of(here)):
+                if here in (b"/", raw) or not self._set_aside(path, file, here):
+                    stack.extend(self._place(path, file, here))
 
     def _set_aside(self, path: str, file: SourceFile, raw: bytes) -> bool:
         """Keep a link for when all objects have their places."""

@@ -63,7 +63,7 @@ def encode_type(tid: Any) -> TypeJSON:
         h5t.COMPOUND: _encode_compound,
         h5t.REFERENCE: _encode_reference,
         h5t.ENUM: _encode_enum,
-        h5t.ARRAY: lambda t: {"array": encode_type(t.get_super()), "shape": list(t.get_array_dims())},
+        h5t.ARRAY: _encode_array,
         h5t.VLEN: lambda t: {"sequence": encode_type(t.get_super())},
         getattr(h5t, "COMPLEX", -1): lambda t: {"complex": encode_type(t.get_super())},
     }
@@ -124,6 +124,16 @@ def _encode_enum(tid: Any) -> TypeJSON:
     base = encode_type(tid.get_super())
     members = [[_name(tid.get_member_name(i)), int(tid.get_member_value(i))] for i in range(tid.get_nmembers())]
     return BOOL if members == _BOOL_MEMBERS and base == "|i1" else {"enum": members, "base": base}
+
+
+def _encode_array(tid: Any) -> TypeJSON:
+    inner = encode_type(tid.get_super())
+    if isinstance(inner, dict) and "array" in inner:
+        raise ValueRefusedError(
+            "elements that are arrays of arrays have no place in HDMF",
+            remedy="Store the values in an array type with more axes.",
+        )
+    return {"array": inner, "shape": list(tid.get_array_dims())}
 
 
 def _encode_compound(tid: Any) -> TypeJSON:

@@ -136,14 +136,14 @@ def encode_array(values: Array, kind: TypeJSON, reference: Convert) -> Any:
 # ---- JSON -> HDF5 ---------------------------------------------------------------------------------------------------
 
 
-def decode_array(value: Any, shape: tuple[int, ...], kind: TypeJSON, dtype: np.dtype[Any], reference: Convert) -> Array:
+def decode_array(value: Any, shape: Any, kind: TypeJSON, dtype: np.dtype[Any], reference: Convert) -> Array:
     """Return the array that nested lists stand for.
 
     Parameters
     ----------
     value : list or scalar
         As of `encode_array`.
-    shape : tuple of int
+    shape : sequence of int
         Shape of the array, without the axes of an array type.
     kind : str or dict
         Type of an element.
@@ -159,7 +159,7 @@ def decode_array(value: Any, shape: tuple[int, ...], kind: TypeJSON, dtype: np.d
     """
     try:
         flat = _flatten(value, len(shape))
-        return fill_array([decode(flat_item, kind, dtype, reference) for flat_item in flat], shape, dtype)
+        return fill_array([decode(flat_item, kind, dtype, reference) for flat_item in flat], tuple(shape), dtype)
     except _DECODE_ERRORS as error:
         raise MetadataError(f"a value does not fit the HDF5 type {kind!r} ({error})") from error
 

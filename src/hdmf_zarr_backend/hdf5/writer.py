@@ -7,7 +7,6 @@ written is found before the bulk of the data is touched.
 from __future__ import annotations
 
 import math
-import os
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,11 +14,12 @@ from typing import Any
 import numpy as np
 from hdmf.backends.warnings import BrokenLinkWarning
 
+from hdmf_zarr_backend.errors import NameRefusedError
 from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
 from hdmf_zarr_backend.hdf5.attributes import NewerFormatNeededError, refusing, write_attribute
 from hdmf_zarr_backend.hdf5.creation import creation_list
 from hdmf_zarr_backend.hdf5.elements import Elements, elements_of
-from hdmf_zarr_backend.hdf5.filling import Filler, named
+from hdmf_zarr_backend.hdf5.filling import Filler, located, named
 from hdmf_zarr_backend.hdf5.order import ATTRIBUTES as ATTRIBUTE_ORDER
 from hdmf_zarr_backend.hdf5.order import LINKS as LINK_ORDER
 from hdmf_zarr_backend.hdf5.order import in_order, order_links, set_orders
@@ -126,7 +126,7 @@ class Hdf5Writer:
         """Make a group, or a dataset without values, and return what its elements are."""
         from h5py import h5g, h5p
 
-        with named(placed):
+        with named(placed), refusing():
             if isinstance(placed.node, GroupNode):
                 if placed.path:
                     creation = h5p.create(h5p.GROUP_CREATE)
@@ -138,8 +138,8 @@ class Hdf5Writer:
 
     def _create_types(self, placed: Placed) -> None:
         for name, note in _dict(hdf5_note(placed.node).get("datatypes")).items():
-            tid = self._checked(decode_type(note.get("type"))).copy()  # HDF5's own types cannot be named
-            path = _raw(f"{placed.path}/{name}")
+            tid = self._checked(decode_type(_dict(note).get("type"))).copy()  # HDF5's own types cannot be named
+            path = _member(placed.path, name)
             tid.commit(self._file, path, _link_creation())
             self._types.add(path)
 
@@ -161,8 +161,7 @@ class Hdf5Writer:
             space = h5s.create_simple(shape, tuple(h5s.UNLIMITED if n is None else n for n in maxshape))
         else:
             space = h5s.create(h5s.SCALAR)
-        with refusing():
-            h5d.create(self._file, _raw(placed.path), tid, space, properties, lcpl=_link_creation())
+        h5d.create(self._file, _raw(placed.path), tid, space, properties, lcpl=_link_creation())
         return elements
 
     def _checked(self, tid: Any) -> Any:
@@ -187,12 +186,13 @@ class Hdf5Writer:
         links = root.links
         creation = _link_creation()
         for link in self._placement.links:
-            if link.form == "hard":
-                links.create_hard(_raw(link.path), root, _raw(link.target), lcpl=creation)
-            elif link.form == "soft":
-                links.create_soft(_raw(link.path), link.target.encode("utf-8", "surrogateescape"), creation)
-            else:
-                links.create_external(_raw(link.path), os.fsencode(link.file), _raw(link.target), creation)
+            with located(self._placement.main.location, absolute(link.path)), refusing("this link"):
+                if link.form == "hard":
+                    links.create_hard(_raw(link.path), root, _raw(link.target), lcpl=creation)
+                elif link.form == "soft":
+                    links.create_soft(_raw(link.path), _bytes(link.target), creation)
+                else:
+                    links.create_external(_raw(link.path), _bytes(link.file), _raw(link.target), creation)
         for placed in self._placement.nodes:
             if LINK_ORDER in (note := hdf5_note(placed.node)):
                 order_links(h5g.open(self._file, _raw(placed.path)), note, creation)
@@ -202,7 +202,7 @@ class Hdf5Writer:
     def _attributes(self, placed: Placed) -> None:
         from h5py import h5o
 
-        with named(placed):
+        with named(placed), refusing():
             note = hdf5_note(placed.node)
             remarks = _dict(note.get("attributes"))
             values = decode_attributes(placed.node.attributes, resolve=decode_attribute_reference)
@@ -210,14 +210,14 @@ class Hdf5Writer:
                 values.update(self._typed.get(placed.own, {}))
             if not placed.path:
                 self._add_specloc(placed, values)
-            values.update({name: None for name, remark in remarks.items() if "value" in remark})
+            values.update({name: None for name, remark in remarks.items() if "value" in _dict(remark)})
             here = h5o.open(self._file, _raw(placed.path))
             for name in in_order(values, note, ATTRIBUTE_ORDER):
                 self._attribute(here, name, values[name], _dict(remarks.get(name)), placed.file)
             for name, datatype in _dict(note.get("datatypes")).items():
-                datatype_id = h5o.open(self._file, _raw(f"{placed.path}/{name}"))
-                for key, remark in _dict(datatype.get("attributes")).items():
-                    self._attribute(datatype_id, key, None, remark, placed.file)
+                datatype_id = h5o.open(self._file, _member(placed.path, name))
+                for key, remark in _dict(_dict(datatype).get("attributes")).items():
+                    self._attribute(datatype_id, key, None, _dict(remark), placed.file)
 
     def _attribute(self, here: Any, name: str, value: Any, remark: dict[str, Any], file: ZarrFile) -> None:
         write_attribute(
@@ -294,7 +294,20 @@ def _is_specification(placed: Placed) -> bool:
 
 
 def _raw(path: str) -> bytes:
-    return absolute(path).encode("utf-8", "surrogateescape")
+    return _bytes(absolute(path))
+
+
+def _bytes(text: str) -> bytes:
+    if "\0" in text:
+        raise NameRefusedError(f"HDF5 has no names with a NUL, such as {text!r}", remedy="Rename it in the Zarr file.")
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _member(path: str, name: str) -> bytes:
+    """Return the path of a member of a group, whose name is one that a member can have."""
+    if "/" in name or name in ("", "."):
+        raise NameRefusedError(f"HDF5 has no member with the name {name!r}", remedy="Rename it in the Zarr file.")
+    return _raw(f"{path}/{name}")
 
 
 def _link_creation() -> Any:

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from hdmf_zarr_backend.mapping.specs import TextSpecReader
 
 
+HDMF_ERRORS = (ValueError, TypeError, LookupError, AttributeError, NameError, RecursionError)
+"""What specifications that are none raise in HDMF, which does not look at what it is given before it uses it."""
+
+
 class MissingNamespacesWarning(UserWarning):
     """A file has no cached namespaces; the installed ones are used."""
 
@@ -74,7 +78,17 @@ def load_cached_namespaces(
             )
         path = join(join(location, name), newest_version(versions[name]))
         readers[name] = _reader(keys, hierarchy, path)
-    loaded: dict[str, Any] = catalog.load_namespaces(NAMESPACE, reader=readers)
+    try:
+        loaded: dict[str, Any] = catalog.load_namespaces(NAMESPACE, reader=readers)
+    except ZarrBackendError:
+        raise  # of a source that cannot be read
+    except HDMF_ERRORS as error:
+        raise MetadataError(
+            f"HDMF does not understand the cached namespaces ({type(error).__name__}: {error})",
+            store=keys.location,
+            path=absolute(location),
+            remedy="Open with load_namespaces=False to read the file with the installed schema.",
+        ) from error
     return loaded
 
 

@@ -152,11 +152,27 @@ def write_all(file: int, value: bytes) -> None:
 
 
 def is_folder(entry: os.DirEntry[str]) -> bool:
-    """Tell whether to look into an entry; a link to a folder that it is itself in would never end."""
+    """Tell whether to look into an entry; links that lead back to a folder on the way to them would never end."""
     if not entry.is_symlink():
         return entry.is_dir()
-    folder, here = os.path.realpath(entry.path), os.path.realpath(os.path.dirname(entry.path))
-    return os.path.isdir(folder) and os.path.commonpath([folder, here]) != folder
+    folder, above = os.path.realpath(entry.path), os.path.dirname(entry.path)
+    if not os.path.isdir(folder):
+        return False
+    while os.path.commonpath([folder, os.path.realpath(above)]) != folder:
+        if above == os.path.dirname(above):
+            return True
+        above = os.path.dirname(above)
+    return False
+
+
+def size_of(entry: os.DirEntry[str]) -> int | None:
+    """Return the bytes of a file; None of what is no file, such as a symbolic link that leads to itself."""
+    try:
+        return entry.stat().st_size if entry.is_file() else None
+    except OSError as error:
+        if error.errno in (errno.ELOOP, *_GONE):
+            return None
+        raise
 
 
 def disk_failure(error: OSError, location: str, key: str, doing: str) -> StoreError:

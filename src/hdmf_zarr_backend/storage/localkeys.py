@@ -24,6 +24,7 @@ from hdmf_zarr_backend.storage.diskfiles import (
     make_folder,
     read_part,
     read_rest,
+    size_of,
     told,
     write_all,
     write_file,
@@ -220,7 +221,7 @@ class LocalKeys:
         for key in keys:
             try:
                 os.unlink(self._path(key))
-            except (FileNotFoundError, NotADirectoryError):
+            except (FileNotFoundError, NotADirectoryError, UnicodeEncodeError):
                 pass
             except OSError as error:
                 raise disk_failure(error, self.location, key, "deleted") from error
@@ -259,8 +260,8 @@ class LocalKeys:
             for entry in self._entries(here):
                 if is_folder(entry):
                     stack.append(f"{here}{entry.name}/")
-                elif entry.is_file():
-                    found[here + entry.name] = entry.stat().st_size
+                elif (size := size_of(entry)) is not None:
+                    found[here + entry.name] = size
         return found
 
     def _entries(self, prefix: str) -> list[os.DirEntry[str]]:

@@ -121,12 +121,22 @@ def check_inside(keys: KeyStore, names: Iterable[str], paths: Iterable[str]) -> 
     outside = [name for name in (*names, *paths) if not name or is_outside(name)]
     if isinstance(store, LocalKeys):
         root = os.path.realpath(store.root)
-        places = {folder: os.path.realpath(f"{store.root}/{folder}") for folder in folders if not is_outside(folder)}
-        outside += [folder for folder, place in places.items() if not f"{place}/".startswith(f"{root}/")]
-        outside += [path for path in paths if places.get(path) == root]
+        outside += [folder for folder in folders if not is_outside(folder) and not _is_below(root, folder)]
+        outside += [path for path in paths if not is_outside(path) and _real(root, path) == root]
     if outside:
         raise StoreError(
             f"{outside[0]!r} leads out of the store",
             store=store.location,
             remedy="Do not trust the file, or the one who put a link there.",
         )
+
+
+def _is_below(root: str, folder: str) -> bool:
+    return f"{_real(root, folder)}/".startswith(f"{root}/")
+
+
+def _real(root: str, folder: str) -> str:
+    try:
+        return os.path.realpath(os.path.join(root, folder))
+    except UnicodeEncodeError:  # no file system has such a name
+        return ""

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from hdmf_zarr_backend.errors import ChunkError, StoreError
 from hdmf_zarr_backend.model.nodes import absolute, join, split
-from hdmf_zarr_backend.storage.diskfiles import disk_failure, is_folder
+from hdmf_zarr_backend.storage.diskfiles import disk_failure, is_folder, size_of
 from hdmf_zarr_backend.storage.keys import KeyStore, innermost, is_outside
 from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.offers import open_value
@@ -69,7 +69,7 @@ def names_without_values(keys: KeyStore, path: str) -> Iterator[str]:
             place = join(here, entry.name)
             if is_folder(entry):
                 stack.append(place)
-            if not entry.is_file() and is_blocked(store, place):
+            if size_of(entry) is None and is_blocked(store, place):
                 yield place[len(path) + 1 if path else 0 :]
 
 

@@ -9,10 +9,13 @@ Source: issue "Format 3, shards, and any store, near or far", part 4.
 from __future__ import annotations
 
 import io
+import lzma
 import os
+import struct
 import threading
 import weakref
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -24,6 +27,7 @@ from hdmf_zarr_backend.errors import (
     StoreError,
     StoreExistsError,
     UsageError,
+    ZarrBackendError,
 )
 from hdmf_zarr_backend.storage.diskfiles import followed, told
 from hdmf_zarr_backend.storage.durable import sync_files, sync_folder
@@ -48,6 +52,8 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 _MODE = 0o644 << 16
 _STEP = 2**20
 _SMALL_STEP = 2**12
+_NO_ZIP = (zipfile.BadZipFile, RuntimeError, ValueError, OverflowError, struct.error)
+"""What `zipfile` raises for a directory or an entry that makes no sense, is encrypted, or is compressed unusually."""
 
 
 class ZipKeys:
@@ -78,7 +84,9 @@ class ZipKeys:
             if self._archive is None and self.exists():
                 try:
                     self._archive = zipfile.ZipFile(self._file())
-                except (zipfile.BadZipFile, IsADirectoryError, NotImplementedError) as error:
+                except ZarrBackendError:
+                    raise
+                except (IsADirectoryError, *_NO_ZIP) as error:
                     raise NotZarrError(
                         f"this is no zip file ({error})",
                         store=self.location,
@@ -98,15 +106,24 @@ class ZipKeys:
     def _entry(self, archive: zipfile.ZipFile, key: str) -> bytes | None:
         try:
             info = archive.getinfo(key)
-            self._check_entry(info)
-            return _inflated(archive, info)
         except KeyError:
             return None
-        except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
+        self._check_entry(info)
+        with self._reading(key):
+            return _inflated(archive, info)
+
+    @contextmanager
+    def _reading(self, key: str) -> Iterator[None]:
+        """Turn what an entry that is damaged or encrypted raises into our error."""
+        try:
+            yield
+        except ZarrBackendError:
+            raise
+        except (EOFError, zlib.error, lzma.LZMAError, OSError, *_NO_ZIP) as error:
             raise StoreError(
                 f"the entry {key!r} cannot be read ({error})",
                 store=self.location,
-                remedy="Fetch or write the file again.",
+                remedy="Fetch or write the file again, without encryption.",
             ) from error
 
     def _check_entry(self, info: zipfile.ZipInfo) -> None:
@@ -149,7 +166,7 @@ class ZipKeys:
             value = self.get(key)
             return None if value is None else cut_ranges(value, ranges)
         parts = []
-        with archive.open(info) as file:
+        with self._reading(key), archive.open(info) as file:
             for start, stop in ranges:
                 first, end, _ = slice(start, stop).indices(info.file_size)
                 file.seek(first)

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.hdf5.allocated import check_allocated
 from hdmf_zarr_backend.hdf5.attributenames import attribute_names
 from hdmf_zarr_backend.hdf5.attributes import note_attribute, read_attribute
 from hdmf_zarr_backend.hdf5.datasets import Hdf5Data
+from hdmf_zarr_backend.hdf5.failures import reading
 from hdmf_zarr_backend.hdf5.order import note_orders
 from hdmf_zarr_backend.hdf5.references import Hdf5References, ReferenceData
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree, Placed, SourceFile, text_of
@@ -91,10 +91,8 @@ class Hdf5Planner:
         """
         notes: dict[str, dict[str, Any]] = {"": root_notes()}
         for placed in self._tree.nodes:
-            try:
+            with reading(placed.file.location, text_of(placed.raw)):
                 self._plan(placed, notes)
-            except ZarrBackendError as error:
-                raise error.located(store=placed.file.location, path=text_of(placed.raw)) from error.__cause__
         self._plan_links(notes)
         for path, note in notes.items():
             if note:

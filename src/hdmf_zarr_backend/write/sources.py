@@ -183,7 +183,7 @@ class ElementSource:
         return block.reshape(shape)
 
     def _elements(self, region: Region) -> Sequence[Any]:
-        if not region:
+        if not region or getattr(self.data, "shape", None) == ():
             return [self.data[()] if hasattr(self.data, "shape") else self.data]
         if hasattr(self.data, "shape") and len(region) > 1:
             return np.asarray(self.data[region], dtype=object).reshape(-1).tolist()
