@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hdmf_zarr_backend.errors import MetadataError, ZarrBackendError
+from hdmf_zarr_backend.errors import MetadataError, MissingNamespacesWarning, ZarrBackendError
 from hdmf_zarr_backend.mapping.reserved import SPECLOC
 from hdmf_zarr_backend.mapping.specloc import NAMESPACE, spec_location
 from hdmf_zarr_backend.mapping.versions import newest_version
@@ -19,10 +19,6 @@ from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.mapping.specs import TextSpecReader
-
-
-class MissingNamespacesWarning(UserWarning):
-    """A file has no cached namespaces; the installed ones are used."""
 
 
 def cached_versions(hierarchy: Hierarchy) -> dict[str, list[str]]:

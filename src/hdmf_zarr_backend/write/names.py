@@ -7,7 +7,7 @@ import unicodedata
 import warnings
 from collections.abc import Iterable
 
-from hdmf_zarr_backend.errors import NameRefusedError
+from hdmf_zarr_backend.errors import NameRefusedError, PortableNameWarning
 from hdmf_zarr_backend.model.nodes import absolute, split
 from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, innermost
 
@@ -17,10 +17,6 @@ _JOURNAL = ".hdmf_zarr_journal"
 _NOT_ON_WINDOWS = re.compile(r'[<>:"|?*\x01-\x1f]|[. ]$|^(con|prn|aux|nul|com[1-9]|lpt[1-9])(\.|$)', re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SHOWN = 5
-
-
-class PortableNameWarning(UserWarning):
-    """A name is stored that the file systems of other machines cannot hold."""
 
 
 def checked_name(name: str) -> str:
