@@ -26,6 +26,7 @@ from hdmf_zarr_backend.compare.files import compare
 from hdmf_zarr_backend.errors import (
     ChunkError,
     DamagedFileError,
+    FilterReplacedWarning,
     NotZarrError,
     StoreExistsError,
     StoreNotFoundError,
@@ -34,7 +35,6 @@ from hdmf_zarr_backend.errors import (
     ValueRefusedError,
 )
 from hdmf_zarr_backend.hdf5 import creation
-from hdmf_zarr_backend.hdf5.creation import FilterReplacedWarning
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.readability import check_hdf5
 from tests import samples

@@ -17,8 +17,7 @@ from h5py import h5s, h5t
 from hdmf.testing import TestCase
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert, dry_run
-from hdmf_zarr_backend.errors import DamagedFileError, NameRefusedError, ValueRefusedError
-from hdmf_zarr_backend.hdf5.creation import FilterReplacedWarning
+from hdmf_zarr_backend.errors import DamagedFileError, FilterReplacedWarning, NameRefusedError, ValueRefusedError
 from tests import samples
 from tests.cells import Cell
 from tests.documents import arrays

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from hdmf_zarr_backend.errors import FilterReplacedWarning
 from hdmf_zarr_backend.hdf5.filters import BUILT_IN, pipeline_of, usable
 from hdmf_zarr_backend.hdf5.order import set_orders
 from hdmf_zarr_backend.hdf5.types import TypeJSON
@@ -33,10 +34,6 @@ _OPTIONAL = 1
 _GZIP_LEVEL = 4
 _CHUNK_TARGET = 2**20  # of chunks that are cut anew: HDF5's cache of chunks
 _COMPACT_BYTES = 60_000  # HDF5 allows 64 KiB for a header message
-
-
-class FilterReplacedWarning(UserWarning):
-    """A filter that the dataset had is not installed, or loses precision; it is stored with others."""
 
 
 def creation_list(

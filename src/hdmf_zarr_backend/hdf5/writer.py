@@ -7,6 +7,7 @@ written is found before the bulk of the data is touched.
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any

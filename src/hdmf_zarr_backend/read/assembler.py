@@ -23,6 +23,7 @@ from hdmf_zarr_backend.errors import (
     ReferenceTargetError,
     StoreError,
     StoreNotFoundError,
+    WrongTargetWarning,
     ZarrBackendError,
 )
 from hdmf_zarr_backend.mapping.attributes import decode_attributes
@@ -47,10 +48,6 @@ ROOT = "root"
 Open = Callable[[str], "Assembler"]
 Seen = frozenset[tuple[str, str]]
 _NOTHING_SEEN: Seen = frozenset()
-
-
-class WrongTargetWarning(UserWarning):
-    """A link or reference leads to an object with another id than the one that was meant."""
 
 
 class Assembler:

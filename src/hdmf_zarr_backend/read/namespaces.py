@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hdmf_zarr_backend.errors import MetadataError, ZarrBackendError
+from hdmf_zarr_backend.errors import MetadataError, MissingNamespacesWarning, ZarrBackendError
 from hdmf_zarr_backend.mapping.reserved import SPECLOC
 from hdmf_zarr_backend.mapping.specloc import NAMESPACE, spec_location
 from hdmf_zarr_backend.mapping.versions import newest_version
@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 
 
 HDMF_ERRORS = (ValueError, TypeError, LookupError, AttributeError, NameError, RecursionError)
-"""What specifications that are none raise in HDMF, which does not look at what it is given before it uses it."""
-
-
-class MissingNamespacesWarning(UserWarning):
-    """A file has no cached namespaces; the installed ones are used."""
+"""What specifications that are not valid raise in HDMF, which does not check them before it uses them."""
 
 
 def cached_versions(hierarchy: Hierarchy) -> dict[str, list[str]]:

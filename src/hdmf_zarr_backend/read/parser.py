@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any
 
 from hdmf_zarr_backend.errors import (
+    DamagedMetadataWarning,
     IncompleteStoreError,
     MetadataError,
     NotZarrError,
@@ -35,10 +36,6 @@ from hdmf_zarr_backend.storage.opening import is_of_hdf5
 from hdmf_zarr_backend.storage.partials import interrupted_conversions
 
 _OF_A_GROUP = frozenset({v2.GROUP, v2.ATTRIBUTES, v3.DOCUMENT})
-
-
-class DamagedMetadataWarning(UserWarning):
-    """The consolidated document cannot be used; the documents of the nodes are."""
 
 
 @dataclass(slots=True)

@@ -26,7 +26,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
-from hdmf_zarr_backend.errors import StoreError, StoreLockedError, StoreRefusedError, ZarrBackendError
+from hdmf_zarr_backend.errors import StoreError, StoreLockedError, StoreRefusedError, UnlockedWarning, ZarrBackendError
 from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.locks import FileLock, Holder, WriterLock, locked_error
 
@@ -47,10 +47,6 @@ class CreatingKeys(KeyStore, Protocol):
 
     def create(self, key: str, value: bytes) -> bool | None:
         """Set ``key`` if it is not there; tell whether it was set, None where there is no such request."""
-
-
-class UnlockedWarning(UserWarning):
-    """Nothing keeps a second writer away from a file."""
 
 
 class Lease(WriterLock):

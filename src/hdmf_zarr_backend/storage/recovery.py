@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hdmf_zarr_backend.errors import JournalWarning
 from hdmf_zarr_backend.storage.journalrecords import (
     JOURNAL,
     LAST_NOTE,
@@ -32,10 +33,6 @@ from hdmf_zarr_backend.storage.offers import check_inside, delete_below, delete_
 from hdmf_zarr_backend.storage.streamed import streamed_value, streams_values
 
 _PIECE_BYTES = 8 * 2**20
-
-
-class JournalWarning(UserWarning):
-    """A change did not come to its end, and what it has left was undone or finished; or could not be, yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import unicodedata
 import warnings
 from collections.abc import Iterable
 
-from hdmf_zarr_backend.errors import NameRefusedError, NestingError
+from hdmf_zarr_backend.errors import NameRefusedError, NestingError, PortableNameWarning
 from hdmf_zarr_backend.model.nodes import absolute, split
 from hdmf_zarr_backend.storage.keys import KeyStore, abilities_of, innermost
 from hdmf_zarr_backend.storage.localkeys import LocalKeys
@@ -23,10 +23,6 @@ _SHOWN = 5
 _LETTERS = 200
 _LONGEST_KEY_NAME = 64
 """Bytes of the names of documents and most chunks, while they are written."""
-
-
-class PortableNameWarning(UserWarning):
-    """A name is stored that the file systems of other machines cannot hold."""
 
 
 def checked_name(name: str) -> str:
