@@ -83,9 +83,13 @@ class ZarrIO(ZarrReader):
     break_lock : bool
         Write though another writer's lock is on the file, if that writer is gone, or is on another machine where it
         cannot be asked. A process of this machine that is alive keeps its lock.
+    **unknown
+        Any other argument is refused, with the name of the one that may be meant.
 
     Raises
     ------
+    UsageError
+        An argument that does not exist, or one that means nothing here; nothing is touched.
     StoreNotFoundError, NotZarrError, MetadataError
         On opening for reading.
     StoreExistsError

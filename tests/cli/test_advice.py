@@ -156,7 +156,7 @@ def _zarr_codecs() -> dict[str, tuple[Callable[[], Any], dict[str, Any]]]:
         "zstd": (lambda: zarr.codecs.ZstdCodec(level=3), {"id": "zstd", "level": 3}),
         "blosc": (
             lambda: zarr.codecs.BloscCodec(cname="zstd", clevel=3, shuffle="bitshuffle"),
-            {"id": "blosc", **blosc},
+            {"id": "blosc", "cname": "zstd", "clevel": 3, "shuffle": 2},
         ),
         "gzip": (lambda: zarr.codecs.GzipCodec(level=2), {"id": "gzip", "level": 2}),
         "numcodecs.lzma": (lambda: wrapped.LZMA(preset=1), {"id": "lzma", "preset": 1}),
