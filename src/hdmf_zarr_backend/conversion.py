@@ -110,7 +110,8 @@ def convert(
         From HDF5, ``"follow"``, ``"within"`` and ``"never"`` say which other files may be read (raw files with values,
         sources of virtual datasets, targets of external links): any, those in the folder of the HDF5 file and below,
         or none. The default follows external links and virtual datasets anywhere, and raw files, which can be any
-        file, inside the folder only, with a warning. Only regular files are read. Zarr to HDF5: ``"keep"``: what was an external link in HDF5, and a link to a Zarr neighbour
+        file, inside the folder only, with a warning. Only regular files are read. Zarr to HDF5: ``"keep"``: what
+        was an external link in HDF5, and a link to a Zarr neighbour
         ``../b.nwb.zarr``, becomes an external link to the HDF5 file, or to the HDF5 neighbour of the same stem
         (``b.nwb``, beside the target or beside the Zarr neighbour), if that is there and has the target of the link;
         changes made to a copy in the Zarr file since it was converted are then not in the new file. ``"copy"``, and
