@@ -16,7 +16,6 @@ from hdmf_zarr_backend.errors import (
     StoreNotFoundError,
     UsageError,
 )
-from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.read.parser import is_hdmf_zarr
@@ -83,9 +82,7 @@ def convert_virtual(
             remedy="Choose another path, or pass force_overwrite=True if it may be deleted.",
         )
     if check:
-        if not is_url(source):  # pynwb reads whatever file the values are in
-            Hdf5Tree(source, target, external_links=external_links).close()
-        check_hdf5(source, storage)
+        check_hdf5(source, storage, external_links)
     report = write_virtual(
         source, target, zarr_format=zarr_format, storage=storage, progress=progress, external_links=external_links
     )
