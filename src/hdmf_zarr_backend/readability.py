@@ -13,12 +13,14 @@ from hdmf_zarr_backend.errors import UnsupportedFileError, ZarrBackendError
 from hdmf_zarr_backend.hdf5.farfile import FarFile
 from hdmf_zarr_backend.hdf5.placement import ZarrFile
 from hdmf_zarr_backend.hdf5.rawfiles import check_other_files
+from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from hdmf_zarr_backend.mapping.reserved import NOTES
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.model.nodes import Hierarchy
 from hdmf_zarr_backend.read.parser import ParsedFile
 from hdmf_zarr_backend.read.spectypes import unsigned_attributes
 from hdmf_zarr_backend.storage.keys import KeyStore, innermost
+from hdmf_zarr_backend.storage.limits import ExternalLinks
 
 UNREADABLE = (
     ConstructError, BuildError, ContainerConfigurationError, ValueError, TypeError, LookupError, AttributeError,
@@ -27,7 +29,9 @@ UNREADABLE = (
 """What pynwb and hdmf were seen to raise for files that they cannot read."""
 
 
-def check_hdf5(source: str, storage: Mapping[str, Any] | None = None) -> None:
+def check_hdf5(
+    source: str, storage: Mapping[str, Any] | None = None, external_links: ExternalLinks | None = None
+) -> None:
     """Refuse an NWB file in HDF5 that pynwb cannot read; other files are not looked into.
 
     Parameters
@@ -36,6 +40,8 @@ def check_hdf5(source: str, storage: Mapping[str, Any] | None = None) -> None:
         Path or URL.
     storage : mapping, optional
         ``storage_options``, for a URL.
+    external_links : {"follow", "within", "never"}, optional
+        Which other files may be read; None as of `convert`.
 
     Raises
     ------
@@ -48,6 +54,8 @@ def check_hdf5(source: str, storage: Mapping[str, Any] | None = None) -> None:
     from pynwb import NWBHDF5IO
 
     far = _far(source, storage)
+    if far is None:  # pynwb reads whatever file the values are in
+        Hdf5Tree(source, source, external_links=external_links).close()
 
     def read() -> None:
         if far is None:

@@ -15,7 +15,6 @@ from hdmf_zarr_backend.errors import (
     StoreNotFoundError,
     UsageError,
 )
-from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.readability import check_hdf5
@@ -75,9 +74,7 @@ def convert_virtual(
         raise ReadOnlyStoreError(abilities.why, store=target, remedy="Make the references here, and upload them.")
     check_free(open_keys(target, storage if is_url(target) else None), overwrite=overwrite)
     if check:
-        if not is_url(source):  # pynwb reads whatever file the values are in
-            Hdf5Tree(source, target, external_links=external_links).close()
-        check_hdf5(source, storage)
+        check_hdf5(source, storage, external_links)
     return write_virtual(
         source,
         target,

@@ -116,15 +116,13 @@ def test_what_is_no_shards(calls: Calls, capsys: pytest.CaptureFixture[str], giv
     assert "invalid shards value" in capsys.readouterr().err
 
 
-def test_the_name_that_an_option_had_before_is_taken_and_not_shown(
-    calls: Calls, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_name_that_an_option_had_before_is_taken(calls: Calls, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "--external-links", "copy", "a.nwb", "b.zarr"]) == 0
     assert calls[0][2]["external_links"] == "copy"
     assert main(["convert", "--help"]) == 0
     shown = capsys.readouterr().out
     assert "--linked-data {keep,copy}" in shown
-    assert "--external-links" not in shown
+    assert "--external-links {follow,within,never}" in shown
     assert set(CODECS) == {"keep", *dataio.CODECS}
 
 

@@ -18,10 +18,6 @@ from hdmf_zarr_backend.storage.limits import ExternalLinks
 from hdmf_zarr_backend.storage.places import why_not
 
 
-class RawFileWarning(UserWarning):
-    """Values come from a raw file beside the HDF5 file."""
-
-
 def check_other_files(dataset: Any, location: str, path: str, policy: ExternalLinks | None) -> None:
     """Refuse a dataset whose values lie in files that the policy does not allow; nothing of them is opened before.
 
@@ -41,7 +37,7 @@ def check_other_files(dataset: Any, location: str, path: str, policy: ExternalLi
 
     Warns
     -----
-    RawFileWarning
+    UserWarning
         A raw file is followed.
     """
     from h5py import h5d
@@ -52,8 +48,9 @@ def check_other_files(dataset: Any, location: str, path: str, policy: ExternalLi
         created, origin = pending.pop()
         for name in dict.fromkeys(_raw_names(created)):
             _check(_raw_place(name, origin), origin, path, policy, free=False)
-            message = f"{location}: the values of {path} are read from the raw file {name!r}."
-            warnings.warn(message, RawFileWarning, stacklevel=3)
+            if os.path.isfile(_raw_place(name, origin)):
+                message = f"{location}: the values of {path} are read from the raw file {name!r}."
+                warnings.warn(message, stacklevel=3)
         if created.get_layout() != h5d.VIRTUAL:
             continue
         for place, inner in _sources(created, origin):
