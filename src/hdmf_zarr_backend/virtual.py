@@ -19,7 +19,7 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.read.parser import is_hdmf_zarr
-from hdmf_zarr_backend.readability import check_hdf5
+from hdmf_zarr_backend.readability import check_hdf5, schema_of
 from hdmf_zarr_backend.storage.diskfiles import told
 from hdmf_zarr_backend.storage.durable import sync_files
 from hdmf_zarr_backend.storage.keys import abilities_of
@@ -81,7 +81,9 @@ def convert_virtual(
         )
     if check:
         check_hdf5(source, storage)
-    report = write_virtual(source, target, zarr_format=zarr_format, storage=storage, progress=progress)
+    report = write_virtual(
+        source, target, zarr_format=zarr_format, storage=storage, progress=progress, schema=schema_of
+    )
     if durable and not is_url(target):
         with told(target, "written"):
             sync_files(target)

@@ -211,7 +211,9 @@ def date_number(value: Any, dtype: np.dtype[Any]) -> int:
     except (ValueError, TypeError, OverflowError) as error:
         raise ValueRefusedError(f"{value!r} is no {dtype} ({error})") from error
     if not fits:
-        raise ValueRefusedError(f"{value!r} does not fit {dtype} without loss", remedy="Convert it, or use a finer unit.")
+        raise ValueRefusedError(
+            f"{value!r} does not fit {dtype} without loss", remedy="Convert it, or use a finer unit."
+        )
     return int(made.astype("i8"))
 
 
