@@ -39,6 +39,7 @@ OUTSIDE: dict[str, str] = {
     "tests.compare.test_files": _COMPARE,
     "tests.compare.test_zarr": _COMPARE,
     # parts of the contract
+    "tests.contract.test_converted_dimensions": "HDF5 and xarray take part, with local files; formats are parameters",
     "tests.contract.test_dates": "zarr and h5py take part, which open local files; formats are parameters",
     "tests.contract.test_append_cost": "counts the calls of a local directory; requests in `tests/stores/test_far.py`",
     # workers, and what ends them

@@ -29,7 +29,7 @@ from hdmf_zarr_backend.model.locations import ZARR_SUFFIXES, is_url
 from hdmf_zarr_backend.model.nodes import GroupNode
 from hdmf_zarr_backend.modes import check_abilities
 from hdmf_zarr_backend.progress import SILENT, Progress
-from hdmf_zarr_backend.readability import check_planned, check_version, check_zarr
+from hdmf_zarr_backend.readability import check_planned, check_version, check_zarr, schema_of
 from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.limits import ExternalLinks as Policy
 from hdmf_zarr_backend.storage.limits import Limits, MissingChunks
@@ -38,6 +38,7 @@ from hdmf_zarr_backend.storage.opening import FILE_SUFFIXES, open_keys
 from hdmf_zarr_backend.storage.paths import check_apart, location_of
 from hdmf_zarr_backend.to_hdf5 import ToHdf5, convert_to_hdf5, open_source, value_bytes
 from hdmf_zarr_backend.virtual import convert_virtual
+from hdmf_zarr_backend.write.dimensions import name_axes
 from hdmf_zarr_backend.write.format3 import adapt_plan
 from hdmf_zarr_backend.write.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.write.from_zarr import ZarrPlanner
@@ -382,8 +383,9 @@ def _to_zarr(source: str, target: str, request: _ToZarr) -> ConversionReport:
             strict_json=request.strict_json,
             limits=request.limits,
         ).plan_file()
-        if is_nwb:
-            check_planned(source, PlannedKeys(plan, target), plan.hierarchy)
+        planned = PlannedKeys(plan, target)
+        catalog = check_planned(source, planned, plan.hierarchy) if is_nwb else None
+        name_axes(plan, catalog or schema_of(planned, plan.hierarchy))
         plan.hierarchy.zarr_format = request.zarr_format
         request.adapt(keys, plan, target)
         with converted_file(
@@ -418,6 +420,7 @@ def _to_other_zarr(source: str, target: str, request: _ToZarr) -> ConversionRepo
         check_zarr(main)
     planner = ZarrPlanner(main.keys, main.hierarchy, target, zarr_format=request.zarr_format, shards=request.shards)
     plan = planner.plan_file()
+    name_axes(plan, schema_of(main.keys, main.hierarchy))
     request.adapt(keys, plan, target)
     with new_file(keys, plan.hierarchy, exclusive=not request.overwrite, durable=request.durable) as new:
         request.writer(new, plan).write()

@@ -300,6 +300,7 @@ class ZarrIO(ZarrReader):
             exclusive=self._mode != "w",
             nczarr=nczarr,
             durable=durable,
+            schema=next(iter(catalogs), None) if export_source is not None else None,
         )
         with limited_nesting(builder, store=self.source, doing="written"):
             self._carry_out(request)

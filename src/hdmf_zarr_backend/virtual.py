@@ -17,7 +17,7 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.progress import Progress
-from hdmf_zarr_backend.readability import check_hdf5
+from hdmf_zarr_backend.readability import check_hdf5, schema_of
 from hdmf_zarr_backend.storage.keys import abilities_of
 from hdmf_zarr_backend.storage.limits import ExternalLinks
 from hdmf_zarr_backend.storage.offers import check_free
@@ -84,6 +84,7 @@ def convert_virtual(
         external_links=external_links,
         exclusive=not overwrite,
         durable=durable,
+        schema=schema_of,
     )
 
 

@@ -116,7 +116,7 @@ class Planner:
             member: GroupNode[Attributes] = GroupNode()
             node.members[self._name(name, path)] = member
             self.fill_group(child, member, join(path, name))
-        for name, child in builder.datasets.items():
+        for name, child in sorted(builder.datasets.items()):  # the order decides which axes share a name
             if child is not None:  # HDF5IO puts None for a link that leads nowhere, and has warned
                 self._dataset(child, node, join(path, self._name(name, path)), links, taken)
         for link in builder.links.values():

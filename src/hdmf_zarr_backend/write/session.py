@@ -19,7 +19,7 @@ from hdmf_zarr_backend.storage.garbage import uncollected
 from hdmf_zarr_backend.storage.jsontext import check_strict, dump
 from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.write.append import AppendPlanner
-from hdmf_zarr_backend.write.dimensions import rename_axes
+from hdmf_zarr_backend.write.dimensions import name_axes, rename_axes
 from hdmf_zarr_backend.write.names import check_names
 from hdmf_zarr_backend.write.plan import WritePlan
 from hdmf_zarr_backend.write.planner import Planner, PlanOptions
@@ -58,6 +58,8 @@ class WriteRequest:
         Whether the nodes get the attributes of NCZarr.
     durable : bool
         Whether to wait until a local file is on the disk itself.
+    schema : NamespaceCatalog or None
+        Has the dimension labels of what comes from another file, whose builders have none.
     unfilled : list
         ``(ZarrDataIO, path)`` of what was written by shape and type only; filled in by the write.
     """
@@ -74,6 +76,7 @@ class WriteRequest:
     exclusive: bool = False
     nczarr: bool = False
     durable: bool = False
+    schema: Any = None
     unfilled: list[tuple[Any, str]] = field(default_factory=list)
 
     def writer(self, keys: KeyStore, plan: WritePlan) -> Writer:
@@ -92,6 +95,7 @@ class WriteRequest:
 def plan_new(request: WriteRequest) -> WritePlan:
     """Return what the write of a new file would do; nothing is touched."""
     plan = Planner(request.options, request.targets).plan_root(request.builder)
+    name_axes(plan, request.schema)
     add_specs(plan, request.texts, location=request.options.location)
     return plan
 

@@ -16,7 +16,7 @@ import base64
 import json
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +30,7 @@ from hdmf_zarr_backend.mapping.chunking import WHOLE_BYTES
 from hdmf_zarr_backend.mapping.codecs3 import is_expressible
 from hdmf_zarr_backend.mapping.reserved import CHUNKS, FORMAT_VERSION, notes_of
 from hdmf_zarr_backend.model.locations import is_url, relative_source, to_posix
-from hdmf_zarr_backend.model.nodes import absolute, join
+from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, join
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.storage.diskfiles import told, write_file
 from hdmf_zarr_backend.storage.filestates import file_state, sample_of
@@ -43,9 +43,11 @@ from hdmf_zarr_backend.storage.opening import folder_keys
 from hdmf_zarr_backend.storage.partials import partial_path
 from hdmf_zarr_backend.storage.referredfiles import RECORD, Recorded, parted
 from hdmf_zarr_backend.write.arraynodes import encode_fill
+from hdmf_zarr_backend.write.dimensions import name_axes
 from hdmf_zarr_backend.write.format3 import adapt_plan
 from hdmf_zarr_backend.write.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan
+from hdmf_zarr_backend.write.plannedkeys import PlannedKeys
 from hdmf_zarr_backend.write.sources import StoredSource
 from hdmf_zarr_backend.write.staging import moved
 from hdmf_zarr_backend.write.writer import Writer, planned_bytes
@@ -74,6 +76,7 @@ def write_virtual(
     source: str, target: str, *, zarr_format: int = 2, storage: Mapping[str, Any] | None = None,
     progress: Progress = SILENT, external_links: ExternalLinks | None = None, exclusive: bool = False,
     durable: bool = False,
+    progress: Progress = SILENT, schema: Callable[[KeyStore, Hierarchy], Any] = lambda keys, hierarchy: None,
 ) -> VirtualReport:  # fmt: skip
     """Write the references of an HDF5 file; what is at ``target`` is replaced when all is known.
 
@@ -93,6 +96,8 @@ def write_virtual(
         Replace nothing.
     durable : bool
         Return when a local file is on the disk itself.
+    schema : callable
+        Returns the namespaces of a planned file, which name the axes; None where it has none.
 
     Returns
     -------
@@ -114,6 +119,7 @@ def write_virtual(
     with closing(Hdf5Tree(source, target, options, external_links)) as tree:
         files = _Sources(tree.sources(), target, options)
         plan = Hdf5Planner(tree).plan_file()
+        name_axes(plan, schema(PlannedKeys(plan, target), plan.hierarchy))
         plan.hierarchy.zarr_format = zarr_format
         staying = _leave(plan, tree, target)
         _check_amount(plan, staying, source)
