@@ -10,6 +10,7 @@ from typing import Any
 from hdmf.build.errors import BuildError, ConstructError, ContainerConfigurationError
 
 from hdmf_zarr_backend.errors import UnsupportedFileError, ZarrBackendError
+from hdmf_zarr_backend.hdf5.failures import H5_ERRORS
 from hdmf_zarr_backend.hdf5.farfile import FarFile
 from hdmf_zarr_backend.hdf5.placement import ZarrFile
 from hdmf_zarr_backend.mapping.reserved import NOTES
@@ -85,7 +86,9 @@ def check_version(source: str, storage: Mapping[str, Any] | None = None) -> bool
             old = file.get("nwb_version")  # a dataset in NWB 1.x
             if version is None and isinstance(old, h5py.Dataset):
                 version = old[()]
-    except OSError as error:
+    except ZarrBackendError:
+        raise
+    except H5_ERRORS as error:
         raise UnsupportedFileError(
             f"HDF5 cannot open this file ({error})",
             store=source,

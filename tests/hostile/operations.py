@@ -112,6 +112,8 @@ class Guard:
         is_writing = event not in ("open", "os.listdir", "os.scandir", "os.chdir") or flags & (os.O_WRONLY | os.O_RDWR)
         if real == self.folder or real.startswith(f"{self.folder}/") or real == os.devnull:
             return True
+        if not is_writing and not os.path.exists(real):
+            return True  # nothing is there to be read
         return not is_writing and real.startswith((*self._code, "/usr/share/zoneinfo", "/proc/"))
 
 
