@@ -83,6 +83,8 @@ class Guard:
             return not str(host).startswith(_LOOPBACK)
         if event in _CODE:
             return self._is_foreign_code(event, args)
+        if event in ("os.listdir", "os.scandir") and _is_importing():
+            return False  # it looks for the module
         if event in _PATHS:
             return any(not self._may_touch(args[n], event, args) for n in _PATHS[event] if n < len(args))
         return False
