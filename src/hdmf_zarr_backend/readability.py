@@ -11,6 +11,7 @@ from typing import Any
 from hdmf.build.errors import BuildError, ConstructError, ContainerConfigurationError
 
 from hdmf_zarr_backend.errors import UnsupportedFileError, ZarrBackendError
+from hdmf_zarr_backend.hdf5.failures import H5_ERRORS
 from hdmf_zarr_backend.hdf5.farfile import FarFile
 from hdmf_zarr_backend.hdf5.placement import ZarrFile
 from hdmf_zarr_backend.hdf5.rawfiles import check_other_files
@@ -98,9 +99,9 @@ def check_version(source: str, storage: Mapping[str, Any] | None = None) -> bool
             if version is None and isinstance(old, h5py.Dataset):
                 check_other_files(old.id, source, "/nwb_version", "never")
                 version = old[()]
-    except OSError as error:
-        if isinstance(error, ZarrBackendError):  # of the server
-            raise
+    except ZarrBackendError:
+        raise
+    except H5_ERRORS as error:
         raise UnsupportedFileError(
             f"HDF5 cannot open this file ({error})",
             store=source,

@@ -83,6 +83,8 @@ class Guard:
             return not str(host).startswith(_LOOPBACK)
         if event in _CODE:
             return self._is_foreign_code(event, args)
+        if event in ("os.listdir", "os.scandir") and _is_importing():
+            return False  # it looks for the module
         if event in _PATHS:
             return any(not self._may_touch(args[n], event, args) for n in _PATHS[event] if n < len(args))
         return False
@@ -112,6 +114,8 @@ class Guard:
         is_writing = event not in ("open", "os.listdir", "os.scandir", "os.chdir") or flags & (os.O_WRONLY | os.O_RDWR)
         if real == self.folder or real.startswith(f"{self.folder}/") or real == os.devnull:
             return True
+        if not is_writing and not os.path.exists(real):
+            return True  # nothing is there to be read
         return not is_writing and real.startswith((*self._code, "/usr/share/zoneinfo", "/proc/"))
 
 

@@ -112,7 +112,7 @@ class Findings:
 
     def add(self, left: Values, right: Values, origin: tuple[int, ...] = ()) -> None:
         """Compare a block of each, the first element of which lies at `origin`."""
-        if left.size != right.size:
+        if left.size != right.size or not left.size:
             return  # told by shape or dtype
         rows: dict[str, _Mask] = {}
         for kind, field, a, b, unequal in _columns(left, right.reshape(left.shape), *self._types):

@@ -72,6 +72,8 @@ def encode_type(tid: Any) -> TypeJSON:
         if known is not None:
             _ = tid.dtype
             return known(tid)
+    except ValueRefusedError:
+        raise  # which says more
     except TypeError as error:
         raise _refused(tid) from error
     raise _refused(tid)

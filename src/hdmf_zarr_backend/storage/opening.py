@@ -79,6 +79,12 @@ def open_keys(place: Any, storage_options: Mapping[str, Any] | None = None, *, r
 
 
 def _of_path(location: str, options: dict[str, Any], *, replace: bool) -> KeyStore:
+    try:
+        is_path = b"\0" not in os.fsencode(location)
+    except UnicodeEncodeError:
+        is_path = False
+    if not is_path:
+        raise UsageError(f"{location!r} is not a path", remedy="Remove the characters that no file name has.")
     if not os.path.isdir(location):
         if location.endswith(zipkeys.SUFFIX):
             return ZipKeys(location)

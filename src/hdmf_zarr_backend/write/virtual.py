@@ -76,7 +76,7 @@ def write_virtual(
     source: str, target: str, *, zarr_format: int = 2, storage: Mapping[str, Any] | None = None,
     progress: Progress = SILENT, external_links: ExternalLinks | None = None, exclusive: bool = False,
     durable: bool = False,
-    progress: Progress = SILENT, schema: Callable[[KeyStore, Hierarchy], Any] = lambda keys, hierarchy: None,
+    schema: Callable[[KeyStore, Hierarchy], Any] = lambda keys, hierarchy: None,
 ) -> VirtualReport:  # fmt: skip
     """Write the references of an HDF5 file; what is at ``target`` is replaced when all is known.
 
