@@ -77,6 +77,10 @@ def write_everything(path: Path) -> Path:
         _specifications(file)
         file["type"] = np.dtype([("a", "<i4"), ("b", UTF8)])
         file["type"].attrs["ref"] = target.ref
+        ordered = file.create_group("ordered", track_order=True)
+        ordered.create_dataset("of named type", (2,), file["type"], track_order=True)
+        ordered.create_group("inner")
+        ordered.attrs.create("of named type", h5py.Empty("<i4"), dtype=file["type"])
         file["ünï cödé"] = np.arange(3)
         file.create_group("empty")
     return path

@@ -179,7 +179,7 @@ def is_unusual_nan(value: Any) -> bool:
     """Tell whether a NumPy number is a NaN whose sign or payload JSON does not have."""
     if value.dtype.kind not in "fc" or not np.isnan(value):
         return False
-    return value.tobytes() != np.array(np.nan, value.dtype).tobytes()
+    return bool(value.tobytes() != np.array(np.nan, value.dtype).tobytes())
 
 
 def _has_readable_fill(description: Description) -> bool:

@@ -77,9 +77,9 @@ def _flags(note: dict[str, Any], key: str) -> int:
 
 def in_order(names: Iterable[str], note: dict[str, Any], key: str) -> list[str]:
     """Return names in the noted order; those that it does not name come last, by name."""
-    noted = note.get(key)
     if not _flags(note, key):
         return list(names)
+    noted = note[key]
     known = noted[1] if len(noted) > 1 and isinstance(noted[1], list) else []
     rank = {name: place for place, name in enumerate(known) if isinstance(name, str)}
     return sorted(names, key=lambda name: (rank.get(name, len(rank)), name.encode("utf-8", "surrogateescape")))

@@ -335,6 +335,15 @@ class Hdf5Tree:
                 self._files[real] = None
         return self._files[real]
 
+    def named_type(self, tid: Any) -> Placed | None:
+        """Return the named type that a type is, None where it has no name in the file."""
+        from h5py import h5o
+
+        if not tid.committed():
+            return None
+        info = h5o.get_info(tid)
+        return self.places.get((info.fileno, info.addr))
+
     # ---- what things are called -------------------------------------------------------------------------------------
 
     @property

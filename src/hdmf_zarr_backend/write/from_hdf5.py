@@ -150,12 +150,7 @@ class Hdf5Planner:
 
     def _named_type(self, node: Any) -> dict[str, str]:
         """Return the note of the named type that a dataset or an attribute has, an empty one where it has none."""
-        from h5py import h5o
-
-        if not self._has_types or not (tid := node.get_type()).committed():
-            return {}
-        info = h5o.get_info(tid)
-        placed = self._tree.places.get((info.fileno, info.addr))
+        placed = self._tree.named_type(node.get_type()) if self._has_types else None
         return {} if placed is None else {"named": absolute(placed.path)}
 
     def _spec_location(self, value: Any, file: SourceFile) -> str | None:
