@@ -62,7 +62,7 @@ class ZipKeys:
         return ZipKeys, (self.location,), {"read_rules": rules_of(self)}
 
     def _zip(self) -> zipfile.ZipFile | None:
-        with self._opened:
+        with self._opened, told(self.location, "read"):
             if self._archive is None and self.exists():
                 try:
                     self._archive = zipfile.ZipFile(self._file())
@@ -87,7 +87,8 @@ class ZipKeys:
         try:
             info = archive.getinfo(key)
             self._check_entry(info)
-            return archive.read(info)
+            with told(self.location, "read", key):
+                return archive.read(info)
         except KeyError:
             return None
         except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
@@ -127,7 +128,7 @@ class ZipKeys:
             value = self.get(key)
             return None if value is None else cut_ranges(value, ranges)
         parts = []
-        with archive.open(info) as file:
+        with told(self.location, "read", key), archive.open(info) as file:
             for start, stop in ranges:
                 first, end, _ = slice(start, stop).indices(info.file_size)
                 file.seek(first)
