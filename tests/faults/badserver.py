@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-_HEAD = b"HTTP/1.1 200 OK\r\nETag: \"1\"\r\nLast-Modified: Sun, 22 Nov 2026 10:00:00 GMT\r\nAccept-Ranges: bytes\r\n"
+_HEAD = b'HTTP/1.1 200 OK\r\nETag: "1"\r\nLast-Modified: Sun, 22 Nov 2026 10:00:00 GMT\r\nAccept-Ranges: bytes\r\n'
 _SECONDS = 40
 """How long an answer takes that does not end."""
 
@@ -80,7 +80,7 @@ ANSWERS: dict[str, Answer] = {
     "status-429": _status(429),
     "status-418": _status(418),
     "wrong-range": _plain(
-        b"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 7-8/3\r\nETag: \"1\"\r\n"
+        b'HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 7-8/3\r\nETag: "1"\r\n'
         b"Last-Modified: Sun, 22 Nov 2026 10:00:00 GMT\r\nContent-Length: 2\r\n",
         b"{}",
     ),

@@ -86,7 +86,7 @@ def main(job: str, folder: str) -> None:
     try:
         work(job, Path(folder))
     except (ZarrBackendError, MemoryError) as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
         sys.stderr.flush()
         os._exit(REFUSED)
 

@@ -1,7 +1,8 @@
 /* Lets the system call of a number fail, and with FAULT_ON all later ones, on files below a folder; counts them.
  *
  * FAULT_FOLDER: the folder; FAULT_STEP: number of the call, 0 for none; FAULT_CODE: its error; FAULT_ON: all later ones
- * by which something is written as well; FAULT_COUNT: a file for the number of calls.
+ * by which something is written as well; FAULT_COUNT: a file for the number of calls; FAULT_CLOCK: seconds by which the
+ * clock goes back each time it is asked.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -15,6 +16,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 static long calls, step = -1;
@@ -87,6 +89,15 @@ ON_FILE(ssize_t, pread64, (int file, void *data, size_t size, off_t at), 0, file
 ON_FILE(int, ftruncate, (int file, off_t size), 1, file, size)
 ON_FILE(int, ftruncate64, (int file, off_t size), 1, file, size)
 ON_FILE(int, fsync, (int file), 1, file)
+
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    REAL("clock_gettime", int);
+    static long asked, back = -1;
+    if (back < 0) back = getenv("FAULT_CLOCK") ? atol(getenv("FAULT_CLOCK")) : 0;
+    int answer = real(clock, now);
+    if (answer == 0 && clock == CLOCK_REALTIME) now->tv_sec -= back * __sync_add_and_fetch(&asked, 1);
+    return answer;
+}
 
 __attribute__((destructor)) static void end(void) {
     const char *place = getenv("FAULT_COUNT");

@@ -19,9 +19,8 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from hdmf.data_utils import DataChunkIterator
 
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
+from hdmf_zarr_backend import ZarrIO, convert
 from hdmf_zarr_backend.errors import LimitError, NestingError
 from tests import trees
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.refused import JOBS, REFUSED, prepare, state
+from tests.faults.refused import JOBS, REFUSED, prepare, state, work
 
 CODES = [errno.EIO, errno.EPERM, errno.ENOSPC]
 HERE = Path(__file__).parent
@@ -91,7 +91,7 @@ def test_any_call_may_be_refused(job: str, library: Path, prepared: Path, tmp_pa
     """A sample of the calls."""
     count = _count(job, _copied(prepared, tmp_path, "counted"), library, tmp_path / "count")
     assert count > 20
-    chance = random.Random(job)
+    chance = random.Random(job)  # noqa: S311 - a sample that is the same each time
     for code in CODES[: 2 if job == "append" else 1]:
         step = chance.randint(1, count)
         _try(job, _copied(prepared, tmp_path, "one"), library, step, code, on=code == errno.EPERM)
@@ -124,8 +124,35 @@ resource.setrlimit(resource.RLIMIT_AS, (size + {extra} * 2**20,) * 2)
 refused.main({job!r}, {str(folder)!r})
 """
         command = [sys.executable, "-W", "ignore", "-c", code]
-        done = subprocess.run(
-            command, cwd=HERE.parents[1], timeout=90, capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(command, cwd=HERE.parents[1], timeout=90, capture_output=True, text=True, check=False)
         assert done.returncode in (0, REFUSED), done.stderr
         assert state(job, folder) in (("new",) if done.returncode == 0 else ("old", "new"))
+
+
+@pytest.mark.parametrize("job", [pytest.param(job, marks=[pytest.mark.slow] * (job != "append")) for job in JOBS])
+def test_a_clock_that_goes_back_changes_nothing(job: str, library: Path, prepared: Path, tmp_path: Path) -> None:
+    folder = _copied(prepared, tmp_path, "back")
+    done = run(job, folder, LD_PRELOAD=str(library), FAULT_CLOCK="3600")
+    assert done.returncode == 0, done.stderr
+    assert state(job, folder) == "new"
+    assert not [name for name in os.listdir(folder) if name.startswith(".")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"junk",
+        b" {",
+        b' {"host": "elsewhere", "pid": 1, "since": "2999-01-01T00:00:00+00:00"}',
+        b' {"host": "elsewhere", "pid": "x", "since": 3}',
+        b" " * 10_000,
+    ],
+)
+def test_a_lock_file_that_was_left_blocks_nobody(text: bytes, prepared: Path, tmp_path: Path) -> None:
+    """Where the system has locks, what is written in the file of a dead writer decides nothing."""
+    folder = _copied(prepared, tmp_path, "stale")
+    (folder / ".old.zarr.lock").write_bytes(text)
+    work("append", folder)
+    assert state("append", folder) == "new"
+    assert not (folder / ".old.zarr.lock").exists()

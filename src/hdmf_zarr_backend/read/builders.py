@@ -89,9 +89,7 @@ _DATASET = _Pattern(
 )
 
 
-_LINK = _Pattern(
-    LinkBuilder, builder=GroupBuilder(name="a target"), name="a link", source="the file of a link"
-)
+_LINK = _Pattern(LinkBuilder, builder=GroupBuilder(name="a target"), name="a link", source="the file of a link")
 
 _TAKEN = "the name {!r} is that of an attribute and of a member"
 _RENAME = "Rename one of them in the file."

@@ -211,7 +211,9 @@ class FsspecKeys(FarKeys):
         """Upload in parts, the last one when the block ends without an error."""
         self._refuse_change()
         path, owner = self._path(key), os.getpid()
-        file = self._called(lambda: self._filesystem.open(path, "wb", block_size=_PART_BYTES), key, "written", once=True)
+        file = self._called(
+            lambda: self._filesystem.open(path, "wb", block_size=_PART_BYTES), key, "written", once=True
+        )
 
         def write(data: bytes) -> None:
             for start in range(0, len(data), _PART_BYTES):  # what is collected becomes one part, however large
