@@ -54,6 +54,7 @@ OUTSIDE: dict[str, str] = {
     "tests.faults.test_kills": _KILLED,
     "tests.faults.test_leftovers": _KILLED,
     "tests.faults.test_load": _KILLED,
+    "tests.faults.test_refused": _KILLED,
     "tests.faults.test_servers": _SERVER,
     # HDF5
     "tests.hdf5.test_blocks": _BELOW,

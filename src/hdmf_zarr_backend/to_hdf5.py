@@ -5,11 +5,16 @@ Source: issue "The whole contract", part 4.
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from hdmf_zarr_backend.converted import ConversionReport
+from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.hdf5.placement import ExternalLinks, Placement, ZarrFile
 from hdmf_zarr_backend.hdf5.writer import Hdf5Writer
 from hdmf_zarr_backend.model.locations import is_url
@@ -18,6 +23,7 @@ from hdmf_zarr_backend.read.linkpolicy import check_link
 from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.readability import check_zarr
 from hdmf_zarr_backend.storage.codecs import numpy_dtype
+from hdmf_zarr_backend.storage.diskfiles import disk_failure
 from hdmf_zarr_backend.storage.keys import rules_of, set_rules
 from hdmf_zarr_backend.storage.limits import Limits, MissingChunks
 from hdmf_zarr_backend.storage.localkeys import LocalKeys
@@ -26,6 +32,8 @@ from hdmf_zarr_backend.storage.onewriter import one_writer
 from hdmf_zarr_backend.storage.opening import open_keys, open_neighbour
 from hdmf_zarr_backend.storage.partials import Staged, partial_path
 from hdmf_zarr_backend.write.staging import moved
+
+_ERRNO = re.compile(r"errno = (\d+)")
 
 
 @dataclass(slots=True, frozen=True)
@@ -66,14 +74,15 @@ def convert_to_hdf5(source: str, target: str, request: ToHdf5) -> ConversionRepo
     progress.start(nbytes)
     with one_writer(keys):
         try:
-            Hdf5Writer(
-                beside,
-                placement,
-                typed=typed,
-                executor=request.executor,
-                memory_budget=request.memory_budget,
-                advance=progress.advance,
-            ).write()
+            with _told_by_hdf5(target):
+                Hdf5Writer(
+                    beside,
+                    placement,
+                    typed=typed,
+                    executor=request.executor,
+                    memory_budget=request.memory_budget,
+                    advance=progress.advance,
+                ).write()
             own.check()
             moved(beside, keys.root, exclusive=not request.overwrite, durable=request.durable)
         except BaseException:
@@ -89,6 +98,21 @@ def convert_to_hdf5(source: str, target: str, request: ToHdf5) -> ConversionRepo
         links=len(placement.links),
         nbytes=nbytes,
     )
+
+
+@contextmanager
+def _told_by_hdf5(target: str) -> Iterator[None]:
+    """Tell what the system refused HDF5, which says so in the text of an error of any type, as an error of ours."""
+    try:
+        yield
+    except ZarrBackendError:
+        raise
+    except (OSError, RuntimeError, ValueError, KeyError) as error:
+        said = _ERRNO.search(str(error))
+        if said is None:
+            raise
+        code = int(said[1])
+        raise disk_failure(OSError(code, os.strerror(code)), target, "", "written") from error
 
 
 def value_bytes(node: Any) -> int:

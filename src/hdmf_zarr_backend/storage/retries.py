@@ -94,7 +94,7 @@ class Retries:
                 if left <= 0 or not is_transient(error):
                     raise
                 _tell(location, self.seconds)
-            time.sleep(min(pause * random.uniform(0.5, 1), left))
+            time.sleep(min(pause * random.uniform(0.5, 1), left))  # noqa: S311 - so that not all come back at once
             pause = min(pause * self.base, self.longest)
         return function()
 
@@ -157,4 +157,5 @@ def _tell(location: str, seconds: float) -> None:
         if server in _told or not sys.stderr.isatty():
             return
         _told.add(server)
-    print(f"{server} does not answer as it should; retrying for up to {seconds:.0f} s", file=sys.stderr)
+    sys.stderr.write(f"{server} does not answer as it should; retrying for up to {seconds:.0f} s\n")
+    sys.stderr.flush()

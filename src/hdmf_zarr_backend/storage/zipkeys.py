@@ -80,7 +80,7 @@ class ZipKeys:
         return ZipKeys, (self.location,), {"read_rules": rules_of(self)}
 
     def _zip(self) -> zipfile.ZipFile | None:
-        with self._opened:
+        with self._opened, told(self.location, "read"):
             if self._archive is None and self.exists():
                 try:
                     self._archive = zipfile.ZipFile(self._file())
@@ -109,7 +109,7 @@ class ZipKeys:
         except KeyError:
             return None
         self._check_entry(info)
-        with self._reading(key):
+        with self._reading(key), told(self.location, "read", key):
             return _inflated(archive, info)
 
     @contextmanager
@@ -166,7 +166,7 @@ class ZipKeys:
             value = self.get(key)
             return None if value is None else cut_ranges(value, ranges)
         parts = []
-        with self._reading(key), archive.open(info) as file:
+        with self._reading(key), told(self.location, "read", key), archive.open(info) as file:
             for start, stop in ranges:
                 first, end, _ = slice(start, stop).indices(info.file_size)
                 file.seek(first)
