@@ -25,6 +25,7 @@ from hdmf_zarr_backend.mapping.facts import (
     Values,
 )
 from hdmf_zarr_backend.mapping.factvalues import plain_values, text_of
+from hdmf_zarr_backend.storage.diskfiles import told
 
 __all__ = ["Hdf5Facts", "UnreadableHdf5Error", "is_hdf5"]
 
@@ -40,7 +41,7 @@ def is_hdf5(path: str | os.PathLike[str]) -> bool:
     """Tell whether a file carries the HDF5 signature, at 0 or after a user block of 512, 1024, 2048 ... bytes."""
     if not os.path.isfile(path):
         return False
-    with open(path, "rb") as stream:
+    with told(os.fspath(path), "read"), open(path, "rb") as stream:
         end = stream.seek(0, os.SEEK_END)
         offset = 0
         while offset < end:
