@@ -7,6 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 from hdmf_zarr_backend.errors import StoreExistsError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.model.locations import LOCAL_URLS, is_url
+from hdmf_zarr_backend.storage.diskfiles import told
 
 
 def local_path(path: str | os.PathLike[str]) -> str:
@@ -83,7 +84,7 @@ def is_hdf5(path: str | os.PathLike[str]) -> bool:
     """Tell whether a file carries the HDF5 signature, at 0 or after a user block of 512, 1024, 2048 ... bytes."""
     if not os.path.isfile(path):
         return False
-    with open(path, "rb") as stream:
+    with told(os.fspath(path), "read"), open(path, "rb") as stream:
         end = stream.seek(0, os.SEEK_END)
         offset = 0
         while offset < end:
