@@ -49,6 +49,7 @@ __all__ = [
     "MetadataError",
     "MissingNamespacesWarning",
     "ModeError",
+    "NaNPayloadWarning",
     "NameRefusedError",
     "NestingError",
     "NotZarrError",
@@ -249,6 +250,10 @@ class JournalWarning(UserWarning):
 
 class MissingNamespacesWarning(UserWarning):
     """A file has no cached namespaces; the installed ones are used."""
+
+
+class NaNPayloadWarning(UserWarning):
+    """NaN values lose their sign and payload, since they are stored as JSON."""
 
 
 class PortableNameWarning(UserWarning):

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.errors import ValueRefusedError
+from hdmf_zarr_backend.errors import NaNPayloadWarning, ValueRefusedError
 from hdmf_zarr_backend.hdf5.describe import Description, describe, is_dataset, is_unusual_nan
 from hdmf_zarr_backend.hdf5.elements import default_type
 from hdmf_zarr_backend.hdf5.values import encoder
@@ -51,10 +51,6 @@ __all__ = [
     "plan_scalar_reference",
     "shape_of",
 ]
-
-
-class NaNPayloadWarning(UserWarning):
-    """NaN values lose their sign and payload, since they are stored as JSON."""
 
 
 Encode = Callable[[Any], Any]
