@@ -1,12 +1,15 @@
 """The single door: lint, types, import rules, tests, peers, documentation, examples, benchmarks.
 
-``nox`` (or ``nox -s ci``) runs the fast set that decides about a change; ``nox -l`` lists all sessions; ``nox -r``
-reuses the environments of the last run. What stands after ``--`` goes to the tool of the session.
+``nox -r -s quick`` finds most mistakes within two minutes; ``nox`` (or ``nox -s ci``) runs the fast set that decides
+about a change; ``nox -l`` lists all sessions; ``nox -r`` reuses the environments of the last run. Arguments after
+``--`` go to the tool of the session.
 """
 
 from __future__ import annotations
 
+import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nox
@@ -31,8 +34,13 @@ def _interpreter(version: str) -> str | None:
 
 OLDEST_PYTHON, NEWEST_PYTHON = _interpreter(OLDEST), _interpreter(NEWEST)
 
+#: Sessions that use one core run side by side; of the sessions of tests, these lanes make the environments.
+LANES = (("lint", "types", "docs", "tests-oldest"), ("imports", "types-newest", "bench", "tests-newest"))
+
 #: The oldest set comes last: it is there on every machine, so that its summary of the tests closes the run.
-FAST = ("lint", "types", "types-newest", "imports", "docs", "bench", "tests-newest", "tests-oldest")
+TESTS = ("tests-newest", "tests-oldest")
+
+QUICK = ("tests/contract", "tests/model", "tests/mapping", "tests/test_formats.py", "tests/test_import_rules.py")
 
 
 def _group(name: str) -> tuple[str, ...]:
@@ -62,19 +70,70 @@ def _install_oldest(session: nox.Session) -> None:
     session.install(".[all]", *_oldest_releases(), *_group("test"))
 
 
-def _pytest(session: nox.Session, selection: str, *, every_file: bool = False, sample: int | None = None) -> None:
+def _pytest(
+    session: nox.Session, selection: str, *, every_file: bool = False, searches: bool = False, sample: int | None = None
+) -> None:
     # From an installed wheel, not from src/: what the wheel forgets is missed.
     env = {"HDMF_ZARR_BACKEND_EVERY_FILE": "1"} if every_file else {}
+    if searches:
+        env["HDMF_ZARR_BACKEND_HYPOTHESIS"] = "random"
     if sample is not None and not session.posargs:
         env["HDMF_ZARR_BACKEND_SAMPLE"] = str(sample)
-    session.run("pytest", "-n", "2", "--durations", "20", "-m", selection, *session.posargs, env=env)
+    session.run(
+        "pytest", "-n", "2", "--dist", "worksteal", "--durations", "20", "-m", selection, *session.posargs, env=env
+    )
+
+
+def _nox(session: nox.Session, *arguments: str, waits: bool = False) -> bool:
+    """Run nox again; what it prints is shown at its end where it runs beside others, which ``waits`` says."""
+    command = [sys.executable, "-m", "nox", "--noxfile", __file__, *arguments]
+    done = subprocess.run(command, check=False, stdout=subprocess.PIPE if waits else None, stderr=subprocess.STDOUT)
+    if waits:
+        session.log("%s\n%s", " ".join(arguments), done.stdout.decode(errors="replace"))
+    return done.returncode == 0
 
 
 @nox.session(venv_backend="none")
 def ci(session: nox.Session) -> None:
     """Run the fast set: everything that decides about a change."""
-    for name in FAST:
-        session.notify(name, posargs=[])
+
+    def lane(names: tuple[str, ...]) -> list[str]:
+        options = {name: ["--install-only"] if name in TESTS else [] for name in names}
+        return [name for name in names if not _nox(session, *options[name], "-s", name, waits=True)]
+
+    with ThreadPoolExecutor(len(LANES)) as lanes:
+        failed = [name for names in lanes.map(lane, LANES) for name in names]
+    failed += [name for name in TESTS if name not in failed and not _nox(session, "-R", "-s", name)]
+    if failed:
+        session.error(f"these have failed: {', '.join(failed)}")
+
+
+def _changed_files() -> list[str]:
+    """Return the modules that the last commit or the work since then changed."""
+    changed = ("git", "diff", "--name-only", "--diff-filter=d", "HEAD~1", "--", "*.py")
+    new = ("git", "ls-files", "--others", "--exclude-standard", "--", "*.py")
+    return [name for command in (changed, new) for name in subprocess.check_output(command, text=True).splitlines()]
+
+
+@nox.session(python=OLDEST_PYTHON)
+def quick(session: nox.Session) -> None:
+    """Find most mistakes within two minutes: style, imports, types of changed files, model, formats, local contract."""
+    _require(session, OLDEST_PYTHON, OLDEST)
+    session.install("-e", ".[all]", *_group("lint"), *_group("types"), *_group("imports"), *_group("test"))
+    session.run("ruff", "check")
+    session.run("ruff", "format", "--check")
+    session.run("lint-imports", "--no-cache")
+    changed = session.run(
+        "git", "diff", "--name-only", "--diff-filter=d", "HEAD~1", "--", "*.py", external=True, silent=True
+    )
+    new = session.run("git", "ls-files", "-o", "--exclude-standard", "--", "*.py", external=True, silent=True)
+    checked = tuple(PYPROJECT["tool"]["mypy"]["files"])
+    if files := [name for name in f"{changed}{new}".split() if name.startswith(checked)]:
+        session.run("mypy", *files)
+    selection = ("-m", "not slow and not corpus and not peer and not hypothesis")
+    session.run(
+        "pytest", "-n", "2", *selection, *(session.posargs or QUICK), env={"HDMF_ZARR_BACKEND_LOCAL_CELLS": "1"}
+    )
 
 
 @nox.session
@@ -134,9 +193,9 @@ def tests_newest(session: nox.Session) -> None:
 
 @nox.session(python=NEWEST_PYTHON)
 def slow(session: nox.Session) -> None:
-    """Run the tests that take long."""
+    """Run the tests that take long, and the property tests on new examples."""
     _install_newest(session, "test")
-    _pytest(session, "slow", every_file=True)
+    _pytest(session, "slow or (hypothesis and not peer and not corpus)", every_file=True, searches=True)
 
 
 @nox.session

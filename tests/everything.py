@@ -77,6 +77,10 @@ def write_everything(path: Path) -> Path:
         _specifications(file)
         file["type"] = np.dtype([("a", "<i4"), ("b", UTF8)])
         file["type"].attrs["ref"] = target.ref
+        ordered = file.create_group("ordered", track_order=True)
+        ordered.create_dataset("of named type", (2,), file["type"], track_order=True)
+        ordered.create_group("inner")
+        ordered.attrs.create("of named type", h5py.Empty("<i4"), dtype=file["type"])
         file["ünï cödé"] = np.arange(3)
         file.create_group("empty")
     return path
@@ -256,7 +260,7 @@ def _scales(file: h5py.File, target: h5py.Dataset) -> None:
 
 def _specifications(file: h5py.File) -> None:
     cached = file.create_group("specifications")
-    cached["core/2.0/namespace"] = '{"namespaces": [{"name": "core", "version": "2.0"}]}'
+    cached["core/2.0/namespace"] = '{"namespaces": [{"name": "core", "doc": "Types.", "version": "2.0", "schema": []}]}'
     cached["core/2.0/é"] = '{"é":  1}'
     cached["core/1.0/namespace"] = "{}"
     file.attrs[".specloc"] = cached.ref

@@ -22,6 +22,7 @@ _ONE_FORMAT = "about one format of Zarr"
 
 OUTSIDE: dict[str, str] = {
     # the command line
+    "tests.cli.test_advice": _COMMAND,
     "tests.cli.test_batch": _COMMAND,
     "tests.cli.test_completion": _COMMAND,
     "tests.cli.test_convert": _COMMAND,
@@ -38,6 +39,8 @@ OUTSIDE: dict[str, str] = {
     "tests.compare.test_files": _COMPARE,
     "tests.compare.test_zarr": _COMPARE,
     # parts of the contract
+    "tests.contract.test_converted_dimensions": "HDF5 and xarray take part, with local files; formats are parameters",
+    "tests.contract.test_dates": "zarr and h5py take part, which open local files; formats are parameters",
     "tests.contract.test_append_cost": "counts the calls of a local directory; requests in `tests/stores/test_far.py`",
     # workers, and what ends them
     "tests.execution.test_cluster": _WORKERS,
@@ -49,17 +52,25 @@ OUTSIDE: dict[str, str] = {
     "tests.faults.test_append_far": _KILLED,
     "tests.faults.test_failures": _KILLED,
     "tests.faults.test_kills": _KILLED,
+    "tests.faults.test_leftovers": _KILLED,
     "tests.faults.test_load": _KILLED,
+    "tests.faults.test_refused": _KILLED,
+    "tests.faults.test_servers": _SERVER,
     # HDF5
     "tests.hdf5.test_blocks": _BELOW,
     "tests.hdf5.test_filling": _HDF5,
     "tests.hdf5.test_filters": _BELOW,
     "tests.hdf5.test_rawcopy": _HDF5,
+    "tests.hdf5.test_random_files": _HDF5,
     "tests.hdf5.test_types": _BELOW,
+    "tests.hdf5.test_what_comes_back": _HDF5,
     # spoiled files
     "tests.hostile.test_catalogue": _HAND_MADE,
     "tests.hostile.test_findings": _HAND_MADE,
+    "tests.hostile.test_foreign_files": "plants files that others own, on a disk, by hand",
     "tests.hostile.test_fuzz": _HAND_MADE,
+    "tests.hostile.test_operations": _HAND_MADE,
+    "tests.hostile.test_our_errors": _HAND_MADE,
     "tests.test_bad_input": _HAND_MADE + "; the rest in `tests/contract/test_refusals.py`",
     "tests.test_hostile": _HAND_MADE,
     # other programs
@@ -160,6 +171,7 @@ OUTSIDE: dict[str, str] = {
     "`tests/contract/test_conversions.py`",
     "tests.test_conversion_options": "what options are refused; those with an effect on documents, by their names",
     "tests.test_dataio": _BELOW,
+    "tests.test_existing_targets": "about names and links on a disk; far targets in `tests/stores/test_conversion.py`",
     "tests.test_formats": "about the formats themselves; conversions in `tests/contract/test_conversions.py`",
     "tests.test_progress": _BELOW,
     "tests.test_store_operations": "counts what is asked of a local directory; requests in `tests/stores/test_far.py`",

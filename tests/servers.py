@@ -266,11 +266,10 @@ class S3Server:
         with urllib.request.urlopen(request):
             pass
 
-    def contents(self, prefix: str) -> dict[str, bytes]:
-        """Return all that is below a prefix, by key relative to it."""
+    def _store(self) -> Any:
         from obstore.store import S3Store
 
-        store = S3Store(
+        return S3Store(
             self.bucket,
             endpoint=self.endpoint,
             access_key_id="tester",
@@ -278,6 +277,16 @@ class S3Server:
             region="us-east-1",
             client_options={"allow_http": True},
         )
+
+    def put(self, prefix: str, contents: dict[str, bytes]) -> None:
+        """Put values below a prefix, by key relative to it."""
+        store = self._store()
+        for key, value in contents.items():
+            store.put(f"{prefix}/{key}", value)
+
+    def contents(self, prefix: str) -> dict[str, bytes]:
+        """Return all that is below a prefix, by key relative to it."""
+        store = self._store()
         names = [entry["path"] for batch in store.list(prefix) for entry in batch]
         return {name[len(prefix) + 1 :]: bytes(store.get(name).bytes()) for name in names}
 

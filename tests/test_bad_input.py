@@ -22,16 +22,17 @@ from hdmf_zarr_backend import NWBZarrIO, ZarrIO
 from hdmf_zarr_backend.errors import (
     ChunkError,
     DamagedFileError,
+    DamagedMetadataWarning,
     MetadataError,
+    MissingNamespacesWarning,
     NotZarrError,
     StoreExistsError,
+    UnreadTypeWarning,
     UnsupportedFileError,
     UsageError,
     ZarrBackendError,
 )
-from hdmf_zarr_backend.read.namespaces import MissingNamespacesWarning
-from hdmf_zarr_backend.read.parser import DamagedMetadataWarning
-from hdmf_zarr_backend.read.typecheck import ContainerError, UnreadTypeWarning
+from hdmf_zarr_backend.read.typecheck import ContainerError
 from tests import samples
 
 
@@ -154,7 +155,7 @@ def _plain_zarr(path: Path, **attributes: Any) -> Path:
     return path
 
 
-@pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.read.namespaces.MissingNamespacesWarning")
+@pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.MissingNamespacesWarning")
 def test_a_zarr_file_of_another_program(tmp_path):
     path = _plain_zarr(tmp_path / "other.zarr", answer=42)
     with pytest.raises(UnsupportedFileError, match="Missing NWB version") as caught:

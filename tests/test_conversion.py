@@ -26,6 +26,7 @@ from hdmf_zarr_backend.compare.files import compare
 from hdmf_zarr_backend.errors import (
     ChunkError,
     DamagedFileError,
+    FilterReplacedWarning,
     NotZarrError,
     StoreExistsError,
     StoreNotFoundError,
@@ -34,7 +35,6 @@ from hdmf_zarr_backend.errors import (
     ValueRefusedError,
 )
 from hdmf_zarr_backend.hdf5 import creation
-from hdmf_zarr_backend.hdf5.creation import FilterReplacedWarning
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.readability import check_hdf5
 from tests import samples
@@ -491,12 +491,12 @@ def leftovers(folder: Path, *known: str) -> list[str]:
         ("a.h5", "b.h5", {"to": "netcdf"}, UsageError, "no format"),
         ("a.h5", "a.h5", {"to": "zarr"}, StoreExistsError, "the same file"),
         ("a.zarr", "a.zarr/b.h5", {}, StoreExistsError, "one lies in the other"),
-        ("folder/c.h5", "folder", {"to": "zarr", "force_overwrite": True}, StoreExistsError, "one lies in the other"),
+        ("folder/c.h5", "folder", {"to": "zarr", "overwrite": True}, StoreExistsError, "one lies in the other"),
         ("a.h5", "nowhere/b.zarr", {}, StoreNotFoundError, "folder of the target"),
-        ("a.h5", "folder", {"to": "zarr"}, StoreExistsError, "is no HDMF Zarr file"),
-        ("a.h5", "text.txt", {"to": "zarr"}, StoreExistsError, "is no HDMF Zarr file"),
-        ("a.zarr", "text.txt", {}, StoreExistsError, "is no HDF5 file"),
-        ("a.zarr", "folder", {}, StoreExistsError, "is no HDF5 file"),
+        ("a.h5", "folder", {"to": "zarr"}, StoreExistsError, "the target exists already"),
+        ("a.h5", "text.txt", {"to": "zarr"}, StoreExistsError, "the target exists already"),
+        ("a.zarr", "text.txt", {}, StoreExistsError, "the target exists already"),
+        ("a.zarr", "folder", {}, StoreExistsError, "the target exists already"),
         ("short.h5", "b.zarr", {}, UnsupportedFileError, "HDF5 cannot open this file"),
         ("short.h5", "b.zarr", {"check": False}, UnsupportedFileError, "HDF5 cannot open this file"),
     ],
@@ -534,7 +534,7 @@ def test_with_force_anything_is_replaced(tmp_path: Path, kind: str, to: Any) -> 
             convert(tmp_path / "other.h5", target, to="zarr")
         else:
             shutil.copy(tmp_path / "other.h5", target)
-    convert(source, target, to=to, force_overwrite=kind != to)
+    convert(source, target, to=to, overwrite=True)
     assert differences(tmp_path / "a.h5", target, ignore={"chunks", "filters"}) == []
     assert leftovers(tmp_path, "a.h5", "a.zarr", "other.h5") == ["target"]
 
@@ -544,7 +544,7 @@ def test_damage_in_hdf5_is_told_with_the_node(tmp_path: Path) -> None:
     convert(tmp_path / "old.h5", tmp_path / "a.zarr")
     write_damaged(tmp_path / "a.h5")
     with pytest.raises(DamagedFileError, match=r"store '.*a\.h5', node '/group/x'"):
-        convert(tmp_path / "a.h5", tmp_path / "a.zarr")
+        convert(tmp_path / "a.h5", tmp_path / "a.zarr", overwrite=True)
     assert zarr.open_group(tmp_path / "a.zarr", mode="r")["y"][:].tolist() == [0, 1]
     assert leftovers(tmp_path, "a.h5", "a.zarr") == ["old.h5"]
 
@@ -554,7 +554,7 @@ def test_damage_in_zarr_is_told_with_the_node(tmp_path: Path) -> None:
     simple(tmp_path / "b.h5", y=np.arange(2))
     (tmp_path / "a.zarr/group/x/0").write_bytes(b"no chunk")
     with pytest.raises(ChunkError, match=r"store '.*a\.zarr', node '/group/x'"):
-        convert(tmp_path / "a.zarr", tmp_path / "b.h5")
+        convert(tmp_path / "a.zarr", tmp_path / "b.h5", overwrite=True)
     with h5py.File(tmp_path / "b.h5") as file:
         assert list(file) == ["y"]
     assert leftovers(tmp_path, "a.h5", "a.zarr") == ["b.h5"]
@@ -584,7 +584,7 @@ def test_an_interrupted_conversion_leaves_the_old_file(tmp_path: Path, target: s
     convert(tmp_path / "b.h5", tmp_path / "b.zarr")
     source = tmp_path / ("a.h5" if target == "b.zarr" else "a.zarr")
     with pytest.raises(KeyboardInterrupt):
-        convert(source, tmp_path / target, progress=Interrupted())
+        convert(source, tmp_path / target, progress=Interrupted(), overwrite=True)
     assert differences(tmp_path / "b.h5", tmp_path / "b.zarr", ignore={"chunks", "filters"}) == []
     kept = [name for name in leftovers(tmp_path, "a.h5", "a.zarr") if name not in ("b.h5", "b.zarr")]
     resumable = [f.name for f in tmp_path.glob(".b.zarr.*.conversion-*.partial")]  # of an HDF5 file nothing is
@@ -656,11 +656,11 @@ def test_the_check_says_of_damaged_files_what_pynwb_says_of_them(tmp_path: Path)
             except UnsupportedFileError:
                 refused += 1
                 with pytest.raises(UnsupportedFileError, match="pynwb cannot read this file") as caught:
-                    convert(source, tmp_path / "a.zarr")
+                    convert(source, tmp_path / "a.zarr", overwrite=True)
                 assert str(source) in str(caught.value)
                 assert "a.zarr" not in str(caught.value)
             else:
-                convert(source, tmp_path / "a.zarr")
+                convert(source, tmp_path / "a.zarr", overwrite=True)
             source.unlink()
     assert refused > 3
 

@@ -74,16 +74,16 @@ def test_chunks_that_are_no_lengths(chunks):
         ZarrDataIO([1], chunks=chunks)
 
 
-@pytest.mark.parametrize("codec", [object(), "zlib", {}, {"level": 1}, 5])
+@pytest.mark.parametrize("codec", [object(), {}, {"level": 1}, 5])
 def test_codecs_that_are_none(codec):
-    with pytest.raises(UsageError, match="is no codec"):
+    with pytest.raises(UsageError, match="is not a codec"):
         ZarrDataIO([1], compressor=codec)
-    with pytest.raises(UsageError, match="is no codec"):
+    with pytest.raises(UsageError, match="is not a codec"):
         ZarrDataIO([1], filters=[codec])
 
 
 def test_filters_that_are_no_list():
-    with pytest.raises(UsageError, match="is no list"):
+    with pytest.raises(UsageError, match="is not a list"):
         ZarrDataIO([1], filters=numcodecs.Delta("i4"))
 
 

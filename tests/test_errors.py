@@ -11,14 +11,14 @@ import pytest
 from hdmf_zarr_backend import errors
 from hdmf_zarr_backend.errors import ZarrBackendError
 
-CLASSES = [getattr(errors, name) for name in errors.__all__]
+CLASSES = [getattr(errors, name) for name in errors.__all__ if name.endswith("Error")]
 
 
 def test_all_errors_are_listed_and_drawn():
     found = {cls.__name__ for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, Exception)}
     assert found == set(errors.__all__)
     drawn = re.findall(r"^ *[│├└─ ]*(\w+Error)\b", errors.__doc__, re.MULTILINE)
-    assert sorted(drawn) == sorted(errors.__all__)
+    assert sorted(drawn) == sorted(cls.__name__ for cls in CLASSES)
 
 
 @pytest.mark.parametrize("cls", CLASSES)

@@ -29,9 +29,15 @@ from pynwb.file import NWBFile, Subject
 from pynwb.spec import NWBAttributeSpec, NWBDatasetSpec, NWBGroupSpec, NWBNamespace, NWBNamespaceBuilder
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
-from hdmf_zarr_backend.errors import ConflictError, MetadataError, ModeError, StoreNotFoundError, UsageError
+from hdmf_zarr_backend.errors import (
+    ConflictError,
+    MetadataError,
+    MissingNamespacesWarning,
+    ModeError,
+    StoreNotFoundError,
+    UsageError,
+)
 from hdmf_zarr_backend.mapping.reserved import RESERVED
-from hdmf_zarr_backend.read.namespaces import MissingNamespacesWarning
 from hdmf_zarr_backend.read.typecheck import ContainerError
 from tests import samples
 from tests.documents import change_attributes, document, forget_consolidated, has_document, is_consolidated

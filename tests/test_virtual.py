@@ -300,7 +300,7 @@ def test_a_changed_source_is_told(pair, change):
     assert "anew" in str(caught.value)
     convert_again = change in ("touched", "grown")
     if convert_again:
-        convert(source, target, virtual=True, force_overwrite=True)
+        convert(source, target, virtual=True, overwrite=True)
         np.testing.assert_array_equal(read(target, "data"), SQUARE)
 
 
@@ -325,7 +325,7 @@ def test_a_source_that_changes_while_it_is_listed_is_told(pair, monkeypatch):
     monkeypatch.setattr(writing, "_leave", touch)
     before = target.read_bytes()
     with pytest.raises(StoreError, match="changed"):
-        convert(source, target, virtual=True)
+        convert(source, target, virtual=True, overwrite=True)
     assert target.read_bytes() == before
 
 
@@ -621,11 +621,12 @@ def test_nothing_else_is_replaced(pair, tmp_path):
         with pytest.raises(StoreExistsError):
             convert(pair[0], tmp_path / "b.json", virtual=True)
         assert (tmp_path / "b.json").read_text() == content
-    convert(pair[0], tmp_path / "b.json", virtual=True, force_overwrite=True)
-    convert(pair[0], tmp_path / "b.json", virtual=True)
+    convert(pair[0], tmp_path / "b.json", virtual=True, overwrite=True)
+    with pytest.raises(StoreExistsError):
+        convert(pair[0], tmp_path / "b.json", virtual=True)
     (tmp_path / "c.zarr.json").mkdir()
     with pytest.raises(StoreExistsError, match="directory"):
-        convert(pair[0], tmp_path / "c.zarr.json", virtual=True, force_overwrite=True)
+        convert(pair[0], tmp_path / "c.zarr.json", virtual=True, overwrite=True)
 
 
 def test_nothing_is_there(tmp_path, web):

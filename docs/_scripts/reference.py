@@ -13,7 +13,7 @@ from pathlib import Path
 from generated import ROOT, code_list, parts, table, with_parts
 
 from hdmf_zarr_backend.cli.main import COMMANDS, build_parser
-from hdmf_zarr_backend.verification.problems import DAMAGE, REMARKS
+from hdmf_zarr_backend.verification.problems import DAMAGE, REMARKS, REPAIRABLE
 
 COMMAND_LINE = ROOT / "docs" / "reference" / "command-line.md"
 FINDINGS = ROOT / "docs" / "how-to" / "verify.md"
@@ -87,7 +87,11 @@ def command_page(page: str) -> str:
 def findings_page(page: str) -> str:
     """Return the page about findings with all kinds."""
     rows = [
-        (f"`{kind}`", word, remedy)
+        (
+            f"`{kind}`",
+            word,
+            remedy + (f" Where the consolidated document has it: {REPAIRABLE[kind]}" if kind in REPAIRABLE else ""),
+        )
         for word, kinds in (("problem", DAMAGE), ("remark", REMARKS))
         for kind, remedy in kinds.items()
     ]

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 __all__ = [
+    "EditableArray",
+    "LazyArray",
     "Limits",
     "NWBZarrIO",
+    "RegionReference",
     "ZarrBackendError",
     "ZarrDataIO",
     "ZarrIO",
@@ -42,7 +45,10 @@ if TYPE_CHECKING:
     from hdmf_zarr_backend.interop.tensorstore import tensorstore_spec
     from hdmf_zarr_backend.io import ZarrIO
     from hdmf_zarr_backend.mapping.references import ZarrReference
+    from hdmf_zarr_backend.mapping.regions import RegionReference
     from hdmf_zarr_backend.nwb import NWBZarrIO
+    from hdmf_zarr_backend.storage.arrays import LazyArray
+    from hdmf_zarr_backend.storage.editable import EditableArray
     from hdmf_zarr_backend.storage.limits import Limits
     from hdmf_zarr_backend.storage.zarr_legacy import enable_legacy_files
     from hdmf_zarr_backend.upgrading import upgrade
@@ -55,8 +61,11 @@ if TYPE_CHECKING:
 
 # loaded on first use: the command line must not pay for importing hdmf and zarr
 _ROOMS = {
+    "EditableArray": "storage.editable",
+    "LazyArray": "storage.arrays",
     "Limits": "storage.limits",
     "NWBZarrIO": "nwb",
+    "RegionReference": "mapping.regions",
     "ZarrBackendError": "errors",
     "ZarrDataIO": "dataio",
     "ZarrIO": "io",

@@ -13,11 +13,11 @@ import os
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from hdmf_zarr_backend.converted import ConversionReport, Format
 from hdmf_zarr_backend.dataio import codec_of_file
-from hdmf_zarr_backend.errors import NotZarrError, StoreExistsError, StoreNotFoundError, UsageError
+from hdmf_zarr_backend.errors import NotZarrError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.execution.cluster import opened
 from hdmf_zarr_backend.hdf5.facts import is_hdf5
 from hdmf_zarr_backend.hdf5.placement import ExternalLinks
@@ -25,18 +25,19 @@ from hdmf_zarr_backend.hdf5.rawsource import forget_decoded
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from hdmf_zarr_backend.mapping import formats
 from hdmf_zarr_backend.mapping.reserved import LINKS
-from hdmf_zarr_backend.model.locations import is_url
+from hdmf_zarr_backend.model.locations import ZARR_SUFFIXES, is_url
 from hdmf_zarr_backend.model.nodes import GroupNode
 from hdmf_zarr_backend.modes import check_abilities
 from hdmf_zarr_backend.progress import SILENT, Progress
-from hdmf_zarr_backend.read.parser import is_hdmf_zarr
-from hdmf_zarr_backend.readability import check_planned, check_version, check_zarr
+from hdmf_zarr_backend.readability import check_planned, check_version, check_zarr, schema_of
 from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.storage.limits import ExternalLinks as Policy
 from hdmf_zarr_backend.storage.limits import Limits, MissingChunks
-from hdmf_zarr_backend.storage.opening import FILE_SUFFIXES, open_keys
+from hdmf_zarr_backend.storage.opening import FILE_SUFFIXES, check_free, open_keys, remove_empty_folder
 from hdmf_zarr_backend.storage.paths import check_apart, location_of
 from hdmf_zarr_backend.to_hdf5 import ToHdf5, convert_to_hdf5, open_source, value_bytes
 from hdmf_zarr_backend.virtual import convert_virtual
+from hdmf_zarr_backend.write.dimensions import name_axes
 from hdmf_zarr_backend.write.format3 import adapt_plan
 from hdmf_zarr_backend.write.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.write.from_zarr import ZarrPlanner
@@ -49,8 +50,6 @@ from hdmf_zarr_backend.write.writer import MEMORY_BUDGET, Writer
 
 __all__ = ["ConversionReport", "convert"]
 
-_SUFFIX = ".zarr"
-_SUFFIXES = (_SUFFIX, f"{_SUFFIX}.zip")
 _HDF5_SUFFIXES = (".nwb", ".h5", ".hdf5", ".hdf")
 _NAMES: dict[Format, str] = {"zarr": "Zarr", "hdf5": "HDF5"}
 _MEANT_FOR: dict[str, tuple[Format | None, Format | None]] = {
@@ -64,11 +63,11 @@ def convert(
     target: str | os.PathLike[str],
     *,
     to: Format | None = None,
-    force_overwrite: bool = False,
+    overwrite: bool = False,
     check: bool = True,
     zarr_format: Literal[2, 3] | None = None,
     storage_options: Mapping[str, Any] | None = None,
-    external_links: ExternalLinks = "keep",
+    external_links: ExternalLinks | Policy = "keep",
     codec: Any = "keep",
     executor: Any = "threads",
     memory_budget: int = MEMORY_BUDGET,
@@ -93,10 +92,11 @@ def convert(
         What is made; a Zarr file may be a URL or end in ``.zip``. A local one comes into being beside its place and is
         moved there when it is whole. What was there stays until then, and a conversion that fails leaves nothing.
     to : {"zarr", "hdf5"}, optional
-        Format of the target; None: Zarr if its name ends in ``.zarr`` or ``.zarr.zip``, else HDF5.
-    force_overwrite : bool
-        Replace whatever is at ``target``. Without it only a file of the target's own kind is replaced: an HDMF Zarr
-        file, or an HDF5 file.
+        Format of the target; None: Zarr if its name ends in ``.zarr`` or ``.zip``, or if it is a folder
+        and the source is HDF5; else HDF5.
+    overwrite : bool
+        Replace whatever is at ``target``. False: refuse a target that exists; an empty folder may be used for a Zarr
+        file. A symbolic link is followed: the file that it leads to is replaced, and the link stays.
     check : bool
         Refuse an NWB file that pynwb cannot read, before anything is written. Needs pynwb for more than the version.
         It also tells the types of unsigned attributes in files of hdmf-zarr, which kept none.
@@ -104,13 +104,18 @@ def convert(
         To Zarr only. Format of the target; None: 2.
     storage_options : mapping, optional
         Of the source and the target, as far as they are URLs; as of `ZarrIO`.
-    external_links : {"keep", "copy"}
-        Zarr to HDF5 only. ``"keep"``: what was an external link in HDF5, and a link to a Zarr neighbour
+    external_links : {"keep", "copy", "follow", "within", "never"}
+        From HDF5, ``"follow"``, ``"within"`` and ``"never"`` say which other files may be read (raw files with values,
+        sources of virtual datasets, targets of external links): any, those in the folder of the HDF5 file and below,
+        or none. The default follows external links and virtual datasets anywhere, and raw files, which can be any
+        file, inside the folder only, with a warning. Only regular files are read.
+
+        Zarr to HDF5: ``"keep"``: what was an external link in HDF5, and a link to a Zarr neighbour
         ``../b.nwb.zarr``, becomes an external link to the HDF5 file, or to the HDF5 neighbour of the same stem
         (``b.nwb``, beside the target or beside the Zarr neighbour), if that is there and has the target of the link;
         changes made to a copy in the Zarr file since it was converted are then not in the new file. ``"copy"``, and
         where no such file is there: the target of the link is copied to its place.
-    codec : str, numcodecs codec, dict or bool
+    codec : str, codec of numcodecs or zarr, dict or bool
         HDF5 to Zarr only. ``"keep"``: the chunks of large datasets are copied as they are, where Zarr has their
         filters; nothing is decoded. ``"blosc"`` (or True, the default codec), ``"zstd"``, ``"zlib"``, ``"none"`` (or
         False), a codec or its configuration: everything is encoded anew, without filters, as TensorStore wants it.
@@ -154,7 +159,8 @@ def convert(
     StoreNotFoundError, NotZarrError
         The source is not there, or neither HDF5 nor Zarr.
     StoreExistsError
-        The target is the source, holds it, or is something that is not to be replaced.
+        The target exists and ``overwrite`` is False, or it is the source, holds it or lies in it, or is a symbolic
+        link that leads nowhere.
     UnsupportedFileError
         pynwb cannot read the NWB file, or HDF5 cannot open it.
     UsageError
@@ -197,26 +203,30 @@ def convert(
                 remedy="Leave nczarr=, shards=, strict_json= and limits= out, or convert without virtual=True.",
             )
         made = convert_virtual(
-            origin, place, to=to, codec=codec, resume=resume, force_overwrite=force_overwrite, check=check,
+            origin, place, to=to, codec=codec, resume=resume, overwrite=overwrite, check=check,
             zarr_format=zarr_format or 2, storage=storage, progress=progress, durable=durable,
+            external_links=_policy_of(external_links, "hdf5", place),
         )  # fmt: skip
         return ConversionReport(origin, place, "zarr", made.groups, made.datasets, made.links, made.nbytes)
     found = _format_of(origin)
-    wanted: Format = to or ("zarr" if place.endswith(_SUFFIXES) else "hdf5")
+    policy = _policy_of(external_links, found, place)
+    wanted: Format = to or (
+        "zarr" if place.endswith(ZARR_SUFFIXES) or (found == "hdf5" and os.path.isdir(place)) else "hdf5"
+    )
     _check_formats(origin, found, wanted, zarr_format)
     number = zarr_format or formats.DEFAULT_FORMAT
     _refuse_idle(place, found, wanted, codec=codec != "keep", resume=resume, strict_json=strict_json, nczarr=nczarr,
-                 shards=shards is not None, external_links=external_links != "keep",
+                 shards=shards is not None, external_links=external_links == "copy",
                  missing_chunks=missing_chunks is not None)  # fmt: skip
     _check_target(place, wanted, number, nczarr=nczarr)
     check_apart(origin, place)
     with opened(executor) as who:
         if wanted == "hdf5":
             to_hdf5 = ToHdf5(
-                force_overwrite,
+                overwrite,
                 check,
                 progress,
-                external_links,
+                "copy" if external_links == "copy" else "keep",
                 who,
                 memory_budget,
                 storage,
@@ -226,10 +236,10 @@ def convert(
             )
             return convert_to_hdf5(origin, place, to_hdf5)
         request = _ToZarr(
-            force=force_overwrite, check=check, progress=progress, codec=codec, executor=who,
+            overwrite=overwrite, check=check, progress=progress, codec=codec, executor=who,
             memory_budget=memory_budget, zarr_format=number, storage=storage, resume=resume, nczarr=nczarr,
             shards=checked_shards(shards, number), missing_chunks=missing_chunks, limits=limits or Limits(),
-            strict_json=strict_json, durable=durable,
+            strict_json=strict_json, durable=durable, policy=policy,
         )  # fmt: skip
         return _to_zarr(origin, place, request) if found == "hdf5" else _to_other_zarr(origin, place, request)
 
@@ -246,9 +256,29 @@ def _check_formats(source: str, found: Format, wanted: Format, zarr_format: int 
         raise UsageError(
             f"the source is {_NAMES[found]} already",
             store=source,
-            remedy=f"Let the name of the target end in {_SUFFIX!r} for Zarr, in something else for HDF5, or say to=; "
-            "say zarr_format= for another format of Zarr.",
+            remedy="Let the name of the target end in '.zarr' or '.zip' for Zarr, in something else for HDF5, or pass "
+            "to=; pass zarr_format= for another format of Zarr.",
         )
+
+
+def _policy_of(external_links: str, found: Format, target: str) -> Policy | None:
+    """Return which other files of an HDF5 source may be read."""
+    policies = get_args(Policy)
+    if external_links not in (*policies, *get_args(ExternalLinks)):
+        raise UsageError(
+            f"external_links={external_links!r} is unknown",
+            store=target,
+            remedy=f"Use one of {', '.join((*get_args(ExternalLinks), *policies))}.",
+        )
+    if external_links not in policies:
+        return None
+    if found != "hdf5":
+        raise UsageError(
+            f"external_links={external_links!r} has no meaning here: it is for conversions from HDF5",
+            store=target,
+            remedy="Use 'keep' or 'copy'.",
+        )
+    return external_links  # type: ignore[return-value] # it is one of them
 
 
 def _refuse_idle(target: str, found: Format, wanted: Format, **given: bool) -> None:
@@ -287,7 +317,7 @@ def _format_of(location: str) -> Format:
 
 @dataclass(slots=True, frozen=True)
 class _ToZarr:
-    force: bool
+    overwrite: bool
     check: bool
     progress: Progress
     codec: Any
@@ -302,6 +332,7 @@ class _ToZarr:
     limits: Limits
     strict_json: bool
     durable: bool
+    policy: Policy | None = None
 
     def options(self, path: str) -> StorageOptions:
         """Return how a dataset is stored."""
@@ -331,22 +362,17 @@ class _ToZarr:
         adapt_plan(plan, location=target, shard_bytes=shard_bytes_for(keys, self.memory_budget))
 
 
-def _open_target(target: str, storage: dict[str, Any], *, force: bool) -> KeyStore:
+def _open_target(target: str, storage: dict[str, Any], *, overwrite: bool) -> KeyStore:
     keys = open_keys(target, storage if is_url(target) else None)
     check_abilities(keys, "w")
-    if keys.exists() and not force and not is_hdmf_zarr(keys) and not keys.is_empty_folder():
-        raise StoreExistsError(
-            "what is there is no HDMF Zarr file, and is not replaced",
-            store=target,
-            remedy="Choose another path, or pass force_overwrite=True if it may be deleted.",
-        )
+    check_free(keys, overwrite=overwrite)
     return keys
 
 
 def _to_zarr(source: str, target: str, request: _ToZarr) -> ConversionReport:
-    keys = _open_target(target, request.storage, force=request.force)
+    keys = _open_target(target, request.storage, overwrite=request.overwrite)
     is_nwb = request.check and check_version(source)
-    with closing(Hdf5Tree(source, target)) as tree:
+    with closing(Hdf5Tree(source, target, external_links=request.policy, limits=request.limits)) as tree:
         keep = request.codec == "keep"
         plan = Hdf5Planner(
             tree,
@@ -356,14 +382,22 @@ def _to_zarr(source: str, target: str, request: _ToZarr) -> ConversionReport:
             strict_json=request.strict_json,
             limits=request.limits,
         ).plan_file()
-        if is_nwb:
-            check_planned(source, PlannedKeys(plan, target), plan.hierarchy)
+        planned = PlannedKeys(plan, target)
+        catalog = check_planned(source, planned, plan.hierarchy) if is_nwb else None
+        name_axes(plan, catalog or schema_of(planned, plan.hierarchy))
         plan.hierarchy.zarr_format = request.zarr_format
         request.adapt(keys, plan, target)
         with converted_file(
-            keys, plan, tree.sources(), request.recorded(), resume=request.resume, durable=request.durable
+            keys,
+            plan,
+            tree.sources(),
+            request.recorded(),
+            resume=request.resume,
+            exclusive=not request.overwrite,
+            durable=request.durable,
         ) as new:
             request.writer(new, plan).write()
+            remove_empty_folder(keys)
         forget_decoded()
         kinds = [placed.kind for placed in tree.nodes]
         nbytes = sum(value_bytes(planned.node) for planned in plan.arrays.values())
@@ -380,14 +414,16 @@ def _to_other_zarr(source: str, target: str, request: _ToZarr) -> ConversionRepo
             store=source,
             remedy="Choose the other format, or copy the directory.",
         )
-    keys = _open_target(target, request.storage, force=request.force)
+    keys = _open_target(target, request.storage, overwrite=request.overwrite)
     if request.check:
         check_zarr(main)
     planner = ZarrPlanner(main.keys, main.hierarchy, target, zarr_format=request.zarr_format, shards=request.shards)
     plan = planner.plan_file()
+    name_axes(plan, schema_of(main.keys, main.hierarchy))
     request.adapt(keys, plan, target)
-    with new_file(keys, plan.hierarchy, durable=request.durable) as new:
+    with new_file(keys, plan.hierarchy, exclusive=not request.overwrite, durable=request.durable) as new:
         request.writer(new, plan).write()
+        remove_empty_folder(keys)
     nodes = plan.hierarchy.flat().values()
     groups = [node for node in nodes if isinstance(node, GroupNode)]
     links = sum(len(node.attributes.get(LINKS, [])) for node in groups)

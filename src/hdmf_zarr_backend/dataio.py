@@ -9,14 +9,15 @@ import copy
 import math
 import operator
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 from hdmf.data_utils import AbstractDataChunkIterator, DataIO, InvalidDataIOError
 from hdmf.utils import get_data_shape
 
-from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.errors import MetadataError, UsageError
+from hdmf_zarr_backend.mapping.codecs3 import decode_codec
 from hdmf_zarr_backend.mapping.dtypes import JSON2, OBJECT_CODECS
 
 CODECS: dict[str, Any] = {
@@ -25,7 +26,7 @@ CODECS: dict[str, Any] = {
     "zlib": {"id": "zlib", "level": 4},
     "none": False,
 }
-"""What a whole file is compressed with, by name; True is the default codec."""
+"""Compressors by name; True is the default one."""
 
 
 def codec_of_file(codec: Any) -> Any:
@@ -33,8 +34,8 @@ def codec_of_file(codec: Any) -> Any:
 
     Parameters
     ----------
-    codec : str, numcodecs codec, dict or bool
-        "keep", a name of `CODECS`, a codec or its configuration; True: the default codec; False: none.
+    codec : str, bool, codec of numcodecs or zarr, or dict
+        "keep", or as of `compressor_config`.
 
     Returns
     -------
@@ -45,28 +46,62 @@ def codec_of_file(codec: Any) -> Any:
     UsageError
         It is none of these.
     """
-    if isinstance(codec, bool) or (isinstance(codec, str) and codec == "keep"):
+    return codec if isinstance(codec, str) and codec == "keep" else compressor_config(codec, ("keep", *CODECS))
+
+
+def compressor_config(codec: Any, names: Iterable[str] = CODECS) -> Any:
+    """Return what data are to be compressed with.
+
+    Parameters
+    ----------
+    codec : str, bool, codec of numcodecs or zarr, or dict
+        A name of `CODECS`, a codec or its configuration; True: the default codec; False: none.
+    names : iterable of str
+        The names that an error message lists.
+
+    Returns
+    -------
+    dict or bool
+
+    Raises
+    ------
+    UsageError
+        It is none of these.
+    """
+    if isinstance(codec, bool):
         return codec
     if isinstance(codec, str):
         if codec not in CODECS:
-            remedy = f"Use 'keep', {', '.join(map(repr, CODECS))}, or a numcodecs codec."
+            remedy = f"Use {', '.join(map(repr, names))}, or a codec of numcodecs or zarr."
             raise UsageError(f"there is no codec with the name {codec!r}", remedy=remedy)
         return CODECS[codec]
     return codec_config(codec)
 
 
 def codec_config(codec: Any) -> dict[str, Any]:
-    """Return the configuration of a codec given as a numcodecs object or as a configuration.
+    """Return the configuration of a codec given as an object of numcodecs or zarr, or as a configuration of either.
 
     Raises
     ------
     UsageError
-        It is neither.
+        It is none of these.
     """
-    config = codec.get_config() if hasattr(codec, "get_config") else codec
+    config = codec
+    if hasattr(codec, "get_config"):
+        config = codec.get_config()
+    elif hasattr(codec, "to_dict"):
+        config = codec.to_dict()
+    if isinstance(config, dict) and "id" not in config and "name" in config:
+        try:
+            config = decode_codec(config)
+        except MetadataError as error:
+            remedy = "Give a compressor or a filter; arrays become bytes, and shards, without being asked for here."
+            raise UsageError(error.problem, remedy=remedy) from error
+        if config["id"] == "blosc" and "shuffle" in getattr(codec, "_tunable_attrs", ()):
+            config["shuffle"] = 1  # not chosen by the user; zarr chooses it when it knows the data type
     if not isinstance(config, dict) or "id" not in config:
-        remedy = "Give a numcodecs codec or its configuration, a dict with 'id'."
-        raise UsageError(f"{codec!r} is no codec", remedy=remedy)
+        remedy = "Give a codec of numcodecs or zarr, or its configuration, a dict with 'id' or 'name'."
+        raise UsageError(f"{codec!r} is not a codec", remedy=remedy)
     # zarr-python 3 drops the key and TensorStore refuses the array with it
     return {key: value for key, value in config.items() if not (config["id"] == "zstd" and key == "checksum")}
 
@@ -86,11 +121,12 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
     fillvalue : scalar, optional
         Value of elements that were never written; stored as given. None: that of an ``h5py.Dataset``, else undefined,
         which reads as zero or an empty text.
-    compressor : numcodecs codec, dict or bool, optional
-        False: none. True and None: the default, Blosc with LZ4 at level 5 and shuffled bytes, which is
-        ``{"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1}``. Scalars are not compressed. Chunks of
+    compressor : str, codec of numcodecs or zarr, dict or bool, optional
+        "blosc", "zstd", "zlib" or "none", as of `convert`; a codec, or its configuration in Zarr format 2 or 3, for a
+        file of either format. False: none. True and None: the default, Blosc with LZ4 at level 5 and shuffled bytes,
+        which is ``{"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1}``. Scalars are not compressed. Chunks of
         `numcodecs.Zstd` have a checksum.
-    filters : sequence of numcodecs codecs or dicts, optional
+    filters : sequence of codecs of numcodecs or zarr, or dicts, optional
         Applied in order before the compressor; None: none. TensorStore reads no array that has filters.
     link_data : bool
         Link to a stored array that is given as ``data`` instead of copying it.
@@ -151,10 +187,9 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
                 "a sharded array cannot be filled later", remedy="Give the data, an iterator, or leave shards out."
             )
         self.fillvalue = fillvalue
-        plain = compressor is None or isinstance(compressor, bool)
-        self.compressor: Any = compressor if plain else codec_config(compressor)
+        self.compressor: Any = None if compressor is None else compressor_config(compressor)
         if filters is not None and not isinstance(filters, (list, tuple)):
-            raise UsageError(f"filters {filters!r} is no list", remedy="Give a list of numcodecs codecs.")
+            raise UsageError(f"filters {filters!r} is not a list", remedy="Give a list of codecs.")
         self.filters = None if filters is None else [codec_config(codec) for codec in filters]
         if link_data and isinstance(data, (list, tuple, np.ndarray, AbstractDataChunkIterator)):
             problem = f"link_data=True means nothing here: a {type(data).__name__} is no stored array"

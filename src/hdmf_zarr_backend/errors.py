@@ -1,4 +1,4 @@
-"""Every error that this package raises on purpose.
+"""Every error that this package raises on purpose, and the warnings it gives.
 
 Grouped by what a handler would do::
 
@@ -27,7 +27,7 @@ Grouped by what a handler would do::
     ├── UsageError                      (also ValueError) change the call
     │   └── ModeError                   not in this mode
     ├── LimitError                      the file asks for more than a limit of `Limits`; raise that, if you trust it
-    ├── NestingError                    (also RecursionError) nest less deeply, or raise Python's limit
+    ├── NestingError                    (also RecursionError) nest less deeply, or raise the limit
     └── UnsupportedFileError            no reader for such a file, e.g. NWB 1.x
 
 An error names the store, the path of the node and what to do; those parts are attributes too.
@@ -39,14 +39,21 @@ __all__ = [
     "ChunkError",
     "ConflictError",
     "DamagedFileError",
+    "DamagedMetadataWarning",
+    "DroppedChangesWarning",
+    "FilterReplacedWarning",
     "IncompleteStoreError",
+    "JournalWarning",
     "LimitError",
     "LinkRefusedError",
     "MetadataError",
+    "MissingNamespacesWarning",
     "ModeError",
+    "NaNPayloadWarning",
     "NameRefusedError",
     "NestingError",
     "NotZarrError",
+    "PortableNameWarning",
     "ReadOnlyStoreError",
     "ReferenceTargetError",
     "StoreError",
@@ -56,12 +63,15 @@ __all__ = [
     "StoreNotFoundError",
     "StoreRefusedError",
     "StoreUnreachableError",
+    "UnlockedWarning",
+    "UnreadTypeWarning",
     "UnsafeDataError",
     "UnsupportedFileError",
     "UsageError",
     "ValueRefusedError",
     "WorkerLostError",
     "WriteError",
+    "WrongTargetWarning",
     "ZarrBackendError",
 ]
 
@@ -191,7 +201,7 @@ class LimitError(ZarrBackendError):
 
 
 class NestingError(ZarrBackendError, RecursionError):
-    """Groups are nested deeper than Python's calls may be."""
+    """Groups are nested deeper than Python's calls, or the paths of a file system, may be."""
 
 
 class NameRefusedError(WriteError, ValueError):
@@ -220,3 +230,43 @@ class ModeError(UsageError):
 
 class UnsupportedFileError(ZarrBackendError):
     """A file of a kind that cannot be read, such as NWB 1.x."""
+
+
+class DamagedMetadataWarning(UserWarning):
+    """The consolidated document cannot be used; the documents of the nodes are."""
+
+
+class DroppedChangesWarning(UserWarning):
+    """Changes to arrays were not written, since the block in which they were made ended by an exception."""
+
+
+class FilterReplacedWarning(UserWarning):
+    """A filter that the dataset had is not installed, or loses precision; it is stored with others."""
+
+
+class JournalWarning(UserWarning):
+    """A change did not come to its end, and what it has left was undone or finished; or could not be, yet."""
+
+
+class MissingNamespacesWarning(UserWarning):
+    """A file has no cached namespaces; the installed ones are used."""
+
+
+class NaNPayloadWarning(UserWarning):
+    """NaN values lose their sign and payload, since they are stored as JSON."""
+
+
+class PortableNameWarning(UserWarning):
+    """A name is stored that the file systems of other machines cannot hold."""
+
+
+class UnlockedWarning(UserWarning):
+    """Nothing keeps a second writer away from a file."""
+
+
+class UnreadTypeWarning(UserWarning):
+    """A group or dataset of the file is left out, since no container can be made of it."""
+
+
+class WrongTargetWarning(UserWarning):
+    """A link or reference leads to an object with another id than the one that was meant."""

@@ -25,7 +25,7 @@ from hdmf_zarr_backend.reader import ZarrReader
 from hdmf_zarr_backend.storage.edits import Edits
 from hdmf_zarr_backend.storage.journal import journal_of
 from hdmf_zarr_backend.write.dropping import drop_changes
-from hdmf_zarr_backend.write.fieldvalues import KnownFields
+from hdmf_zarr_backend.write.fieldvalues import KnownFields, check_origin
 from hdmf_zarr_backend.write.planner import PlanOptions
 from hdmf_zarr_backend.write.schemawords import documentation, largest_shape
 from hdmf_zarr_backend.write.session import WriteRequest, flush_edits, write_difference, write_new
@@ -45,7 +45,8 @@ class ZarrIO(ZarrReader):
         The file: a local directory or zip file, a file of references, a URL, or what holds the file.
     mode : {"r", "r-", "r+", "a", "w", "w-", "x"}
         ``r`` reads; ``r-`` too, without the consolidated document; ``r+`` reads and changes; ``a`` does that, or makes
-        the file where there is none; ``w`` makes a file anew; ``w-`` and ``x`` do where there is none.
+        the file where there is none; ``w`` makes a file anew, and replaces an HDMF Zarr file that exists, as HDF5IO
+        does; ``w-`` and ``x`` make a file only where there is none. A symbolic link is followed and stays.
     manager : BuildManager or TypeMap, optional
         Builds and constructs containers; None: one that knows no types.
     object_codec_class : type, optional
@@ -81,9 +82,13 @@ class ZarrIO(ZarrReader):
     break_lock : bool
         Write though another writer's lock is on the file, if that writer is gone, or is on another machine where it
         cannot be asked. A process of this machine that is alive keeps its lock.
+    **unknown
+        Any other argument is refused, with the name of the one that may be meant.
 
     Raises
     ------
+    UsageError
+        An argument that does not exist, or one that means nothing here; nothing is touched.
     StoreNotFoundError, NotZarrError, MetadataError
         On opening for reading.
     StoreExistsError
@@ -177,6 +182,8 @@ class ZarrIO(ZarrReader):
         ------
         UnsupportedModeError
             The file is open for reading.
+        UsageError
+            The container, or one in it, belongs to another file; nothing was written. `export` is for that.
         WriteError
             Something cannot be stored, or says something else than the file; nothing was written.
         NestingError
@@ -188,6 +195,7 @@ class ZarrIO(ZarrReader):
                 store=self.source,
                 remedy="Use 'r+', 'w', 'w-', 'x' or 'a'.",
             )
+        check_origin(container, self.manager, self.path)
         self._fields.check(self.manager, self.path, is_written=self.get_written)
         super().write(container=container, herd=herd, cache_spec=cache_spec, **options)
         if self._edits is not None:
@@ -291,6 +299,7 @@ class ZarrIO(ZarrReader):
             exclusive=self._mode != "w",
             nczarr=nczarr,
             durable=durable,
+            schema=next(iter(catalogs), None) if export_source is not None else None,
         )
         with limited_nesting(builder, store=self.source, doing="written"):
             self._carry_out(request)

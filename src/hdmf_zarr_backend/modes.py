@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
+
 from hdmf.backends.errors import UnsupportedOperation
 
 from hdmf_zarr_backend.errors import (
@@ -32,6 +35,18 @@ class UnsupportedModeError(ModeError, UnsupportedOperation):  # type: ignore[mis
 
 class WrongArgumentError(UsageError, TypeError):
     """An argument of a type that means nothing here."""
+
+
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+def unknown_argument(cls: type, name: str) -> WrongArgumentError:
+    """Return the error for an argument that the constructor of ``cls`` does not take; it names the most similar one."""
+    found = [inspect.signature(vars(base).get("__init__", object)).parameters.values() for base in cls.__mro__]
+    known = {each.name for some in found for each in some if each.kind in _NAMED and each.name != "self"}
+    similar = difflib.get_close_matches(name, known, n=1)
+    remedy = f"Did you mean {similar[0]!r}?" if similar else f"It takes {', '.join(sorted(known))}."
+    return WrongArgumentError(f"{cls.__name__} does not take the argument {name!r}", remedy=remedy)
 
 
 class NoValuesError(NotZarrError, UnsupportedOperation):  # type: ignore[misc]

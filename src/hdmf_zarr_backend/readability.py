@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
 from hdmf.build.errors import BuildError, ConstructError, ContainerConfigurationError
 
 from hdmf_zarr_backend.errors import UnsupportedFileError, ZarrBackendError
+from hdmf_zarr_backend.hdf5.failures import H5_ERRORS
 from hdmf_zarr_backend.hdf5.farfile import FarFile
 from hdmf_zarr_backend.hdf5.placement import ZarrFile
-from hdmf_zarr_backend.mapping.reserved import NOTES
+from hdmf_zarr_backend.hdf5.rawfiles import check_other_files
+from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
+from hdmf_zarr_backend.mapping.reserved import NOTES, SPECLOC
+from hdmf_zarr_backend.mapping.specloc import NAMESPACE, spec_location
 from hdmf_zarr_backend.model.locations import is_url
-from hdmf_zarr_backend.model.nodes import Hierarchy
+from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, join
+from hdmf_zarr_backend.read.namespaces import newest_versions, source_texts
 from hdmf_zarr_backend.read.parser import ParsedFile
 from hdmf_zarr_backend.read.spectypes import unsigned_attributes
 from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.storage.limits import ExternalLinks
 
 UNREADABLE = (
     ConstructError, BuildError, ContainerConfigurationError, ValueError, TypeError, LookupError, AttributeError,
@@ -26,7 +33,9 @@ UNREADABLE = (
 """What pynwb and hdmf were seen to raise for files that they cannot read."""
 
 
-def check_hdf5(source: str, storage: Mapping[str, Any] | None = None) -> None:
+def check_hdf5(
+    source: str, storage: Mapping[str, Any] | None = None, external_links: ExternalLinks | None = None
+) -> None:
     """Refuse an NWB file in HDF5 that pynwb cannot read; other files are not looked into.
 
     Parameters
@@ -35,6 +44,8 @@ def check_hdf5(source: str, storage: Mapping[str, Any] | None = None) -> None:
         Path or URL.
     storage : mapping, optional
         ``storage_options``, for a URL.
+    external_links : {"follow", "within", "never"}, optional
+        Which other files may be read; None as of `convert`.
 
     Raises
     ------
@@ -47,6 +58,8 @@ def check_hdf5(source: str, storage: Mapping[str, Any] | None = None) -> None:
     from pynwb import NWBHDF5IO
 
     far = _far(source, storage)
+    if far is None:  # pynwb reads whatever file the values are in
+        Hdf5Tree(source, source, external_links=external_links).close()
 
     def read() -> None:
         if far is None:
@@ -84,8 +97,11 @@ def check_version(source: str, storage: Mapping[str, Any] | None = None) -> bool
             kind, version = _text(file.attrs.get("neurodata_type")), file.attrs.get("nwb_version")
             old = file.get("nwb_version")  # a dataset in NWB 1.x
             if version is None and isinstance(old, h5py.Dataset):
+                check_other_files(old.id, source, "/nwb_version", "never")
                 version = old[()]
-    except OSError as error:
+    except ZarrBackendError:
+        raise
+    except H5_ERRORS as error:
         raise UnsupportedFileError(
             f"HDF5 cannot open this file ({error})",
             store=source,
@@ -97,7 +113,7 @@ def check_version(source: str, storage: Mapping[str, Any] | None = None) -> bool
     return True
 
 
-def check_planned(source: str, keys: KeyStore, hierarchy: Hierarchy) -> None:
+def check_planned(source: str, keys: KeyStore, hierarchy: Hierarchy) -> Any:
     """Refuse an NWB file that pynwb cannot read, by what is planned to be made of it: nothing is written yet.
 
     It costs a third of `check_hdf5`, and says the same of a file.
@@ -111,18 +127,26 @@ def check_planned(source: str, keys: KeyStore, hierarchy: Hierarchy) -> None:
     hierarchy : Hierarchy
         What is planned.
 
+    Returns
+    -------
+    NamespaceCatalog or None
+        The schema of the file; None without pynwb.
+
     Raises
     ------
     UnsupportedFileError
         pynwb cannot read it.
     """
     if find_spec("pynwb") is None:
-        return
+        return None
     from hdmf_zarr_backend.nwb import ParsedNWBIO
+
+    catalogs: list[Any] = []
 
     def read() -> None:
         with ParsedNWBIO(keys, ParsedFile(hierarchy, consolidated=True)) as io:
             io.read()
+            catalogs.append(io.manager.namespace_catalog)
 
     try:
         _check_read(source, read)
@@ -130,6 +154,49 @@ def check_planned(source: str, keys: KeyStore, hierarchy: Hierarchy) -> None:
         if not isinstance(error, UnsupportedFileError):
             error.store = None  # what is planned is nowhere yet
         raise error.located(store=source) from error.__cause__
+    return catalogs[0]
+
+
+def schema_of(keys: KeyStore, hierarchy: Hierarchy) -> Any:
+    """Return the namespaces that are cached in a file, as an hdmf catalogue; None where there are none.
+
+    The names that NWB has for the keys of a specification are replaced by those of hdmf, so that pynwb is not needed.
+
+    Warns
+    -----
+    UserWarning
+        hdmf cannot read them.
+    """
+    versions = newest_versions(hierarchy)
+    if not versions:
+        return None
+    from hdmf.spec import NamespaceCatalog
+
+    from hdmf_zarr_backend.mapping.specs import TextSpecReader
+
+    location = str(spec_location(hierarchy.root.attributes.get(SPECLOC)))
+    readers = {}
+    for name, version in versions.items():
+        place = join(location, join(name, version))
+        words = partial(_in_hdmf_words, source_texts(keys, hierarchy, place))
+        readers[name] = TextSpecReader(keys.location, words, path=absolute(place))
+    catalog = NamespaceCatalog()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            catalog.load_namespaces(NAMESPACE, reader=readers)
+    except UNREADABLE as error:
+        warnings.warn(
+            f"{keys.location}: the axes get no names, since the cached namespaces cannot be read ({_reason(error)}).",
+            UserWarning,
+            stacklevel=3,
+        )
+        return None
+    return catalog
+
+
+def _in_hdmf_words(texts: Callable[[str], str], source: str) -> str:
+    return texts(source).replace('"neurodata_type', '"data_type')
 
 
 def check_zarr(main: ZarrFile) -> dict[str, dict[str, Any]]:

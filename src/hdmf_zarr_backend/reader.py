@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 from hdmf.backends.io import HDMFIO
 from hdmf.backends.utils import WriteStatusTracker
@@ -29,6 +29,7 @@ from hdmf_zarr_backend.modes import (
     check_target,
     lock_for,
     parse_target,
+    unknown_argument,
 )
 from hdmf_zarr_backend.read.columns import let_indices_grow
 from hdmf_zarr_backend.read.herd import attach_herd
@@ -78,7 +79,10 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
         synchronizer: Any = None,
         zarr_format: int | None = None,
         break_lock: bool = False,
+        **unknown: Never,
     ) -> None:
+        if unknown:
+            raise unknown_argument(type(self), next(iter(unknown)))
         if mode not in MODES:
             raise UsageError(f"the mode {mode!r} is unknown", remedy=f"Use one of {', '.join(MODES)}.")
         if zarr_format not in (None, 2, 3):

@@ -6,13 +6,15 @@ Source: issue "The whole contract", part 4.
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from hdmf_zarr_backend.converted import ConversionReport
-from hdmf_zarr_backend.errors import StoreExistsError
-from hdmf_zarr_backend.hdf5.facts import is_hdf5
+from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.hdf5.placement import ExternalLinks, Placement, ZarrFile
 from hdmf_zarr_backend.hdf5.writer import Hdf5Writer
 from hdmf_zarr_backend.model.locations import is_url
@@ -20,21 +22,23 @@ from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.read.linkpolicy import check_link
 from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.readability import check_zarr
-from hdmf_zarr_backend.storage import renames
 from hdmf_zarr_backend.storage.codecs import numpy_dtype
+from hdmf_zarr_backend.storage.diskfiles import disk_failure
 from hdmf_zarr_backend.storage.limits import Limits, MissingChunks
 from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.onewriter import one_writer
-from hdmf_zarr_backend.storage.opening import open_keys, open_neighbour
-from hdmf_zarr_backend.storage.partials import partial_path
+from hdmf_zarr_backend.storage.opening import check_free, open_keys, open_neighbour
+from hdmf_zarr_backend.storage.partials import Staged, partial_path
 from hdmf_zarr_backend.write.staging import moved
+
+_ERRNO = re.compile(r"errno = (\d+)")
 
 
 @dataclass(slots=True, frozen=True)
 class ToHdf5:
     """What a conversion to HDF5 is asked for; the words are those of `conversion.convert`."""
 
-    force: bool
+    overwrite: bool
     check: bool
     progress: Progress
     external_links: ExternalLinks
@@ -57,33 +61,30 @@ def convert_to_hdf5(source: str, target: str, request: ToHdf5) -> ConversionRepo
         How.
     """
     progress = request.progress
-    if os.path.lexists(target) and not request.force and not is_hdf5(target):
-        raise StoreExistsError(
-            "what is there is no HDF5 file, and is not replaced",
-            store=target,
-            remedy="Choose another path, or pass force_overwrite=True if it may be deleted.",
-        )
+    keys = LocalKeys(target)
+    check_free(keys, overwrite=request.overwrite, empty_folder=False)
     main = open_source(source, request.storage, request.missing_chunks, request.limits)
     typed = check_zarr(main) if request.check else {}
     placement = Placement(main, target, partial(_open_other, main), external_links=request.external_links)
     arrays = [placed.node for placed in placement.nodes if hasattr(placed.node, "shape")]
     nbytes = sum(map(value_bytes, arrays))
-    beside = partial_path(target)
+    beside, own = partial_path(keys.root), Staged(keys.root)
     progress.start(nbytes)
-    with one_writer(LocalKeys(target)):
+    with one_writer(keys):
         try:
-            Hdf5Writer(
-                beside,
-                placement,
-                typed=typed,
-                executor=request.executor,
-                memory_budget=request.memory_budget,
-                advance=progress.advance,
-            ).write()
-            moved(beside, target, renames.replace, durable=request.durable)
+            with _told_by_hdf5(target):
+                Hdf5Writer(
+                    beside,
+                    placement,
+                    typed=typed,
+                    executor=request.executor,
+                    memory_budget=request.memory_budget,
+                    advance=progress.advance,
+                ).write()
+            own.check()
+            moved(beside, keys.root, exclusive=not request.overwrite, durable=request.durable)
         except BaseException:
-            if os.path.lexists(beside):
-                os.unlink(beside)
+            own.discard(beside)
             raise
     progress.finish()
     return ConversionReport(
@@ -95,6 +96,21 @@ def convert_to_hdf5(source: str, target: str, request: ToHdf5) -> ConversionRepo
         links=len(placement.links),
         nbytes=nbytes,
     )
+
+
+@contextmanager
+def _told_by_hdf5(target: str) -> Iterator[None]:
+    """Tell what the system refused HDF5, which says so in the text of an error of any type, as an error of ours."""
+    try:
+        yield
+    except ZarrBackendError:
+        raise
+    except (OSError, RuntimeError, ValueError, KeyError) as error:
+        said = _ERRNO.search(str(error))
+        if said is None:
+            raise
+        code = int(said[1])
+        raise disk_failure(OSError(code, os.strerror(code)), target, "", "written") from error
 
 
 def value_bytes(node: Any) -> int:

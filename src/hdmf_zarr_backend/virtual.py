@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from hdmf_zarr_backend.errors import (
-    NotZarrError,
     ReadOnlyStoreError,
     StoreExistsError,
     StoreNotFoundError,
@@ -18,11 +17,9 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.progress import Progress
-from hdmf_zarr_backend.read.parser import is_hdmf_zarr
-from hdmf_zarr_backend.readability import check_hdf5
-from hdmf_zarr_backend.storage.diskfiles import told
-from hdmf_zarr_backend.storage.durable import sync_files
-from hdmf_zarr_backend.storage.opening import folder_keys, open_keys
+from hdmf_zarr_backend.readability import check_hdf5, schema_of
+from hdmf_zarr_backend.storage.limits import ExternalLinks
+from hdmf_zarr_backend.storage.opening import check_free, folder_keys, open_keys
 from hdmf_zarr_backend.storage.paths import check_apart
 from hdmf_zarr_backend.storage.referredfiles import parted
 from hdmf_zarr_backend.write.virtual import VirtualReport, write_virtual
@@ -38,12 +35,13 @@ def convert_virtual(
     to: str | None,
     codec: Any,
     resume: bool,
-    force_overwrite: bool,
+    overwrite: bool,
     check: bool,
     zarr_format: int,
     storage: Mapping[str, Any],
     progress: Progress,
     durable: bool = False,
+    external_links: ExternalLinks | None = None,
 ) -> VirtualReport:
     """Write the references of an HDF5 file; parameters and errors as of `conversion.convert`.
 
@@ -72,27 +70,20 @@ def convert_virtual(
     abilities = folder_keys(parted(target)[0], storage if is_url(target) else {}).abilities
     if not abilities.write:  # before anything is read
         raise ReadOnlyStoreError(abilities.why, store=target, remedy="Make the references here, and upload them.")
-    if not force_overwrite and not _may_replace(target, storage):
-        raise StoreExistsError(
-            "what is there is no HDMF Zarr file, and is not replaced",
-            store=target,
-            remedy="Choose another path, or pass force_overwrite=True if it may be deleted.",
-        )
+    check_free(open_keys(target, storage if is_url(target) else None), overwrite=overwrite)
     if check:
-        check_hdf5(source, storage)
-    report = write_virtual(source, target, zarr_format=zarr_format, storage=storage, progress=progress)
-    if durable and not is_url(target):
-        with told(target, "written"):
-            sync_files(target)
-    return report
-
-
-def _may_replace(target: str, storage: Mapping[str, Any]) -> bool:
-    keys = open_keys(target, storage if is_url(target) else None)
-    try:
-        return not keys.exists() or is_hdmf_zarr(keys)
-    except NotZarrError:
-        return False
+        check_hdf5(source, storage, external_links)
+    return write_virtual(
+        source,
+        target,
+        zarr_format=zarr_format,
+        storage=storage,
+        progress=progress,
+        external_links=external_links,
+        exclusive=not overwrite,
+        durable=durable,
+        schema=schema_of,
+    )
 
 
 def _check_request(source: str, target: str, *, to: str, codec: Any, resume: bool) -> None:

@@ -22,7 +22,7 @@ from tests.samples import plain_nwbfile, write_hdf5
 
 DEFAULTS = {
     "to": None,
-    "force_overwrite": False,
+    "overwrite": False,
     "check": True,
     "zarr_format": None,
     "external_links": "keep",
@@ -84,7 +84,7 @@ def test_the_options_are_passed_on(calls: Calls) -> None:
     assert main(["convert", *given, "a.nwb", "b"]) == 0
     changed = {
         "to": "zarr",
-        "force_overwrite": True,
+        "overwrite": True,
         "check": False,
         "zarr_format": None,
         "external_links": "copy",
@@ -116,15 +116,13 @@ def test_what_is_no_shards(calls: Calls, capsys: pytest.CaptureFixture[str], giv
     assert "invalid shards value" in capsys.readouterr().err
 
 
-def test_the_name_that_an_option_had_before_is_taken_and_not_shown(
-    calls: Calls, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_name_that_an_option_had_before_is_taken(calls: Calls, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "--external-links", "copy", "a.nwb", "b.zarr"]) == 0
     assert calls[0][2]["external_links"] == "copy"
     assert main(["convert", "--help"]) == 0
     shown = capsys.readouterr().out
     assert "--linked-data {keep,copy}" in shown
-    assert "--external-links" not in shown
+    assert "--external-links {follow,within,never}" in shown
     assert set(CODECS) == {"keep", *dataio.CODECS}
 
 
@@ -171,7 +169,7 @@ def test_a_batch_as_json(calls: Calls, tmp_path: Path, capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["a.nwb"], "1 path is given"),
+        (["https://host/a.nwb"], "no target is given"),
         (["a.nwb", "b.nwb", "c.nwb"], "3 paths are given"),
         (["x/a.nwb", "y/a.nwb", "-o", "{}"], "would both become"),
     ],
@@ -225,7 +223,7 @@ def test_what_is_no_hdmf_file_is_replaced_only_by_force(nwb: Path, capsys: pytes
     target.mkdir()
     (target / "precious").write_text("x")
     assert main(["convert", str(nwb), str(target)]) == 2
-    assert "use --force if it may be deleted" in capsys.readouterr().err
+    assert "use --force to replace it" in capsys.readouterr().err
     assert (target / "precious").exists()
     assert main(["convert", str(nwb), str(target), "--force"]) == 0
     assert not (target / "precious").exists()

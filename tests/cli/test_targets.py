@@ -54,7 +54,7 @@ def test_a_folder_that_is_a_file_is_told(tmp_path: Path, capsys: pytest.CaptureF
         assert main(["convert", "a.nwb", "-o", str(tmp_path / folder)]) == 2
         said = capsys.readouterr().err
         assert f"{tmp_path / 'out'}" in said
-        assert "Name a folder with --output." in said
+        assert "Name a folder." in said
 
 
 def test_a_batch_of_zarr_files_becomes_one_of_the_other_format(
@@ -107,33 +107,35 @@ def test_a_source_that_has_changed_is_converted(nwb: Path, tmp_path: Path, capsy
     zarr, back = tmp_path / "z.zarr", tmp_path / "back.nwb"
     assert skipped(capsys, nwb, zarr) == skipped(capsys, zarr, back) == [False]
     later(nwb, 60)
-    assert skipped(capsys, nwb, zarr) == [False]
+    assert main(["convert", "--skip-existing", str(nwb), str(zarr)]) == 2
+    assert "--force" in capsys.readouterr().err
+    assert skipped(capsys, nwb, zarr, "--force") == [False]
     later(zarr, 120)
     assert skipped(capsys, nwb, zarr) == [True]
-    assert skipped(capsys, zarr, back) == [False]
+    assert skipped(capsys, zarr, back, "--force") == [False]
     later(back, 240)
     assert skipped(capsys, zarr, back) == [True]
     later(zarr / "acquisition/trace/data/0.0", 480)  # a chunk alone
-    assert skipped(capsys, zarr, back) == [False]
+    assert skipped(capsys, zarr, back, "--force") == [False]
 
 
-def test_what_is_not_complete_or_of_another_kind_is_made_anew(
+def test_with_force_what_is_not_complete_or_of_another_kind_is_made_anew(
     nwb: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     zarr, back = tmp_path / "z.zarr", tmp_path / "back.nwb"
     assert skipped(capsys, nwb, zarr) == [False]
-    assert skipped(capsys, nwb, zarr, "--zarr-format", "3") == [False]
-    assert skipped(capsys, nwb, zarr, "--zarr-format", "3") == [True]
-    assert skipped(capsys, nwb, zarr) == [False]
+    assert skipped(capsys, nwb, zarr, "--force", "--zarr-format", "3") == [False]
+    assert skipped(capsys, nwb, zarr, "--force", "--zarr-format", "3") == [True]
+    assert skipped(capsys, nwb, zarr, "--force") == [False]
     document = json.loads((zarr / ".zattrs").read_text())
     document["_hdmf"] = {**document.get("_hdmf", {}), "writing": {"changing": False}}
     (zarr / ".zattrs").write_text(json.dumps(document))
     (zarr / ".zmetadata").unlink()
-    assert skipped(capsys, nwb, zarr) == [False]
+    assert skipped(capsys, nwb, zarr, "--force") == [False]
     assert (zarr / ".zmetadata").exists()
     assert skipped(capsys, zarr, back) == [False]
     back.write_bytes(back.read_bytes()[:-100])
-    assert skipped(capsys, zarr, back) == [False]
+    assert skipped(capsys, zarr, back, "--force") == [False]
     assert skipped(capsys, zarr, back) == [True]
 
 

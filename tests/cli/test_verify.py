@@ -21,7 +21,9 @@ def test_a_sound_file(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", str(whole)]) == 0
     out = capsys.readouterr().out
     assert out.splitlines()[-1] == f"{whole}: sound (1 groups, 1 arrays, 1 links, 1 references, 3 chunks)"
-    assert "remark: /: unchecked" in out
+    assert len(out.splitlines()) == 1
+    assert main(["verify", str(whole), "--verbose"]) == 0
+    assert "remark: /: unchecked" in capsys.readouterr().out
 
 
 def test_damage_is_told_with_a_remedy(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +21,11 @@ from pynwb import NWBFile, TimeSeries, validate
 from pynwb.behavior import Position, SpatialSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert, repair
-from hdmf_zarr_backend.errors import ConflictError, IncompleteStoreError, StoreError
+from hdmf_zarr_backend.errors import ConflictError, IncompleteStoreError, JournalWarning, StoreError
 from hdmf_zarr_backend.storage import growth
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
-from hdmf_zarr_backend.storage.recovery import JournalWarning
 from tests import samples
 from tests.documents import document, is_consolidated, is_fresh
+from tests.faults.appending import failing
 from tests.places import Place, contents, copy_file
 from tests.test_io import read, read_builder, write_builder
 from tests.trees import dataset, group, root
@@ -313,22 +314,11 @@ def _ragged(path: Path) -> Path:
     return samples.write_zarr(path, nwbfile)
 
 
-def _failing_at(step: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Let the operation number ``step`` on a local store fail, and all after it; return what was done before."""
-    done: list[str] = []
-    for name in ("set", "delete"):
-        original = getattr(LocalKeys, name)
-
-        def operation(self: Any, *arguments: Any, name: str = name, real: Any = original) -> None:
-            if self.root.endswith(".partial"):
-                return real(self, *arguments)
-            if len(done) == step:
-                raise OSError("the machine has stopped")
-            done.append(name)
-            return real(self, *arguments)
-
-        monkeypatch.setattr(LocalKeys, name, operation)
-    return done
+@contextmanager
+def _failing_at(path: Path, step: int) -> Iterator[None]:
+    """Let the change number ``step`` of a local file fail, and all after it."""
+    with failing(path, step + 1, OSError(errno.EIO, "the machine has stopped"), on=True):
+        yield
 
 
 @APPEND
@@ -392,7 +382,7 @@ def test_rows_that_had_a_fixed_shape_in_hdf5_grow_like_all_columns(folder, tmp_p
         assert file["intervals/epochs/timeseries"].shape == file["intervals/epochs/timeseries"].maxshape == (3,)
 
 
-def test_an_index_that_grows_beyond_its_type_is_old_or_new_or_refused_wherever_it_stops(tmp_path, monkeypatch):
+def test_an_index_that_grows_beyond_its_type_is_old_or_new_or_refused_wherever_it_stops(tmp_path):
     """Its chunks keep their names while their type changes: at no moment do they meet a document of the other type."""
     before, after = [1, 200], [1, 200, 300]
     whole = _ragged(tmp_path / "whole.zarr")
@@ -401,14 +391,13 @@ def test_an_index_that_grows_beyond_its_type_is_old_or_new_or_refused_wherever_i
         path = Path(shutil.copytree(whole, tmp_path / "stopped.zarr"))
         io = NWBZarrIO(path, "r+")
         io.read().acquisition["table"].add_row(values=np.full(100, 2.0), id=2)
-        with monkeypatch.context() as patched:
-            _failing_at(step, patched)
+        with _failing_at(path, step):
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", JournalWarning)  # the last steps are about the journal alone
                     io.close()
                 stopped = False
-            except OSError:
+            except StoreError:
                 stopped = True
         for mode in ("r", "r-"):
             try:
@@ -437,14 +426,13 @@ def test_an_index_that_grows_beyond_its_type_is_old_or_new_or_refused_wherever_i
     }
 
 
-def test_a_file_whose_append_stopped_halfway_can_be_appended_to(tmp_path, monkeypatch):
+def test_a_file_whose_append_stopped_halfway_can_be_appended_to(tmp_path):
     whole = _ragged(tmp_path / "whole.zarr")
     for step in (2, 6, 10):
         path = Path(shutil.copytree(whole, tmp_path / "file.zarr"))
         io = NWBZarrIO(path, "r+")
         io.read().acquisition["table"].add_row(values=np.full(100, 2.0), id=2)
-        with monkeypatch.context() as patched, pytest.raises(OSError, match="stopped"):
-            _failing_at(step, patched)
+        with _failing_at(path, step), pytest.raises(StoreError, match="stopped"):
             io.close()
         with pytest.warns(JournalWarning, match="was undone"):
             io = NWBZarrIO(path, "r+")

@@ -11,13 +11,12 @@ import pytest
 from hdmf.build import DatasetBuilder, GroupBuilder
 from hdmf.spec import DatasetSpec, RefSpec
 
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO, ZarrReference, convert
+from hdmf_zarr_backend import RegionReference, ZarrDataIO, ZarrIO, ZarrReference, convert
 from hdmf_zarr_backend.errors import UsageError
-from hdmf_zarr_backend.mapping.regions import RegionReference
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from tests.places import Place
 from tests.test_io import document, read_builder, write_builder
 from tests.trees import dataset, root
+from tests.watching import watching
 
 VALUES = np.arange(60).reshape(12, 5)
 
@@ -94,20 +93,19 @@ def test_indexing_goes_on_in_the_selection(file):
     assert "values" in repr(reference)
 
 
-def test_just_the_selection_is_read(cell, tmp_path, monkeypatch):
+def test_just_the_selection_is_read(cell, tmp_path):
     """Two of four chunks, and none of the others."""
     names = {2: ("0.0", "1.0", "3.0"), 3: ("c/0/0", "c/1/0", "c/3/0")}
     first, second, last = names[cell.zarr_format]
-    with ZarrIO(write_builder(tmp_path / "file.zarr", tree())) as io:
+    path = write_builder(tmp_path / "file.zarr", tree())
+    with ZarrIO(path) as io:
         found = io.read_builder()
-        asked: list[str] = []
-        get = LocalKeys.get
-        monkeypatch.setattr(LocalKeys, "get", lambda self, key: (asked.append(key), get(self, key))[1])
-        found.attributes["points"].read()
-        assert sorted(set(asked)) == [f"values/{first}", f"values/{last}"]
-        asked.clear()
-        found.attributes["an index"].read()
-        assert asked == [f"values/{second}"]
+        with watching(path) as watched:
+            found.attributes["points"].read()
+        assert sorted(set(watched.reads)) == [f"values/{first}", f"values/{last}"]
+        with watching(path) as watched:
+            found.attributes["an index"].read()
+        assert watched.reads == [f"values/{second}"]
 
 
 def test_they_are_kept_from_zarr_to_zarr(file, folder):

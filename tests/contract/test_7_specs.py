@@ -21,7 +21,7 @@ from pynwb.spec import (
 )
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
-from hdmf_zarr_backend.read.namespaces import MissingNamespacesWarning
+from hdmf_zarr_backend.errors import MissingNamespacesWarning
 from tests import samples
 from tests.documents import forget_consolidated
 from tests.places import Place, contents, keys_of, put

@@ -10,11 +10,10 @@ from hdmf.build import GroupBuilder
 from pynwb import NWBFile, TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
-from hdmf_zarr_backend.storage.journalrecords import JOURNAL
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from tests import samples
 from tests.test_io import read
 from tests.trees import dataset, group, root
+from tests.watching import watching
 
 SMALL, LARGE = 100, 1600
 
@@ -39,35 +38,6 @@ def nwb_file(path: Path, count: int, zarr_format: int) -> Path:
     return samples.write_zarr(path, nwbfile, zarr_format=zarr_format)
 
 
-class Calls:
-    """Counts what is asked of directories."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.keys: dict[str, list[str]] = {"get": [], "set": [], "delete": [], "list": []}
-        get, set_, delete, list_ = LocalKeys.get, LocalKeys.set, LocalKeys.delete, LocalKeys.list_documents
-
-        def counted_get(this: LocalKeys, key: str) -> bytes | None:
-            self.keys["get"].append(key)
-            return get(this, key)
-
-        def counted_set(this: LocalKeys, key: str, value: bytes) -> None:
-            self.keys["set"].append(key)
-            set_(this, key, value)
-
-        def counted_delete(this: LocalKeys, keys: list[str]) -> None:
-            self.keys["delete"] += keys
-            delete(this, keys)
-
-        def counted_list(this: LocalKeys) -> object:
-            self.keys["list"].append("")
-            return list_(this)
-
-        for name, counted in {
-            "get": counted_get, "set": counted_set, "delete": counted_delete, "list_documents": counted_list,
-        }.items():  # fmt: skip
-            monkeypatch.setattr(LocalKeys, name, counted)
-
-
 def append_one(path: Path) -> None:
     with NWBZarrIO(path, "r+") as io:
         nwbfile = io.read()
@@ -75,32 +45,32 @@ def append_one(path: Path) -> None:
         io.write(nwbfile)
 
 
-def test_one_series_costs_the_same_in_a_file_of_a_hundred_and_of_1600(tmp_path, monkeypatch, zarr_format):
+def test_one_series_costs_the_same_in_a_file_of_a_hundred_and_of_1600(tmp_path, zarr_format):
     touched = {}
     for count in (SMALL, LARGE):
         path = nwb_file(tmp_path / f"{count}.nwb.zarr", count, zarr_format)
         before = {p: p.stat().st_mtime_ns for p in path.rglob("*") if p.is_file()}
-        with monkeypatch.context() as patch:
-            calls = Calls(patch)
+        with watching(path) as watched:
             append_one(path)
         changed = {p for p, time in before.items() if p.stat().st_mtime_ns != time}
-        touched[count] = calls.keys
+        touched[count] = watched
         assert changed == {path / CONSOLIDATED[zarr_format]}
-        assert len(calls.keys["set"]) == len(set(calls.keys["set"]))
-        journal = [key for key in calls.keys["set"] if key.startswith(JOURNAL)]
+        assert len(watched.sets) == len(set(watched.sets))
+        journal = [key for key in watched.sets if "/" not in key and key != CONSOLIDATED[zarr_format]]
         assert len(journal) == 2
-        new = {key for key in calls.keys["set"] if key != CONSOLIDATED[zarr_format] and key not in journal}
+        new = {key for key in watched.sets if key != CONSOLIDATED[zarr_format] and key not in journal}
         assert new
         assert all(key.startswith("acquisition/new/") for key in new)
-        assert calls.keys["delete"] == journal
-        assert calls.keys["list"] == []
+        assert watched.deletes == journal
+        assert set(watched.lists) <= {"", "acquisition/new"}
         assert read(path).acquisition["new"].data[:].tolist() == [1.0, 2.0]
         assert len(read(path).acquisition) == count + 1
-    assert sorted(touched[SMALL]["set"]) == sorted(touched[LARGE]["set"])
-    assert len(touched[SMALL]["get"]) == len(touched[LARGE]["get"])
+    assert touched[SMALL].lists == touched[LARGE].lists
+    assert sorted(touched[SMALL].sets) == sorted(touched[LARGE].sets)
+    assert len(touched[SMALL].reads) == len(touched[LARGE].reads)
 
 
-def test_one_row_costs_the_same_in_a_short_and_in_a_long_table(tmp_path, monkeypatch, zarr_format):
+def test_one_row_costs_the_same_in_a_short_and_in_a_long_table(tmp_path, zarr_format):
     sets = []
     for count in (3, 300):
         nwbfile = samples.plain_nwbfile()
@@ -108,35 +78,29 @@ def test_one_row_costs_the_same_in_a_short_and_in_a_long_table(tmp_path, monkeyp
         for i in range(count):
             nwbfile.add_trial(start_time=float(i), stop_time=i + 0.5, words=["a"] * (i % 2))
         path = samples.write_zarr(tmp_path / f"{count}.nwb.zarr", nwbfile, zarr_format=zarr_format)
-        with monkeypatch.context() as patch:
-            calls = Calls(patch)
-            with NWBZarrIO(path, "r+") as io:
-                io.read().add_trial(start_time=-1.0, stop_time=0.0, words=["b", "c"])
-        sets.append(len(calls.keys["set"]))
+        with watching(path) as watched, NWBZarrIO(path, "r+") as io:
+            io.read().add_trial(start_time=-1.0, stop_time=0.0, words=["b", "c"])
+        sets.append(len(watched.sets))
         assert list(read(path).trials["words"][count]) == ["b", "c"]
     assert abs(sets[0] - sets[1]) <= len(read(path).trials.colnames)  # a new chunk may begin in a column
 
 
-def test_an_attribute_costs_one_document(tmp_path, monkeypatch, zarr_format):
+def test_an_attribute_costs_one_document(tmp_path, zarr_format):
     path = tmp_path / "file.zarr"
     with ZarrIO(path, "w", zarr_format=zarr_format) as io:
         io.write_builder(series_builders(SMALL))
-    with monkeypatch.context() as patch:
-        calls = Calls(patch)
-        with ZarrIO(path, "r+") as io:
-            builder = io.read_builder()
-            builder["acquisition/series7"].attributes["comment"] = "changed"
-            io.write_builder(builder)
-    assert {key.rpartition("/")[0] for key in calls.keys["set"]} == {"acquisition/series7", ""}
-    assert len(calls.keys["set"]) <= 3 + 2  # and the two keys of the journal
+    with watching(path) as watched, ZarrIO(path, "r+") as io:
+        builder = io.read_builder()
+        builder["acquisition/series7"].attributes["comment"] = "changed"
+        io.write_builder(builder)
+    assert {key.rpartition("/")[0] for key in watched.sets} == {"acquisition/series7", ""}
+    assert len(watched.sets) <= 3 + 2  # and the two keys of the journal
 
 
-def test_nothing_new_costs_no_more_than_the_consolidated_document(tmp_path, monkeypatch, zarr_format):
+def test_nothing_new_costs_no_more_than_the_consolidated_document(tmp_path, zarr_format):
     path = tmp_path / "file.zarr"
     with ZarrIO(path, "w", zarr_format=zarr_format) as io:
         io.write_builder(series_builders(SMALL))
-    with monkeypatch.context() as patch:
-        calls = Calls(patch)
-        with ZarrIO(path, "r+") as io:
-            io.write_builder(io.read_builder())
-    assert set(calls.keys["set"]) <= {CONSOLIDATED[zarr_format]}
+    with watching(path) as watched, ZarrIO(path, "r+") as io:
+        io.write_builder(io.read_builder())
+    assert set(watched.sets) <= {CONSOLIDATED[zarr_format]}

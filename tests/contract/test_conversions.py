@@ -17,8 +17,7 @@ from h5py import h5s, h5t
 from hdmf.testing import TestCase
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert, dry_run
-from hdmf_zarr_backend.errors import DamagedFileError, NameRefusedError, ValueRefusedError
-from hdmf_zarr_backend.hdf5.creation import FilterReplacedWarning
+from hdmf_zarr_backend.errors import DamagedFileError, FilterReplacedWarning, NameRefusedError, ValueRefusedError
 from tests import samples
 from tests.cells import Cell
 from tests.documents import arrays
@@ -263,6 +262,6 @@ def test_damage_in_hdf5_is_told_with_the_node_and_the_old_file_stays(folder: Pla
     convert(simple(tmp_path / "old.h5", y=np.arange(2)), folder / "a.zarr")
     write_damaged(tmp_path / "a.h5")
     with pytest.raises(DamagedFileError, match=r"store '.*a\.h5', node '/group/x'"):
-        convert(tmp_path / "a.h5", folder / "a.zarr")
+        convert(tmp_path / "a.h5", folder / "a.zarr", overwrite=True)
     with ZarrIO(folder / "a.zarr") as io:
         assert io.read_builder()["y"].data[:].tolist() == [0, 1]

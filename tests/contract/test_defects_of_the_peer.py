@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import shutil
 import tracemalloc
 import warnings
 from collections.abc import Iterator
@@ -26,9 +27,8 @@ from hdmf.common import get_manager
 from hdmf.data_utils import DataChunkIterator, GenericDataChunkIterator
 from pynwb import TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert, verify
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, consolidate, convert, verify
 from hdmf_zarr_backend.errors import StoreExistsError, UnsafeDataError, ZarrBackendError
-from hdmf_zarr_backend.mapping.specs import newest_version
 from hdmf_zarr_backend.progress import TerminalProgress
 from hdmf_zarr_backend.storage.keys import Abilities
 from hdmf_zarr_backend.storage.localkeys import LocalKeys
@@ -36,6 +36,7 @@ from tests import samples, trees
 from tests.contract.test_6_iterators import check_nothing
 from tests.documents import arrays
 from tests.places import Place, contents, delete, keys_of, put
+from tests.watching import watching
 
 APPEND = pytest.mark.needs("append")
 
@@ -286,8 +287,13 @@ def test_d12_a_link_leads_to_the_neighbour(kind, request):
         assert builder.attributes["reference"] is builder.links["box"].builder
 
 
-def test_d13_the_newest_version_is_by_number():
-    assert newest_version(["2.9.0", "2.11.0", "2.10.1"]) == "2.11.0"
+def test_d13_the_newest_version_is_by_number(tmp_path):
+    path = samples.write_zarr(tmp_path / "a.nwb.zarr")
+    (stored,) = (path / "specifications" / "hdmf-common").glob("*.*.*")
+    for version in ("91.9.0", "91.11.0", "91.10.1"):
+        shutil.copytree(stored, stored.parent / version)
+    consolidate(path)
+    assert NWBZarrIO.get_namespaces(path)["hdmf-common"] == "91.11.0"
 
 
 def test_d14_an_iterator_keeps_its_type(folder):
@@ -369,14 +375,13 @@ def test_d17_no_file_for_each_row(folder):
     assert len(chunks_of(path, "x")) == 1
 
 
-def test_d18_the_consolidated_document_is_set_once(tmp_path, monkeypatch):
-    keys: list[str] = []
-    plain = LocalKeys.set
-    monkeypatch.setattr(LocalKeys, "set", lambda self, key, value: (keys.append(key), plain(self, key, value))[1])
-    samples.write_zarr(tmp_path / "a.nwb.zarr")
-    assert keys.count(".zmetadata") == 1
-    assert keys[-1] == ".zmetadata"
-    assert len(keys) == len(set(keys))
+def test_d18_the_consolidated_document_is_set_once(tmp_path):
+    with watching(tmp_path) as watched:
+        samples.write_zarr(tmp_path / "a.nwb.zarr")
+    names = [key.partition("/")[2] for key in watched.sets if "/" in key]  # below the folder that is renamed at the end
+    assert names.count(".zmetadata") == 1
+    assert names[-1] == ".zmetadata"
+    assert len(names) == len(set(names))
 
 
 def test_d19_the_settings_of_a_user_stay_as_they_are(folder):

@@ -219,7 +219,7 @@ def test_names_that_no_store_can_hold(folder, name):
     assert list(folder.iterdir()) == []
 
 
-@pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.write.names.PortableNameWarning")
+@pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.PortableNameWarning")
 def test_a_name_with_a_control_character(folder, cell):
     """The library behind S3 takes it for no path; then what is there stays as it is."""
     path = folder / "file.zarr"
@@ -238,7 +238,7 @@ def test_a_name_with_a_control_character(folder, cell):
 
 
 @pytest.mark.needs("append")
-@pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.write.names.PortableNameWarning")
+@pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.PortableNameWarning")
 def test_a_name_with_a_control_character_that_is_added(folder, cell):
     path = folder / "file.zarr"
     with ZarrIO(path, "w") as io:

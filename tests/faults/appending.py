@@ -9,12 +9,14 @@ Where there are no such fields and no shards, in format 2, the rows and the arra
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import sys
 from ast import literal_eval
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,8 +32,7 @@ from hdmf.common import (
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.storage import edits as edits_room
 from hdmf_zarr_backend.storage.farkeys import FarKeys
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
+from tests.watching import listening
 
 VARIANTS = ("rows", "wider", "wider rows", "larger chunks", "smaller", "early", "values", "sharded")
 """Kinds of appends: all have what ``rows`` has."""
@@ -253,35 +254,34 @@ def _tell(*numbers: int) -> None:
 
 
 @contextmanager
-def failing(kind: type[KeyStore], step: int, error: BaseException, *, on: bool = False) -> Iterator[list[str]]:
-    """Let the change number ``step`` of a kind of store fail, and all after it if ``on``; give what was asked for."""
-    asked: list[str] = []
-    real: dict[str, Any] = {name: getattr(kind, name) for name in ("set", "delete", "stream") if hasattr(kind, name)}
+def failing(folder: Path, step: int, error: BaseException, *, on: bool = False) -> Iterator[list[str]]:
+    """Let the change number ``step`` of a local file fail, and all after it if ``on``; give what was asked for.
 
-    def checked(name: str, self: Any, keys: Any, *value: Any) -> Any:
-        keys = list(keys) if name == "delete" else keys
-        if keys:
-            asked.append(f"{name} {keys[0] if name == 'delete' else keys}")
+    A change is a key that is written, or deleted; ``error`` is what the system says.
+    """
+    asked: list[str] = []
+    root = f"{folder}{os.sep}"
+
+    def hear(event: str, arguments: tuple[Any, ...]) -> None:
+        path = str(arguments[0]) if arguments else ""
+        if event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR):
+            what = "set"
+        elif event == "os.remove" and not path.endswith(".partial"):
+            what = "delete"
+        else:
+            return
+        if path.startswith(root):
+            asked.append(f"{what} {re.sub(r'[.][0-9a-f]{32}[.]partial$', '', path.removeprefix(root))}")
             if len(asked) == step or (on and len(asked) > step):
                 raise error
-            return real[name](self, keys, *value)
-        return None
 
-    kind.set = lambda self, key, value: checked("set", self, key, value)  # type: ignore[method-assign]
-    kind.delete = lambda self, keys: checked("delete", self, keys)  # type: ignore[method-assign]
-    if "stream" in real:
-        kind.stream = lambda self, key: checked("stream", self, key)  # type: ignore[attr-defined]
-    try:
+    with listening(hear):
         yield asked
-    finally:
-        for name, function in real.items():
-            setattr(kind, name, function)
 
 
 def local_contents(folder: Any) -> dict[str, bytes]:
     """Return all keys of a local file."""
-    keys = LocalKeys(str(folder))
-    return {key: value for key in keys.list_prefix("") if (value := keys.get(key)) is not None}
+    return {str(path.relative_to(folder)): path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
 
 
 if __name__ == "__main__":

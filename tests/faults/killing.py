@@ -170,7 +170,8 @@ def act(what: str, place: str, chunks: int, options: dict[str, Any]) -> None:
     if what == "write":
         write(place, NEW, chunks, **options)
     else:
-        convert(Path(place).parent / "source.h5", place, executor=None, check=False, **options)
+        again = os.path.lexists(place)
+        convert(Path(place).parent / "source.h5", place, executor=None, check=False, overwrite=again, **options)
 
 
 def _tell(*numbers: int) -> None:

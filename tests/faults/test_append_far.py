@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from hdmf_zarr_backend.storage.opening import open_keys
 from tests.faults.appendchecks import Checks
 from tests.faults.appending import append, is_marked, local_contents, said, spread, write_before
 from tests.servers import S3Server
@@ -30,14 +29,10 @@ def far(s3: S3Server, tmp_path: Path) -> Callable[[int], tuple[S3Server, dict[st
         write_before(tmp_path / "before", zarr_format)
         contents = local_contents(tmp_path / "before")
         for name in ("before", "0"):
-            upload(s3, name, contents)
+            s3.put(name, contents)
         return s3, contents
 
     return make
-
-
-def upload(server: S3Server, name: str, contents: dict[str, bytes]) -> None:
-    open_keys(server.url(name), server.direct_options).set_many(contents)
 
 
 def check_killed_far(server: S3Server, contents: dict[str, bytes], variant: str, points: int) -> tuple[int, list[str]]:
@@ -52,7 +47,7 @@ def check_killed_far(server: S3Server, contents: dict[str, bytes], variant: str,
         first = child.stdout.readline()
         steps = spread(int(first or 0), points)
         for step in steps:
-            upload(server, str(step), contents)
+            server.put(str(step), contents)
             child.stdin.write(f"{step}\n")
             child.stdin.flush()
             assert child.stdout.readline().split() == [str(step), "-9"], child.stderr.read()

@@ -67,7 +67,7 @@ def test_two_writers_eight_readers_and_an_appender(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_two_writers_eight_readers_and_an_appender_for_long(tmp_path: Path) -> None:
-    figures = run(tmp_path, 300)
+    figures = run(tmp_path, 600)  # for more than a minute
     assert figures["reads"] > 300
     assert figures["writer: refused"] + figures["appender: refused"] > 0
 

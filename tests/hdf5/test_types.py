@@ -102,10 +102,15 @@ def test_a_type_is_its_json_and_back(tid: Any, expected: Any) -> None:
     assert memory_type(decoded, writing=True).get_size() == decoded.dtype.itemsize
 
 
-@pytest.mark.parametrize("dtype", ["<i4", ">f8", "?", "S5", "V3", "<c16", "M8[s]", ("<i2", (3,)), PLAIN_ROW])
+@pytest.mark.parametrize("dtype", ["<i4", ">f8", "?", "S5", "V3", "<c16", ("<i2", (3,)), PLAIN_ROW])
 def test_the_type_of_a_numpy_dtype_is_that_of_h5py(dtype: Any) -> None:
-    expected = of_numpy(h5py.opaque_dtype(dtype) if dtype == "M8[s]" else dtype)
-    assert decode_type(type_of_dtype(np.dtype(dtype))).equal(expected)
+    assert decode_type(type_of_dtype(np.dtype(dtype))).equal(of_numpy(dtype))
+
+
+@pytest.mark.parametrize("dtype", ["M8[s]", ">m8[10ms]", [("t", "M8[D]")]])
+def test_hdf5_has_no_type_for_dates(dtype: Any) -> None:
+    with pytest.raises(ValueRefusedError, match="HDF5 has no data type"):
+        decode_type(type_of_dtype(np.dtype(dtype)))
 
 
 @pytest.mark.parametrize(

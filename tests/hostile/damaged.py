@@ -9,8 +9,9 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import fsspec
+
 from hdmf_zarr_backend import Limits, ZarrIO, convert
-from hdmf_zarr_backend.storage.opening import open_keys
 from tests import trees
 from tests.hostile.catalogue import CHUNKS, CODE, DOCUMENTS, LINKS, SIZES, Act, Case, document, link, opened, read, text
 
@@ -91,8 +92,8 @@ def _linked(path: Path) -> None:
 def _from_afar(path: Path) -> Any:
     """Read the file from where it is a remote one."""
     place = f"memory://bad-input-{uuid.uuid4().hex}/file.zarr"
-    keys = {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
-    open_keys(place).set_many(keys)
+    files = {f"{place}/{p.relative_to(path)}": p.read_bytes() for p in path.rglob("*") if p.is_file()}
+    fsspec.filesystem("memory").pipe(files)
     return opened(place)  # type: ignore[arg-type]
 
 

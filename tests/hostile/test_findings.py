@@ -119,6 +119,19 @@ def test_a_frame_of_blosc_with_a_negative_length():
     assert "chunk-damaged" in look(files)[1] or "limit" in look(files)[1]
 
 
+@pytest.mark.parametrize(
+    ("compressor", "chunk"),
+    [({"id": "lz4"}, b"\0\0\0!"), ({"id": "zstd"}, b"\x28\xb5\x2f\xfd\xe0" + b"\0" * 7 + b"\x01"),
+     ({"id": "blosc"}, b"\2\1\1\1" + b"\0\0\0!" + b"\0\0\4\0" + (40).to_bytes(4, "little") + bytes(24))],
+    ids=["lz4", "zstd", "blosc"],
+)  # fmt: skip
+def test_a_length_that_so_few_bytes_cannot_have_is_damage_and_no_matter_of_limits(compressor, chunk):
+    files = change(listed(2), "texts/.zarray", lambda d: d.update(compressor=compressor))
+    files["texts/0"] = chunk
+    with ZarrIO(files) as io, pytest.raises(ChunkError, match="cannot become"):
+        io.read_builder()["texts"].data[0]
+
+
 # ---- sizes ----------------------------------------------------------------------------------------------------------
 
 

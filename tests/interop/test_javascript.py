@@ -12,8 +12,7 @@ import pytest
 from hdmf.build import DatasetBuilder, GroupBuilder
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, add_nczarr, consolidate
-from hdmf_zarr_backend.errors import UsageError
-from hdmf_zarr_backend.write.dropping import DroppedChangesWarning
+from hdmf_zarr_backend.errors import DroppedChangesWarning, UsageError
 from tests import samples
 from tests.interop.test_matrix import (
     GAPS,

@@ -217,7 +217,7 @@ def test_converted_files_open_or_say_why_not(recorded, tmp_path, capsys, name, z
     assert main(["inspect", str(path), "--json"]) == 0
     told = [node for node in json.loads(capsys.readouterr().out)["nodes"] if node["kind"] == "array"]
     assert {node["path"].strip("/"): node["tensorstore"] for node in told} == dict.fromkeys(opened) | refused
-    assert main(["inspect", str(path)]) == 0
+    assert main(["inspect", str(path), "--verbose"]) == 0
     line = f"TensorStore cannot open {len(closed)} of {len(opened) + len(closed)} arrays of numbers; --json says why"
     assert capsys.readouterr().out.splitlines()[1] == (line if closed else "")
 

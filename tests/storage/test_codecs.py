@@ -11,7 +11,7 @@ import numcodecs
 import numpy as np
 import pytest
 import zarr
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from zarr.core.buffer import cpu
 from zarr.storage import MemoryStore
@@ -431,6 +431,8 @@ CONFIGS = st.builds(
     st.binary(max_size=40) | st.sampled_from([b'[1,2,"|O",[2]]', b"\x02\0\0\0\x01\0\0\0a\x01\0\0\0b"]),
     st.sampled_from("CF"),
 )
+@example([{"id": "msgpack2"}, {"id": "lz4"}], None, "|O", b"\0\0\0!", "C")  # 553,648,128 bytes, it says
+@example([{"id": "json2"}], {"id": "zstd"}, "|O", b"\x28\xb5\x2f\xfd\xe0" + b"\0" * 7 + b"\x01", "C")
 def test_any_configuration_on_any_bytes_gives_a_chunk_or_our_error(filters, compressor, data_type, data, order):
     node = ArrayNode(shape=(2,), chunks=(2,), data_type=data_type, filters=filters, compressor=compressor, order=order)
     with warnings.catch_warnings():

@@ -16,9 +16,15 @@ from typing import Any
 import pytest
 
 from hdmf_zarr_backend import ZarrIO, repair
-from hdmf_zarr_backend.errors import StoreError, StoreLockedError, StoreRefusedError, StoreUnreachableError
+from hdmf_zarr_backend.errors import (
+    StoreError,
+    StoreLockedError,
+    StoreRefusedError,
+    StoreUnreachableError,
+    UnlockedWarning,
+)
 from hdmf_zarr_backend.storage import leases
-from hdmf_zarr_backend.storage.leases import Lease, UnlockedWarning
+from hdmf_zarr_backend.storage.leases import Lease
 from tests import trees
 from tests.keystores import MemoryKeys
 

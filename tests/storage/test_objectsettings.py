@@ -36,7 +36,7 @@ def words(url: str, **options: Any) -> dict[str, Any] | None:
     """Return the settings but for the bounds of time."""
     found = object_settings(url, options)
     if found is not None:
-        assert found.pop("retry_config")["retry_timeout"] >= timedelta(seconds=60)
+        assert found.pop("retry_config")["retry_timeout"] == timedelta(seconds=10)
         client = found.pop("client_options")
         assert client.pop("timeout") == "30s"
         assert client.pop("connect_timeout") == "10s"

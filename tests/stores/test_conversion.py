@@ -35,8 +35,18 @@ def test_a_file_of_another_kind_is_not_replaced(s3, tmp_path):
     open_keys(s3.url("a.nwb.zarr"), s3.options).set("readme.txt", b"mine")
     with pytest.raises(StoreExistsError):
         convert(origin, s3.url("a.nwb.zarr"), storage_options=s3.options)
-    convert(origin, s3.url("a.nwb.zarr"), storage_options=s3.options, force_overwrite=True)
+    convert(origin, s3.url("a.nwb.zarr"), storage_options=s3.options, overwrite=True)
     assert "readme.txt" not in s3.contents("a.nwb.zarr")
+
+
+def test_a_file_in_a_bucket_is_replaced_only_on_request(s3, tmp_path):
+    origin = samples.write_hdf5(tmp_path / "a.nwb")
+    for _ in range(2):
+        convert(origin, s3.url("b.nwb.zarr"), storage_options=s3.options, overwrite=True)
+        before = s3.contents("b.nwb.zarr")
+        with pytest.raises(StoreExistsError, match="overwrite=True"):
+            convert(origin, s3.url("b.nwb.zarr"), storage_options=s3.options)
+        assert s3.contents("b.nwb.zarr") == before
 
 
 def test_what_cannot_be_converted_to(web, tmp_path):

@@ -69,11 +69,11 @@ def test_nothing_at_the_address(web: WebServer) -> None:
 
 
 @pytest.mark.parametrize("url", ["s3://bucket/a.zarr", "https://example.org/a.zarr"])
-def test_a_server_that_is_busy_for_a_minute_is_waited_for(url: str) -> None:
-    """The library gives up after two seconds of 503 unless it is told otherwise."""
+def test_a_server_that_is_busy_is_waited_for(url: str) -> None:
+    """For about ten seconds; the library would give up after two, or never on a server that is not there."""
     found = object_settings(url, {"anon": True} if url.startswith("s3") else {})
     assert found is not None
-    assert found["retry_config"]["retry_timeout"] >= timedelta(seconds=60)
+    assert timedelta(seconds=5) <= found["retry_config"]["retry_timeout"] <= timedelta(seconds=15)
     assert found["retry_config"]["max_retries"] >= 10
     assert found["client_options"]["timeout"] == "30s"
 

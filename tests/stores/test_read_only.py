@@ -51,7 +51,7 @@ OPERATIONS: dict[str, Callable[[str, Any], Any]] = {
     "append": append,
     "export to": export,
     "convert from HDF5 to": from_hdf5,
-    "convert from HDF5 to, with force": lambda url, path: from_hdf5(url, path, force_overwrite=True),
+    "convert from HDF5 to, with force": lambda url, path: from_hdf5(url, path, overwrite=True),
     "convert from format 2 to": lambda url, path: to_other_format(url, path, 3),
     "convert from format 3 to": lambda url, path: to_other_format(url, path, 2),
     "convert virtually to": virtually,

@@ -40,7 +40,7 @@ from hdmf_zarr_backend.write import resume
 
 source, folder, executor, codec, *points = sys.argv[1:]
 done, last = 0, 0
-write_file, os_replace, replace = localkeys.write_file, os.replace, resume.replace
+write_file, os_replace, moved = localkeys.write_file, os.replace, resume.moved
 
 def step():
     global done
@@ -58,12 +58,12 @@ def renaming(one, other):
     os_replace(one, other)
     step()
 
-def ending(one, other):
+def ending(*names, **options):
     step()
-    replace(one, other)
+    moved(*names, **options)
     step()
 
-localkeys.write_file, os.replace, resume.replace = writing, renaming, ending
+localkeys.write_file, os.replace, resume.moved = writing, renaming, ending
 
 def run(target):
     convert(source, target, executor=int(executor) or None, memory_budget=400_000, codec=codec == "recode" or "keep")
@@ -150,6 +150,7 @@ def check_resumed(points: list[float], source: Path, folder: Path, executor: int
             there = contents(partial)  # half of a document may be, which is none
             before = {key: state for key, state in inodes(partial).items() if there[key] == expected.get(key)}
         recode = {"codec": True} if codec == "recode" else {}
+        recode["overwrite"] = target.exists()  # it was killed after the last step
         convert(source, target, resume=True, executor=executor or None, memory_budget=BUDGET, **recode)
         assert contents(target) == expected
         after = inodes(target)

@@ -307,7 +307,7 @@ def test_durable_is_one_call_for_all_files_before_the_rename(tmp_path, synced, n
     synced.clear()
     if way == "convert":
         convert(tmp_path / "source.zarr", tmp_path / "a.h5", check=False, durable=True)
-        assert [call for call, _ in synced] == ["sync_files", "sync_folder"]  # its rename is another room's
+        assert [call for call, _ in synced] == ["sync_files", "moved", "sync_folder"]
         synced.clear()
         convert(tmp_path / "a.h5", path, check=False, durable=True)
     elif way == "export":

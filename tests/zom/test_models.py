@@ -490,7 +490,7 @@ def test_an_empty_file_is_made_of_a_model(rich, tmp_path, consolidate):
     assert {f"/{path}" for path in nodes} | {"/"} == flat(model).keys()
     with pytest.raises(StoreExistsError):
         create(model, place)
-    create(group(a=array()), place, force_overwrite=True)
+    create(group(a=array()), place, overwrite=True)
     assert diff(to_zom(place), group(a=array())) == []
 
 

@@ -30,7 +30,7 @@ class ZarrDataIO(dataio.ZarrDataIO, metaclass=SameAsOurs):
     Parameters
     ----------
     data, chunks, fillvalue, compressor, filters, link_data
-        As of `hdmf_zarr_backend.ZarrDataIO`; filters may be codecs of zarr 3 as well.
+        As of `hdmf_zarr_backend.ZarrDataIO`.
     compressors, serializer
         Codecs of zarr 3, as of hdmf-zarr 0.14; as of `alias.codecs.pipeline_of_zarr3`.
     **options
@@ -59,8 +59,7 @@ class ZarrDataIO(dataio.ZarrDataIO, metaclass=SameAsOurs):
     ) -> None:
         if compressor is not None and compressors is not None:
             raise UsageError("compressor and compressors are both given", remedy="Give one of them.")
-        is_of_zarr3 = isinstance(filters, (list, tuple)) and any(hasattr(codec, "to_dict") for codec in filters)
-        if compressors is not None or serializer is not None or is_of_zarr3:
+        if compressors is not None or serializer is not None:
             filters, found = pipeline_of_zarr3(filters, compressors, serializer)
             compressor = found if compressor is None else compressor
         super().__init__(data, chunks, fillvalue, compressor, filters, link_data, **options)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from enum import IntEnum
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 from hdmf_zarr_backend.model.render import ASCII, UNICODE, Symbols
+
+T = TypeVar("T")
+
+_PARTICULARS = re.compile(r"""'[^']*'|"[^"]*"|\d[\d.,]*""")
 
 
 class Exit(IntEnum):
@@ -64,6 +69,32 @@ def complain(said: str | BaseException, command: Command | None = None) -> None:
 
     text = told(said, command) if isinstance(said, BaseException) else worded(said, command)
     print(f"zarrio: {' '.join(text.split())}", file=sys.stderr)
+
+
+def finding_lines(
+    findings: Iterable[T], line: Callable[[T], str], alike: Callable[[T], str], *, verbose: bool
+) -> list[str]:
+    """Return the lines about findings, those that are alike in one.
+
+    Parameters
+    ----------
+    findings : iterable
+        What was found.
+    line : callable
+        Gives the line about one of them.
+    alike : callable
+        Gives the text that tells kinds of findings apart; names in quotation marks and numbers in it do not count.
+    verbose : bool
+        A line for each finding.
+    """
+    groups: dict[object, list[T]] = {}
+    for number, finding in enumerate(findings):
+        groups.setdefault(number if verbose else _PARTICULARS.sub("", alike(finding)), []).append(finding)
+    return [f"{line(found[0])}{_others(len(found) - 1)}" for found in groups.values()]
+
+
+def _others(count: int) -> str:
+    return f" (and {count:,} more like this one; --verbose shows each)" if count else ""
 
 
 def print_limited(lines: Sequence[object], limit: int) -> None:

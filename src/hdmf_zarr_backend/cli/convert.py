@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from argparse import SUPPRESS, ArgumentParser, Namespace
+from argparse import ArgumentParser, Namespace
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -35,7 +35,11 @@ class _Outcome:
 
 def _configure(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "paths", nargs="+", metavar="PATH", help="SOURCE and TARGET; with --output, one or more sources, Zarr or HDF5"
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help="SOURCE and TARGET, which may be a folder to put the new file into (default: beside the source); "
+        "with --output, one or more sources, Zarr or HDF5",
     )
     parser.add_argument(
         "-o",
@@ -43,11 +47,12 @@ def _configure(parser: ArgumentParser) -> None:
         metavar="FOLDER",
         help="convert each source to a file in this folder, a path or a URL: a.nwb to a.nwb.zarr, a.nwb.zarr to a.nwb",
     )
-    parser.add_argument("--force", action="store_true", help="replace the target, whatever is there")
+    parser.add_argument("--force", action="store_true", help="replace a target that exists, which is refused otherwise")
     parser.add_argument(
         "--skip-existing",
         action="store_true",
-        help="leave out a source whose target is there: a complete file of the format that is wanted, and not older",
+        help="leave out a source whose target is there: a complete file of the format that is wanted, and not older; "
+        "with --force, replace the other targets that exist",
     )
     parser.add_argument(
         "--no-check", action="store_true", help="convert NWB files too that pynwb cannot read; this is not tried then"
@@ -55,7 +60,7 @@ def _configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--to",
         choices=("zarr", "hdf5"),
-        help="format of the target (default: zarr if its name ends in .zarr or .zarr.zip, else hdf5)",
+        help="format of the target (default: zarr if its name ends in .zarr or .zip, else hdf5)",
     )
     add_format_option(parser, "Zarr format of the target (default: 2); of a Zarr file to a Zarr file, the other one")
     add_encoding_options(parser)
@@ -75,9 +80,12 @@ def _configure(parser: ArgumentParser) -> None:
         default="keep",
         help="Zarr to HDF5: keep data in the other files that links lead to, or copy them (default: %(default)s)",
     )
-    # what it was called until `verify` and `validate` had an option of that name, which means something else
     parser.add_argument(
-        "--external-links", dest="linked_data", choices=("keep", "copy"), default=SUPPRESS, help=SUPPRESS
+        "--external-links",
+        choices=("follow", "within", "never", "keep", "copy"),  # the last two are what --linked-data was called before
+        metavar="{follow,within,never}",
+        help="from HDF5: which other files may be read: any, those in the folder of the source and below, or none "
+        "(default: raw files with values inside the folder; external links and virtual datasets anywhere)",
     )
     who = parser.add_mutually_exclusive_group()
     add_jobs_option(who)
@@ -107,10 +115,10 @@ def _configure(parser: ArgumentParser) -> None:
 def _run(arguments: Namespace) -> Exit:
     options = {
         "to": arguments.to,
-        "force_overwrite": arguments.force,
+        "overwrite": arguments.force,
         "check": not arguments.no_check,
         "zarr_format": arguments.zarr_format,
-        "external_links": arguments.linked_data,
+        "external_links": arguments.external_links or arguments.linked_data,
         "codec": arguments.codec,
         "executor": _executor(arguments),
         "resume": arguments.resume,
@@ -191,11 +199,13 @@ COMMAND = Command(
     summary="convert HDF5 to Zarr, or Zarr to HDF5",
     description=(
         "Convert an HDMF or NWB file, HDF5 to Zarr or Zarr to HDF5; the format of the source is told by its content.\n"
-        "With --output any number of files is converted; one that cannot be is told, and the others go on."
+        "A target that exists is refused, unless --force is given. Without a target the new file is made beside its\n"
+        "source. With --output any number of files is converted; one that cannot be is reported, and the others go on."
     ),
     examples="""\
   zarrio convert session.nwb session.nwb.zarr
-  zarrio convert session.nwb.zarr session.nwb
+  zarrio convert session.nwb.zarr copy.nwb
+  zarrio convert session.nwb converted/
   zarrio convert *.nwb --output converted/
   zarrio convert *.nwb --output converted/ --resume --skip-existing
   zarrio convert *.nwb --output s3://bucket/sessions

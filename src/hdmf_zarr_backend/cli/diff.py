@@ -6,8 +6,8 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from hdmf_zarr_backend.cli.command import Command, Exit, print_json, print_limited
-from hdmf_zarr_backend.cli.options import add_storage_option, storage_options
+from hdmf_zarr_backend.cli.command import Command, Exit, finding_lines, print_json, print_limited
+from hdmf_zarr_backend.cli.options import add_storage_option, add_verbose_option, storage_options
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.compare.differences import Difference
@@ -35,6 +35,7 @@ def _configure(parser: ArgumentParser) -> None:
         metavar="N",
         help="print at most N differences; 0: all (default: %(default)s)",
     )
+    add_verbose_option(parser, "print each difference, also those that are alike")
     parser.add_argument("--json", action="store_true", help="print all differences as one JSON document")
     add_storage_option(parser)
 
@@ -57,12 +58,13 @@ def _run(arguments: Namespace) -> Exit:
         document = {"a": arguments.a, "b": arguments.b, "counts": counts, "differences": list(map(_as_json, found))}
         print_json(document)
     else:
-        _print(found, counts, limit=arguments.limit)
+        _print(found, counts, arguments)
     return Exit.FOUND if found else Exit.OK
 
 
-def _print(found: Sequence[Difference], counts: dict[str, int], *, limit: int) -> None:
-    print_limited(found, limit)
+def _print(found: Sequence[Difference], counts: dict[str, int], arguments: Namespace) -> None:
+    lines = finding_lines(found, str, lambda one: f"{one.kind} {one.attribute} {one.said}", verbose=arguments.verbose)
+    print_limited(lines, arguments.limit)
     if found:
         print(f"{len(found):,} difference{'' if len(found) == 1 else 's'}: {_list(counts)}")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from hdmf_zarr_backend.cli.command import Command, Exit, print_json
-from hdmf_zarr_backend.cli.options import add_storage_option, storage_options
-from hdmf_zarr_backend.cli.tree import add_tree_options, tree_lines
+from hdmf_zarr_backend.cli.options import add_storage_option, add_verbose_option, storage_options
+from hdmf_zarr_backend.cli.tree import add_tree_options, tree_lines, wrapped
 
 
 def _configure(parser: ArgumentParser) -> None:
@@ -14,6 +14,7 @@ def _configure(parser: ArgumentParser) -> None:
     add_tree_options(parser)
     parser.add_argument("--attributes", action="store_true", help="show the values of attributes too")
     parser.add_argument("--sizes", action="store_true", help="show what each array takes on disk; lists all chunks")
+    add_verbose_option(parser, "tell how many arrays TensorStore cannot open, too")
     parser.add_argument("--json", action="store_true", help="print one JSON document, each node in it")
     parser.add_argument(
         "--model", action="store_true", help="print the Zarr Object Model as JSON: what the metadata documents say"
@@ -41,7 +42,9 @@ def _run(arguments: Namespace) -> Exit:
     if arguments.json:
         print_json(outline.document(depth=arguments.depth))
         return Exit.OK
-    print("\n".join([outline.heading(arguments.path), "", *tree_lines(outline, arguments)]))
+    heading = outline.heading(arguments.path)
+    about = [heading, outline.closed_arrays()] if arguments.verbose else [heading]
+    print("\n".join([*wrapped(about), "", *tree_lines(outline, arguments)]))
     return Exit.OK
 
 
@@ -50,7 +53,8 @@ COMMAND = Command(
     summary="show the tree of a Zarr file",
     description=(
         "Show groups, arrays with types, shapes, chunks, codecs and uncompressed sizes, links and references.\n"
-        "Only metadata is read."
+        "Only metadata is read. Lines are as long as the terminal is wide; of any length where the output is no\n"
+        "terminal and COLUMNS is not set."
     ),
     examples="""\
   zarrio inspect session.nwb.zarr

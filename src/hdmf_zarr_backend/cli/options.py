@@ -44,6 +44,11 @@ def storage_options(arguments: Namespace) -> dict[str, Any]:
     return options
 
 
+def add_verbose_option(parser: ArgumentParser, text: str = "print each finding, also those that are alike") -> None:
+    """Give a command the option ``--verbose``, with what it says of it."""
+    parser.add_argument("-v", "--verbose", action="store_true", help=text)
+
+
 def add_jobs_option(parser: Any) -> None:
     """Give a command, or a group of its options, the option ``--jobs``."""
     parser.add_argument("--jobs", type=_number, metavar="N", help="number of threads (default: one per core)")

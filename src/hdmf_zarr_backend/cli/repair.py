@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from hdmf_zarr_backend.cli.command import Command, Exit, print_json
-from hdmf_zarr_backend.cli.options import add_storage_option, storage_options
+from hdmf_zarr_backend.cli.command import Command, Exit, finding_lines, print_json
+from hdmf_zarr_backend.cli.options import add_storage_option, add_verbose_option, storage_options
 
 
 def _configure(parser: ArgumentParser) -> None:
@@ -18,6 +18,7 @@ def _configure(parser: ArgumentParser) -> None:
         action="store_true",
         help="take the lock of the file from a writer that is gone, or cannot be asked since it is on another machine",
     )
+    add_verbose_option(parser)
     parser.add_argument("--json", action="store_true", help="print what was done, and what is left, as a JSON document")
     add_storage_option(parser)
 
@@ -39,8 +40,13 @@ def _run(arguments: Namespace) -> Exit:
     else:
         for line in repairs.done:
             print(line)
-        for problem in repairs.left:
-            print(f"left: {problem_line(problem, arguments.command)}")
+        for line in finding_lines(
+            repairs.left,
+            lambda problem: f"left: {problem_line(problem, arguments.command)}",
+            lambda problem: f"{problem.kind} {problem.message}",
+            verbose=arguments.verbose,
+        ):
+            print(line)
         if not repairs.done and not repairs.left:
             print("nothing to repair")
     return Exit.FOUND if repairs.left else Exit.OK

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hdmf_zarr_backend.cli.command import Command, Exit
 from hdmf_zarr_backend.cli.options import add_storage_option, storage_options
-from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.errors import StoreExistsError, UsageError
 from hdmf_zarr_backend.model.locations import is_url
 
 if TYPE_CHECKING:
@@ -49,8 +49,12 @@ def _run(arguments: Namespace) -> Exit:
         values=not arguments.structure,
         storage_options=storage_options(arguments),
     )
-    with open(output, "w", encoding="utf-8") as stream:
-        stream.write(page)
+    try:
+        # names may not be UTF-8
+        with open(output, "w" if arguments.force else "x", encoding="utf-8", errors="backslashreplace") as stream:
+            stream.write(page)
+    except FileExistsError as error:
+        raise _exists(output) from error
     print(output)
     return Exit.OK
 
@@ -68,8 +72,17 @@ def _check(arguments: Namespace, output: str) -> None:
         raise UsageError(f"there is no folder {folder}", remedy="Make it first, or name another file with -o.")
     if os.path.isdir(output):
         raise UsageError(f"{output} is a folder", remedy="Name a file in it with -o.")
-    if os.path.exists(output) and not arguments.force:
-        raise UsageError(f"{output} is there", remedy="Use --force, or name another file with -o.")
+    if os.path.lexists(output) and not arguments.force:
+        raise _exists(output)
+    for path in (arguments.path, arguments.other):
+        if path is not None and os.path.exists(output) and os.path.exists(path) and os.path.samefile(path, output):
+            raise StoreExistsError("the page would replace the file", store=path, remedy="Name another file with -o.")
+
+
+def _exists(output: str) -> StoreExistsError:
+    return StoreExistsError(
+        "the page exists already", store=output, remedy="Use --force, or name another file with -o."
+    )
 
 
 COMMAND = Command(

@@ -8,11 +8,11 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
-from hdmf_zarr_backend.model.locations import is_url, split_chain
+from hdmf_zarr_backend.model.locations import ZARR_SUFFIXES, is_url, split_chain
 
 _ZARR = ".zarr"
 _VIRTUAL = ".zarr.json"
-_ZARR_FILES = (_ZARR, ".zarr.zip", _VIRTUAL)
+_ZARR_FILES = (_ZARR, ".zarr.zip", _VIRTUAL, ".zip")
 _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _HDF5_SUFFIXES = frozenset({".nwb", ".h5", ".hdf5"})
 _ZARR_MARKS = frozenset({".zgroup", ".zmetadata", "zarr.json"})
@@ -20,7 +20,10 @@ _DEFAULT_FORMAT = 2
 
 
 def pairs_of(arguments: Namespace) -> list[tuple[str, str]]:
-    """Return what is converted to what; the folder of a batch is there afterwards.
+    """Return what is converted to what; the folder of the targets exists afterwards.
+
+    A target that is an existing folder, other than a Zarr file, or that ends in a slash, is the folder of the target,
+    as with ``--output``. Without a target the new file is made beside its source.
 
     Parameters
     ----------
@@ -34,12 +37,17 @@ def pairs_of(arguments: Namespace) -> list[tuple[str, str]]:
     """
     paths, folder = arguments.paths, arguments.output
     if folder is None:
-        if len(paths) != 2:
+        if len(paths) > 2:
             raise UsageError(
-                f"{len(paths)} path{' is' if len(paths) == 1 else 's are'} given",
+                f"{len(paths)} paths are given",
                 remedy="Give a source and a target, or any number of sources and --output FOLDER.",
             )
-        return [(paths[0], paths[1])]
+        source, target = paths[0], paths[-1]
+        if len(paths) == 1:
+            return [(source, _beside(source, arguments))]
+        if not _is_folder(target):
+            return [(source, target)]
+        paths, folder = [source], target
     pairs: dict[str, str] = {}
     for source in paths:
         target = _joined(folder, _target_name(source, arguments))
@@ -50,6 +58,29 @@ def pairs_of(arguments: Namespace) -> list[tuple[str, str]]:
         pairs[target] = source
     _make_folder(folder)
     return [(source, target) for target, source in pairs.items()]
+
+
+def _beside(source: str, arguments: Namespace) -> str:
+    if is_url(source):
+        raise UsageError(
+            "no target is given, and the source is a URL",
+            store=source,
+            remedy="Give a target, or a folder with --output FOLDER.",
+        )
+    return os.path.join(os.path.dirname(source.rstrip("/")), _target_name(source, arguments))
+
+
+def _is_folder(target: str) -> bool:
+    """Tell whether a target is the folder of the new file, not the new file itself."""
+    if target.rstrip("/").endswith((*ZARR_SUFFIXES, ".json")):
+        return False
+    if target.endswith(("/", os.sep)):
+        return is_url(target) or not _is_zarr(target)
+    return not is_url(target) and os.path.isdir(target) and not _is_zarr(target)
+
+
+def _is_zarr(folder: str) -> bool:
+    return any(os.path.lexists(os.path.join(folder, name)) for name in _ZARR_MARKS)
 
 
 def _joined(folder: str, name: str) -> str:
@@ -65,7 +96,7 @@ def _make_folder(folder: str) -> None:
     try:
         os.makedirs(folder, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
-        raise UsageError(f"{error.filename} is a file", remedy="Name a folder with --output.") from error
+        raise UsageError(f"{error.filename} is a file", remedy="Name a folder.") from error
 
 
 def _target_name(source: str, arguments: Namespace) -> str:
@@ -118,7 +149,7 @@ def is_done(source: str, target: str, arguments: Namespace, storage_options: dic
     StoreRefusedError, StoreUnreachableError
         A server does not let it be told.
     """
-    to_zarr = arguments.virtual or target.rstrip("/").endswith(_ZARR_FILES[:2])
+    to_zarr = arguments.virtual or target.rstrip("/").endswith(ZARR_SUFFIXES)
     wanted = arguments.to or ("zarr" if to_zarr else "hdf5")
     if wanted == "hdf5":
         is_whole = _is_hdf5(target)

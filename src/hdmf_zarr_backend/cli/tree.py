@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import textwrap
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from hdmf_zarr_backend.cli.command import symbols_for
@@ -26,6 +29,23 @@ def _level(text: str) -> int:
     return int(text)
 
 
+def _output_width() -> int | None:
+    """Return the columns of the terminal, or what COLUMNS says; None where the output goes elsewhere."""
+    return shutil.get_terminal_size((0, 0)).columns or None
+
+
+def wrapped(lines: Iterable[str]) -> list[str]:
+    """Return lines, those that are longer than standard output is wide as several."""
+    width = _output_width()
+    if width is None:
+        return [line for line in lines if line]
+    return [
+        part
+        for line in lines
+        for part in textwrap.wrap(line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    ]
+
+
 def tree_lines(outline: Outline, arguments: Namespace) -> list[str]:
     """Return the lines of a tree, for standard output; ``arguments`` has ``depth`` and ``all``."""
     symbols = symbols_for(sys.stdout)
@@ -37,4 +57,5 @@ def tree_lines(outline: Outline, arguments: Namespace) -> list[str]:
         depth=arguments.depth,
         whole=arguments.all,
         symbols=symbols,
+        width=_output_width(),
     )

@@ -6,8 +6,13 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from hdmf_zarr_backend.cli.batch import each_file, finish
-from hdmf_zarr_backend.cli.command import Command, Exit, print_json, print_limited
-from hdmf_zarr_backend.cli.options import add_external_links_option, add_storage_option, storage_options
+from hdmf_zarr_backend.cli.command import Command, Exit, finding_lines, print_json, print_limited
+from hdmf_zarr_backend.cli.options import (
+    add_external_links_option,
+    add_storage_option,
+    add_verbose_option,
+    storage_options,
+)
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.validation.findings import Validation
@@ -33,6 +38,7 @@ def _configure(parser: ArgumentParser) -> None:
         "--limit", type=int, default=_LINES, metavar="N", help="print at most N findings of a file; 0: all "
         "(default: %(default)s)"
     )  # fmt: skip
+    add_verbose_option(parser)
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print all findings as one JSON document")
     output.add_argument(
@@ -57,7 +63,7 @@ def _run(arguments: Namespace) -> Exit:
     def work(path: str) -> Validation:
         return validate(path, full=arguments.full, external_links=arguments.external_links, **options)
 
-    outcomes = each_file(arguments, work, lambda path, found: _print(path, found, limit=arguments.limit))
+    outcomes = each_file(arguments, work, lambda path, found: _print(path, found, arguments))
     return finish(
         arguments,
         outcomes,
@@ -68,8 +74,11 @@ def _run(arguments: Namespace) -> Exit:
     )
 
 
-def _print(path: str, found: Validation, *, limit: int) -> None:
-    print_limited(found.findings, limit)
+def _print(path: str, found: Validation, arguments: Namespace) -> None:
+    lines = finding_lines(
+        found.findings, str, lambda finding: f"{finding.kind} {finding.message}", verbose=arguments.verbose
+    )
+    print_limited(lines, arguments.limit)
     count = len(found.findings)
     verdict = "valid" if found.is_valid else f"{count:,} finding{'s'[: count != 1]}"
     against = ", ".join(f"{name} {version}" for name, version in found.namespaces.items())

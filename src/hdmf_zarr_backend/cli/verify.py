@@ -6,18 +6,19 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from hdmf_zarr_backend.cli.batch import each_file, finish, shown_progress
-from hdmf_zarr_backend.cli.command import Command, Exit, print_limited
+from hdmf_zarr_backend.cli.command import Command, Exit, finding_lines, print_limited
 from hdmf_zarr_backend.cli.options import (
     add_external_links_option,
     add_jobs_option,
     add_storage_option,
+    add_verbose_option,
     executor_of,
     storage_options,
 )
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.verification.conformance_rules import ConformanceReport, Finding
-    from hdmf_zarr_backend.verification.problems import Report
+    from hdmf_zarr_backend.verification.problems import Problem, Report
 
 _LINES = 100
 
@@ -42,6 +43,7 @@ def _configure(parser: ArgumentParser) -> None:
         "--limit", type=int, default=_LINES, metavar="N", help="print at most N findings of a file; 0: all "
         "(default: %(default)s)"
     )  # fmt: skip
+    add_verbose_option(parser, "print each finding, also those that are alike, and remarks that are true of most files")
     parser.add_argument("--json", action="store_true", help="print all findings as one JSON document")
     add_storage_option(parser)
 
@@ -80,9 +82,13 @@ def _run_levels(arguments: Namespace) -> Exit:
 
 def _print(path: str, report: Report, arguments: Namespace) -> None:
     from hdmf_zarr_backend.cli.wording import problem_line
+    from hdmf_zarr_backend.verification.problems import FACTS
 
-    lines = [problem_line(problem, arguments.command) for problem in report.problems]
-    lines += [f"remark: {problem_line(remark, arguments.command)}" for remark in report.remarks]
+    def line(problem: Problem) -> str:
+        return ("" if problem.is_damage else "remark: ") + problem_line(problem, arguments.command)
+
+    found = [*report.problems, *(remark for remark in report.remarks if arguments.verbose or remark.kind not in FACTS)]
+    lines = finding_lines(found, line, lambda problem: f"{problem.kind} {problem.message}", verbose=arguments.verbose)
     print_limited(lines, arguments.limit)
     verdict = "sound" if report.is_sound else f"{len(report.problems):,} problem{'s'[: len(report.problems) != 1]}"
     print(f"{path}: {verdict} ({report.looked_at})")
@@ -133,10 +139,13 @@ def _print_spec(path: str, report: ConformanceReport, arguments: Namespace) -> N
     from hdmf_zarr_backend.cli.wording import worded
     from hdmf_zarr_backend.verification.conformance_rules import RULES
 
-    lines = [
-        f"{finding}. The specification, {RULES[finding.rule].section!r}: {RULES[finding.rule].demand}."
-        for finding in report.violations
-    ]
+    def line(finding: Finding) -> str:
+        rule = RULES[finding.rule]
+        return f"{finding}. The specification, {rule.section!r}: {rule.demand}."
+
+    lines = finding_lines(
+        report.violations, line, lambda finding: f"{finding.rule} {finding.message}", verbose=arguments.verbose
+    )
     print_limited(lines, arguments.limit)
     by_rule: dict[str, list[Finding]] = {}
     for finding in report.remarks:
@@ -174,9 +183,10 @@ COMMAND = Command(
         "Look for damage. structure: documents parse, and the consolidated one says the same as they. links: targets\n"
         "of links and references are there, and are the objects that were meant. chunks: each one is there, decodes,\n"
         "and is of full size. schema: the file is valid by the namespaces that are cached in it. Changes nothing.\n"
-        "Exits with 0 if nothing is wrong; remarks, such as chunks without checksums, are no damage. A file that\n"
-        "cannot be read is told, and the others are looked at all the same. With --spec, each demand of the\n"
-        "specification of Zarr format 2 is a rule, and each finding names one."
+        "Exits with 0 if nothing is wrong; remarks are no damage. Findings that are alike are one line, with their\n"
+        "number; --verbose shows each, and how many chunks have no checksum. A file that cannot be read is told, and\n"
+        "the others are looked at all the same. With --spec, each demand of the specification of Zarr format 2 is a\n"
+        "rule, and each finding names one."
     ),
     examples="""\
   zarrio verify session.nwb.zarr

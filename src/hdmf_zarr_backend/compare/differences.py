@@ -68,8 +68,12 @@ class Difference:
     def __str__(self) -> str:
         attribute = "" if self.attribute is None else f" attribute {self.attribute!r}"
         count = f" ({self.count} elements)" if self.count > 1 else ""
-        said = f"{_words(self.a, self.b)} | {_words(self.b, self.a)}"
-        return f"{self.path}{attribute} {self.kind}{self.place}{count}: {said}"
+        return f"{self.path}{attribute} {self.kind}{self.place}{count}: {self.said}"
+
+    @property
+    def said(self) -> str:
+        """What each file says, for people."""
+        return f"{_words(self.a, self.b)} | {_words(self.b, self.a)}"
 
 
 def summarise(differences: Iterable[Difference]) -> dict[str, int]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import product, zip_longest
+from itertools import zip_longest
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -68,11 +68,21 @@ def _blocks(a: DatasetFacts, b: DatasetFacts) -> Iterator[Selection]:
         block[axis] = min(shape[axis], block[axis] * max(1, BLOCK_BYTES // (math.prod(block) * element)))
         if block[axis] < shape[axis]:
             break
-    steps = (range(0, length, size) for length, size in zip(shape, block, strict=True))
-    for corner in product(*steps):
+    steps = [range(0, length, size) for length, size in zip(shape, block, strict=True)]
+    for corner in _corners(steps):
         yield tuple(
             slice(start, min(start + size, length)) for start, size, length in zip(corner, block, shape, strict=True)
         )
+
+
+def _corners(steps: Sequence[range]) -> Iterator[tuple[int, ...]]:
+    """Yield what `itertools.product` does, which makes lists of all of them first, however many there are."""
+    if not steps:
+        yield ()
+        return
+    for start in steps[0]:
+        for rest in _corners(steps[1:]):
+            yield start, *rest
 
 
 def _element_bytes(dtype: ElementType) -> int:
@@ -88,7 +98,7 @@ def _canonical_json(values: Values) -> Values:
     for index, text in enumerate(values.flat):
         try:
             made[index] = json.dumps(json.loads(text), sort_keys=True)
-        except ValueError:  # no JSON: compared as the text that it is
+        except (ValueError, RecursionError):  # no JSON, or nested too deep: compared as the text that it is
             made[index] = text
     return made.reshape(values.shape)
 
@@ -102,7 +112,7 @@ class Findings:
 
     def add(self, left: Values, right: Values, origin: tuple[int, ...] = ()) -> None:
         """Compare a block of each, the first element of which lies at `origin`."""
-        if left.size != right.size:
+        if left.size != right.size or not left.size:
             return  # told by shape or dtype
         rows: dict[str, _Mask] = {}
         for kind, field, a, b, unequal in _columns(left, right.reshape(left.shape), *self._types):

@@ -2,10 +2,11 @@
 
 The note of an object is ``{name: {"type": ..., ...}}``, with an entry only where something would be lost:
 
-    type    the HDF5 type as JSON, where it is not `elements.default_attribute_type` of the value space   "null" for
-    an attribute without a dataspace value, shape    an attribute that Zarr has no word for lives here only: sequences
-    of variable length, compounds with text
-                    or references (both are how HDF5 stores dimension scales), null references
+    type     the HDF5 type as JSON, where it is not `elements.default_attribute_type` of the value
+    named    path of the named type that is its type
+    space    "null" for an attribute without a dataspace
+    value, shape    an attribute that Zarr has no type for is only here: sequences of variable length, compounds with
+                    text or references (both are how HDF5 stores dimension scales), null references
 
 A note that does not fit the value any more, because somebody changed the attribute, is not heeded.
 """
@@ -22,17 +23,30 @@ import numpy as np
 from hdmf_zarr_backend.errors import ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.hdf5.describe import kind_of_type
 from hdmf_zarr_backend.hdf5.elements import default_attribute_type
-from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, UTF8, TypeJSON, decode_type, encode_type, memory_type
+from hdmf_zarr_backend.hdf5.types import (
+    OBJECT,
+    REGION,
+    UTF8,
+    TypeJSON,
+    decode_type,
+    encode_type,
+    is_sparse,
+    memory_type,
+)
 from hdmf_zarr_backend.hdf5.values import Array, decode_array, decode_text, encode_array, encode_text, fill_array
 from hdmf_zarr_backend.mapping.attributes import is_reference
 from hdmf_zarr_backend.mapping.references import Reference, decode_attribute_reference, decode_reference
 
 Encode = Callable[[Any], "dict[str, Any] | None"]
 Refer = Callable[[Reference], Any]
+NamedType = Callable[[Any, Any], Any]
 
 
-class LargeAttributeError(Exception):
-    """An attribute needs a version of HDF5's format that has room for more than 64 KiB; never leaves this package."""
+class NewerFormatNeededError(Exception):
+    """The file needs HDF5's format of version 1.8; never leaves this package.
+
+    Earlier ones have no attributes of more than 64 KiB and no checksums, without which HDF5 2.0 refuses some types.
+    """
 
 
 # ---- HDF5 -> values -------------------------------------------------------------------------------------------------
@@ -112,7 +126,9 @@ def _texts(values: Array) -> Any:
 # ---- values -> HDF5 -------------------------------------------------------------------------------------------------
 
 
-def write_attribute(node: Any, name: str, value: Any, note: dict[str, Any], refer: Refer, *, is_roomy: bool) -> None:
+def write_attribute(
+    node: Any, name: str, value: Any, note: dict[str, Any], refer: Refer, *, is_new: bool, named_type: NamedType
+) -> None:
     """Write one attribute.
 
     Parameters
@@ -127,42 +143,56 @@ def write_attribute(node: Any, name: str, value: Any, note: dict[str, Any], refe
         What is noted of it, perhaps nothing.
     refer : callable
         Makes an h5py reference.
-    is_roomy : bool
-        Whether the version of the file has room for attributes of any size.
+    is_new : bool
+        Whether the file has the format of HDF5 1.8 or later.
+    named_type : callable
+        Returns the named type at a path where it is the given type, else the given one.
 
     Raises
     ------
     ValueRefusedError
         HDF5 has no form for it.
-    LargeAttributeError
-        The file has no room for it.
+    NewerFormatNeededError
+        The version of the file does not hold it.
     """
     from h5py import h5a, h5s
 
-    tid, values = _typed(name, value, note, refer)
-    if values is None:
-        h5a.create(node, _raw(name), tid, h5s.create(h5s.NULL))
-        return
-    shape = values.shape[: values.ndim - len(tid.dtype.shape)]
-    space = h5s.create_simple(shape) if shape else h5s.create(h5s.SCALAR)
-    try:
-        attribute = h5a.create(node, _raw(name), tid, space)
-    except OSError as error:
-        if is_roomy:
-            raise
-        raise LargeAttributeError(name) from error  # HDF5 has no error of its own for it; others will come again
-    if values.size:
-        with refusing():
+    with refusing(f"the attribute {name!r}"):
+        tid, values = _typed(name, value, note, refer)
+        if not is_new and is_sparse(tid):
+            raise NewerFormatNeededError(name)
+        tid = named_type(note.get("named"), tid)
+        if values is None:
+            space = h5s.create(h5s.NULL)
+        else:
+            shape = values.shape[: values.ndim - len(tid.dtype.shape)]
+            space = h5s.create_simple(shape) if shape else h5s.create(h5s.SCALAR)
+        try:
+            attribute = h5a.create(node, _raw(name), tid, space)
+        except OSError as error:
+            if is_new:
+                raise
+            raise NewerFormatNeededError(name) from error  # HDF5 has no error of its own for it; others come again
+        if values is not None and values.size:
             attribute.write(np.ascontiguousarray(values).reshape(values.shape), mtype=memory_type(tid, writing=True))
 
 
 @contextmanager
-def refusing() -> Iterator[None]:
-    """Turn what h5py raises for values and names that HDF5 does not take, such as text with a NUL, into our error."""
+def refusing(what: str = "this") -> Iterator[None]:
+    """Turn what h5py raises for names, types, shapes and values that HDF5 does not take into our error.
+
+    Errors of the operating system, such as a full disk, stay as they are: h5py gives them their number.
+    """
     try:
         yield
-    except (ValueError, TypeError, RuntimeError) as error:
-        raise ValueRefusedError(f"HDF5 does not take this ({error})") from error
+    except ZarrBackendError:
+        raise  # some of ours are errors of Python as well
+    except (OSError, ValueError, TypeError, KeyError, RuntimeError, OverflowError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise ValueRefusedError(
+            f"HDF5 does not take {what} ({error})", remedy="Change it in the Zarr file, or leave it out."
+        ) from error
 
 
 def _raw(name: str) -> bytes:
@@ -172,11 +202,11 @@ def _raw(name: str) -> bytes:
 def _typed(name: str, value: Any, note: dict[str, Any], refer: Refer) -> tuple[Any, Array | None]:
     """Return the type and the values in memory; None for an attribute without a dataspace."""
     kind = note.get("type")
-    if kind is not None and note.get("space") == "null" and np.size(value) == 0:
+    if kind is not None and note.get("space") == "null" and (value is None or np.size(value) == 0):
         return decode_type(kind), None
     if kind is not None and "value" in note:
         tid = decode_type(kind)
-        return tid, decode_array(note["value"], tuple(note["shape"]), kind, tid.dtype, _refer_json(refer))
+        return tid, decode_array(note["value"], note.get("shape"), kind, tid.dtype, _refer_json(refer))
     found = _references(value)
     if found is not None:
         wanted = REGION if any(item.region is not None for item in found.flat) else OBJECT
@@ -237,6 +267,8 @@ def _fitting(value: Any, kind: TypeJSON, dtype: np.dtype[Any]) -> Array | None:
         if kind in (OBJECT, REGION):
             return np.empty(array.shape, dtype) if not array.size else None
         base = dtype.base
+        if base.kind == "V" and array.dtype.kind != "V":
+            return None
         if base.names is not None:
             return _fitting_rows(array, base)
         cast = array.astype(base)

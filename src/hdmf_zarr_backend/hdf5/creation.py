@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from hdmf_zarr_backend.errors import FilterReplacedWarning
 from hdmf_zarr_backend.hdf5.filters import BUILT_IN, pipeline_of, usable
+from hdmf_zarr_backend.hdf5.order import set_orders
 from hdmf_zarr_backend.hdf5.types import TypeJSON
 from hdmf_zarr_backend.hdf5.values import decode_array
 from hdmf_zarr_backend.mapping.chunking import CHUNK_BYTES, LEAST_CHUNK_BYTES, default_chunks
@@ -32,10 +34,6 @@ _OPTIONAL = 1
 _GZIP_LEVEL = 4
 _CHUNK_TARGET = 2**20  # of chunks that are cut anew: HDF5's cache of chunks
 _COMPACT_BYTES = 60_000  # HDF5 allows 64 KiB for a header message
-
-
-class FilterReplacedWarning(UserWarning):
-    """A filter that the dataset had is not installed, or loses precision; it is stored with others."""
 
 
 def creation_list(
@@ -58,6 +56,7 @@ def creation_list(
 
     properties = h5p.create(h5p.DATASET_CREATE)
     properties.set_obj_track_times(False)  # equal input, equal output
+    set_orders(properties, note or {})
     if shape and not (note or {}).get("null"):
         chunks = _chunks(node, note, tid, shape, maxshape)
         if chunks is not None:

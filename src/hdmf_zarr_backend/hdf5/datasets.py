@@ -12,10 +12,11 @@ import numpy as np
 
 from hdmf_zarr_backend.errors import UnsupportedFileError, ZarrBackendError
 from hdmf_zarr_backend.hdf5.describe import Description, describe
+from hdmf_zarr_backend.hdf5.failures import H5_ERRORS, unreadable
 from hdmf_zarr_backend.hdf5.filters import usable
 from hdmf_zarr_backend.hdf5.rawfiles import without_raw_file
-from hdmf_zarr_backend.hdf5.tree import H5_ERRORS, SourceFile, damaged, text_of
-from hdmf_zarr_backend.hdf5.types import memory_type
+from hdmf_zarr_backend.hdf5.tree import SourceFile, text_of
+from hdmf_zarr_backend.hdf5.types import encode_type, memory_type
 from hdmf_zarr_backend.hdf5.values import Array
 
 
@@ -39,8 +40,14 @@ class Hdf5Data:
         self._file = file
         self._raw = raw
         node = file.open(raw)
+        encode_type(node.get_type())  # which refuses what NumPy has no type for
         self._inner = tuple(node.get_type().dtype.shape)
         self.shape: tuple[int, ...] | None = None if node.shape is None else (*map(int, node.shape), *self._inner)
+
+    @property
+    def name(self) -> str:
+        """File and path, for messages."""
+        return f"{self._file.location}, {text_of(self._raw)}"
 
     def describe(self) -> Description:
         """Return what is known of the dataset; the filters that it needs are registered if hdf5plugin has them.
@@ -99,7 +106,7 @@ class Hdf5Data:
             code for code, *_ in map(created.get_filter, range(created.get_nfilters())) if not h5z.filter_avail(code)
         ]
         if not missing:
-            return damaged(error, self._file.location, self._raw)
+            return unreadable(error, self._file.location, text_of(self._raw))
         return UnsupportedFileError(
             f"HDF5 filter {missing[0]} is not installed",
             store=self._file.location,

@@ -9,8 +9,10 @@ reserved attribute of the array, and Zarr -> HDF5 gives back the same dataset::
     enum     {name: value}, of an enumeration
     charset  "utf-8", of text of fixed length
     type     the type as JSON (see `types`), where it is not the one that the array leads to (`elements.default_type`)
-    fill     "undefined", or {"value": JSON} where Zarr has no fill value of that type
+    fill     "undefined", or {"value": JSON} where Zarr has no such fill value: text, rows, NaN payloads, scalars
     null     true, of a dataset without a dataspace
+    named    path of the named type that is its type
+    attribute_order  as of `order`, where the dataset keeps it
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from hdmf_zarr_backend.errors import ValueRefusedError
+from hdmf_zarr_backend.hdf5.order import note_orders
 from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, TypeJSON, encode_type
 from hdmf_zarr_backend.hdf5.values import encode_array
 from hdmf_zarr_backend.mapping.dtypes import Kind, number_name, plain
@@ -120,6 +123,7 @@ def describe(dataset: Any) -> Description:
     filters = [_filter(created.get_filter(i)) for i in range(created.get_nfilters())]
     if filters:
         note["filters"] = filters
+    note_orders(dataset.id, created, note)
     if isinstance(found, dict) and "enum" in found:
         note["enum"] = dict(found["enum"])
     if isinstance(found, dict) and "size" in found and found.get("text") == "utf-8":
@@ -164,10 +168,18 @@ def _describe_fill(description: Description, created: Any, dtype: np.dtype[Any])
             description.note["fill"] = {"value": encode_array(value[0:1].reshape(()), description.type, _no_reference)}
     elif not value.tobytes().strip(b"\0"):
         return
-    elif value.dtype.names is None:
-        description.fill_value = value.astype(description.dtype)[()]
     else:
-        description.note["fill"] = {"value": encode_array(value, description.type, _no_reference)}
+        if value.dtype.names is None and description.maxshape is not None:
+            description.fill_value = value.astype(description.dtype)[()]
+        if description.fill_value is None or is_unusual_nan(value):
+            description.note["fill"] = {"value": encode_array(value, description.type, _no_reference)}
+
+
+def is_unusual_nan(value: Any) -> bool:
+    """Tell whether a NumPy number is a NaN whose sign or payload JSON does not have."""
+    if value.dtype.kind not in "fc" or not np.isnan(value):
+        return False
+    return bool(value.tobytes() != np.array(np.nan, value.dtype).tobytes())
 
 
 def _has_readable_fill(description: Description) -> bool:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
-from hdmf_zarr_backend.errors import DamagedFileError
+from hdmf_zarr_backend.hdf5.allocated import check_allocated
 from hdmf_zarr_backend.hdf5.attributenames import attribute_names
 from hdmf_zarr_backend.hdf5.facttypes import buffer_for, element_type, filter_at, layout_of, read_block, region_of
-from hdmf_zarr_backend.hdf5.rawfiles import without_raw_file
+from hdmf_zarr_backend.hdf5.failures import H5_ERRORS, UnreadableHdf5Error, reading
+from hdmf_zarr_backend.hdf5.rawfiles import check_other_files
 from hdmf_zarr_backend.mapping.facts import (
     AttributeFacts,
     DatasetFacts,
@@ -25,30 +26,12 @@ from hdmf_zarr_backend.mapping.facts import (
     Values,
 )
 from hdmf_zarr_backend.mapping.factvalues import plain_values, text_of
+from hdmf_zarr_backend.storage.limits import Limits
+from hdmf_zarr_backend.storage.paths import is_hdf5
 
 __all__ = ["Hdf5Facts", "UnreadableHdf5Error", "is_hdf5"]
 
 _FIRST_REGISTERED = 256  # smaller numbers are HDF5's own filters
-_SIGNATURE = b"\x89HDF\r\n\x1a\n"
-
-
-class UnreadableHdf5Error(DamagedFileError, OSError):
-    """HDF5 cannot read a file, or a node of it; an ``OSError`` as well, as h5py raises one."""
-
-
-def is_hdf5(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a file carries the HDF5 signature, at 0 or after a user block of 512, 1024, 2048 ... bytes."""
-    if not os.path.isfile(path):
-        return False
-    with open(path, "rb") as stream:
-        end = stream.seek(0, os.SEEK_END)
-        offset = 0
-        while offset < end:
-            stream.seek(offset)
-            if stream.read(len(_SIGNATURE)) == _SIGNATURE:
-                return True
-            offset = 2 * offset or 512
-    return False
 
 
 class Hdf5Facts(Mapping[str, NodeFacts]):
@@ -72,7 +55,7 @@ class Hdf5Facts(Mapping[str, NodeFacts]):
         import h5py
 
         self.source = os.fspath(path)
-        with self._naming(None):
+        with reading(self.source, None):
             self._file = h5py.File(self.source, "r")
             self._addresses: dict[int, str] = {}
             self._nodes: dict[str, LinkFacts | None] = dict(self._walk())
@@ -93,7 +76,7 @@ class Hdf5Facts(Mapping[str, NodeFacts]):
             return link
         from h5py import h5d, h5o, h5t
 
-        with self._naming(path):
+        with reading(self.source, path):
             node = h5o.open(self._file.id, path.encode("utf-8", "surrogateescape"))
             attributes = self._attributes(node)
             if isinstance(node, h5d.DatasetID):
@@ -101,22 +84,6 @@ class Hdf5Facts(Mapping[str, NodeFacts]):
             if isinstance(node, h5t.TypeID):
                 return DatatypeFacts(attributes, element_type(node))
             return GroupFacts(attributes)
-
-    @contextmanager
-    def _naming(self, path: str | None, creation: Any = None) -> Iterator[None]:
-        try:
-            yield
-        except (OSError, RuntimeError) as error:  # what HDF5's errors become
-            gone = None if creation is None else without_raw_file(creation, self.source, path or "/")
-            if gone is not None:
-                raise UnreadableHdf5Error(gone.problem, store=self.source, path=path, remedy=gone.remedy) from error
-            raise UnreadableHdf5Error(
-                f"HDF5 cannot read this ({error})",
-                store=self.source,
-                path=path,
-                remedy="If a filter is missing, install hdf5plugin and import it; else the file is damaged there "
-                "(h5dump tells more).",
-            ) from error
 
     def _walk(self) -> Iterator[tuple[str, LinkFacts | None]]:
         from h5py import h5g, h5l, h5o
@@ -173,6 +140,7 @@ class Hdf5Facts(Mapping[str, NodeFacts]):
     def _dataset(self, path: str, node: Any, attributes: Mapping[str, AttributeFacts]) -> DatasetFacts:
         from h5py import h5d, h5s
 
+        check_other_files(node, os.path.abspath(self.source), path, None)
         tid, space, creation = node.get_type(), node.get_space(), node.get_create_plist()
         dtype = element_type(tid)
         empty = space.get_simple_extent_type() == h5s.NULL
@@ -182,8 +150,11 @@ class Hdf5Facts(Mapping[str, NodeFacts]):
         filters = tuple(filter_at(creation, index, tid.get_size()) for index in range(creation.get_nfilters()))
 
         def read(selection: Selection) -> Values:
+            import h5py
+
             _register_plugins(creation)
-            with self._naming(path, creation):
+            with reading(self.source, path, creation):
+                check_allocated(h5py.Dataset(node), Limits())
                 return plain_values(read_block(node, tid, selection), dtype, self._resolve)
 
         return DatasetFacts(
@@ -225,7 +196,7 @@ class Hdf5Facts(Mapping[str, NodeFacts]):
             if not isinstance(reference, h5py.RegionReference):
                 return Reference(path)
             return Reference(path, region_of(h5r.get_region(reference, self._file.id)))
-        except (ValueError, RuntimeError, OSError, KeyError):  # what HDF5's errors become, depending on the damage
+        except H5_ERRORS:
             return Reference("<dangling>")
 
 

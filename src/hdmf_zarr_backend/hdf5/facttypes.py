@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from hdmf_zarr_backend.hdf5.types import memory_type
 from hdmf_zarr_backend.mapping.facts import ElementType, FilterFacts, Region, Selection, Values, hdf5_filter
 from hdmf_zarr_backend.mapping.factvalues import even_steps, text_of
 
@@ -21,11 +22,9 @@ _IEEE_FLOATS = {2: ((15, 10, 5, 0, 10), 15), 4: ((31, 23, 8, 0, 23), 127), 8: ((
 
 def buffer_for(tid: Any, shape: tuple[int, ...]) -> tuple[Values, Any]:
     """Return zeros to read into, and the memory type; a type that numpy has no word for is read as raw bytes."""
-    from h5py import h5t
-
     if (dtype := _numpy_type(tid)) is None:
         return np.zeros(shape, dtype=f"V{tid.get_size()}"), tid
-    return np.zeros(shape, dtype=dtype), h5t.py_create(dtype)
+    return np.zeros(shape, dtype=dtype), memory_type(tid, writing=False)
 
 
 def _numpy_type(tid: Any) -> np.dtype[Any] | None:
@@ -126,9 +125,9 @@ def _text_type(tid: Any, _: np.dtype[Any]) -> ElementType:
     from h5py import h5t
 
     encoding = "utf-8" if tid.get_cset() == h5t.CSET_UTF8 else "ascii"
-    if tid.is_variable_str():
-        return ElementType("text", encoding=encoding)
     padding = {h5t.STR_NULLTERM: "null-terminated", h5t.STR_NULLPAD: "null-padded", h5t.STR_SPACEPAD: "space-padded"}
+    if tid.is_variable_str():
+        return ElementType("text", encoding=encoding, detail=padding[tid.get_strpad()] if tid.get_strpad() else "")
     return ElementType("text", tid.get_size(), encoding=encoding, detail=padding[tid.get_strpad()])
 
 
@@ -158,6 +157,8 @@ def _nested_type(tid: Any, _: np.dtype[Any]) -> ElementType:
     if form == h5t.REFERENCE:
         return ElementType("region" if h5py.check_ref_dtype(tid.dtype) is h5py.RegionReference else "reference")
     base = element_type(tid.get_super())
+    if form == h5t.ARRAY and base.kind == "array":  # NumPy makes one array of them
+        return ElementType("array", base=base.base, shape=(*tid.get_array_dims(), *base.shape))
     if form == h5t.ARRAY:
         return ElementType("array", base=base, shape=tuple(tid.get_array_dims()))
     return ElementType("sequence", base=base)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -267,14 +267,18 @@ def _fill_chunk(node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> bytes:
     return codec.encode(fill_array(node, dtype, node.chunks))
 
 
-@contextmanager
-def named(placed: Placed) -> Iterator[None]:
+def named(placed: Placed) -> AbstractContextManager[None]:
     """Name the node where something goes wrong."""
-    path = absolute(placed.own)
+    return located(placed.file.location, absolute(placed.own))
+
+
+@contextmanager
+def located(store: str, path: str) -> Iterator[None]:
+    """Name store and path where something goes wrong."""
     try:
         yield
     except ZarrBackendError as error:
-        raise error.located(store=placed.file.location, path=path) from error.__cause__
+        raise error.located(store=store, path=path) from error.__cause__
     except OSError as error:
-        error.add_note(f"while writing {path!r} of {placed.file.location!r}")
+        error.add_note(f"while writing {path!r} of {store!r}")
         raise

@@ -114,6 +114,7 @@ class Placement:
         self._keeps_external = external_links == "keep"
         self._files: dict[str, ZarrFile | None] = {main.location: main}
         self._places: dict[tuple[str, str], str] = {}
+        self._types: set[str] = set()
         self._pending: deque[_Pending] = deque()
         self.nodes: list[Placed] = []
         self.links: list[PlacedLink] = []
@@ -131,8 +132,11 @@ class Placement:
             self.nodes.append(Placed(path, file, here, node))
             if not isinstance(node, GroupNode):
                 continue
-            notes = hdf5_note(node).get("links")
+            note = hdf5_note(node)
+            notes = note.get("links")
             notes = notes if isinstance(notes, dict) else {}
+            if file is self.main:
+                self._types.update(join(here, name) for name in note.get("datatypes", ()))
             for name in sorted(node.members, reverse=True):
                 if not self._was_external(join(path, name), file, notes.get(name)):
                     stack.append((join(path, name), join(here, name), node.members[name]))
@@ -177,10 +181,10 @@ class Placement:
     def _place_own(self, pending: _Pending) -> None:
         """Place a link inside of the file."""
         target, note = pending.link.target.node_path, pending.note
-        if note == "hard" and target in self.main.hierarchy:
+        if note == "hard" and (target in self.main.hierarchy or target in self._types):
             self.links.append(PlacedLink(pending.path, "hard", absolute(target)))
             return
-        if self._find(self.main, target) is None:
+        if target not in self._types and self._find(self.main, target) is None:
             self._warn_broken(pending)
         written = note.get("soft") if isinstance(note, dict) else None
         self.links.append(PlacedLink(pending.path, "soft", written if isinstance(written, str) else absolute(target)))
@@ -299,6 +303,8 @@ class Placement:
             The file that it is stored in.
         """
         other = self._open(self._location(reference.source, file))
+        if other is self.main and reference.node_path in self._types:
+            return reference.node_path
         found = None if other is None else self._find(other, reference.node_path)
         return None if found is None else self._places.get((found[0].location, found[1]))
 

@@ -1,11 +1,126 @@
-"""Raw files that hold the values of HDF5 datasets ("external storage"), and what is said where one is not there."""
+"""The other files that hold values of an HDF5 dataset: raw files ("external storage") and sources of virtual datasets.
+
+Any file can be a raw file, and HDF5 waits for a pipe. So a raw file is followed by default only inside the folder of
+the HDF5 file. The source of a virtual dataset has to be an HDF5 file, and is followed as an external link is.
+"""
 
 from __future__ import annotations
 
+import glob
 import os
+import warnings
+from collections.abc import Iterator
 from typing import Any
 
-from hdmf_zarr_backend.errors import DamagedFileError
+from hdmf_zarr_backend.errors import DamagedFileError, LinkRefusedError
+from hdmf_zarr_backend.model.locations import is_url
+from hdmf_zarr_backend.storage.limits import ExternalLinks
+from hdmf_zarr_backend.storage.places import why_not
+
+
+def check_other_files(dataset: Any, location: str, path: str, policy: ExternalLinks | None) -> None:
+    """Refuse a dataset whose values lie in files that the policy does not allow; nothing of them is opened before.
+
+    Parameters
+    ----------
+    dataset : h5py.h5d.DatasetID
+        The dataset.
+    location, path : str
+        The file and the dataset.
+    policy : {"follow", "within", "never"} or None
+        As of `convert`; None: raw files inside the folder of the HDF5 file, and any source of a virtual dataset.
+
+    Raises
+    ------
+    LinkRefusedError
+        Naming the other file.
+
+    Warns
+    -----
+    UserWarning
+        A raw file is followed.
+    """
+    from h5py import h5d
+
+    seen: set[tuple[str, bytes]] = set()
+    pending = [(dataset.get_create_plist(), location)]
+    while pending:
+        created, origin = pending.pop()
+        for name in dict.fromkeys(_raw_names(created)):
+            _check(_raw_place(name, origin), origin, path, policy, free=False)
+            if os.path.isfile(_raw_place(name, origin)):
+                message = f"{location}: the values of {path} are read from the raw file {name!r}."
+                warnings.warn(message, stacklevel=3)
+        if created.get_layout() != h5d.VIRTUAL:
+            continue
+        for place, inner in _sources(created, origin):
+            if place != origin:
+                _check(place, origin, path, policy, free=True)
+            if (place, inner) not in seen and (found := _creation_of(place, inner)) is not None:
+                pending.append((found, place))
+            seen.add((place, inner))
+
+
+def _check(place: str, origin: str, path: str, policy: ExternalLinks | None, *, free: bool) -> None:
+    refused = why_not(os.path.realpath(place), origin, policy, free=free, kind="files with values")
+    if refused is None and os.path.lexists(place) and os.path.exists(place) and not os.path.isfile(place):
+        refused = "it is not a regular file", ""
+    if refused is not None:
+        problem, remedy = refused
+        raise LinkRefusedError(
+            f"its values are in the file {place!r}, which is refused: {problem}",
+            store=origin,
+            path=path,
+            remedy=f"{remedy}, if you trust the file." if remedy else "Do not trust the file.",
+        )
+
+
+def _sources(created: Any, origin: str) -> Iterator[tuple[str, bytes]]:
+    """Yield file and path of the sources of a virtual dataset, wherever HDF5 may look for them."""
+    for number in range(created.get_virtual_count()):
+        name = created.get_virtual_filename(number)
+        inner = os.fsencode(created.get_virtual_dsetname(number))
+        for place in [origin] if name == "." else _source_places(name, origin):
+            yield place, inner
+
+
+def _creation_of(location: str, path: bytes) -> Any:
+    """Return what a dataset of a local file was created with; None where HDF5 finds none, and reads fill values."""
+    import h5py
+
+    if is_url(location) or not os.path.isfile(location):
+        return None
+    try:
+        with h5py.File(location, "r") as file:
+            node = file.get(path)
+            return node.id.get_create_plist() if isinstance(node, h5py.Dataset) else None
+    except (OSError, RuntimeError, KeyError, ValueError):
+        return None
+
+
+def _source_places(name: str, origin: str) -> list[str]:
+    """Return where HDF5 may look for the source of a virtual dataset; ``%b`` stands for numbers."""
+    if is_url(origin):
+        return [os.path.abspath(name)]
+    folders = [os.path.dirname(origin), os.path.dirname(os.path.realpath(origin)), os.getcwd()]
+    prefix = os.environ.get("HDF5_VDS_PREFIX", "").replace("${ORIGIN}", os.path.dirname(origin))
+    places = dict.fromkeys(os.path.join(folder, name) for folder in (*([prefix] if prefix else []), *folders))
+    if "%" not in name:
+        return [place for place in places if os.path.lexists(place)] or list(places)[:1]
+    return [
+        found
+        for place in places
+        for found in glob.glob("%".join(glob.escape(part).replace("%b", "*") for part in place.split("%%")))
+    ]
+
+
+def _raw_names(created: Any) -> list[str]:
+    return [os.fsdecode(created.get_external(number)[0]) for number in range(created.get_external_count())]
+
+
+def _raw_place(name: str, location: str) -> str:
+    prefix = os.environ.get("HDF5_EXTFILE_PREFIX", "").replace("${ORIGIN}", os.path.dirname(location))
+    return os.path.abspath(os.path.join(prefix, name))
 
 
 def without_raw_file(created: Any, location: str, path: str) -> DamagedFileError | None:
@@ -18,9 +133,7 @@ def without_raw_file(created: Any, location: str, path: str) -> DamagedFileError
     location, path : str
         The file and the dataset.
     """
-    names = [os.fsdecode(created.get_external(number)[0]) for number in range(created.get_external_count())]
-    prefix = os.environ.get("HDF5_EXTFILE_PREFIX", "").replace("${ORIGIN}", os.path.dirname(location))
-    missing = [name for name in names if not os.path.exists(os.path.join(prefix, name))]
+    missing = [name for name in _raw_names(created) if not os.path.exists(_raw_place(name, location))]
     if not missing:
         return None
     return DamagedFileError(

@@ -14,8 +14,9 @@ import numpy as np
 from hdmf.backends.warnings import BrokenLinkWarning
 
 from hdmf_zarr_backend.hdf5.datasets import Hdf5Data
+from hdmf_zarr_backend.hdf5.failures import H5_ERRORS
 from hdmf_zarr_backend.hdf5.regions import encode_region
-from hdmf_zarr_backend.hdf5.tree import H5_ERRORS, Hdf5Tree, SourceFile, address_of, text_of
+from hdmf_zarr_backend.hdf5.tree import Hdf5Tree, SourceFile, address_of, text_of
 from hdmf_zarr_backend.hdf5.values import Array
 from hdmf_zarr_backend.mapping.references import Reference, encode_reference
 from hdmf_zarr_backend.model.locations import relative_source

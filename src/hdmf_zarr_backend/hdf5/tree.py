@@ -18,15 +18,19 @@ from typing import Any, Literal
 import numpy as np
 from hdmf.backends.warnings import BrokenLinkWarning
 
-from hdmf_zarr_backend.errors import DamagedFileError, StoreNotFoundError, UnsupportedFileError
+from hdmf_zarr_backend.errors import LimitError, StoreNotFoundError, UnsupportedFileError, ZarrBackendError
+from hdmf_zarr_backend.hdf5.failures import H5_ERRORS, reading
 from hdmf_zarr_backend.hdf5.farfile import FarFile
+from hdmf_zarr_backend.hdf5.rawfiles import check_other_files
 from hdmf_zarr_backend.mapping.references import Reference
 from hdmf_zarr_backend.model.locations import THIS_FILE, is_url, relative_source, resolve_source
 from hdmf_zarr_backend.model.nodes import absolute, join
+from hdmf_zarr_backend.storage.limits import ExternalLinks, Limits
+from hdmf_zarr_backend.storage.places import why_not
 
 Kind = Literal["group", "dataset", "datatype"]
-H5_ERRORS = (OSError, RuntimeError, KeyError, ValueError)
-"""What HDF5's errors become in h5py."""
+_LETTERS = 200
+"""How much of a path a message shows that is too deep."""
 
 Address = tuple[int, int]
 """Number of an open file, and the place of an object in it."""
@@ -55,39 +59,49 @@ class SourceFile:
         self.far = FarFile(location, options or {}) if is_url(location) else None
         try:
             self.file: Any = h5py.File(location if self.far is None else self.far.stream(), "r")
-        except OSError as error:
+        except H5_ERRORS as error:
+            if isinstance(error, ZarrBackendError):  # of the server
+                raise
             raise UnsupportedFileError(
                 f"HDF5 cannot open this file ({error})",
                 store=location,
                 remedy="It may be cut short, or be open for writing elsewhere.",
             ) from error
         self._last: tuple[bytes, Any] | None = None
+        self._way: list[tuple[bytes, Any]] = []
+
+    def within(self, raw: bytes) -> tuple[Any, bytes]:
+        """Return an open group and the name in it of the object at a path.
+
+        HDF5 follows a path from its start, so the groups on the way to the last one stay open.
+        """
+        from h5py import h5g
+
+        parent, _, name = raw.rpartition(b"/")
+        if not parent:
+            return self.file.id, raw
+        while self._way and not parent.startswith(self._way[-1][0] + b"/") and parent != self._way[-1][0]:
+            self._way.pop()
+        known, group = self._way[-1] if self._way else (b"", self.file.id)
+        if known != parent:
+            group = h5g.open(group, parent[len(known) + 1 :])
+            self._way.append((parent, group))
+        return group, name
 
     def open(self, raw: bytes) -> Any:
         """Return the low-level object at a path; the last one stays open, and with it HDF5's cache of its chunks."""
         from h5py import h5o
 
         if self._last is None or self._last[0] != raw:
-            try:
-                self._last = (raw, h5o.open(self.file.id, raw))
-            except H5_ERRORS as error:
-                raise damaged(error, self.location, raw) from error
+            with reading(self.location, text_of(raw)):
+                self._last = (raw, h5o.open(*self.within(raw)))
         return self._last[1]
 
     def close(self) -> None:
         """Close the file."""
         self._last = None
+        self._way.clear()
         self.file.close()
-
-
-def damaged(error: Exception, location: str, raw: bytes) -> DamagedFileError:
-    """Return the error of a node that HDF5 cannot read."""
-    return DamagedFileError(
-        f"HDF5 cannot read this ({error})",
-        store=location,
-        path=text_of(raw),
-        remedy="If a filter is missing, install hdf5plugin; otherwise the file is damaged there.",
-    )
 
 
 def text_of(raw: bytes) -> str:
@@ -132,6 +146,10 @@ class Hdf5Tree:
         Absolute path of the Zarr file; sources of links are relative to it.
     options : mapping
         ``storage_options``, where the HDF5 file is at a URL.
+    external_links : {"follow", "within", "never"}, optional
+        Which other files may be read; None as of `convert`.
+    limits : Limits, optional
+        How deep groups may be nested.
 
     Attributes
     ----------
@@ -145,8 +163,18 @@ class Hdf5Tree:
         ``{path of a group: {name: note}}`` of members that were links in HDF5 and are copies in Zarr.
     """
 
-    def __init__(self, location: str, target: str, options: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        location: str,
+        target: str,
+        options: Mapping[str, Any] | None = None,
+        external_links: ExternalLinks | None = None,
+        *,
+        limits: Limits | None = None,
+    ) -> None:
+        self._limits = limits or Limits()
         self._storage = dict(options or {})
+        self._policy = external_links
         self.main = SourceFile(location, options)
         self.target = target
         self._files: dict[str, SourceFile | None] = {_real(location): self.main}
@@ -160,7 +188,9 @@ class Hdf5Tree:
         try:
             self._descend("", self.main, b"/")
             while self._external or self._soft:
-                self._place_link((self._external or self._soft).popleft())  # soft links may lead through external ones
+                link = (self._external or self._soft).popleft()  # soft links may lead through external ones
+                with reading(link.file.location, text_of(link.raw)):
+                    self._place_link(link)
         except BaseException:
             self.close()
             raise
@@ -182,18 +212,16 @@ class Hdf5Tree:
         stack = [(place, raw)]
         while stack:
             path, here = stack.pop()
-            try:
-                if here not in (b"/", raw) and self._set_aside(path, file, here):
-                    continue
-                stack.extend(self._place(path, file, here))
-            except H5_ERRORS as error:
-                raise damaged(error, file.location, here) from error
+            with reading(file.location, text_of(here)):
+                if here in (b"/", raw) or not self._set_aside(path, file, here):
+                    stack.extend(self._place(path, file, here))
 
     def _set_aside(self, path: str, file: SourceFile, raw: bytes) -> bool:
         """Keep a link for when all objects have their places."""
         from h5py import h5l
 
-        form = file.file.id.links.get_info(raw).type
+        group, name = file.within(raw)
+        form = group.links.get_info(name).type
         if form == h5l.TYPE_HARD:
             return False
         (self._external if form == h5l.TYPE_EXTERNAL else self._soft).append(_Pending(path, file, raw))
@@ -203,7 +231,7 @@ class Hdf5Tree:
         """Give one object its place, and return its members, last first."""
         from h5py import h5g, h5o
 
-        info = h5o.get_info(file.file.id, raw)
+        info = h5o.get_info(*file.within(raw))
         known = self.places.get((info.fileno, info.addr))
         if known is not None:
             self.links.append(PlacedLink(path, self.reference_to(known), "hard"))
@@ -212,10 +240,17 @@ class Hdf5Tree:
         placed = Placed(path, kinds.get(info.type, "datatype"), file, raw)
         self.places[info.fileno, info.addr] = placed
         self.nodes.append(placed)
+        if placed.kind == "dataset":
+            check_other_files(h5o.open(file.file.id, raw), file.location, text_of(raw), self._policy)
         if info.type != h5o.TYPE_GROUP:
             return []
+        depth = path.count("/") + 1 if path else 0
+        try:
+            self._limits.check("max_depth", depth, f"groups are nested {depth:,} deep or deeper")
+        except LimitError as error:
+            raise error.located(store=file.location, path=f"{absolute(path)[:_LETTERS]}...") from None
         prefix = raw.rstrip(b"/") + b"/"
-        names = sorted(h5g.open(file.file.id, raw), reverse=True)
+        names = sorted(h5g.open(*file.within(raw)), reverse=True)
         return [(join(path, text_of(name)), prefix + name) for name in names]
 
     def _place_link(self, link: _Pending) -> None:
@@ -255,7 +290,7 @@ class Hdf5Tree:
     def _place_external(self, link: _Pending, name: str, value: bytes) -> None:
         raw = b"/" + value.strip(b"/")
         location = self._external_location(link.file.location, name)
-        file = self._open(location) if self._may_lead(link.file.location, name) else None
+        file = self._open(location) if self._may_lead(link.file.location, name, location) else None
         found = None if file is None else address_of(file, raw)
         source = relative_source(location, self.target)
         if file is None or found is None:
@@ -281,10 +316,14 @@ class Hdf5Tree:
             return resolve_source(name if is_url(name) or name.startswith("/") else f"../{name}", origin)
         return os.path.abspath(os.path.join(os.path.dirname(origin), name))
 
-    @staticmethod
-    def _may_lead(origin: str, name: str) -> bool:
+    def _may_lead(self, origin: str, name: str, location: str) -> bool:
         """Tell whether a link is followed: from a server only to what lies beside the file, or below."""
-        return not is_url(origin) or not (is_url(name) or name.startswith("/") or ".." in name.split("/"))
+        if is_url(origin):
+            is_beside = not (is_url(name) or name.startswith("/") or ".." in name.split("/"))
+            return is_beside and self._policy != "never"
+        # HDF5 waits for a pipe; what is not there is said of it elsewhere
+        is_readable = os.path.isfile(location) or not os.path.exists(location)
+        return is_readable and why_not(location, origin, self._policy, free=True) is None
 
     def _open(self, location: str) -> SourceFile | None:
         """Return an open file, None where there is none that HDF5 opens."""
@@ -295,6 +334,15 @@ class Hdf5Tree:
             except (UnsupportedFileError, StoreNotFoundError):
                 self._files[real] = None
         return self._files[real]
+
+    def named_type(self, tid: Any) -> Placed | None:
+        """Return the named type that a type is, None where it has no name in the file."""
+        from h5py import h5o
+
+        if not tid.committed():
+            return None
+        info = h5o.get_info(tid)
+        return self.places.get((info.fileno, info.addr))
 
     # ---- what things are called -------------------------------------------------------------------------------------
 
@@ -309,7 +357,7 @@ class Hdf5Tree:
         if key not in self._ids:
             from h5py import h5o
 
-            self._ids[key] = object_id(h5o.open(file.file.id, raw))
+            self._ids[key] = object_id(h5o.open(*file.within(raw)))
         return self._ids[key]
 
     def reference_to(self, placed: Placed) -> Reference:

@@ -4,7 +4,8 @@ The JSON is what a note keeps of a type that Zarr has no word for, and what Zarr
 
     "<f8"  "|u1"                                      numbers, named as NumPy names them
     "bool"  "object"  "region"                        h5py's enumeration; references
-    {"text": "utf-8"}                                 text of variable length; "ascii" is the other charset
+    {"text": "utf-8"}                                 text of variable length; "ascii" is the other charset; "pad" where
+                                                      it is not "nullterm"
     {"text": "ascii", "size": 5, "pad": "nullterm"}   text of fixed length; "nullpad", "spacepad"
     {"enum": [["red", 1], ...], "base": type}
     {"bitfield": "<u2"}  {"opaque": 3, "tag": "..."}  {"complex": "<f8"}
@@ -62,7 +63,7 @@ def encode_type(tid: Any) -> TypeJSON:
         h5t.COMPOUND: _encode_compound,
         h5t.REFERENCE: _encode_reference,
         h5t.ENUM: _encode_enum,
-        h5t.ARRAY: lambda t: {"array": encode_type(t.get_super()), "shape": list(t.get_array_dims())},
+        h5t.ARRAY: _encode_array,
         h5t.VLEN: lambda t: {"sequence": encode_type(t.get_super())},
         getattr(h5t, "COMPLEX", -1): lambda t: {"complex": encode_type(t.get_super())},
     }
@@ -71,6 +72,8 @@ def encode_type(tid: Any) -> TypeJSON:
         if known is not None:
             _ = tid.dtype
             return known(tid)
+    except ValueRefusedError:
+        raise  # which says more
     except TypeError as error:
         raise _refused(tid) from error
     raise _refused(tid)
@@ -107,9 +110,10 @@ def _encode_text(tid: Any) -> TypeJSON:
     from h5py import h5t
 
     charset = "utf-8" if tid.get_cset() == h5t.CSET_UTF8 else "ascii"
+    padding = _PADDING[tid.get_strpad()]
     if tid.is_variable_str():
-        return {"text": charset}
-    return {"text": charset, "size": tid.get_size(), "pad": _PADDING[tid.get_strpad()]}
+        return {"text": charset} if padding == "nullterm" else {"text": charset, "pad": padding}
+    return {"text": charset, "size": tid.get_size(), "pad": padding}
 
 
 def _encode_reference(tid: Any) -> TypeJSON:
@@ -122,6 +126,16 @@ def _encode_enum(tid: Any) -> TypeJSON:
     base = encode_type(tid.get_super())
     members = [[_name(tid.get_member_name(i)), int(tid.get_member_value(i))] for i in range(tid.get_nmembers())]
     return BOOL if members == _BOOL_MEMBERS and base == "|i1" else {"enum": members, "base": base}
+
+
+def _encode_array(tid: Any) -> TypeJSON:
+    inner = encode_type(tid.get_super())
+    if isinstance(inner, dict) and "array" in inner:
+        raise ValueRefusedError(
+            "elements that are arrays of arrays have no place in HDMF",
+            remedy="Store the values in an array type with more axes.",
+        )
+    return {"array": inner, "shape": list(tid.get_array_dims())}
 
 
 def _encode_compound(tid: Any) -> TypeJSON:
@@ -140,7 +154,11 @@ def _name(raw: Any) -> str:
 
 
 def type_of_dtype(dtype: np.dtype[Any]) -> TypeJSON:
-    """Return the JSON of the type in which h5py stores values of a plain NumPy ``dtype``."""
+    """Return the JSON of the type in which h5py stores values of a plain NumPy ``dtype``.
+
+    It stores no ``datetime64`` and ``timedelta64``; `decode_type` refuses what is returned for those. In an HDF5 file
+    they are opaque values with a tag, and are noted as such.
+    """
     if dtype.subdtype is not None:
         return {"array": type_of_dtype(dtype.base), "shape": list(dtype.shape)}
     if dtype.names is not None:
@@ -151,8 +169,6 @@ def type_of_dtype(dtype: np.dtype[Any]) -> TypeJSON:
         "c": {"fields": [["r", part], ["i", part]]},
         "S": {"text": "ascii", "size": max(1, dtype.itemsize), "pad": "nullpad"},
         "V": {"opaque": dtype.itemsize, "tag": ""},
-        "m": {"opaque": dtype.itemsize, "tag": f"NUMPY:{dtype.str}"},
-        "M": {"opaque": dtype.itemsize, "tag": f"NUMPY:{dtype.str}"},
         "O": UTF8,
         "U": UTF8,
         "T": UTF8,
@@ -170,9 +186,13 @@ def decode_type(value: Any) -> Any:
     ------
     MetadataError
         It describes none.
+    ValueRefusedError
+        It is, or has a field that is, one of NumPy's dates or durations, which HDF5 does not have.
     """
     try:
         return _decode(value, 0)
+    except ValueRefusedError:
+        raise
     except (ValueError, TypeError, LookupError, OverflowError, AttributeError, RuntimeError, StopIteration) as error:
         raise MetadataError(f"{value!r} describes no HDF5 type ({error})", remedy="Run `zarrio verify`.") from error
 
@@ -204,6 +224,11 @@ def _decode_word(value: str) -> Any:
     words = {OBJECT: h5t.STD_REF_OBJ, REGION: h5t.STD_REF_DSETREG, BOOL: h5t.py_create(np.dtype("?"), logical=True)}
     if value in words:
         return words[value]
+    if value[1:2] in ("m", "M"):
+        raise ValueRefusedError(
+            f"HDF5 has no data type for {np.dtype(value).name}",
+            remedy="Store the values as ISO 8601 text, or as numbers with their unit in an attribute.",
+        )
     found = _NUMBER.match(value)
     if found is None or found[1] not in _STANDARD:
         raise ValueError("no such number")
@@ -274,6 +299,21 @@ def _decode_compound(value: dict[str, Any], depth: int) -> Any:
     for name, offset, member in zip(names, offsets, types, strict=True):
         tid.insert(name, int(offset), member)
     return tid
+
+
+def is_sparse(tid: Any) -> bool:
+    """Tell whether a type uses less than half of the bits of a number.
+
+    HDF5 2.0 takes such a type for damage in a file without checksums, which the oldest version of the format is.
+    """
+    from h5py import h5t
+
+    form = tid.get_class()
+    if form in (h5t.INTEGER, h5t.FLOAT):
+        return bool(tid.get_size() > 1 and 2 * tid.get_precision() < 8 * tid.get_size())
+    if form == h5t.COMPOUND:
+        return any(is_sparse(tid.get_member_type(index)) for index in range(tid.get_nmembers()))
+    return form in (h5t.ARRAY, h5t.VLEN, h5t.ENUM) and is_sparse(tid.get_super())
 
 
 def _raw(name: Any) -> bytes:

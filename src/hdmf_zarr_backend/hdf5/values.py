@@ -3,7 +3,8 @@
 For what Zarr holds as JSON or not at all: rows with text or references, attributes that HDMF has no word for, fill
 values::
 
-    numbers        a number, "NaN", "Infinity"; complex [re, im]; bool, enumerations and bitfields as bool or integer
+    numbers        a number, "NaN", "Infinity"; a NaN with another sign or payload as its bits, "0x7ff8000000000001";
+                   complex [re, im]; bool, enumerations and bitfields as bool or integer
     text           text; bytes that are not UTF-8 {"base64": "..."}
     opaque         {"base64": "..."}
     references     what the given function makes of them, null for a null reference
@@ -24,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, TypeJSON
+from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, TypeJSON, decode_type
 
 Array: TypeAlias = npt.NDArray[Any]
 Convert: TypeAlias = Callable[[Any], Any]
@@ -53,19 +54,31 @@ def encoder(kind: TypeJSON, reference: Convert) -> Convert:
         return _encode_raw
     if "number" not in kind and "fields" in kind:
         return _encode_fields([(name, encoder(field, reference)) for name, field in kind["fields"]])
-    inner = kind.get("array", kind.get("sequence"))
-    if inner is not None:
-        return _encode_each(encoder(inner, reference))
+    if "array" in kind:
+        return _encode_each(encoder(kind["array"], reference))
+    if "sequence" in kind:
+        convert, base = _encode_each(encoder(kind["sequence"], reference)), decode_type(kind["sequence"]).dtype
+        return lambda values: convert(in_order_of(values, base))
     return _encode_number
 
 
 def _encode_number(value: Any) -> Any:
+    if isinstance(value, np.generic) and value.dtype.kind in "fc" and np.isnan(value):
+        return _encode_nan(np.array(value))
     item = value.item() if isinstance(value, (np.generic, np.ndarray)) else value
     if isinstance(item, complex):
         return [_encode_number(item.real), _encode_number(item.imag)]
     if isinstance(item, float) and not math.isfinite(item):
         return "NaN" if math.isnan(item) else "Infinity" if item > 0 else "-Infinity"
     return item
+
+
+def _encode_nan(value: Array) -> Any:
+    if value.dtype.kind == "c":
+        return [_encode_number(part[()]) for part in (value.real, value.imag)]
+    bits = int(value.view(f"u{value.itemsize}"))
+    usual = int(np.array(np.nan, value.dtype).view(f"u{value.itemsize}"))
+    return "NaN" if bits == usual else f"0x{bits:0{2 * value.itemsize}x}"
 
 
 def encode_text(value: Any) -> Any:
@@ -123,14 +136,14 @@ def encode_array(values: Array, kind: TypeJSON, reference: Convert) -> Any:
 # ---- JSON -> HDF5 ---------------------------------------------------------------------------------------------------
 
 
-def decode_array(value: Any, shape: tuple[int, ...], kind: TypeJSON, dtype: np.dtype[Any], reference: Convert) -> Array:
+def decode_array(value: Any, shape: Any, kind: TypeJSON, dtype: np.dtype[Any], reference: Convert) -> Array:
     """Return the array that nested lists stand for.
 
     Parameters
     ----------
     value : list or scalar
         As of `encode_array`.
-    shape : tuple of int
+    shape : sequence of int
         Shape of the array, without the axes of an array type.
     kind : str or dict
         Type of an element.
@@ -146,7 +159,7 @@ def decode_array(value: Any, shape: tuple[int, ...], kind: TypeJSON, dtype: np.d
     """
     try:
         flat = _flatten(value, len(shape))
-        return fill_array([decode(flat_item, kind, dtype, reference) for flat_item in flat], shape, dtype)
+        return fill_array([decode(flat_item, kind, dtype, reference) for flat_item in flat], tuple(shape), dtype)
     except _DECODE_ERRORS as error:
         raise MetadataError(f"a value does not fit the HDF5 type {kind!r} ({error})") from error
 
@@ -182,16 +195,25 @@ def decode(value: Any, kind: TypeJSON, dtype: np.dtype[Any], reference: Convert)
     if "array" in kind:
         return decode_array(value, tuple(kind["shape"]), kind["array"], dtype.base, reference)
     if "sequence" in kind:
-        from hdmf_zarr_backend.hdf5.types import decode_type
-
         base = decode_type(kind["sequence"]).dtype
         return decode_array(value, (len(value),), kind["sequence"], base, reference)
     return _decode_number(value, dtype)
 
 
+def in_order_of(values: Any, dtype: np.dtype[Any]) -> Any:
+    """Return a sequence that h5py read with the byte order of the type in the file; h5py calls it native."""
+    if isinstance(values, np.ndarray) and values.dtype == dtype.newbyteorder("=") and not dtype.isnative:
+        return values.view(dtype)
+    return values
+
+
 def _decode_number(value: Any, dtype: np.dtype[Any]) -> Any:
     if isinstance(value, list):
-        return complex(float(value[0]), float(value[1]))
+        parts: Array = np.empty(2, f"{dtype.str[0]}f{dtype.itemsize // 2}")
+        parts[:] = [_decode_number(part, parts.dtype) for part in value]
+        return parts.view(dtype)[0]
+    if isinstance(value, str) and value.startswith("0x"):
+        return np.array(int(value, 16), f"u{dtype.itemsize}").astype(f"{dtype.str[0]}u{dtype.itemsize}").view(dtype)[()]
     return float(value) if isinstance(value, str) and dtype.kind == "f" else value
 
 

@@ -12,21 +12,27 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 from hdmf.backends.warnings import BrokenLinkWarning
 
+from hdmf_zarr_backend.errors import NameRefusedError
 from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
-from hdmf_zarr_backend.hdf5.attributes import LargeAttributeError, refusing, write_attribute
+from hdmf_zarr_backend.hdf5.attributes import NewerFormatNeededError, refusing, write_attribute
 from hdmf_zarr_backend.hdf5.creation import creation_list
 from hdmf_zarr_backend.hdf5.elements import Elements, elements_of
-from hdmf_zarr_backend.hdf5.filling import Filler, named
+from hdmf_zarr_backend.hdf5.filling import Filler, located, named
+from hdmf_zarr_backend.hdf5.order import ATTRIBUTES as ATTRIBUTE_ORDER
+from hdmf_zarr_backend.hdf5.order import LINKS as LINK_ORDER
+from hdmf_zarr_backend.hdf5.order import in_order, order_links, set_orders
 from hdmf_zarr_backend.hdf5.placement import HDF5, Placed, Placement, ZarrFile, hdf5_note
 from hdmf_zarr_backend.hdf5.regions import decode_region
-from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, decode_type
+from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, decode_type, is_sparse
 from hdmf_zarr_backend.mapping.attributes import decode_attributes
 from hdmf_zarr_backend.mapping.references import Reference, decode_attribute_reference
 from hdmf_zarr_backend.mapping.reserved import SPECLOC, notes_of
 from hdmf_zarr_backend.mapping.specloc import spec_location
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, absolute
+from hdmf_zarr_backend.storage.codecs import numpy_dtype
 
 
 class Hdf5Writer:
@@ -63,6 +69,8 @@ class Hdf5Writer:
         self._budget = memory_budget
         self._advance = advance
         self._file: Any = None
+        self._is_new = False
+        self._types: set[bytes] = set()
         self._references: dict[str, Any] = {}
 
     def write(self) -> None:
@@ -74,20 +82,25 @@ class Hdf5Writer:
             Something cannot be read, or has no form in HDF5; store and node are named.
         """
         try:
-            self._write(None)
-        except LargeAttributeError:  # only files that HDF5 before 1.8 cannot read have room for it
-            self._write(("v108", "latest"))
+            self._write(is_new=False)
+        except NewerFormatNeededError:  # which HDF5 before 1.8 cannot read
+            self._write(is_new=True)
 
-    def _write(self, version: tuple[str, str] | None) -> None:
+    def _write(self, *, is_new: bool) -> None:
         import h5py
 
         self._references.clear()
-        with h5py.File(self._path, "w", libver=version) as file:
+        self._types.clear()
+        self._is_new = is_new
+        nodes = self._placement.nodes
+        if any("datatypes" in hdf5_note(placed.node) for placed in nodes):  # named types before datasets of them
+            nodes = sorted(nodes, key=lambda placed: isinstance(placed.node, ArrayNode))
+        with h5py.File(self._create_file()) as file:
             self._file = file.id
-            planned = [(placed, self._create(placed)) for placed in self._placement.nodes]
+            planned = [(placed, self._create(placed)) for placed in nodes]
             self._create_links()
             for placed, _ in planned:
-                self._attributes(placed, is_roomy=version is not None)
+                self._attributes(placed)
             filler = Filler(
                 self._file,
                 self._refer,
@@ -97,34 +110,49 @@ class Hdf5Writer:
             )
             filler.fill([(placed, elements) for placed, elements in planned if elements is not None])
 
+    def _create_file(self) -> Any:
+        from h5py import h5f, h5p
+
+        access, creation = h5p.create(h5p.FILE_ACCESS), h5p.create(h5p.FILE_CREATE)
+        access.set_fclose_degree(h5f.CLOSE_STRONG)
+        access.set_libver_bounds(h5f.LIBVER_V18 if self._is_new else h5f.LIBVER_EARLIEST, h5f.LIBVER_LATEST)
+        set_orders(creation, hdf5_note(self._placement.main.hierarchy.root))
+        # the second attempt replaces what the first one made, and nothing else is ever replaced
+        flags = h5f.ACC_TRUNC if self._is_new else h5f.ACC_EXCL
+        return h5f.create(os.fsencode(self._path), flags, creation, access)
+
     # ---- objects and links ------------------------------------------------------------------------------------------
 
     def _create(self, placed: Placed) -> Elements | None:
         """Make a group, or a dataset without values, and return what its elements are."""
-        from h5py import h5g
+        from h5py import h5g, h5p
 
-        with named(placed):
+        with named(placed), refusing():
             if isinstance(placed.node, GroupNode):
                 if placed.path:
-                    h5g.create(self._file, _raw(placed.path), lcpl=_link_creation())
+                    creation = h5p.create(h5p.GROUP_CREATE)
+                    set_orders(creation, hdf5_note(placed.node))
+                    h5g.create(self._file, _raw(placed.path), lcpl=_link_creation(), gcpl=creation)
                 self._create_types(placed)
                 return None
             return self._create_dataset(placed, placed.node)
 
     def _create_types(self, placed: Placed) -> None:
         for name, note in _dict(hdf5_note(placed.node).get("datatypes")).items():
-            tid = decode_type(note.get("type"))
-            tid.commit(self._file, _raw(f"{placed.path}/{name}"), _link_creation())
+            tid = self._checked(decode_type(_dict(note).get("type"))).copy()  # HDF5's own types cannot be named
+            path = _member(placed.path, name)
+            tid.commit(self._file, path, _link_creation())
+            self._types.add(path)
 
     def _create_dataset(self, placed: Placed, node: ArrayNode[Attributes]) -> Elements:
         from h5py import h5d, h5s
 
         notes = notes_of(node.attributes)
         note = notes[HDF5] if isinstance(notes.get(HDF5), dict) else None
-        elements = _noted(elements_of(node, notes), note or {})
+        elements = _noted(elements_of(node, notes), note or {}, numpy_dtype(node.data_type))
         if _is_specification(placed):
             elements.shape = elements.shape if note is not None else ()
-        tid = decode_type(elements.type)
+        tid = self._named_type((note or {}).get("named"), self._checked(decode_type(elements.type)))
         shape = elements.shape
         maxshape = _maxshape(notes.get("maxshape"), shape)
         properties = creation_list(node, note, elements.type, tid, shape, maxshape)
@@ -134,9 +162,23 @@ class Hdf5Writer:
             space = h5s.create_simple(shape, tuple(h5s.UNLIMITED if n is None else n for n in maxshape))
         else:
             space = h5s.create(h5s.SCALAR)
-        with refusing():
-            h5d.create(self._file, _raw(placed.path), tid, space, properties, lcpl=_link_creation())
+        h5d.create(self._file, _raw(placed.path), tid, space, properties, lcpl=_link_creation())
         return elements
+
+    def _checked(self, tid: Any) -> Any:
+        """Return a type if the version of the file holds it."""
+        if is_sparse(tid) and not self._is_new:
+            raise NewerFormatNeededError
+        return tid
+
+    def _named_type(self, path: Any, tid: Any) -> Any:
+        """Return the named type at ``path`` where it is ``tid``, else ``tid``."""
+        from h5py import h5o, h5t
+
+        if not isinstance(path, str) or _raw(path) not in self._types:
+            return tid
+        found = h5o.open(self._file, _raw(path))
+        return found if isinstance(found, h5t.TypeID) and found.equal(tid) else tid
 
     def _create_links(self) -> None:
         from h5py import h5g
@@ -145,19 +187,23 @@ class Hdf5Writer:
         links = root.links
         creation = _link_creation()
         for link in self._placement.links:
-            if link.form == "hard":
-                links.create_hard(_raw(link.path), root, _raw(link.target), lcpl=creation)
-            elif link.form == "soft":
-                links.create_soft(_raw(link.path), link.target.encode("utf-8", "surrogateescape"), creation)
-            else:
-                links.create_external(_raw(link.path), os.fsencode(link.file), _raw(link.target), creation)
+            with located(self._placement.main.location, absolute(link.path)), refusing("this link"):
+                if link.form == "hard":
+                    links.create_hard(_raw(link.path), root, _raw(link.target), lcpl=creation)
+                elif link.form == "soft":
+                    links.create_soft(_raw(link.path), _bytes(link.target), creation)
+                else:
+                    links.create_external(_raw(link.path), _bytes(link.file), _raw(link.target), creation)
+        for placed in self._placement.nodes:
+            if LINK_ORDER in (note := hdf5_note(placed.node)):
+                order_links(h5g.open(self._file, _raw(placed.path)), note, creation)
 
     # ---- attributes -------------------------------------------------------------------------------------------------
 
-    def _attributes(self, placed: Placed, *, is_roomy: bool) -> None:
+    def _attributes(self, placed: Placed) -> None:
         from h5py import h5o
 
-        with named(placed):
+        with named(placed), refusing():
             note = hdf5_note(placed.node)
             remarks = _dict(note.get("attributes"))
             values = decode_attributes(placed.node.attributes, resolve=decode_attribute_reference)
@@ -165,19 +211,25 @@ class Hdf5Writer:
                 values.update(self._typed.get(placed.own, {}))
             if not placed.path:
                 self._add_specloc(placed, values)
-            values.update({name: None for name, remark in remarks.items() if "value" in remark})
+            values.update({name: None for name, remark in remarks.items() if "value" in _dict(remark)})
             here = h5o.open(self._file, _raw(placed.path))
-            for name, value in values.items():
-                self._attribute(here, name, value, _dict(remarks.get(name)), placed.file, is_roomy=is_roomy)
+            for name in in_order(values, note, ATTRIBUTE_ORDER):
+                self._attribute(here, name, values[name], _dict(remarks.get(name)), placed.file)
             for name, datatype in _dict(note.get("datatypes")).items():
-                datatype_id = h5o.open(self._file, _raw(f"{placed.path}/{name}"))
-                for key, remark in _dict(datatype.get("attributes")).items():
-                    self._attribute(datatype_id, key, None, remark, placed.file, is_roomy=is_roomy)
+                datatype_id = h5o.open(self._file, _member(placed.path, name))
+                for key, remark in _dict(_dict(datatype).get("attributes")).items():
+                    self._attribute(datatype_id, key, None, _dict(remark), placed.file)
 
-    def _attribute(
-        self, here: Any, name: str, value: Any, remark: dict[str, Any], file: ZarrFile, *, is_roomy: bool
-    ) -> None:
-        write_attribute(here, name, value, remark, lambda reference: self._refer(reference, file), is_roomy=is_roomy)
+    def _attribute(self, here: Any, name: str, value: Any, remark: dict[str, Any], file: ZarrFile) -> None:
+        write_attribute(
+            here,
+            name,
+            value,
+            remark,
+            lambda reference: self._refer(reference, file),
+            is_new=self._is_new,
+            named_type=self._named_type,
+        )
 
     def _add_specloc(self, placed: Placed, values: dict[str, Any]) -> None:
         location = spec_location(placed.node.attributes.get(SPECLOC))
@@ -206,16 +258,18 @@ class Hdf5Writer:
         return self._references[place]
 
 
-def _noted(elements: Elements, note: dict[str, Any]) -> Elements:
-    """Return the elements with the type that is noted, as long as that fits what is stored."""
+def _noted(elements: Elements, note: dict[str, Any], stored: np.dtype[Any]) -> Elements:
+    """Return the elements with the type that is noted, as long as that fits what is stored, of the type ``stored``."""
     noted = note.get("type")
     if noted is None:
         return elements
-    stored, wanted = decode_type(elements.type).dtype, decode_type(noted).dtype
+    wanted = decode_type(noted).dtype
+    if elements.form == "rows":
+        stored = decode_type(elements.type).dtype
     if elements.form == "objects":
         fits = (elements.type in (OBJECT, REGION)) == (noted in (OBJECT, REGION))
     elif stored.names is not None:
-        fits = stored.names == wanted.names
+        fits = stored.names == wanted.base.names
     else:
         fits = stored.newbyteorder("=") == wanted.base.newbyteorder("=")
     if not fits:
@@ -241,7 +295,20 @@ def _is_specification(placed: Placed) -> bool:
 
 
 def _raw(path: str) -> bytes:
-    return absolute(path).encode("utf-8", "surrogateescape")
+    return _bytes(absolute(path))
+
+
+def _bytes(text: str) -> bytes:
+    if "\0" in text:
+        raise NameRefusedError(f"HDF5 has no names with a NUL, such as {text!r}", remedy="Rename it in the Zarr file.")
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _member(path: str, name: str) -> bytes:
+    """Return the path of a member of a group, whose name is one that a member can have."""
+    if "/" in name or name in ("", "."):
+        raise NameRefusedError(f"HDF5 has no member with the name {name!r}", remedy="Rename it in the Zarr file.")
+    return _raw(f"{path}/{name}")
 
 
 def _link_creation() -> Any:

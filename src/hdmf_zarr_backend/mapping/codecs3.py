@@ -219,6 +219,17 @@ def decode_codecs(codecs: list[Any], ndim: int) -> Chain:
     return Chain([*numbers, *rest] or None, compressor, endian, order)
 
 
+def decode_codec(codec: Any) -> dict[str, Any]:
+    """Return our configuration of one codec of format 3, given as in metadata: ``{"name": ..., "configuration": ...}``.
+
+    Raises
+    ------
+    MetadataError
+        It is not a filter or a compressor, or not one that this package has.
+    """
+    return _decode(*_parts(codec))
+
+
 def _parts(codec: Any) -> tuple[str, dict[str, Any]]:
     if isinstance(codec, str):
         return codec, {}

@@ -174,6 +174,59 @@ def numpy_of(word: str) -> np.dtype[Any]:
     return NUMBERS[word] if word in NUMBERS else np.dtype(word)
 
 
+def number_type(word: str, given: np.dtype[Any] | None) -> np.dtype[Any]:
+    """Return the type in which numbers of type ``given`` are stored that the schema calls ``word``.
+
+    Data of the type that the word names keep their byte order. A word without a unit, such as ``datetime64``, which is
+    what hdmf derives from every array of dates, leaves the unit to the data.
+    """
+    wanted = numpy_of(word)
+    if given is None:
+        return wanted
+    return given if given.name == wanted.name or (given.kind == wanted.kind and lacks_unit(wanted)) else wanted
+
+
+def lacks_unit(dtype: np.dtype[Any]) -> bool:
+    """Tell whether a type is, or has a field that is, ``datetime64`` or ``timedelta64`` without a unit."""
+    if dtype.names is not None:
+        return any(lacks_unit(dtype[name].base) for name in dtype.names)
+    return dtype.kind in "mM" and np.datetime_data(dtype)[0] == "generic"
+
+
+def date_number(value: Any, dtype: np.dtype[Any]) -> int:
+    """Return the integer that stands for a date or duration in a row of JSON, in the unit of its field.
+
+    Raises
+    ------
+    ValueRefusedError
+        The field has no unit, or one in which the value is not a whole number.
+    """
+    check_units(dtype.str)
+    try:
+        given = np.asarray(value)
+        made = np.asarray(value, dtype)
+        fits = given.dtype.kind not in "mM" or (
+            given.dtype.kind == made.dtype.kind and made.astype(given.dtype).view("i8") == given.view("i8")
+        )
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ValueRefusedError(f"{value!r} is no {dtype} ({error})") from error
+    if not fits:
+        raise ValueRefusedError(
+            f"{value!r} does not fit {dtype} without loss", remedy="Convert it, or use a finer unit."
+        )
+    return int(made.astype("i8"))
+
+
+def check_units(data_type: Any) -> None:
+    """Raise a ValueRefusedError for a format-2 data type with dates or durations that have no unit."""
+    dtype = from_zarr_type(data_type)
+    if lacks_unit(dtype):
+        raise ValueRefusedError(
+            f"{dtype} has no unit, and its values would be bare integers",
+            remedy="Give the data a unit, such as 's': data.astype('datetime64[s]').",
+        )
+
+
 def number_name(dtype: np.dtype[Any]) -> str:
     """Return the ``zarr_dtype`` of numbers: the NumPy name, whatever the input was."""
     return str(dtype.name)

@@ -4,6 +4,7 @@ A remark is an object with ``dtype``, and ``shape`` where nested lists do not sh
 
 * a data type of format 2: booleans, half floats, complex numbers (as pairs), dates (as integers), fixed-length text and
   bytes, rows and opaque values (``base64``: their bytes);
+  ``bits``: also their bytes, where a NaN has another sign or payload than JSON's; not heeded once the value changed;
 * ``"str"``, ``"bytes"``: objects of variable length; bytes that are not UTF-8 in ``base64``;
 * ``"list"``: the empty list; ``"complex"``: a Python number; ``"json"``: as it stands, ``text``: as JSON in a text.
 """
@@ -214,18 +215,31 @@ def _encode_numbers(array: Array) -> Encoded:
     dtype = array.dtype
     if dtype.kind in "iuf" and dtype.str[1:] in _NCZARR:
         shown = array.size or array.ndim == 1
-        return array.tolist(), dtype.str.replace("|", "<"), None if shown else _remark(array)
+        bits = _bits(array) if dtype.kind == "f" else {}
+        remark = None if shown and not bits else {**_remark(array), **bits}
+        return array.tolist(), dtype.str.replace("|", "<"), remark
     if dtype.kind == "b" or dtype.str[1:] == "f2":
-        return array.tolist(), None, _remark(array)
+        return array.tolist(), None, {**_remark(array), **_bits(array)}
     if dtype.kind == "c" and dtype.itemsize in (8, 16):
         pairs = np.stack([array.real, array.imag], axis=-1).tolist()
-        return pairs, None, {"dtype": dtype.str, "shape": list(array.shape)}
+        return pairs, None, {"dtype": dtype.str, "shape": list(array.shape), **_bits(array)}
     if dtype.kind in "mM":
         return array.astype("i8").tolist(), None, {"dtype": dtype.str, "shape": list(array.shape)}
     if dtype.kind == "V" and not dtype.hasobject and dtype.itemsize:
         packed = array.astype(plain(dtype))
         return _base64(packed), None, {"dtype": zarr_type(packed.dtype), "shape": list(array.shape), "base64": True}
     raise ValueRefusedError(f"an attribute of type {dtype} has no JSON form")
+
+
+def _bits(array: Array) -> dict[str, str]:
+    """Return the bytes of an array with a NaN that is not the usual one; JSON knows one NaN only."""
+    if array.dtype.kind not in "fc":
+        return {}
+    flat = np.ascontiguousarray(array).reshape(-1)
+    parts = flat.view(f"{array.dtype.str[0]}f{array.dtype.itemsize // 2}") if array.dtype.kind == "c" else flat
+    unusual = parts[np.isnan(parts)]
+    usual = np.full(unusual.shape, np.nan, unusual.dtype)
+    return {} if unusual.tobytes() == usual.tobytes() else {"bits": _base64(array)}
 
 
 def _base64(array: Array) -> str:
@@ -362,9 +376,17 @@ def _decode_remarked(value: Any, remark: dict[str, Any]) -> Any:
     else:
         with np.errstate(over="raise"):  # a number that its type does not hold is damage
             array = _decode_typed(value, from_zarr_type(dtype), shape, coded=coded)
+        if "bits" in remark:
+            array = _exact(array, _decode_typed(remark["bits"], array.dtype, shape, coded=True))
     if array.ndim:
         return array
     return str(array[()]) if array.dtype.kind == "U" else array[()]
+
+
+def _exact(array: Array, bits: Array) -> Array:
+    """Return the array with the payloads of its NaN, unless it was changed since they were kept."""
+    with np.errstate(invalid="ignore"):  # comparing a signalling NaN
+        return bits if np.array_equal(bits, array, equal_nan=True) else array
 
 
 def _object(leaf: Any, dtype: str, *, coded: bool) -> Any:

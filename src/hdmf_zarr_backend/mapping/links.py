@@ -41,9 +41,12 @@ def decode_links(attributes: dict[str, Any]) -> list[Link]:
         raise MetadataError(f"{LINKS} is no list", remedy="Run `zarrio verify` on the file.")
     links = []
     for entry in entries:
-        if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+        name = entry.get("name") if isinstance(entry, dict) else None
+        if not isinstance(name, str):
             raise MetadataError(f"the link {entry!r} has no name", remedy="Run `zarrio verify` on the file.")
-        links.append(Link(entry["name"], decode_reference(entry)))
+        if name in ("", ".", "..") or "/" in name or "\0" in name:
+            raise MetadataError(f"a link cannot have the name {name!r}", remedy="Remove it from zarr_link.")
+        links.append(Link(name, decode_reference(entry)))
     return links
 
 

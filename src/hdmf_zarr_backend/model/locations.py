@@ -23,6 +23,10 @@ _CHAIN = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]+(?:://[^:]*)?::)+(?=[A-Za-z][A-Z
 _DRIVE = re.compile(r"^[A-Za-z]:[/\\]")
 
 
+ZARR_SUFFIXES = (".zarr", ".zip")
+"""How the names of new Zarr files end: directories, and zip files."""
+
+
 def is_url(location: str) -> bool:
     """Tell whether ``location`` has a scheme such as ``s3://``; a Windows drive is none."""
     return _URL.match(location) is not None or _CHAIN.match(location) is not None

@@ -18,6 +18,10 @@ Attributes: TypeAlias = dict[str, Any]
 A = TypeVar("A", bound=Mapping[str, Any])
 
 
+MOST_AXES = 64
+"""Axes that an array of NumPy has at most."""
+
+
 @dataclass(slots=True, frozen=True)
 class Shards:
     """How chunks lie together in stored objects (Zarr v3, codec ``sharding_indexed``).

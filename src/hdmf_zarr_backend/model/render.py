@@ -20,6 +20,11 @@ TREE_WIDTH = 60
 """The columns begin at most here; a longer name moves those of its own line only."""
 
 
+_GAP = "  "
+_NARROWEST = 6
+"""A column is not made narrower than this."""
+
+
 @dataclass(frozen=True, slots=True)
 class Symbols:
     """What the tree is drawn with: before a member, before the last one, below a member, below the last one, ..."""
@@ -31,10 +36,11 @@ class Symbols:
     more: str
     arrow: str
     times: str
+    ellipsis: str
 
 
-UNICODE = Symbols("├── ", "└── ", "│   ", "    ", "⋮", "→", "\N{MULTIPLICATION SIGN}")
-ASCII = Symbols("|-- ", "`-- ", "|   ", "    ", "...", "->", "x")
+UNICODE = Symbols("├── ", "└── ", "│   ", "    ", "⋮", "→", "\N{MULTIPLICATION SIGN}", "…")
+ASCII = Symbols("|-- ", "`-- ", "|   ", "    ", "...", "->", "x", "...")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,7 @@ def render(
     depth: int | None = None,
     whole: bool = False,
     symbols: Symbols = UNICODE,
+    width: int | None = None,
 ) -> list[str]:
     """Return the tree of a hierarchy, one line for each node, link and shown attribute, below a line of titles.
 
@@ -85,10 +92,13 @@ def render(
         Show each member of long runs.
     symbols : Symbols
         What the tree is drawn with.
+    width : int, optional
+        Columns of the terminal: what is longer is shortened, the widest column first. None: nothing is.
     """
     root = item_tree(hierarchy, describe)
     rows = list(_rows(root, depth=depth, whole=whole, symbols=symbols))
-    return _aligned([_Row("", [column.title for column in columns]), *rows], columns)
+    rows.insert(0, _Row("", [column.title for column in columns]))
+    return _aligned(rows, columns, width=width, ellipsis=symbols.ellipsis)
 
 
 # ---- rows ---------------------------------------------------------------------------------------------------------
@@ -146,14 +156,42 @@ def _printable(text: str) -> str:
 # ---- lines --------------------------------------------------------------------------------------------------------
 
 
-def _aligned(rows: list[_Row], columns: Sequence[Column]) -> list[str]:
+def _aligned(rows: list[_Row], columns: Sequence[Column], *, width: int | None, ellipsis: str) -> list[str]:
     tree = min(TREE_WIDTH, max(_width(row.tree) for row in rows if len(row.cells) or not row.text))
     widths = [0] * len(columns)
     for row in rows:
         shown = row.cells[:1] if row.text else row.cells
         for position, cell in enumerate(shown):
             widths[position] = max(widths[position], _width(cell))
-    return [_line(row, tree, widths, columns) for row in rows]
+    if width is None:
+        return [_line(row, tree, widths, columns) for row in rows]
+    tree, *widths = _narrowed([tree, *widths], columns, width)
+    for row in rows:
+        row.tree = _shortened(row.tree, tree, ellipsis)
+        row.cells = [_shortened(cell, most, ellipsis) for cell, most in zip(row.cells, widths, strict=False)]
+    return [_shortened(_line(row, tree, widths, columns), width, ellipsis) for row in rows]
+
+
+def _narrowed(widths: list[int], columns: Sequence[Column], width: int) -> list[int]:
+    """Return the widths of the tree and of the columns so that they fit, as far as they can; numbers stay whole."""
+    least = [width // 3, *(0 if column.align == "left" else width for column in columns)]
+    least = [max(_NARROWEST, one) for one in least]
+    found = list(widths)
+    while sum(found) + len(_GAP) * len(columns) > width:
+        spare = [now if now > one else 0 for now, one in zip(found, least, strict=True)]
+        if not any(spare):
+            break
+        found[spare.index(max(spare))] -= 1
+    return found
+
+
+def _shortened(text: str, width: int, ellipsis: str) -> str:
+    """Return ``text`` in at most ``width`` columns, with an ellipsis in the place of its end."""
+    if _width(text) <= width:
+        return text
+    while text and _width(text) + len(ellipsis) > width:
+        text = text[:-1]
+    return text + ellipsis
 
 
 def _line(row: _Row, tree: int, widths: list[int], columns: Sequence[Column]) -> str:
@@ -161,10 +199,10 @@ def _line(row: _Row, tree: int, widths: list[int], columns: Sequence[Column]) ->
     if row.text:
         if row.cells and any(row.cells):
             parts.append(_padded(row.cells[0], widths[0], "left"))
-        return "  ".join([*parts, row.text]).rstrip()
+        return _GAP.join([*parts, row.text]).rstrip()
     for position, cell in enumerate(row.cells):
         parts.append(_padded(cell, widths[position], columns[position].align))
-    return "  ".join(parts).rstrip()
+    return _GAP.join(parts).rstrip()
 
 
 def _padded(text: str, width: int, align: str) -> str:

@@ -13,7 +13,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node, absolute, split
+from hdmf_zarr_backend.model.nodes import (
+    MOST_AXES,
+    ArrayNode,
+    Attributes,
+    GroupNode,
+    Hierarchy,
+    Node,
+    absolute,
+    split,
+)
 
 GROUP = ".zgroup"
 ARRAY = ".zarray"
@@ -133,6 +142,12 @@ def parse_array(document: Any, attributes: Attributes, path: str) -> ArrayNode[A
         raise MetadataError(f"{ARRAY} lacks {', '.join(missing)}", path=absolute(path), remedy=_REMEDY)
     shape = _lengths(document["shape"], "shape", path, least=0)
     chunks = _lengths(document["chunks"], "chunks", path, least=1)
+    if len(shape) > MOST_AXES:
+        raise MetadataError(
+            f"an array of {len(shape)} axes cannot be read: NumPy has at most {MOST_AXES}",
+            path=absolute(path),
+            remedy="Write it with fewer axes.",
+        )
     if len(shape) != len(chunks):
         raise MetadataError(f"shape {shape} and chunks {chunks} differ in length", path=absolute(path), remedy=_REMEDY)
     separator = document.get("dimension_separator", ".")

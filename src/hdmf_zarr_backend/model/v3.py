@@ -16,7 +16,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node, absolute, split
+from hdmf_zarr_backend.model.nodes import (
+    MOST_AXES,
+    ArrayNode,
+    Attributes,
+    GroupNode,
+    Hierarchy,
+    Node,
+    absolute,
+    split,
+)
 
 DOCUMENT = "zarr.json"
 CONSOLIDATED = "consolidated_metadata"
@@ -173,6 +182,12 @@ def _parse_array(
     grid, encoding = document["chunk_grid"], document["chunk_key_encoding"]
     shape = _lengths(document["shape"], "shape", path, least=0)
     chunks = _chunk_shape(grid, path)
+    if len(shape) > MOST_AXES:
+        raise MetadataError(
+            f"an array of {len(shape)} axes cannot be read: NumPy has at most {MOST_AXES}",
+            path=absolute(path),
+            remedy="Write it with fewer axes.",
+        )
     if len(shape) != len(chunks):
         raise MetadataError(f"shape {shape} and chunks {chunks} differ in length", path=absolute(path), remedy=_REMEDY)
     prefix, separator = _key_encoding(encoding, path)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from hdmf.backends.warnings import BrokenLinkWarning
-from hdmf.build import GroupBuilder, LinkBuilder, ReferenceBuilder
+from hdmf.build import GroupBuilder, ReferenceBuilder
 
 from hdmf_zarr_backend.errors import (
     DamagedFileError,
@@ -23,6 +23,7 @@ from hdmf_zarr_backend.errors import (
     ReferenceTargetError,
     StoreError,
     StoreNotFoundError,
+    WrongTargetWarning,
     ZarrBackendError,
 )
 from hdmf_zarr_backend.mapping.attributes import decode_attributes
@@ -33,7 +34,7 @@ from hdmf_zarr_backend.mapping.reserved import LINKS, SPECLOC, notes_of
 from hdmf_zarr_backend.mapping.specs import spec_location
 from hdmf_zarr_backend.model.locations import THIS_FILE, resolve_source, sibling_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, join, relative, split
-from hdmf_zarr_backend.read.builders import make_group, set_reference
+from hdmf_zarr_backend.read.builders import make_group, set_link, set_reference
 from hdmf_zarr_backend.read.datasetbuilders import DatasetMaker
 from hdmf_zarr_backend.read.datasets import Resolver
 from hdmf_zarr_backend.read.linkpolicy import check_link
@@ -47,10 +48,6 @@ ROOT = "root"
 Open = Callable[[str], "Assembler"]
 Seen = frozenset[tuple[str, str]]
 _NOTHING_SEEN: Seen = frozenset()
-
-
-class WrongTargetWarning(UserWarning):
-    """A link or reference leads to an object with another id than the one that was meant."""
 
 
 class Assembler:
@@ -239,7 +236,7 @@ class Assembler:
     # ---- links and references ---------------------------------------------------------------------------------------
 
     def _fill_links(self, path: str, node: GroupNode[Attributes]) -> None:
-        builder = self.builders[path]
+        builder, place = self.builders[path], absolute(path)
         try:
             links = decode_links(node.attributes)
         except ZarrBackendError as error:
@@ -254,14 +251,7 @@ class Assembler:
                     stacklevel=2,
                 )
                 continue
-            link_builder = LinkBuilder(builder=target, name=link.name, source=self.source)
-            link_builder.location = absolute(path)
-            try:
-                builder.set_link(link_builder)
-            except ValueError as error:
-                raise MetadataError(
-                    f"a link has the name of another member ({error})", store=self.source, path=link_builder.location
-                ) from error
+            set_link(builder, link.name, target, path=place)
 
     def resolve(self, reference: Reference, seen: Seen = _NOTHING_SEEN) -> Any:
         """Return the builder that ``reference`` points to, in this file or another.

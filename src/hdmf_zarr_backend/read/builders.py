@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hdmf.build import DatasetBuilder, GroupBuilder
+from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder
 
 from hdmf_zarr_backend.errors import MetadataError
+from hdmf_zarr_backend.model.nodes import join
 
 _PLAIN = (type(None), str, bool, tuple, dict)
 
@@ -33,7 +34,14 @@ class _Pattern:
     def __init__(self, cls: type, **arguments: Any) -> None:
         builder = cls(**arguments)
         self._cls: Any = cls
+        given = list(arguments.values())
         self._items = [(key, isinstance(value, dict)) for key, value in dict.items(builder)]
+        self._values = [
+            (name, key)
+            for name, argument in arguments.items()
+            for key, value in dict.items(builder)
+            if value is argument
+        ]
         self._state = dict(getattr(builder, "__dict__", {}))
         self._dicts = [key for key, value in self._state.items() if type(value) is dict]
         self._places = [
@@ -43,9 +51,12 @@ class _Pattern:
             if value is argument
         ]
         self._is_understood = (
-            {name for name, _ in self._places} == arguments.keys()
+            {name for name, _ in (*self._places, *self._values)} == arguments.keys()
             and all(type(value) in _PLAIN for value in self._state.values())
-            and all(value is None or value == {} for value in dict.values(builder))
+            and all(
+                value is None or any(value is argument for argument in given) or value == {}
+                for value in dict.values(builder)
+            )
         )
 
     def copy(self, **arguments: Any) -> Any:
@@ -61,6 +72,8 @@ class _Pattern:
             state[key] = {}
         for name, key in self._places:
             state[key] = arguments[name]
+        for name, key in self._values:
+            dict.__setitem__(builder, key, arguments[name])
         return builder
 
 
@@ -75,6 +88,8 @@ _DATASET = _Pattern(
     chunks=True,
 )
 
+
+_LINK = _Pattern(LinkBuilder, builder=GroupBuilder(name="a target"), name="a link", source="the file of a link")
 
 _TAKEN = "the name {!r} is that of an attribute and of a member"
 _RENAME = "Rename one of them in the file."
@@ -103,6 +118,25 @@ def make_group(
             if child.parent is None:
                 child.parent = builder
     return builder
+
+
+def set_link(group: Any, name: str, target: Any, *, path: str) -> None:
+    """Give the builder of the group at ``path`` a link to a builder.
+
+    Raises
+    ------
+    MetadataError
+        It has the name of another member, or of an attribute.
+    """
+    if group.obj_type.get(name, "links") != "links":
+        raise MetadataError(
+            f"a link has the name {name!r} of another member", store=group.source, path=join(path, name), remedy=_RENAME
+        )
+    link = _LINK.copy(builder=target, name=name, source=group.source)
+    link.location = path
+    link.parent = group
+    group.links[name] = link
+    group.obj_type[name] = "links"
 
 
 def set_reference(builder: Any, path: str, name: str, value: Any) -> None:

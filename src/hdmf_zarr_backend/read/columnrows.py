@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import ValueRefusedError
+from hdmf_zarr_backend.storage.codecs import keeps_dates
 
 Array = npt.NDArray[Any]
 
@@ -48,7 +49,7 @@ def structured_rows(data: Any, dtype: np.dtype[Any]) -> Array:
         given = data if _is_structured(data) else _as_tuples(data, count_axes(data))
         with np.errstate(invalid="ignore"):
             rows = np.asarray(given, dtype)
-            _check(rows, np.asarray(given, _of_objects(dtype)), "")
+            _check(rows, np.asarray(given, _of_objects(dtype, given.dtype if _is_structured(given) else None)), "")
     except (ValueError, TypeError, OverflowError) as error:
         if isinstance(error, ValueRefusedError):
             raise
@@ -70,12 +71,14 @@ def _as_tuples(data: Any, ndim: int) -> Any:
     return tuple(data) if isinstance(data, (list, np.ndarray)) else data
 
 
-def _of_objects(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the same fields for elements of any type, which shows what was given."""
+def _of_objects(dtype: np.dtype[Any], given: np.dtype[Any] | None) -> np.dtype[Any]:
+    """Return the same fields for elements of any type, which shows what was given; dates given as such keep theirs."""
     fields = []
-    for name in dtype.names or ():
+    for position, name in enumerate(dtype.names or ()):
         base, shape = dtype[name].base, dtype[name].shape
-        fields.append((name, _of_objects(base) if base.names is not None else np.dtype(object), shape))
+        own = None if given is None else given[position].base
+        held = own if own is not None and own.kind in "mM" else np.dtype(object)
+        fields.append((name, _of_objects(base, own) if base.names is not None else held, shape))
     return np.dtype(fields)
 
 
@@ -94,6 +97,10 @@ def _check(rows: Array, given: Array, path: str) -> None:
 def _is_kept(values: Array, before: Array) -> bool:
     if values.dtype.kind in "iub":
         return bool(np.all(values == before))
+    if values.dtype.kind in "mM" and before.dtype == object and before.size:
+        before = np.asarray(before.tolist())
+    if before.dtype.kind in "mM":
+        return keeps_dates(values, before)
     if values.dtype.kind in "SU" and before.size:
         return before.astype(values.dtype.kind).dtype.itemsize <= values.dtype.itemsize
     return True

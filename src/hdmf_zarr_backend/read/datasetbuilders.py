@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.mapping.dimensions import decode_dimensions
 from hdmf_zarr_backend.mapping.references import Reference, decode_reference
 from hdmf_zarr_backend.mapping.reserved import DTYPE, notes_of
@@ -140,6 +141,8 @@ class DatasetMaker:
         value = values.reshape(-1)[0] if word not in ("object", "region") else values.item(0)
         if isinstance(word, list) and lazy.dtype.hasobject:
             names, words = field_list(word)
+            if not node.shape:
+                raise MetadataError("rows need an axis, and this array has none", remedy="Give it the shape [1].")
             # its references lead to builders that may not be there yet
             self.scalar_rows[path] = BuilderTable(lazy, self._resolver, names, words)
             return None, _dtype_list(names, words)

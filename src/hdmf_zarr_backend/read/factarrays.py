@@ -68,6 +68,7 @@ class ArrayReader:
         self._resolve = resolve
         self._as_hdf5 = as_hdf5
         self._cache: Any = None
+        self._checked: set[str] = set()
 
     def forget(self) -> None:
         """Forget the decoded chunks."""
@@ -97,7 +98,12 @@ class ArrayReader:
         axes = len(array.shape or ())
 
         def read(selection: Selection) -> Values:
+            from hdmf_zarr_backend.storage.unwritten import check_unwritten
+
             try:
+                if path not in self._checked:
+                    check_unwritten(self._keys, path, node)
+                    self._checked.add(path)
                 return self._read(path, array, selection)
             except ZarrBackendError as error:
                 raise error.located(store=self._keys.location, path=absolute(path)) from error.__cause__

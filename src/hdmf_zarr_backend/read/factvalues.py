@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -50,6 +51,8 @@ def block_values(values: Values, element: ElementType, shape: tuple[int, ...], r
     if element.kind == "text" and values.dtype.kind == "O":
         values = _objects([_text(item) for item in values.flat], values.shape)
     inner = element.shape if element.kind == "array" else ()
+    if values.size != math.prod((*shape, *inner)):
+        raise DamagedFileError(f"the values have not the shape that their type {element} asks for")
     return plain_values(values.reshape((*shape, *inner)), element, resolve)
 
 
@@ -107,7 +110,14 @@ def _json_value(item: Any, element: ElementType, resolve: Resolve) -> Any:
     if element.kind == "sequence" and element.base is not None:
         return json_values(item, element.base, resolve)
     if element.kind == "complex" and isinstance(item, list):
-        return complex(float(item[0]), float(item[1]))
+        return complex(*(float(_number(part, (element.size or 16) // 2)) for part in item))
+    return _number(item, element.size)
+
+
+def _number(item: Any, size: int | None) -> Any:
+    """Return a number; a NaN with a payload of its own is given as its bits."""
+    if isinstance(item, str) and item.startswith("0x"):
+        return np.array(int(item, 16), f"u{size}").view(f"f{size}")[()]
     return float(item) if isinstance(item, str) else item
 
 
@@ -205,7 +215,10 @@ def attribute_facts(value: Any) -> AttributeFacts:
         return AttributeFacts(_reference_type(value[0]), (len(value),), _objects(value, (len(value),)))
     if type(value) in (str, bytes):
         value = np.array(value, dtype=object)
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError:  # lists of unlike lengths, which HDF5 holds as JSON
+        return attribute_facts(json.dumps(value, sort_keys=True, default=repr))
     if array.dtype.kind in "OUT":
         texts = [_text(item) for item in array.flat]
         return AttributeFacts(_text_type(texts), array.shape, _objects([text_of(item) for item in texts], array.shape))
@@ -243,10 +256,13 @@ def noted_attribute(found: AttributeFacts | None, note: dict[str, Any], resolve:
     if note.get("space") == "null":
         return AttributeFacts(element, None, None)
     if "value" in note:
-        shape = tuple(int(n) for n in note["shape"])
-        items = _flattened(note["value"], len(shape)) if shape else [note["value"]]
-        values = json_values(items, element, resolve)
-        return AttributeFacts(element, shape, values.reshape((*shape, *values.shape[1:])))
+        try:
+            shape = tuple(int(n) for n in note["shape"])
+            items = _flattened(note["value"], len(shape)) if shape else [note["value"]]
+            values = json_values(items, element, resolve)
+            return AttributeFacts(element, shape, values.reshape((*shape, *values.shape[1:])))
+        except _JSON_ERRORS as error:
+            raise DamagedFileError(f"the note of an attribute does not fit its type {element} ({error})") from error
     if found is None or found.value is None or found.shape is None:
         return found
     return _as_noted(found, element)

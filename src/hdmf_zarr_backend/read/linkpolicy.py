@@ -8,10 +8,9 @@ Source: issue "Nothing lost, nobody let in", part 5.
 from __future__ import annotations
 
 from hdmf_zarr_backend.errors import LinkRefusedError
-from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.storage.limits import ExternalLinks
 from hdmf_zarr_backend.storage.opening import NOWHERE
-from hdmf_zarr_backend.storage.places import is_local, is_within
+from hdmf_zarr_backend.storage.places import why_not
 
 
 def check_link(target: str, origin: str, policy: ExternalLinks | None) -> None:
@@ -29,21 +28,13 @@ def check_link(target: str, origin: str, policy: ExternalLinks | None) -> None:
     LinkRefusedError
         Naming the policy, and what allows it.
     """
-    if policy == "never":
-        raise _refused(target, origin, "links to other files are not followed", 'external_links="within" or "follow"')
-    if target.startswith(NOWHERE):
+    if target.startswith(NOWHERE) and policy != "never":
         return  # there is nothing that could be opened
-    if is_url(origin) and is_local(target):
-        raise _refused(target, origin, "a remote file does not lead to files of this machine", "")
-    is_bound = policy == "within" or (policy is None and is_url(origin))
-    if is_bound and not is_within(target, origin):
-        problem = "links out of the folder that holds the file are not followed"
-        raise _refused(target, origin, problem, 'external_links="follow"')
-
-
-def _refused(target: str, origin: str, problem: str, remedy: str) -> LinkRefusedError:
-    return LinkRefusedError(
-        f"the link to {target!r} is refused: {problem}",
-        store=origin,
-        remedy=f"Pass {remedy}, if you trust the file." if remedy else "Download the file, and open it there.",
-    )
+    refused = why_not(target, origin, policy, free=True)
+    if refused is not None:
+        problem, remedy = refused
+        raise LinkRefusedError(
+            f"the link to {target!r} is refused: {problem}",
+            store=origin,
+            remedy=f"{remedy}, if you trust the file." if remedy else "Download the file, and open it there.",
+        )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hdmf_zarr_backend.errors import MetadataError, ZarrBackendError
+from hdmf_zarr_backend.errors import MetadataError, MissingNamespacesWarning, ZarrBackendError
 from hdmf_zarr_backend.mapping.reserved import SPECLOC
 from hdmf_zarr_backend.mapping.specloc import NAMESPACE, spec_location
 from hdmf_zarr_backend.mapping.versions import newest_version
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from hdmf_zarr_backend.mapping.specs import TextSpecReader
 
 
-class MissingNamespacesWarning(UserWarning):
-    """A file has no cached namespaces; the installed ones are used."""
+HDMF_ERRORS = (ValueError, TypeError, LookupError, AttributeError, NameError, RecursionError)
+"""What specifications that are not valid raise in HDMF, which does not check them before it uses them."""
 
 
 def cached_versions(hierarchy: Hierarchy) -> dict[str, list[str]]:
@@ -74,7 +74,17 @@ def load_cached_namespaces(
             )
         path = join(join(location, name), newest_version(versions[name]))
         readers[name] = _reader(keys, hierarchy, path)
-    loaded: dict[str, Any] = catalog.load_namespaces(NAMESPACE, reader=readers)
+    try:
+        loaded: dict[str, Any] = catalog.load_namespaces(NAMESPACE, reader=readers)
+    except ZarrBackendError:
+        raise  # of a source that cannot be read
+    except HDMF_ERRORS as error:
+        raise MetadataError(
+            f"HDMF does not understand the cached namespaces ({type(error).__name__}: {error})",
+            store=keys.location,
+            path=absolute(location),
+            remedy="Open with load_namespaces=False to read the file with the installed schema.",
+        ) from error
     return loaded
 
 

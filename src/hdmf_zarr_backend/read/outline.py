@@ -239,7 +239,7 @@ class Outline:
         return leaves
 
     def heading(self, name: str) -> str:
-        """Return one line about the file, called ``name``, and one about what of it TensorStore cannot open, if any."""
+        """Return one line about the file, called ``name``."""
         groups = arrays = links = size = 0
         for path, node in self._visible():
             if isinstance(node, ArrayNode):
@@ -259,15 +259,15 @@ class Outline:
         parts.append(f"{size_text(size)} uncompressed without text and references")
         if self.stored is not None:
             parts.append(f"{size_text(sum(self.stored.values()))} stored")
-        return f"{name}: {', '.join(parts)}{self._closed_arrays()}"
+        return f"{name}: {', '.join(parts)}"
 
-    def _closed_arrays(self) -> str:
+    def closed_arrays(self) -> str:
         """Return a line about the arrays of numbers that TensorStore cannot open, nothing where there is none."""
         arrays = [node for _, node in self._visible() if isinstance(node, ArrayNode)]
         found = [find_obstacle(node, self.hierarchy.zarr_format) for node in arrays]
         closed = sum(obstacle is not None and not obstacle.is_of_type for obstacle in found)
         numbers = closed + found.count(None)
-        told = f"\nTensorStore cannot open {closed:,} of {numbers:,} arrays of numbers; --json says why"
+        told = f"TensorStore cannot open {closed:,} of {numbers:,} arrays of numbers; --json says why"
         return told if closed else ""
 
 

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any
 
 from hdmf_zarr_backend.errors import (
+    DamagedMetadataWarning,
     IncompleteStoreError,
     MetadataError,
     NotZarrError,
@@ -21,6 +22,7 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.mapping import formats, lindi
 from hdmf_zarr_backend.mapping.reserved import ALL_CHUNKS, CHANGING, CHUNKS, NOTES, SPECLOC, WRITING, notes_of
 from hdmf_zarr_backend.model import v2, v3
+from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy, Node, absolute, split
 from hdmf_zarr_backend.read.bounds import check_document, check_texts, read_documents
 from hdmf_zarr_backend.storage.garbage import uncollected
@@ -29,13 +31,10 @@ from hdmf_zarr_backend.storage.journalrecords import Mark
 from hdmf_zarr_backend.storage.jsontext import dump, load
 from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.locks import Holder
+from hdmf_zarr_backend.storage.opening import is_of_hdf5
 from hdmf_zarr_backend.storage.partials import interrupted_conversions
 
 _OF_A_GROUP = frozenset({v2.GROUP, v2.ATTRIBUTES, v3.DOCUMENT})
-
-
-class DamagedMetadataWarning(UserWarning):
-    """The consolidated document cannot be used; the documents of the nodes are."""
 
 
 @dataclass(slots=True)
@@ -236,6 +235,11 @@ def _document(text: bytes, key: str) -> Any:
 
 
 def _nothing_to_read(keys: KeyStore) -> ZarrBackendError:
+    if is_of_hdf5(keys):
+        remedy = "Open it with HDF5IO or NWBHDF5IO, or convert it with `zarrio convert` first."
+        if is_url(keys.location):
+            remedy = "Run `zarrio convert --virtual` and open the file that it makes, or download this one."
+        return NotZarrError("this is an HDF5 file, not a Zarr file", store=keys.location, remedy=remedy)
     if not keys.exists():
         begun = keys.folder is not None and interrupted_conversions(keys.folder)
         remedy = "A conversion to it was interrupted: convert again with resume=True." if begun else "Check the path."

@@ -112,6 +112,9 @@ def _cell(value: Any, word: str) -> Any:
     kind = dtypes.kind_of(word)
     if kind in ("object", "region"):
         return DeferredReference(value)
+    dtype = dtypes.numpy_of(word) if kind == "number" else None
+    if dtype is not None and dtype.kind in "mM":
+        return dtypes.date_number(value, dtype)
     return value.item() if isinstance(value, np.generic) else value
 
 

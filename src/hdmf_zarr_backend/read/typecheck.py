@@ -15,14 +15,10 @@ from typing import Any
 from hdmf.build import ConstructError, GroupBuilder
 from hdmf.spec import GroupSpec
 
-from hdmf_zarr_backend.errors import MetadataError
+from hdmf_zarr_backend.errors import MetadataError, UnreadTypeWarning
 from hdmf_zarr_backend.model.nodes import absolute
 
 _OTHER_SCHEMA = "Pass a manager that knows its namespace, or open an NWB file with NWBZarrIO."
-
-
-class UnreadTypeWarning(UserWarning):
-    """A group or dataset of the file is left out, since no container can be made of it."""
 
 
 class ContainerError(MetadataError, ConstructError):  # type: ignore[misc]

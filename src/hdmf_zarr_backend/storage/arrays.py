@@ -243,7 +243,8 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
 
     def decoded(self, data: bytes | None) -> Array:
         """Return the values of an array of one chunk that is stored as ``data``; None: it is not stored."""
-        values = self._reader.decode((0,) * self.ndim, data)[tuple(slice(0, n) for n in self.shape)]
+        whole: Any = (..., *(slice(0, n) for n in self.shape))  # an array of no axes stays one
+        values = self._reader.decode((0,) * self.ndim, data)[whole]
         return self._elements(values) if self._elements is not None else values
 
     @property

@@ -64,10 +64,17 @@ def decode_bounded(codec: Any, data: Any, most: int) -> Any:
     incremental = _INCREMENTAL.get(kind)
     if incremental is not None:
         return incremental(codec, _bytes(data), most)
-    stated = _STATED.get(kind)
-    if stated is not None and stated(_bytes(data)) > most:
-        raise TooLargeError(f"it would become more than {most:,} bytes")
+    if kind in _STATED:
+        _check_length(*_STATED[kind], _bytes(data), most)
     return codec.decode(data)
+
+
+def _check_length(stated: Callable[[bytes], int], most_per_byte: int, data: bytes, most: int) -> None:
+    length = stated(data)
+    if length > most_per_byte * len(data):  # damage: no limit that a caller raises makes this decode
+        raise ValueError(f"it states {length:,} bytes, which {len(data):,} bytes cannot become")
+    if length > most:
+        raise TooLargeError(f"it would become more than {most:,} bytes")
 
 
 def check_stated(codec: Any, data: bytes, most: int) -> None:
@@ -154,7 +161,13 @@ def _zstd_blocks(data: bytes, place: int) -> tuple[int, int]:
     return count, place
 
 
-_STATED: dict[str, Callable[[bytes], int]] = {"blosc": _blosc, "lz4": _lz4, "zstd": zstd_bound}
+#: How each codec states the decoded length, and the most bytes that one stored byte can decode to. A byte of an LZ4
+#: block adds at most 255; Zstandard, which Blosc can hold, needs four bytes for a block of 128 KiB.
+_STATED: dict[str, tuple[Callable[[bytes], int], int]] = {
+    "blosc": (_blosc, _ZSTD_BLOCK // 4),
+    "lz4": (_lz4, 255),
+    "zstd": (zstd_bound, _ZSTD_BLOCK // 4),
+}
 
 # ---- codecs that are told to stop -----------------------------------------------------------------------------------
 

@@ -107,6 +107,13 @@ def _dtype_argument(data_type: Any) -> Any:
     return fields
 
 
+def keeps_dates(values: Array, given: Array) -> bool:
+    """Tell whether ``values``, made of the dates or durations ``given`` by a cast, say the same; numbers never do."""
+    if values.dtype.kind != given.dtype.kind:
+        return False
+    return np.array_equal(values.astype(given.dtype).view("i8"), given.view("i8"))
+
+
 class DataPickle:
     """The ``pickle`` filter: decodes data only; encodes with numcodecs where the user chose it."""
 
@@ -355,7 +362,7 @@ class ChunkCodec:
 def _undecodable(error: Exception) -> ChunkError:
     return ChunkError(
         f"a chunk does not decode ({type(error).__name__}: {error})",
-        remedy="Restore it from a copy, or run `zarrio verify` to list all such chunks.",
+        remedy="Restore it from a copy; `zarrio verify` lists all such chunks.",
     )
 
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 from hdmf_zarr_backend.errors import (
     StoreError,
+    StoreExistsError,
     StoreFullError,
     StoreNotFoundError,
     StoreRefusedError,
@@ -23,12 +25,44 @@ from hdmf_zarr_backend.errors import (
 READING = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 """How the file of a value is opened; a pipe in its place must not make the reader wait."""
 
+NO_LINKS = (
+    getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+"""Flags for opening a file of ours for writing: a symbolic link is refused, and a pipe does not block."""
+
 _READ_BYTES = 2**24
 
 _FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 _GONE = (errno.ENOENT, errno.ENOTDIR)
 _SILENT = tuple(getattr(errno, name) for name in ("ETIMEDOUT", "ESTALE", "EHOSTDOWN") if hasattr(errno, name))
+
+
+def followed(path: str) -> str:
+    """Return the path that the symbolic link at ``path`` leads to; ``path`` itself if it is not a link.
+
+    A new file is made beside the file that it replaces, and renamed to it, so that the link stays.
+    """
+    return os.path.realpath(path) if os.path.islink(path) else path
+
+
+def check_followed(path: str) -> None:
+    """Refuse to write to a symbolic link that leads nowhere: a disk may be missing there.
+
+    Raises
+    ------
+    StoreExistsError
+        Such a link is at ``path``.
+    """
+    if os.path.islink(path) and not os.path.exists(path):
+        raise StoreExistsError(
+            f"this is a symbolic link to {os.readlink(path)!r}, which does not exist",
+            store=path,
+            remedy="Delete the link, or create what it should lead to.",
+        )
 
 
 def read_rest(file: int) -> bytes:
@@ -74,10 +108,40 @@ def make_folder(path: str, *, inside: str = "") -> None:
         os.makedirs(path, exist_ok=True)
 
 
-def write_file(path: str, value: bytes) -> None:
-    """Write a file anew."""
-    with open(path, "wb", buffering=0) as file:
-        write_all(file.fileno(), value)
+def create_file(path: str, *, exclusive: bool = True) -> int:
+    """Open a file for writing and return its descriptor; a symbolic link, pipe or device in its place is refused.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    exclusive : bool
+        The file must not exist yet. False: a regular file that exists is emptied.
+
+    Raises
+    ------
+    OSError
+        Naming ``path``.
+    """
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | NO_LINKS | (os.O_EXCL if exclusive else 0), 0o666)
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", path)
+        if not exclusive:
+            os.ftruncate(file, 0)
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
+def write_file(path: str, value: bytes, *, exclusive: bool = True) -> None:
+    """Write a file; arguments as of `create_file`."""
+    file = create_file(path, exclusive=exclusive)
+    try:
+        write_all(file, value)
+    finally:
+        os.close(file)
 
 
 def write_all(file: int, value: bytes) -> None:
@@ -87,19 +151,28 @@ def write_all(file: int, value: bytes) -> None:
         view = view[os.write(file, view) :]
 
 
-def remove_empty(path: str) -> None:
-    """Remove the folders at and below ``path`` that hold nothing."""
-    for folder, _, _ in os.walk(path, topdown=False):
-        with suppress(OSError):  # something is in it
-            os.rmdir(folder)
-
-
 def is_folder(entry: os.DirEntry[str]) -> bool:
-    """Tell whether to look into an entry; a link to a folder that it is itself in would never end."""
+    """Tell whether to look into an entry; links that lead back to a folder on the way to them would never end."""
     if not entry.is_symlink():
         return entry.is_dir()
-    folder, here = os.path.realpath(entry.path), os.path.realpath(os.path.dirname(entry.path))
-    return os.path.isdir(folder) and os.path.commonpath([folder, here]) != folder
+    folder, above = os.path.realpath(entry.path), os.path.dirname(entry.path)
+    if not os.path.isdir(folder):
+        return False
+    while os.path.commonpath([folder, os.path.realpath(above)]) != folder:
+        if above == os.path.dirname(above):
+            return True
+        above = os.path.dirname(above)
+    return False
+
+
+def size_of(entry: os.DirEntry[str]) -> int | None:
+    """Return the bytes of a file; None of what is no file, such as a symbolic link that leads to itself."""
+    try:
+        return entry.stat().st_size if entry.is_file() else None
+    except OSError as error:
+        if error.errno in (errno.ELOOP, *_GONE):
+            return None
+        raise
 
 
 def disk_failure(error: OSError, location: str, key: str, doing: str) -> StoreError:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
 from hdmf_zarr_backend.storage.arrays import LazyArray
+from hdmf_zarr_backend.storage.codecs import keeps_dates
 from hdmf_zarr_backend.storage.edits import Edits
 from hdmf_zarr_backend.storage.growth import roomier_chunks
 from hdmf_zarr_backend.storage.selection import Axis, normalise, positions
@@ -178,7 +179,7 @@ class EditableArray(LazyArray):
         try:
             with np.errstate(invalid="ignore"):
                 values = np.asarray(data, dtype=dtype)
-            fits = not _is_cut(values, data) and (dtype.kind not in "iub" or np.array_equal(values, np.asarray(data)))
+            fits = not _is_cut(values, data) and _is_kept(values, data)
         except (ValueError, TypeError, OverflowError) as error:
             problem = f"the data are no {dtype} ({error})"
             raise ValueRefusedError(problem, store=self.location, path=self.name) from error
@@ -219,6 +220,16 @@ class EditableArray(LazyArray):
             self._edits.put(reader, index, chunk)
         if 0 not in values.shape:
             self._edits.grow(reader)
+
+
+def _is_kept(values: Array, data: Any) -> bool:
+    """Tell whether integers and dates of ``data`` are the same numbers, and the same moments, in ``values``."""
+    if values.dtype.kind not in "iubfcmM":
+        return True
+    given = np.asarray(data)
+    if given.dtype.kind in "mM":
+        return keeps_dates(values, given)
+    return values.dtype.kind not in "iub" or np.array_equal(values, given)
 
 
 def _is_cut(values: Array, data: Any) -> bool:

@@ -37,6 +37,7 @@ from hdmf_zarr_backend.storage.journal import Direct
 from hdmf_zarr_backend.storage.journalrecords import Format2Metadata, Mark, Metadata
 from hdmf_zarr_backend.storage.jsontext import dump
 from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.storage.partials import Staged
 from hdmf_zarr_backend.storage.shards import shard_grid, shard_of
 
 __all__ = ["DeferredReference", "Edits"]
@@ -70,6 +71,8 @@ class Edits:
     ----------
     changed : dict
         ``{path: node}`` of the arrays whose document changes.
+    own : Staged
+        Whose changes these are: of this process, and of none that is forked from it.
     journal : Direct
         As given.
     is_marked : bool
@@ -82,6 +85,7 @@ class Edits:
 
     def __init__(self, keys: KeyStore, metadata: Metadata | None = None, journal: Direct | None = None) -> None:
         self._keys = keys
+        self.own = Staged(keys.location)
         self.journal = Direct(keys) if journal is None else journal
         self._metadata: Metadata = Format2Metadata() if metadata is None else metadata
         self._chunks: dict[Place, Array] = {}
@@ -386,6 +390,8 @@ class Edits:
 
         Those that were written early do not, and then nothing more can be written.
         """
+        if not self.own.is_own:
+            return  # the process that was forked goes on with them
         self.has_failed = True
         self._is_lost = self._is_lost or bool(self._early)
         self.is_marked = False

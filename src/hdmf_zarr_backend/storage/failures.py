@@ -1,7 +1,6 @@
 """What the libraries of remote stores raise -> one error of ours that names the store, the node and the key.
 
-The libraries have retried already, within the bounds that `storage.objectkeys` and the user set; nothing is tried again
-here.
+What is transient has been tried again already, by `storage.retries`.
 
 Source: issue "Format 3, shards, and any store, near or far", part 5.
 """
@@ -52,6 +51,10 @@ _NO_CREDENTIALS = re.compile(
     r"169\.254\.169\.254|metadata\.google\.internal|InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken"
     r"|^Forbidden: |status code: 40[13] "
 )
+_NO_RANGES = re.compile(r"range request not supported|does(?: not|n't) support range", re.IGNORECASE)
+_CAUSE = re.compile(r'message: "([^"]*)"|"(dns error)"')
+_ABSENT_STATUS = (404, 410)
+_NOT_OF_SERVER = (FileNotFoundError, IsADirectoryError, NotADirectoryError, ValueError, TypeError, RuntimeError)
 _ANONYMOUS = {"gs": 'token="anon"', "gcs": 'token="anon"'}
 _CHUNK_FOLDERS = re.compile(r"(^|/)c(/\d+)*$")
 _LETTERS = 300
@@ -94,6 +97,8 @@ def failure(error: BaseException, location: str, key: str, doing: str) -> StoreE
     if isinstance(error, OSError) and is_of_disk(error):
         return disk_failure(error, location, key, doing)
     text = reason(error)
+    if _NO_RANGES.search(text):
+        return without_ranges(location, key)
     problem = f"{key!r} could not be {doing}: {text}" if key else f"the store could not be {doing}: {text}"
     path = node_of(key)
     # a key can be written wherever there is a bucket; some libraries say no more than that something is not there
@@ -110,15 +115,29 @@ def failure(error: BaseException, location: str, key: str, doing: str) -> StoreE
     return StoreUnreachableError(problem, store=location, path=path, remedy=remedy)
 
 
+def without_ranges(location: str, key: str) -> StoreError:
+    """Return the error for a server that sends whole files only; parameters as of `failure`."""
+    return StoreError(
+        f"the server does not support byte ranges, and {key!r} cannot be read without them",
+        store=location,
+        path=node_of(key),
+        remedy="Download the file, and open the copy.",
+    )
+
+
 def is_no_bucket(error: BaseException) -> bool:
     """Tell whether the bucket itself is not there, where the key might only be absent."""
     return _NO_BUCKET.search(str(error)) is not None
 
 
 def tell_of_bucket(error: BaseException) -> None:
-    """Raise an error that says that a key is not there, if it is the bucket that is not there."""
+    """Raise an error that says that a key is not there, if it is the bucket that is not there, or the server."""
     if is_no_bucket(error):
         raise error
+    cause = error.__cause__  # fsspec says so of a web server whatever went wrong
+    is_of_server = isinstance(cause, library_errors()) and not isinstance(cause, _NOT_OF_SERVER)
+    if cause is not None and is_of_server and status_of(cause) not in _ABSENT_STATUS:
+        raise cause
 
 
 def _is_refusal(error: BaseException) -> bool:
@@ -139,8 +158,11 @@ def status_of(error: BaseException) -> int | None:
 
 def reason(error: BaseException) -> str:
     """Return what a library says of its error, in one line of bounded length."""
-    text = str(error).partition("\nDebug source")[0]
+    text, _, details = str(error).partition("\nDebug source")
     text = " ".join(text.split()) or type(error).__name__
+    cause = _CAUSE.search(details)  # obstore says no more than "error sending request" before that
+    if cause is not None:
+        text = f"{text}: {cause[1] or cause[2]}"
     return text if len(text) <= _LETTERS else f"{text[:_LETTERS]}..."
 
 

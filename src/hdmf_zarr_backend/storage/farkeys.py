@@ -6,6 +6,7 @@ wait in threads of a pool, which costs nothing where each takes milliseconds.
 
 from __future__ import annotations
 
+import math
 import os
 from abc import abstractmethod
 from collections import deque
@@ -14,9 +15,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreError
-from hdmf_zarr_backend.storage.failures import telling
+from hdmf_zarr_backend.storage.failures import telling, without_ranges
 from hdmf_zarr_backend.storage.filestates import FileState
 from hdmf_zarr_backend.storage.keys import Abilities, KeyStore, Range, check_inside
+from hdmf_zarr_backend.storage.retries import Retries
 
 REQUESTS = 32
 """Requests of this process that may be under way at once."""
@@ -82,6 +84,7 @@ class FarKeys(KeyStore):
     def __init__(self, location: str, options: Mapping[str, Any] | None = None) -> None:
         self.location = location
         self.options = dict(options or {})
+        self._retries: Retries | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.location!r})"
@@ -137,10 +140,11 @@ class FarKeys(KeyStore):
 
     # ---- the contract -----------------------------------------------------------------------------------------------
 
-    def _called(self, function: Callable[[], B], key: str, doing: str) -> B:
+    def _called(self, function: Callable[[], B], key: str, doing: str, *, once: bool = False) -> B:
+        """Return what a function of the library returns; ``once``: a second call would do something else."""
         check_inside(key, self.location)
         with telling(self.location, key, doing):
-            return function()
+            return function() if once or self._retries is None else self._retries.call(function, self.location)
 
     def get(self, key: str) -> bytes | None:
         """Return the value of ``key``, or None."""
@@ -157,7 +161,12 @@ class FarKeys(KeyStore):
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
         """Return several ranges of bytes of the value of ``key``, or None where it is not there."""
-        return self._called(lambda: self._get_ranges(key, ranges), key, "read")
+        parts = self._called(lambda: self._get_ranges(key, ranges), key, "read")
+        for (start, stop), part in zip(ranges, parts or (), strict=False):
+            most = -start if start < 0 else math.inf if stop is None else max(0, stop - start)
+            if len(part) > most:  # fsspec takes the whole value for the range
+                raise without_ranges(self.location, key)
+        return parts
 
     def size(self, key: str) -> int | None:
         """Return the bytes of the value of ``key``, or None where it is not there."""

@@ -68,6 +68,7 @@ class FarZipKeys(ZipKeys):
             raise StoreNotFoundError("nothing is there", store=self.location, remedy="Check the path.")
         assert self._size is not None
         self._far = _FarFile(self._folder, self._name, self._size)
+        self._piece(max(0, self._size - 1), self._size)  # zipfile would take an error of the server for a damaged file
         return io.BufferedReader(self._far, buffer_size=_BUFFER)
 
     def _entry(self, archive: zipfile.ZipFile, key: str) -> bytes | None:
@@ -86,6 +87,7 @@ class FarZipKeys(ZipKeys):
         """Return the values of those ``keys`` that are there; asked for at once."""
         archive = self._zip()
         wanted = [key for key in keys if archive is not None and key in archive.NameToInfo]
+        self._check_documents(wanted)
         values = at_once(self.get, wanted) if len(wanted) > 1 else map(self.get, wanted)
         return {key: value for key, value in zip(wanted, values, strict=True) if value is not None}
 

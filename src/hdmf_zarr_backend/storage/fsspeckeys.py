@@ -5,6 +5,7 @@ Source: issue "Format 3, shards, and any store, near or far", part 4.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -16,6 +17,7 @@ from hdmf_zarr_backend.storage.filestates import FileState, plain_tag
 from hdmf_zarr_backend.storage.keys import Abilities, Range, Write
 from hdmf_zarr_backend.storage.mappingkeys import OF_THIS_PROCESS
 from hdmf_zarr_backend.storage.objectsettings import AZURE_SCHEMES, GOOGLE_SCHEMES, S3_SCHEMES
+from hdmf_zarr_backend.storage.retries import Retries
 
 _ABSENT = (FileNotFoundError, IsADirectoryError, NotADirectoryError, KeyError)
 _WEB_TIMEOUT = 30.0
@@ -66,6 +68,7 @@ class FsspecKeys(FarKeys):
         first = location.partition("::")[0].partition("://")[0]
         self._scheme = first
         self.streams_values = first in _IN_PARTS  # elsewhere fsspec writes a value as a whole
+        self._retries = Retries.of(self.options.get("retry_config"), location)
         abilities = _READ_ONLY.get(_GROUPS.get(first, first)) or Abilities(is_far=first not in ("memory", "file"))
         # a cache in front of a web server has no more of a listing than that
         behind = location.rpartition("::")[2]
@@ -100,9 +103,11 @@ class FsspecKeys(FarKeys):
                 raise UsageError(
                     "URLs need fsspec", store=self.location, remedy="pip install 'hdmf-zarr-backend[remote]'"
                 ) from error
-            options = dict(self.options)
+            options = {name: value for name, value in self.options.items() if name != "retry_config"}
             if self.location.startswith("http"):
                 options["client_kwargs"] = {**_web_timeout(), **options.get("client_kwargs", {})}
+            if self._scheme in S3_SCHEMES:  # botocore would ask a server that is not there five times
+                options["config_kwargs"] = {"retries": {"total_max_attempts": 1}, **options.get("config_kwargs", {})}
             try:
                 self._fs, self._root = url_to_fs(self.location, **options)
             except ImportError as error:
@@ -206,18 +211,21 @@ class FsspecKeys(FarKeys):
                 yield append
             return
         self._refuse_change()
-        path = self._path(key)
-        file = self._called(lambda: self._filesystem.open(path, "wb", block_size=_PART_BYTES), key, "written")
+        path, owner = self._path(key), os.getpid()
+        file = self._called(
+            lambda: self._filesystem.open(path, "wb", block_size=_PART_BYTES), key, "written", once=True
+        )
 
         def write(data: bytes) -> None:
             for start in range(0, len(data), _PART_BYTES):  # what is collected becomes one part, however large
                 file.write(data[start : start + _PART_BYTES])
 
         try:
-            yield lambda data: self._called(lambda: write(data), key, "written")
-            self._called(file.close, key, "written")  # only now is it there
+            yield lambda data: self._called(lambda: write(data), key, "written", once=True)
+            self._called(file.close, key, "written", once=True)  # only now is it there
         except BaseException:
-            _abandon(file)
+            if owner == os.getpid():  # a fork that ends has not failed
+                _abandon(file)
             raise
 
     def _create(self, key: str, value: bytes) -> bool | None:

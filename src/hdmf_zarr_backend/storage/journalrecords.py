@@ -8,6 +8,7 @@ Source: issue "Nothing lost, nobody let in", part 2.
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -17,7 +18,7 @@ from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.model import v2, v3
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 from hdmf_zarr_backend.storage.jsontext import dump, parse_fast
-from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.storage.keys import KeyStore, is_outside
 from hdmf_zarr_backend.storage.locks import Holder
 
 JOURNAL = ".hdmf_zarr_journal"
@@ -28,6 +29,8 @@ LAST_NOTE = f"{JOURNAL}.commit"
 
 VERSION = 1
 """Of the form of the records."""
+
+_ID = re.compile(r"[0-9A-Za-z]{1,64}")
 
 ROOT_DOCUMENTS = (v2.ATTRIBUTES, v2.CONSOLIDATED, v3.DOCUMENT)
 """The documents of the root, in the order in which they let readers in."""
@@ -163,8 +166,10 @@ class Record:
             head = parse_fast(line)
             if head["version"] != VERSION:
                 raise ValueError(f"it is of version {head['version']}, and this package knows {VERSION}")
-            lengths = {str(key): int(length) for key, length in head["old"].items()}
-            if min(lengths.values(), default=0) < 0 or sum(lengths.values()) != len(values):
+            if not _ID.fullmatch(head["id"]):
+                raise ValueError(f"{head['id']!r} is not the id of a change")
+            lengths = _numbers_of(head["old"])
+            if sum(lengths.values()) != len(values):
                 raise ValueError("it is cut off")
             if zlib.crc32(values) != head["crc32"]:
                 raise ValueError("its checksum is another one")
@@ -173,29 +178,53 @@ class Record:
                 old[key] = values[start : start + length]
                 start += length
             return cls(
-                str(head["id"]),
+                head["id"],
                 old,
-                [str(key) for key in head["absent"]],
-                [str(path) for path in head["below"]],
-                Holder(**{name: head["holder"][name] for name in ("host", "pid", "since")}),
+                checked_keys(head["absent"]),
+                checked_keys(head["below"]),
+                _holder_of(head["holder"]),
                 _mark_of(head.get("mark")),
-                _aside_of(head.get("aside", {})),
+                _numbers_of(head.get("aside", {})),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise damaged(error, location) from error
 
 
-def _aside_of(stored: Any) -> dict[str, int]:
-    aside = {str(key): int(number) for key, number in stored.items()}
-    if min(aside.values(), default=0) < 0:
-        raise ValueError("there is no such number")
-    return aside
+def checked_keys(stored: Any) -> list[str]:
+    """Return the keys that a journal names.
+
+    Raises
+    ------
+    ValueError
+        They are not a list of text, or one is the root, leads out of it, or belongs to the journal itself.
+    """
+    if not isinstance(stored, list) or not all(isinstance(key, str) for key in stored):
+        raise ValueError("it lists something other than keys")
+    for key in stored:
+        if is_outside(key) or not {"", "."}.isdisjoint(key.split("/")) or key.startswith(JOURNAL):
+            raise ValueError(f"{key!r} is the root, leads out of the store, or is a key of the journal")
+    return stored
+
+
+def _numbers_of(stored: Any) -> dict[str, int]:
+    checked_keys(list(stored.keys()))
+    if not all(type(number) is int and number >= 0 for number in stored.values()):
+        raise ValueError("a number in it is not a whole number of 0 or more")
+    return dict(stored)
+
+
+def _holder_of(stored: Any) -> Holder:
+    host, pid, since = stored["host"], stored["pid"], stored["since"]
+    if not isinstance(host, str) or type(pid) is not int or not isinstance(since, str):
+        raise ValueError("it does not name its writer")
+    return Holder(host, pid, since)
 
 
 def _mark_of(stored: Any) -> Mark | None:
     if stored is None:
         return None
-    documents = {str(key): str(text).encode() for key, text in stored["documents"].items()}
-    if not {*documents, *stored["hidden"]} <= set(ROOT_DOCUMENTS):
+    documents = {key: text.encode() for key, text in stored["documents"].items()}
+    hidden = checked_keys(stored["hidden"])
+    if not {*documents, *hidden} <= set(ROOT_DOCUMENTS):
         raise ValueError("its mark is not about the root")
-    return Mark(documents, tuple(map(str, stored["hidden"])))
+    return Mark(documents, tuple(hidden))

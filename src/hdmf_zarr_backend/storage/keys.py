@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from hdmf_zarr_backend.errors import StoreError
+from hdmf_zarr_backend.errors import LimitError, StoreError
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, split
 from hdmf_zarr_backend.storage.filestates import SAMPLE_BYTES, FileState, digest_of
 from hdmf_zarr_backend.storage.limits import DEFAULT_RULES, ReadRules
@@ -131,6 +131,10 @@ class KeyStore(ABC):
         """Return several ranges of bytes of the value of ``key``, or None where it is not there."""
         value = self.get(key)
         return None if value is None else cut_ranges(value, ranges)
+
+    def beginning(self, key: str, count: int) -> bytes | None:
+        """Return the first ``count`` bytes of the value of ``key``, or None where it is not there."""
+        return self.get_range(key, 0, count)
 
     def open_value(self, key: str) -> OpenValue | None:
         """Return the value of ``key``, open, to read parts of it; None where it is absent or the store opens none."""
@@ -467,6 +471,41 @@ def _is_below(key: str, arrays: Collection[str]) -> bool:
         if path in arrays:
             return True
     return False
+
+
+def check_value_size(keys: KeyStore, key: str, size: int, *, is_inflated: bool = False) -> None:
+    """Refuse a value that is larger than the limits allow, before memory is taken for it.
+
+    Parameters
+    ----------
+    keys : KeyStore
+        The store.
+    key : str
+        Its key, which distinguishes documents from chunks.
+    size : int
+        Bytes of the value.
+    is_inflated : bool
+        The store holds the value compressed.
+
+    Raises
+    ------
+    LimitError
+        Naming the limit.
+    """
+    limits = keys.read_rules.limits
+    name = "max_document_bytes" if is_document(key) else "max_stored_bytes"
+    if is_inflated:
+        name = min(name, "max_object_bytes", key=lambda each: int(getattr(limits, each)))
+    try:
+        limits.check(name, size, f"the value of the key {key!r} has {size:,} bytes")
+    except LimitError as error:
+        raise error.located(store=keys.location) from None
+
+
+def is_document(key: str) -> bool:
+    """Return whether a key is that of a metadata document, of a node or of the whole file."""
+    name = key.rpartition("/")[2]
+    return name in DOCUMENTS or name == ".zmetadata"
 
 
 def is_outside(key: str) -> bool:

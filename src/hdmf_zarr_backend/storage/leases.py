@@ -25,7 +25,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from hdmf_zarr_backend.errors import StoreError, StoreLockedError, StoreRefusedError, ZarrBackendError
+from hdmf_zarr_backend.errors import StoreError, StoreLockedError, StoreRefusedError, UnlockedWarning, ZarrBackendError
 from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.locks import FileLock, Holder, WriterLock, locked_error
 
@@ -39,10 +39,6 @@ _PROCESSES = "/proc/self/ns/pid"
 
 GOODBYE_SECONDS = 10
 """How long closing a file waits for its lease to be deleted; one that is left expires by itself."""
-
-
-class UnlockedWarning(UserWarning):
-    """Nothing keeps a second writer away from a file."""
 
 
 class Lease(WriterLock):

@@ -36,7 +36,7 @@ class Limits:
     Attributes
     ----------
     max_document_bytes : int
-        Bytes of one metadata document, the consolidated one included.
+        Bytes of one metadata document, the consolidated one included, and of all that are read together.
     max_documents : int
         Metadata documents of one file.
     max_depth : int
@@ -46,7 +46,7 @@ class Limits:
     max_chunk_bytes : int
         Bytes of one decoded chunk (8 for each object).
     max_object_bytes : int
-        Bytes that a chunk of text, bytes, references or rows decompresses to.
+        Bytes that a chunk of text, bytes, references or rows decompresses to, or a compressed entry of a zip file.
     max_read_bytes : int
         Bytes that one selection of an array asks for (8 for each object); default: the memory of the machine.
     max_read_chunks : int

@@ -19,12 +19,14 @@ from hdmf_zarr_backend.errors import StoreError
 from hdmf_zarr_backend.model.nodes import join
 from hdmf_zarr_backend.storage.diskfiles import (
     READING,
+    create_file,
     disk_failure,
+    followed,
     is_folder,
     make_folder,
     read_part,
     read_rest,
-    remove_empty,
+    size_of,
     told,
     write_all,
     write_file,
@@ -32,7 +34,14 @@ from hdmf_zarr_backend.storage.diskfiles import (
 from hdmf_zarr_backend.storage.durable import sync_files
 from hdmf_zarr_backend.storage.filestates import FileState
 from hdmf_zarr_backend.storage.jsontext import parse_fast
-from hdmf_zarr_backend.storage.keys import DOCUMENTS, KeyStore, Range, is_outside, refuse_outside
+from hdmf_zarr_backend.storage.keys import (
+    DOCUMENTS,
+    KeyStore,
+    Range,
+    check_value_size,
+    is_outside,
+    refuse_outside,
+)
 from hdmf_zarr_backend.storage.openvalue import OpenValue
 from hdmf_zarr_backend.storage.pinned import PinnedFolder
 
@@ -45,7 +54,7 @@ class LocalKeys(KeyStore):
     Parameters
     ----------
     root : str
-        Absolute path of the directory. It need not exist.
+        Absolute path of the directory. It need not exist. A symbolic link is followed, once.
     replace : bool
         Write each key beside its place and rename it there (for files that others may be reading). In a directory that
         nobody knows of yet this is not needed.
@@ -57,7 +66,7 @@ class LocalKeys(KeyStore):
     streams_values = True
 
     def __init__(self, root: str, *, replace: bool = True, location: str | None = None) -> None:
-        self.root = self.folder = root
+        self.root = self.folder = followed(root)
         self.location = location if location is not None else root
         self._replace = replace
         self._made: set[str] = set()
@@ -113,10 +122,7 @@ class LocalKeys(KeyStore):
             if not stat.S_ISREG(info.st_mode):
                 what = "a directory" if stat.S_ISDIR(info.st_mode) else "no plain file"
                 raise StoreError(f"the key {key!r} is {what}", store=self.location, remedy="Restore it from a copy.")
-            limits = self.read_rules.limits
-            if info.st_size > limits.max_stored_bytes:
-                problem = f"the value of the key {key!r} has {info.st_size:,} bytes"
-                raise limits.exceeded("max_stored_bytes", info.st_size, problem).located(store=self.location)
+            check_value_size(self, key, info.st_size)
         except BaseException:
             os.close(file)
             raise
@@ -156,7 +162,7 @@ class LocalKeys(KeyStore):
             if self._replaces(key):
                 self._write_beside(path, value)
             else:
-                write_file(path, value)
+                write_file(path, value, exclusive=False)
         except OSError as error:
             raise disk_failure(error, self.location, key, "written") from error
 
@@ -181,24 +187,27 @@ class LocalKeys(KeyStore):
     @contextmanager
     def stream(self, key: str) -> Iterator[Callable[[bytes], None]]:
         """Give what appends to a new value of ``key``, which is set when the block ends without an error."""
-        path = self._path(key)
+        path, owner = self._path(key), os.getpid()
         partial = f"{path}.{uuid.uuid4().hex}.partial"
 
         def append(piece: bytes) -> None:
             with told(self.location, "written", key):
-                write_all(file.fileno(), piece)
+                write_all(file, piece)
 
         try:
             with told(self.location, "written", key):
                 self._make_parent(path)
-                file = open(partial, "wb", buffering=0)  # noqa: SIM115 - what its user raises is not told as ours
-            with file:
+                file = create_file(partial)
+            try:  # what the block raises does not come from here
                 yield append
+            finally:
+                os.close(file)
             with told(self.location, "written", key):
                 os.replace(partial, path)
         except BaseException:
-            with suppress(OSError):
-                os.unlink(partial)
+            if owner == os.getpid():  # a fork that ends has not failed
+                with suppress(OSError):
+                    os.unlink(partial)
             raise
 
     def _replaces(self, key: str) -> bool:
@@ -210,7 +219,7 @@ class LocalKeys(KeyStore):
         for key in keys:
             try:
                 os.unlink(self._path(key))
-            except (FileNotFoundError, NotADirectoryError):
+            except (FileNotFoundError, NotADirectoryError, UnicodeEncodeError):
                 pass
             except OSError as error:
                 raise disk_failure(error, self.location, key, "deleted") from error
@@ -245,8 +254,8 @@ class LocalKeys(KeyStore):
             for entry in self._entries(here):
                 if is_folder(entry):
                     stack.append(f"{here}{entry.name}/")
-                elif entry.is_file():
-                    found[here + entry.name] = entry.stat().st_size
+                elif (size := size_of(entry)) is not None:
+                    found[here + entry.name] = size
         return found
 
     def _entries(self, prefix: str) -> list[os.DirEntry[str]]:
@@ -264,10 +273,18 @@ class LocalKeys(KeyStore):
         return os.path.lexists(self.root)
 
     def delete_below(self, path: str) -> None:
-        """Delete all keys below ``path/``, and the folders that held them."""
-        super().delete_below(path)
+        """Delete everything at and below ``path``; of a symbolic link the link itself, never what it leads to."""
+        top = self._path(path)
         self._made.clear()
-        remove_empty(self._path(path))
+        with told(self.location, "deleted", path):
+            if os.path.islink(top):
+                os.unlink(top)
+                return
+            for folder, folders, files in os.walk(top, topdown=False):
+                for name in (*files, *(name for name in folders if os.path.islink(f"{folder}/{name}"))):
+                    os.unlink(f"{folder}/{name}")
+                with suppress(OSError):  # something came to be in it
+                    os.rmdir(folder)
 
     def delete_unfinished(self, folders: Iterable[str]) -> None:
         """Delete the files in ``folders`` that were being written when their writer died."""
@@ -330,7 +347,7 @@ class LocalKeys(KeyStore):
                 place = join(here, entry.name)
                 if is_folder(entry):
                     stack.append(place)
-                if not entry.is_file() and self.is_blocked(place):
+                if size_of(entry) is None and self.is_blocked(place):
                     yield place[len(path) + 1 if path else 0 :]
 
     def is_blocked(self, key: str) -> bool:
@@ -347,7 +364,13 @@ class LocalKeys(KeyStore):
         names, paths = list(names), list(paths)
         super().check_inside(names, paths)
         root = os.path.realpath(self.root)
-        folders = {name.rpartition("/")[0] for name in names} | set(paths)
-        places = {folder: os.path.realpath(f"{self.root}/{folder}") for folder in folders}
-        outside = [folder for folder, place in places.items() if not f"{place}/".startswith(f"{root}/")]
-        refuse_outside(outside, self.location)
+        for folder in {name.rpartition("/")[0] for name in names} | set(paths):
+            real = self._real(folder)
+            if not f"{real}/".startswith(f"{root}/") or (folder in paths and real == root):
+                refuse_outside([folder], self.location)
+
+    def _real(self, folder: str) -> str:
+        try:
+            return os.path.realpath(os.path.join(self.root, folder))
+        except UnicodeEncodeError:  # no file system has such a name
+            return ""

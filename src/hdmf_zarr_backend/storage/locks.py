@@ -19,6 +19,7 @@ import hashlib
 import json
 import os
 import socket
+import stat
 import sys
 import weakref
 from abc import ABC, abstractmethod
@@ -28,8 +29,8 @@ from datetime import UTC, datetime
 
 from filelock import lock_descriptor, unlock_descriptor
 
-from hdmf_zarr_backend.errors import StoreLockedError
-from hdmf_zarr_backend.storage.diskfiles import told
+from hdmf_zarr_backend.errors import StoreLockedError, StoreRefusedError
+from hdmf_zarr_backend.storage.diskfiles import NO_LINKS, READING, told
 from hdmf_zarr_backend.storage.partials import sweep
 
 _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK, errno.EINVAL)
@@ -38,7 +39,7 @@ _NOTE_BYTES = 4096
 _TRIES = 10
 _LONGEST_NAME = 200
 _SHORT_NAME = 40
-_CLOSED_IN_CHILDREN = getattr(os, "O_CLOEXEC", 0)
+_LOCK_FILE = os.O_RDWR | os.O_CREAT | NO_LINKS
 BREAK = "If it is gone for certain, pass break_lock=True, or run `zarrio repair --break-lock`."
 """What to do about a lock whose holder cannot be asked."""
 
@@ -197,7 +198,7 @@ class FileLock(WriterLock):
     StoreLockedError
         Another writer holds it.
     StoreRefusedError
-        The system lets nobody of this user write there.
+        The system lets nobody of this user write there, or the lock file is something that this package did not make.
     """
 
     def __init__(self, target: str, *, break_lock: bool = False) -> None:
@@ -240,7 +241,7 @@ class FileLock(WriterLock):
         for _ in range(_TRIES):
             descriptor, is_file = self._open()
             try:
-                holder = _holder(descriptor) if is_file else None
+                holder = self._holder(descriptor) if is_file else None
                 if not _take(descriptor, holder):
                     if not break_lock or not is_file or not _may_break(holder):
                         stale = "that process has ended" if holder is not None and holder.is_gone() else ""
@@ -260,12 +261,48 @@ class FileLock(WriterLock):
 
     def _open(self) -> tuple[int, bool]:
         """Open what is locked, and tell whether it is the file that is made for that."""
+        self._check_plain()  # O_NOFOLLOW does not exist everywhere
         try:
-            return os.open(self._path, os.O_RDWR | os.O_CREAT | _CLOSED_IN_CHILDREN, 0o666), True
+            descriptor = os.open(self._path, _LOCK_FILE, 0o666)
         except OSError as error:
+            self._check_plain()
             if error.errno not in _NOT_WRITABLE or not os.path.lexists(self.location) or sys.platform == "win32":
                 raise
-            return os.open(self.location, os.O_RDONLY | _CLOSED_IN_CHILDREN), False
+            return os.open(self.location, READING), False
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise self._foreign("is not a regular file")
+        return descriptor, True
+
+    def _check_plain(self) -> None:
+        """Refuse a lock file that is a symbolic link, a pipe, a device or a folder."""
+        with suppress(FileNotFoundError):
+            if not stat.S_ISREG(os.lstat(self._path).st_mode):
+                raise self._foreign("is not a regular file")
+
+    def _foreign(self, problem: str) -> StoreRefusedError:
+        return StoreRefusedError(
+            f"the lock file {self._path!r} {problem}, and is left as it is",
+            store=self.location,
+            remedy="This package did not make it. Look at it, and move or delete it before you write here.",
+        )
+
+    def _holder(self, descriptor: int) -> Holder | None:
+        """Return the holder that the lock file names; None if the file is empty.
+
+        Raises
+        ------
+        StoreRefusedError
+            The file holds something else, which must not be overwritten.
+        """
+        if not os.fstat(descriptor).st_size:
+            return None
+        os.lseek(descriptor, 1, os.SEEK_SET)  # Windows locks the first byte
+        try:
+            said = json.loads(os.read(descriptor, _NOTE_BYTES))
+            return Holder(str(said["host"]), int(said["pid"]), str(said["since"]))
+        except (ValueError, KeyError, TypeError):
+            raise self._foreign("holds something other than the record of a lock") from None
 
     def _give_back(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
@@ -323,9 +360,10 @@ def _free(descriptor: int) -> None:
 
 
 def _is_at(descriptor: int, path: str) -> bool:
+    """Tell whether an open file is the one at ``path``, and not only what a link there leads to."""
     mine = os.fstat(descriptor)
     try:
-        there = os.stat(path)
+        there = os.lstat(path)
     except FileNotFoundError:
         return False
     return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)
@@ -336,16 +374,6 @@ def _note(descriptor: int) -> None:
     os.lseek(descriptor, 0, os.SEEK_SET)
     # the first byte is what Windows locks; it would be hidden from readers
     os.write(descriptor, b" " + json.dumps(asdict(Holder.here())).encode())
-
-
-def _holder(descriptor: int) -> Holder | None:
-    """Return who noted itself, None where nobody has yet."""
-    os.lseek(descriptor, 1, os.SEEK_SET)
-    try:
-        said = json.loads(os.read(descriptor, _NOTE_BYTES))
-        return Holder(str(said["host"]), int(said["pid"]), str(said["since"]))
-    except (ValueError, KeyError, TypeError):
-        return None
 
 
 _held: weakref.WeakSet[FileLock] = weakref.WeakSet()

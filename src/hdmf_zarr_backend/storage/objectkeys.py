@@ -1,4 +1,4 @@
-"""Object stores and web servers through obstore: no request beside the one that is wanted, and its own retries.
+"""Object stores and web servers through obstore: no request beside the one that is wanted.
 
 `s3://`, `gs://` and `az://` need no more than the wheel of obstore; a web server is read, never written or listed.
 
@@ -18,6 +18,7 @@ from hdmf_zarr_backend.storage.farkeys import FarKeys
 from hdmf_zarr_backend.storage.filestates import FileState, plain_tag
 from hdmf_zarr_backend.storage.keys import Abilities, Range
 from hdmf_zarr_backend.storage.objectsettings import AZURE_SCHEMES, GOOGLE_SCHEMES, WEB_SCHEMES, object_settings
+from hdmf_zarr_backend.storage.retries import ONCE, Retries
 
 _MULTIPART_BYTES = 64 * 2**20
 _PART_BYTES = 8 * 2**20
@@ -76,6 +77,7 @@ class ObjectKeys(FarKeys):
     def __init__(self, location: str, settings: dict[str, Any], options: Mapping[str, Any]) -> None:
         super().__init__(location, options)
         self._settings = settings
+        self._retries = Retries.of(settings.get("retry_config"), location)
         self.abilities = _WEB if location.startswith("http") else _BUCKET
         self._store: Any = None
         self._pid = 0
@@ -89,9 +91,9 @@ class ObjectKeys(FarKeys):
 
     @property
     def opened(self) -> Any:
-        """The store of obstore."""
+        """The store of obstore, which sends each request once."""
         if self._store is None:
-            self._store, self._pid = _opened(self.location, self._settings), os.getpid()
+            self._store, self._pid = _opened(self.location, {**self._settings, "retry_config": ONCE}), os.getpid()
         elif self._pid != os.getpid():
             raise StoreError(
                 "this file was opened before the process was forked, and obstore does not work in a fork",
@@ -137,6 +139,20 @@ class ObjectKeys(FarKeys):
         part = bytes(obstore.get(self.opened, key, options={"range": wanted}).bytes())
         return part if start >= 0 or stop is None else part[: stop - start]
 
+    def beginning(self, key: str, count: int) -> bytes | None:
+        """Return the first ``count`` bytes of the value of ``key``; of a server without ranges as well."""
+        return self._called(lambda: self._beginning(key, count), key, "read")
+
+    def _beginning(self, key: str, count: int) -> bytes | None:
+        import obstore
+
+        try:
+            stream = obstore.get(self.opened, key).stream(min_chunk_size=count)
+            return next((bytes(part)[:count] for part in stream), b"")
+        except FileNotFoundError as error:
+            tell_of_bucket(error)
+            return None
+
     def _size(self, key: str) -> int | None:
         import obstore
 
@@ -168,13 +184,16 @@ class ObjectKeys(FarKeys):
         import obstore
 
         self._refuse_change()
+        # a part that was sent in vain is known to nobody but obstore, which sends it again
+        store = _opened(self.location, self._settings)
         file = self._called(
-            lambda: obstore.open_writer(self.opened, key, buffer_size=_PART_BYTES, max_concurrency=_PARTS_AT_ONCE),
+            lambda: obstore.open_writer(store, key, buffer_size=_PART_BYTES, max_concurrency=_PARTS_AT_ONCE),
             key,
             "written",
+            once=True,
         )
-        yield lambda data: self._called(lambda: file.write(data), key, "written")
-        self._called(file.close, key, "written")  # only now is it there
+        yield lambda data: self._called(lambda: file.write(data), key, "written", once=True)
+        self._called(file.close, key, "written", once=True)  # only now is it there
 
     def _create(self, key: str, value: bytes) -> bool | None:
         import obstore

@@ -7,23 +7,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from datetime import timedelta
 from importlib.util import find_spec
 from typing import Any
 
 from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.storage.retries import completed
 
 S3_SCHEMES = frozenset({"s3", "s3a"})
 GOOGLE_SCHEMES = frozenset({"gs", "gcs"})
 AZURE_SCHEMES = frozenset({"az", "abfs", "abfss", "azure", "adl"})
 WEB_SCHEMES = frozenset({"http", "https"})
 
-# obstore's own bounds give up after two seconds of 503
-_RETRIES: dict[str, Any] = {
-    "max_retries": 15,
-    "backoff": {"init_backoff": timedelta(seconds=0.3), "max_backoff": timedelta(seconds=15), "base": 3},
-    "retry_timeout": timedelta(seconds=180),
-}
 _CLIENT: dict[str, Any] = {"timeout": "30s", "connect_timeout": "10s"}
 _ANY_STORE = frozenset({"client_options", "retry_config"})
 
@@ -108,21 +102,21 @@ def object_settings(location: str, options: Mapping[str, Any]) -> dict[str, Any]
     if find_spec("obstore") is None:
         return None
     if scheme in WEB_SCHEMES:
-        return _bounded(dict(options), location) if options.keys() <= _ANY_STORE else None
+        return _bounded(dict(options), location, location) if options.keys() <= _ANY_STORE else None
     cloud, words = _words(scheme, location, options)
     if words is None:
         return None
     endpoint = words.get("endpoint") or words.get("base_url")
     variables = (os.environ.get(name) for name in _ENDPOINT_VARIABLES[cloud])
-    return _bounded(words, str(endpoint or next(filter(None, variables), "")))
+    return _bounded(words, str(endpoint or next(filter(None, variables), "")), location)
 
 
-def _bounded(words: dict[str, Any], endpoint: str) -> dict[str, Any]:
+def _bounded(words: dict[str, Any], endpoint: str, location: str) -> dict[str, Any]:
     """Return the settings with the bounds of time that the user does not set; a server is plain if its URL says so."""
     client = {**_CLIENT, **words.pop("client_options", {})}
     if endpoint.startswith("http://"):
         client.setdefault("allow_http", True)
-    retries = {**_RETRIES, **words.pop("retry_config", {})}
+    retries = completed(words.pop("retry_config", None), location)
     return {**words, "client_options": client, "retry_config": retries}
 
 

@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from hdmf_zarr_backend.storage.diskfiles import check_followed
 from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.leases import Lease
 from hdmf_zarr_backend.storage.locks import FileLock, Holder, WriterLock, locked_error
@@ -63,10 +64,13 @@ def writer_lock(keys: KeyStore, *, break_lock: bool = False) -> WriterLock:
     ------
     StoreLockedError
         Another writer holds it.
+    StoreExistsError
+        A symbolic link that leads nowhere is there.
     """
     store = keys.unwrapped
     local = store.folder or store.zip_file
     if local is not None:
+        check_followed(store.location)
         return FileLock(local, break_lock=break_lock)
     if store.opens_by_url and store.abilities.is_far:
         folder, name = parted(store.location)

@@ -17,12 +17,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from hdmf_zarr_backend.errors import StoreError, UsageError
+from hdmf_zarr_backend.errors import StoreError, StoreExistsError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.storage import referencekeys, zipkeys
+from hdmf_zarr_backend.storage.diskfiles import check_followed
 from hdmf_zarr_backend.storage.farzip import FarZipKeys
 from hdmf_zarr_backend.storage.fsspeckeys import FsspecKeys
 from hdmf_zarr_backend.storage.keys import KeyStore
@@ -36,7 +38,7 @@ from hdmf_zarr_backend.storage.objectsettings import (
     WEB_SCHEMES,
     object_settings,
 )
-from hdmf_zarr_backend.storage.paths import location_of
+from hdmf_zarr_backend.storage.paths import HDF5_SIGNATURE, is_hdf5, location_of
 from hdmf_zarr_backend.storage.places import authority
 from hdmf_zarr_backend.storage.referencekeys import ReferenceKeys
 from hdmf_zarr_backend.storage.referredfiles import parted
@@ -78,6 +80,12 @@ def open_keys(place: Any, storage_options: Mapping[str, Any] | None = None, *, r
 
 
 def _of_path(location: str, options: dict[str, Any], *, replace: bool) -> KeyStore:
+    try:
+        is_path = b"\0" not in os.fsencode(location)
+    except UnicodeEncodeError:
+        is_path = False
+    if not is_path:
+        raise UsageError(f"{location!r} is not a path", remedy="Remove the characters that no file name has.")
     if not os.path.isdir(location):
         if location.endswith(zipkeys.SUFFIX):
             return ZipKeys(location)
@@ -177,6 +185,20 @@ def open_neighbour(keys: KeyStore, location: str) -> KeyStore:
     return found
 
 
+def is_of_hdf5(keys: KeyStore) -> bool:
+    """Tell whether what is at the location of ``keys``, a path or a URL, is an HDF5 file."""
+    store = keys.unwrapped
+    if store.folder is not None:
+        return is_hdf5(store.location)
+    if not store.opens_by_url:
+        return False
+    folder, name = parted(store.location)
+    try:
+        return folder_keys(folder, store.options).beginning(name, len(HDF5_SIGNATURE)) == HDF5_SIGNATURE
+    except ZarrBackendError:  # what is wrong with the place itself is told of the place
+        return False
+
+
 def may_exist(location: str) -> bool:
     """Tell whether a file that a link names is worth opening; of a URL only its server can tell."""
     if location.startswith(NOWHERE):
@@ -184,3 +206,36 @@ def may_exist(location: str) -> bool:
     if is_url(location) or os.path.isdir(location):
         return True
     return location.endswith(FILE_SUFFIXES) and os.path.isfile(location)
+
+
+def check_free(keys: KeyStore, *, overwrite: bool, empty_folder: bool = True) -> None:
+    """Refuse to make a file where something is.
+
+    Parameters
+    ----------
+    keys : KeyStore
+        Where the file will be.
+    overwrite : bool
+        Refuse nothing.
+    empty_folder : bool
+        Whether an empty folder may be used.
+
+    Raises
+    ------
+    StoreExistsError
+        Something is there, or a symbolic link that leads nowhere.
+    """
+    check_followed(keys.location)
+    if not overwrite and keys.exists() and not (empty_folder and keys.is_empty_folder()):
+        raise StoreExistsError(
+            "the target exists already",
+            store=keys.location,
+            remedy="Choose another path, or pass overwrite=True to replace it.",
+        )
+
+
+def remove_empty_folder(keys: KeyStore) -> None:
+    """Remove the empty folder that a new file is to take the place of, if there is one."""
+    if keys.folder is not None:
+        with suppress(OSError):
+            os.rmdir(keys.folder)

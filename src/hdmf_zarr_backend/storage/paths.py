@@ -7,6 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 from hdmf_zarr_backend.errors import StoreExistsError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.model.locations import LOCAL_URLS, is_url
+from hdmf_zarr_backend.storage.diskfiles import told
 
 
 def local_path(path: str | os.PathLike[str]) -> str:
@@ -74,3 +75,21 @@ def check_apart(source: str, target: str) -> None:
     folder = os.path.dirname(target)
     if not is_url(target) and not os.path.isdir(folder):
         raise StoreNotFoundError("the folder of the target is not there", store=folder, remedy="Make it first.")
+
+
+HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+
+
+def is_hdf5(path: str | os.PathLike[str]) -> bool:
+    """Tell whether a file carries the HDF5 signature, at 0 or after a user block of 512, 1024, 2048 ... bytes."""
+    if not os.path.isfile(path):
+        return False
+    with told(os.fspath(path), "read"), open(path, "rb") as stream:
+        end = stream.seek(0, os.SEEK_END)
+        offset = 0
+        while offset < end:
+            stream.seek(offset)
+            if stream.read(len(HDF5_SIGNATURE)) == HDF5_SIGNATURE:
+                return True
+            offset = 2 * offset or 512
+    return False

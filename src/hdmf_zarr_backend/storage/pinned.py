@@ -42,7 +42,7 @@ class PinnedFolder:
             return None
         try:
             descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError:
+        except (OSError, ValueError):  # ValueError: no path, such as one with a NUL
             return None
         if descriptor > _most_descriptors():
             os.close(descriptor)

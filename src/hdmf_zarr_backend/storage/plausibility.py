@@ -34,7 +34,7 @@ def check_plausible(node: ArrayNode[Attributes], name: str, data: bytes) -> None
     if not data or (check is not None and not check(data, _nbytes(node, configs))):
         raise ChunkError(
             f"the chunk {name!r} does not decode: it is empty, cut short, or no {identity or 'plain'} chunk",
-            remedy="Restore it from a copy, or run `zarrio verify` to list all such chunks.",
+            remedy="Restore it from a copy; `zarrio verify` lists all such chunks.",
         )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hdmf_zarr_backend.errors import JournalWarning
 from hdmf_zarr_backend.storage.journalrecords import (
     JOURNAL,
     LAST_NOTE,
@@ -21,6 +22,7 @@ from hdmf_zarr_backend.storage.journalrecords import (
     Mark,
     Record,
     aside_key,
+    checked_keys,
     damaged,
     record_key,
 )
@@ -29,10 +31,6 @@ from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.locks import Holder
 
 _PIECE_BYTES = 8 * 2**20
-
-
-class JournalWarning(UserWarning):
-    """A change did not come to its end, and what it has left was undone or finished; or could not be, yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,9 +227,13 @@ def _last_note(store: KeyStore, change: str) -> dict[str, Any] | None:
         found = parse_fast(text)
         if found["version"] == VERSION and found["id"] != change:
             return None
-        if found["version"] != VERSION or not isinstance(found["final"], dict):
+        if found["version"] != VERSION:
             raise ValueError("it is of another version")
-        store.check_inside([*map(str, found["final"]), *map(str, found["delete"])], [])
-    except (ValueError, KeyError, TypeError) as error:
+        final, unread = dict(found["final"]), checked_keys(found["delete"])
+        names = checked_keys(list(final))
+        if not all(wanted is None or isinstance(wanted, str) for wanted in final.values()):
+            raise ValueError("it states something other than digests")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise damaged(error, store.location) from error
-    return {"final": found["final"], "delete": list(found["delete"])}
+    store.check_inside([*names, *unread], [])
+    return {"final": final, "delete": unread}

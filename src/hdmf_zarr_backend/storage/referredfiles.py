@@ -26,7 +26,7 @@ from hdmf_zarr_backend.model.locations import is_url, resolve_source
 from hdmf_zarr_backend.storage.filestates import FileState
 from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.limits import ReadRules
-from hdmf_zarr_backend.storage.places import is_local, is_within
+from hdmf_zarr_backend.storage.places import why_not
 
 RECORD = "_hdmf"
 """Key of the record beside ``refs``."""
@@ -204,27 +204,16 @@ class ReferredFiles:
 
     def _check(self, place: str, *, is_recorded: bool = False) -> None:
         """Refuse a place that the rules do not allow."""
-        policy = self._rules().external_links
-        here = self._location
-        if policy == "never":
-            problem, remedy = "other files are not followed", 'Pass external_links="within" or "follow"'
-        elif is_url(here) and is_local(place):
+        refused = why_not(place, self._location, self._rules().external_links, free=is_recorded, kind="references")
+        if refused is not None:
+            problem, remedy = refused
             raise LinkRefusedError(
-                f"a file on a server refers to a local one, {place!r}",
-                store=here,
-                remedy="Do not trust it; or download it together with the file that it refers to.",
+                f"the reference to {place!r} is refused: {problem}",
+                store=self._location,
+                remedy=f"{remedy}, if you trust the file."
+                if remedy
+                else "Do not trust it; or download it together with the file that it refers to.",
             )
-        elif (
-            policy == "follow"
-            or is_within(place, here)
-            or (policy is None and not is_url(here) and (is_recorded or is_url(place)))
-        ):
-            return
-        else:
-            problem, remedy = "files out of the folder of the references are not read", 'Pass external_links="follow"'
-        raise LinkRefusedError(
-            f"the reference to {place!r} is refused: {problem}", store=here, remedy=f"{remedy}, if you trust the file."
-        )
 
     def _missing(self, places: list[str]) -> StoreNotFoundError:
         return StoreNotFoundError(

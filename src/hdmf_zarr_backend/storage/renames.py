@@ -48,7 +48,7 @@ def replace(partial: str, target: str) -> None:
 
 
 def place(partial: str, target: str) -> None:
-    """Move the folder ``partial`` to ``target``, where nothing may be, whoever else tries the same at this moment.
+    """Move ``partial`` to ``target``, where nothing may be, whoever else tries the same at this moment.
 
     Raises
     ------
@@ -60,6 +60,9 @@ def place(partial: str, target: str) -> None:
     if os.name == "nt":
         os.rename(partial, target)  # which replaces nothing there
         return
+    if os.path.isfile(partial):
+        _link(partial, target)
+        return
     os.mkdir(target)  # takes the name, in one step; a folder may then be renamed onto an empty one
     try:
         os.rename(partial, target)
@@ -67,6 +70,20 @@ def place(partial: str, target: str) -> None:
         with suppress(OSError):
             os.rmdir(target)
         raise
+
+
+def _link(partial: str, target: str) -> None:
+    """Give a file its name, if that is free, in one step where the file system has hard links."""
+    try:
+        os.link(partial, target)
+    except FileExistsError:
+        raise
+    except OSError:
+        if os.path.lexists(target):
+            raise
+        os.rename(partial, target)
+        return
+    os.unlink(partial)
 
 
 def _renameat2(one: str, other: str, flag: int) -> bool:

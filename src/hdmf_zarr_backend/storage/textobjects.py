@@ -20,6 +20,8 @@ import numpy as np
 import numpy.typing as npt
 from numcodecs import VLenUTF8
 
+from hdmf_zarr_backend.errors import ValueRefusedError
+
 Array = npt.NDArray[Any]
 
 _ESCAPE = "\0"
@@ -37,7 +39,7 @@ def reference_text(reference: Any) -> str:
 
     Raises
     ------
-    TypeError
+    ValueRefusedError
         It is no reference.
     """
     if reference is None:
@@ -45,7 +47,7 @@ def reference_text(reference: Any) -> str:
     if isinstance(reference, str):
         return reference
     if not isinstance(reference, dict):
-        raise TypeError(f"{reference!r} is no reference")
+        raise ValueRefusedError(f"{reference!r} is not a reference", remedy="Correct zarr_dtype or the value.")
     path = reference.get("path")
     here = reference.get("source") in (".", "", None)
     if here and reference.get("region") is None and isinstance(path, str) and path.startswith("/"):

@@ -18,6 +18,9 @@ from hdmf_zarr_backend.storage.shards import inner_grid
 _LEAST_BYTES = 2**16
 """What a chunk counts at least: each is an object that has to be made."""
 
+_INDEX_ENTRY = 16
+"""Bytes of an entry of the index of a shard."""
+
 
 def check_unwritten(keys: KeyStore, path: str, node: ArrayNode[Attributes]) -> None:
     """Make sure that the chunks that an array lacks are few enough to be made.
@@ -46,7 +49,8 @@ def check_unwritten(keys: KeyStore, path: str, node: ArrayNode[Attributes]) -> N
     stored = 0
     if keys.abilities.listing:
         objects = sum(key.rpartition("/")[2] not in DOCUMENTS for key in keys.list_prefix(path))
-        stored = objects * math.prod(inner_grid(node))
+        # the index of a shard has an entry for each of its chunks
+        stored = objects * min(math.prod(inner_grid(node)), limits.max_stored_bytes // _INDEX_ENTRY)
     absent = stated - stored
     what = f"{stated:,} chunks are stated, and at most {stored:,} of them are stored"
     try:

@@ -71,7 +71,7 @@ class ZarrStoreKeys(FarKeys):
             return ZarrStoreKeys(other, "", location)
         return None
 
-    def _called(self, function: Callable[[], B], key: str, doing: str) -> B:
+    def _called(self, function: Callable[[], B], key: str, doing: str, *, once: bool = False) -> B:
         def opened() -> B:
             if not self.store._is_open:  # a ZipStore does not open itself
                 try:
@@ -80,7 +80,7 @@ class ZarrStoreKeys(FarKeys):
                     raise StoreNotFoundError("nothing is there", remedy="Check the path.") from error
             return function()
 
-        return super()._called(opened, key, doing)
+        return super()._called(opened, key, doing, once=once)
 
     def _full(self, key: str) -> str:
         return f"{self.path}/{key}" if self.path and key else self.path or key

@@ -8,9 +8,14 @@ Source: issue "Format 3, shards, and any store, near or far", part 4.
 
 from __future__ import annotations
 
+import io
+import lzma
 import os
+import struct
 import threading
+import weakref
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -22,12 +27,21 @@ from hdmf_zarr_backend.errors import (
     StoreError,
     StoreExistsError,
     UsageError,
+    ZarrBackendError,
 )
-from hdmf_zarr_backend.storage.diskfiles import told
+from hdmf_zarr_backend.storage.diskfiles import followed, told
 from hdmf_zarr_backend.storage.durable import sync_files, sync_folder
-from hdmf_zarr_backend.storage.keys import Abilities, KeyStore, Range, check_inside, cut_ranges
-from hdmf_zarr_backend.storage.partials import partial_path
-from hdmf_zarr_backend.storage.renames import replace
+from hdmf_zarr_backend.storage.keys import (
+    Abilities,
+    KeyStore,
+    Range,
+    check_inside,
+    check_value_size,
+    cut_ranges,
+    is_document,
+)
+from hdmf_zarr_backend.storage.partials import Staged, partial_path
+from hdmf_zarr_backend.storage.renames import place, replace
 
 SUFFIX = ".zip"
 
@@ -35,6 +49,10 @@ _ABILITIES = Abilities(change=False, why="a zip file cannot be changed once it i
 _REMEDY = "Export it to a directory, change that, and export it to a zip file again."
 _DATE = (1980, 1, 1, 0, 0, 0)
 _MODE = 0o644 << 16
+_STEP = 2**20
+_SMALL_STEP = 2**12
+_NO_ZIP = (zipfile.BadZipFile, RuntimeError, ValueError, OverflowError, struct.error)
+"""What `zipfile` raises for a directory or an entry that makes no sense, is encrypted, or is compressed unusually."""
 
 
 class ZipKeys(KeyStore):
@@ -43,13 +61,14 @@ class ZipKeys(KeyStore):
     Parameters
     ----------
     path : str
-        Absolute path.
+        Absolute path. A symbolic link is followed, once, when a new file is written.
     """
 
     abilities = _ABILITIES
 
     def __init__(self, path: str) -> None:
-        self.location = self.zip_file = path
+        self.location = path
+        self.zip_file = self.path = followed(path)
         self._archive: zipfile.ZipFile | None = None
         self._opened = threading.Lock()
 
@@ -60,11 +79,13 @@ class ZipKeys(KeyStore):
         return ZipKeys, (self.location,), {"read_rules": self.read_rules}
 
     def _zip(self) -> zipfile.ZipFile | None:
-        with self._opened:
+        with self._opened, told(self.location, "read"):
             if self._archive is None and self.exists():
                 try:
                     self._archive = zipfile.ZipFile(self._file())
-                except (zipfile.BadZipFile, IsADirectoryError, NotImplementedError) as error:
+                except ZarrBackendError:
+                    raise
+                except (IsADirectoryError, *_NO_ZIP) as error:
                     raise NotZarrError(
                         f"this is no zip file ({error})",
                         store=self.location,
@@ -84,24 +105,47 @@ class ZipKeys(KeyStore):
     def _entry(self, archive: zipfile.ZipFile, key: str) -> bytes | None:
         try:
             info = archive.getinfo(key)
-            self._check_entry(info)
-            return archive.read(info)
         except KeyError:
             return None
-        except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
+        self._check_entry(info)
+        with self._reading(key), told(self.location, "read", key):
+            return _inflated(archive, info)
+
+    @contextmanager
+    def _reading(self, key: str) -> Iterator[None]:
+        """Turn what an entry that is damaged or encrypted raises into our error."""
+        try:
+            yield
+        except ZarrBackendError:
+            raise
+        except (EOFError, zlib.error, lzma.LZMAError, OSError, *_NO_ZIP) as error:
             raise StoreError(
                 f"the entry {key!r} cannot be read ({error})",
                 store=self.location,
-                remedy="Fetch or write the file again.",
+                remedy="Fetch or write the file again, without encryption.",
             ) from error
 
     def _check_entry(self, info: zipfile.ZipInfo) -> None:
         """Refuse a value that is larger than the limits, before memory is taken for it."""
-        what = f"the value of the key {info.filename!r} has {info.file_size:,} bytes"
+        is_inflated = info.compress_type != zipfile.ZIP_STORED
+        check_value_size(self, info.filename, info.file_size, is_inflated=is_inflated)
+
+    def _check_documents(self, keys: Sequence[str]) -> None:
+        """Refuse documents that are too large together, before the first of them is read."""
+        archive = self._zip()
+        known = archive.NameToInfo if archive is not None else {}
+        size = sum(known[key].file_size for key in keys if key in known and is_document(key))
+        what = f"the metadata documents have {size:,} bytes"
         try:
-            self.read_rules.limits.check("max_stored_bytes", info.file_size, what)
+            self.read_rules.limits.check("max_document_bytes", size, what)
         except LimitError as error:
             raise error.located(store=self.location) from None
+
+    def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
+        """Return the values of those ``keys`` that are there."""
+        keys = list(keys)
+        self._check_documents(keys)
+        return super().get_many(keys)
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
         """Return several ranges of bytes of the value of ``key``, or None where it is not there."""
@@ -116,7 +160,7 @@ class ZipKeys(KeyStore):
             value = self.get(key)
             return None if value is None else cut_ranges(value, ranges)
         parts = []
-        with archive.open(info) as file:
+        with self._reading(key), told(self.location, "read", key), archive.open(info) as file:
             for start, stop in ranges:
                 first, end, _ = slice(start, stop).indices(info.file_size)
                 file.seek(first)
@@ -143,6 +187,20 @@ class ZipKeys(KeyStore):
         return os.path.lexists(self.location)
 
 
+def _inflated(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    """Return the value of an entry; one that becomes more than the directory states is damaged.
+
+    `zipfile.ZipFile.read` bounds a step of the inflation by two gigabytes only, whatever the entry states.
+    """
+    value = io.BytesIO()
+    with archive.open(info) as file:
+        # of bzip2 and LZMA a step is so many compressed bytes
+        step = _STEP if info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) else _SMALL_STEP
+        while piece := file.read(step):
+            value.write(piece)
+    return value.getvalue()
+
+
 class NewZipKeys(ZipKeys):
     """A zip file that is being written.
 
@@ -159,6 +217,7 @@ class NewZipKeys(ZipKeys):
         self.zip_file = None  # it is not there yet
         self._writing = threading.Lock()
         self._archive = zipfile.ZipFile(path, "x", zipfile.ZIP_STORED, allowZip64=True)
+        _new.add(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise UsageError("a zip file is written by one process", store=self.location, remedy='Use executor="threads".')
@@ -208,7 +267,9 @@ class NewZipKeys(ZipKeys):
 
 
 @contextmanager
-def new_zip(target: str, *, exclusive: bool = False, durable: bool = False) -> Iterator[NewZipKeys]:
+def new_zip(
+    target: str, *, exclusive: bool = False, durable: bool = False, location: str | None = None
+) -> Iterator[NewZipKeys]:
     """Give the keys of a zip file beside ``target`` that takes its place when the block ends without an error.
 
     Parameters
@@ -219,46 +280,58 @@ def new_zip(target: str, *, exclusive: bool = False, durable: bool = False) -> I
         Replace nothing.
     durable : bool
         Return when the file is on the disk itself.
+    location : str, optional
+        What the user calls the file, if it is not ``target`` (a symbolic link to it).
 
     Raises
     ------
     StoreExistsError
         Something has come to be at ``target`` that is not to be replaced.
     """
-    partial = partial_path(target)
+    partial, own = partial_path(target), Staged(target)
     with told(target, "written"):
         os.makedirs(os.path.dirname(target), exist_ok=True)
-        keys = NewZipKeys(partial, target)
+        keys = NewZipKeys(partial, location or target)
     try:
         yield keys
+        own.check()
         with told(target, "written"):
             keys.close()
             if durable:
                 sync_files(partial)
-            (_link if exclusive else replace)(partial, target)
+            (_place if exclusive else replace)(partial, target)
             if durable:
                 sync_folder(os.path.dirname(target))
     except BaseException:
         with suppress(OSError, ValueError):
             keys.close()
-        with suppress(OSError):
-            os.unlink(partial)
+        own.discard(partial)
         raise
 
 
-def _link(partial: str, target: str) -> None:
-    """Give the file its name, if that is free, in one step where the file system has hard links."""
+_new: weakref.WeakSet[NewZipKeys] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    """Let a fork write nowhere: it has the file open as well, and would write what is buffered when it ends."""
+    nowhere = os.open(os.devnull, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
+    for keys in list(_new):
+        file = keys._archive.fp if keys._archive is not None else None
+        if file is not None:
+            os.dup2(nowhere, file.fileno(), inheritable=False)
+    os.close(nowhere)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)
+
+
+def _place(partial: str, target: str) -> None:
     try:
-        os.link(partial, target)
+        place(partial, target)
     except FileExistsError as error:
         raise StoreExistsError(
             "something has come to be there while this file was written, and is not replaced",
             store=target,
             remedy="Choose another path, or mode 'w' to replace it.",
         ) from error
-    except OSError:
-        if os.path.lexists(target):
-            raise
-        os.rename(partial, target)
-        return
-    os.unlink(partial)

@@ -12,6 +12,7 @@ from hdmf.validate import ValidatorMap
 from hdmf_zarr_backend.errors import MetadataError, ZarrBackendError
 from hdmf_zarr_backend.mapping.specs import NAMESPACE, TextSpecReader
 from hdmf_zarr_backend.model.nodes import Node
+from hdmf_zarr_backend.read.namespaces import HDMF_ERRORS
 from hdmf_zarr_backend.read.parser import ParsedFile
 from hdmf_zarr_backend.read.session import ReadSession
 from hdmf_zarr_backend.storage.keys import KeyStore
@@ -29,7 +30,6 @@ _KINDS = {
     "IncorrectDataType": "target-type",
     "IllegalLinkError": "illegal-link",
 }
-_FAILURES = (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError)
 
 
 def findings_of_hdmf(keys: KeyStore, parsed: ParsedFile, texts: Texts, namespaces: list[str]) -> list[Finding]:
@@ -61,7 +61,7 @@ def findings_of_hdmf(keys: KeyStore, parsed: ParsedFile, texts: Texts, namespace
                 errors = ValidatorMap(catalog.get_namespace(name)).validate(session.root())
             except ZarrBackendError as error:
                 found.append(Finding(error.path or "/", None, "failed", error.problem))
-            except _FAILURES as error:
+            except HDMF_ERRORS as error:
                 found.append(Finding("/", None, "failed", f"{type(error).__name__}: {error}"))
             else:
                 found += map(finding_of, errors)
@@ -73,7 +73,7 @@ def _catalog(root: Node, texts: Texts) -> Any:
     readers = {name: TextSpecReader(name, dict(sources).__getitem__) for name, sources in texts}
     try:
         catalog.load_namespaces(NAMESPACE, reader=readers)
-    except _FAILURES as error:
+    except HDMF_ERRORS as error:
         raise MetadataError(
             f"hdmf cannot load the namespaces ({type(error).__name__}: {error})",
             remedy="Validate against the installed namespaces: use_cached=False, or --installed.",

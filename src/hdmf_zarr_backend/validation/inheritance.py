@@ -25,7 +25,7 @@ Texts: TypeAlias = "tuple[tuple[str, tuple[tuple[str, str], ...]], ...]"
 
 Spec: TypeAlias = dict[str, Any]
 
-_REMEDY = "Open the file with a program that has the namespaces installed, or validate with --full."
+_REMEDY = "Validate against the installed namespaces: use_cached=False, or --installed."
 
 
 def frozen_texts(texts: Mapping[str, Mapping[str, str]]) -> Texts:
@@ -116,14 +116,18 @@ def _load(sources: dict[str, str], source: str) -> Spec:
 
 def def_of(spec: Spec) -> str | None:
     """Return the type that a specification defines."""
-    found: str | None = spec.get("neurodata_type_def", spec.get("data_type_def"))
-    return found
+    return _type_name(spec, "def")
 
 
 def inc_of(spec: Spec) -> str | None:
     """Return the type that a specification includes."""
-    found: str | None = spec.get("neurodata_type_inc", spec.get("data_type_inc"))
+    found = _type_name(spec, "inc")
     return None if found == def_of(spec) else found
+
+
+def _type_name(spec: Spec, suffix: str) -> str | None:
+    found = spec.get(f"neurodata_type_{suffix}", spec.get(f"data_type_{suffix}"))
+    return None if found is None else _text(found)
 
 
 def _below(spec: Spec) -> Iterator[tuple[str, Spec]]:

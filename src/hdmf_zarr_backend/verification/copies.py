@@ -31,7 +31,7 @@ Documents = dict[str, Any]
 
 _MAIN = (v2.GROUP, v2.ARRAY)
 _SEPARATOR = "dimension_separator"
-_BACK = "is in the consolidated document only, from which `zarrio repair` writes it back"
+_ONLY = "is in the consolidated document only"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Comparison:
         if nothing:
             return _stale(key, f"{key!r} is in the consolidated document only: {nothing}")
         hindrance = self._hindrance(key)
-        message = f"{key!r} {_BACK}" if not hindrance else f"{key!r} is in the consolidated document only: {hindrance}"
+        message = f"{key!r} {_ONLY}" + (f": {hindrance}" if hindrance else "")
         return Difference(key, split(key)[0], "document-missing", message, is_good=not hindrance)
 
     def _why_nothing(self, key: str) -> str:
@@ -272,11 +272,9 @@ def _difference_of(
     else:
         error = None if there is None else _error_of(keys, owner, there)
     if error is not None:
-        hint = "; `zarrio repair` writes it back from the consolidated document" if is_good else ""
-        return Difference(key, path, kind_of(error), f"{error.problem}{hint}", is_good)
+        return Difference(key, path, kind_of(error), error.problem, is_good)
     if there is None:
-        what = _BACK if is_good else "is in the consolidated document only"
-        return Difference(key, path, "chunk-missing", f"the chunk {node.chunk_name(index)!r} {what}", is_good)
+        return Difference(key, path, "chunk-missing", f"the chunk {node.chunk_name(index)!r} {_ONLY}", is_good)
     message = f"the chunk {node.chunk_name(index)!r} is another one in the consolidated document"
     return Difference(key, path, "inlined-stale", message, is_good)
 

@@ -290,4 +290,4 @@ class _Documents:
 
     def _differs(self, found: Difference) -> None:
         self._differences.append(found)
-        self._found(found.path, found.kind, found.message)
+        self._report.add(Problem(absolute(found.path), found.kind, found.message, is_repairable=found.is_good))

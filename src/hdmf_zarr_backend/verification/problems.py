@@ -7,11 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 _RESTORE = "Restore it from a copy."
-_RESTORE_CHUNK = "Restore it from a copy. `zarrio repair` does so where the consolidated document has it."
-_RESTORE_DOCUMENT = (
-    "Run `zarrio repair`, which writes it back where the consolidated document has it, or restore it from a copy. If "
-    "it was removed on purpose, run `zarrio consolidate --forget`."
-)
+_REPAIR = "Run `zarrio repair`, which writes it back from the consolidated document."
+_FORGET = "If it was removed on purpose, run `zarrio consolidate --forget` instead."
 _ONE_OF_BOTH = (
     "If another program has changed it, run `zarrio consolidate`. If none has, delete that chunk, and run "
     "`zarrio repair`, which writes it back."
@@ -25,7 +22,7 @@ DAMAGE: Final[dict[str, str]] = {
     "journal-damaged": "Export what the file shows to a new one.",
     "limit": "If the file is to be trusted, raise the limit that is named.",
     "unsafe": "Do not trust this file; nothing of it was run.",
-    "document-missing": _RESTORE_DOCUMENT,
+    "document-missing": f"{_RESTORE} {_FORGET}",
     "document-damaged": _RESTORE,
     "group-implied": "Write a .zgroup document there; other programs do not see the group without it.",
     "consolidated-damaged": _CONSOLIDATE,
@@ -38,11 +35,18 @@ DAMAGE: Final[dict[str, str]] = {
     "reference-damaged": _REWRITE,
     "reference-dangling": "Put the target back, or write the reference again.",
     "reference-wrong-target": "Look whether the target was replaced; write the reference again if it is right.",
-    "chunk-missing": _RESTORE_CHUNK,
-    "chunk-damaged": _RESTORE_CHUNK,
+    "chunk-missing": _RESTORE,
+    "chunk-damaged": _RESTORE,
     "schema": "Change what is named; the schema says what it must be.",
 }
 """Kinds of findings that something has to be done about, and what. Kinds are only ever added."""
+
+REPAIRABLE: Final[dict[str, str]] = {
+    "document-missing": f"{_REPAIR} {_FORGET}",
+    "chunk-missing": _REPAIR,
+    "chunk-damaged": _REPAIR,
+}
+"""What to do instead where the consolidated document has what is gone or damaged."""
 
 REMARKS: Final[dict[str, str]] = {
     "not-consolidated": _CONSOLIDATE,
@@ -53,9 +57,12 @@ REMARKS: Final[dict[str, str]] = {
     "reference-refused": "Verify with external_links='follow' to look at the target too.",
     "unwritten": "It reads as the fill value, which may be what was meant: no note says that all chunks are stored.",
     "unchecked": "Write with a codec that has a checksum (zstd, zlib) where this matters.",
-    "no-schema": "Cache the namespaces in the file, or validate it with the program that has them.",
+    "no-schema": "Cache the namespaces in the file, or run `zarrio validate --installed`.",
 }
 """Kinds of findings that are worth knowing, and may be right as they are."""
+
+FACTS: Final[frozenset[str]] = frozenset({"unchecked"})
+"""Remarks that are true of nearly every file; the command line prints them with ``--verbose`` only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +77,14 @@ class Problem:
         One of `DAMAGE` or `REMARKS`.
     message : str
         What was found, without a full stop.
+    is_repairable : bool
+        Whether `repair` writes back what is gone or damaged.
     """
 
     path: str
     kind: str
     message: str
+    is_repairable: bool = False
 
     @property
     def is_damage(self) -> bool:
@@ -84,7 +94,8 @@ class Problem:
     @property
     def remedy(self) -> str:
         """What to do about it."""
-        return DAMAGE.get(self.kind) or REMARKS.get(self.kind, "")
+        repair = REPAIRABLE.get(self.kind) if self.is_repairable else None
+        return repair or DAMAGE.get(self.kind) or REMARKS.get(self.kind, "")
 
     def __str__(self) -> str:
         return f"{self.path}: {self.kind}: {self.message}. {self.remedy}"

@@ -314,4 +314,4 @@ def _rows(block: Any) -> Iterator[Any]:
     if block.ndim > 1:
         yield from block.reshape(-1, block.shape[-1])
     else:
-        yield from (row for row in block.tolist() if isinstance(row, (list, tuple)))
+        yield from (row for row in block.reshape(-1).tolist() if isinstance(row, (list, tuple)))

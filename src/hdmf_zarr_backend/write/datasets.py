@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import datetime
 import math
+import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.errors import ValueRefusedError
-from hdmf_zarr_backend.hdf5.describe import Description, describe, is_dataset
+from hdmf_zarr_backend.errors import NaNPayloadWarning, ValueRefusedError
+from hdmf_zarr_backend.hdf5.describe import Description, describe, is_dataset, is_unusual_nan
 from hdmf_zarr_backend.hdf5.elements import default_type
 from hdmf_zarr_backend.hdf5.values import encoder
 from hdmf_zarr_backend.mapping import chunking, dtypes
@@ -49,6 +51,7 @@ __all__ = [
     "plan_scalar_reference",
     "shape_of",
 ]
+
 
 Encode = Callable[[Any], Any]
 Fields = list[tuple[str, str]]
@@ -92,10 +95,7 @@ def plan_scalar(value: Any, word: Any, options: StorageOptions, reference: Encod
 def _scalar_type(value: Any, kind: str | None, word: Any) -> np.dtype[Any] | None:
     if kind != "number":
         return None
-    wanted = dtypes.numpy_of(word)
-    if isinstance(value, np.generic) and value.dtype.name == wanted.name:
-        return value.dtype
-    return wanted
+    return dtypes.number_type(word, value.dtype if isinstance(value, np.generic) else None)
 
 
 def _plan_scalar_row(value: Any, word: Any, options: StorageOptions, reference: Encode) -> PlannedArray:
@@ -158,7 +158,13 @@ def _field_encoder(word: str, reference: Encode) -> Encode:
     kind = dtypes.kind_of(word)
     if kind in ("text", "ascii", "bytes"):
         return to_text
-    return reference if kind in ("object", "region") else to_json_number
+    if kind in ("object", "region"):
+        return reference
+    dtype = dtypes.numpy_of(word) if kind == "number" else None
+    if dtype is None or dtype.kind not in "mM":
+        return to_json_number
+    dtypes.check_units(dtype.str)
+    return partial(dtypes.date_number, dtype=dtype)
 
 
 def plan_h5_dataset(dataset: Any, options: StorageOptions, reference: Encode) -> PlannedArray:
@@ -245,13 +251,31 @@ def _plan_h5_rows(data: Any, found: Description, options: StorageOptions, refere
         )
     assert isinstance(found.type, dict)
     kinds = [inner for _, inner in found.type["fields"]]
-    encoders = [encoder(kind, reference) if _is_rich(kind) else to_json_number for kind in kinds]
+    encoders = [encoder(kind, reference) if _is_rich(kind) else _number_encoder(kind, data) for kind in kinds]
     rows = data if data.shape else [data[()]]
     planned = plan_rows(rows, data.shape[0] if data.shape else 1, found.fields, options, reference, encoders)
     if not data.shape:
         planned.notes["scalar"] = True
         planned.node.compressor = None
     return planned
+
+
+def _number_encoder(kind: str, data: Any) -> Encode:
+    """Return what makes JSON of the numbers of a field."""
+    if kind[1:2] != "f":
+        return to_json_number
+
+    def encode(value: Any) -> Any:
+        if is_unusual_nan(value):
+            warnings.warn(
+                f"{getattr(data, 'name', 'a dataset')}: a NaN in rows with text or references loses its sign and "
+                f"payload. Store such numbers as a dataset of their own to keep them.",
+                NaNPayloadWarning,
+                stacklevel=2,
+            )
+        return to_json_number(value)
+
+    return encode
 
 
 def plan_array(data: Any, word: Any, options: StorageOptions, reference: Encode) -> PlannedArray:
@@ -282,6 +306,8 @@ def plan_array(data: Any, word: Any, options: StorageOptions, reference: Encode)
         return _plan_typed(data, kind, word, options)
     shape = shape_of(data)
     first = first_leaf(data)
+    if isinstance(first, (np.datetime64, np.timedelta64)):
+        return _plan_typed(_to_array(data, None), kind, word, options)
     if kind in ("text", "ascii", "bytes") or isinstance(first, (str, bytes, datetime.datetime, datetime.date)):
         if kind is None or kind == "number":
             kind = "ascii" if isinstance(first, bytes) else "text"
@@ -320,8 +346,7 @@ def _plan_typed(data: Any, kind: str | None, word: Any, options: StorageOptions)
         return _plan_text(data, tuple(data.shape), kind, options, word)
     stored = dtypes.plain(dtype)
     if kind == "number" and isinstance(word, str):
-        wanted = dtypes.numpy_of(word)
-        stored = stored if stored.name == wanted.name else wanted
+        stored = dtypes.number_type(word, stored)
     return _plan_stored(data, stored, options)
 
 

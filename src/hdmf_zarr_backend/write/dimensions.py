@@ -1,4 +1,4 @@
-"""Dimension names of arrays whose lengths change."""
+"""Dimension names of arrays whose lengths change, or whose labels are known after they were planned."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 from hdmf_zarr_backend.mapping.dimensions import decode_dimensions, encode_dimensions
 from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, NOTES, notes_of
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, split
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, join, split
+from hdmf_zarr_backend.write.plan import WritePlan
+from hdmf_zarr_backend.write.schemawords import dimension_labels
 
 
 def names_in(group: GroupNode[Attributes], *, without: Iterable[str] = ()) -> dict[str, int]:
@@ -20,6 +22,36 @@ def names_in(group: GroupNode[Attributes], *, without: Iterable[str] = ()) -> di
             if isinstance(names, list) and len(names) == len(node.shape):
                 taken.update(zip(map(str, names), node.shape, strict=True))
     return taken
+
+
+def name_axes(plan: WritePlan, catalog: Any) -> None:
+    """Give the arrays of a plan that have no labels those of the schema, in the order of their names.
+
+    Parameters
+    ----------
+    plan : WritePlan
+        Of the whole file.
+    catalog : NamespaceCatalog or None
+        Its schema; None: nothing is known, and names stay as they are.
+    """
+    if catalog is None:
+        return
+    labels = dimension_labels(catalog, plan.hierarchy)
+    for parent, group in plan.hierarchy.walk():
+        if not isinstance(group, GroupNode):
+            continue
+        taken: dict[str, int] = {}
+        for name, node in sorted(group.members.items()):
+            planned = plan.arrays.get(join(parent, name))
+            if not isinstance(node, ArrayNode) or planned is None:
+                continue
+            if planned.iterator is not None:  # its axes are named when their lengths are known
+                planned.labels = planned.labels or labels.get(join(parent, name))
+                planned.taken = taken
+            elif DIMENSIONS in node.attributes:
+                own = decode_dimensions(node.attributes)
+                planned.notes.pop("dims", None)
+                _name(node, labels.get(join(parent, name)) if own is None else own, taken, planned.notes)
 
 
 def rename_axes(hierarchy: Hierarchy, paths: Iterable[str]) -> None:
@@ -41,7 +73,12 @@ def rename_axes(hierarchy: Hierarchy, paths: Iterable[str]) -> None:
 
 def _rename(node: ArrayNode[Attributes], taken: dict[str, int]) -> None:
     labels = decode_dimensions(node.attributes)
-    notes: dict[str, Any] = {key: value for key, value in notes_of(node.attributes).items() if key != "dims"}
+    _name(node, labels, taken, {key: value for key, value in notes_of(node.attributes).items() if key != "dims"})
+
+
+def _name(
+    node: ArrayNode[Attributes], labels: tuple[str | None, ...] | None, taken: dict[str, int], notes: dict[str, Any]
+) -> None:
     node.attributes[DIMENSIONS] = encode_dimensions(labels, node.shape, taken, notes)
     if notes:
         node.attributes[NOTES] = notes

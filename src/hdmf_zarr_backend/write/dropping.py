@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import warnings
 
+from hdmf_zarr_backend.errors import DroppedChangesWarning
 from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.storage.edits import Edits
 
 _SHOWN = 5
-
-
-class DroppedChangesWarning(UserWarning):
-    """Changes to arrays were not written, since the block in which they were made ended by an exception."""
 
 
 def drop_changes(edits: Edits, location: str, error: BaseException) -> None:

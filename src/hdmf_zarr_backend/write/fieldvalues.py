@@ -12,7 +12,10 @@ from collections.abc import Callable, Iterator
 from datetime import date
 from typing import Any
 
-from hdmf_zarr_backend.errors import ConflictError
+from hdmf.container import AbstractContainer
+from hdmf.spec import GroupSpec, LinkSpec
+
+from hdmf_zarr_backend.errors import ConflictError, UsageError
 from hdmf_zarr_backend.write.samevalues import is_same, shown, stored_array
 from hdmf_zarr_backend.write.targets import builder_path
 
@@ -58,6 +61,55 @@ class KnownFields:
                     path=builder_path(stored),
                     remedy="Change the values in place (dataset[...] = values), or export to a new file.",
                 )
+
+
+def check_origin(root: Any, manager: Any, location: str) -> None:
+    """Refuse containers of other files that hdmf cannot build for this one.
+
+    Parameters
+    ----------
+    root : Container
+        What is to be written.
+    manager : BuildManager
+        Builds it. What it has built or read for another file is linked to, and is not refused.
+    location : str
+        The file.
+
+    Raises
+    ------
+    UsageError
+        Naming the container and its file.
+    """
+    stack = [root]
+    while stack:
+        here = stack.pop()
+        origin = here.container_source
+        if origin is None or origin == location:
+            stack += [*here.children, *_linked(here, manager)]
+        elif manager.get_builder(here) is None:
+            what = f"{type(here).__name__} {here.name!r}"
+            remedy = (
+                "Use export to copy a file: read it and pass its io as src_io, and the container if it was changed."
+            )
+            if here is not root:
+                remedy = "To write a link, make this io with the manager of the io that has read it; or make a new one."
+            problem = f"the {what} was read from or written to another file, {origin!r}, and cannot be written here"
+            raise UsageError(problem, store=location, remedy=remedy)
+
+
+def _linked(container: Any, manager: Any) -> Iterator[Any]:
+    """Yield the containers of other places that a container is to have a link to."""
+    for name, value in container.fields.items():
+        if isinstance(value, dict):
+            yield from (
+                member
+                for member in value.values()
+                if isinstance(member, AbstractContainer) and member.parent is not container
+            )
+        elif isinstance(value, AbstractContainer) and value.parent is not container:
+            spec = manager.type_map.get_map(container).get_attr_spec(name)
+            if isinstance(spec, (LinkSpec, GroupSpec)):  # not the series whose timestamps another one shares
+                yield value
 
 
 def _untyped_datasets(spec: Any, builder: Any) -> Iterator[tuple[Any, Any]]:

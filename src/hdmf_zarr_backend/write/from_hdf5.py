@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.hdf5.allocated import check_allocated
 from hdmf_zarr_backend.hdf5.attributenames import attribute_names
 from hdmf_zarr_backend.hdf5.attributes import note_attribute, read_attribute
 from hdmf_zarr_backend.hdf5.datasets import Hdf5Data
+from hdmf_zarr_backend.hdf5.failures import reading
+from hdmf_zarr_backend.hdf5.order import note_orders
 from hdmf_zarr_backend.hdf5.references import Hdf5References, ReferenceData
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree, Placed, SourceFile, text_of
 from hdmf_zarr_backend.hdf5.types import encode_type
@@ -24,7 +25,7 @@ from hdmf_zarr_backend.mapping.dimensions import encode_dimensions
 from hdmf_zarr_backend.mapping.links import Link, encode_link
 from hdmf_zarr_backend.mapping.references import encode_attribute_reference
 from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, LINKS, NOTES, SPECLOC, root_notes
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, split
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, split
 from hdmf_zarr_backend.storage.limits import Limits
 from hdmf_zarr_backend.write.datasets import plan_described
 from hdmf_zarr_backend.write.hdf5_sources import take_chunks
@@ -75,6 +76,7 @@ class Hdf5Planner:
         self._strict = strict_json
         self._limits = limits
         self._taken: dict[str, dict[str, int]] = {}
+        self._has_types = any(placed.kind == "datatype" for placed in tree.nodes)
         self.plan = WritePlan(Hierarchy(GroupNode()))
 
     def plan_file(self) -> WritePlan:
@@ -89,10 +91,8 @@ class Hdf5Planner:
         """
         notes: dict[str, dict[str, Any]] = {"": root_notes()}
         for placed in self._tree.nodes:
-            try:
+            with reading(placed.file.location, text_of(placed.raw)):
                 self._plan(placed, notes)
-            except ZarrBackendError as error:
-                raise error.located(store=placed.file.location, path=text_of(placed.raw)) from error.__cause__
         self._plan_links(notes)
         for path, note in notes.items():
             if note:
@@ -111,6 +111,10 @@ class Hdf5Planner:
             datatypes[name] = self._datatype(node, placed.file)
         elif placed.kind == "group":
             note = notes.setdefault(placed.path, {})
+            orders: dict[str, Any] = {}
+            note_orders(node, node.get_create_plist(), orders)
+            if orders:
+                note.setdefault(HDF5, {}).update(orders)
             attributes = self._attributes(node, placed, note)
             self.plan.hierarchy.add(placed.path, GroupNode(attributes))
         else:
@@ -133,7 +137,7 @@ class Hdf5Planner:
                     value = None
             if value is not None:
                 values[name] = value
-            if remark:
+            if remark := {**remark, **self._named_type(attribute)}:
                 remarks[name] = remark
         if remarks:
             note.setdefault(HDF5, {})["attributes"] = remarks
@@ -143,6 +147,11 @@ class Hdf5Planner:
         if specifications is not None:
             encoded[SPECLOC] = specifications
         return encoded
+
+    def _named_type(self, node: Any) -> dict[str, str]:
+        """Return the note of the named type that a dataset or an attribute has, an empty one where it has none."""
+        placed = self._tree.named_type(node.get_type()) if self._has_types else None
+        return {} if placed is None else {"named": absolute(placed.path)}
 
     def _spec_location(self, value: Any, file: SourceFile) -> str | None:
         """Return the path of the cached namespaces, which HDF5 files say by a reference."""
@@ -165,7 +174,7 @@ class Hdf5Planner:
         """Return what is to be noted of a named type."""
         attributes: dict[str, Any] = {}
         for name, attribute in attribute_names(node):
-            attributes[name] = note_attribute(attribute, self._encoder(file))
+            attributes[name] = {**note_attribute(attribute, self._encoder(file)), **self._named_type(attribute)}
         return {"type": encode_type(node), **({"attributes": attributes} if attributes else {})}
 
     # ---- datasets ---------------------------------------------------------------------------------------------------
@@ -175,6 +184,7 @@ class Hdf5Planner:
         if self._limits is not None:
             check_allocated(data.dataset(), self._limits)
         found = data.describe()
+        found.note.update(self._named_type(node))
         values: Any = data
         if found.kind in ("object", "compound"):
             values = ReferenceData(placed.file, placed.raw, self._references)

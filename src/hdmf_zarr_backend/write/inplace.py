@@ -23,6 +23,7 @@ from hdmf_zarr_backend.model import v2, v3
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.storage.partials import Staged
 from hdmf_zarr_backend.storage.queued import QueuedKeys
 from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan
 from hdmf_zarr_backend.write.writer import Writer
@@ -99,15 +100,17 @@ def write_in_place(
         A chunk cannot be read, or a key cannot be set. The file is as it was; what was set is deleted again.
     """
     forget(keys, plan)
-    queue = QueuedKeys(keys, (v3.DOCUMENT,))
+    queue, own = QueuedKeys(keys, (v3.DOCUMENT,)), Staged(keys.location)
     writer = Writer(queue, plan, progress=progress, executor=executor, memory_budget=memory_budget)
     writer.inlined.update(_inlined(keys, plan))
     try:
         writer.write()
+        own.check()
         queue.commit()
     except BaseException as error:
-        queue.abandon()
-        _undo(keys, plan, error)
+        if own.is_own:
+            queue.abandon()
+            _undo(keys, plan, error)
         raise
 
 
@@ -134,7 +137,7 @@ def forget(keys: KeyStore, plan: WritePlan) -> None:
     if left:
         keys.delete(sorted(left, key=len))
         for path, planned in plan.arrays.items():
-            keys.delete(list(keys.list_prefix(join(path, planned.node.prefix))))
+            keys.delete_below(join(path, planned.node.prefix))
 
 
 def remove_format_2(keys: KeyStore, hierarchy: Hierarchy) -> int:

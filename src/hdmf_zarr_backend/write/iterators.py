@@ -87,12 +87,11 @@ def _dtype(data: Any, word: Any) -> np.dtype[Any] | None:
     """Return the type of numbers, None for text."""
     given = getattr(data, "dtype", None)
     if isinstance(word, str) and dtypes.kind_of(word) == "number":
-        wanted = dtypes.numpy_of(word)
         try:
-            found = np.dtype(given) if given is not None else wanted
+            found = np.dtype(given) if given is not None else None
         except TypeError:
-            return wanted
-        return found if found.name == wanted.name else wanted
+            found = None
+        return dtypes.number_type(word, found)
     if isinstance(word, str) and dtypes.kind_of(word) is not None:
         return None
     if given is None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 import warnings
 from collections.abc import Iterable
 
-from hdmf_zarr_backend.errors import NameRefusedError
+from hdmf_zarr_backend.errors import NameRefusedError, NestingError, PortableNameWarning
 from hdmf_zarr_backend.model.nodes import absolute, split
 from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.storage.partials import partial_path
 
 _STORE_NAMES = frozenset({".zarray", ".zgroup", ".zattrs", ".zmetadata", "zarr.json"})
 _JOURNAL = ".hdmf_zarr_journal"
@@ -17,10 +19,9 @@ _JOURNAL = ".hdmf_zarr_journal"
 _NOT_ON_WINDOWS = re.compile(r'[<>:"|?*\x01-\x1f]|[. ]$|^(con|prn|aux|nul|com[1-9]|lpt[1-9])(\.|$)', re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SHOWN = 5
-
-
-class PortableNameWarning(UserWarning):
-    """A name is stored that the file systems of other machines cannot hold."""
+_LETTERS = 200
+_LONGEST_KEY_NAME = 64
+"""Bytes of the names of documents and most chunks, while they are written."""
 
 
 def checked_name(name: str) -> str:
@@ -53,7 +54,12 @@ def check_names(paths: Iterable[str], keys: KeyStore) -> None:
     ------
     NameRefusedError
         A name has a control character, and the store takes none.
+    NestingError
+        A path is longer than the file system takes.
     """
+    if keys.folder is not None:
+        paths = list(paths)
+        _check_lengths(paths, keys.folder)
     if keys.abilities.control_characters:
         return
     for path in paths:
@@ -95,4 +101,24 @@ def warn_of_names(paths: Iterable[str], location: str) -> None:
             "a copy of the file on such a system would lack them.",
             PortableNameWarning,
             stacklevel=2,
+        )
+
+
+def _check_lengths(paths: list[str], root: str) -> None:
+    """Refuse paths for which a file system has no place."""
+    longest = max(paths, key=len, default="")
+    folder = os.path.dirname(root)
+    try:
+        most = os.pathconf(folder if os.path.isdir(folder) else "/", "PC_PATH_MAX")
+    except (AttributeError, OSError, ValueError):
+        return  # the system does not say
+    size = len(os.fsencode(longest)) + len(os.fsencode(partial_path(root))) + _LONGEST_KEY_NAME
+    if most > 0 and size >= most:
+        depth = longest.count("/") + 1
+        raise NestingError(
+            f"a path of {len(longest):,} letters, {depth:,} groups deep, is longer than this file system takes "
+            f"({most:,} bytes with the folder)",
+            store=root,
+            path=f"{absolute(longest)[:_LETTERS]}...",
+            remedy="Write to a zip file or an object store, or nest less deeply.",
         )

@@ -116,7 +116,7 @@ class Planner:
             member: GroupNode[Attributes] = GroupNode()
             node.members[self._name(name, path)] = member
             self.fill_group(child, member, join(path, name))
-        for name, child in builder.datasets.items():
+        for name, child in sorted(builder.datasets.items()):  # the order decides which axes share a name
             if child is not None:  # HDF5IO puts None for a link that leads nowhere, and has warned
                 self._dataset(child, node, join(path, self._name(name, path)), links, taken)
         for link in builder.links.values():
@@ -292,6 +292,12 @@ class Planner:
         return True
 
     def _plan_data(self, builder: Any, data: Any, options: StorageOptions) -> PlannedArray:
+        planned = self._plan_values(builder, data, options)
+        if not isinstance(data, LazyArray) and not is_dataset(data):  # what is stored without a unit is copied as it is
+            dtypes.check_units(planned.node.data_type)
+        return planned
+
+    def _plan_values(self, builder: Any, data: Any, options: StorageOptions) -> PlannedArray:
         word = dtypes.word_of(builder.dtype)
         encode = self.targets.encode
         if isinstance(data, REFERENCES):

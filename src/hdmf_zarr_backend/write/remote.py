@@ -23,6 +23,7 @@ from hdmf_zarr_backend.storage.jsontext import dump
 from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.locks import Holder
 from hdmf_zarr_backend.storage.onewriter import one_writer
+from hdmf_zarr_backend.storage.partials import Staged
 from hdmf_zarr_backend.storage.queued import QueuedKeys
 from hdmf_zarr_backend.storage.zipkeys import new_zip
 from hdmf_zarr_backend.write.names import check_names
@@ -75,10 +76,10 @@ def new_file(
     check_names((path for path, _ in hierarchy.walk()), store)
     with nullcontext() if is_locked else one_writer(store):
         if store.folder is not None:
-            with staged(store.folder, exclusive=exclusive, durable=durable) as new:
+            with staged(store.folder, exclusive=exclusive, durable=durable, location=store.location) as new:
                 yield new
         elif store.zip_file is not None:
-            with new_zip(store.zip_file, exclusive=exclusive, durable=durable) as new:
+            with new_zip(store.zip_file, exclusive=exclusive, durable=durable, location=store.location) as new:
                 yield new
         else:
             with _unstaged(store, exclusive=exclusive, zarr_format=zarr_format) as new:
@@ -108,16 +109,14 @@ def _marked(store: KeyStore, zarr_format: int) -> Iterator[QueuedKeys]:
     if not is_transaction:
         kept = _mark(store, zarr_format)
     store.delete(key for key in store.list_prefix("") if key not in kept)
-    queue = QueuedKeys(store, () if is_transaction else _COMMIT)
+    queue, own = QueuedKeys(store, () if is_transaction else _COMMIT), Staged(store.location)
     try:
         yield queue
-    except BaseException:
-        queue.abandon()  # or puts would go on after the error was told
-        raise
-    try:
+        own.check()
         queue.commit()
     except BaseException:
-        queue.abandon()
+        if own.is_own:
+            queue.abandon()  # or puts would go on after the error was told
         raise
 
 

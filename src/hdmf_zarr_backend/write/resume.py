@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -38,9 +37,9 @@ from hdmf_zarr_backend.storage.jsontext import dump, load
 from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.onewriter import one_writer
-from hdmf_zarr_backend.storage.partials import PARTIAL, conversion_prefix, interrupted_conversions
-from hdmf_zarr_backend.storage.renames import replace
+from hdmf_zarr_backend.storage.partials import PARTIAL, Staged, conversion_prefix, discard, interrupted_conversions
 from hdmf_zarr_backend.storage.shards import shard_named, stored_chunks
+from hdmf_zarr_backend.write.names import check_names
 from hdmf_zarr_backend.write.plan import WritePlan
 from hdmf_zarr_backend.write.remote import new_file
 from hdmf_zarr_backend.write.staging import moved
@@ -220,6 +219,7 @@ def converted_file(
     options: dict[str, Any],
     *,
     resume: bool,
+    exclusive: bool = False,
     durable: bool = False,
 ) -> Iterator[KeyStore]:
     """Give the keys to write a converted file with; it is there, whole, when the block ends without an error.
@@ -227,12 +227,12 @@ def converted_file(
     Parameters
     ----------
     keys : KeyStore
-        Where the file will be. What is there is replaced.
+        Where the file will be.
     plan : WritePlan
         What will be written.
     sources, options
         As of `ConversionRecord.of`.
-    resume, durable : bool
+    resume, exclusive, durable : bool
         As of `staged_conversion`.
 
     Raises
@@ -241,8 +241,10 @@ def converted_file(
         ``resume``, and the target is no local folder.
     """
     if keys.folder is not None:
+        check_names((path for path, _ in plan.hierarchy.walk()), keys)
         record = ConversionRecord.of(plan, sources, options)
-        with staged_conversion(keys.folder, record, resume=resume, durable=durable) as new:
+        local = LocalKeys(keys.folder, location=keys.location)
+        with staged_conversion(local, record, resume=resume, exclusive=exclusive, durable=durable) as new:
             yield new
         return
     if resume:
@@ -251,13 +253,13 @@ def converted_file(
             store=keys.location,
             remedy="Run it without resume=True, which begins anew.",
         )
-    with new_file(keys, plan.hierarchy, durable=durable) as written:
+    with new_file(keys, plan.hierarchy, exclusive=exclusive, durable=durable) as written:
         yield written
 
 
 @contextmanager
 def staged_conversion(
-    target: str, record: ConversionRecord, *, resume: bool, durable: bool = False
+    target: LocalKeys, record: ConversionRecord, *, resume: bool, exclusive: bool = False, durable: bool = False
 ) -> Iterator[StagedKeys]:
     """Give the keys of a folder that takes the place of ``target`` when the block ends without an error.
 
@@ -267,12 +269,14 @@ def staged_conversion(
 
     Parameters
     ----------
-    target : str
-        Absolute path of the file.
+    target : LocalKeys
+        The file.
     record : ConversionRecord
         What is made of what.
     resume : bool
         Go on with what is there of the same record; nothing there: begin. False: begin, and remove what is there.
+    exclusive : bool
+        Replace nothing. False: what is at ``target`` is replaced.
     durable : bool
         Return when the file is on the disk itself.
 
@@ -282,55 +286,64 @@ def staged_conversion(
         Another writer makes the same target, or has it open.
     ConflictError
         ``resume``, and what is there is of another record.
+    StoreExistsError
+        ``exclusive``, and something has come to be at ``target``.
     """
-    with one_writer(LocalKeys(target)):
-        with told(target, "written"):
-            keys = _open(target, record, resume=resume)
+    with one_writer(target):
+        own = Staged(target.root)
+        with told(target.location, "written"):
+            keys = _open(target, record, own, resume=resume)
         try:
             yield keys
+            own.check()
             keys.finish()
-            moved(keys.root, target, replace, durable=durable)
+            moved(keys.root, target.root, exclusive=exclusive, durable=durable)
         except (KeyboardInterrupt, SystemExit) as stop:
-            stop.add_note(f"What is done of {target!r} is kept; pass resume=True to go on.")
+            stop.add_note(f"What is done of {target.location!r} is kept; pass resume=True to go on.")
             raise
         except WorkerLostError as error:
             error.remedy = "What is done is kept; pass resume=True to go on."
-            raise error.located(store=target) from error.__cause__
+            raise error.located(store=target.location) from error.__cause__
         except (StoreError, OSError):
             if not resume:
-                shutil.rmtree(keys.root, ignore_errors=True)
+                own.discard(keys.root)
             raise
         except BaseException:
-            shutil.rmtree(keys.root, ignore_errors=True)
+            own.discard(keys.root)
             raise
 
 
-def _open(target: str, record: ConversionRecord, *, resume: bool) -> StagedKeys:
+def _open(keys: LocalKeys, record: ConversionRecord, own: Staged, *, resume: bool) -> StagedKeys:
+    target = keys.root
     name = f"{conversion_prefix(target)}-{record.identity()}{PARTIAL}"
     root = os.path.join(os.path.dirname(target), name)
     found = interrupted_conversions(target)
-    begun = {path: entry for path in found if resume and (entry := _recorded(path)) is not None}
+    begun = {
+        path: entry for path in found if resume and not os.path.islink(path) and (entry := _recorded(path)) is not None
+    }
     if begun and root not in begun:
         reasons = next(iter(begun.values())).record.differences(record)
         raise ConflictError(
             f"the conversion that was interrupted cannot go on: {'; '.join(reasons)}",
-            store=target,
+            store=keys.location,
             remedy="Run it without resume=True, which begins anew.",
         )
     for path in found:
-        if path not in begun or path != root:
-            shutil.rmtree(path)
+        if path == root and path not in begun:
+            discard(path)  # the new folder has this name
+        elif path != root:
+            own.discard(path)
     now = _boot()
     # what was not checked since the machine was started anew stays in doubt, whoever goes on with it
     boot = begun[root].boot if begun else now
     os.makedirs(root, exist_ok=True)
     try:
-        LocalKeys(root, location=target).set(RECORD, dump({**asdict(record), "boot": boot}))
+        LocalKeys(root, location=keys.location).set(RECORD, dump({**asdict(record), "boot": boot}))
     except BaseException:
         if not begun:
-            shutil.rmtree(root, ignore_errors=True)
+            own.discard(root)
         raise
-    return StagedKeys(root, target, is_resumed=bool(begun), is_doubtful=boot is None or boot != now)
+    return StagedKeys(root, keys.location, is_resumed=bool(begun), is_doubtful=boot is None or boot != now)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ def _is_same_array(one: Any, other: Any) -> bool:
     a, b = np.asarray(one), np.asarray(other)
     if a.shape != b.shape:
         return False
-    equal_nan = a.dtype.kind in "fc" and b.dtype.kind in "fc"
+    equal_nan = a.dtype.kind in "fcmM" and b.dtype.kind in "fcmM"
     return bool(np.array_equal(a, b, equal_nan=equal_nan))
 
 

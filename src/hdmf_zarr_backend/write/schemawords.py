@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from hdmf.spec import RefSpec
+
+from hdmf_zarr_backend.mapping.reserved import DTYPE, notes_of
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, join
+
 
 def largest_shape(manager: Any, builder: Any, expandable: Collection[str]) -> tuple[int | None, ...] | None:
     """Return the shape that the schema allows, for the types whose datasets users append to (HDF5IO's rule).
@@ -45,3 +50,85 @@ def documentation(manager: Any, builder: Any) -> str | None:
         return str(manager.namespace_catalog.get_spec(namespace, data_type).doc)
     doc = getattr(builder.matched_spec, "doc", None)
     return None if doc is None else str(doc)
+
+
+def dimension_labels(catalog: Any, hierarchy: Hierarchy) -> dict[str, tuple[str | None, ...]]:
+    """Return ``{path: labels of the axes}`` of the arrays in a file, as hdmf takes them from the schema on writing.
+
+    Parameters
+    ----------
+    catalog : NamespaceCatalog
+        Knows the types of the file, in its own version.
+    hierarchy : Hierarchy
+        What is in the file.
+
+    Source: ``hdmf.build.ObjectMapper.build``, for which specification is meant and which of its shapes.
+    """
+    found: dict[str, tuple[str | None, ...]] = {}
+    stack: list[tuple[str, Any, Any]] = [("", hierarchy.root, None)]
+    while stack:
+        path, group, above = stack.pop()
+        spec = _type_spec(catalog, group.attributes) or above
+        for name, node in group.members.items():
+            if isinstance(node, GroupNode):
+                stack.append((join(path, name), node, None if spec is None else spec.get_group(name)))
+                continue
+            wanted = _dataset_spec(catalog, spec, name, node.attributes)
+            labels = None if wanted is None else _labels_of(wanted, node)
+            if labels is not None:
+                found[join(path, name)] = labels
+    return found
+
+
+def _data_type(attributes: Attributes) -> tuple[str, str] | None:
+    """Return namespace and type of a node."""
+    namespace, data_type = attributes.get("namespace"), attributes.get("neurodata_type", attributes.get("data_type"))
+    return (namespace, data_type) if isinstance(namespace, str) and isinstance(data_type, str) else None
+
+
+def _type_spec(catalog: Any, attributes: Attributes) -> Any:
+    found = _data_type(attributes)
+    if found is None or found[0] not in catalog.namespaces:
+        return None
+    known = found[1] in catalog.get_namespace(found[0]).get_registered_types()
+    return catalog.get_spec(*found) if known else None
+
+
+def _dataset_spec(catalog: Any, above: Any, name: str, attributes: Attributes) -> Any:
+    """Return the specification of a dataset at its place in a group, or else of its type."""
+    own = _type_spec(catalog, attributes)
+    if above is None:
+        return own
+    placed = above.get_dataset(name)
+    if placed is not None or own is None:
+        return placed
+    namespace, data_type = str(attributes["namespace"]), attributes.get("neurodata_type", attributes.get("data_type"))
+    for kind in catalog.get_hierarchy(namespace, data_type):
+        placed = above.get_data_type(kind)
+        if placed is not None:
+            return placed[0] if isinstance(placed, list) else placed
+    return own
+
+
+def _labels_of(spec: Any, node: ArrayNode[Attributes]) -> tuple[str | None, ...] | None:
+    """Return the labels that belong to the shape of an array; None where its shape is none that is allowed."""
+    notes = notes_of(node.attributes)
+    if spec.shape is None or spec.dims is None or not spec.shape:
+        return None
+    if node.attributes.get(DTYPE) == "scalar" or notes.get("scalar"):
+        return None
+    is_row = isinstance(spec.dtype, (list, RefSpec)) or notes.get("rows") or node.attributes.get(DTYPE) == "object"
+    shape = node.shape[:1] if is_row else node.shape
+    if not isinstance(spec.shape[0], (list, tuple)):
+        return tuple(spec.dims) if _allows(spec.shape, shape) else None
+    fitting = [index for index, allowed in enumerate(spec.shape) if _allows(allowed, shape)]
+    if not fitting:
+        return None
+    best = min(fitting, key=lambda index: sum(length is None for length in spec.shape[index]))
+    return tuple(spec.dims[best])
+
+
+def _allows(allowed: Any, shape: tuple[int, ...]) -> bool:
+    return len(allowed) == len(shape) and all(
+        bound is None or bound == length for bound, length in zip(allowed, shape, strict=True)
+    )

@@ -18,7 +18,7 @@ from hdmf_zarr_backend.storage.garbage import uncollected
 from hdmf_zarr_backend.storage.jsontext import check_strict, dump
 from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.write.append import AppendPlanner
-from hdmf_zarr_backend.write.dimensions import rename_axes
+from hdmf_zarr_backend.write.dimensions import name_axes, rename_axes
 from hdmf_zarr_backend.write.names import check_names
 from hdmf_zarr_backend.write.plan import WritePlan
 from hdmf_zarr_backend.write.planner import Planner, PlanOptions
@@ -57,6 +57,8 @@ class WriteRequest:
         Whether the nodes get the attributes of NCZarr.
     durable : bool
         Whether to wait until a local file is on the disk itself.
+    schema : NamespaceCatalog or None
+        Has the dimension labels of what comes from another file, whose builders have none.
     unfilled : list
         ``(ZarrDataIO, path)`` of what was written by shape and type only; filled in by the write.
     """
@@ -73,6 +75,7 @@ class WriteRequest:
     exclusive: bool = False
     nczarr: bool = False
     durable: bool = False
+    schema: Any = None
     unfilled: list[tuple[Any, str]] = field(default_factory=list)
 
     def writer(self, keys: KeyStore, plan: WritePlan) -> Writer:
@@ -91,6 +94,7 @@ class WriteRequest:
 def plan_new(request: WriteRequest) -> WritePlan:
     """Return what the write of a new file would do; nothing is touched."""
     plan = Planner(request.options, request.targets).plan_root(request.builder)
+    name_axes(plan, request.schema)
     add_specs(plan, request.texts, location=request.options.location)
     return plan
 
@@ -248,10 +252,11 @@ def flush_edits(
 
 @contextmanager
 def _whole_or_undone(edits: Edits, inlined: dict[str, bytes]) -> Iterator[None]:
-    """Undo what the block has changed in the file if it raises."""
+    """Undo what the block has changed in the file if it raises; not in a fork, whose parent goes on."""
     before = dict(inlined)
     try:
         yield
+        edits.own.check()
     except BaseException as error:
         edits.undo(error)
         inlined.clear()

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.hdf5.describe import is_dataset
+from hdmf_zarr_backend.storage.codecs import keeps_dates
 
 Array = npt.NDArray[Any]
 Region = tuple[slice, ...]
@@ -110,6 +111,8 @@ def cast_block(block: Array, dtype: np.dtype[Any]) -> Array:
         return block
     if block.dtype.names is not None:
         return _fields(block, dtype)
+    if block.dtype.kind in "mM":
+        return _dates(block, dtype)
     if np.can_cast(block.dtype, dtype, "safe" if dtype.kind in "iub" else "same_kind"):
         return block.astype(dtype)
     with np.errstate(invalid="ignore"), warnings.catch_warnings():
@@ -124,6 +127,17 @@ def cast_block(block: Array, dtype: np.dtype[Any]) -> Array:
             remedy="Convert them before, or give the dataset their type.",
         )
     return made
+
+
+def _dates(block: Array, dtype: np.dtype[Any]) -> Array:
+    """Return dates or durations in another unit or byte order; never as plain numbers, which have no unit."""
+    made = block.astype(dtype) if block.dtype.kind == dtype.kind else None
+    if made is not None and keeps_dates(made, block):
+        return made
+    raise ValueRefusedError(
+        f"the values are {block.dtype} and do not fit {dtype} without loss",
+        remedy="Convert them before, or give the dataset their type.",
+    )
 
 
 def _fields(block: Array, dtype: np.dtype[Any]) -> Array:
@@ -169,7 +183,7 @@ class ElementSource:
         return block.reshape(shape)
 
     def _elements(self, region: Region) -> Sequence[Any]:
-        if not region:
+        if not region or getattr(self.data, "shape", None) == ():
             return [self.data[()] if hasattr(self.data, "shape") else self.data]
         if hasattr(self.data, "shape") and len(region) > 1:
             return np.asarray(self.data[region], dtype=object).reshape(-1).tolist()

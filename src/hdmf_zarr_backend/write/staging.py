@@ -9,20 +9,21 @@ Source: issue "Nothing lost, nobody let in", part 1.
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from hdmf_zarr_backend.errors import StoreExistsError
 from hdmf_zarr_backend.storage.diskfiles import told
 from hdmf_zarr_backend.storage.durable import sync_files, sync_folder
 from hdmf_zarr_backend.storage.localkeys import LocalKeys
-from hdmf_zarr_backend.storage.partials import interrupted_conversions, partial_path
+from hdmf_zarr_backend.storage.partials import Staged, interrupted_conversions, partial_path
 from hdmf_zarr_backend.storage.renames import place, replace
 
 
 @contextmanager
-def staged(target: str, *, exclusive: bool = False, durable: bool = False) -> Iterator[LocalKeys]:
+def staged(
+    target: str, *, exclusive: bool = False, durable: bool = False, location: str | None = None
+) -> Iterator[LocalKeys]:
     """Give the keys of a directory beside ``target`` that takes its place when the block ends without an error.
 
     Whoever calls this is the only writer of ``target``.
@@ -35,6 +36,8 @@ def staged(target: str, *, exclusive: bool = False, durable: bool = False) -> It
         Replace nothing, not even what another program has put there in the meantime.
     durable : bool
         As of `moved`.
+    location : str, optional
+        What the user calls the file, if it is not ``target`` (a symbolic link to it).
 
     Raises
     ------
@@ -43,40 +46,46 @@ def staged(target: str, *, exclusive: bool = False, durable: bool = False) -> It
     StoreError
         The system refuses something.
     """
-    partial = partial_path(target)
+    partial, own = partial_path(target), Staged(target)
     made = _missing(os.path.dirname(target))
     try:
         with told(target, "written"):
             os.makedirs(partial)
-        yield LocalKeys(partial, replace=False, location=target)
-        moved(partial, target, _place if exclusive else replace, durable=durable)
+        yield LocalKeys(partial, replace=False, location=location or target)
+        own.check()
+        moved(partial, target, exclusive=exclusive, durable=durable)
         for path in interrupted_conversions(target):  # nobody goes on to make what has been made otherwise
-            shutil.rmtree(path, ignore_errors=True)
+            own.discard(path)
     except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        for path in made:
+        own.discard(partial)
+        for path in made if own.is_own else ():
             with suppress(OSError):  # somebody else uses it by now
                 os.rmdir(path)
         raise
 
 
-def moved(partial: str, target: str, move: Callable[[str, str], None], *, durable: bool) -> None:
+def moved(partial: str, target: str, *, exclusive: bool, durable: bool) -> None:
     """Move what is whole to its place.
 
     Parameters
     ----------
     partial, target : str
         From where, and to where.
-    move : callable
-        Does it.
+    exclusive : bool
+        Replace nothing.
     durable : bool
         Return when all of it is on the disk, under its name: one call for all files before they are moved, and one for
         the folder after.
+
+    Raises
+    ------
+    StoreExistsError
+        ``exclusive``, and something has come to be at ``target``.
     """
     with told(target, "written"):
         if durable:
             sync_files(partial)
-        move(partial, target)
+        (_place if exclusive else replace)(partial, target)
         if durable:
             sync_folder(os.path.dirname(target))
 

@@ -16,7 +16,7 @@ import base64
 import json
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -30,18 +30,25 @@ from hdmf_zarr_backend.mapping.chunking import WHOLE_BYTES
 from hdmf_zarr_backend.mapping.codecs3 import is_expressible
 from hdmf_zarr_backend.mapping.reserved import CHUNKS, FORMAT_VERSION, notes_of
 from hdmf_zarr_backend.model.locations import is_url, relative_source, to_posix
-from hdmf_zarr_backend.model.nodes import absolute, join
+from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, join
 from hdmf_zarr_backend.progress import SILENT, Progress
+from hdmf_zarr_backend.storage.diskfiles import told, write_file
 from hdmf_zarr_backend.storage.keys import DOCUMENTS, KeyStore
-from hdmf_zarr_backend.storage.limits import Limits
+from hdmf_zarr_backend.storage.limits import ExternalLinks, Limits
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
 from hdmf_zarr_backend.storage.mappingkeys import MappingKeys
+from hdmf_zarr_backend.storage.onewriter import one_writer
 from hdmf_zarr_backend.storage.opening import folder_keys
+from hdmf_zarr_backend.storage.partials import partial_path
 from hdmf_zarr_backend.storage.referredfiles import RECORD, Recorded, parted
 from hdmf_zarr_backend.write.arraynodes import encode_fill
+from hdmf_zarr_backend.write.dimensions import name_axes
 from hdmf_zarr_backend.write.format3 import adapt_plan
 from hdmf_zarr_backend.write.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan
+from hdmf_zarr_backend.write.plannedkeys import PlannedKeys
 from hdmf_zarr_backend.write.sources import StoredSource
+from hdmf_zarr_backend.write.staging import moved
 from hdmf_zarr_backend.write.writer import Writer, planned_bytes
 
 MUCH_INLINED = 16 * 2**20
@@ -66,7 +73,9 @@ class VirtualReport:
 
 def write_virtual(
     source: str, target: str, *, zarr_format: int = 2, storage: Mapping[str, Any] | None = None,
-    progress: Progress = SILENT,
+    progress: Progress = SILENT, external_links: ExternalLinks | None = None, exclusive: bool = False,
+    durable: bool = False,
+    schema: Callable[[KeyStore, Hierarchy], Any] = lambda keys, hierarchy: None,
 ) -> VirtualReport:  # fmt: skip
     """Write the references of an HDF5 file; what is at ``target`` is replaced when all is known.
 
@@ -82,6 +91,12 @@ def write_virtual(
         ``storage_options``, for URLs.
     progress : Progress
         Is told of the bytes that are inside of the JSON.
+    exclusive : bool
+        Replace nothing.
+    durable : bool
+        Return when a local file is on the disk itself.
+    schema : callable
+        Returns the namespaces of a planned file, which name the axes; None where it has none.
 
     Returns
     -------
@@ -96,11 +111,14 @@ def write_virtual(
         Too much would have to be inside of the JSON; the datasets are named.
     StoreError
         The source has changed meanwhile.
+    StoreExistsError
+        ``exclusive``, and something has come to be at ``target``.
     """
     options = dict(storage or {})
-    with closing(Hdf5Tree(source, target, options)) as tree:
+    with closing(Hdf5Tree(source, target, options, external_links)) as tree:
         files = _Sources(tree.sources(), target, options)
         plan = Hdf5Planner(tree).plan_file()
+        name_axes(plan, schema(PlannedKeys(plan, target), plan.hierarchy))
         plan.hierarchy.zarr_format = zarr_format
         staying = _leave(plan, tree, target)
         _check_amount(plan, staying, source)
@@ -117,11 +135,26 @@ def write_virtual(
             f"open it with limits=Limits(max_document_bytes=2**{len(text).bit_length()}).",
             stacklevel=3,
         )
-    folder, name = parted(target)
-    if not is_url(target):
-        os.makedirs(folder, exist_ok=True)
-    folder_keys(folder, options if is_url(target) else {}).set(name, text)
+    if is_url(target):
+        folder, name = parted(target)
+        folder_keys(folder, options).set(name, text)
+    else:
+        _put(LocalKeys(target), text, exclusive=exclusive, durable=durable)
     return report
+
+
+def _put(target: LocalKeys, text: bytes, *, exclusive: bool, durable: bool) -> None:
+    """Write a local file beside its place, and move it there."""
+    beside = partial_path(target.root)
+    with one_writer(target):
+        try:
+            with told(target.location, "written"):
+                write_file(beside, text)
+            moved(beside, target.root, exclusive=exclusive, durable=durable)
+        except BaseException:
+            if os.path.lexists(beside):
+                os.unlink(beside)
+            raise
 
 
 def _report(plan: WritePlan, tree: Hdf5Tree) -> VirtualReport:

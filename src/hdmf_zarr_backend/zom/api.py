@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hdmf_zarr_backend.errors import NotZarrError, StoreExistsError, UsageError
+from hdmf_zarr_backend.errors import NotZarrError, UsageError
 from hdmf_zarr_backend.model import consolidated, v2, v3
 from hdmf_zarr_backend.model.nodes import Hierarchy
 from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.storage.garbage import uncollected
 from hdmf_zarr_backend.storage.jsontext import dump
 from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.opening import open_keys
+from hdmf_zarr_backend.storage.opening import check_free, open_keys, remove_empty_folder
 from hdmf_zarr_backend.write.remote import new_file
 from hdmf_zarr_backend.zom.diff import ModelDifference, diff, like
 from hdmf_zarr_backend.zom.documents import from_consolidated, from_hierarchy, to_consolidated, to_hierarchy
@@ -119,7 +119,7 @@ def _hierarchy_of(source: Any) -> Hierarchy | None:
     return hierarchy
 
 
-def create(model: GroupModel, target: Any, *, consolidate: bool = True, force_overwrite: bool = False) -> None:
+def create(model: GroupModel, target: Any, *, consolidate: bool = True, overwrite: bool = False) -> None:
     """Make a file of the documents of a model: all groups and arrays, no values.
 
     Parameters
@@ -130,13 +130,13 @@ def create(model: GroupModel, target: Any, *, consolidate: bool = True, force_ov
         Where. The file appears when it is whole.
     consolidate : bool
         Write the consolidated document too.
-    force_overwrite : bool
+    overwrite : bool
         Replace what is there.
 
     Raises
     ------
     StoreExistsError
-        Something is there.
+        Anything but an empty folder is there, and ``overwrite`` is False.
     MetadataError
         A property has a value that no document may have.
     NameRefusedError
@@ -145,12 +145,10 @@ def create(model: GroupModel, target: Any, *, consolidate: bool = True, force_ov
     hierarchy = to_hierarchy(model)
     check(model)
     keys = open_keys(target)
-    if not force_overwrite and keys.exists():
-        raise StoreExistsError(
-            "something is there already", store=keys.location, remedy="Choose another path, or force_overwrite=True."
-        )
-    with new_file(keys, hierarchy, exclusive=not force_overwrite) as new:
+    check_free(keys, overwrite=overwrite)
+    with new_file(keys, hierarchy, exclusive=not overwrite) as new:
         _write(new, hierarchy, consolidate=consolidate)
+        remove_empty_folder(keys)
 
 
 def _write(keys: KeyStore, hierarchy: Hierarchy, *, consolidate: bool) -> None:

@@ -1,0 +1,417 @@
+"""What a user reads when something does not work, or when there is much to report: short, and with one thing to do."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numcodecs
+import numpy as np
+import pytest
+import zarr
+import zarr.codecs
+from hdmf.build import DatasetBuilder, GroupBuilder
+from pynwb import NWBHDF5IO, TimeSeries
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert
+from hdmf_zarr_backend.cli.main import main
+from hdmf_zarr_backend.errors import NotZarrError, StoreError, UsageError
+from tests.samples import plain_nwbfile, write_hdf5
+from tests.servers import WebServer, serving
+
+
+class _WholeFiles(SimpleHTTPRequestHandler):
+    """Python's own web server, which knows no ranges."""
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of clients that have gone."""
+
+
+@pytest.fixture
+def plain_server(tmp_path: Path) -> Iterator[str]:
+    handler = functools.partial(_WholeFiles, directory=str(tmp_path))
+    with serving(_Server(("127.0.0.1", 0), handler)) as server:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+
+
+@pytest.fixture
+def nwb(tmp_path: Path) -> Path:
+    with NWBZarrIO(tmp_path / "a.nwb.zarr", "w") as io:
+        io.write(plain_nwbfile())
+    return tmp_path / "a.nwb.zarr"
+
+
+def shown(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> str:
+    capsys.readouterr()
+    assert main(list(map(str, arguments))) == code
+    out, err = capsys.readouterr()
+    return f"{err}{out}"
+
+
+# ---- far files ------------------------------------------------------------------------------------------------------
+
+FSSPEC = {"client_kwargs": {"trust_env": False}}  # only fsspec knows it
+
+
+@pytest.mark.parametrize("options", [{}, FSSPEC], ids=["obstore", "fsspec"])
+def test_a_server_without_ranges_is_named(
+    options: dict[str, Any], tmp_path: Path, plain_server: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = ZarrDataIO(np.arange(100_000), compressor=False)
+    with ZarrIO(tmp_path / "a.zarr.zip", "w") as io:
+        io.write_builder(GroupBuilder("root", datasets={"x": DatasetBuilder("x", data)}))
+    with pytest.raises(StoreError, match=r"does not support byte ranges.*Download the file"):
+        ZarrIO(f"{plain_server}/a.zarr.zip", "r", storage_options=options).open()
+    if not options:
+        said = shown(capsys, "inspect", f"{plain_server}/a.zarr.zip", code=2)
+        assert "does not support byte ranges" in said
+        assert "cut short" not in said
+
+
+def test_shards_on_a_server_without_ranges(tmp_path: Path, plain_server: str) -> None:
+    data = ZarrDataIO(np.arange(1000), chunks=(10,), shards=(100,))
+    with ZarrIO(tmp_path / "a.zarr", "w", zarr_format=3) as io:
+        io.write_builder(GroupBuilder("root", datasets={"x": DatasetBuilder("x", data)}))
+    for options in ({}, FSSPEC):
+        with (
+            ZarrIO(f"{plain_server}/a.zarr", "r", storage_options=options) as io,
+            pytest.raises(StoreError, match="does not support byte ranges"),
+        ):
+            io.read_builder()["x"].data[5:7]
+
+
+def test_an_hdf5_file_that_is_referred_to_on_a_server_without_ranges(
+    tmp_path: Path, plain_server: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_hdf5(tmp_path / "a.nwb", plain_nwbfile())
+    said = shown(capsys, "convert", f"{plain_server}/a.nwb", tmp_path / "a.zarr.json", "--virtual", code=2)
+    assert "does not support byte ranges" in said
+    assert "cut short" not in said
+
+
+def test_an_empty_file_at_a_url_is_no_zip_file(web: WebServer) -> None:
+    (web.folder / "a.zarr.zip").write_bytes(b"")
+    with pytest.raises(NotZarrError, match="no zip file"):
+        ZarrIO(f"{web.url}/a.zarr.zip", "r").open()
+
+
+@pytest.mark.parametrize("cls", [ZarrIO, NWBZarrIO])
+def test_an_hdf5_file_at_a_url(cls: Any, web: WebServer, plain_server: str, tmp_path: Path) -> None:
+    path = write_hdf5(tmp_path / "a.nwb", plain_nwbfile())
+    shutil.copy(path, web.folder / "a.nwb")
+    for url in (f"{web.url}/a.nwb", f"{plain_server}/a.nwb"):
+        with pytest.raises(NotZarrError, match="this is an HDF5 file") as caught:
+            cls(url, "r").open()
+        assert "zarrio convert --virtual" in caught.value.remedy
+        assert "mode 'w'" not in str(caught.value)
+
+
+def test_an_hdf5_file_in_the_command_line(web: WebServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_hdf5(tmp_path / "a.nwb", plain_nwbfile())
+    shutil.copy(path, web.folder / "a.nwb")
+    for command in ("inspect", "verify", "validate", "report"):
+        said = shown(capsys, command, f"{web.url}/a.nwb", code=2)
+        assert "this is an HDF5 file" in said
+        assert "`zarrio convert --virtual`" in said
+        said = shown(capsys, command, path, code=2)
+        assert "this is an HDF5 file" in said
+        assert "`zarrio convert`" in said
+        assert "HDF5IO" not in said
+    virtual = tmp_path / "a.nwb.zarr.json"
+    shown(capsys, "convert", f"{web.url}/a.nwb", virtual, "--virtual")
+    with NWBZarrIO(virtual, "r") as io:
+        assert io.read().identifier == plain_nwbfile().identifier
+
+
+@pytest.mark.parametrize("mode", ["r", "r-", "r+", "a"])
+def test_a_local_hdf5_file(mode: str, tmp_path: Path) -> None:
+    path = write_hdf5(tmp_path / "a.nwb", plain_nwbfile())
+    before = path.read_bytes()
+    with pytest.raises(NotZarrError, match=r"this is an HDF5 file.*NWBHDF5IO.*`zarrio convert`"):
+        NWBZarrIO(path, mode)
+    assert path.read_bytes() == before
+
+
+# ---- codecs ---------------------------------------------------------------------------------------------------------
+
+
+def _zarr_codecs() -> dict[str, tuple[Callable[[], Any], dict[str, Any]]]:
+    """Return codecs of zarr and what format 2 calls them."""
+    from zarr.codecs import numcodecs as wrapped
+
+    return {
+        "zstd": (lambda: zarr.codecs.ZstdCodec(level=3), {"id": "zstd", "level": 3}),
+        "blosc": (
+            lambda: zarr.codecs.BloscCodec(cname="zstd", clevel=3, shuffle="bitshuffle"),
+            {"id": "blosc", "cname": "zstd", "clevel": 3, "shuffle": 2},
+        ),
+        "gzip": (lambda: zarr.codecs.GzipCodec(level=2), {"id": "gzip", "level": 2}),
+        "numcodecs.lzma": (lambda: wrapped.LZMA(preset=1), {"id": "lzma", "preset": 1}),
+        "numcodecs.bz2": (lambda: wrapped.BZ2(level=1), {"id": "bz2", "level": 1}),
+        "numcodecs.zstd": (lambda: wrapped.Zstd(level=3), {"id": "zstd", "level": 3}),
+        "dict": (lambda: {"name": "gzip", "configuration": {"level": 2}}, {"id": "gzip", "level": 2}),
+    }
+
+
+def _stored(tmp_path: Path, zarr_format: int, **options: Any) -> Path:
+    data = ZarrDataIO(np.arange(4000, dtype="i4").reshape(40, 100), chunks=(20, 100), **options)
+    with ZarrIO(tmp_path / "a.zarr", "w", zarr_format=zarr_format) as io:
+        io.write_builder(GroupBuilder("root", datasets={"x": DatasetBuilder("x", data)}))
+    read = zarr.open_group(tmp_path / "a.zarr", mode="r", use_consolidated=False)["x"]
+    assert np.array_equal(read[...], np.arange(4000).reshape(40, 100))
+    return tmp_path / "a.zarr"
+
+
+@pytest.mark.filterwarnings("ignore:Numcodecs codecs are not in the Zarr version 3")
+@pytest.mark.parametrize("name", _zarr_codecs())
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_codecs_of_zarr_are_taken_in_both_formats(name: str, zarr_format: int, tmp_path: Path) -> None:
+    make, wanted = _zarr_codecs()[name]
+    path = _stored(tmp_path, zarr_format, compressor=make())
+    if zarr_format == 2:
+        found = json.loads((path / "x/.zarray").read_text())["compressor"]
+        assert {key: found[key] for key in wanted} == wanted
+    else:
+        (codec,) = [one for one in json.loads((path / "x/zarr.json").read_text())["codecs"] if one["name"] != "bytes"]
+        assert codec["name"].removeprefix("numcodecs.") == wanted["id"]
+    other = tmp_path / "other.zarr"
+    convert(write_hdf5(tmp_path / "a.nwb", plain_nwbfile()), other, codec=make(), zarr_format=zarr_format)
+    assert main(["verify", str(other)]) == 0
+
+
+@pytest.mark.filterwarnings("ignore:Numcodecs codecs are not in the Zarr version 3")
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_filters_of_zarr_are_taken(zarr_format: int, tmp_path: Path) -> None:
+    from zarr.codecs import numcodecs as wrapped
+
+    path = _stored(
+        tmp_path, zarr_format, filters=[wrapped.Delta(dtype="<i4")], compressor=zarr.codecs.ZstdCodec(level=1)
+    )
+    assert "delta" in (path / "x" / (".zarray" if zarr_format == 2 else "zarr.json")).read_text()
+
+
+@pytest.mark.parametrize(("name", "codec"), [("blosc", "blosc"), ("zstd", "zstd"), ("zlib", "zlib"), ("none", None)])
+def test_data_take_the_names_that_convert_takes(name: str, codec: str | None, tmp_path: Path) -> None:
+    path = _stored(tmp_path, 2, compressor=name)
+    found = json.loads((path / "x/.zarray").read_text())["compressor"]
+    assert (found and found["id"]) == codec
+
+
+@pytest.mark.parametrize("codec", ["lzo", "keep", zarr.codecs.BytesCodec(), {"name": "transpose"}])
+def test_what_cannot_compress_is_refused(codec: Any) -> None:
+    with pytest.raises(UsageError) as caught:
+        ZarrDataIO([1], compressor=codec)
+    assert caught.value.remedy
+
+
+# ---- calls ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("open_hdf5", [False, True])
+@pytest.mark.parametrize("target", ["there", "new"])
+def test_a_container_that_was_read_is_exported_and_not_written(
+    open_hdf5: bool, target: str, nwb: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "b.nwb.zarr"
+    if target == "there":
+        shutil.copytree(nwb, other)
+    before = {path: path.read_bytes() for path in sorted(other.rglob("*")) if path.is_file()}
+    source = NWBHDF5IO(write_hdf5(tmp_path / "a.nwb", plain_nwbfile()), "r") if open_hdf5 else NWBZarrIO(nwb, "r")
+    with source as io:
+        container = io.read()
+        with (
+            NWBZarrIO(other, "w", herd_path=str(tmp_path / "herd.zip")) as out,
+            pytest.raises(UsageError, match=r"another file.*export"),
+        ):
+            out.write(container)
+        assert {path: path.read_bytes() for path in sorted(other.rglob("*")) if path.is_file()} == before
+        assert not (tmp_path / "herd.zip").exists()
+        with NWBZarrIO(other, "w") as out:
+            out.export(src_io=io, nwbfile=container)
+    with NWBZarrIO(other, "r") as io:
+        assert io.read().identifier == plain_nwbfile().identifier
+
+
+@pytest.mark.parametrize("how", ["added", "moved"])
+def test_a_part_of_another_file_is_not_written(how: str, nwb: Path, tmp_path: Path) -> None:
+    with NWBZarrIO(nwb, "r") as io:
+        container = io.read()
+        series = container.acquisition["trace"] if how == "added" else container.acquisition.pop("trace")
+        made = plain_nwbfile()
+        made.create_processing_module("module", "x").add(series)
+        with (
+            NWBZarrIO(tmp_path / "b.nwb.zarr", "w") as out,
+            pytest.raises(UsageError, match=r"TimeSeries 'trace' was read from .*manager"),
+        ):
+            out.write(made)
+    assert not (tmp_path / "b.nwb.zarr").exists()
+
+
+def test_links_to_another_file_are_written_as_before(nwb: Path, tmp_path: Path) -> None:
+    with NWBZarrIO(nwb, "r") as io:
+        series = io.read().acquisition["trace"]
+        made = plain_nwbfile()
+        made.create_processing_module("module", "x").add(series)
+        with NWBZarrIO(tmp_path / "b.nwb.zarr", "w", manager=io.manager) as out:
+            out.write(made)
+        shares = plain_nwbfile()
+        shares.add_acquisition(TimeSeries(name="shares", data=series, rate=1.0, unit="m"))
+        with NWBZarrIO(tmp_path / "c.nwb.zarr", "w") as out:
+            out.write(shares)
+
+
+@pytest.mark.parametrize("cls", [ZarrIO, NWBZarrIO])
+def test_a_misspelt_argument(cls: type, nwb: Path) -> None:
+    with pytest.raises(TypeError, match=rf"^{cls.__name__} .*'storage_option'") as caught:
+        cls(nwb, storage_option={})
+    assert isinstance(caught.value, UsageError)
+    assert caught.value.remedy == "Did you mean 'storage_options'?"
+    with pytest.raises(UsageError, match=rf"^{cls.__name__} .*'qqq'.*break_lock"):
+        cls(nwb, qqq={})
+    with pytest.raises(UsageError, match=r"'extensions'\?"):
+        NWBZarrIO.read_nwb(nwb, extension=[])
+
+
+# ---- the command line -----------------------------------------------------------------------------------------------
+
+
+def test_validate_names_its_own_option(nwb: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (nwb / ".zmetadata").unlink()
+    (source,) = (nwb / "specifications/core").glob("*/nwb.base")
+    shutil.rmtree(source)
+    for command in (["validate"], ["validate", "--full"]):
+        said = shown(capsys, *command, nwb, code=2)
+        assert "--installed" in said
+        assert "Python" not in said
+        assert "load_namespaces" not in said
+    assert shown(capsys, "validate", "--installed", nwb)
+
+
+def test_a_damaged_chunk_has_one_remedy(nwb: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chunk = nwb / "acquisition/trace/data/0.0"
+    good = chunk.read_bytes()
+    chunk.write_bytes(b"short")
+    said = shown(capsys, "verify", nwb, code=1)
+    assert "Restore it from a copy." in said
+    assert "repair" not in said
+    chunk.write_bytes(good)
+    (nwb / "identifier/0").write_bytes(b"short")
+    said = shown(capsys, "verify", nwb, code=1)
+    assert "/identifier: chunk-damaged" in said
+    assert "Run `zarrio repair`" in said
+    assert said.count("repair") == 1
+    assert "Restore" not in said
+    shown(capsys, "repair", nwb)
+    shown(capsys, "verify", nwb)
+
+
+def test_what_is_true_of_most_files_is_told_if_asked_for(nwb: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "checksum" not in shown(capsys, "verify", nwb)
+    assert len(shown(capsys, "verify", nwb).splitlines()) == 1
+    assert "have no checksum" in shown(capsys, "verify", "--verbose", nwb)
+    (report,) = json.loads(shown(capsys, "verify", "--json", nwb))
+    assert report["counts"] == {"unchecked": 1}
+
+
+def test_arrays_that_tensorstore_cannot_open_are_told_if_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = _stored(tmp_path, 2, compressor=numcodecs.LZMA())
+    assert "TensorStore" not in shown(capsys, "inspect", path)
+    assert "TensorStore cannot open 1 of 1" in shown(capsys, "inspect", "--verbose", path)
+    assert "lzma" in json.loads(shown(capsys, "inspect", "--json", path))["nodes"][1]["tensorstore"]
+
+
+def _many(path: Path, compressor: Any) -> Path:
+    datasets = {
+        f"x{number:02}": DatasetBuilder(f"x{number:02}", ZarrDataIO(np.arange(9 + number), compressor=compressor))
+        for number in range(28)
+    }
+    with ZarrIO(path, "w") as io:
+        io.write_builder(GroupBuilder("root", datasets=datasets))
+    return path
+
+
+def test_differences_that_are_alike_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, two = _many(tmp_path / "a.zarr", True), _many(tmp_path / "b.zarr", numcodecs.Zstd(level=3))
+    first, last = shown(capsys, "diff", one, two, code=1).splitlines()
+    assert first.startswith("/x00 filters: ")
+    assert "and 27 more" in first
+    assert last == "28 differences: 28 filters"
+    assert len(shown(capsys, "diff", one, two, "--verbose", code=1).splitlines()) == 29
+    assert len(json.loads(shown(capsys, "diff", one, two, "--json", code=1))["differences"]) == 28
+
+
+def test_findings_that_are_alike_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = _many(tmp_path / "a.zarr", True)
+    for chunk in path.glob("x*/0"):
+        chunk.write_bytes(b"")
+    first, last = shown(capsys, "verify", path, code=1).splitlines()
+    assert first.startswith("/x00: chunk-damaged: ")
+    assert "and 27 more" in first
+    assert "28 problems" in last
+    assert len(shown(capsys, "verify", path, "--verbose", code=1).splitlines()) == 29
+    (report,) = json.loads(shown(capsys, "verify", path, "--json", code=1))
+    assert len(report["problems"]) == 28
+    assert "more like this one" in shown(capsys, "verify", path, "--spec", code=1)
+    assert len(shown(capsys, "verify", path, "--spec", "--verbose", code=1).splitlines()) == 29
+
+
+def test_damage_that_is_left_and_findings_of_the_schema_that_are_alike_are_one_line(
+    nwb: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for document in ("acquisition/.zattrs", "analysis/.zattrs", "processing/.zattrs"):
+        (nwb / document).write_text("{")
+    left = [line for line in shown(capsys, "repair", nwb, code=1).splitlines() if line.startswith("left: ")]
+    every = shown(capsys, "repair", nwb, "--verbose", code=1).splitlines()
+    assert len(left) < len([line for line in every if line.startswith("left: ")])
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100])
+@pytest.mark.parametrize("command", ["inspect", "plan"])
+def test_trees_fit_the_terminal(
+    command: str,
+    width: int,
+    nwb: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = nwb if command == "inspect" else write_hdf5(tmp_path / "a.nwb", plain_nwbfile())
+    monkeypatch.delenv("COLUMNS", raising=False)
+    whole = shown(capsys, command, path)
+    assert max(map(len, whole.splitlines())) > 100
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = shown(capsys, command, path).splitlines()
+    start = lines.index("")
+    assert max(map(len, lines[start:])) <= width
+    assert len(lines[start:]) == len(whole.splitlines()) - whole.splitlines().index("")
+    if width >= 80:
+        assert any(re.search(r"── data\b.* int16 .*120 B$", line) for line in lines) or command == "plan"
+    if command == "inspect":
+        heads = [part for part in lines[:start] if str(nwb) not in part]
+        assert all(len(part) <= width for part in heads)
+
+
+def test_lines_that_are_piped_are_whole(nwb: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import subprocess
+    import sys
+
+    monkeypatch.delenv("COLUMNS", raising=False)
+    command = [sys.executable, "-m", "hdmf_zarr_backend.cli.main", "inspect", str(nwb)]
+    found = subprocess.run(command, capture_output=True, encoding="utf-8", check=True)
+    assert "…" not in found.stdout
+    assert "blosc lz4 5 shuffle" in found.stdout

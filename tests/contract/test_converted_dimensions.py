@@ -1,0 +1,132 @@
+"""Axes have the same names whether a file was written by NWBZarrIO, converted or exported."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import xarray as xr
+from hdmf.common import DynamicTable, VectorData
+from pynwb import NWBHDF5IO, NWBFile, TimeSeries
+
+from hdmf_zarr_backend import NWBZarrIO, convert
+from hdmf_zarr_backend.cli.main import main
+from tests import samples
+
+FORMATS = (2, 3)
+
+
+def nwbfile() -> NWBFile:
+    made = NWBFile("x", "y", samples.START)
+    made.add_acquisition(TimeSeries(name="raw", data=np.zeros((50, 4)), unit="V", timestamps=np.arange(50.0)))
+    for start in (0.0, 1.0, 2.0):
+        made.add_trial(start_time=start, stop_time=start + 1)
+    for times in ([0.1, 0.2], [0.3], [0.4, 0.5]):
+        made.add_unit(spike_times=times)
+    table = DynamicTable(name="table", description="x", columns=[VectorData(name="z", description="x", data=[1, 2])])
+    table.add_column(name="a", description="x", data=[1, 2, 3], index=[1, 3])
+    made.add_scratch(table)
+    return made
+
+
+def names(path: Path, zarr_format: int) -> dict[str, Any]:
+    """Return the names of the axes of each array, by path, without those of the cached namespaces."""
+    found = {}
+    for document in path.rglob(".zarray" if zarr_format == 2 else "zarr.json"):
+        node = document.parent.relative_to(path).as_posix()
+        if zarr_format == 2:
+            found[node] = json.loads((document.parent / ".zattrs").read_text())["_ARRAY_DIMENSIONS"]
+        elif "shape" in (stated := json.loads(document.read_text())):
+            found[node] = stated.get("dimension_names")
+    return {node: axes for node, axes in found.items() if not node.startswith("specifications")}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one file in HDF5 and in both formats of Zarr, written by the backends themselves."""
+    made = tmp_path_factory.mktemp("files")
+    with NWBHDF5IO(made / "a.nwb", "w") as io:
+        io.write(nwbfile())
+    for zarr_format in FORMATS:
+        with NWBZarrIO(made / f"{zarr_format}.zarr", mode="w", zarr_format=zarr_format) as zarr_io:
+            zarr_io.write(nwbfile())
+    return made
+
+
+@pytest.mark.parametrize("zarr_format", FORMATS)
+@pytest.mark.parametrize("check", [True, False])
+def test_a_converted_file_has_the_names_of_a_written_one(folder, tmp_path, zarr_format, check):
+    convert(folder / "a.nwb", tmp_path / "a.zarr", zarr_format=zarr_format, check=check)
+    found = names(tmp_path / "a.zarr", zarr_format)
+    assert found == names(folder / f"{zarr_format}.zarr", zarr_format)
+    assert found["acquisition/raw/timestamps"] == ["num_times"]
+    assert found["units/spike_times_index"] == ["num_rows"]
+    with xr.open_zarr(tmp_path / "a.zarr", group="acquisition/raw", zarr_format=zarr_format) as opened:
+        assert opened["data"].dims[0] == opened["timestamps"].dims[0] == "num_times"
+
+
+@pytest.mark.parametrize("zarr_format", FORMATS)
+def test_an_exported_file_has_them_too(folder, tmp_path, zarr_format):
+    with (
+        NWBHDF5IO(folder / "a.nwb", "r") as source,
+        NWBZarrIO(tmp_path / "a.zarr", mode="w", zarr_format=zarr_format) as io,
+    ):
+        io.export(src_io=source)
+    assert names(tmp_path / "a.zarr", zarr_format) == names(folder / f"{zarr_format}.zarr", zarr_format)
+
+
+@pytest.mark.parametrize("zarr_format", FORMATS)
+def test_the_other_format_of_zarr_has_them_too(folder, tmp_path, zarr_format):
+    convert(folder / f"{5 - zarr_format}.zarr", tmp_path / "a.zarr", zarr_format=zarr_format)
+    assert names(tmp_path / "a.zarr", zarr_format) == names(folder / f"{zarr_format}.zarr", zarr_format)
+
+
+@pytest.mark.parametrize("zarr_format", FORMATS)
+def test_names_that_an_old_conversion_left_out_come_with_the_next_one(folder, tmp_path, zarr_format):
+    convert(folder / "a.nwb", tmp_path / "old.zarr", zarr_format=5 - zarr_format)
+    for document in (tmp_path / "old.zarr").rglob(".zattrs"):
+        stated = json.loads(document.read_text())
+        if "_ARRAY_DIMENSIONS" in stated:
+            stated["_ARRAY_DIMENSIONS"] = [f"_anonymous{i}" for i, _ in enumerate(stated["_ARRAY_DIMENSIONS"])]
+            document.write_text(json.dumps(stated))
+    for document in (tmp_path / "old.zarr").rglob("zarr.json"):
+        stated = json.loads(document.read_text())
+        stated.pop("consolidated_metadata", None)
+        if "dimension_names" in stated:
+            stated["dimension_names"] = [f"_anonymous{i}" for i, _ in enumerate(stated["dimension_names"])]
+        document.write_text(json.dumps(stated))
+    (tmp_path / "old.zarr/.zmetadata").unlink(missing_ok=True)
+    convert(tmp_path / "old.zarr", tmp_path / "a.zarr", zarr_format=zarr_format)
+    assert names(tmp_path / "a.zarr", zarr_format)["acquisition/raw/timestamps"] == ["num_times"]
+
+
+@pytest.mark.parametrize("zarr_format", FORMATS)
+def test_references_to_hdf5_chunks_have_them_too(folder, tmp_path, zarr_format):
+    place = tmp_path / "a.nwb.zarr.json"
+    convert(folder / "a.nwb", place, virtual=True, zarr_format=zarr_format)
+    references = json.loads(place.read_text())["refs"]
+    key = "acquisition/raw/timestamps/" + (".zattrs" if zarr_format == 2 else "zarr.json")
+    stated = references[key] if isinstance(references[key], dict) else json.loads(references[key])
+    assert stated["_ARRAY_DIMENSIONS" if zarr_format == 2 else "dimension_names"] == ["num_times"]
+
+
+@pytest.mark.parametrize("zarr_format", FORMATS)
+def test_the_way_back_to_hdf5_is_the_same_file(folder, tmp_path, capsys, zarr_format):
+    convert(folder / "a.nwb", tmp_path / "a.zarr", zarr_format=zarr_format)
+    convert(tmp_path / "a.zarr", tmp_path / "b.nwb")
+    assert main(["diff", str(folder / "a.nwb"), str(tmp_path / "b.nwb")]) == 0
+
+
+@pytest.mark.parametrize("zarr_format", FORMATS)
+def test_plain_hdf5_and_files_without_a_schema_have_no_names(folder, tmp_path, zarr_format):
+    with h5py.File(tmp_path / "plain.h5", "w") as file:
+        file["data"] = np.zeros((3, 4))
+    convert(tmp_path / "plain.h5", tmp_path / "plain.zarr", zarr_format=zarr_format)
+    assert names(tmp_path / "plain.zarr", zarr_format) in (
+        {"data": ["_anonymous3", "_anonymous4"]},
+        {"data": [None, None]},
+    )

@@ -1,0 +1,314 @@
+"""What a writer leaves behind blocks nobody, and is removed by nobody but the process that made it.
+
+Source: issue "Nothing overwritten, nothing altered, nothing outside touched", part C.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from hdmf_zarr_backend import ZarrIO, convert
+from hdmf_zarr_backend.errors import LimitError, NestingError
+from tests import trees
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="about calls that this system does not have")
+
+
+def deep_hdf5(path: Path, depth: int, name: str = "g") -> Path:
+    """Write an HDF5 file with groups in each other, and a dataset in the innermost."""
+    with h5py.File(path, "w") as file:
+        group = file
+        for _ in range(depth):
+            group = group.create_group(name)
+        group["x"] = [1, 2, 3]
+    return path
+
+
+def deep_folder(path: Path, depth: int) -> None:
+    """Make folders in each other, deeper than a path reaches."""
+    path.mkdir()
+    here = os.open(path, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("folder", dir_fd=here)
+        inner = os.open("folder", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = inner
+    os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=here))
+    os.close(here)
+
+
+@contextmanager
+def few_open_files(most: int) -> Iterator[None]:
+    """Let no more files be open than that."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+# ---- deep trees -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("depth", [1_950, 3_000])
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_groups_that_are_nested_too_deep_are_refused_before_anything_is_written(
+    depth: int, zarr_format: int, tmp_path: Path
+) -> None:
+    source = deep_hdf5(tmp_path / "deep.h5", depth, "gg")
+    for _ in range(2):
+        with pytest.raises((NestingError, LimitError)) as caught:
+            convert(source, tmp_path / "a.zarr", zarr_format=zarr_format)
+        assert caught.value.store
+        assert caught.value.path
+        assert len(str(caught.value)) < 1000
+        assert os.listdir(tmp_path) == ["deep.h5"]
+    source.unlink()
+    with h5py.File(source, "w") as file:
+        file["x"] = [1, 2, 3]
+    convert(source, tmp_path / "a.zarr", zarr_format=zarr_format)
+
+
+def test_long_names_reach_the_end_of_a_path_with_fewer_groups(tmp_path: Path) -> None:
+    source = deep_hdf5(tmp_path / "deep.h5", 60, "g" * 100)
+    with pytest.raises(NestingError):
+        convert(source, tmp_path / "a.zarr")
+    assert os.listdir(tmp_path) == ["deep.h5"]
+    convert(source, tmp_path / "a.zarr.zip")  # has no such limit
+
+
+@pytest.mark.parametrize("suffix", [".zarr", ".zarr.zip"])
+def test_a_deep_tree_there_and_back(suffix: str, tmp_path: Path) -> None:
+    """As deep as a file system takes, which is deeper than Python's calls."""
+    depth = 1_100
+    source = deep_hdf5(tmp_path / "deep.h5", depth)
+    convert(source, tmp_path / f"a{suffix}")
+    convert(tmp_path / f"a{suffix}", tmp_path / "back.h5")
+    with h5py.File(tmp_path / "back.h5", "r") as file:
+        assert file["g/" * depth + "x"][:].tolist() == [1, 2, 3]
+
+
+# ---- what cannot be removed -----------------------------------------------------------------------------------------
+
+
+def leftovers(target: Path) -> list[Path]:
+    """Return what writers that died leave beside a file."""
+    left = []
+    for name in _LEFT:
+        code = f"""
+import os, sys, h5py
+from hdmf_zarr_backend import ZarrIO, convert
+from tests import trees
+target = {str(target)!r}
+{name}
+"""
+        before = set(os.listdir(target.parent))
+        subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], timeout=60, check=False)
+        new = set(os.listdir(target.parent)) - before
+        left += [target.parent / name for name in new if name.endswith(".partial")]
+    return left
+
+
+_ITERATOR = """
+from hdmf.data_utils import DataChunkIterator
+def values():
+    yield [1, 2]
+    os._exit(7)
+with ZarrIO(target, "w") as io:
+    io.write_builder(trees.root(trees.dataset("x", DataChunkIterator(values(), buffer_size=1))))
+"""
+_CONVERSION = """
+class Dying:
+    def start(self, *arguments): pass
+    def advance(self, *arguments): os._exit(7)
+with h5py.File(target + ".h5", "w") as file:
+    file.create_dataset("x", data=list(range(100000)), chunks=(1000,))
+convert(target + ".h5", target, progress=Dying())
+"""
+_LEFT = (_CONVERSION, _ITERATOR)
+
+
+def test_a_leftover_that_is_too_deep_for_a_path_is_removed(tmp_path: Path) -> None:
+    target = tmp_path / "a.zarr"
+    left = leftovers(target)
+    assert len(left) == len(_LEFT)
+    for path in left:
+        deep_folder(path / "deep", 3_000)
+    with few_open_files(100):
+        convert(tmp_path / "a.zarr.h5", target)
+        with ZarrIO(target, "w") as io:
+            io.write_builder(trees.root(note="new"))
+    assert sorted(os.listdir(tmp_path)) == ["a.zarr", "a.zarr.h5"]
+
+
+def test_a_deep_file_is_replaced_and_its_leftover_is_gone(tmp_path: Path) -> None:
+    """The old file is removed after the new one is in its place."""
+    target = tmp_path / "a.zarr"
+    convert(deep_hdf5(tmp_path / "deep.h5", 1_100), target)
+    with few_open_files(100), ZarrIO(target, "w") as io:
+        io.write_builder(trees.root(note="new"))
+    assert sorted(os.listdir(tmp_path)) == ["a.zarr", "deep.h5"]
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="about permissions")
+def test_a_leftover_that_may_not_be_removed_blocks_nobody(tmp_path: Path) -> None:
+    """A folder in it belongs to another user, or is read only."""
+    target = tmp_path / "a.zarr"
+    left = leftovers(target)
+    for path in left:
+        locked = path / "locked"
+        locked.mkdir()
+        (locked / "file").touch()
+        locked.chmod(0o500)
+    code = f"""
+import os, warnings
+from hdmf_zarr_backend import ZarrIO, convert
+from tests import trees
+warnings.simplefilter("ignore")
+target = {str(target)!r}
+convert(target + ".h5", target)
+with ZarrIO(target, "w") as io:
+    io.write_builder(trees.root(note="new"))
+with ZarrIO(target, "r") as io:
+    print(io.read_builder().attributes["note"])
+"""
+    try:
+        done = _as_nobody(code, tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip() == "new"
+        assert not [name for name in os.listdir(tmp_path) if name.endswith(".partial")]
+    finally:
+        for path in [*tmp_path.glob(".*"), *tmp_path.glob("*")]:
+            with suppress(OSError):
+                (path / "locked").chmod(0o700)
+
+
+def _as_nobody(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a script as a user whom permissions concern."""
+    options: dict[str, Any] = {}
+    if os.geteuid() == 0:
+        for path in [folder, *folder.rglob("*")]:
+            os.chown(path, 65534, 65534)
+        # Python itself may lie where that user cannot read: what is needed is imported before
+        code = f"{_WARM_UP}\nos.setgroups([]); os.setgid(65534); os.setuid(65534)\n{code}"
+        for path in folder.parents:
+            if path.name.startswith("pytest-"):
+                path.chmod(0o755)
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        **options,
+    )
+
+
+_WARM_UP = """
+import os, tempfile, h5py
+from hdmf_zarr_backend import ZarrIO, convert
+from tests import trees
+with tempfile.TemporaryDirectory() as folder:
+    with h5py.File(folder + "/a.h5", "w") as file:
+        file["x"] = [1]
+    convert(folder + "/a.h5", folder + "/a.zarr")
+    with ZarrIO(folder + "/b.zarr", "w") as io:
+        io.write_builder(trees.root(note="new"))
+    with ZarrIO(folder + "/b.zarr", "r") as io:
+        io.read_builder()
+"""
+
+
+# ---- forks ----------------------------------------------------------------------------------------------------------
+
+
+def forking(how: str) -> Iterator[Any]:
+    """Yield rows; before the last of them the process is forked, and the child ends as ``how`` says."""
+    for row in range(5):
+        yield np.full(3, row)
+    pid = os.fork()
+    if pid == 0:
+        if how == "exit":
+            sys.exit(0)
+        if how == "raise":
+            raise KeyError("in the child")
+        return  # goes on as if it were the parent
+    os.waitpid(pid, 0)
+    yield np.full(3, 5)
+
+
+_FORK = """
+import os, sys, warnings
+import numpy as np
+warnings.simplefilter("ignore")
+from hdmf.data_utils import DataChunkIterator
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO
+from tests import trees
+from tests.faults.test_leftovers import forking
+how, mode, target = sys.argv[1:]
+data = DataChunkIterator(forking(how), buffer_size=1)
+with ZarrIO(target, "a" if mode == "a" else "w") as io:
+    root = io.read_builder() if mode == "a" else trees.root()
+    root.set_dataset(trees.dataset("x", ZarrDataIO(data, chunks=(1, 3))))
+    io.write_builder(root)
+"""
+
+
+_EVERY = [(how, mode) for how in ("exit", "raise", "return") for mode in ("w", "over", "zip", "a")]
+_SAMPLE = [("exit", "w"), ("raise", "a"), ("return", "zip")]
+
+
+@pytest.mark.parametrize(
+    ("how", "mode"), [pytest.param(*case, marks=[] if case in _SAMPLE else [pytest.mark.slow]) for case in _EVERY]
+)
+def test_a_fork_in_a_data_iterator_takes_nothing_away(how: str, mode: str, tmp_path: Path) -> None:
+    target = tmp_path / ("a.zarr.zip" if mode == "zip" else "a.zarr")
+    if mode in ("over", "a"):
+        with ZarrIO(target, "w") as io:
+            io.write_builder(trees.root(trees.dataset("old", np.arange(3))))
+    command = [sys.executable, "-c", _FORK, how, mode, str(target)]
+    done = subprocess.run(
+        command, cwd=Path(__file__).parents[2], timeout=120, check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    with ZarrIO(target, "r") as io:
+        root = io.read_builder()
+        assert root["x"].data[:].tolist() == [[row] * 3 for row in range(6)]
+        assert ("old" in root.datasets) == (mode == "a")
+    assert os.listdir(tmp_path) == [target.name]
+
+
+# ---- many links -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [pytest.param(100_000, marks=pytest.mark.slow), 20_000])
+def test_opening_takes_a_time_in_proportion_to_the_links(count: int, tmp_path: Path) -> None:
+    target = tmp_path / "a.zarr"
+    link = {"source": ".", "path": "/x"}
+    with ZarrIO(target, "w") as io:
+        io.write_builder(trees.root(trees.dataset("x", np.arange(3))))
+    links = json.dumps({"zarr_link": [{"name": f"link{number}", **link} for number in range(count)]})
+    (target / ".zattrs").write_text(links)
+    (target / ".zmetadata").unlink()
+    start = time.process_time()
+    with ZarrIO(target, "r") as io:
+        root = io.read_builder()
+    taken = time.process_time() - start
+    assert len(root.links) == count
+    assert root["link7"].builder is root["x"]
+    assert taken < count / 50_000

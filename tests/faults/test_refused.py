@@ -1,0 +1,158 @@
+"""A job of which the system refuses any one call, or memory: the old file or the new one, one error of ours, no hang.
+
+The calls are those of the whole process, HDF5's and the zip module's among them: a library that is loaded first, and
+compiled here, refuses them.
+
+Source: issue "Nothing overwritten, nothing altered, nothing outside touched", "Done when".
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.faults.refused import JOBS, REFUSED, prepare, state, work
+
+CODES = [errno.EIO, errno.EPERM, errno.ENOSPC]
+HERE = Path(__file__).parent
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="preloads a library as Linux does")
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library that refuses calls."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler (cc) on this machine")
+    made = tmp_path_factory.mktemp("refusing") / "refusing.so"
+    command = [compiler, "-shared", "-fPIC", "-w", "-o", str(made), str(HERE / "refusing.c"), "-ldl"]
+    subprocess.run(command, check=True)
+    return made
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what the jobs begin with."""
+    folder = tmp_path_factory.mktemp("prepared")
+    prepare(folder)
+    return folder
+
+
+def run(job: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Do a job in a process of its own."""
+    command = [sys.executable, "-W", "ignore", "-m", "tests.faults.refused", job, str(folder)]
+    everything = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **environment}
+    return subprocess.run(
+        command, cwd=HERE.parents[1], env=everything, timeout=90, capture_output=True, text=True, check=False
+    )
+
+
+def _copied(prepared: Path, tmp_path: Path, name: str) -> Path:
+    return Path(shutil.copytree(prepared, tmp_path / name, symlinks=True))
+
+
+def _try(job: str, folder: Path, library: Path, step: int, code: int, *, on: bool) -> None:
+    """Refuse one call, and look at what is left."""
+    settings = {"LD_PRELOAD": str(library), "FAULT_FOLDER": str(folder), "FAULT_STEP": str(step)}
+    done = run(job, folder, FAULT_CODE=str(code), **settings, **({"FAULT_ON": "1"} if on else {}))
+    what = f"{job}, call {step}, {errno.errorcode[code]}{' and on' if on else ''}: {done.stderr[-2000:]}"
+    assert done.returncode in (0, REFUSED), what
+    if on and job == "append" and done.returncode == REFUSED:
+        repaired = run(job, folder)  # an undo that was refused as well is done by the next one who opens the file
+        assert repaired.returncode == 0, repaired.stderr
+        assert state(job, folder) == "new", what
+    elif done.returncode == 0:
+        assert state(job, folder) == "new", what
+    else:
+        assert state(job, folder) in ("old", "new"), what
+    again = run(job, folder) if job != "append" else done
+    assert job == "append" or again.returncode == 0, f"{what}; then {again.stderr}"
+    shutil.rmtree(folder)
+
+
+def _count(job: str, folder: Path, library: Path, counted: Path) -> int:
+    settings = {"LD_PRELOAD": str(library), "FAULT_FOLDER": str(folder), "FAULT_COUNT": str(counted)}
+    done = run(job, folder, **settings)
+    assert done.returncode == 0, done.stderr
+    assert state(job, folder) == "new"
+    return int(counted.read_text())
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_any_call_may_be_refused(job: str, library: Path, prepared: Path, tmp_path: Path) -> None:
+    """A sample of the calls."""
+    count = _count(job, _copied(prepared, tmp_path, "counted"), library, tmp_path / "count")
+    assert count > 20
+    chance = random.Random(job)  # noqa: S311 - a sample that is the same each time
+    for code in CODES[: 2 if job == "append" else 1]:
+        step = chance.randint(1, count)
+        _try(job, _copied(prepared, tmp_path, "one"), library, step, code, on=code == errno.EPERM)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("on", [False, True])
+@pytest.mark.parametrize("code", CODES, ids=lambda code: errno.errorcode[code])
+@pytest.mark.parametrize("job", JOBS)
+def test_every_call_may_be_refused(
+    job: str, code: int, on: bool, library: Path, prepared: Path, tmp_path: Path
+) -> None:
+    count = _count(job, _copied(prepared, tmp_path, "counted"), library, tmp_path / "count")
+    for step in range(1, count + 1):
+        _try(job, _copied(prepared, tmp_path, "one"), library, step, code, on=on)
+
+
+@pytest.mark.parametrize("job", [pytest.param(job, marks=[pytest.mark.slow] * (job != "write")) for job in JOBS])
+def test_memory_that_runs_out_loses_nothing(job: str, prepared: Path, tmp_path: Path) -> None:
+    """The address space ends while something is written."""
+    for extra in (1, 4, 16, 64):
+        folder = _copied(prepared, tmp_path, str(extra))
+        code = f"""
+import os, resource, sys
+from pathlib import Path
+from tests.faults import refused
+import hdmf_zarr_backend.conversion
+size = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+resource.setrlimit(resource.RLIMIT_AS, (size + {extra} * 2**20,) * 2)
+refused.main({job!r}, {str(folder)!r})
+"""
+        command = [sys.executable, "-W", "ignore", "-c", code]
+        done = subprocess.run(command, cwd=HERE.parents[1], timeout=90, capture_output=True, text=True, check=False)
+        assert done.returncode in (0, REFUSED), done.stderr
+        assert state(job, folder) in (("new",) if done.returncode == 0 else ("old", "new"))
+
+
+@pytest.mark.parametrize("job", [pytest.param(job, marks=[pytest.mark.slow] * (job != "append")) for job in JOBS])
+def test_a_clock_that_goes_back_changes_nothing(job: str, library: Path, prepared: Path, tmp_path: Path) -> None:
+    folder = _copied(prepared, tmp_path, "back")
+    done = run(job, folder, LD_PRELOAD=str(library), FAULT_CLOCK="3600")
+    assert done.returncode == 0, done.stderr
+    assert state(job, folder) == "new"
+    assert not [name for name in os.listdir(folder) if name.startswith(".")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"junk",
+        b" {",
+        b' {"host": "elsewhere", "pid": 1, "since": "2999-01-01T00:00:00+00:00"}',
+        b' {"host": "elsewhere", "pid": "x", "since": 3}',
+        b" " * 10_000,
+    ],
+)
+def test_a_lock_file_that_was_left_blocks_nobody(text: bytes, prepared: Path, tmp_path: Path) -> None:
+    """Where the system has locks, what is written in the file of a dead writer decides nothing."""
+    folder = _copied(prepared, tmp_path, "stale")
+    (folder / ".old.zarr.lock").write_bytes(text)
+    work("append", folder)
+    assert state("append", folder) == "new"
+    assert not (folder / ".old.zarr.lock").exists()

@@ -1,0 +1,542 @@
+"""What somebody else planted beside a file, in it, or in what it names is neither read, overwritten nor deleted."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from hdmf.common import DynamicTable, VectorData, get_manager
+
+from hdmf_zarr_backend import ZarrIO, convert, verify
+from hdmf_zarr_backend.errors import DamagedFileError, LinkRefusedError, StoreError, StoreRefusedError
+
+posix = pytest.mark.skipif(os.name == "nt", reason="symbolic links and pipes as POSIX has them")
+SECRET = b"not yours\n"
+
+
+def table() -> DynamicTable:
+    column = VectorData(name="numbers", description="x", data=list(range(1000)))
+    return DynamicTable(name="root", description="x", columns=[column])
+
+
+def write(path: Path, mode: str = "w") -> None:
+    with ZarrIO(str(path), manager=get_manager(), mode=mode) as io:
+        io.write(table())
+
+
+def files_of(path: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(path)): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}
+
+
+def command(*arguments: str, seconds: int = 60) -> subprocess.CompletedProcess[str]:
+    call = [sys.executable, "-c", "from hdmf_zarr_backend.cli.main import main; raise SystemExit(main())", *arguments]
+    return subprocess.run(call, capture_output=True, text=True, timeout=seconds, check=False)
+
+
+def bound(path: Path) -> None:
+    here = os.getcwd()
+    os.chdir(path.parent)  # the name of a socket has at most 107 bytes
+    try:
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(path.name)
+    finally:
+        os.chdir(here)
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    path = tmp_path / "elsewhere" / "secret"
+    path.parent.mkdir()
+    path.write_bytes(SECRET)
+    return path
+
+
+# ---- lock files -----------------------------------------------------------------------------------------------------
+
+
+@posix
+@pytest.mark.parametrize("mode", ["w", "a", "r+"])
+@pytest.mark.parametrize("kind", ["link", "dangling link", "hard link", "pipe", "folder", "socket", "foreign file"])
+def test_what_is_planted_as_the_lock_file_stays_as_it_is(tmp_path, secret, kind, mode):
+    path, lock = tmp_path / "a.zarr", tmp_path / ".a.zarr.lock"
+    write(path)
+    before = files_of(path)
+    {
+        "link": lambda: lock.symlink_to(secret),
+        "dangling link": lambda: lock.symlink_to(secret.with_name("new")),
+        "hard link": lambda: os.link(secret, lock),
+        "pipe": lambda: os.mkfifo(lock),
+        "folder": lock.mkdir,
+        "socket": lambda: bound(lock),
+        "foreign file": lambda: lock.write_bytes(b"somebody's notes"),
+    }[kind]()
+    with pytest.raises(StoreRefusedError, match=r"lock file.*left as it is") as caught:
+        write(path, mode)
+    assert str(path) in str(caught.value)
+    assert secret.read_bytes() == SECRET
+    assert os.listdir(secret.parent) == ["secret"]
+    assert os.path.lexists(lock)
+    if kind == "foreign file":
+        assert lock.read_bytes() == b"somebody's notes"
+    assert files_of(path) == before
+
+
+@posix
+def test_a_planted_lock_file_does_not_stop_readers(tmp_path, secret):
+    path = tmp_path / "a.zarr"
+    write(path)
+    (tmp_path / ".a.zarr.lock").symlink_to(secret)
+    with ZarrIO(str(path), manager=get_manager(), mode="r") as io:
+        assert len(io.read()["numbers"]) == 1000
+
+
+def test_the_record_of_a_writer_that_died_is_replaced(tmp_path):
+    path, lock = tmp_path / "a.zarr", tmp_path / ".a.zarr.lock"
+    record = {"host": socket.gethostname(), "pid": 2**22 + 1, "since": "2026-01-01T00:00:00+00:00"}
+    lock.write_bytes(b" " + json.dumps(record).encode())
+    write(path)
+    assert not verify(path).problems
+    assert not lock.exists()
+
+
+# ---- pages and what is left of conversions --------------------------------------------------------------------------
+
+
+@posix
+def test_a_report_does_not_write_through_a_dangling_link(tmp_path, secret):
+    write(tmp_path / "a.zarr")
+    page = tmp_path / "a.html"
+    page.symlink_to(secret.with_name("new"))
+    done = command("report", str(tmp_path / "a.zarr"), "-o", str(page))
+    assert done.returncode == 2
+    assert "--force" in done.stderr
+    assert not secret.with_name("new").exists()
+
+
+@posix
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_conversion_does_not_write_into_a_linked_folder(tmp_path, monkeypatch, resume):
+    """The folder of an interrupted conversion has a name that others can tell beforehand."""
+    source, target, foreign = tmp_path / "a.h5", tmp_path / "a.zarr", tmp_path / "elsewhere"
+    with h5py.File(source, "w") as file:
+        file["x"] = np.arange(10)
+
+    class Interrupted:
+        def __getattr__(self, name: str) -> Any:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        convert(source, target, progress=Interrupted())  # type: ignore[arg-type]
+    (left,) = tmp_path.glob(".a.zarr.*.conversion-*.partial")
+    left.rename(foreign)
+    left.symlink_to(foreign)
+    before = files_of(foreign)
+    convert(source, target, resume=resume)
+    assert files_of(foreign) == before
+    assert not target.is_symlink()
+    assert not verify(target).problems
+
+
+# ---- journals -------------------------------------------------------------------------------------------------------
+
+
+def plant(path: Path, last: dict[str, Any] | None = None, **parts: Any) -> None:
+    head = {
+        "version": 1,
+        "id": "0" * 32,
+        "holder": {"host": "elsewhere", "pid": 1, "since": "2026-01-01T00:00:00+00:00"},
+        "old": {},
+        "absent": [],
+        "below": [],
+        "crc32": 0,
+        **parts,
+    }
+    (path / ".hdmf_zarr_journal").write_bytes(json.dumps(head).encode() + b"\n")
+    if last is not None:
+        (path / ".hdmf_zarr_journal.commit").write_text(json.dumps({"version": 1, "id": "0" * 32, **last}))
+
+
+def refused_as_it_is(path: Path, outside: Path) -> None:
+    before = {**files_of(path), **{f"outside/{name}": value for name, value in files_of(outside).items()}}
+    with pytest.raises((DamagedFileError, StoreError)) as caught:
+        ZarrIO(str(path), manager=get_manager(), mode="a").open()
+    assert str(path) in str(caught.value)
+    assert {**files_of(path), **{f"outside/{name}": value for name, value in files_of(outside).items()}} == before
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"below": ["."]},
+        {"below": ["./"]},
+        {"below": ["/"]},
+        {"below": [""]},
+        {"below": ["./numbers"]},
+        {"below": ["numbers/.."]},
+        {"below": ["numbers//x"]},
+        {"below": ["numbers/"]},
+        {"below": ".zmetadata"},
+        {"below": {"numbers": 1}},
+        {"below": [1]},
+        {"below": ["/absolute"]},
+        {"below": ["../outside"]},
+        {"absent": ["."]},
+        {"absent": ["./.zmetadata"]},
+        {"absent": ".zmetadata"},
+        {"absent": [".hdmf_zarr_journal"]},
+        {"old": {"numbers/../.zmetadata": 0}},
+        {"old": {".zmetadata": -1}},
+        {"old": {".zmetadata": "0"}},
+        {"old": {".zmetadata": False}},
+        {"aside": {"./numbers": 0}},
+        {"aside": {"numbers/0": "0"}},
+        {"id": "../x"},
+        {"id": 1},
+        {"holder": {"host": "x", "pid": "1", "since": "now"}},
+        {"mark": {"documents": {".zattrs": 1}, "hidden": []}},
+        {"mark": {"documents": {}, "hidden": ".zmetadata"}},
+    ],
+    ids=str,
+)
+def test_a_journal_names_keys_below_the_root(tmp_path, secret, parts):
+    path = tmp_path / "a.zarr"
+    write(path)
+    plant(path, **parts)
+    refused_as_it_is(path, secret.parent)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        {"final": {}, "delete": ["."]},
+        {"final": {}, "delete": ["../elsewhere/secret"]},
+        {"final": {}, "delete": ".zmetadata"},
+        {"final": {}, "delete": [1]},
+        {"final": {".zmetadata": 1}, "delete": []},
+        {"final": {"./.zmetadata": None}, "delete": []},
+    ],
+    ids=str,
+)
+def test_the_last_note_of_a_journal_names_keys_below_the_root(tmp_path, secret, last):
+    path = tmp_path / "a.zarr"
+    write(path)
+    plant(path, last)
+    refused_as_it_is(path, secret.parent)
+
+
+@posix
+@pytest.mark.parametrize("leads", [".", "../a.zarr"])
+def test_a_journal_does_not_name_the_root_through_a_link(tmp_path, secret, leads):
+    path = tmp_path / "a.zarr"
+    write(path)
+    (path / "link").symlink_to(leads)
+    plant(path, below=["link"])
+    refused_as_it_is(path, secret.parent)
+
+
+@posix
+def test_undoing_deletes_links_and_not_what_they_lead_to(tmp_path, secret):
+    path = tmp_path / "a.zarr"
+    write(path)
+    before = files_of(path)
+    (path / "new").mkdir()
+    (path / "new" / "link").symlink_to(secret.parent)
+    plant(path, below=["new"])
+    with pytest.warns(UserWarning, match="was undone"), ZarrIO(str(path), manager=get_manager(), mode="a"):
+        pass
+    assert secret.read_bytes() == SECRET
+    assert files_of(path) == before
+    assert not (path / "new").exists()
+
+
+# ---- bombs ----------------------------------------------------------------------------------------------------------
+
+GIB = 2**30
+BOUNDED = """
+import resource, sys, warnings
+import numpy, h5py, zarr, hdmf.common  # their libraries are part of the address space
+import hdmf_zarr_backend as package
+from hdmf_zarr_backend.errors import ZarrBackendError
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 2**30, used + 2**30))
+warnings.simplefilter("ignore")
+what, path = sys.argv[1:]
+try:
+    if what == "read":
+        with package.ZarrIO(path, manager=hdmf.common.get_manager(), mode="r") as io:
+            print("read", len(io.read()["numbers"][:]))
+    elif what == "verify":
+        print("verified", [problem.kind for problem in package.verify(path).problems])
+    else:
+        from hdmf_zarr_backend.cli.main import main
+        raise SystemExit(main(["report", path, "-o", path + ".html", "--level", "chunks"]))
+except ZarrBackendError as error:
+    print(type(error).__name__, error)
+"""
+
+
+@pytest.fixture(scope="module")
+def zeros(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two gigabytes of zeros as an entry of a zip file."""
+    path = tmp_path_factory.mktemp("zeros") / "zeros.zip"
+    piece = bytes(2**24)
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        archive.open("zeros", "w") as file,
+    ):
+        for _ in range(2 * GIB // len(piece) - 1):
+            file.write(piece)
+    return path
+
+
+def bombed(path: Path, zeros: Path, name: str, stated: int | None = None) -> None:
+    """Add the zeros to a zip file under another name, which states another size where ``stated`` says one."""
+    with zipfile.ZipFile(zeros) as archive:
+        (info,) = archive.infolist()
+        with open(zeros, "rb") as file:
+            file.seek(info.header_offset + 30 + len("zeros"))
+            data = file.read(info.compress_size)
+    with zipfile.ZipFile(path, "r") as archive:
+        kept = {entry.filename: archive.read(entry) for entry in archive.infolist() if entry.filename != name}
+    with zipfile.ZipFile(path, "w") as archive:
+        for key, value in kept.items():
+            archive.writestr(key, value)
+        archive.writestr(name, data)
+        entry = archive.getinfo(name)
+        entry.compress_type, entry.file_size = zipfile.ZIP_DEFLATED, info.file_size if stated is None else stated
+        entry.CRC = info.CRC
+        archive.fp.seek(entry.header_offset)  # type: ignore[union-attr]
+        archive.fp.write(entry.FileHeader(zip64=False))  # type: ignore[union-attr]
+        archive.fp.seek(archive.start_dir)  # type: ignore[union-attr]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the address space is bounded as Linux has it")
+@pytest.mark.parametrize(
+    ("name", "what", "stated"),
+    [
+        (".zmetadata", "read", None),
+        ("junk", "verify", None),
+        ("numbers/0", "report", None),
+        *(
+            pytest.param(name, what, stated, marks=pytest.mark.slow)
+            for name in (".zmetadata", ".zattrs", "numbers/.zarray", "numbers/0", "id/0", "numbers/99", "more/.zarray")
+            for what in ("read", "verify", "report")
+            for stated in (None, 100)
+            if (name, what, stated) not in ((".zmetadata", "read", None), ("numbers/0", "report", None))
+        ),
+    ],
+)
+def test_a_bomb_in_a_zip_file(tmp_path, zeros, name, what, stated):
+    path = tmp_path / "a.zarr.zip"
+    write(path)
+    bombed(path, zeros, name, stated)
+    call = [sys.executable, "-c", BOUNDED, what, str(path)]
+    done = subprocess.run(call, capture_output=True, text=True, timeout=100, check=False)
+    assert "Traceback" not in done.stderr
+    assert "MemoryError" not in done.stdout + done.stderr
+    assert done.returncode in (0, 1, 2)
+    if name == ".zmetadata" and what == "read":
+        assert ("max_document_bytes" if stated is None else "cannot be read") in done.stdout
+    if name in ("numbers/0", "id/0") and what == "verify":
+        assert "[]" not in done.stdout
+
+
+# ---- references -----------------------------------------------------------------------------------------------------
+
+
+def chains(path: Path) -> list[str]:
+    return [
+        str(path),
+        f"file://{path}",
+        f"FILE://{path}",
+        f"local://{path}",
+        f"simplecache::file://{path}",
+        f"filecache::file://{path}",
+        f"blockcache::file://{path}",
+        f"cached::file://{path}",
+        f"dir::file://{path}",
+        f"simplecache::{path}",
+        f"simplecache::filecache::{path}",
+        f"simplecache::local://{path}",
+        f"zip://{path.name}::file://{path}.zip",
+        f"zip://{path.name}::simplecache::file://{path}.zip",
+        f"tar://{path.name}::{path}.tar",
+        f"dir://{path}",
+        f"reference://::{path}",
+        f"git://{path.parent}:main@{path.name}",
+        f"libarchive://{path.name}::file://{path}.zip",
+    ]
+
+
+def referring(path: Path, url: str, size: int) -> None:
+    array = {
+        "zarr_format": 2, "shape": [size], "chunks": [size], "dtype": "|u1", "compressor": None, "filters": None,
+        "fill_value": 0, "order": "C",
+    }  # fmt: skip
+    references = {
+        ".zgroup": json.dumps({"zarr_format": 2}),
+        "x/.zarray": json.dumps(array),
+        "x/0": [url],
+        "y/.zarray": json.dumps(array),
+        "y/0": [url, 0, size],
+    }
+    path.write_text(json.dumps({"version": 1, "refs": references}))
+
+
+@posix
+@pytest.mark.parametrize("number", range(19))
+@pytest.mark.parametrize("policy", [None, "within", "never"])
+def test_a_file_of_references_reads_no_local_file(tmp_path, secret, number, policy):
+    with zipfile.ZipFile(f"{secret}.zip", "w") as archive:
+        archive.write(secret, secret.name)
+    place = tmp_path / "theirs" / "a.zarr.json"
+    place.parent.mkdir()
+    url = chains(secret)[number]
+    referring(place, url, len(SECRET))
+    kinds = {problem.kind: str(problem) for problem in verify(place, level="chunks", external_links=policy).problems}
+    assert not any("checksum" in kind for kind in kinds)
+    for name in ("x", "y"):
+        with pytest.raises((LinkRefusedError, StoreError)) as caught:
+            converted(place, tmp_path / f"{name}.h5", policy)
+        assert "refused" in str(caught.value)
+    assert secret.read_bytes() == SECRET
+
+
+def converted(source: Path, target: Path, policy: str | None) -> None:
+    """Read a file of references as a whole."""
+    with ZarrIO(str(source), manager=get_manager(), mode="r", external_links=policy) as io:
+        for name in ("x", "y"):
+            io.read_builder()[name].data[:]
+
+
+# ---- raw files of HDF5 ----------------------------------------------------------------------------------------------
+
+
+def with_raw_file(path: Path, raw: str, size: int = 8) -> None:
+    path.parent.mkdir(exist_ok=True)
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", shape=(size,), dtype="u1", external=[(raw, 0, size)])
+
+
+@posix
+@pytest.mark.parametrize("kind", ["file", "link", "pipe", "linked pipe", "device"])
+@pytest.mark.parametrize("policy", ["keep", "within", "never", "follow"])
+def test_raw_files_out_of_the_folder(tmp_path, secret, kind, policy):
+    source, target = tmp_path / "lab" / "a.h5", tmp_path / "a.zarr"
+    source.parent.mkdir()
+    raw = {"file": secret, "device": Path("/dev/zero")}.get(kind, source.parent / "raw")
+    if kind == "link":
+        raw.symlink_to(secret)
+    if kind == "pipe":
+        os.mkfifo(raw)
+    if kind == "linked pipe":
+        os.mkfifo(secret.with_name("pipe"))
+        raw.symlink_to(secret.with_name("pipe"))
+    with_raw_file(source, str(raw))
+    start = time.monotonic()
+    if policy == "follow" and kind in ("file", "link"):
+        with pytest.warns(UserWarning, match="raw file"):
+            convert(source, target, external_links=policy)
+        return
+    with pytest.raises(LinkRefusedError, match="refused") as caught:
+        convert(source, target, external_links=policy)
+    assert str(source) in str(caught.value)
+    assert "/x" in str(caught.value)
+    assert time.monotonic() - start < 20
+    assert not target.exists()
+
+
+def test_a_raw_file_in_the_folder_is_followed_with_a_note(tmp_path):
+    source, target = tmp_path / "a.h5", tmp_path / "a.zarr"
+    (tmp_path / "raw.bin").write_bytes(bytes(range(8)))
+    with_raw_file(source, str(tmp_path / "raw.bin"))
+    with pytest.warns(UserWarning, match=r"raw file .*raw\.bin"):
+        convert(source, target)
+    assert (target / "x" / "0").exists()
+    with pytest.raises(LinkRefusedError, match="refused"):
+        convert(source, tmp_path / "b.zarr", external_links="never")
+
+
+@posix
+@pytest.mark.parametrize("arguments", [("convert", "{source}", "{target}"), ("diff", "{source}", "{source}"),
+                                       ("convert", "{source}", "{target}.json", "--virtual")])  # fmt: skip
+@pytest.mark.parametrize("raw", ["pipe", "/dev/zero"])
+def test_no_command_waits_for_a_pipe(tmp_path, arguments, raw):
+    source, target = tmp_path / "a.h5", tmp_path / "a.zarr"
+    if raw == "pipe":
+        raw = str(tmp_path / "pipe")
+        os.mkfifo(raw)
+    with_raw_file(source, raw)
+    done = command(*(part.format(source=source, target=target) for part in arguments))
+    assert done.returncode not in (0, None)
+    assert "Traceback" not in done.stderr
+    assert "refused" in done.stderr
+
+
+@posix
+def test_the_option_of_the_command_line(tmp_path, secret):
+    source, target = tmp_path / "lab" / "a.h5", tmp_path / "a.zarr"
+    with_raw_file(source, str(secret))
+    done = command("convert", str(source), str(target))
+    assert done.returncode != 0
+    assert "external_links" in done.stderr or "--external-links" in done.stderr
+    assert command("convert", str(source), str(target), "--external-links", "follow").returncode == 0
+    assert target.exists()
+
+
+@posix
+def test_a_raw_file_behind_a_virtual_dataset(tmp_path, secret):
+    source, inner = tmp_path / "lab" / "a.h5", tmp_path / "lab" / "b.h5"
+    with_raw_file(inner, str(secret))
+    layout = h5py.VirtualLayout((8,), "u1")
+    layout[:] = h5py.VirtualSource("b.h5", "x", (8,))
+    with h5py.File(source, "w") as file:
+        file.create_virtual_dataset("x", layout)
+    with pytest.raises(LinkRefusedError, match="refused"):
+        convert(source, tmp_path / "a.zarr")
+
+
+@posix
+@pytest.mark.parametrize("policy", ["keep", "within", "never"])
+def test_the_source_of_a_virtual_dataset(tmp_path, policy):
+    source, inner = tmp_path / "lab" / "a.h5", tmp_path / "b.h5"
+    source.parent.mkdir()
+    with h5py.File(inner, "w") as file:
+        file["x"] = np.arange(8, dtype="u1")
+    layout = h5py.VirtualLayout((8,), "u1")
+    layout[:] = h5py.VirtualSource("../b.h5", "x", (8,))
+    with h5py.File(source, "w") as file:
+        file.create_virtual_dataset("x", layout)
+    if policy == "keep":
+        convert(source, tmp_path / "a.zarr")
+        return
+    with pytest.raises(LinkRefusedError, match="refused"):
+        convert(source, tmp_path / "a.zarr", external_links=policy)
+
+
+@posix
+@pytest.mark.parametrize("kind", ["pipe", "virtual pipe"])
+def test_a_link_to_a_pipe(tmp_path, kind):
+    source = tmp_path / "a.h5"
+    os.mkfifo(tmp_path / "pipe")
+    with h5py.File(source, "w") as file:
+        file["y"] = 1
+        if kind == "pipe":
+            file["x"] = h5py.ExternalLink("pipe", "/x")
+        else:
+            layout = h5py.VirtualLayout((8,), "u1")
+            layout[:] = h5py.VirtualSource("pipe", "x", (8,))
+            file.create_virtual_dataset("x", layout)
+    done = command("convert", str(source), str(tmp_path / "a.zarr"))
+    assert (done.returncode == 0) == (kind == "pipe")
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,413 @@
+"""What used to end in an error of h5py, HDMF or Python ends in one of ours, which names the store and the node."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import zarr
+from h5py import h5a, h5d, h5s, h5t
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO, conformance, convert
+from hdmf_zarr_backend.cli.main import main
+from hdmf_zarr_backend.errors import (
+    DamagedFileError,
+    LimitError,
+    MetadataError,
+    StoreError,
+    ValueRefusedError,
+    ZarrBackendError,
+)
+from tests.everything import write_everything
+
+Run = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Return what runs the command line, and gives exit code and standard error."""
+
+    def run_it(*arguments: Any) -> tuple[int, str]:
+        code = main([str(argument) for argument in arguments])
+        said = capsys.readouterr().err
+        assert "the operating system refuses" not in said
+        return code, said
+
+    return run_it
+
+
+def zarr_file(path: Path, name: str = "x", **document: Any) -> Path:
+    """Write a file of format 2 with one array, whose document has some other parts."""
+    path.mkdir()
+    (path / ".zgroup").write_text('{"zarr_format": 2}')
+    whole = {"shape": [4], "chunks": [4], "dtype": "<i4", "fill_value": 0, "order": "C", "filters": None,
+             "compressor": None, "zarr_format": 2, **document}  # fmt: skip
+    (path / name).mkdir()
+    (path / name / ".zarray").write_text(json.dumps(whole))
+    (path / name / "0").write_bytes(bytes(16))
+    return path
+
+
+def hdf5_file(path: Path, tid: Any) -> Path:
+    """Write an HDF5 file with one dataset of a type."""
+    with h5py.File(path, "w") as file:
+        h5d.create(file.id, b"odd", tid, h5s.create_simple((2,)))
+    return path
+
+
+# ---- HDF5 -----------------------------------------------------------------------------------------------------------
+
+_PAIR = h5t.array_create(h5t.NATIVE_INT32, (2,))
+
+
+def _row(member: Any) -> Any:
+    tid = h5t.create(h5t.COMPOUND, member.get_size())
+    tid.insert(b"a", 0, member)
+    return tid
+
+
+@pytest.mark.parametrize(
+    ("tid", "said"),
+    [
+        (h5t.array_create(_PAIR, (3,)), "arrays of arrays"),
+        (_row(h5t.array_create(_PAIR, (3,))), "arrays of arrays"),
+        (h5t.UNIX_D32LE, "no counterpart in NumPy"),
+        (h5t.array_create(h5t.UNIX_D32LE, (2,)), "no counterpart in NumPy"),
+        (_row(h5t.UNIX_D64LE), "no counterpart in NumPy"),
+    ],
+)
+def test_types_of_hdf5_that_have_no_place_are_refused_by_name(tmp_path, run, tid, said):
+    source = hdf5_file(tmp_path / "a.h5", tid)
+    with pytest.raises(ValueRefusedError, match=said) as caught:
+        convert(source, tmp_path / "a.zarr")
+    assert (caught.value.store, caught.value.path) == (str(source), "/odd")
+    assert not (tmp_path / "a.zarr").exists()
+    code, told = run("convert", source, tmp_path / "b.zarr")
+    assert code == 2
+    assert said in told
+    assert run("plan", source)[0] == 2
+    assert run("diff", source, source) == (0, "")
+
+
+def test_an_attribute_of_arrays_of_arrays_is_refused(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        h5a.create(file.id, b"odd", h5t.array_create(_PAIR, (3,)), h5s.create_simple((2,)))
+    with pytest.raises(ValueRefusedError, match="arrays of arrays"):
+        convert(tmp_path / "a.h5", tmp_path / "a.zarr")
+
+
+def test_what_was_never_written_of_sequences_of_rows_is_compared(tmp_path, run):
+    source = hdf5_file(tmp_path / "a.h5", h5t.vlen_create(_row(h5t.NATIVE_INT16)))
+    assert run("diff", source, source) == (0, "")
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_flipped_bytes_in_hdf5_end_in_an_error_of_ours(tmp_path, run):
+    whole = write_everything(tmp_path / "whole.h5").read_bytes()
+    damaged = tmp_path / "damaged.h5"
+    outcomes = set()
+    for seed in (*range(20), 45, 46, 77, 99, 102):
+        data = bytearray(whole)
+        random = np.random.default_rng(seed)
+        for place in random.integers(100, 60_000, 6).tolist():  # where the headers are
+            data[place] = int(random.integers(256))
+        damaged.write_bytes(data)
+        try:
+            convert(damaged, tmp_path / "a.zarr", force_overwrite=True)
+        except ZarrBackendError as error:
+            outcomes.add(type(error).__name__)
+            assert error.store == str(damaged)
+        assert run("diff", damaged, damaged)[0] in (0, 1, 2)
+        assert run("plan", damaged)[0] in (0, 2)
+    assert outcomes
+
+
+def test_names_in_hdf5_that_are_not_utf8_are_named(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        h5d.create(file.id, b"odd", _row(h5t.NATIVE_INT16), h5s.create_simple((2,)))
+        tid = h5t.create(h5t.COMPOUND, 2)
+        tid.insert(b"\xff", 0, h5t.NATIVE_INT16)
+        h5d.create(file.id, b"odder", tid, h5s.create_simple((2,)))
+    with pytest.raises(ZarrBackendError) as caught:
+        convert(tmp_path / "a.h5", tmp_path / "a.zarr")
+    assert caught.value.path == "/odder"
+
+
+# ---- sizes ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("length", [2**40, 2**62, 10**30])
+def test_arrays_without_end(tmp_path, run, length):
+    source = zarr_file(tmp_path / "a.zarr", shape=[length], chunks=[4])
+    start = time.process_time()
+    code, said = run("diff", source, source)
+    assert code == 2
+    assert "max_unwritten_bytes" in said
+    assert "'/x'" in said
+    with pytest.raises(ZarrBackendError) as caught:
+        convert(source, tmp_path / "a.h5")
+    assert caught.value.path == "/x"
+    assert time.process_time() - start < 10
+    assert not (tmp_path / "a.h5").exists()
+
+
+def test_an_hdf5_dataset_without_end_is_not_compared(tmp_path, run):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("x", shape=(2**62,), chunks=(2**20,), dtype="i1")
+    code, said = run("diff", tmp_path / "a.h5", tmp_path / "a.h5")
+    assert code == 2
+    assert "max_unwritten_bytes" in said
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_more_axes_than_numpy_has(tmp_path, run, zarr_format):
+    source = zarr_file(tmp_path / "a.zarr", shape=[1] * 70, chunks=[1] * 70)
+    if zarr_format == 3:
+        root = zarr.open_group(tmp_path / "b.zarr", mode="w", zarr_format=3)
+        root.create_array("x", shape=(1,), dtype="i4")
+        document = json.loads((tmp_path / "b.zarr/x/zarr.json").read_text())
+        document["shape"] = document["chunk_grid"]["configuration"]["chunk_shape"] = [1] * 70
+        (tmp_path / "b.zarr/x/zarr.json").write_text(json.dumps(document))
+        source = tmp_path / "b.zarr"
+    with pytest.raises(MetadataError, match="70 axes") as caught, ZarrIO(source) as io:
+        io.read_builder()["x"].data[:]
+    assert caught.value.path == "/x"
+    for command in ("diff", "report", "upgrade", "inspect"):
+        arguments = [source, source] if command == "diff" else [source]
+        options = ["-o", tmp_path / f"{command}.html"] if command == "report" else []
+        assert run(command, *options, *arguments)[0] in (0, 1, 2)
+
+
+def test_axes_that_hdf5_does_not_have(tmp_path):
+    source = zarr_file(tmp_path / "a.zarr", shape=[1] * 40, chunks=[1] * 40)
+    with pytest.raises(ValueRefusedError, match="HDF5 does not take") as caught:
+        convert(source, tmp_path / "a.h5")
+    assert caught.value.path == "/x"
+
+
+def test_shards_of_2_to_the_50_chunks(tmp_path):
+    root = zarr.open_group(tmp_path / "a.zarr", mode="w", zarr_format=3)
+    array = root.create_array("x", shape=(8,), chunks=(1,), shards=(8,), dtype="i4")
+    array[:] = 1
+    document = json.loads((tmp_path / "a.zarr/x/zarr.json").read_text())
+    document["shape"] = document["chunk_grid"]["configuration"]["chunk_shape"] = [2**50]
+    (tmp_path / "a.zarr/x/zarr.json").write_text(json.dumps(document))
+    (tmp_path / "a.zarr/zarr.json").write_text('{"zarr_format": 3, "node_type": "group", "attributes": {}}')
+    start = time.process_time()
+    with pytest.raises(LimitError, match="max_unwritten_bytes") as caught:
+        convert(tmp_path / "a.zarr", tmp_path / "a.h5")
+    assert caught.value.path == "/x"
+    assert time.process_time() - start < 10
+
+
+# ---- names ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["a\0b", "../../x", "a/b", "", "."])
+def test_names_that_no_link_has(tmp_path, run, name):
+    source = zarr_file(tmp_path / "a.zarr")
+    link = {"name": name, "source": ".", "path": "/x"}
+    (source / ".zattrs").write_text(json.dumps({"zarr_link": [link]}))
+    with pytest.raises(MetadataError, match="cannot have the name") as caught:
+        convert(source, tmp_path / "a.h5")
+    assert (caught.value.store, caught.value.path) == (str(source), "/")
+    assert run("convert", source, tmp_path / "b.h5")[0] == 2
+    assert not (tmp_path / "b.h5").exists()
+
+
+@pytest.mark.parametrize("target", ["/a\0b", "/\ud800"])
+@pytest.mark.filterwarnings("ignore::hdmf.backends.warnings.BrokenLinkWarning")
+def test_targets_that_no_link_of_hdf5_has(tmp_path, target):
+    source = zarr_file(tmp_path / "a.zarr")
+    link = {"name": "link", "source": ".", "path": target}
+    (source / ".zattrs").write_text(json.dumps({"zarr_link": [link]}))
+    with pytest.raises(ZarrBackendError) as caught:
+        convert(source, tmp_path / "a.h5")
+    assert caught.value.path == "/link"
+
+
+@pytest.mark.parametrize("name", ["a/b", "", "a\0b"])
+def test_names_that_no_type_of_hdf5_has(tmp_path, name):
+    source = zarr_file(tmp_path / "a.zarr")
+    note = {"hdf5": {"datatypes": {name: {"type": "<i4"}}}}
+    (source / ".zattrs").write_text(json.dumps({"_hdmf": note}))
+    with pytest.raises(ZarrBackendError) as caught:
+        convert(source, tmp_path / "a.h5")
+    assert caught.value.path == "/"
+
+
+@pytest.mark.parametrize("name", [b"\xff\xfe", b"\xe9t\xe9"])
+def test_a_report_of_names_that_are_not_utf8(tmp_path, run, name):
+    source = zarr_file(tmp_path / "a.zarr")
+    os.rename(source / "x", os.path.join(os.fsencode(source), name))
+    code, said = run("report", "-o", tmp_path / "page.html", source)
+    assert (code, said) == (0, "")
+    assert "\\udcff" in (tmp_path / "page.html").read_text() or "\\udce9" in (tmp_path / "page.html").read_text()
+
+
+# ---- attributes on the way back -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["", "\ud800"])
+def test_attributes_that_hdf5_does_not_take(tmp_path, name):
+    source = zarr_file(tmp_path / "a.zarr")
+    (source / "x" / ".zattrs").write_text(json.dumps({name: 1}))
+    with pytest.raises(ValueRefusedError, match="HDF5 does not take") as caught:
+        convert(source, tmp_path / "a.h5")
+    assert caught.value.path == "/x"
+    assert not (tmp_path / "a.h5").exists()
+
+
+@pytest.mark.parametrize("kind", [{"opaque": 2**20, "tag": "t" * 300}, {"enum": [], "base": "<i2"}])
+def test_a_null_attribute_of_a_type_that_hdf5_does_not_take(tmp_path, kind):
+    source = zarr_file(tmp_path / "a.zarr")
+    remark = {"x": {"type": kind, "space": "null"}}
+    (source / "x" / ".zattrs").write_text(json.dumps({"x": [], "_hdmf": {"hdf5": {"attributes": remark}}}))
+    with pytest.raises(ZarrBackendError) as caught:
+        convert(source, tmp_path / "a.h5")
+    assert caught.value.path == "/x"
+
+
+@pytest.mark.parametrize("note", [5, {"x": 5}, {"x": {"type": {"sequence": "<i2"}, "shape": [2**62], "value": []}},
+                                  {"x": {"type": {"sequence": "<i2"}, "shape": [2], "value": 5}},
+                                  {"x": {"type": {"sequence": "<i2"}, "value": [1]}}])  # fmt: skip
+def test_notes_of_attributes_that_make_no_sense(tmp_path, run, note):
+    source = zarr_file(tmp_path / "a.zarr")
+    (source / "x" / ".zattrs").write_text(json.dumps({"x": 1, "_hdmf": {"hdf5": {"attributes": note}}}))
+    with h5py.File(tmp_path / "b.h5", "w") as file:
+        file["x"] = np.zeros(4, "i4")
+    assert run("diff", source, tmp_path / "b.h5")[0] in (1, 2)
+    assert run("convert", source, tmp_path / "a.h5")[0] in (0, 2)
+
+
+# ---- cached namespaces ----------------------------------------------------------------------------------------------
+
+
+def with_namespace(path: Path, namespace: Any, types: Any) -> Path:
+    """Write a file with a cached namespace, as text that is JSON."""
+    zarr_file(path)
+    (path / ".zattrs").write_text(json.dumps({".specloc": "specifications"}))
+    for folder in ("", "/demo", "/demo/1.0.0"):
+        (path / f"specifications{folder}").mkdir()
+        (path / f"specifications{folder}/.zgroup").write_text('{"zarr_format": 2}')
+    for name, value in (("namespace", namespace), ("demo", types)):
+        data = (value if isinstance(value, str) else json.dumps(value)).encode()
+        place = path / "specifications/demo/1.0.0" / name
+        place.mkdir()
+        document = {"shape": [1], "chunks": [1], "dtype": "|O", "filters": [{"id": "vlen-utf8"}], "order": "C",
+                    "compressor": None, "fill_value": "", "zarr_format": 2}  # fmt: skip
+        (place / ".zarray").write_text(json.dumps(document))
+        (place / "0").write_bytes(struct.pack("<II", 1, len(data)) + data)
+    return path
+
+
+def _namespace(**changes: Any) -> dict[str, Any]:
+    whole = {"name": "demo", "version": "1.0.0", "doc": "d", "author": "a", "contact": "c", "schema":
+             [{"source": "demo"}], **changes}  # fmt: skip
+    return {"namespaces": [whole]}
+
+
+@pytest.mark.parametrize(
+    ("namespace", "types"),
+    [
+        (_namespace(), []),
+        (_namespace(), {"groups": 5}),
+        (_namespace(), {"groups": [{}]}),
+        (_namespace(), {"groups": [{"neurodata_type_def": [], "doc": "d"}]}),
+        (_namespace(), {"groups": [{"neurodata_type_def": "A", "neurodata_type_inc": "B", "doc": "d"},
+                                   {"neurodata_type_def": "B", "neurodata_type_inc": "A", "doc": "d"}]}),
+        ({"namespaces": [5]}, {}),
+        ({"namespaces": [{}]}, {}),
+        (_namespace(name=[]), {}),
+        (_namespace(schema=5), {}),
+        (_namespace(schema=[{}]), {}),
+        (_namespace(schema=[]), {}),
+        (_namespace(schema=[{"namespace": "gone"}]), {}),
+    ],
+)  # fmt: skip
+def test_cached_namespaces_with_odd_content(tmp_path, run, namespace, types):
+    source = with_namespace(tmp_path / "a.zarr", namespace, types)
+    try:
+        NWBZarrIO(source, "r").close()
+    except MetadataError as error:
+        assert error.store == str(source)
+        assert error.path is not None
+        assert error.path.startswith("/specifications")
+        assert "load_namespaces=False" in error.remedy
+    else:
+        assert namespace == _namespace(schema=[])
+    with NWBZarrIO(source, "r", load_namespaces=False) as io:
+        assert io.read_builder()["x"].data[:].tolist() == [0] * 4
+    for full in ([], ["--full"]):
+        assert run("validate", *full, source)[0] in (0, 1, 2)
+
+
+def test_deep_json_in_a_cached_namespace_is_compared(tmp_path, run):
+    source = with_namespace(tmp_path / "a.zarr", _namespace(), "[" * 100_000 + "]" * 100_000)
+    assert run("diff", source, source) == (0, "")
+
+
+def test_lists_of_unlike_lengths_in_an_attribute_are_compared(tmp_path, run):
+    source = zarr_file(tmp_path / "a.zarr")
+    (source / ".zattrs").write_text('{"x": [[1], [1, 2]]}')
+    assert run("diff", source, source) == (0, "")
+    assert run("convert", source, tmp_path / "a.h5") == (0, "")
+    assert run("diff", source, tmp_path / "a.h5")[1] == ""
+
+
+# ---- places ---------------------------------------------------------------------------------------------------------
+
+
+def test_symbolic_links_to_themselves(tmp_path, run):
+    source = zarr_file(tmp_path / "a.zarr")
+    (source / "x" / "1").symlink_to("1")
+    (source / "loop").symlink_to("loop")
+    for name, other in (("p", "q"), ("q", "p")):
+        (source / name).mkdir()
+        (source / name / "0").symlink_to(f"../{other}", target_is_directory=True)
+        (source / name / "1").symlink_to(f"../{other}", target_is_directory=True)
+    start = time.process_time()
+    conformance(source)
+    for command in (["verify"], ["verify", "--spec"], ["report", "-o", tmp_path / "page.html"]):
+        assert run(*command, source)[0] in (0, 1)
+    assert time.process_time() - start < 10
+
+
+def test_encrypted_entries_of_a_zip_file(tmp_path, run):
+    zarr_file(tmp_path / "a.zarr")
+    path = tmp_path / "a.zarr.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in (tmp_path / "a.zarr").rglob("*"):
+            if file.is_file():
+                archive.write(file, file.relative_to(tmp_path / "a.zarr"))
+    data = bytearray(path.read_bytes())
+    for mark, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        place = data.find(mark)
+        while place >= 0:
+            data[place + offset] |= 1
+            place = data.find(mark, place + 4)
+    path.write_bytes(data)
+    with pytest.raises(StoreError, match="encrypted") as caught:
+        ZarrIO(path, "r").read_builder()
+    assert caught.value.store == str(path)
+    for command in ("inspect", "verify", "validate"):
+        code, said = run(command, path)
+        assert code == 2
+        assert "encrypted" in said
+
+
+def test_a_file_of_hdf5_that_is_cut_short(tmp_path, run):
+    whole = write_everything(tmp_path / "a.h5").read_bytes()
+    (tmp_path / "a.h5").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises((DamagedFileError, ZarrBackendError)):
+        convert(tmp_path / "a.h5", tmp_path / "a.zarr")
+    assert run("diff", tmp_path / "a.h5", tmp_path / "a.h5")[0] == 2

@@ -1,0 +1,420 @@
+"""Nothing that exists is replaced unless that is asked for; a target may be a link, a folder or missing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import zarr
+from hdmf.build import DatasetBuilder, GroupBuilder
+from pynwb import NWBHDF5IO
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert, to_zom
+from hdmf_zarr_backend.cli.main import main
+from hdmf_zarr_backend.errors import StoreExistsError, StoreLockedError
+from hdmf_zarr_backend.zom.api import create
+from tests.samples import plain_nwbfile, write_hdf5
+
+
+@pytest.fixture
+def nwb(tmp_path: Path) -> Path:
+    """An NWB file in a folder of its own, which is the current one."""
+    (tmp_path / "work").mkdir()
+    return write_hdf5(tmp_path / "work" / "session.nwb", plain_nwbfile())
+
+
+@pytest.fixture
+def work(nwb: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(nwb.parent)
+    return nwb.parent
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def add_trial(path: Path) -> None:
+    with NWBZarrIO(path, "r+") as io:
+        nwbfile = io.read()
+        nwbfile.add_trial(0.0, 1.0)
+        io.write(nwbfile)
+
+
+def builder(value: int) -> GroupBuilder:
+    return GroupBuilder("root", datasets={"x": DatasetBuilder("x", np.array([value]))})
+
+
+def value_in(path: Path) -> int:
+    return int(zarr.open_group(path, mode="r", use_consolidated=False)["x"][0])
+
+
+# ---- what exists ----------------------------------------------------------------------------------------------------
+
+TARGETS: list[tuple[str, str, dict[str, Any]]] = [
+    ("session.nwb", "session.nwb.zarr", {}),
+    ("session.nwb", "session.nwb.zarr", {"zarr_format": 3}),
+    ("session.nwb", "session.nwb.zarr", {"resume": True}),
+    ("session.nwb", "session.nwb.zarr.zip", {}),
+    ("session.nwb", "session.nwb.zarr.json", {"virtual": True}),
+    ("source.zarr", "copy.nwb", {}),
+    ("source.zarr", "other.zarr", {"zarr_format": 3}),
+]
+
+
+@pytest.mark.parametrize(("source", "target", "options"), TARGETS)
+def test_a_conversion_refuses_an_existing_target(work: Path, source: str, target: str, options: dict[str, Any]) -> None:
+    convert("session.nwb", "source.zarr")
+    convert(source, target, **options)
+    before = contents(work)
+    with pytest.raises(StoreExistsError, match="exists already") as caught:
+        convert(source, target, **options)
+    assert "overwrite=True" in str(caught.value)
+    assert caught.value.store == str(work / target)
+    assert contents(work) == before
+    convert(source, target, overwrite=True, **options)
+    assert set(contents(work)) == set(before)
+
+
+@pytest.mark.parametrize("kind", ["text", "hdf5", "zarr", "folder"])
+@pytest.mark.parametrize("target", ["t.zarr", "t.zip", "t.nwb", "t.json"])
+def test_whatever_exists_is_refused(work: Path, kind: str, target: str) -> None:
+    if kind == "text":
+        Path(target).write_text("mine")
+    elif kind == "hdf5":
+        shutil.copy("session.nwb", target)
+    elif kind == "zarr":
+        with ZarrIO("there", "w") as io:
+            io.write_builder(builder(1))
+        Path("there").rename(target)
+    else:
+        Path(target).mkdir()
+        Path(target, "mine.txt").write_text("mine")
+    convert("session.nwb", "source.zarr")
+    before = contents(work)
+    source = "source.zarr" if target == "t.nwb" else "session.nwb"
+    with pytest.raises(StoreExistsError):
+        convert(source, target, to="hdf5" if target == "t.nwb" else "zarr", virtual=target == "t.json")
+    assert contents(work) == before
+
+
+def test_an_empty_folder_may_be_the_target(work: Path) -> None:
+    for name, options in (("a.zarr", {}), ("b.zarr", {"zarr_format": 3})):
+        Path(name).mkdir()
+        convert("session.nwb", name, **options)  # type: ignore[arg-type]
+        with NWBZarrIO(name, "r") as io:
+            assert io.read().identifier
+    assert sorted(os.listdir()) == ["a.zarr", "b.zarr", "session.nwb"]
+
+
+def test_what_appears_during_the_conversion_stays(work: Path) -> None:
+    from hdmf_zarr_backend.progress import Progress
+
+    class Meanwhile(Progress):
+        def __init__(self, target: str) -> None:
+            self.target = Path(target)
+
+        def advance(self, path: str, done: int) -> None:
+            if not self.target.exists():
+                self.target.write_text("mine")
+
+    convert("session.nwb", "source.zarr")
+    for source, target in (("session.nwb", "a.zarr"), ("session.nwb", "a.zip"), ("source.zarr", "a.nwb")):
+        with pytest.raises(StoreExistsError):
+            convert(source, target, progress=Meanwhile(target))
+        assert Path(target).read_text() == "mine"
+    assert sorted(os.listdir()) == ["a.nwb", "a.zarr", "a.zip", "session.nwb", "source.zarr"]
+
+
+def test_a_second_conversion_keeps_what_was_appended(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["convert", "session.nwb", "session.nwb.zarr"]
+    assert main(command) == 0
+    add_trial(work / "session.nwb.zarr")
+    before = contents(work)
+    assert main(command) == 2
+    assert "--force" in capsys.readouterr().err
+    assert main([*command, "--resume"]) == 2
+    assert contents(work) == before
+    assert main([*command, "--skip-existing"]) == 0
+    assert contents(work) == before
+    assert main([*command, "--force"]) == 0
+    with NWBZarrIO("session.nwb.zarr", "r") as io:
+        assert io.read().trials is None
+
+
+def test_the_way_back_does_not_replace_the_original(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", "session.nwb", "session.nwb.zarr"]) == 0
+    before = Path("session.nwb").read_bytes()
+    assert main(["convert", "session.nwb.zarr", "session.nwb"]) == 2
+    assert "--force" in capsys.readouterr().err
+    assert Path("session.nwb").read_bytes() == before
+
+
+def test_the_first_two_examples_of_the_help_keep_the_original(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", "--help"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("  zarrio convert ")]
+    before = Path("session.nwb").read_bytes()
+    assert len(lines) > 2
+    for line in lines[:2]:
+        main(line[1:])
+        assert Path("session.nwb").read_bytes() == before
+
+
+def test_a_batch_reports_what_it_refuses_and_goes_on(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a.nwb", "b.nwb", "c.nwb"):
+        shutil.copy("session.nwb", name)
+    assert main(["convert", "b.nwb", "-o", "out"]) == 0
+    before = contents(work / "out")
+    capsys.readouterr()
+    assert main(["convert", "a.nwb", "b.nwb", "c.nwb", "-o", "out"]) == 2
+    said = capsys.readouterr()
+    assert "the target exists already" in said.err
+    assert "b.nwb.zarr" in said.err
+    assert "--force" in said.err
+    assert "2 of 3 files converted" in said.out
+    after = contents(work / "out")
+    assert {name: after[name] for name in before} == before
+    assert {name.partition("/")[0] for name in after} == {"a.nwb.zarr", "b.nwb.zarr", "c.nwb.zarr"}
+    assert main(["convert", "a.nwb", "b.nwb", "-o", "out", "--json"]) == 2
+    assert ["exists" in document["error"] for document in json.loads(capsys.readouterr().out)] == [True, True]
+
+
+def test_a_page_and_a_model_refuse_an_existing_target(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    convert("session.nwb", "a.zarr")
+    Path("page.html").write_text("mine")
+    os.symlink("nowhere.html", "link.html")
+    for name in ("page.html", "link.html"):
+        assert main(["report", "a.zarr", "-o", name]) == 2
+        assert "--force" in capsys.readouterr().err
+    assert Path("page.html").read_text() == "mine"
+    assert not Path("nowhere.html").exists()
+    convert("a.zarr", "a.zip", zarr_format=3)
+    before = Path("a.zip").read_bytes()
+    assert main(["report", "a.zip", "-o", "a.zip", "--force"]) == 2
+    assert Path("a.zip").read_bytes() == before
+    assert main(["report", "a.zarr", "-o", "page.html", "--force"]) == 0
+    model = to_zom("a.zarr")
+    before_model = contents(work / "a.zarr")
+    with pytest.raises(StoreExistsError, match="overwrite=True"):
+        create(model, "a.zarr")  # type: ignore[arg-type]
+    assert contents(work / "a.zarr") == before_model
+    create(model, "a.zarr", overwrite=True)  # type: ignore[arg-type]
+
+
+def test_mode_w_is_the_consent(work: Path) -> None:
+    """As in hdmf-zarr and HDF5IO: an io of mode ``w`` replaces a file of its kind, and an export does as well."""
+    convert("session.nwb", "a.zarr")
+    add_trial(work / "a.zarr")
+    for _ in range(2):
+        with NWBHDF5IO("session.nwb", "r") as source, NWBZarrIO("a.zarr", "w") as io:
+            io.export(source)
+    with NWBZarrIO("a.zarr", "r") as io:
+        assert io.read().trials is None
+
+
+# ---- symbolic links -------------------------------------------------------------------------------------------------
+
+
+def write_w(target: Path, value: int) -> None:
+    with ZarrIO(target, "w") as io:
+        io.write_builder(builder(value))
+
+
+def export_w(target: Path, value: int) -> None:
+    source = target.parent / f"source-{value}.zarr"
+    write_w(source, value)
+    with ZarrIO(source, "r") as read, ZarrIO(target, "w") as io:
+        io.export(read)
+    shutil.rmtree(source)
+
+
+def convert_hdf5(target: Path, value: int) -> None:
+    with h5py.File(target.parent / "source.h5", "w") as file:
+        file["x"] = np.array([value])
+    convert(target.parent / "source.h5", target, to="zarr", overwrite=True)
+    (target.parent / "source.h5").unlink()
+
+
+def convert_format(target: Path, value: int) -> None:
+    source = target.parent / "source.zarr"
+    with ZarrIO(source, "w", zarr_format=3) as io:
+        io.write_builder(builder(value))
+    convert(source, target, to="zarr", zarr_format=2, overwrite=True)
+    shutil.rmtree(source)
+
+
+WAYS = {"write": write_w, "export": export_w, "HDF5 to Zarr": convert_hdf5, "format 3 to 2": convert_format}
+
+
+@pytest.mark.parametrize("suffix", [".zarr", ".zip"])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_link_is_followed_and_stays(tmp_path: Path, way: str, suffix: str) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "names").mkdir()
+    real, link = tmp_path / "disk" / f"real{suffix}", tmp_path / "names" / f"link{suffix}"
+    write_w(real, 1)
+    link.symlink_to(os.path.join("..", "disk", real.name))
+    WAYS[way](link, 2)
+    assert link.is_symlink()
+    assert os.listdir(tmp_path / "disk") == [real.name]
+    assert os.listdir(tmp_path / "names") == [link.name]
+    with ZarrIO(real, "r") as io:
+        assert io.read_builder()["x"].data[0] == 2
+    with ZarrIO(link, "r") as io:
+        assert io.read_builder()["x"].data[0] == 2
+
+
+def test_a_link_to_an_hdf5_file_or_to_references_is_followed_and_stays(work: Path) -> None:
+    convert("session.nwb", "source.zarr")
+    Path("disk").mkdir()
+    for name, source, options in (("real.nwb", "source.zarr", {}), ("real.json", "session.nwb", {"virtual": True})):
+        real, link = Path("disk", name), Path(f"link{Path(name).suffix}")
+        real.write_text("old")
+        link.symlink_to(real)
+        convert(source, link, overwrite=True, **options)  # type: ignore[arg-type]
+        assert link.is_symlink()
+        assert real.read_bytes() != b"old"
+    assert sorted(os.listdir("disk")) == ["real.json", "real.nwb"]
+
+
+def test_a_link_to_an_empty_folder_may_be_the_target(work: Path) -> None:
+    Path("disk").mkdir()
+    os.symlink("disk", "link.zarr")
+    convert("session.nwb", "link.zarr")
+    assert Path("link.zarr").is_symlink()
+    assert Path("disk/.zgroup").exists()
+
+
+@pytest.mark.parametrize("mode", ["w", "a", "x"])
+@pytest.mark.parametrize("leads", ["nowhere.zarr", "link.zarr"])
+def test_a_link_that_leads_nowhere_is_refused(work: Path, mode: str, leads: str) -> None:
+    os.symlink(leads, "link.zarr")
+    with pytest.raises(StoreExistsError, match="symbolic link"):
+        ZarrIO("link.zarr", mode).open()
+    with pytest.raises(StoreExistsError, match="symbolic link"):
+        convert("session.nwb", "link.zarr", overwrite=mode == "w")
+    assert sorted(os.listdir()) == ["link.zarr", "session.nwb"]
+
+
+def test_writers_by_two_names_exclude_each_other(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    write_w(tmp_path / "disk" / "a.zarr", 1)
+    (tmp_path / "link.zarr").symlink_to(tmp_path / "disk" / "a.zarr")
+    for one, other in (("disk/a.zarr", "link.zarr"), ("link.zarr", "disk/a.zarr")):
+        for first, second in (("r+", "r+"), ("w", "r+"), ("r+", "w")):
+            with ZarrIO(tmp_path / one, first):
+                assert not (tmp_path / ".link.zarr.lock").exists()
+                with pytest.raises(StoreLockedError):
+                    ZarrIO(tmp_path / other, second).open()
+
+
+def test_a_conversion_to_a_link_is_resumed_by_either_name(tmp_path: Path) -> None:
+    from hdmf_zarr_backend.progress import Progress
+
+    class Stop(Progress):
+        def advance(self, path: str, done: int) -> None:
+            raise KeyboardInterrupt
+
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = np.array([7])
+    (tmp_path / "disk").mkdir()
+    real, link = tmp_path / "disk" / "a.zarr", tmp_path / "link.zarr"
+    write_w(real, 1)
+    link.symlink_to(real)
+    with pytest.raises(KeyboardInterrupt):
+        convert(tmp_path / "a.h5", link, overwrite=True, progress=Stop())
+    assert value_in(real) == 1
+    assert [name for name in os.listdir(tmp_path) if name.startswith(".")] == []
+    assert len(os.listdir(real.parent)) == 2
+    convert(tmp_path / "a.h5", real, overwrite=True, resume=True)
+    assert value_in(link) == 7
+    assert os.listdir(real.parent) == ["a.zarr"]
+
+
+def test_links_to_other_files_are_relative_to_the_name_that_is_given(tmp_path: Path) -> None:
+    for name in ("disk", "names"):
+        (tmp_path / name).mkdir()
+    write_w(tmp_path / "names" / "b.zarr", 5)
+    write_w(tmp_path / "disk" / "a.zarr", 1)
+    link = tmp_path / "names" / "a.zarr"
+    link.symlink_to(tmp_path / "disk" / "a.zarr")
+    with ZarrIO(tmp_path / "names" / "b.zarr", "r") as other, ZarrIO(link, "w") as io:
+        root = other.read_builder()
+        io.write_builder(GroupBuilder("root", datasets={"y": DatasetBuilder("y", root["x"].data)}))
+    with ZarrIO(link, "r") as io:
+        assert io.read_builder()["y"].builder.data[0] == 5
+
+
+# ---- folders and no target ------------------------------------------------------------------------------------------
+
+
+def zarr_at(path: str) -> bool:
+    return Path(path, ".zgroup").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "made", "is_there"),
+    [
+        (["session.nwb"], "session.nwb.zarr", zarr_at),
+        (["session.nwb", "folder"], "folder/session.nwb.zarr", zarr_at),
+        (["session.nwb", "folder/"], "folder/session.nwb.zarr", zarr_at),
+        (["session.nwb", "new/sub/"], "new/sub/session.nwb.zarr", zarr_at),
+        (["session.nwb", "folder", "--to", "zarr"], "folder/session.nwb.zarr", zarr_at),
+        (["session.nwb", "full"], "full/session.nwb.zarr", zarr_at),
+        (["session.nwb", "folder", "--virtual"], "folder/session.nwb.zarr.json", os.path.isfile),
+        (["session.nwb", "session.zip"], "session.zip", os.path.isfile),
+        (["session.nwb", "session.nwb.zip"], "session.nwb.zip", os.path.isfile),
+        (["session.nwb", "empty.zarr"], "empty.zarr", zarr_at),
+        (["session.nwb", "new.zarr/"], "new.zarr", zarr_at),
+        (["source.zarr"], "source.nwb", h5py.is_hdf5),
+        (["source.zarr/", "folder"], "folder/source.nwb", h5py.is_hdf5),
+        (["there.zip"], "there.nwb", h5py.is_hdf5),
+        (["sub/source.nwb.zarr"], "sub/source.nwb", h5py.is_hdf5),
+    ],
+)
+def test_where_the_new_file_is(work: Path, arguments: list[str], made: str, is_there: Callable[[str], bool]) -> None:
+    for name in ("folder", "full", "empty.zarr", "sub"):
+        Path(name).mkdir()
+    Path("full/notes.txt").write_text("mine")
+    convert("session.nwb", "source.zarr")
+    convert("session.nwb", "sub/source.nwb.zarr")
+    convert("session.nwb", "there.zip", to="zarr")
+    before = {name for name in contents(work) if not name.startswith(f"{made}")}
+    assert main(["convert", *arguments]) == 0
+    assert is_there(made)
+    assert {name for name in contents(work) if not name.startswith(made)} == before
+
+
+@pytest.mark.parametrize("name", ["there", "there/", "there.zarr", "there.zarr/"])
+def test_a_zarr_file_is_no_folder_to_put_files_into(work: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    convert("session.nwb", name.rstrip("/"), to="zarr")
+    before = contents(work)
+    assert main(["convert", "session.nwb", name]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert contents(work) == before
+
+
+def test_a_zip_name_is_a_zarr_target_in_python(work: Path) -> None:
+    for name in ("session.zip", "session.nwb.zip", "session.nwb.zarr.zip"):
+        assert convert("session.nwb", name).format == "zarr"
+        with NWBZarrIO(name, "r") as io:
+            assert io.read().identifier
+
+
+def test_without_a_target_what_is_beside_the_source_is_not_replaced(
+    work: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["convert", "session.nwb"]) == 0
+    before = contents(work)
+    assert main(["convert", "session.nwb"]) == 2
+    assert main(["convert", "session.nwb.zarr"]) == 2
+    assert "--force" in capsys.readouterr().err
+    assert main(["convert", "https://host/session.nwb"]) == 2
+    assert "no target is given" in capsys.readouterr().err
+    assert contents(work) == before
