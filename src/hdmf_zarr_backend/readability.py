@@ -28,7 +28,7 @@ from hdmf_zarr_backend.storage.limits import ExternalLinks
 
 UNREADABLE = (
     ConstructError, BuildError, ContainerConfigurationError, ValueError, TypeError, LookupError, AttributeError,
-    RuntimeError, OSError, ArithmeticError, AssertionError,
+    NameError, RuntimeError, OSError, ArithmeticError, AssertionError,
 )  # fmt: skip
 """What pynwb and hdmf were seen to raise for files that they cannot read."""
 
