@@ -260,7 +260,10 @@ def _scales(file: h5py.File, target: h5py.Dataset) -> None:
 
 def _specifications(file: h5py.File) -> None:
     cached = file.create_group("specifications")
-    cached["core/2.0/namespace"] = '{"namespaces": [{"name": "core", "doc": "Types.", "version": "2.0", "schema": []}]}'
+    cached["core/2.0/namespace"] = (
+        '{"namespaces": [{"name": "core", "doc": "Types.", "version": "2.0", "schema": [{"source": "types"}]}]}'
+    )
+    cached["core/2.0/types"] = '{"groups": []}'
     cached["core/2.0/é"] = '{"é":  1}'
     cached["core/1.0/namespace"] = "{}"
     file.attrs[".specloc"] = cached.ref

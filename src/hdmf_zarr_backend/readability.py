@@ -28,7 +28,7 @@ from hdmf_zarr_backend.storage.limits import ExternalLinks
 
 UNREADABLE = (
     ConstructError, BuildError, ContainerConfigurationError, ValueError, TypeError, LookupError, AttributeError,
-    RuntimeError, OSError, ArithmeticError, AssertionError,
+    NameError, RuntimeError, OSError, ArithmeticError, AssertionError,
 )  # fmt: skip
 """What pynwb and hdmf were seen to raise for files that they cannot read."""
 
@@ -158,14 +158,10 @@ def check_planned(source: str, keys: KeyStore, hierarchy: Hierarchy) -> Any:
 
 
 def schema_of(keys: KeyStore, hierarchy: Hierarchy) -> Any:
-    """Return the namespaces that are cached in a file, as an hdmf catalogue; None where there are none.
+    """Return the namespaces that are cached in a file, as an hdmf catalogue; None where hdmf can read none.
 
     The names that NWB has for the keys of a specification are replaced by those of hdmf, so that pynwb is not needed.
-
-    Warns
-    -----
-    UserWarning
-        hdmf cannot read them.
+    Damaged namespaces are reported by `validate`; all that a file lacks without them is the names of its axes.
     """
     versions = newest_versions(hierarchy)
     if not versions:
@@ -185,12 +181,7 @@ def schema_of(keys: KeyStore, hierarchy: Hierarchy) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             catalog.load_namespaces(NAMESPACE, reader=readers)
-    except UNREADABLE as error:
-        warnings.warn(
-            f"{keys.location}: the axes get no names, since the cached namespaces cannot be read ({_reason(error)}).",
-            UserWarning,
-            stacklevel=3,
-        )
+    except (ZarrBackendError, *UNREADABLE):
         return None
     return catalog
 

@@ -74,8 +74,8 @@ class Guard:
         raise ForbiddenError(event)
 
     def _is_forbidden(self, event: str, args: tuple[Any, ...]) -> bool:
-        if event == "ctypes.dlopen" and str(args[0]).startswith(self._code):
-            return False  # a filter that is installed
+        if event == "ctypes.dlopen" and (args[0] is None or str(args[0]).startswith(self._code)):
+            return False  # this process itself, or a filter that is installed
         if event in _REFUSED:
             return True
         if event in ("socket.connect", "socket.getaddrinfo"):

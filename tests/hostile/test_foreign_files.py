@@ -540,3 +540,18 @@ def test_a_link_to_a_pipe(tmp_path, kind):
     done = command("convert", str(source), str(tmp_path / "a.zarr"))
     assert (done.returncode == 0) == (kind == "pipe")
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("of_two_files", [False, True])
+def test_a_virtual_dataset_that_reads_itself_is_refused(tmp_path: Path, of_two_files: bool) -> None:
+    def virtual(path: Path, source: str) -> None:
+        layout = h5py.VirtualLayout((4,), "i4")
+        layout[:] = h5py.VirtualSource(source, "data", shape=(4,))
+        with h5py.File(path, "w") as file:
+            file.create_virtual_dataset("data", layout)
+
+    virtual(tmp_path / "a.h5", "b.h5" if of_two_files else ".")
+    virtual(tmp_path / "b.h5", "a.h5")
+    with pytest.raises(DamagedFileError, match=r"takes its values from itself.*a\.h5', node '/data'"):
+        convert(tmp_path / "a.h5", tmp_path / "a.zarr", check=False)
+    assert not (tmp_path / "a.zarr").exists()

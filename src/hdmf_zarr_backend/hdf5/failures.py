@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from hdmf_zarr_backend.errors import DamagedFileError, ZarrBackendError
-from hdmf_zarr_backend.hdf5.rawfiles import without_raw_file
+from hdmf_zarr_backend.hdf5.rawfiles import H5_ERRORS, without_raw_file
 
-H5_ERRORS = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError, MemoryError)
-"""What HDF5's errors, and sizes, types and names that only a damaged file has, become in h5py and NumPy."""
+__all__ = ["H5_ERRORS", "UnreadableHdf5Error", "reading", "unreadable"]
 
 
 class UnreadableHdf5Error(DamagedFileError, OSError):

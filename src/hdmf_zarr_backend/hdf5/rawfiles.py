@@ -10,12 +10,20 @@ import glob
 import os
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from hdmf_zarr_backend.errors import DamagedFileError, LinkRefusedError
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.storage.limits import ExternalLinks
 from hdmf_zarr_backend.storage.places import why_not
+
+H5_ERRORS = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError, MemoryError)
+"""What HDF5's errors, and sizes, types and names that only a damaged file has, become in h5py and NumPy."""
+
+_LONGEST_CHAIN = 64
+_Source = tuple[str, int]
+"""A file, and the address of a dataset in it."""
 
 
 def check_other_files(dataset: Any, location: str, path: str, policy: ExternalLinks | None) -> None:
@@ -34,31 +42,66 @@ def check_other_files(dataset: Any, location: str, path: str, policy: ExternalLi
     ------
     LinkRefusedError
         Naming the other file.
+    DamagedFileError
+        A virtual dataset leads back to itself.
 
     Warns
     -----
     UserWarning
         A raw file is followed.
     """
-    from h5py import h5d
+    _Followed(location, path, policy).follow(dataset, location, ())
 
-    seen: set[tuple[str, bytes]] = set()
-    pending = [(dataset.get_create_plist(), location)]
-    while pending:
-        created, origin = pending.pop()
-        for name in dict.fromkeys(_raw_names(created)):
-            _check(_raw_place(name, origin), origin, path, policy, free=False)
-            if os.path.isfile(_raw_place(name, origin)):
-                message = f"{location}: the values of {path} are read from the raw file {name!r}."
-                warnings.warn(message, stacklevel=3)
+
+class _Followed:
+    """The chains of other files behind one dataset; arguments as of `check_other_files`."""
+
+    def __init__(self, location: str, path: str, policy: ExternalLinks | None) -> None:
+        self._location = location
+        self._path = path
+        self._policy = policy
+        self._done: set[_Source] = set()
+
+    def follow(self, dataset: Any, origin: str, trail: tuple[_Source, ...]) -> None:
+        """Check the files of a dataset and, of a virtual one, of its sources, which ``trail`` has led to."""
+        from h5py import h5d
+
+        created = dataset.get_create_plist()
+        self._check_raw_files(created, origin)
         if created.get_layout() != h5d.VIRTUAL:
-            continue
+            return
+        here = _identity(dataset, origin)
+        if here in trail or len(trail) >= _LONGEST_CHAIN:
+            raise DamagedFileError(
+                "this virtual dataset takes its values from itself, or from too long a chain of virtual datasets",
+                store=self._location,
+                path=self._path,
+                remedy="Do not trust the file: HDF5 crashes when it reads this.",
+            )
+        if here in self._done:
+            return
         for place, inner in _sources(created, origin):
             if place != origin:
-                _check(place, origin, path, policy, free=True)
-            if (place, inner) not in seen and (found := _creation_of(place, inner)) is not None:
-                pending.append((found, place))
-            seen.add((place, inner))
+                _check(place, origin, self._path, self._policy, free=True)
+            with _opened(dataset, origin, place, inner) as source:
+                if source is not None:
+                    self.follow(source, place, (*trail, here))
+        self._done.add(here)
+
+    def _check_raw_files(self, created: Any, origin: str) -> None:
+        for name in dict.fromkeys(_raw_names(created)):
+            place = _raw_place(name, origin)
+            _check(place, origin, self._path, self._policy, free=False)
+            if os.path.isfile(place):
+                message = f"{self._location}: the values of {self._path} are read from the raw file {name!r}."
+                warnings.warn(message, stacklevel=5)
+
+
+def _identity(dataset: Any, origin: str) -> _Source:
+    """Return what tells a dataset from all others, whatever path leads to it."""
+    from h5py import h5o
+
+    return (origin if is_url(origin) else os.path.realpath(origin)), h5o.get_info(dataset).addr
 
 
 def _check(place: str, origin: str, path: str, policy: ExternalLinks | None, *, free: bool) -> None:
@@ -84,18 +127,33 @@ def _sources(created: Any, origin: str) -> Iterator[tuple[str, bytes]]:
             yield place, inner
 
 
-def _creation_of(location: str, path: bytes) -> Any:
-    """Return what a dataset of a local file was created with; None where HDF5 finds none, and reads fill values."""
+@contextmanager
+def _opened(dataset: Any, origin: str, place: str, path: bytes) -> Iterator[Any]:
+    """Give the source of a virtual dataset, open; None where HDF5 finds none, and reads fill values."""
     import h5py
 
-    if is_url(location) or not os.path.isfile(location):
-        return None
+    if place == origin:
+        yield _dataset_in(h5py.File(h5py.h5i.get_file_id(dataset)), path)
+    elif is_url(place) or not os.path.isfile(place):
+        yield None
+    else:
+        try:
+            file = h5py.File(place, "r")
+        except H5_ERRORS:
+            yield None
+            return
+        with file:
+            yield _dataset_in(file, path)
+
+
+def _dataset_in(file: Any, path: bytes) -> Any:
+    import h5py
+
     try:
-        with h5py.File(location, "r") as file:
-            node = file.get(path)
-            return node.id.get_create_plist() if isinstance(node, h5py.Dataset) else None
-    except (OSError, RuntimeError, KeyError, ValueError):
+        node = file.get(path)
+    except H5_ERRORS:
         return None
+    return node.id if isinstance(node, h5py.Dataset) else None
 
 
 def _source_places(name: str, origin: str) -> list[str]:

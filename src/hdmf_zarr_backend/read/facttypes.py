@@ -188,7 +188,7 @@ def _noted(value: Any, depth: int) -> ElementType:
 
 
 def _noted_text(value: dict[str, Any], _: int) -> ElementType:
-    padding = _PADDING[value["pad"]] if "pad" in value else ""
+    padding = _PADDING[value["pad"]] if "pad" in value or "size" in value else ""
     return ElementType("text", value.get("size"), encoding=str(value["text"]), detail=padding)
 
 
