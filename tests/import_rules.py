@@ -34,7 +34,7 @@ ROOMS: dict[str, frozenset[str]] = {
         "validation": "verification write read mapping storage model",
         "verification": "nwb io read mapping storage model execution progress",
         "compare": "hdf5 read storage mapping model",
-        "zom": "io read write hdf5 execution mapping storage model dataio",
+        "zom": "io readability read write hdf5 execution mapping storage model dataio",
         "interop": "read mapping storage model",
         "nwb": "io reader write read mapping storage model dataio",
         "io": "reader modes write read mapping storage model dataio progress",

@@ -451,14 +451,12 @@ def test_any_hdmf_zarr_file_is_replaced(tmp_path, attributes):
     assert [entry.name for entry in tmp_path.iterdir()] == ["old.zarr"]
 
 
-def test_a_link_to_a_folder_is_replaced_and_the_folder_kept(store, tmp_path):
+def test_a_link_to_a_folder_is_followed(store, tmp_path):
     link = tmp_path / "link.zarr"
     link.symlink_to(store, target_is_directory=True)
-    before = contents(store)
     samples.write_zarr(link, samples.plain_nwbfile("new"))
-    assert read(link).identifier == "new"
-    assert not link.is_symlink()
-    assert contents(store) == before
+    assert link.is_symlink()
+    assert read(link).identifier == read(store).identifier == "new"
 
 
 # ---- exporting -----------------------------------------------------------------------------------------------------

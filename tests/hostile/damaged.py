@@ -178,7 +178,7 @@ CASES: tuple[Case, ...] = (
          warns="BrokenLinkWarning", says="is refused", finds="link-dangling"),
     Case(LINKS, "a link with another scheme, such as `gopher:`", "a warning; the link is left out",
          link(source="gopher://localhost/a.zarr", path="/box"), opened,
-         warns="BrokenLinkWarning", says="gopher", finds="link-dangling"),
+         warns="BrokenLinkWarning", says="the protocols gopher are not followed"),
     Case(LINKS, "a link of a remote file to a file of this machine", "a warning; nothing of this machine is read",
          _to_this_machine, _from_afar, warns="BrokenLinkWarning", says="does not lead to files of this machine"),
     Case(LINKS, "a link to the root, or to another group that it is in", "it is followed; it leads back to that group",

@@ -71,7 +71,7 @@ def test_an_array_of_references():
 
 
 def test_what_is_no_reference():
-    with pytest.raises(TypeError, match="no reference"):
+    with pytest.raises(TypeError, match="is not a reference"):
         ReferenceTexts().encode(objects(5))
 
 

@@ -30,13 +30,17 @@ from hdmf_zarr_backend.mapping import formats
 from hdmf_zarr_backend.mapping.nczarr import overlay
 from hdmf_zarr_backend.mapping.typewords import codec_words, element_bytes, type_word
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, absolute, join
+from hdmf_zarr_backend.readability import check_planned, check_version, schema_of
 from hdmf_zarr_backend.storage.codecs import chunk_codec
 from hdmf_zarr_backend.storage.jsontext import dump
+from hdmf_zarr_backend.storage.keys import KeyStore
 from hdmf_zarr_backend.storage.limits import Limits
 from hdmf_zarr_backend.storage.paths import local_path
+from hdmf_zarr_backend.write.dimensions import name_axes
 from hdmf_zarr_backend.write.format3 import adapt_plan
 from hdmf_zarr_backend.write.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.write.plan import PlannedArray, StorageOptions, WritePlan
+from hdmf_zarr_backend.write.plannedkeys import PlannedKeys
 from hdmf_zarr_backend.write.session import WriteRequest, plan_new
 from hdmf_zarr_backend.write.sharding import ShardsOfFile, checked_shards
 from hdmf_zarr_backend.write.writer import MEMORY_BUDGET, is_inlined, is_read_at_open, settle
@@ -275,11 +279,21 @@ def _of_hdf5(
             limits=limits or Limits(),
         )
         plan = planner.plan_file()
+        name_axes(plan, _schema(source, PlannedKeys(plan, target), plan.hierarchy))
         plan.hierarchy.zarr_format = zarr_format
         try:
             return _of_plan(plan, target, consolidate=consolidate, strict=False, estimate=estimate, for_netcdf=nczarr)
         finally:
             forget_decoded()
+
+
+def _schema(source: str, planned: KeyStore, hierarchy: Hierarchy) -> Any:
+    """Return the schema that `convert` takes the names of axes from; of a file that pynwb cannot read, what is cached."""
+    try:
+        catalog = check_planned(source, planned, hierarchy) if check_version(source) else None
+    except UnsupportedFileError:
+        catalog = None
+    return catalog or schema_of(planned, hierarchy)
 
 
 def _describe(io: _PlanningIO, *, estimate: bool) -> DryRun:
