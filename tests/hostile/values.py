@@ -136,8 +136,9 @@ CASES: tuple[Case, ...] = (
           datasets(numbers=np.arange(5, dtype=">i4"), matrix=np.ones((2, 3), ">f8"))),
     _case("an array of rows with fields of numbers", "it comes back with its fields", datasets(rows=ROWS)),
     _case("`datetime64` and `timedelta64`", "they come back with their unit", datasets(
-        when=np.array(["2020-01-01", "NaT"], "M8[s]"), took=np.array([5, 7], "m8[10ms]"))),
-    _case("`datetime64` without a unit", "`ValueRefusedError`; nothing is touched", datasets(when=np.array(["NaT"], "M8")),
+        when=np.array(["2020-01-01", "1969-07-20"], "M8[s]"), took=np.array([5, 7], "m8[10ms]"))),
+    _case("`datetime64` without a unit", "`ValueRefusedError`; nothing is touched",
+          datasets(when=np.array(["NaT"], "M8")),
           raises="ValueRefusedError", says="unit"),
     _case("a file without datasets", "it is written, and read", _nothing),
 )  # fmt: skip

@@ -288,7 +288,7 @@ def _of_hdf5(
 
 
 def _schema(source: str, planned: KeyStore, hierarchy: Hierarchy) -> Any:
-    """Return the schema that `convert` takes the names of axes from; of a file that pynwb cannot read, what is cached."""
+    """Return the schema from which `convert` takes the names of axes; what is cached if pynwb cannot read the file."""
     try:
         catalog = check_planned(source, planned, hierarchy) if check_version(source) else None
     except UnsupportedFileError:
