@@ -27,7 +27,7 @@ else:
     folder = Path(_temporary.name)
 
 hdf5_path = folder / "session.nwb"
-zarr_path = folder / "session.nwb.zarr"
+zarr_path = folder / "example.nwb.zarr"
 again_path = folder / "session-again.nwb"
 
 # %%
@@ -127,7 +127,7 @@ files = [path for path in zarr_path.rglob("*") if path.is_file()]
 print(f"{zarr_path.name}: {sum(path.stat().st_size for path in files):,} bytes in {len(files)} files")
 
 # %%
-# The same on the command line is ``zarrio convert session.nwb session.nwb.zarr``. And ``zarrio inspect`` shows what
+# The same on the command line is ``zarrio convert session.nwb example.nwb.zarr``. And ``zarrio inspect`` shows what
 # is in a store, from its metadata alone:
 
 from hdmf_zarr_backend.cli.main import main as zarrio

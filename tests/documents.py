@@ -10,7 +10,7 @@ from hdmf_zarr_backend.mapping import attributes3, formats
 from hdmf_zarr_backend.model import v2, v3
 from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.read.parser import parse
-from hdmf_zarr_backend.storage.opening import open_keys
+from hdmf_zarr_backend.stores.opening import open_keys
 from tests.places import Place, delete, put
 
 _OF_TYPES = (attributes3.DTYPE_3, attributes3.REFERENCE_FIELDS_3)

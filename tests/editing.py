@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from hdmf_zarr_backend.storage.editable import EditableArray
-from hdmf_zarr_backend.storage.edits import Edits
+from hdmf_zarr_backend.changes.editable import EditableArray
+from hdmf_zarr_backend.changes.edits import Edits
 from tests.strategies import expected, selections
 
 

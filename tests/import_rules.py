@@ -18,34 +18,37 @@ PACKAGE = "hdmf_zarr_backend"
 ROOMS: dict[str, frozenset[str]] = {
     room: frozenset(allowed.split())
     for room, allowed in {
-        "__init__": "alias io nwb dataio conversion upgrading validation verification compare zom interop mapping "
-        "storage progress",
-        "alias": "io reader nwb dataio hdf5 read mapping storage model",
+        "__init__": "alias io nwb dataio conversion upgrading validation verification compare zom interop mapping changes "
+        "arrays stores progress",
+        "alias": "io reader nwb dataio hdf5 read mapping arrays stores model",
         "cli": "__init__ conversion report upgrading validation verification compare zom interop io read model "
         "progress",
         "report": "compare verification read model",
-        "conversion": "converted dataio modes to_hdf5 virtual readability write read hdf5 mapping storage model "
-        "progress execution",
+        "conversion": "converted dataio modes to_hdf5 virtual readability write read hdf5 mapping stores model progress "
+        "execution",
         "converted": "",
-        "to_hdf5": "converted readability read write hdf5 storage model progress",
-        "upgrading": "read write storage model progress",
-        "virtual": "readability read write storage model progress",
-        "readability": "nwb hdf5 mapping model read storage",
-        "validation": "verification write read mapping storage model",
-        "verification": "nwb io read mapping storage model execution progress",
-        "compare": "hdf5 read storage mapping model",
-        "zom": "io readability read write hdf5 execution mapping storage model dataio",
-        "interop": "read mapping storage model",
-        "nwb": "io reader write read mapping storage model dataio",
-        "io": "reader modes write read mapping storage model dataio progress",
-        "reader": "modes interop read mapping storage model dataio",
-        "modes": "read storage",
-        "write": "hdf5 execution mapping storage model dataio progress",
-        "hdf5": "execution mapping storage model",
-        "execution": "storage model progress",
-        "read": "mapping storage model",
+        "to_hdf5": "converted readability read write hdf5 changes arrays stores model progress",
+        "upgrading": "read write changes arrays stores model progress",
+        "virtual": "readability read write stores model progress",
+        "readability": "nwb hdf5 mapping model read stores",
+        "validation": "verification write read mapping arrays stores model",
+        "verification": "nwb io read mapping changes arrays stores model execution progress",
+        "compare": "hdf5 read stores mapping model",
+        "zom": "io readability read write hdf5 execution mapping arrays stores model dataio",
+        "interop": "read mapping changes arrays stores model",
+        "nwb": "io reader write read mapping stores model dataio",
+        "io": "reader modes write read mapping changes model dataio progress",
+        "reader": "modes interop read mapping changes arrays stores model dataio",
+        "modes": "read changes stores",
+        "write": "hdf5 execution mapping changes arrays stores model dataio progress",
+        "hdf5": "execution mapping arrays stores model",
+        "execution": "arrays stores model progress",
+        "read": "mapping changes arrays stores model",
         "mapping": "model",
-        "storage": "model",
+        "changes": "arrays stores model",
+        "arrays": "oldfiles stores model",
+        "oldfiles": "",
+        "stores": "model",
         "dataio": "mapping",
         "model": "",
         "progress": "",
@@ -61,7 +64,7 @@ class Library:
     Parameters
     ----------
     places : frozenset of str
-        Rooms (``"storage"``) or single modules (``"write/sources"``).
+        Rooms (``"stores"``) or single modules (``"write/sources"``).
     on_use : bool
         Import it only inside functions (or under TYPE_CHECKING): it is optional, or slow to start.
     """
@@ -83,20 +86,20 @@ _PURE = frozenset({"model", "errors", "progress", "cli", "converted", "__init__"
 
 LIBRARIES: dict[str, Library] = {
     "numpy": Library(frozenset(ROOMS) - _PURE),
-    "hdmf": Library(frozenset(ROOMS) - _PURE - {"storage", "execution"}),
-    "numcodecs": _in("dataio", "execution", "hdf5", "io", "mapping", "reader", "nwb", "storage", "write"),
-    "zarr": _in("storage"),
-    "filelock": _in("storage"),
-    "orjson": _in("storage"),
+    "hdmf": Library(frozenset(ROOMS) - _PURE - {"stores", "arrays", "changes", "oldfiles", "execution"}),
+    "numcodecs": _in("dataio", "execution", "hdf5", "io", "mapping", "reader", "nwb", "arrays", "oldfiles", "write"),
+    "zarr": _in("stores", "arrays"),
+    "filelock": _in("changes"),
+    "orjson": _in("stores"),
     "pynwb": _in("nwb", "readability", "validation/full", "validation/texts", "verification/schema"),
     "h5py": _on_use_in("write/sources", "hdf5", "readability"),
     "hdf5plugin": _on_use_in("hdf5"),
     "dask": _on_use_in("write/sources", "interop"),
     "distributed": _on_use_in("execution/cluster"),
     "xarray": _on_use_in("interop"),
-    "fsspec": _on_use_in("storage"),
-    "obstore": _on_use_in("storage"),
-    "aiohttp": _on_use_in("storage"),
+    "fsspec": _on_use_in("stores"),
+    "obstore": _on_use_in("stores"),
+    "aiohttp": _on_use_in("stores"),
     "pydantic": _on_use_in("zom"),
     "pydantic_zarr": _on_use_in("zom"),
     "tqdm": _on_use_in("progress"),

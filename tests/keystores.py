@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.stores.base import KeyStore
 
 
 class MemoryKeys(KeyStore):
-    """The contract of `storage.keys.KeyStore` on a dict.
+    """The contract of `stores.base.KeyStore` on a dict.
 
     Attributes
     ----------

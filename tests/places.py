@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hdmf_zarr_backend.storage.opening import folder_keys, open_keys
+from hdmf_zarr_backend.stores.opening import folder_keys, open_keys
 
 Place = Any
 """A `Path` or a `Url`."""

@@ -20,7 +20,7 @@ from hdmf_zarr_backend.compare.files import compare
 from hdmf_zarr_backend.errors import NotZarrError, UsageError
 from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.read.parser import parse
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
+from hdmf_zarr_backend.stores.local import LocalKeys
 from tests import samples
 from tests.documents import is_fresh
 from tests.everything import write_everything

@@ -25,6 +25,7 @@ from numcodecs.abc import Codec
 from pynwb import NWBHDF5IO, NWBFile
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
+from hdmf_zarr_backend.changes.locks import lock_path
 from hdmf_zarr_backend.errors import (
     ChunkError,
     DamagedFileError,
@@ -34,7 +35,6 @@ from hdmf_zarr_backend.errors import (
     UnsafeDataError,
     ZarrBackendError,
 )
-from hdmf_zarr_backend.storage.locks import lock_path
 from tests import samples
 
 PICKLE = {"id": "pickle", "protocol": 5}
@@ -310,7 +310,7 @@ class EvilCodec(Codec):  # type: ignore[misc]  # numcodecs has no type hints
         {"id": "evil", "code": "..."},
         {"id": "os.system", "command": "true"},
         {"id": "numcodecs.pickles.Pickle"},
-        {"id": "hdmf_zarr_backend.storage.pickles"},
+        {"id": "hdmf_zarr_backend.oldfiles.pickles"},
         {"id": "__reduce__"},
         {"id": "unheard-of"},
         {"id": ""},

@@ -22,8 +22,8 @@ from hdmf.data_utils import DataChunkIterator
 from pynwb import NWBHDF5IO, TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
-from hdmf_zarr_backend.storage.pinned import PinnedFolder
+from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.pinned import PinnedFolder
 from tests import samples
 
 FIRST = ["zarr.json", ".zmetadata"]

@@ -32,8 +32,8 @@ from hdmf_zarr_backend.errors import (
     WriteError,
 )
 from hdmf_zarr_backend.hdf5.virtual import whole_rows
-from hdmf_zarr_backend.storage.limits import ExternalLinks, Limits, ReadRules
-from hdmf_zarr_backend.storage.opening import open_keys
+from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits, ReadRules
+from hdmf_zarr_backend.stores.opening import open_keys
 from hdmf_zarr_backend.write import hdf5_sources
 from hdmf_zarr_backend.write import virtual as writing
 from tests import samples

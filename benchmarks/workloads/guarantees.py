@@ -23,15 +23,15 @@ CHUNKS = 32
 @contextmanager
 def _in_place(target: str, **_: Any) -> Iterator[Any]:
     """Give the keys of the file itself, in the place of `write.staging.staged`."""
-    from hdmf_zarr_backend.storage.localkeys import LocalKeys
+    from hdmf_zarr_backend.stores.local import LocalKeys
 
     os.makedirs(target)
     yield LocalKeys(target, replace=False)
 
 
 def _own_lock(keys: Any, **_: Any) -> Any:
-    """Return a lock that only this process knows, in the place of `storage.onewriter.writer_lock`."""
-    from hdmf_zarr_backend.storage.onewriter import ProcessLock
+    """Return a lock that only this process knows, in the place of `changes.writer_lock.writer_lock`."""
+    from hdmf_zarr_backend.changes.writer_lock import ProcessLock
 
     return ProcessLock(keys.location)
 
@@ -43,11 +43,11 @@ def _nothing(*_: Any, **__: Any) -> None:
 _OFF: dict[str, Any] = {
     "modes.writer_lock": _own_lock,
     "write.remote.staged": _in_place,
-    "storage.codecs._with_checksum": lambda config: config,
-    "storage.codecs.decode_bounded": lambda codec, data, most: codec.decode(data),
-    "storage.codecs.check_stated": _nothing,
-    "storage.chunks.ChunkReader._check_chunk": _nothing,
-    "storage.chunks.ChunkReader._check_selection": _nothing,
+    "arrays.codecs._with_checksum": lambda config: config,
+    "arrays.codecs.decode_bounded": lambda codec, data, most: codec.decode(data),
+    "arrays.codecs.check_stated": _nothing,
+    "arrays.chunks.ChunkReader._check_chunk": _nothing,
+    "arrays.chunks.ChunkReader._check_selection": _nothing,
     "read.parser.check_texts": _nothing,
     "read.parser.check_document": _nothing,
 }

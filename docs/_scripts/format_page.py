@@ -23,8 +23,8 @@ from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuild
 from hdmf.spec import NamespaceCatalog
 
 from hdmf_zarr_backend import ZarrIO, ZarrReference
+from hdmf_zarr_backend.arrays.codecs import ALLOWED_CODECS
 from hdmf_zarr_backend.mapping import dtypes, nczarr, reserved
-from hdmf_zarr_backend.storage.codecs import ALLOWED_CODECS
 
 FORMAT_PAGE = ROOT / "docs" / "format" / "format-2.md"
 FORMAT_3_PAGE = ROOT / "docs" / "format" / "format-3.md"

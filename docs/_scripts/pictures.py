@@ -106,8 +106,8 @@ _STATIONS = (
 WRITE_STEPS = ("hdmf: build", "write/planner", "model/v2", "write/writer")
 READ_STEPS = ("hdmf: construct", "read/assembler", "model/v2", "read/parser")
 MAPPINGS = ("dtypes", "attributes", "references", "regions", "links", "dimensions", "specs")
-WRITE_VALUES = ("write/sources", "execution/tasks", "execution/executors", "storage/codecs")
-READ_VALUES = ("storage/codecs", "storage/chunks", "storage/arrays", "read/datasets")
+WRITE_VALUES = ("write/sources", "execution/tasks", "execution/executors", "arrays/codecs")
+READ_VALUES = ("arrays/codecs", "arrays/chunks", "arrays/lazy", "read/datasets")
 
 
 def data_flow() -> str:

@@ -37,6 +37,9 @@ __all__ = [
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.alias.installing import install_hdmf_zarr_alias
+    from hdmf_zarr_backend.arrays.lazy import LazyArray
+    from hdmf_zarr_backend.arrays.zarr_legacy import enable_legacy_files
+    from hdmf_zarr_backend.changes.editable import EditableArray
     from hdmf_zarr_backend.conversion import convert
     from hdmf_zarr_backend.dataio import ZarrDataIO
     from hdmf_zarr_backend.errors import ZarrBackendError
@@ -47,10 +50,7 @@ if TYPE_CHECKING:
     from hdmf_zarr_backend.mapping.references import ZarrReference
     from hdmf_zarr_backend.mapping.regions import RegionReference
     from hdmf_zarr_backend.nwb import NWBZarrIO
-    from hdmf_zarr_backend.storage.arrays import LazyArray
-    from hdmf_zarr_backend.storage.editable import EditableArray
-    from hdmf_zarr_backend.storage.limits import Limits
-    from hdmf_zarr_backend.storage.zarr_legacy import enable_legacy_files
+    from hdmf_zarr_backend.stores.limits import Limits
     from hdmf_zarr_backend.upgrading import upgrade
     from hdmf_zarr_backend.validation.files import validate
     from hdmf_zarr_backend.verification.conformance import conformance
@@ -61,9 +61,9 @@ if TYPE_CHECKING:
 
 # loaded on first use: the command line must not pay for importing hdmf and zarr
 _ROOMS = {
-    "EditableArray": "storage.editable",
-    "LazyArray": "storage.arrays",
-    "Limits": "storage.limits",
+    "EditableArray": "changes.editable",
+    "LazyArray": "arrays.lazy",
+    "Limits": "stores.limits",
     "NWBZarrIO": "nwb",
     "RegionReference": "mapping.regions",
     "ZarrBackendError": "errors",
@@ -75,7 +75,7 @@ _ROOMS = {
     "consolidate": "verification.repairs",
     "convert": "conversion",
     "dry_run": "zom.dryrun",
-    "enable_legacy_files": "storage.zarr_legacy",
+    "enable_legacy_files": "arrays.zarr_legacy",
     "install_hdmf_zarr_alias": "alias.installing",
     "open_netcdf": "interop.netcdf",
     "remove_nczarr": "interop.nczarr",

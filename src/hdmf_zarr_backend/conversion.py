@@ -30,11 +30,11 @@ from hdmf_zarr_backend.model.nodes import GroupNode
 from hdmf_zarr_backend.modes import check_abilities
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.readability import check_planned, check_version, check_zarr, schema_of
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.limits import ExternalLinks as Policy
-from hdmf_zarr_backend.storage.limits import Limits, MissingChunks
-from hdmf_zarr_backend.storage.opening import FILE_SUFFIXES, check_free, open_keys, remove_empty_folder
-from hdmf_zarr_backend.storage.paths import check_apart, location_of
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.limits import ExternalLinks as Policy
+from hdmf_zarr_backend.stores.limits import Limits, MissingChunks
+from hdmf_zarr_backend.stores.opening import FILE_SUFFIXES, check_free, open_keys, remove_empty_folder
+from hdmf_zarr_backend.stores.paths import check_apart, location_of
 from hdmf_zarr_backend.to_hdf5 import ToHdf5, convert_to_hdf5, open_source, value_bytes
 from hdmf_zarr_backend.virtual import convert_virtual
 from hdmf_zarr_backend.write.dimensions import name_axes

@@ -14,6 +14,8 @@ from typing import Any
 from hdmf.backends.io import HDMFIO
 from hdmf.spec import NamespaceCatalog
 
+from hdmf_zarr_backend.changes.edits import Edits
+from hdmf_zarr_backend.changes.journal import journal_of
 from hdmf_zarr_backend.errors import StoreExistsError
 from hdmf_zarr_backend.model.nesting import limited_nesting
 from hdmf_zarr_backend.model.sameplace import full_location, is_same_place
@@ -22,8 +24,6 @@ from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.read.parser import ParsedFile
 from hdmf_zarr_backend.read.session import ReadSession
 from hdmf_zarr_backend.reader import ZarrReader
-from hdmf_zarr_backend.storage.edits import Edits
-from hdmf_zarr_backend.storage.journal import journal_of
 from hdmf_zarr_backend.write.dropping import drop_changes
 from hdmf_zarr_backend.write.fieldvalues import KnownFields, check_origin
 from hdmf_zarr_backend.write.planner import PlanOptions

@@ -7,6 +7,9 @@ import inspect
 
 from hdmf.backends.errors import UnsupportedOperation
 
+from hdmf_zarr_backend.changes.locks import WriterLock
+from hdmf_zarr_backend.changes.recovery import recovered
+from hdmf_zarr_backend.changes.writer_lock import writer_lock
 from hdmf_zarr_backend.errors import (
     ModeError,
     NotZarrError,
@@ -16,10 +19,7 @@ from hdmf_zarr_backend.errors import (
     UsageError,
 )
 from hdmf_zarr_backend.read.parser import ParsedFile, is_empty_group, is_hdmf_zarr, parse
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.locks import WriterLock
-from hdmf_zarr_backend.storage.onewriter import writer_lock
-from hdmf_zarr_backend.storage.recovery import recovered
+from hdmf_zarr_backend.stores.base import KeyStore
 
 MODES = ("r", "r-", "r+", "a", "w", "w-", "x")
 READING_MODES = ("r", "r-")
@@ -71,7 +71,7 @@ def lock_for(keys: KeyStore, mode: str, *, break_lock: bool) -> WriterLock | Non
     mode : str
         One of `MODES`; one that this kind of store cannot have is refused before anything is asked of it.
     break_lock : bool
-        As of `storage.onewriter.writer_lock`.
+        As of `changes.writer_lock.writer_lock`.
 
     Raises
     ------

@@ -23,8 +23,8 @@ from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, join
 from hdmf_zarr_backend.read.namespaces import newest_versions, source_texts
 from hdmf_zarr_backend.read.parser import ParsedFile
 from hdmf_zarr_backend.read.spectypes import unsigned_attributes
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.limits import ExternalLinks
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.limits import ExternalLinks
 
 UNREADABLE = (
     ConstructError, BuildError, ContainerConfigurationError, ValueError, TypeError, LookupError, AttributeError,

@@ -13,6 +13,11 @@ from hdmf.backends.utils import WriteStatusTracker
 from hdmf.build import BuildManager, ConstructError, GroupBuilder, ObjectMapper, TypeMap
 from hdmf.spec import NamespaceCatalog
 
+from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.changes.edits import Edits
+from hdmf_zarr_backend.changes.journal import journal_of
+from hdmf_zarr_backend.changes.locks import WriterLock
+from hdmf_zarr_backend.changes.writer_lock import released_on_error
 from hdmf_zarr_backend.dataio import object_codec
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
 from hdmf_zarr_backend.interop.xarray import VIEWS
@@ -38,17 +43,12 @@ from hdmf_zarr_backend.read.namespaces import load_cached_namespaces, newest_ver
 from hdmf_zarr_backend.read.parser import ParsedFile, parse
 from hdmf_zarr_backend.read.session import ReadSession
 from hdmf_zarr_backend.read.typecheck import check_types, container_error
-from hdmf_zarr_backend.storage.arrays import LazyArray
-from hdmf_zarr_backend.storage.edits import Edits
-from hdmf_zarr_backend.storage.garbage import uncollected
-from hdmf_zarr_backend.storage.journal import journal_of
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.limits import ExternalLinks, Limits, MissingChunks, ReadRules
-from hdmf_zarr_backend.storage.locks import WriterLock
-from hdmf_zarr_backend.storage.onewriter import released_on_error
-from hdmf_zarr_backend.storage.opening import open_keys
-from hdmf_zarr_backend.storage.queued import QueuedKeys
-from hdmf_zarr_backend.storage.stores import open_zarr_group
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.garbage import uncollected
+from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits, MissingChunks, ReadRules
+from hdmf_zarr_backend.stores.opening import open_keys
+from hdmf_zarr_backend.stores.queued import QueuedKeys
+from hdmf_zarr_backend.stores.zarr_views import open_zarr_group
 
 ROOT_NAME = "root"
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from hdmf_zarr_backend.arrays.codecs import numpy_dtype
+from hdmf_zarr_backend.changes.writer_lock import one_writer
 from hdmf_zarr_backend.converted import ConversionReport
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.hdf5.placement import ExternalLinks, Placement, ZarrFile
@@ -22,13 +24,11 @@ from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.read.linkpolicy import check_link
 from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.readability import check_zarr
-from hdmf_zarr_backend.storage.codecs import numpy_dtype
-from hdmf_zarr_backend.storage.diskfiles import disk_failure
-from hdmf_zarr_backend.storage.limits import Limits, MissingChunks
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
-from hdmf_zarr_backend.storage.onewriter import one_writer
-from hdmf_zarr_backend.storage.opening import check_free, open_keys, open_neighbour
-from hdmf_zarr_backend.storage.partials import Staged, partial_path
+from hdmf_zarr_backend.stores.disk import disk_failure
+from hdmf_zarr_backend.stores.limits import Limits, MissingChunks
+from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.opening import check_free, open_keys, open_neighbour
+from hdmf_zarr_backend.stores.partials import Staged, partial_path
 from hdmf_zarr_backend.write.staging import moved
 
 _ERRNO = re.compile(r"errno = (\d+)")

@@ -11,16 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hdmf_zarr_backend.arrays.unwritten import check_unwritten
+from hdmf_zarr_backend.changes.recovery import recovered
+from hdmf_zarr_backend.changes.writer_lock import one_writer
 from hdmf_zarr_backend.errors import ConflictError, ReadOnlyStoreError
 from hdmf_zarr_backend.model import v2
 from hdmf_zarr_backend.model.nodes import ArrayNode, Hierarchy
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.read.parser import parse
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.onewriter import one_writer
-from hdmf_zarr_backend.storage.opening import open_keys
-from hdmf_zarr_backend.storage.recovery import recovered
-from hdmf_zarr_backend.storage.unwritten import check_unwritten
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.opening import open_keys
 from hdmf_zarr_backend.write.format3 import adapt_plan
 from hdmf_zarr_backend.write.from_zarr import ZarrPlanner
 from hdmf_zarr_backend.write.inplace import keep_chunks, remove_format_2, write_in_place

@@ -18,10 +18,10 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.readability import check_hdf5, schema_of
-from hdmf_zarr_backend.storage.limits import ExternalLinks
-from hdmf_zarr_backend.storage.opening import check_free, folder_keys, open_keys
-from hdmf_zarr_backend.storage.paths import check_apart
-from hdmf_zarr_backend.storage.referredfiles import parted
+from hdmf_zarr_backend.stores.limits import ExternalLinks
+from hdmf_zarr_backend.stores.opening import check_free, folder_keys, open_keys
+from hdmf_zarr_backend.stores.paths import check_apart
+from hdmf_zarr_backend.stores.referenced_files import parted
 from hdmf_zarr_backend.write.virtual import VirtualReport, write_virtual
 
 SUFFIX = ".zarr.json"

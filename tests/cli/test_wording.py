@@ -17,7 +17,7 @@ from hdmf_zarr_backend.cli.main import COMMANDS, build_parser
 from hdmf_zarr_backend.cli.wording import ARGUMENTS, told, worded
 from hdmf_zarr_backend.conversion import convert
 from hdmf_zarr_backend.errors import ReferenceTargetError, UsageError, ZarrBackendError
-from hdmf_zarr_backend.storage.limits import Limits
+from hdmf_zarr_backend.stores.limits import Limits
 
 SOURCE = Path(hdmf_zarr_backend.__file__).parent
 COMMAND = {command.name: command for command in COMMANDS}

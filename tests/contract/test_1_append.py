@@ -21,8 +21,8 @@ from pynwb import NWBFile, TimeSeries, validate
 from pynwb.behavior import Position, SpatialSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert, repair
+from hdmf_zarr_backend.arrays import growth
 from hdmf_zarr_backend.errors import ConflictError, IncompleteStoreError, JournalWarning, StoreError
-from hdmf_zarr_backend.storage import growth
 from tests import samples
 from tests.documents import document, is_consolidated, is_fresh
 from tests.faults.appending import failing

@@ -30,8 +30,8 @@ from pynwb import TimeSeries
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, consolidate, convert, verify
 from hdmf_zarr_backend.errors import StoreExistsError, UnsafeDataError, ZarrBackendError
 from hdmf_zarr_backend.progress import TerminalProgress
-from hdmf_zarr_backend.storage.keys import Abilities
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
+from hdmf_zarr_backend.stores.base import Abilities
+from hdmf_zarr_backend.stores.local import LocalKeys
 from tests import samples, trees
 from tests.contract.test_6_iterators import check_nothing
 from tests.documents import arrays

@@ -166,7 +166,7 @@ def test_an_export_from_zarr_is_the_same(executors: Find, zarr_source: Path, tmp
 def test_an_export_from_zarr_keeps_chunks_and_codecs_and_copies_them_as_they_are(
     zarr_source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hdmf_zarr_backend.storage.codecs import ChunkCodec
+    from hdmf_zarr_backend.arrays.codecs import ChunkCodec
 
     encoded: list[int] = []
     encode = ChunkCodec.encode

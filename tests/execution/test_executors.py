@@ -19,7 +19,7 @@ from hdmf_zarr_backend.errors import UsageError, WriteError
 from hdmf_zarr_backend.execution.executors import runner
 from hdmf_zarr_backend.execution.tasks import cut
 from hdmf_zarr_backend.model.nodes import ArrayNode
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
+from hdmf_zarr_backend.stores.local import LocalKeys
 
 VALUES = np.random.default_rng(0).integers(-50, 50, (60_000, 16), dtype="i2")
 

@@ -30,8 +30,8 @@ from hdmf.common import (
 )
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO
-from hdmf_zarr_backend.storage import edits as edits_room
-from hdmf_zarr_backend.storage.farkeys import FarKeys
+from hdmf_zarr_backend.changes import edits as edits_room
+from hdmf_zarr_backend.stores.remote import FarKeys
 from tests.watching import listening
 
 VARIANTS = ("rows", "wider", "wider rows", "larger chunks", "smaller", "early", "values", "sharded")

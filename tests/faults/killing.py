@@ -21,8 +21,10 @@ import numpy as np
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.errors import IncompleteStoreError, StoreNotFoundError
-from hdmf_zarr_backend.storage import localkeys, renames, zipkeys
-from hdmf_zarr_backend.storage.farkeys import FarKeys
+from hdmf_zarr_backend.stores import local as localkeys
+from hdmf_zarr_backend.stores import renames
+from hdmf_zarr_backend.stores import zip as zipkeys
+from hdmf_zarr_backend.stores.remote import FarKeys
 from tests import trees
 from tests.faults.appending import in_fork, spread
 

@@ -21,6 +21,7 @@ import pytest
 from hdmf.common import get_manager
 
 from hdmf_zarr_backend import ZarrIO, repair, verify
+from hdmf_zarr_backend.changes import edits as edits_room
 from hdmf_zarr_backend.errors import (
     ConflictError,
     JournalWarning,
@@ -29,7 +30,6 @@ from hdmf_zarr_backend.errors import (
     StoreRefusedError,
     StoreUnreachableError,
 )
-from hdmf_zarr_backend.storage import edits as edits_room
 from tests.faults.appendchecks import Checks
 from tests.faults.appending import (
     VARIANTS,

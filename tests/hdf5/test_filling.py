@@ -12,11 +12,11 @@ import pytest
 import zarr
 
 from hdmf_zarr_backend import convert
+from hdmf_zarr_backend.arrays.chunks import ChunkReader
+from hdmf_zarr_backend.arrays.codecs import ChunkCodec
 from hdmf_zarr_backend.compare.files import compare
 from hdmf_zarr_backend.hdf5 import filling
 from hdmf_zarr_backend.hdf5.blocktasks import BlockTask
-from hdmf_zarr_backend.storage.chunks import ChunkReader
-from hdmf_zarr_backend.storage.codecs import ChunkCodec
 from tests.hdf5.pipelines import COPIED, DECODED
 
 VALUES = np.cumsum(np.random.default_rng(0).integers(-3, 4, (21_000, 30), dtype="<i4"), axis=0, dtype="<i4")

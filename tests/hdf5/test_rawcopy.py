@@ -43,8 +43,8 @@ from hdmf_zarr_backend.hdf5.types import type_of_dtype
 from hdmf_zarr_backend.mapping.dtypes import zarr_type
 from hdmf_zarr_backend.model import v2
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
-from hdmf_zarr_backend.storage.jsontext import dump
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
+from hdmf_zarr_backend.stores.json_text import dump
+from hdmf_zarr_backend.stores.local import LocalKeys
 from tests.hdf5.pipelines import COPIED, DECODED, create_with, pipeline_in
 
 _FILTERED = ("shuffle-gzip", "gzip", "blosc-lz4-1", "shuffle-gzip-fletcher32")

@@ -95,7 +95,7 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def numbers_of(path: Path) -> set[str]:
     """Return the paths of the arrays that netcdf-c has a type for."""
     from hdmf_zarr_backend.read.parser import parse
-    from hdmf_zarr_backend.storage.localkeys import LocalKeys
+    from hdmf_zarr_backend.stores.local import LocalKeys
 
     nodes = parse(LocalKeys(str(path))).hierarchy.walk()
     kinds = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")
@@ -271,7 +271,7 @@ def test_written_so_and_made_so_is_the_same(rich, tmp_path):
 
 def _hierarchy(path: Path) -> Any:
     from hdmf_zarr_backend.read.parser import parse
-    from hdmf_zarr_backend.storage.localkeys import LocalKeys
+    from hdmf_zarr_backend.stores.local import LocalKeys
 
     return parse(LocalKeys(str(path))).hierarchy
 

@@ -16,7 +16,7 @@ from hdmf_zarr_backend.interop.nczarr import add_nczarr
 from hdmf_zarr_backend.mapping.reserved import DTYPE
 from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.read.parser import parse
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
+from hdmf_zarr_backend.stores.local import LocalKeys
 from tests.interop.conftest import CANNOT_BUILD
 from tests.interop.exchange import assert_only, failures, used
 from tests.interop.test_nczarr import assert_equal_values, netcdf, numbers_of

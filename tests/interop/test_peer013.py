@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
+from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.compare.files import compare
 from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.read.parser import parse
-from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
+from hdmf_zarr_backend.stores.local import LocalKeys
 from tests import samples
 from tests.interop import digests
 from tests.interop.conftest import CANNOT_BUILD

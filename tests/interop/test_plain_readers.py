@@ -17,10 +17,10 @@ import pytest
 from hdmf.build import GroupBuilder
 
 from hdmf_zarr_backend import ZarrIO
+from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy
 from hdmf_zarr_backend.read.parser import parse
-from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
+from hdmf_zarr_backend.stores.local import LocalKeys
 from tests import samples
 from tests.interop import digests
 from tests.interop.digests import digest
@@ -83,7 +83,7 @@ print(json.dumps(told))
 
 _LEGACY = """
 import hdmf_zarr_backend
-from hdmf_zarr_backend.storage.zarr_legacy import enable_legacy_files
+from hdmf_zarr_backend.arrays.zarr_legacy import enable_legacy_files
 enable_legacy_files()
 """
 

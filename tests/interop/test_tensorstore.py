@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, consolidate
+from hdmf_zarr_backend.arrays.chunks import ChunkCache
+from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.errors import MetadataError, UsageError
 from hdmf_zarr_backend.interop.tensorstore import tensorstore_schema, tensorstore_spec
 from hdmf_zarr_backend.mapping.chunking import chunks_by_elements
 from hdmf_zarr_backend.model import v2
 from hdmf_zarr_backend.read.parser import parse
-from hdmf_zarr_backend.storage.arrays import LazyArray
-from hdmf_zarr_backend.storage.chunks import ChunkCache
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
+from hdmf_zarr_backend.stores.local import LocalKeys
 from tests import samples
 
 ts = pytest.importorskip("tensorstore")
@@ -213,7 +213,7 @@ def test_a_bucket(s3, monkeypatch):
 )  # fmt: skip
 def test_urls(location, options, expected):
     from hdmf_zarr_backend.interop.tensorstore import key_value_store
-    from hdmf_zarr_backend.storage.opening import open_keys
+    from hdmf_zarr_backend.stores.opening import open_keys
 
     found = key_value_store(open_keys(location, options), "g")
     assert found == expected

@@ -14,6 +14,8 @@ from hdmf.build import DatasetBuilder, GroupBuilder
 from pynwb import H5DataIO, TimeSeries
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
+from hdmf_zarr_backend.arrays.chunks import ChunkCache
+from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.interop.tensorstore import tensorstore_spec
@@ -22,9 +24,7 @@ from hdmf_zarr_backend.mapping.tensorstore import find_obstacle
 from hdmf_zarr_backend.model import v2, v3
 from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.read.parser import parse
-from hdmf_zarr_backend.storage.arrays import LazyArray
-from hdmf_zarr_backend.storage.chunks import ChunkCache
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
+from hdmf_zarr_backend.stores.local import LocalKeys
 from tests import samples
 from tests.interop.test_tensorstore import SCALAR, in_memory, open_spec
 

@@ -41,7 +41,7 @@ def test_a_dataset_as_a_dask_array(path):
 
 
 def test_blocks_are_read_only_when_they_are_needed(path, monkeypatch):
-    from hdmf_zarr_backend.storage.chunks import ChunkReader
+    from hdmf_zarr_backend.arrays.chunks import ChunkReader
 
     with ZarrIO(path, "r") as io:
         data = io.read_builder()["a"].data

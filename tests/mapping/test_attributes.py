@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hdmf_zarr_backend.errors import MetadataError, ReferenceTargetError, ValueRefusedError
 from hdmf_zarr_backend.mapping.attributes import decode_attributes, encode_attributes, is_reference
 from hdmf_zarr_backend.mapping.reserved import NCZARR_ATTR, NOTES, RESERVED
-from hdmf_zarr_backend.storage import jsontext
+from hdmf_zarr_backend.stores import json_text as jsontext
 from tests.strategies import JSON, JSON_OBJECTS, NUMBERS, PLAIN, STRUCTURED, TEXT, TIMES, raw_arrays
 
 STRICT = pytest.mark.parametrize("strict", [False, True], ids=["tokens", "strict"])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from hdmf_zarr_backend.arrays.codecs import numpy_dtype
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.mapping.dtypes import (
     NUMBERS,
@@ -22,7 +23,6 @@ from hdmf_zarr_backend.mapping.dtypes import (
     word_of,
     zarr_type,
 )
-from hdmf_zarr_backend.storage.codecs import numpy_dtype
 from tests.strategies import NUMBERS as NUMBER_TYPES
 from tests.strategies import PLAIN, STRUCTURED, TIMES
 

@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numcodecs import Blosc, blosc
 
+from hdmf_zarr_backend.arrays.blosc_blocks import DecodedBlocks, find_blocks, read_range
+from hdmf_zarr_backend.arrays.chunks import ChunkCache
+from hdmf_zarr_backend.arrays.codecs import ChunkCodec, chunk_codec
+from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.errors import ChunkError
 from hdmf_zarr_backend.model.nodes import ArrayNode
-from hdmf_zarr_backend.storage.arrays import LazyArray
-from hdmf_zarr_backend.storage.blosc_blocks import DecodedBlocks, find_blocks, read_range
-from hdmf_zarr_backend.storage.chunks import ChunkCache
-from hdmf_zarr_backend.storage.codecs import ChunkCodec, chunk_codec
-from hdmf_zarr_backend.storage.inlinedkeys import InlinedKeys
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
-from hdmf_zarr_backend.storage.openvalue import OpenValue
+from hdmf_zarr_backend.stores.inlined import InlinedKeys
+from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.open_value import OpenValue
 from tests.keystores import MemoryKeys
 
 FRAMES = st.tuples(

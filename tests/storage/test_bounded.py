@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hdmf_zarr_backend.arrays.bounded import TooLargeError, check_stated, decode_bounded, zstd_bound
 from hdmf_zarr_backend.errors import LimitError, UsageError
-from hdmf_zarr_backend.storage.bounded import TooLargeError, check_stated, decode_bounded, zstd_bound
-from hdmf_zarr_backend.storage.limits import Limits, ReadRules
+from hdmf_zarr_backend.stores.limits import Limits, ReadRules
 
 CODECS = {
     "zlib": numcodecs.Zlib(1),

@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 from zarr.core.buffer import cpu
 from zarr.storage import MemoryStore
 
+from hdmf_zarr_backend.arrays import shards as shards_room
+from hdmf_zarr_backend.arrays.chunks import ChunkCache
+from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.arrays.shards import ShardReader, shard_grid, stored_chunks
+from hdmf_zarr_backend.changes import edits as edits_room
+from hdmf_zarr_backend.changes.editable import EditableArray
+from hdmf_zarr_backend.changes.edits import Edits
+from hdmf_zarr_backend.changes.journal import Journal
+from hdmf_zarr_backend.changes.journal_records import JOURNAL, Mark
 from hdmf_zarr_backend.errors import ChunkError, StoreError
 from hdmf_zarr_backend.mapping.formats import FORMATS, parse_array
 from hdmf_zarr_backend.model.nodes import ArrayNode, Shards
-from hdmf_zarr_backend.storage import edits as edits_room
-from hdmf_zarr_backend.storage import shards as shards_room
-from hdmf_zarr_backend.storage.arrays import LazyArray
-from hdmf_zarr_backend.storage.chunks import ChunkCache
-from hdmf_zarr_backend.storage.editable import EditableArray
-from hdmf_zarr_backend.storage.edits import Edits
-from hdmf_zarr_backend.storage.journal import Journal
-from hdmf_zarr_backend.storage.journalrecords import JOURNAL, Mark
-from hdmf_zarr_backend.storage.shards import ShardReader, shard_grid, stored_chunks
 from tests.editing import Model, flush, follow, histories, numbers
 from tests.keystores import MemoryKeys
 

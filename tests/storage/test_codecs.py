@@ -16,17 +16,17 @@ from hypothesis import strategies as st
 from zarr.core.buffer import cpu
 from zarr.storage import MemoryStore
 
-from hdmf_zarr_backend.errors import ChunkError, LimitError, MetadataError, UnsafeDataError, ValueRefusedError
-from hdmf_zarr_backend.mapping.dtypes import JSON2, zarr_type
-from hdmf_zarr_backend.model.nodes import ArrayNode
-from hdmf_zarr_backend.model.v2 import array_document
-from hdmf_zarr_backend.storage.codecs import (
+from hdmf_zarr_backend.arrays.codecs import (
     ALLOWED_CODECS,
     chunk_codec,
     make_codec,
     numpy_dtype,
 )
-from hdmf_zarr_backend.storage.fills import fill_array, fill_scalar
+from hdmf_zarr_backend.arrays.fills import fill_array, fill_scalar
+from hdmf_zarr_backend.errors import ChunkError, LimitError, MetadataError, UnsafeDataError, ValueRefusedError
+from hdmf_zarr_backend.mapping.dtypes import JSON2, zarr_type
+from hdmf_zarr_backend.model.nodes import ArrayNode
+from hdmf_zarr_backend.model.v2 import array_document
 from hdmf_zarr_backend.write.arraynodes import encode_fill
 from tests.strategies import FIXED, JSON, NUMBERS, PLAIN, STRUCTURED, TEXT, filled, raw_arrays, shapes
 

@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 from zarr.core.buffer import cpu
 from zarr.storage import MemoryStore
 
+from hdmf_zarr_backend.arrays.chunks import ChunkCache
+from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.changes import edits as edits_room
+from hdmf_zarr_backend.changes.editable import EditableArray
+from hdmf_zarr_backend.changes.edits import DeferredReference, Edits
 from hdmf_zarr_backend.errors import ConflictError, UsageError, ValueRefusedError
 from hdmf_zarr_backend.mapping.dtypes import JSON2
 from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.model.v2 import array_document
-from hdmf_zarr_backend.storage import edits as edits_room
-from hdmf_zarr_backend.storage.arrays import LazyArray
-from hdmf_zarr_backend.storage.chunks import ChunkCache
-from hdmf_zarr_backend.storage.editable import EditableArray
-from hdmf_zarr_backend.storage.edits import DeferredReference, Edits
 from tests.editing import Model, flush, follow, histories, numbers, plain
 from tests.keystores import MemoryKeys
 

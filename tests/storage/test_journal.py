@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdmf_zarr_backend.errors import ConflictError, JournalWarning, MetadataError, NameRefusedError, StoreError
-from hdmf_zarr_backend.storage import recovery as recovery_room
-from hdmf_zarr_backend.storage.journal import Journal
-from hdmf_zarr_backend.storage.journalrecords import JOURNAL, LAST_NOTE, Mark, Record
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
-from hdmf_zarr_backend.storage.locks import Holder
-from hdmf_zarr_backend.storage.recovery import (
+from hdmf_zarr_backend.changes import recovery as recovery_room
+from hdmf_zarr_backend.changes.journal import Journal
+from hdmf_zarr_backend.changes.journal_records import JOURNAL, LAST_NOTE, Mark, Record
+from hdmf_zarr_backend.changes.locks import Holder
+from hdmf_zarr_backend.changes.recovery import (
     pending,
     recover,
     recovered,
 )
+from hdmf_zarr_backend.errors import ConflictError, JournalWarning, MetadataError, NameRefusedError, StoreError
+from hdmf_zarr_backend.stores.local import LocalKeys
 from hdmf_zarr_backend.write.names import checked_name
 from tests.keystores import MemoryKeys
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.storage import jsontext
+from hdmf_zarr_backend.stores import json_text as jsontext
 from tests.strategies import JSON
 
 

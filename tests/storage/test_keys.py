@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hdmf_zarr_backend.errors import StoreError
-from hdmf_zarr_backend.storage import localkeys as keys_room
-from hdmf_zarr_backend.storage.inlinedkeys import InlinedKeys
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
+from hdmf_zarr_backend.stores import local as keys_room
+from hdmf_zarr_backend.stores.inlined import InlinedKeys
+from hdmf_zarr_backend.stores.local import LocalKeys
 from tests.keystores import MemoryKeys
 from tests.strategies import NAMES
 

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 from hdmf_zarr_backend import ZarrIO, repair
+from hdmf_zarr_backend.changes import leases
+from hdmf_zarr_backend.changes.leases import Lease
 from hdmf_zarr_backend.errors import (
     StoreError,
     StoreLockedError,
@@ -23,8 +25,6 @@ from hdmf_zarr_backend.errors import (
     StoreUnreachableError,
     UnlockedWarning,
 )
-from hdmf_zarr_backend.storage import leases
-from hdmf_zarr_backend.storage.leases import Lease
 from tests import trees
 from tests.keystores import MemoryKeys
 
@@ -249,7 +249,7 @@ def test_where_none_can_be_had_that_is_told(kind: type[Folder]) -> None:
 
 @pytest.mark.parametrize("options", ["options", "s3fs_options"])
 def test_a_server_sets_a_key_only_where_there_is_none(s3: Any, options: str) -> None:
-    from hdmf_zarr_backend.storage.opening import open_keys
+    from hdmf_zarr_backend.stores.opening import open_keys
 
     keys: Any = open_keys(s3.url("folder"), getattr(s3, options))
     assert keys.create("a", b"1") is True
@@ -274,7 +274,7 @@ def test_the_lease_of_a_killed_writer_is_taken_over_and_that_of_another_machine_
     assert key == KEY
     with ZarrIO(url, "w", storage_options=s3.options) as io:
         io.write_builder(trees.root(trees.dataset("x", [1])))
-    from hdmf_zarr_backend.storage.opening import open_keys
+    from hdmf_zarr_backend.stores.opening import open_keys
 
     note = {"host": "another-machine", "pid": 1, "since": ago(100), "expires": ago(50), "token": "t", "machine": ""}
     open_keys(s3.url("folder"), s3.options).set(KEY, json.dumps(note).encode())

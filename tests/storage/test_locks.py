@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 
 from hdmf_zarr_backend import ZarrIO, convert, repair
+from hdmf_zarr_backend.changes import locks
+from hdmf_zarr_backend.changes.locks import FileLock, Holder, lock_path
+from hdmf_zarr_backend.changes.writer_lock import one_writer
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import StoreLockedError, StoreRefusedError, UsageError
-from hdmf_zarr_backend.storage import locks
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
-from hdmf_zarr_backend.storage.locks import FileLock, Holder, lock_path
-from hdmf_zarr_backend.storage.onewriter import one_writer
+from hdmf_zarr_backend.stores.local import LocalKeys
 from tests import trees
 from tests.storekinds import StoreKind
 
@@ -197,7 +197,7 @@ def test_folders_that_were_made_for_nothing_are_removed(tmp_path: Path) -> None:
 
 _KILLED = """
 import os, signal, sys
-from hdmf_zarr_backend.storage.locks import FileLock
+from hdmf_zarr_backend.changes.locks import FileLock
 lock = FileLock(sys.argv[1])
 child = os.fork()  # it goes on, and must not keep the lock
 if child:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from hdmf_zarr_backend.errors import UsageError
-from hdmf_zarr_backend.storage import objectsettings
-from hdmf_zarr_backend.storage.objectkeys import _opened
-from hdmf_zarr_backend.storage.objectsettings import object_settings
+from hdmf_zarr_backend.stores import obstore_settings as objectsettings
+from hdmf_zarr_backend.stores.obstore import _opened
+from hdmf_zarr_backend.stores.obstore_settings import object_settings
 
 VARIABLES = (
     *objectsettings._IDENTITY_VARIABLES,

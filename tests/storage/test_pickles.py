@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from hdmf_zarr_backend.errors import UsageError
-from hdmf_zarr_backend.storage.pickles import DataPickle, UnsafePickleError, loads_data
+from hdmf_zarr_backend.oldfiles.pickles import DataPickle, UnsafePickleError, loads_data
 from tests.peers import Peer
 
 PROTOCOLS = range(6)

@@ -9,9 +9,9 @@ import pytest
 from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO
+from hdmf_zarr_backend.arrays.chunks import ChunkReader
+from hdmf_zarr_backend.arrays.codecs import ChunkCodec
 from hdmf_zarr_backend.errors import ChunkError
-from hdmf_zarr_backend.storage.chunks import ChunkReader
-from hdmf_zarr_backend.storage.codecs import ChunkCodec
 
 COUNT = 4000
 ROWS = [(number, f"text {number % 7}") for number in range(COUNT)]

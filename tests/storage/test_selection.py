@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdmf_zarr_backend.storage.selection import Axis, normalise, whole_mask
+from hdmf_zarr_backend.arrays.selection import Axis, normalise, whole_mask
 from tests.strategies import axis_keys, expected, selections, shapes
 
 

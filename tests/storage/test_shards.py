@@ -11,12 +11,12 @@ import pytest
 import zarr
 from zarr.codecs import BytesCodec, Crc32cCodec, ShardingCodec, TransposeCodec, ZstdCodec
 
+from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.arrays.shards import ShardReader
 from hdmf_zarr_backend.errors import ChunkError
 from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.read.parser import parse
-from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
-from hdmf_zarr_backend.storage.shards import ShardReader
+from hdmf_zarr_backend.stores.local import LocalKeys
 from tests.keystores import MemoryKeys
 
 VALUES = np.arange(100 * 6, dtype="i4").reshape(100, 6)

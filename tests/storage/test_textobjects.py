@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdmf_zarr_backend.storage.codecs import numpy_dtype
-from hdmf_zarr_backend.storage.textobjects import (
+from hdmf_zarr_backend.arrays.codecs import numpy_dtype
+from hdmf_zarr_backend.arrays.text_objects import (
     ReferenceTexts,
     StructRows,
     cell_width,

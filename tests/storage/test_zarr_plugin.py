@@ -28,8 +28,8 @@ from numcodecs.registry import codec_registry
 from zarr.dtype import data_type_registry
 from zarr.storage import MemoryStore
 
-import hdmf_zarr_backend.storage.zarr_legacy as older
-import hdmf_zarr_backend.storage.zarr_plugin as plugin
+import hdmf_zarr_backend.arrays.zarr_legacy as older
+import hdmf_zarr_backend.arrays.zarr_plugin as plugin
 from hdmf_zarr_backend.errors import ChunkError, UnsafeDataError
 from tests.peers import Peer
 

@@ -18,9 +18,9 @@ from hdmf_zarr_backend.errors import (
     StoreRefusedError,
     StoreUnreachableError,
 )
-from hdmf_zarr_backend.storage.fsspeckeys import FsspecKeys
-from hdmf_zarr_backend.storage.objectkeys import ObjectKeys
-from hdmf_zarr_backend.storage.opening import open_keys
+from hdmf_zarr_backend.stores.fsspec import FsspecKeys
+from hdmf_zarr_backend.stores.obstore import ObjectKeys
+from hdmf_zarr_backend.stores.opening import open_keys
 from tests import samples, trees
 from tests.clouds import ACCOUNT, CLOUDS, KEY, Cloud, connection_string
 from tests.servers import quick

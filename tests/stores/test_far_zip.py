@@ -11,9 +11,9 @@ import pytest
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import LimitError, StoreError
-from hdmf_zarr_backend.storage.limits import Limits, ReadRules
-from hdmf_zarr_backend.storage.opening import open_keys
-from hdmf_zarr_backend.storage.zipkeys import new_zip
+from hdmf_zarr_backend.stores.limits import Limits, ReadRules
+from hdmf_zarr_backend.stores.opening import open_keys
+from hdmf_zarr_backend.stores.zip import new_zip
 from tests import samples, trees
 from tests.servers import Proxy, WebServer
 

@@ -14,7 +14,7 @@ from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreNotFoundError, UsageError
-from hdmf_zarr_backend.storage.opening import open_keys
+from hdmf_zarr_backend.stores.opening import open_keys
 from tests import samples, trees
 
 

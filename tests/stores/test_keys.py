@@ -24,15 +24,16 @@ from hdmf_zarr_backend.errors import (
     UsageError,
 )
 from hdmf_zarr_backend.model.locations import resolve_source
-from hdmf_zarr_backend.storage import farkeys, queued
-from hdmf_zarr_backend.storage.farkeys import REQUESTS, at_once
-from hdmf_zarr_backend.storage.inlinedkeys import InlinedKeys
-from hdmf_zarr_backend.storage.keys import Abilities, KeyStore
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
-from hdmf_zarr_backend.storage.mappingkeys import MappingKeys
-from hdmf_zarr_backend.storage.opening import may_exist, open_keys, open_neighbour
-from hdmf_zarr_backend.storage.queued import QueuedKeys
-from hdmf_zarr_backend.storage.zipkeys import new_zip
+from hdmf_zarr_backend.stores import queued
+from hdmf_zarr_backend.stores import remote as farkeys
+from hdmf_zarr_backend.stores.base import Abilities, KeyStore
+from hdmf_zarr_backend.stores.inlined import InlinedKeys
+from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.memory import MappingKeys
+from hdmf_zarr_backend.stores.opening import may_exist, open_keys, open_neighbour
+from hdmf_zarr_backend.stores.queued import QueuedKeys
+from hdmf_zarr_backend.stores.remote import REQUESTS, at_once
+from hdmf_zarr_backend.stores.zip import new_zip
 from tests.keystores import MemoryKeys
 from tests.storekinds import ALL_KINDS
 
@@ -342,7 +343,7 @@ def test_requests_after_a_fork_have_threads_of_their_own(monkeypatch):
 
 
 def test_a_store_that_was_opened_before_a_fork_says_so(s3, monkeypatch):
-    from hdmf_zarr_backend.storage import objectkeys
+    from hdmf_zarr_backend.stores import obstore as objectkeys
 
     keys: Any = open_keys(s3.url("a.zarr"), s3.options)
     keys.set("a", b"1")

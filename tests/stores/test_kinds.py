@@ -26,7 +26,7 @@ from hdmf_zarr_backend.errors import (
     StoreUnreachableError,
     UsageError,
 )
-from hdmf_zarr_backend.storage.opening import open_keys
+from hdmf_zarr_backend.stores.opening import open_keys
 from tests import samples, trees
 from tests.clouds import CLOUDS
 from tests.storekinds import ALL_KINDS, StoreKind

@@ -13,7 +13,7 @@ import pytest
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
 from hdmf_zarr_backend.errors import MetadataError, NotZarrError, ReadOnlyStoreError, StoreError, StoreNotFoundError
-from hdmf_zarr_backend.storage.opening import open_keys
+from hdmf_zarr_backend.stores.opening import open_keys
 from tests import samples, trees
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import StoreRefusedError, ZarrBackendError
-from hdmf_zarr_backend.storage.fsspeckeys import FsspecKeys
-from hdmf_zarr_backend.storage.opening import open_keys
+from hdmf_zarr_backend.stores.fsspec import FsspecKeys
+from hdmf_zarr_backend.stores.opening import open_keys
 from hdmf_zarr_backend.write.sharding import SHARD_BYTES, shard_bytes_for
 from tests import trees
 from tests.servers import S3Server

@@ -18,8 +18,8 @@ from hdmf.build import GroupBuilder, LinkBuilder, ReferenceBuilder
 from hdmf_zarr_backend import Limits, ZarrDataIO, ZarrIO, consolidate, verify
 from hdmf_zarr_backend.errors import ChunkError, NotZarrError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.progress import Progress
-from hdmf_zarr_backend.storage.keys import Abilities
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
+from hdmf_zarr_backend.stores.base import Abilities
+from hdmf_zarr_backend.stores.local import LocalKeys
 from hdmf_zarr_backend.verification.problems import DAMAGE, REMARKS, Report
 from tests import samples, trees
 

@@ -12,10 +12,10 @@ import zarr
 from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, verify
+from hdmf_zarr_backend.changes import edits as edits_room
+from hdmf_zarr_backend.changes.journal_records import JOURNAL
 from hdmf_zarr_backend.errors import ReadOnlyStoreError
-from hdmf_zarr_backend.storage import edits as edits_room
-from hdmf_zarr_backend.storage.journalrecords import JOURNAL
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
+from hdmf_zarr_backend.stores.local import LocalKeys
 from tests import samples
 from tests.peers import Peer
 from tests.storekinds import StoreKind

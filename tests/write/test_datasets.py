@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from zarr.storage import MemoryStore
 
+from hdmf_zarr_backend.arrays.chunks import ChunkCache
+from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
 from hdmf_zarr_backend.execution.tasks import cut
 from hdmf_zarr_backend.mapping.dtypes import JSON2, VLEN_BYTES, VLEN_UTF8
 from hdmf_zarr_backend.model.v2 import array_document, parse_array
-from hdmf_zarr_backend.storage.arrays import LazyArray
-from hdmf_zarr_backend.storage.chunks import ChunkCache
 from hdmf_zarr_backend.write.datasets import (
     encode_fill,
     first_leaf,

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from zarr.core.buffer import cpu
 from zarr.storage import MemoryStore
 
+from hdmf_zarr_backend.arrays.chunks import ChunkCache
+from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
 from hdmf_zarr_backend.mapping.chunking import CHUNK_BYTES
 from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.model.v2 import array_document
-from hdmf_zarr_backend.storage.arrays import LazyArray
-from hdmf_zarr_backend.storage.chunks import ChunkCache
 from hdmf_zarr_backend.write import iterators
 from hdmf_zarr_backend.write.iterators import GrowingArray, plan_iterator
 from hdmf_zarr_backend.write.plan import StorageOptions

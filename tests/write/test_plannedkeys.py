@@ -11,7 +11,7 @@ import pytest
 
 from hdmf_zarr_backend.errors import ModeError
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
+from hdmf_zarr_backend.stores.local import LocalKeys
 from hdmf_zarr_backend.write.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.write.plannedkeys import PlannedKeys
 from hdmf_zarr_backend.write.writer import Writer

@@ -35,7 +35,8 @@ BUDGET = 400_000  # tasks of one or two chunks
 KILLED = """
 import os, signal, sys
 from hdmf_zarr_backend import convert
-from hdmf_zarr_backend.storage import localkeys, renames
+from hdmf_zarr_backend.stores import local as localkeys
+from hdmf_zarr_backend.stores import renames
 from hdmf_zarr_backend.write import resume
 
 source, folder, executor, codec, *points = sys.argv[1:]

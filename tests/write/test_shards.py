@@ -17,16 +17,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
+from hdmf_zarr_backend.arrays.chunks import ChunkCache
+from hdmf_zarr_backend.arrays.codecs import chunk_codec
+from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.arrays.shards import chunks_in_shard, shard_grid, shard_named, stored_chunks
 from hdmf_zarr_backend.errors import DamagedFileError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.execution.shardtasks import ShardTask, cut_shards
 from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
 from hdmf_zarr_backend.mapping.chunking import SHARD_BYTES, chunks_inside, shards_by_bytes
 from hdmf_zarr_backend.model.nodes import ArrayNode, Shards
-from hdmf_zarr_backend.storage.arrays import LazyArray
-from hdmf_zarr_backend.storage.chunks import ChunkCache
-from hdmf_zarr_backend.storage.codecs import chunk_codec
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
-from hdmf_zarr_backend.storage.shards import chunks_in_shard, shard_grid, shard_named, stored_chunks
+from hdmf_zarr_backend.stores.local import LocalKeys
 from hdmf_zarr_backend.verification.files import verify
 from hdmf_zarr_backend.write.growingshards import GrowingShards
 from hdmf_zarr_backend.write.iterators import GrowingArray

@@ -11,14 +11,16 @@ import pytest
 from hdmf.build import DatasetBuilder, GroupBuilder
 
 from hdmf_zarr_backend import ZarrIO, convert
+from hdmf_zarr_backend.changes.locks import lock_path
+from hdmf_zarr_backend.changes.writer_lock import one_writer
 from hdmf_zarr_backend.errors import StoreError, StoreExistsError, UsageError
-from hdmf_zarr_backend.storage import durable, localkeys, renames, zipkeys
-from hdmf_zarr_backend.storage.durable import sync_files, sync_folder
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
-from hdmf_zarr_backend.storage.locks import lock_path
-from hdmf_zarr_backend.storage.onewriter import one_writer
-from hdmf_zarr_backend.storage.partials import partial_path
-from hdmf_zarr_backend.storage.renames import place, replace
+from hdmf_zarr_backend.stores import durable, renames
+from hdmf_zarr_backend.stores import local as localkeys
+from hdmf_zarr_backend.stores import zip as zipkeys
+from hdmf_zarr_backend.stores.durable import sync_files, sync_folder
+from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.partials import partial_path
+from hdmf_zarr_backend.stores.renames import place, replace
 from hdmf_zarr_backend.write import staging
 from hdmf_zarr_backend.write.staging import staged
 

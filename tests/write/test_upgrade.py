@@ -26,8 +26,8 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.interop.nczarr import add_nczarr
 from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.read.parser import parse
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
-from hdmf_zarr_backend.storage.mappingkeys import MappingKeys
+from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.memory import MappingKeys
 from tests import samples
 from tests.everything import write_everything
 from tests.hostile import seeds

@@ -11,10 +11,10 @@ import pytest
 from hdmf.build import GroupBuilder, ReferenceBuilder
 
 from hdmf_zarr_backend import ZarrIO, verify
+from hdmf_zarr_backend.arrays.changed_cells import set_fields, wider_fields
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.model.nodes import ArrayNode
-from hdmf_zarr_backend.storage.changedcells import set_fields, wider_fields
-from hdmf_zarr_backend.storage.limits import Limits, ReadRules
+from hdmf_zarr_backend.stores.limits import Limits, ReadRules
 from tests.peers import Peer
 from tests.trees import dataset, group, root
 

@@ -23,7 +23,7 @@ from hdmf_zarr_backend.errors import (
     UnsupportedFileError,
     UsageError,
 )
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
+from hdmf_zarr_backend.stores.local import LocalKeys
 from hdmf_zarr_backend.zom.api import (
     ArrayV2,
     ArrayV3,

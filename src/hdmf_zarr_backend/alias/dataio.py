@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 from hdmf_zarr_backend import dataio
 from hdmf_zarr_backend.alias.codecs import pipeline_of_zarr3
+from hdmf_zarr_backend.arrays.codecs import make_codec
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.hdf5.filters import codecs_of
-from hdmf_zarr_backend.storage.codecs import make_codec
 
 
 class SameAsOurs(ABCMeta):

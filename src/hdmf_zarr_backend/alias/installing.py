@@ -48,8 +48,8 @@ from hdmf_zarr_backend.mapping.specs import SPECIFICATIONS
 from hdmf_zarr_backend.model.locations import THIS_FILE
 from hdmf_zarr_backend.read.datasets import BuilderReferences, BuilderTable, ContainerReferences, ContainerTable
 from hdmf_zarr_backend.reader import ROOT_NAME
-from hdmf_zarr_backend.storage.opening import open_neighbour
-from hdmf_zarr_backend.storage.stores import open_zarr_group
+from hdmf_zarr_backend.stores.opening import open_neighbour
+from hdmf_zarr_backend.stores.zarr_views import open_zarr_group
 
 NAME = "hdmf_zarr"
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from hdmf_zarr_backend.errors import DamagedFileError, ModeError, ZarrBackendError
 from hdmf_zarr_backend.read.parser import parse
-from hdmf_zarr_backend.storage.opening import open_keys
+from hdmf_zarr_backend.stores.opening import open_keys
 
 _READING = ("r", "r-")
 

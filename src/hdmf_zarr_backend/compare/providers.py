@@ -14,8 +14,8 @@ from hdmf_zarr_backend.mapping.facts import FileFacts
 from hdmf_zarr_backend.model import v2, v3
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.read.facts import ZarrFacts, is_zarr, is_zarr_3
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.opening import open_keys
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.opening import open_keys
 
 __all__ = ["FactsProvider", "open_facts", "open_pair", "register_provider"]
 

@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import product
 
+from hdmf_zarr_backend.arrays.codecs import chunk_codec
+from hdmf_zarr_backend.arrays.shards import ShardWriter, chunks_in_shard, inner_grid, shard_grid
 from hdmf_zarr_backend.execution.tasks import ChunkSource, Index, chunk_bytes, encode_chunk, part_of, task_on
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, join
-from hdmf_zarr_backend.storage.codecs import chunk_codec
-from hdmf_zarr_backend.storage.keys import KeyStore, Write
-from hdmf_zarr_backend.storage.shards import ShardWriter, chunks_in_shard, inner_grid, shard_grid
+from hdmf_zarr_backend.stores.base import KeyStore, Write
 
 
 @dataclass(slots=True)

@@ -16,11 +16,11 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from hdmf_zarr_backend.arrays.codecs import ChunkCodec, chunk_codec
+from hdmf_zarr_backend.arrays.fills import fill_array
 from hdmf_zarr_backend.errors import StoreError, ZarrBackendError
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
-from hdmf_zarr_backend.storage.codecs import ChunkCodec, chunk_codec
-from hdmf_zarr_backend.storage.fills import fill_array
-from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.stores.base import KeyStore
 
 Array = npt.NDArray[Any]
 Index = tuple[int, ...]

@@ -12,7 +12,7 @@ import math
 from typing import Any
 
 from hdmf_zarr_backend.errors import ZarrBackendError
-from hdmf_zarr_backend.storage.limits import Limits
+from hdmf_zarr_backend.stores.limits import Limits
 
 
 def check_allocated(dataset: Any, limits: Limits) -> None:

@@ -6,8 +6,8 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 
+from hdmf_zarr_backend.arrays.codecs import numpy_dtype
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
-from hdmf_zarr_backend.storage.codecs import numpy_dtype
 
 BLOCK_BYTES = 8 * 2**20
 """Bytes of one block, or one chunk of either side if that is larger."""

@@ -9,14 +9,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.arrays.codecs import ChunkCodec, numpy_dtype
+from hdmf_zarr_backend.arrays.fills import fill_array
 from hdmf_zarr_backend.errors import StoreError, ZarrBackendError
 from hdmf_zarr_backend.hdf5.filters import CodecPipeline
 from hdmf_zarr_backend.hdf5.values import Array
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute
-from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
-from hdmf_zarr_backend.storage.codecs import ChunkCodec, numpy_dtype
-from hdmf_zarr_backend.storage.fills import fill_array
-from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.stores.base import KeyStore
 
 Index = tuple[int, ...]
 Region = tuple[slice, ...]

@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from hdmf_zarr_backend.arrays.codecs import numpy_dtype
 from hdmf_zarr_backend.hdf5.types import ASCII, OBJECT, REGION, UTF8, TypeJSON, type_of_dtype
 from hdmf_zarr_backend.mapping import dtypes
 from hdmf_zarr_backend.mapping.reserved import DTYPE
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
-from hdmf_zarr_backend.storage.codecs import numpy_dtype
 
 Form = Literal["plain", "objects", "rows"]
 

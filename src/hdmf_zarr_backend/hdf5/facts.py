@@ -26,8 +26,8 @@ from hdmf_zarr_backend.mapping.facts import (
     Values,
 )
 from hdmf_zarr_backend.mapping.factvalues import plain_values, text_of
-from hdmf_zarr_backend.storage.limits import Limits
-from hdmf_zarr_backend.storage.paths import is_hdf5
+from hdmf_zarr_backend.stores.limits import Limits
+from hdmf_zarr_backend.stores.paths import is_hdf5
 
 __all__ = ["Hdf5Facts", "UnreadableHdf5Error", "is_hdf5"]
 

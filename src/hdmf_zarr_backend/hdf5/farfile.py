@@ -18,11 +18,11 @@ from typing import Any
 from urllib.parse import quote
 
 from hdmf_zarr_backend.errors import ChunkError, StoreError, StoreNotFoundError
-from hdmf_zarr_backend.storage.filestates import FileState
-from hdmf_zarr_backend.storage.garbage import uncollected
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.opening import folder_keys
-from hdmf_zarr_backend.storage.referredfiles import parted
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.file_state import FileState
+from hdmf_zarr_backend.stores.garbage import uncollected
+from hdmf_zarr_backend.stores.opening import folder_keys
+from hdmf_zarr_backend.stores.referenced_files import parted
 
 BLOCK = 2**18
 """Bytes of one request for the index."""

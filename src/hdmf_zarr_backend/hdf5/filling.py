@@ -19,6 +19,11 @@ from typing import Any
 
 import numpy as np
 
+from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.arrays.codecs import ChunkCodec, numpy_dtype
+from hdmf_zarr_backend.arrays.fills import fill_array
+from hdmf_zarr_backend.arrays.plausible_chunks import check_plausible
+from hdmf_zarr_backend.arrays.unwritten import check_unwritten
 from hdmf_zarr_backend.errors import ChunkError, ZarrBackendError
 from hdmf_zarr_backend.execution.executors import Runner, runner
 from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET, chunk_indices, region_of, task_bytes_for
@@ -35,11 +40,6 @@ from hdmf_zarr_backend.hdf5.types import memory_type
 from hdmf_zarr_backend.hdf5.values import Array
 from hdmf_zarr_backend.mapping.references import Reference, decode_reference
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
-from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
-from hdmf_zarr_backend.storage.codecs import ChunkCodec, numpy_dtype
-from hdmf_zarr_backend.storage.fills import fill_array
-from hdmf_zarr_backend.storage.plausibility import check_plausible
-from hdmf_zarr_backend.storage.unwritten import check_unwritten
 
 _LARGE_BYTES = 2**20
 _CACHE_SHARE = 4  # of the budget, for chunks that two blocks share

@@ -29,8 +29,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from hdmf_zarr_backend.arrays.codecs import DECODE_ERRORS, Codec, make_codec
 from hdmf_zarr_backend.errors import ChunkError
-from hdmf_zarr_backend.storage.codecs import DECODE_ERRORS, Codec, make_codec
 
 Config: TypeAlias = dict[str, Any]
 Pipeline: TypeAlias = list[list[Any]]

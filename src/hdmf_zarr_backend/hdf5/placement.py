@@ -23,7 +23,7 @@ from hdmf_zarr_backend.mapping.references import Reference
 from hdmf_zarr_backend.mapping.reserved import LINKS, notes_of
 from hdmf_zarr_backend.model.locations import THIS_FILE, is_url, resolve_source, sibling_source
 from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy, Node, absolute, join, relative, split
-from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.stores.base import KeyStore
 
 HDF5 = "hdf5"
 """Key of what is noted of an object in HDF5."""

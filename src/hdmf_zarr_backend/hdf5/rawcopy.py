@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hdmf_zarr_backend.arrays.codecs import numpy_dtype
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, UsageError
 from hdmf_zarr_backend.hdf5.describe import Description
 from hdmf_zarr_backend.hdf5.filters import BUILT_IN, LZ4, Config, Pipeline, codecs_of, lz4_to_hdf5, pipeline_of, usable
@@ -23,7 +24,6 @@ from hdmf_zarr_backend.hdf5.rawchunks import UNFILTERED, Index, RawChunks, is_li
 from hdmf_zarr_backend.hdf5.rawsource import RawH5Source
 from hdmf_zarr_backend.hdf5.types import TypeJSON
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
-from hdmf_zarr_backend.storage.codecs import numpy_dtype
 
 _UNDECIDED = 16
 """How many chunks at the edge are looked at to find out whether those are filtered."""

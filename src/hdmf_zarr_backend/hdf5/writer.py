@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from hdmf.backends.warnings import BrokenLinkWarning
 
+from hdmf_zarr_backend.arrays.codecs import numpy_dtype
 from hdmf_zarr_backend.errors import NameRefusedError
 from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
 from hdmf_zarr_backend.hdf5.attributes import NewerFormatNeededError, refusing, write_attribute
@@ -32,7 +33,6 @@ from hdmf_zarr_backend.mapping.references import Reference, decode_attribute_ref
 from hdmf_zarr_backend.mapping.reserved import SPECLOC, notes_of
 from hdmf_zarr_backend.mapping.specloc import spec_location
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, absolute
-from hdmf_zarr_backend.storage.codecs import numpy_dtype
 
 
 class Hdf5Writer:

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from hdmf_zarr_backend.changes.writer_lock import one_writer
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, UsageError
 from hdmf_zarr_backend.mapping import nczarr
 from hdmf_zarr_backend.mapping.formats import FORMATS
 from hdmf_zarr_backend.model import v2
 from hdmf_zarr_backend.model.nodes import Hierarchy
 from hdmf_zarr_backend.read.parser import parse
-from hdmf_zarr_backend.storage.jsontext import check_strict, dump
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.onewriter import one_writer
-from hdmf_zarr_backend.storage.opening import open_keys
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.json_text import check_strict, dump
+from hdmf_zarr_backend.stores.opening import open_keys
 
 __all__ = ["add_nczarr", "remove_nczarr"]
 

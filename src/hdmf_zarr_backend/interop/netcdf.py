@@ -23,6 +23,9 @@ from typing import Any
 
 import numpy as np
 
+from hdmf_zarr_backend.arrays.chunks import ChunkCache
+from hdmf_zarr_backend.arrays.codecs import numpy_dtype
+from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.interop.netcdfarrays import lazy_array
 from hdmf_zarr_backend.interop.netcdfdraft import TYPEDEFS, read_draft
@@ -41,11 +44,8 @@ from hdmf_zarr_backend.mapping.attributes import decode_attributes
 from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, NCZARR_ATTR
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Node, absolute, join
 from hdmf_zarr_backend.read.parser import parse
-from hdmf_zarr_backend.storage.arrays import LazyArray
-from hdmf_zarr_backend.storage.chunks import ChunkCache
-from hdmf_zarr_backend.storage.codecs import numpy_dtype
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.opening import open_keys
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.opening import open_keys
 
 __all__ = ["NetcdfDimension", "NetcdfGroup", "NetcdfType", "NetcdfVariable", "open_netcdf"]
 

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from hdmf.build import ObjectMapper
 
+from hdmf_zarr_backend.arrays.chunks import ChunkCache
+from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.errors import ChunkError, NotZarrError
 from hdmf_zarr_backend.interop.netcdftypes import texts_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
-from hdmf_zarr_backend.storage.arrays import LazyArray
-from hdmf_zarr_backend.storage.chunks import ChunkCache
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.opening import NOWHERE
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.opening import NOWHERE
 
 __all__ = ["DraftArray", "TextArray", "lazy_array"]
 

@@ -32,8 +32,8 @@ from hdmf_zarr_backend.mapping.reserved import NCZARR_ATTR
 from hdmf_zarr_backend.model import v2
 from hdmf_zarr_backend.model.nodes import Attributes, GroupNode, absolute, split
 from hdmf_zarr_backend.read.bounds import check_texts, read_documents
-from hdmf_zarr_backend.storage.jsontext import load
-from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.json_text import load
 
 __all__ = ["TYPEDEFS", "read_draft"]
 

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hdmf_zarr_backend.arrays.codecs import numpy_dtype
 from hdmf_zarr_backend.errors import ChunkError, MetadataError
 from hdmf_zarr_backend.model.nodes import absolute, join
-from hdmf_zarr_backend.storage.codecs import numpy_dtype
 
 __all__ = [
     "COMPLEX",

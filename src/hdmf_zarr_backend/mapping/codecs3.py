@@ -6,7 +6,7 @@ specification names it, everything else ``numcodecs.<id>``, as zarr-python and h
 chunk are the same under both names.
 
 Three of our filters are steps that have no other form, since the data type says it all in format 3: ``references`` and
-``struct``, which make bytes of objects (`storage.textobjects`), and ``byteorder``, which makes rows little-endian.
+``struct``, which make bytes of objects (`arrays.text_objects`), and ``byteorder``, which makes rows little-endian.
 
 Source: Zarr v3 specification, "Codecs"; zarr-python for the configurations of ``blosc`` and ``zstd``.
 """

@@ -110,7 +110,7 @@ class RegionReference:
         return decode_region(self.region)
 
     def read(self) -> Any:
-        """Return the selected values, in the data type of the dataset; errors as of `storage.arrays.LazyArray`."""
+        """Return the selected values, in the data type of the dataset; errors as of `arrays.lazy.LazyArray`."""
         data = self.builder.data
         selection = self.selection
         if isinstance(selection, np.ndarray):

@@ -15,6 +15,8 @@ import numpy as np
 from hdmf.backends.warnings import BrokenLinkWarning
 from hdmf.build import GroupBuilder, ReferenceBuilder
 
+from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.errors import (
     DamagedFileError,
     LimitError,
@@ -38,10 +40,8 @@ from hdmf_zarr_backend.read.builders import make_group, set_link, set_reference
 from hdmf_zarr_backend.read.datasetbuilders import DatasetMaker
 from hdmf_zarr_backend.read.datasets import Resolver
 from hdmf_zarr_backend.read.linkpolicy import check_link
-from hdmf_zarr_backend.storage.arrays import LazyArray
-from hdmf_zarr_backend.storage.edits import Edits
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.opening import may_exist
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.opening import may_exist
 
 ROOT = "root"
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from hdmf_zarr_backend.model import v2, v3
 from hdmf_zarr_backend.model.nodes import split
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.limits import Limits
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.limits import Limits
 
 _BATCH = 10_000
 _LONG_KEY = 256

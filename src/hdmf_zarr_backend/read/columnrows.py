@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hdmf_zarr_backend.arrays.codecs import keeps_dates
 from hdmf_zarr_backend.errors import ValueRefusedError
-from hdmf_zarr_backend.storage.codecs import keeps_dates
 
 Array = npt.NDArray[Any]
 

@@ -11,13 +11,13 @@ from hdmf.common import VectorIndex
 from hdmf.data_utils import DataIO
 from hdmf.query import ReferenceResolver
 
+from hdmf_zarr_backend.changes.editable import EditableArray
+from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.mapping.dtypes import number_name, zarr_type
 from hdmf_zarr_backend.mapping.reserved import DTYPE, NOTES, notes_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 from hdmf_zarr_backend.read.columnrows import count_axes, structured_rows
-from hdmf_zarr_backend.storage.editable import EditableArray
-from hdmf_zarr_backend.storage.edits import Edits
 
 
 def _set_type(dtype: np.dtype[Any], node: ArrayNode[Attributes]) -> None:

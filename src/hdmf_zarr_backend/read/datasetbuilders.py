@@ -10,6 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from hdmf_zarr_backend.arrays.chunks import ChunkCache
+from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.arrays.stored_chunks import stored_chunks
+from hdmf_zarr_backend.arrays.unwritten import check_unwritten
+from hdmf_zarr_backend.changes.editable import EditableArray
+from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.mapping.dimensions import decode_dimensions
 from hdmf_zarr_backend.mapping.references import Reference, decode_reference
@@ -19,13 +25,7 @@ from hdmf_zarr_backend.read.arraykinds import field_list, field_type, is_scalar
 from hdmf_zarr_backend.read.builders import make_dataset
 from hdmf_zarr_backend.read.columns import EditableColumn
 from hdmf_zarr_backend.read.datasets import BuilderReferences, BuilderTable, Resolver
-from hdmf_zarr_backend.storage.arrays import LazyArray
-from hdmf_zarr_backend.storage.chunks import ChunkCache
-from hdmf_zarr_backend.storage.editable import EditableArray
-from hdmf_zarr_backend.storage.edits import Edits
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.strays import stored_chunks
-from hdmf_zarr_backend.storage.unwritten import check_unwritten
+from hdmf_zarr_backend.stores.base import KeyStore
 
 TYPED = frozenset({"neurodata_type", "data_type"})
 

@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 from hdmf.query import BuilderResolver, ContainerResolver, HDMFDataset, ReferenceResolver
 
+from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.errors import DamagedFileError
 from hdmf_zarr_backend.mapping import dtypes
 from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.read.arraykinds import field_type
-from hdmf_zarr_backend.storage.arrays import LazyArray
 
 Array = npt.NDArray[Any]
 _ROWS = 65536

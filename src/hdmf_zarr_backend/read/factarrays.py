@@ -24,7 +24,7 @@ from hdmf_zarr_backend.mapping.reserved import DTYPE, notes_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute
 from hdmf_zarr_backend.read.facttypes import array_element
 from hdmf_zarr_backend.read.factvalues import block_values, default_element, json_values
-from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.stores.base import KeyStore
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ class ArrayReader:
         axes = len(array.shape or ())
 
         def read(selection: Selection) -> Values:
-            from hdmf_zarr_backend.storage.unwritten import check_unwritten
+            from hdmf_zarr_backend.arrays.unwritten import check_unwritten
 
             try:
                 if path not in self._checked:
@@ -122,7 +122,7 @@ class ArrayReader:
         )
 
     def _read(self, path: str, array: _Array, selection: Selection) -> Values:
-        from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
+        from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
 
         if self._cache is None:
             self._cache = ChunkCache()
@@ -158,7 +158,7 @@ class ArrayReader:
             return None
         # a fill value of rows or references is a pickle in old files: never decoded, and never needed
         if array.node.fill_value is not None and (array.dtype.kind != "O" or array.element.kind == "text"):
-            from hdmf_zarr_backend.storage.fills import fill_scalar
+            from hdmf_zarr_backend.arrays.fills import fill_scalar
 
             chosen = fill_scalar(array.node, array.dtype)
             if chosen is not None:
@@ -168,7 +168,7 @@ class ArrayReader:
 
 
 def _array(node: ArrayNode[Attributes], *, is_spec: bool) -> _Array:
-    from hdmf_zarr_backend.storage.codecs import numpy_dtype
+    from hdmf_zarr_backend.arrays.codecs import numpy_dtype
 
     dtype = numpy_dtype(node.data_type)
     element = array_element(node, dtype)

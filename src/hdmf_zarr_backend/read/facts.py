@@ -38,8 +38,8 @@ from hdmf_zarr_backend.read.factarrays import ArrayReader
 from hdmf_zarr_backend.read.facttypes import REFERENCE, REGION, noted_element, numpy_element
 from hdmf_zarr_backend.read.factvalues import attribute_facts, canonical_region, nested_array, noted_attribute
 from hdmf_zarr_backend.read.parser import parse
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.opening import open_keys
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.opening import open_keys
 
 __all__ = ["ZarrFacts", "is_zarr"]
 

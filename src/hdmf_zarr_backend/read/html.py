@@ -8,11 +8,11 @@ from typing import Any
 
 from hdmf.utils import generate_array_html_repr, get_basic_array_info
 
+from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.errors import StoreError
 from hdmf_zarr_backend.read.htmltree import outline_html
 from hdmf_zarr_backend.read.outline import Outline
 from hdmf_zarr_backend.read.parser import ParsedFile
-from hdmf_zarr_backend.storage.arrays import LazyArray
 
 _KIND = "Zarr Array"
 

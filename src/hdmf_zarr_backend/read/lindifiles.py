@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.errors import ChunkError, LimitError, MetadataError
 from hdmf_zarr_backend.mapping.lindi import may_hold_references
 from hdmf_zarr_backend.mapping.reserved import DTYPE
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, join
-from hdmf_zarr_backend.storage.codecs import chunk_codec
-from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.stores.base import KeyStore
 
 
 def mark_references(keys: KeyStore, hierarchy: Hierarchy) -> None:

@@ -8,9 +8,9 @@ Source: issue "Nothing lost, nobody let in", part 5.
 from __future__ import annotations
 
 from hdmf_zarr_backend.errors import LinkRefusedError
-from hdmf_zarr_backend.storage.limits import ExternalLinks
-from hdmf_zarr_backend.storage.opening import NOWHERE
-from hdmf_zarr_backend.storage.places import why_not
+from hdmf_zarr_backend.stores.limits import ExternalLinks
+from hdmf_zarr_backend.stores.link_policy import why_not
+from hdmf_zarr_backend.stores.opening import NOWHERE
 
 
 def check_link(target: str, origin: str, policy: ExternalLinks | None) -> None:

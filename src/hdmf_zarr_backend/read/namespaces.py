@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.errors import MetadataError, MissingNamespacesWarning, ZarrBackendError
 from hdmf_zarr_backend.mapping.reserved import SPECLOC
 from hdmf_zarr_backend.mapping.specloc import NAMESPACE, spec_location
 from hdmf_zarr_backend.mapping.versions import newest_version
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, join
-from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
-from hdmf_zarr_backend.storage.inlinedkeys import InlinedKeys
-from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.inlined import InlinedKeys
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.mapping.specs import TextSpecReader

@@ -24,8 +24,8 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hier
 from hdmf_zarr_backend.model.render import UNICODE, Column
 from hdmf_zarr_backend.model.summary import Description, Leaf, size_text
 from hdmf_zarr_backend.read.parser import parse
-from hdmf_zarr_backend.storage.keys import DOCUMENTS, KeyStore
-from hdmf_zarr_backend.storage.opening import open_keys
+from hdmf_zarr_backend.stores.base import DOCUMENTS, KeyStore
+from hdmf_zarr_backend.stores.opening import open_keys
 
 __all__ = ["Outline", "open_outline"]
 

@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import Any
 
+from hdmf_zarr_backend.changes.journal_records import Mark
+from hdmf_zarr_backend.changes.locks import Holder
 from hdmf_zarr_backend.errors import (
     DamagedMetadataWarning,
     IncompleteStoreError,
@@ -25,14 +27,12 @@ from hdmf_zarr_backend.model import v2, v3
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy, Node, absolute, split
 from hdmf_zarr_backend.read.bounds import check_document, check_texts, read_documents
-from hdmf_zarr_backend.storage.garbage import uncollected
-from hdmf_zarr_backend.storage.inlinedkeys import InlinedKeys
-from hdmf_zarr_backend.storage.journalrecords import Mark
-from hdmf_zarr_backend.storage.jsontext import dump, load
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.locks import Holder
-from hdmf_zarr_backend.storage.opening import is_of_hdf5
-from hdmf_zarr_backend.storage.partials import interrupted_conversions
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.garbage import uncollected
+from hdmf_zarr_backend.stores.inlined import InlinedKeys
+from hdmf_zarr_backend.stores.json_text import dump, load
+from hdmf_zarr_backend.stores.opening import is_of_hdf5
+from hdmf_zarr_backend.stores.partials import interrupted_conversions
 
 _OF_A_GROUP = frozenset({v2.GROUP, v2.ATTRIBUTES, v3.DOCUMENT})
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.changes.edits import DeferredReference
 from hdmf_zarr_backend.mapping import dtypes
 from hdmf_zarr_backend.mapping.references import decode_reference
 from hdmf_zarr_backend.mapping.regions import RegionReference
 from hdmf_zarr_backend.read.assembler import Assembler
-from hdmf_zarr_backend.storage.arrays import LazyArray
-from hdmf_zarr_backend.storage.edits import DeferredReference
 
 
 class FileResolver:

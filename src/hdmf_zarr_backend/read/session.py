@@ -7,16 +7,16 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.mapping.reserved import NCZARR_ATTR
 from hdmf_zarr_backend.read.assembler import Assembler
 from hdmf_zarr_backend.read.parser import ParsedFile, parse
 from hdmf_zarr_backend.read.resolver import FileResolver
 from hdmf_zarr_backend.read.spectypes import may_need_types, restore_types
-from hdmf_zarr_backend.storage.arrays import LazyArray
-from hdmf_zarr_backend.storage.edits import Edits
-from hdmf_zarr_backend.storage.garbage import uncollected
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.opening import open_neighbour
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.garbage import uncollected
+from hdmf_zarr_backend.stores.opening import open_neighbour
 
 
 class ReadSession:

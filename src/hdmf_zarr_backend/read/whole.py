@@ -8,7 +8,7 @@ from typing import Any
 from hdmf_zarr_backend.errors import DamagedFileError, StoreError, StoreRefusedError, StoreUnreachableError
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.read.parser import is_hdmf_zarr, parse
-from hdmf_zarr_backend.storage.opening import open_keys
+from hdmf_zarr_backend.stores.opening import open_keys
 
 
 def is_whole(place: str, zarr_format: int, storage_options: Mapping[str, Any] | None = None) -> bool:

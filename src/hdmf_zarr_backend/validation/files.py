@@ -8,10 +8,10 @@ from typing import Any
 
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
 from hdmf_zarr_backend.read.parser import ParsedFile, parse
-from hdmf_zarr_backend.storage.garbage import uncollected
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.limits import ExternalLinks, Limits, ReadRules
-from hdmf_zarr_backend.storage.opening import open_keys
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.garbage import uncollected
+from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits, ReadRules
+from hdmf_zarr_backend.stores.opening import open_keys
 from hdmf_zarr_backend.validation.checking import check
 from hdmf_zarr_backend.validation.documents import document_of
 from hdmf_zarr_backend.validation.findings import Validation

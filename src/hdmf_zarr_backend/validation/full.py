@@ -15,7 +15,7 @@ from hdmf_zarr_backend.model.nodes import Node
 from hdmf_zarr_backend.read.namespaces import HDMF_ERRORS
 from hdmf_zarr_backend.read.parser import ParsedFile
 from hdmf_zarr_backend.read.session import ReadSession
-from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.stores.base import KeyStore
 from hdmf_zarr_backend.validation.findings import Finding
 from hdmf_zarr_backend.validation.inheritance import Texts
 from hdmf_zarr_backend.validation.view import type_key_of

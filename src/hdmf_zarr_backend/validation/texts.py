@@ -9,7 +9,7 @@ from hdmf_zarr_backend.mapping.reserved import SPECLOC
 from hdmf_zarr_backend.mapping.specloc import NAMESPACE, spec_location
 from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, join
 from hdmf_zarr_backend.read.namespaces import newest_versions, source_texts
-from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.stores.base import KeyStore
 from hdmf_zarr_backend.validation.inheritance import Texts, frozen_texts, included
 from hdmf_zarr_backend.validation.view import type_key_of
 

@@ -7,16 +7,16 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
+from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.arrays.codecs import chunk_codec
+from hdmf_zarr_backend.arrays.shards import ShardReader
 from hdmf_zarr_backend.errors import ChunkError, LimitError, StoreError, UnsafeDataError, ZarrBackendError
 from hdmf_zarr_backend.execution.executors import Runner
 from hdmf_zarr_backend.execution.tasks import Index, task_bytes_for
 from hdmf_zarr_backend.mapping.reserved import ALL_CHUNKS, CHUNKS, notes_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, absolute, join
 from hdmf_zarr_backend.progress import Progress
-from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
-from hdmf_zarr_backend.storage.codecs import chunk_codec
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.shards import ShardReader
+from hdmf_zarr_backend.stores.base import KeyStore
 from hdmf_zarr_backend.verification.problems import Problem, Report
 from hdmf_zarr_backend.verification.stored import StoredObjects, indices_of, stored_names
 

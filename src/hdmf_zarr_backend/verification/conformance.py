@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
+from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.errors import MetadataError, NotZarrError, StoreNotFoundError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.execution.executors import Runner, runner
 from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
@@ -18,10 +19,9 @@ from hdmf_zarr_backend.model import v2, v3
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join, split
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.read.bounds import check_keys
-from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.limits import Limits, ReadRules
-from hdmf_zarr_backend.storage.opening import open_keys
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.limits import Limits, ReadRules
+from hdmf_zarr_backend.stores.opening import open_keys
 from hdmf_zarr_backend.verification.chunks import DecodeTask
 from hdmf_zarr_backend.verification.conformance_documents import document_findings, parse_document
 from hdmf_zarr_backend.verification.conformance_rules import ConformanceReport

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.errors import (
     MetadataError,
     StoreRefusedError,
@@ -22,8 +23,7 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.mapping import formats
 from hdmf_zarr_backend.model import v2, v3
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, split
-from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
-from hdmf_zarr_backend.storage.keys import KeyStore, is_outside
+from hdmf_zarr_backend.stores.base import KeyStore, is_outside
 from hdmf_zarr_backend.verification.chunks import kind_of
 from hdmf_zarr_backend.verification.stored import Index, StoredObjects
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hdmf_zarr_backend.changes.recovery import pending
 from hdmf_zarr_backend.errors import IncompleteStoreError, LimitError, MetadataError, ZarrBackendError
 from hdmf_zarr_backend.mapping import format3, formats
 from hdmf_zarr_backend.mapping.reserved import WRITING, notes_of
@@ -14,9 +15,8 @@ from hdmf_zarr_backend.model.consolidated import INLINE_KEY, inlined_chunks, unw
 from hdmf_zarr_backend.model.nodes import ArrayNode, Hierarchy, absolute, split
 from hdmf_zarr_backend.read.bounds import check_document, check_texts, read_documents
 from hdmf_zarr_backend.read.parser import parse
-from hdmf_zarr_backend.storage.jsontext import dump, load
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.recovery import pending
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.json_text import dump, load
 from hdmf_zarr_backend.verification.copies import (
     Comparison,
     Difference,

@@ -10,9 +10,9 @@ from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.execution.executors import runner
 from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
 from hdmf_zarr_backend.progress import SILENT, Progress
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.limits import ExternalLinks, Limits, ReadRules
-from hdmf_zarr_backend.storage.opening import open_keys
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits, ReadRules
+from hdmf_zarr_backend.stores.opening import open_keys
 from hdmf_zarr_backend.verification.chunks import check_chunks
 from hdmf_zarr_backend.verification.documents import Structure, check_structure
 from hdmf_zarr_backend.verification.problems import Report

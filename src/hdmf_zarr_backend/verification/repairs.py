@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hdmf_zarr_backend.changes.recovery import pending, recover
+from hdmf_zarr_backend.changes.writer_lock import one_writer
 from hdmf_zarr_backend.errors import (
     ConflictError,
     DamagedFileError,
@@ -25,11 +27,9 @@ from hdmf_zarr_backend.mapping.links import decode_links
 from hdmf_zarr_backend.mapping.reserved import LINKS
 from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.read.parser import parse
-from hdmf_zarr_backend.storage.jsontext import dump
-from hdmf_zarr_backend.storage.keys import DOCUMENTS, KeyStore
-from hdmf_zarr_backend.storage.onewriter import one_writer
-from hdmf_zarr_backend.storage.opening import open_keys
-from hdmf_zarr_backend.storage.recovery import pending, recover
+from hdmf_zarr_backend.stores.base import DOCUMENTS, KeyStore
+from hdmf_zarr_backend.stores.json_text import dump
+from hdmf_zarr_backend.stores.opening import open_keys
 from hdmf_zarr_backend.verification.documents import Structure, check_structure
 from hdmf_zarr_backend.verification.problems import Problem, Report
 from hdmf_zarr_backend.verification.targets import CircularError, Targets

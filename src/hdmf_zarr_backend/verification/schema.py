@@ -14,7 +14,7 @@ from hdmf_zarr_backend.model.nodes import Hierarchy
 from hdmf_zarr_backend.read.namespaces import load_cached_namespaces, newest_versions
 from hdmf_zarr_backend.read.parser import ParsedFile
 from hdmf_zarr_backend.read.session import ReadSession
-from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.stores.base import KeyStore
 from hdmf_zarr_backend.verification.problems import Problem, Report
 
 _VALIDATION = (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
-from hdmf_zarr_backend.storage.keys import DOCUMENTS, KeyStore
+from hdmf_zarr_backend.stores.base import DOCUMENTS, KeyStore
 
 Index = tuple[int, ...]
 

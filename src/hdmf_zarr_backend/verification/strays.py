@@ -10,7 +10,7 @@ from typing import Any
 
 from hdmf_zarr_backend.model import v2, v3
 from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy, split
-from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.stores.base import KeyStore
 
 _SHOWN = 5
 _LONGEST = 20  # digits of the number of a chunk

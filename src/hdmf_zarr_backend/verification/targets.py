@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.errors import LinkRefusedError, MetadataError, ReferenceTargetError, ZarrBackendError
 from hdmf_zarr_backend.mapping.attributes import decode_attributes
 from hdmf_zarr_backend.mapping.links import Link, decode_links
@@ -16,9 +17,8 @@ from hdmf_zarr_backend.model.locations import THIS_FILE, resolve_source, sibling
 from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, Node, absolute, join
 from hdmf_zarr_backend.read.linkpolicy import check_link
 from hdmf_zarr_backend.read.parser import parse
-from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.opening import may_exist, open_neighbour
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.opening import may_exist, open_neighbour
 from hdmf_zarr_backend.verification.problems import Problem, Report
 from hdmf_zarr_backend.verification.stored import stored_rows
 

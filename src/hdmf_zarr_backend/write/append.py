@@ -13,6 +13,8 @@ from typing import Any
 
 from hdmf.data_utils import AbstractDataChunkIterator
 
+from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.arrays.zarr_arrays import stored_view
 from hdmf_zarr_backend.dataio import ZarrDataIO
 from hdmf_zarr_backend.errors import ConflictError, ValueRefusedError
 from hdmf_zarr_backend.mapping.attributes import decode_attributes, encode_attributes
@@ -22,8 +24,6 @@ from hdmf_zarr_backend.mapping.references import Reference, decode_reference
 from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, DOC, DTYPE, LINKS, NOTES, RESERVED, notes_of
 from hdmf_zarr_backend.model.locations import THIS_FILE
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, join, split
-from hdmf_zarr_backend.storage.arrays import LazyArray
-from hdmf_zarr_backend.storage.foreign import stored_view
 from hdmf_zarr_backend.write.dimensions import names_in
 from hdmf_zarr_backend.write.plan import WritePlan
 from hdmf_zarr_backend.write.planner import Planner, PlanOptions, unwrapped

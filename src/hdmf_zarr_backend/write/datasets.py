@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.errors import NaNPayloadWarning, ValueRefusedError
 from hdmf_zarr_backend.hdf5.describe import Description, describe, is_dataset, is_unusual_nan
 from hdmf_zarr_backend.hdf5.elements import default_type
 from hdmf_zarr_backend.hdf5.values import encoder
 from hdmf_zarr_backend.mapping import chunking, dtypes
 from hdmf_zarr_backend.mapping.reserved import DTYPE
-from hdmf_zarr_backend.storage.arrays import LazyArray
 from hdmf_zarr_backend.write.arraynodes import encode_fill, new_node, object_node
 from hdmf_zarr_backend.write.compounds import field_word, holds_bytes, number_type, numbers_of, stored_fields
 from hdmf_zarr_backend.write.hdf5_sources import take_chunks

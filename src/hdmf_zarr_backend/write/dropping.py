@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import warnings
 
+from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.errors import DroppedChangesWarning
 from hdmf_zarr_backend.model.nodes import absolute
-from hdmf_zarr_backend.storage.edits import Edits
 
 _SHOWN = 5
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from hdmf_zarr_backend.arrays.text_objects import cell_width
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.mapping import chunking, codecs3, format3
 from hdmf_zarr_backend.mapping.chunking import SHARD_BYTES
 from hdmf_zarr_backend.mapping.reserved import notes_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute
-from hdmf_zarr_backend.storage.textobjects import cell_width
 from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan
 from hdmf_zarr_backend.write.sharding import give_shards, refuse_shards
 from hdmf_zarr_backend.write.sources import Array, ArraySource, Region

@@ -26,7 +26,7 @@ from hdmf_zarr_backend.mapping.links import Link, encode_link
 from hdmf_zarr_backend.mapping.references import encode_attribute_reference
 from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, LINKS, NOTES, SPECLOC, root_notes
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, split
-from hdmf_zarr_backend.storage.limits import Limits
+from hdmf_zarr_backend.stores.limits import Limits
 from hdmf_zarr_backend.write.datasets import plan_described
 from hdmf_zarr_backend.write.hdf5_sources import take_chunks
 from hdmf_zarr_backend.write.names import checked_name

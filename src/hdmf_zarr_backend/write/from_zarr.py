@@ -14,6 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from hdmf_zarr_backend.arrays.chunks import ChunkCache
+from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.arrays.unwritten import check_unwritten
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.mapping import dtypes
 from hdmf_zarr_backend.mapping.codecs3 import in_format_2
@@ -32,10 +35,7 @@ from hdmf_zarr_backend.model.nodes import (
     copy_hierarchy,
     split,
 )
-from hdmf_zarr_backend.storage.arrays import LazyArray
-from hdmf_zarr_backend.storage.chunks import ChunkCache
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.unwritten import check_unwritten
+from hdmf_zarr_backend.stores.base import KeyStore
 from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan
 from hdmf_zarr_backend.write.sharding import ShardsOfFile, ask_for_shards
 from hdmf_zarr_backend.write.sources import ElementSource, RowSource, StoredSource, to_bytes, to_text

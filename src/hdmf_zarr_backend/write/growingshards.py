@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy.typing as npt
 
+from hdmf_zarr_backend.arrays.codecs import ChunkCodec
+from hdmf_zarr_backend.arrays.shards import ShardReader, shard_grid
+from hdmf_zarr_backend.arrays.waiting_shards import WaitingShards
 from hdmf_zarr_backend.errors import StoreError
 from hdmf_zarr_backend.model.nodes import absolute
-from hdmf_zarr_backend.storage.codecs import ChunkCodec
-from hdmf_zarr_backend.storage.shards import ShardReader, shard_grid
-from hdmf_zarr_backend.storage.waitingshards import WaitingShards
 
 Index = tuple[int, ...]
 

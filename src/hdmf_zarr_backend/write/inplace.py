@@ -22,9 +22,9 @@ from hdmf_zarr_backend.mapping.inlining import is_inlined, is_read_at_open
 from hdmf_zarr_backend.model import v2, v3
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.progress import Progress
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.partials import Staged
-from hdmf_zarr_backend.storage.queued import QueuedKeys
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.partials import Staged
+from hdmf_zarr_backend.stores.queued import QueuedKeys
 from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan
 from hdmf_zarr_backend.write.writer import Writer
 from hdmf_zarr_backend.write.zarr_source import StoredChunks

@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hdmf_zarr_backend.arrays.codecs import chunk_codec
+from hdmf_zarr_backend.arrays.fills import fill_array
+from hdmf_zarr_backend.arrays.selection import Axis, normalise
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
 from hdmf_zarr_backend.execution.executors import Sink
 from hdmf_zarr_backend.execution.tasks import ValuesTask
 from hdmf_zarr_backend.mapping import chunking, dtypes
 from hdmf_zarr_backend.mapping.reserved import DTYPE
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, join
-from hdmf_zarr_backend.storage.codecs import chunk_codec
-from hdmf_zarr_backend.storage.fills import fill_array
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.selection import Axis, normalise
+from hdmf_zarr_backend.stores.base import KeyStore
 from hdmf_zarr_backend.write.arraynodes import encode_fill
 from hdmf_zarr_backend.write.growingshards import GrowingShards, ShardedValuesTask
 from hdmf_zarr_backend.write.plan import PlannedArray, StorageOptions

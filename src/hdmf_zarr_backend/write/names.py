@@ -10,12 +10,12 @@ from collections.abc import Iterable
 
 from hdmf_zarr_backend.errors import NameRefusedError, NestingError, PortableNameWarning
 from hdmf_zarr_backend.model.nodes import absolute, split
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.partials import partial_path
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.partials import partial_path
 
 _STORE_NAMES = frozenset({".zarray", ".zgroup", ".zattrs", ".zmetadata", "zarr.json"})
 _JOURNAL = ".hdmf_zarr_journal"
-"""How the keys of a journal begin (`storage.journalrecords`)."""
+"""How the keys of a journal begin (`changes.journal_records`)."""
 _NOT_ON_WINDOWS = re.compile(r'[<>:"|?*\x01-\x1f]|[. ]$|^(con|prn|aux|nul|com[1-9]|lpt[1-9])(\.|$)', re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SHOWN = 5

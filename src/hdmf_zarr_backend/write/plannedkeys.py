@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from hdmf_zarr_backend.arrays.codecs import chunk_codec
+from hdmf_zarr_backend.arrays.shards import shard_named
 from hdmf_zarr_backend.errors import ModeError, ZarrBackendError
 from hdmf_zarr_backend.execution.shardtasks import encode_shard
 from hdmf_zarr_backend.execution.tasks import encode_chunk
 from hdmf_zarr_backend.model.nodes import absolute
-from hdmf_zarr_backend.storage.codecs import chunk_codec
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.shards import shard_named
+from hdmf_zarr_backend.stores.base import KeyStore
 from hdmf_zarr_backend.write.plan import WritePlan
 
 

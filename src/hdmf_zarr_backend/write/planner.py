@@ -12,6 +12,8 @@ from hdmf.build import GroupBuilder
 from hdmf.data_utils import AbstractDataChunkIterator, DataIO
 from hdmf.query import BuilderResolver
 
+from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.arrays.zarr_arrays import stored_view
 from hdmf_zarr_backend.dataio import ZarrDataIO
 from hdmf_zarr_backend.errors import NameRefusedError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.hdf5.describe import is_dataset
@@ -24,9 +26,7 @@ from hdmf_zarr_backend.mapping.references import Reference
 from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, DOC, DTYPE, LINKS, root_notes
 from hdmf_zarr_backend.model.locations import THIS_FILE, relative_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, absolute, join
-from hdmf_zarr_backend.storage.arrays import LazyArray
-from hdmf_zarr_backend.storage.foreign import stored_view
-from hdmf_zarr_backend.storage.limits import DEFAULT_RULES, Limits
+from hdmf_zarr_backend.stores.limits import DEFAULT_RULES, Limits
 from hdmf_zarr_backend.write import datasets
 from hdmf_zarr_backend.write.hdf5_settings import take_settings
 from hdmf_zarr_backend.write.iterators import plan_iterator

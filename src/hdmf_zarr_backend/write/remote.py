@@ -14,18 +14,18 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 
+from hdmf_zarr_backend.changes.journal_records import JOURNAL
+from hdmf_zarr_backend.changes.locks import Holder
+from hdmf_zarr_backend.changes.writer_lock import one_writer
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreExistsError
 from hdmf_zarr_backend.mapping.reserved import NOTES, WRITING
 from hdmf_zarr_backend.model import v2
 from hdmf_zarr_backend.model.nodes import Attributes, GroupNode, Hierarchy
-from hdmf_zarr_backend.storage.journalrecords import JOURNAL
-from hdmf_zarr_backend.storage.jsontext import dump
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.locks import Holder
-from hdmf_zarr_backend.storage.onewriter import one_writer
-from hdmf_zarr_backend.storage.partials import Staged
-from hdmf_zarr_backend.storage.queued import QueuedKeys
-from hdmf_zarr_backend.storage.zipkeys import new_zip
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.json_text import dump
+from hdmf_zarr_backend.stores.partials import Staged
+from hdmf_zarr_backend.stores.queued import QueuedKeys
+from hdmf_zarr_backend.stores.zip import new_zip
 from hdmf_zarr_backend.write.names import check_names
 from hdmf_zarr_backend.write.staging import staged
 

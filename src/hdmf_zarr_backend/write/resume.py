@@ -20,6 +20,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hdmf_zarr_backend.arrays.codecs import chunk_codec
+from hdmf_zarr_backend.arrays.shards import shard_named, stored_chunks
+from hdmf_zarr_backend.changes.writer_lock import one_writer
 from hdmf_zarr_backend.errors import (
     ConflictError,
     DamagedFileError,
@@ -31,14 +34,11 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.mapping.formats import FORMATS
 from hdmf_zarr_backend.model import v2, v3
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
-from hdmf_zarr_backend.storage.codecs import chunk_codec
-from hdmf_zarr_backend.storage.diskfiles import told
-from hdmf_zarr_backend.storage.jsontext import dump, load
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
-from hdmf_zarr_backend.storage.onewriter import one_writer
-from hdmf_zarr_backend.storage.partials import PARTIAL, Staged, conversion_prefix, discard, interrupted_conversions
-from hdmf_zarr_backend.storage.shards import shard_named, stored_chunks
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.disk import told
+from hdmf_zarr_backend.stores.json_text import dump, load
+from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.partials import PARTIAL, Staged, conversion_prefix, discard, interrupted_conversions
 from hdmf_zarr_backend.write.names import check_names
 from hdmf_zarr_backend.write.plan import WritePlan
 from hdmf_zarr_backend.write.remote import new_file

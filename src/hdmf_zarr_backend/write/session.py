@@ -7,16 +7,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.mapping.formats import FORMATS
 from hdmf_zarr_backend.mapping.nczarr import is_nczarr, overlay
 from hdmf_zarr_backend.model import v2
 from hdmf_zarr_backend.model.nodes import ArrayNode, Hierarchy, absolute, adopt, copy_hierarchy
 from hdmf_zarr_backend.progress import SILENT, Progress
-from hdmf_zarr_backend.storage.edits import Edits
-from hdmf_zarr_backend.storage.garbage import uncollected
-from hdmf_zarr_backend.storage.jsontext import check_strict, dump
-from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.garbage import uncollected
+from hdmf_zarr_backend.stores.json_text import check_strict, dump
 from hdmf_zarr_backend.write.append import AppendPlanner
 from hdmf_zarr_backend.write.dimensions import name_axes, rename_axes
 from hdmf_zarr_backend.write.names import check_names

@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from typing import Any, Literal, TypeAlias
 
+from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.mapping import chunking, format3
 from hdmf_zarr_backend.mapping.chunking import SHARD_BYTES
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Shards
-from hdmf_zarr_backend.storage.codecs import chunk_codec
-from hdmf_zarr_backend.storage.keys import KeyStore
+from hdmf_zarr_backend.stores.base import KeyStore
 from hdmf_zarr_backend.write.plan import PlannedArray, Sharding
 
 _SHARE = 2

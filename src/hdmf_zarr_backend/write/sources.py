@@ -14,9 +14,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from hdmf_zarr_backend.arrays.codecs import keeps_dates
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.hdf5.describe import is_dataset
-from hdmf_zarr_backend.storage.codecs import keeps_dates
 
 Array = npt.NDArray[Any]
 Region = tuple[slice, ...]

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from hdmf_zarr_backend.errors import StoreExistsError
-from hdmf_zarr_backend.storage.diskfiles import told
-from hdmf_zarr_backend.storage.durable import sync_files, sync_folder
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
-from hdmf_zarr_backend.storage.partials import Staged, interrupted_conversions, partial_path
-from hdmf_zarr_backend.storage.renames import place, replace
+from hdmf_zarr_backend.stores.disk import told
+from hdmf_zarr_backend.stores.durable import sync_files, sync_folder
+from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.partials import Staged, interrupted_conversions, partial_path
+from hdmf_zarr_backend.stores.renames import place, replace
 
 
 @contextmanager

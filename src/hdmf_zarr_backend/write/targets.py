@@ -16,7 +16,7 @@ from hdmf_zarr_backend.mapping.references import Reference, encode_attribute_ref
 from hdmf_zarr_backend.mapping.regions import RegionReference
 from hdmf_zarr_backend.model import locations
 from hdmf_zarr_backend.model.nodes import absolute
-from hdmf_zarr_backend.storage.opening import FILE_SUFFIXES, NOWHERE
+from hdmf_zarr_backend.stores.opening import FILE_SUFFIXES, NOWHERE
 
 ROOT = "root"
 

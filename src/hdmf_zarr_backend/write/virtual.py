@@ -21,6 +21,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
+from hdmf_zarr_backend.changes.writer_lock import one_writer
 from hdmf_zarr_backend.errors import StoreError, WriteError
 from hdmf_zarr_backend.hdf5.datasets import Hdf5Data
 from hdmf_zarr_backend.hdf5.rawsource import forget_decoded
@@ -32,15 +33,14 @@ from hdmf_zarr_backend.mapping.reserved import CHUNKS, FORMAT_VERSION, notes_of
 from hdmf_zarr_backend.model.locations import is_url, relative_source, to_posix
 from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, join
 from hdmf_zarr_backend.progress import SILENT, Progress
-from hdmf_zarr_backend.storage.diskfiles import told, write_file
-from hdmf_zarr_backend.storage.keys import DOCUMENTS, KeyStore
-from hdmf_zarr_backend.storage.limits import ExternalLinks, Limits
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
-from hdmf_zarr_backend.storage.mappingkeys import MappingKeys
-from hdmf_zarr_backend.storage.onewriter import one_writer
-from hdmf_zarr_backend.storage.opening import folder_keys
-from hdmf_zarr_backend.storage.partials import partial_path
-from hdmf_zarr_backend.storage.referredfiles import RECORD, Recorded, parted
+from hdmf_zarr_backend.stores.base import DOCUMENTS, KeyStore
+from hdmf_zarr_backend.stores.disk import told, write_file
+from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits
+from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.memory import MappingKeys
+from hdmf_zarr_backend.stores.opening import folder_keys
+from hdmf_zarr_backend.stores.partials import partial_path
+from hdmf_zarr_backend.stores.referenced_files import RECORD, Recorded, parted
 from hdmf_zarr_backend.write.arraynodes import encode_fill
 from hdmf_zarr_backend.write.dimensions import name_axes
 from hdmf_zarr_backend.write.format3 import adapt_plan

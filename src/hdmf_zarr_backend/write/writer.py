@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing
 from typing import Any
 
+from hdmf_zarr_backend.arrays.codecs import chunk_codec
+from hdmf_zarr_backend.arrays.shards import inner_grid
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.execution.executors import Runner, runner
 from hdmf_zarr_backend.execution.shardtasks import ShardTask, cut_shards
@@ -29,10 +31,8 @@ from hdmf_zarr_backend.mapping.inlining import is_inlined, is_read_at_open
 from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, NOTES
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, Node, absolute, join
 from hdmf_zarr_backend.progress import SILENT, Progress
-from hdmf_zarr_backend.storage.codecs import chunk_codec
-from hdmf_zarr_backend.storage.jsontext import dump
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.shards import inner_grid
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.write.format3 import adapt_plan
 from hdmf_zarr_backend.write.iterators import WAITING_BYTES, GrowingArray
 from hdmf_zarr_backend.write.names import warn_of_names

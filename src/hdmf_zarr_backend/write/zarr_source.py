@@ -13,21 +13,21 @@ from typing import Any
 
 import numpy as np
 
+from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.arrays.codecs import numpy_dtype
+from hdmf_zarr_backend.arrays.fills import fill_scalar
+from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.arrays.plausible_chunks import check_plausible
+from hdmf_zarr_backend.arrays.shards import ShardReader
+from hdmf_zarr_backend.arrays.unwritten import check_unwritten
+from hdmf_zarr_backend.changes.editable import EditableArray
 from hdmf_zarr_backend.errors import ChunkError
 from hdmf_zarr_backend.hdf5.allocated import check_allocated
 from hdmf_zarr_backend.hdf5.describe import is_dataset
 from hdmf_zarr_backend.mapping.codecs3 import in_format_2
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
-from hdmf_zarr_backend.storage.arrays import LazyArray
-from hdmf_zarr_backend.storage.chunks import ChunkCache, ChunkReader
-from hdmf_zarr_backend.storage.codecs import numpy_dtype
-from hdmf_zarr_backend.storage.editable import EditableArray
-from hdmf_zarr_backend.storage.fills import fill_scalar
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.limits import Limits
-from hdmf_zarr_backend.storage.plausibility import check_plausible
-from hdmf_zarr_backend.storage.shards import ShardReader
-from hdmf_zarr_backend.storage.unwritten import check_unwritten
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.limits import Limits
 from hdmf_zarr_backend.write.arraynodes import encode_fill
 from hdmf_zarr_backend.write.plan import PlannedArray, Sharding
 from hdmf_zarr_backend.write.sources import Array, ArraySource, Region, StoredSource, cast_block
@@ -171,7 +171,7 @@ def check_stored(data: Any, limits: Limits) -> None:
     Raises
     ------
     LimitError
-        As of `storage.unwritten.check_unwritten` and `hdf5.allocated.check_allocated`; other data are never refused.
+        As of `arrays.unwritten.check_unwritten` and `hdf5.allocated.check_allocated`; other data are never refused.
     """
     stored = getattr(data, "dataset", data)
     if isinstance(stored, LazyArray) and not isinstance(stored, EditableArray):

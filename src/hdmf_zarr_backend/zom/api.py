@@ -15,10 +15,10 @@ from hdmf_zarr_backend.errors import NotZarrError, UsageError
 from hdmf_zarr_backend.model import consolidated, v2, v3
 from hdmf_zarr_backend.model.nodes import Hierarchy
 from hdmf_zarr_backend.read.parser import parse
-from hdmf_zarr_backend.storage.garbage import uncollected
-from hdmf_zarr_backend.storage.jsontext import dump
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.opening import check_free, open_keys, remove_empty_folder
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.garbage import uncollected
+from hdmf_zarr_backend.stores.json_text import dump
+from hdmf_zarr_backend.stores.opening import check_free, open_keys, remove_empty_folder
 from hdmf_zarr_backend.write.remote import new_file
 from hdmf_zarr_backend.zom.diff import ModelDifference, diff, like
 from hdmf_zarr_backend.zom.documents import from_consolidated, from_hierarchy, to_consolidated, to_hierarchy

@@ -19,6 +19,7 @@ from typing import Any, Literal
 from hdmf.backends.io import HDMFIO
 from hdmf.common import get_manager
 
+from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.dataio import codec_of_file
 from hdmf_zarr_backend.errors import StoreNotFoundError, UnsupportedFileError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.execution.tasks import encode_chunk
@@ -31,11 +32,10 @@ from hdmf_zarr_backend.mapping.nczarr import overlay
 from hdmf_zarr_backend.mapping.typewords import codec_words, element_bytes, type_word
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, absolute, join
 from hdmf_zarr_backend.readability import check_planned, check_version, schema_of
-from hdmf_zarr_backend.storage.codecs import chunk_codec
-from hdmf_zarr_backend.storage.jsontext import dump
-from hdmf_zarr_backend.storage.keys import KeyStore
-from hdmf_zarr_backend.storage.limits import Limits
-from hdmf_zarr_backend.storage.paths import local_path
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.json_text import dump
+from hdmf_zarr_backend.stores.limits import Limits
+from hdmf_zarr_backend.stores.paths import local_path
 from hdmf_zarr_backend.write.dimensions import name_axes
 from hdmf_zarr_backend.write.format3 import adapt_plan
 from hdmf_zarr_backend.write.from_hdf5 import Hdf5Planner

@@ -18,7 +18,7 @@ from hdmf_zarr_backend.mapping.nczarr import is_nczarr
 from hdmf_zarr_backend.mapping.reserved import DTYPE, notes_of
 from hdmf_zarr_backend.model import v3
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, Node, absolute
-from hdmf_zarr_backend.storage.mappingkeys import MappingKeys
+from hdmf_zarr_backend.stores.memory import MappingKeys
 from hdmf_zarr_backend.write.format3 import adapt_plan
 from hdmf_zarr_backend.write.from_zarr import ZarrPlanner
 from hdmf_zarr_backend.write.inplace import Fate, has_stored_chunks, keep_chunks

@@ -20,7 +20,7 @@ import numpy as np
 from hdmf.build import DatasetBuilder, GroupBuilder
 
 from hdmf_zarr_backend import ZarrIO, reader
-from hdmf_zarr_backend.storage.arrays import LazyArray
+from hdmf_zarr_backend.arrays.lazy import LazyArray
 
 _REAL_FILE = h5py.File
 _NAMES = {"zlib": "gzip"}  # what h5py calls a codec

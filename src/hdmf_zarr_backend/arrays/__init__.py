@@ -1,0 +1,1 @@
+"""Stored arrays: codecs, chunks, shards, and the arrays that users index."""

@@ -1,0 +1,401 @@
+"""Reading selections of one array: which chunks, or which parts of them, are fetched and decoded."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from hdmf_zarr_backend.arrays.blosc_blocks import BloscBlocks, DecodedBlocks, read_range
+from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
+from hdmf_zarr_backend.arrays.codecs import ChunkCodec, chunk_codec
+from hdmf_zarr_backend.arrays.fills import fill_array
+from hdmf_zarr_backend.arrays.growth import outdated_error
+from hdmf_zarr_backend.arrays.row_blocks import read_row
+from hdmf_zarr_backend.arrays.selection import Axis, AxisPart, copy_part, is_plain, normalise, whole_mask
+from hdmf_zarr_backend.arrays.shards import ShardReader
+from hdmf_zarr_backend.arrays.stored_chunks import opened_chunk, stored_chunk
+from hdmf_zarr_backend.errors import ChunkError, LimitError, StoreError, ZarrBackendError
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
+from hdmf_zarr_backend.stores.base import KeyStore
+
+__all__ = ["ChunkCache", "ChunkReader"]
+
+Array = npt.NDArray[Any]
+
+FETCHED_BYTES = 64 * 2**20
+"""Bytes of decoded chunks of a far store that one request asks for together, and `FETCHED_CHUNKS` their number."""
+
+FETCHED_CHUNKS = 512
+BLOCKWISE_BYTES = 2**20
+"""A smaller chunk is decoded whole, whatever is wanted of it."""
+
+
+class ChangedChunks(Protocol):
+    """Chunks that were changed and are not written yet."""
+
+    def chunk(self, path: str, index: tuple[int, ...]) -> Array | None:
+        """Return the changed chunk, None where it is as on disk."""
+
+
+class ChunkReader:
+    """Reads selections of one array.
+
+    Parameters
+    ----------
+    keys : KeyStore
+        The store that holds the chunks.
+    path : str
+        Path of the array in the model's spelling.
+    node : ArrayNode
+        Its metadata; a change of its shape is seen at once.
+    cache : ChunkCache
+        Shared by the arrays of a file.
+    """
+
+    def __init__(self, keys: KeyStore, path: str, node: ArrayNode[Attributes], cache: ChunkCache) -> None:
+        self.keys = keys
+        self.path = path
+        self.node = node
+        self._cache = cache
+        self.edits: ChangedChunks | None = None
+        self._made_for: Any = None
+        self._rules = keys.read_rules
+        self._allowed: Any = None
+        self._codec = self._make_codec()
+        self._is_far = keys.abilities.is_far
+        self._opens = node.shards is None and keys.opens_values
+        self._at_hand: dict[tuple[int, ...], bytes | None] = {}
+        self._shards = None if node.shards is None else ShardReader(keys, path, node)
+
+    def _stored(self, index: tuple[int, ...]) -> bytes | None:
+        """Return the stored bytes of the chunk at ``index``, None where it is not stored."""
+        if self._allowed is not self.node.chunks:
+            self._check_chunk()
+        if index in self._at_hand:
+            return self._at_hand[index]
+        if self._shards is not None:
+            return self._shards.get(index)
+        return stored_chunk(self.keys, self.path, self.node.chunk_name(index))
+
+    def _check_chunk(self) -> None:
+        """Refuse to read chunks that are larger than the limit, before memory is taken for one."""
+        limits, chunks = self._rules.limits, self.node.chunks
+        size = math.prod(chunks) * self.codec.dtype.itemsize
+        if size > limits.max_chunk_bytes:
+            raise self._exceeded("max_chunk_bytes", size, f"chunks {chunks} have {size:,} bytes each")
+        self._allowed = chunks
+
+    def _check_selection(self, axes: list[Axis]) -> None:
+        """Refuse a selection that is larger than the limits, before memory is taken for it."""
+        limits = self._rules.limits
+        size, count = self.codec.dtype.itemsize, 1
+        for axis, chunk in zip(axes, self.node.chunks, strict=True):
+            size *= axis.length
+            count *= axis.chunks(chunk)
+        if size > limits.max_read_bytes:
+            raise self._exceeded("max_read_bytes", size, f"{size:,} bytes are wanted at once")
+        if count > limits.max_read_chunks:
+            raise self._exceeded("max_read_chunks", count, f"{count:,} chunks are wanted at once")
+
+    def _exceeded(self, name: str, value: int, what: str) -> ZarrBackendError:
+        error = self._rules.limits.exceeded(name, value, what)
+        if name.startswith("max_read"):
+            error.remedy = f"Read a smaller part at a time. {error.remedy}"
+        return error.located(store=self.keys.location, path=absolute(self.path))
+
+    def _make_codec(self) -> ChunkCodec:
+        self._made_for = self.node.data_type, self.node.filters
+        try:
+            return chunk_codec(self.node)
+        except ZarrBackendError as error:
+            raise error.located(store=self.keys.location, path=absolute(self.path)) from None
+
+    @property
+    def codec(self) -> ChunkCodec:
+        """What encodes and decodes chunks; another one where data type or filters of the array have changed."""
+        data_type, filters = self._made_for
+        if data_type is not self.node.data_type or filters is not self.node.filters:
+            self._codec = self._make_codec()
+        return self._codec
+
+    def read(self, key: Any = ()) -> Array:
+        """Return what ``key`` selects, always as an array (0-d for a single element).
+
+        Raises
+        ------
+        IndexError
+            Out of range.
+        ChunkError, UnsafeDataError
+            A chunk does not decode.
+        """
+        if (piece := self._piece(key)) is not None:
+            return piece
+        masked = whole_mask(key, self.node.shape)
+        if masked is not None:
+            return self.read(masked[0])[masked[1]]
+        axes = normalise(key, self.node.shape)
+        if (whole := self._whole_single_chunk(axes)) is not None:
+            return whole
+        self._check_selection(axes)
+        result = np.empty(tuple(axis.length for axis in axes), self.codec.dtype)
+        parts = [list(axis.parts(chunk)) for axis, chunk in zip(axes, self.node.chunks, strict=True)]
+        combinations: Iterator[Sequence[AxisPart]] = itertools.product(*parts)
+        if self._is_far and math.prod(map(len, parts)) > 1:
+            for batch in self._batches(combinations):
+                self._fetched(batch)._read_into(batch, result)
+        else:
+            self._read_into(combinations, result)
+        return result.reshape(tuple(axis.length for axis in axes if not axis.drop))
+
+    def _read_into(self, combinations: Iterable[Sequence[AxisPart]], result: Array) -> None:
+        for combination in combinations:
+            index = tuple(part[0] for part in combination)
+            if self._load_blocks(index, combination, result) or self._load_into(index, combination, result):
+                continue
+            chunk = self.chunk(index)
+            copy_part(chunk, [part[1] for part in combination], result, [part[2] for part in combination])
+
+    def _batches(self, combinations: Iterator[Sequence[AxisPart]]) -> Iterator[list[Sequence[AxisPart]]]:
+        """Yield combinations as many as are fetched at once, which is bounded in bytes."""
+        chunk_bytes = max(1, math.prod(self.node.chunks) * self.codec.dtype.itemsize)
+        count = max(1, min(FETCHED_BYTES // chunk_bytes, FETCHED_CHUNKS))
+        while batch := list(itertools.islice(combinations, count)):
+            yield batch
+
+    def _fetched(self, batch: list[Sequence[AxisPart]]) -> ChunkReader:
+        """Return a reader that has the stored bytes of those chunks at hand which are not decoded already."""
+        indices = [tuple(part[0] for part in combination) for combination in batch]
+        names = {index: join(self.path, self.node.chunk_name(index)) for index in indices}
+        missing = [index for index in indices if not self._is_known(index, names[index])]
+        reader = copy.copy(self)
+        if self._shards is not None:
+            reader._at_hand = self._shards.get_many(missing)
+        else:
+            found = self.keys.get_many([names[index] for index in missing])
+            reader._at_hand = {index: found.get(names[index]) for index in missing}
+        return reader
+
+    def _is_known(self, index: tuple[int, ...], key: str) -> bool:
+        if self.edits is not None and self.edits.chunk(self.path, index) is not None:
+            return True
+        return self._cache.get(key) is not None
+
+    def _load_into(self, index: tuple[int, ...], combination: Sequence[AxisPart], result: Array) -> bool:
+        """Decode a chunk that is wanted whole straight to its place, without keeping it; False where it cannot be."""
+        if not self.codec.decodes_in_place or self.edits is not None or not all(map(is_plain, combination)):
+            return False
+        target = result[tuple(part[2] for part in combination)]
+        if target.shape != self.node.chunks or not target.flags.c_contiguous:
+            return False
+        key = join(self.path, self.node.chunk_name(index))
+        if self._cache.get(key) is not None:
+            return False
+        data = self._stored(index)
+        if data is None:
+            return False
+        self._decoded(index, data, out=target)
+        return True
+
+    def _load_blocks(self, index: tuple[int, ...], combination: Sequence[AxisPart], result: Array) -> bool:
+        """Decode those blocks of a large chunk that hold the wanted rows; False where that cannot be.
+
+        A chunk that is wanted whole is read so as well, if it can be: what was decoded of it before is not read again.
+        """
+        rows = combination[0][1] if combination else None
+        if not self._has_blocks or not isinstance(rows, slice) or rows.step not in (None, 1):
+            return False
+        first, stop, _ = rows.indices(self.node.chunks[0])
+        key = join(self.path, self.node.chunk_name(index))
+        is_whole = stop - first >= self.node.chunks[0]
+        if self._cache.get(key) is not None or (is_whole and not self._opens):
+            return False
+        with ExitStack() as files:
+            stored = functools.cache(lambda: self._stored_blocks(index, key, files))
+            try:
+                return self._fill_from_blocks((first, stop), combination, result, (key, stored))
+            except ChunkError as error:
+                raise self._located(error, index) from error.__cause__
+
+    def _fill_from_blocks(
+        self,
+        rows: tuple[int, int],
+        combination: Sequence[AxisPart],
+        result: Array,
+        source: tuple[str, Callable[[], BloscBlocks | None]],
+    ) -> bool:
+        """Decode rows of a chunk from its blocks; False where it has none."""
+        (first, stop), (key, stored) = rows, source
+        known = self._cache.blocks(key)
+        if known is None:
+            blocks = stored()
+            if blocks is None:
+                return False
+            known = DecodedBlocks(blocks.length, blocks.nbytes)
+        shape = (stop - first, *self.node.chunks[1:])
+        target = result[tuple(part[2] for part in combination)] if all(map(is_plain, combination)) else None
+        is_direct = target is not None and target.shape == shape and target.flags.c_contiguous
+        read = target if target is not None and is_direct else np.empty(shape, self.codec.dtype)
+        flat = read.reshape(-1).view(np.uint8)
+        if read_range(flat, first * (flat.size // shape[0]), known, stored, self.codec.decode_blocks):
+            self._cache.put_blocks(key, known)
+        if not is_direct:
+            inner = [slice(None), *(part[1] for part in combination[1:])]
+            copy_part(read, inner, result, [part[2] for part in combination])
+        return True
+
+    def _stored_blocks(self, index: tuple[int, ...], key: str, files: ExitStack) -> BloscBlocks | None:
+        """Return the blocks of a chunk; None where it has to be decoded whole, and then it is, since it is at hand.
+
+        Where a part of the value can be read alone, ``files`` closes it, and no more is read than is wanted.
+        """
+        if self._allowed is not self.node.chunks:
+            self._check_chunk()
+        value = opened_chunk(self.keys, self.path, self.node.chunk_name(index)) if self._opens else None
+        if value is not None:
+            blocks = self.codec.blocks(files.enter_context(value), self.node.chunks)
+            if blocks is not None:
+                return blocks
+        data = self._stored(index)
+        blocks = None if data is None else self.codec.blocks(data, self.node.chunks)
+        if blocks is None:
+            self._cache.put(key, self._decoded(index, data))
+        return blocks
+
+    @property
+    def _has_blocks(self) -> bool:
+        """Whether a part of a chunk is cheaper than the whole of it: it is large, and near enough to be read again."""
+        if self._is_far or self.edits is not None or not self.codec.has_blocks:
+            return False
+        return math.prod(self.node.chunks) * self.codec.dtype.itemsize >= BLOCKWISE_BYTES
+
+    def _piece(self, key: Any) -> Array | None:
+        """Return an element or a range of a 1-d array that lies in one chunk: ragged columns want thousands of them."""
+        if len(self.node.shape) != 1:
+            return None
+        length, size = self.node.shape[0], self.node.chunks[0]
+        if type(key) is slice and key.step in (None, 1):
+            start, stop, _ = key.indices(length)
+        elif type(key) is int or isinstance(key, np.integer):
+            start = int(key) + (length if key < 0 else 0)
+            stop = start + 1
+            if not 0 <= start < length:
+                return None
+        else:
+            return None
+        number = start // size
+        if start >= stop or (stop - 1) // size != number or (stop - start == size and not self.codec.is_object):
+            return None
+        if self._has_blocks:
+            return None
+        piece = self.chunk((number,))[start - number * size : stop - number * size].copy()
+        return piece if type(key) is slice else piece.reshape(())
+
+    def _whole_single_chunk(self, axes: list[Axis]) -> Array | None:
+        """Return a fresh chunk where the selection is an array that is stored as one chunk."""
+        node = self.node
+        if node.shape != node.chunks or self.codec.is_object or 0 in node.shape or self.edits is not None:
+            return None
+        if any(a.drop or a.indices is not None or (a.start, a.stop, a.step) != (0, n, 1)
+               for a, n in zip(axes, node.shape, strict=True)):  # fmt: skip
+            return None
+        return self._load((0,) * len(node.shape))
+
+    def element(self, position: int) -> Any:
+        """Return one element along the first axis of an array of references or rows, without decoding its chunk.
+
+        Raises
+        ------
+        LookupError
+            It cannot be had so; read the chunk.
+        """
+        node = self.node
+        index = (position // node.chunks[0], *(0 for _ in node.shape[1:]))
+        key = join(self.path, node.chunk_name(index))
+        if self.edits is not None or node.shape[1:] != node.chunks[1:] or self._cache.get(key) is not None:
+            raise LookupError(key)
+        split = self._cache.split(key)
+        if split is None:
+            stored = functools.cache(lambda: self._stored(index))
+            row = None if self._is_far else read_row(self.codec, self._cache, key, (position, node.chunks[0]), stored)
+            if row is not None:
+                return row
+            data, most = stored(), self._rules.limits.max_object_bytes
+            split = None if data is None else self.codec.split(data, max_object_bytes=most)
+            if split is None or split.shape[:1] != node.chunks[:1]:
+                raise LookupError(key)
+            self._cache.put_split(key, split)
+        try:
+            return split[position % node.chunks[0]]
+        except ValueError as error:
+            raise LookupError(key) from error
+
+    def chunk(self, index: tuple[int, ...]) -> Array:
+        """Return the decoded chunk at ``index``, whole, not to be changed."""
+        key = join(self.path, self.node.chunk_name(index))
+        if self.edits is not None and (changed := self.edits.chunk(self.path, index)) is not None:
+            return changed
+        chunk = self._cache.get(key)
+        if chunk is None:
+            chunk = self._load(index)
+            self._cache.put(key, chunk)
+        return chunk
+
+    def forget(self, path: str) -> None:
+        """Forget the decoded chunks of the array at ``path``; they have been written anew."""
+        self._cache.forget(path)
+        if self._shards is not None:
+            self._shards.forget()
+
+    def _load(self, index: tuple[int, ...]) -> Array:
+        return self._decoded(index, self._stored(index))
+
+    def _decoded(self, index: tuple[int, ...], data: bytes | None, *, out: Array | None = None) -> Array:
+        """Return a chunk as `decode` does; of a shard that was replaced since its index was read, look again."""
+        try:
+            return self.decode(index, data, out=out)
+        except ChunkError:
+            if self._shards is None:
+                raise
+            self._shards.forget()
+            chunk = self.decode(index, self._shards.get(index))
+        if out is None:
+            return chunk
+        out[...] = chunk
+        return out
+
+    def decode(self, index: tuple[int, ...], data: bytes | None, *, out: Array | None = None) -> Array:
+        """Return the chunk at ``index`` from its stored bytes; None: it is not stored, and reads as the fill value.
+
+        ``out``, a C-contiguous array of the chunk's shape, takes the values where the codec decodes in place.
+        """
+        if self._allowed is not self.node.chunks:
+            self._check_chunk()
+        try:
+            if data is None:
+                if self.keys.read_rules.refuses_absent:
+                    raise ChunkError("a chunk is not stored", remedy='Restore it, or read with missing_chunks="fill".')
+                if (outdated := self._outdated()) is not None:
+                    raise outdated
+                return fill_array(self.node, self.codec.dtype, self.node.chunks)
+            return self.codec.decode(
+                data, self.node.chunks, out=out, max_object_bytes=self._rules.limits.max_object_bytes
+            )
+        except ZarrBackendError as error:
+            raise self._located(error, index) from error.__cause__
+
+    def _outdated(self) -> StoreError | None:
+        return outdated_error(self.keys, self.path, self.node) if self.edits is None else None
+
+    def _located(self, error: ZarrBackendError, index: tuple[int, ...]) -> ZarrBackendError:
+        if isinstance(error, (ChunkError, LimitError)):
+            error.problem = error.problem.replace("a chunk", f"the chunk {self.node.chunk_name(index)!r}", 1)
+        outdated = self._outdated() if isinstance(error, ChunkError) else None
+        return (outdated or error).located(store=self.keys.location, path=absolute(self.path))

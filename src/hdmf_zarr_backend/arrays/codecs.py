@@ -1,0 +1,404 @@
+"""Chunks <-> arrays: one `ChunkCodec` for each combination of data type, filters and compressor.
+
+Codecs come from numcodecs by an allow-list of ids, since the configuration is the file's and a file is not to be
+trusted.
+``pickle`` is never given to numcodecs: it is decoded by the data-only reader in `pickles` and only encoded when the
+user asked for it.
+
+Source: Zarr v2 specification, "Chunks", "Filters", "Fill value encoding"; numcodecs for the byte layouts.
+"""
+
+from __future__ import annotations
+
+import lzma
+import math
+import re
+import struct
+import zlib
+from typing import Any, Protocol, cast
+
+import numcodecs
+import numpy as np
+import numpy.typing as npt
+
+from hdmf_zarr_backend.arrays.blosc_blocks import BloscBlocks, StoredValue, find_blocks
+from hdmf_zarr_backend.arrays.bounded import (
+    TooLargeError,
+    between_filters,
+    check_stated,
+    decode_bounded,
+    is_incremental,
+)
+from hdmf_zarr_backend.arrays.objects import JSONRows, SplitElements
+from hdmf_zarr_backend.arrays.text_objects import Elements, LittleRows, ReferenceTexts, StructRows
+from hdmf_zarr_backend.errors import ChunkError, MetadataError, UnsafeDataError, ValueRefusedError
+from hdmf_zarr_backend.model.memo import Memo
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
+from hdmf_zarr_backend.oldfiles.pickles import UnsafePickleError, loads_data
+from hdmf_zarr_backend.stores.limits import Limits
+
+Array = npt.NDArray[Any]
+
+MAX_OBJECT_BYTES = Limits().max_object_bytes
+
+OBJECT_CODECS = frozenset(
+    {"vlen-utf8", "vlen-bytes", "vlen-array", "json2", "msgpack2", "pickle", "categorize", "references", "struct"}
+)
+ALLOWED_CODECS = OBJECT_CODECS | {
+    "adler32", "astype", "base64", "bitround", "blosc", "byteorder", "bz2", "crc32", "crc32c", "delta",
+    "fixedscaleoffset", "fletcher32", "gzip", "jenkins_lookup3", "lz4", "lzma", "packbits", "pcodec", "quantize",
+    "shuffle", "zfpy", "zlib", "zstd",
+}  # fmt: skip
+
+DECODE_ERRORS = (ValueError, TypeError, RuntimeError, LookupError, ArithmeticError, EOFError, OSError, AttributeError,
+                 AssertionError, BufferError, MemoryError, SystemError, struct.error, zlib.error,
+                 lzma.LZMAError)  # fmt: skip
+
+_TYPE = re.compile(r"[<>|]?[biufcmMSUVO][0-9]*(?:\[[^\]]*\])?")  # the Zarr v2 specification, "Data type encoding"
+_TYPE_KEYS = frozenset({"dtype", "astype", "encode_dtype", "decode_dtype"})
+_LONGEST_ELEMENT = 32
+_VLEN = frozenset({"vlen-utf8", "vlen-bytes", "vlen-array", "references"})
+
+
+class Codec(Protocol):
+    """What is used of a numcodecs codec."""
+
+    def encode(self, buf: Any) -> Any:
+        """Return the encoded form of ``buf``."""
+
+    def decode(self, buf: Any, out: Any = None) -> Any:
+        """Return the decoded form of ``buf``."""
+
+
+def numpy_dtype(data_type: Any) -> np.dtype[Any]:
+    """Return the NumPy dtype of a format-2 data type.
+
+    Parameters
+    ----------
+    data_type : str or list
+        ``"<f4"``, ``"|O"``, or a list of ``[name, type]`` or ``[name, type, shape]``.
+
+    Raises
+    ------
+    MetadataError
+        It is no data type.
+    """
+    try:
+        dtype: np.dtype[Any] = np.dtype(_dtype_argument(data_type))
+    except (TypeError, ValueError, SyntaxError, RecursionError) as error:
+        raise MetadataError(
+            f"the data type {data_type!r} is unknown ({error})",
+            remedy="Convert the array with the program that wrote it, or run `zarrio verify` on the file.",
+        ) from error
+    return dtype
+
+
+def _dtype_argument(data_type: Any) -> Any:
+    if isinstance(data_type, str):
+        if not _TYPE.fullmatch(data_type):  # NumPy has other names, and warns of some
+            raise ValueError("it is none of Zarr's")
+        return data_type
+    if not isinstance(data_type, list):
+        raise TypeError("a data type is a string or a list of fields")
+    fields = []
+    for field in data_type:
+        name, kind, *shape = field
+        fields.append((str(name), _dtype_argument(kind), *(tuple(s) if isinstance(s, list) else s for s in shape)))
+    return fields
+
+
+def keeps_dates(values: Array, given: Array) -> bool:
+    """Tell whether ``values``, made of the dates or durations ``given`` by a cast, say the same; numbers never do."""
+    if values.dtype.kind != given.dtype.kind:
+        return False
+    return np.array_equal(values.astype(given.dtype).view("i8"), given.view("i8"))
+
+
+class DataPickle:
+    """The ``pickle`` filter: decodes data only; encodes with numcodecs where the user chose it."""
+
+    def encode(self, buf: Any) -> Any:
+        """Return ``buf`` as a pickle of protocol 5."""
+        return numcodecs.Pickle().encode(buf)
+
+    def decode(self, buf: Any, out: Any = None) -> Any:
+        """Return the objects of a pickle that holds nothing but data."""
+        return loads_data(memoryview(buf).tobytes())
+
+
+def make_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Codec:
+    """Return the codec of a configuration.
+
+    Raises
+    ------
+    MetadataError
+        The id is not one that is allowed, or the configuration is wrong.
+    """
+    codec_id = config.get("id")
+    if not isinstance(codec_id, str) or codec_id not in ALLOWED_CODECS:
+        raise MetadataError(
+            f"the codec {codec_id!r} is not one that this package decodes",
+            remedy=f"Known codecs: {', '.join(sorted(ALLOWED_CODECS))}.",
+        )
+    if codec_id == "pickle":
+        return DataPickle()
+    try:
+        if codec_id == "json2":
+            return JSONRows(config, dtype)
+        if codec_id == "references":
+            return ReferenceTexts()
+        if codec_id == "byteorder":
+            return LittleRows(dtype, numpy_dtype(config["stored"]))
+        if codec_id == "struct":
+            return StructRows(config["fields"], numpy_dtype)
+        if codec_id == "shuffle":
+            config = {**config, "elementsize": _element_size(config, dtype)}
+        _check_types(config)
+        return cast(Codec, numcodecs.get_codec(dict(config)))
+    except (ValueError, TypeError, LookupError, AttributeError, SyntaxError) as error:
+        raise MetadataError(
+            f"the codec configuration {config!r} is not usable ({error})",
+            remedy="Install the codec if it is not available (numcodecs[msgpack], for one); else run `zarrio verify`.",
+        ) from error
+
+
+def _element_size(config: dict[str, Any], dtype: np.dtype[Any]) -> int:
+    size = config.get("elementsize") or dtype.itemsize  # netcdf-c writes 0 and means the size of an element
+    if type(size) is not int or size < 1:
+        raise ValueError("a shuffle needs the size of an element")  # numcodecs would give memory that nobody wrote
+    return size
+
+
+def _with_checksum(config: dict[str, Any]) -> dict[str, Any]:
+    """Return a configuration with which Zstandard puts a checksum into its frames.
+
+    Every reader looks at it, whatever the document says; with the key in ``.zarray`` TensorStore refuses the array.
+    """
+    return {**config, "checksum": True} if config.get("id") == "zstd" else config
+
+
+def _check_types(config: dict[str, Any]) -> None:
+    """Refuse types of elements so long that a few bytes would become many."""
+    for key in _TYPE_KEYS & config.keys():
+        if np.dtype(config[key]).itemsize > _LONGEST_ELEMENT:
+            raise ValueError(f"{config[key]!r} is no type of numbers")
+
+
+class ChunkCodec:
+    """Encodes and decodes the chunks of arrays that share a data type and codecs.
+
+    Attributes
+    ----------
+    dtype : numpy.dtype
+        Of decoded chunks; ``object`` for variable-length data.
+    is_object : bool
+        Whether elements are Python objects.
+    """
+
+    def __init__(self, data_type: Any, filters: Any, compressor: Any, order: str) -> None:
+        self.dtype = numpy_dtype(data_type)
+        self.order = order
+        self._filters = [make_codec(_with_checksum(config), self.dtype) for config in filters or ()]
+        self._compressor = make_codec(_with_checksum(compressor), self.dtype) if compressor else None
+        self.is_object = self.dtype.hasobject
+        ids = [config["id"] for config in filters or ()]
+        if self.is_object and not any(codec_id in OBJECT_CODECS for codec_id in ids):
+            raise MetadataError("an array of objects names no codec for them", remedy="Run `zarrio verify`.")
+        if compressor and compressor["id"] in OBJECT_CODECS:
+            raise MetadataError(f"{compressor['id']!r} is no compressor", remedy="Run `zarrio verify` on the file.")
+        self._has_count = bool(ids) and ids[0] in _VLEN
+        self._keeps_shape = self.is_object and not self._has_count  # JSON, MessagePack and pickles know the shape
+
+    def encode(self, chunk: Array) -> bytes:
+        """Return the stored form of one whole chunk.
+
+        Raises
+        ------
+        ValueRefusedError
+            An element that the codec does not take.
+        """
+        try:
+            return self._encode(chunk)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise ValueRefusedError(f"the values cannot be stored ({error})") from error
+
+    def _encode(self, chunk: Array) -> bytes:
+        buffer: Any = chunk if self._keeps_shape else np.ravel(chunk, order=cast(Any, self.order))
+        for codec in self._filters:
+            buffer = codec.encode(buffer)
+        if self._compressor is not None:
+            buffer = self._compressor.encode(_exportable(buffer) if isinstance(buffer, np.ndarray) else buffer)
+        return buffer if type(buffer) is bytes else _raw(buffer).tobytes()
+
+    @property
+    def decodes_in_place(self) -> bool:
+        """Whether `decode` can put the values of a chunk where they are wanted."""
+        return not self.is_object and not self._filters and self.order == "C"
+
+    def blocks(self, data: bytes | StoredValue, shape: tuple[int, ...]) -> BloscBlocks | None:
+        """Return the blocks of a chunk of ``shape``; None where there are none to decode one by one."""
+        return find_blocks(data, math.prod(shape) * self.dtype.itemsize) if self.has_blocks else None
+
+    @property
+    def has_blocks(self) -> bool:
+        """Whether chunks may have `blocks`."""
+        return self.decodes_in_place and isinstance(self._compressor, numcodecs.Blosc)
+
+    def rows_in_blocks(self) -> StructRows | None:
+        """Return what makes rows of packed records, where those lie in blocks of Blosc."""
+        first = self._filters[0] if len(self._filters) == 1 else None
+        return first if isinstance(first, StructRows) and isinstance(self._compressor, numcodecs.Blosc) else None
+
+    def decode_blocks(self, frame: npt.NDArray[np.uint8], out: npt.NDArray[np.uint8] | None) -> npt.NDArray[np.uint8]:
+        """Return the decoded bytes of a frame of `blocks`, which are in ``out`` if that is not None.
+
+        Raises
+        ------
+        ChunkError
+            They do not decode.
+        """
+        try:
+            return _raw(cast(numcodecs.Blosc, self._compressor).decode(frame, out))
+        except DECODE_ERRORS as error:
+            raise _undecodable(error) from error
+
+    def decode(
+        self,
+        data: bytes,
+        shape: tuple[int, ...],
+        *,
+        out: Array | None = None,
+        max_object_bytes: int = MAX_OBJECT_BYTES,
+    ) -> Array:
+        """Return one whole chunk of ``shape``; numbers come in a new, writable array, or in ``out``.
+
+        Objects are decoded from at most ``max_object_bytes``, numbers from what their shape needs.
+
+        Raises
+        ------
+        ChunkError
+            The bytes do not decode to a chunk of that shape.
+        LimitError
+            Text, references or rows become more bytes than that.
+        UnsafeDataError
+            Only running code that the file names could decode them.
+        """
+        try:
+            return self._decode(data, shape, out, max_object_bytes)
+        except TooLargeError as error:
+            if self.is_object:
+                raise Limits(max_object_bytes=max_object_bytes).exceeded(
+                    "max_object_bytes", 2 * max_object_bytes, "a chunk does not decode to so few bytes"
+                ) from error
+            raise _undecodable(error) from error
+        except UnsafePickleError as error:
+            raise UnsafeDataError(
+                f"a pickle holds more than data ({error})", remedy="Do not trust this file; nothing of it was run."
+            ) from error
+        except DECODE_ERRORS as error:
+            raise _undecodable(error) from error
+
+    def split(self, data: bytes, *, max_object_bytes: int = MAX_OBJECT_BYTES) -> SplitElements | Elements | None:
+        """Return the elements of a chunk of references or rows unparsed, None for any other chunk."""
+        if len(self._filters) != 1 or not isinstance(self._filters[0], (JSONRows, ReferenceTexts, StructRows)):
+            return None
+        try:
+            plain = data if self._compressor is None else decode_bounded(self._compressor, data, max_object_bytes)
+            return self._filters[0].split(plain if isinstance(plain, bytes) else _raw(plain).tobytes())
+        except DECODE_ERRORS:
+            return None  # the full decoder will say what is wrong
+
+    def _decode(self, data: bytes, shape: tuple[int, ...], out: Array | None, max_object_bytes: int) -> Array:
+        if self.is_object or self._filters:
+            nbytes = math.prod(shape) * self.dtype.itemsize
+            buffer = self._through(data, shape, max_object_bytes if self.is_object else between_filters(nbytes))
+            if self.is_object:
+                return self._shaped(buffer, shape)
+            flat = _raw(buffer)
+            if flat.size != nbytes:
+                raise ValueError(f"{flat.size} bytes instead of {nbytes}")
+            return flat.view(self.dtype).copy().reshape(shape, order=cast(Any, self.order))
+        if out is None:
+            out = np.empty(shape, self.dtype, order=cast(Any, self.order))
+        flat = out.reshape(-1, order=cast(Any, self.order)).view("u1")
+        decoded = _raw(data if self._compressor is None else self._decompressed(data, flat))
+        if decoded.size != flat.size:
+            raise ValueError(f"{decoded.size} bytes instead of {flat.size}")
+        if not np.may_share_memory(decoded, flat):
+            flat[:] = decoded
+        return out
+
+    def _through(self, data: bytes, shape: tuple[int, ...], most: int) -> Any:
+        """Return what compressor and filters make of stored bytes, none of them more than ``most`` bytes."""
+        buffer: Any = data
+        if self._compressor is not None:
+            buffer = decode_bounded(self._compressor, buffer, most)
+        for position in reversed(range(len(self._filters))):
+            if position == 0 and self._has_count:
+                _check_count(buffer, math.prod(shape))
+            buffer = decode_bounded(self._filters[position], buffer, most)
+        return buffer
+
+    def _decompressed(self, data: bytes, flat: npt.NDArray[np.uint8]) -> Any:
+        """Return the values of a chunk; ``flat`` has room for them, and most compressors put them there."""
+        compressor = cast(Any, self._compressor)
+        if is_incremental(compressor):
+            return decode_bounded(compressor, data, flat.size)
+        check_stated(compressor, data, flat.size)
+        return compressor.decode(data, flat)
+
+    def _shaped(self, objects: Any, shape: tuple[int, ...]) -> Array:
+        if not isinstance(objects, np.ndarray):
+            raise ValueError(f"the filters give {type(objects).__name__}, not objects")
+        if objects.dtype.names != self.dtype.names or objects.dtype.kind != self.dtype.kind:
+            # hdmf-zarr pickled structured arrays and declared them as plain objects
+            made: Array = np.empty(objects.shape, dtype=object)
+            made[...] = objects
+            return made.reshape(shape, order=cast(Any, self.order))
+        shaped: Array = objects.reshape(shape, order=cast(Any, self.order))
+        return shaped
+
+
+def _undecodable(error: Exception) -> ChunkError:
+    return ChunkError(
+        f"a chunk does not decode ({type(error).__name__}: {error})",
+        remedy="Restore it from a copy; `zarrio verify` lists all such chunks.",
+    )
+
+
+def _exportable(array: Array) -> Array:
+    """Return ``array`` with a type that the buffer protocol knows; compressors look at the size of an element."""
+    if array.dtype.kind in "Mm":
+        return array.view("i8")
+    return array.view(f"V{array.dtype.itemsize}") if array.dtype.names is not None else array
+
+
+def _raw(buffer: Any) -> npt.NDArray[np.uint8]:
+    """Return what a codec gives as bytes.
+
+    Raises
+    ------
+    TypeError, ValueError
+        It gives objects.
+    """
+    if isinstance(buffer, np.ndarray):
+        return np.ravel(buffer, order="A").view(np.uint8)
+    return np.frombuffer(buffer, np.uint8)
+
+
+def _check_count(buffer: Any, wanted: int) -> None:
+    """Compare the number of elements that a chunk claims, before memory is taken for them."""
+    raw = _raw(buffer)
+    head = raw[:4].tobytes()
+    if len(head) == 4 and int.from_bytes(head, "little") != wanted:
+        raise ValueError(f"{int.from_bytes(head, 'little')} elements instead of {wanted}")
+    if len(raw) < 4 + 4 * wanted:  # each element has a length before it
+        raise ValueError(f"{len(raw)} bytes for {wanted} elements")
+
+
+_codec_of: Memo[ChunkCodec] = Memo(ChunkCodec, most=4096)
+
+
+def chunk_codec(node: ArrayNode[Attributes]) -> ChunkCodec:
+    """Return the codec of the chunks of ``node``; equal configurations share one."""
+    return _codec_of(node.data_type, node.filters, node.compressor, node.order)

@@ -1,0 +1,102 @@
+"""The fill value of an array: as a NumPy scalar or object, and as what a chunk that is not stored reads as.
+
+Source: Zarr v2 specification, "Fill value encoding".
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hdmf_zarr_backend.arrays.codecs import numpy_dtype
+from hdmf_zarr_backend.arrays.text_objects import StructRows
+from hdmf_zarr_backend.errors import ChunkError, MetadataError
+from hdmf_zarr_backend.model.lindimarks import external_of
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
+
+Array = npt.NDArray[Any]
+
+
+def fill_array(node: ArrayNode[Attributes], dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+    """Return what a chunk that is not stored reads as.
+
+    A fill value of null leaves the elements undefined; they read as zero, empty text or None, as zarr-python reads
+    them.
+
+    Raises
+    ------
+    ChunkError
+        The values are in another file, which LINDI reads by itself.
+    MetadataError
+        The fill value does not fit the data type.
+    """
+    elsewhere = external_of(node)
+    if elsewhere is not None:
+        url, name = elsewhere
+        raise ChunkError(
+            f"the values are not in this file, but in the dataset {name!r} of {url}",
+            remedy=f"Make references that have them: `zarrio convert {url} x.nwb.zarr.json --virtual`.",
+        )
+    array: Array = np.zeros(shape, dtype) if not dtype.hasobject else np.empty(shape, dtype)
+    value = fill_scalar(node, dtype)
+    if value is None and _first_filter(node) == "struct" and node.filters:
+        return StructRows(node.filters[0]["fields"], numpy_dtype).empty(math.prod(shape[:-1])).reshape(shape)
+    if value is None and dtype.kind == "O":
+        value = _EMPTY.get(_first_filter(node))
+    if value is not None:
+        array[...] = value
+    return array
+
+
+_EMPTY = {"vlen-utf8": "", "vlen-bytes": b""}
+
+
+def _first_filter(node: ArrayNode[Attributes]) -> str:
+    return str(node.filters[0]["id"]) if node.filters else ""
+
+
+def fill_scalar(node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> Any:
+    """Return the fill value of ``node`` as a NumPy scalar or object, or None where it is undefined.
+
+    Raises
+    ------
+    MetadataError
+        The fill value does not fit the data type.
+    """
+    value = node.fill_value
+    if value is None or (dtype.hasobject and dtype.names is not None):
+        return None  # a fill of rows with references is a pickle in old files: never decoded, never needed
+    if dtype.kind == "O":
+        return _object_fill(value, _first_filter(node))
+    try:
+        if dtype.kind in "SV" and isinstance(value, str):
+            raw = base64.standard_b64decode(value)
+            return np.frombuffer(raw.ljust(dtype.itemsize, b"\0")[: dtype.itemsize], dtype)[0]
+        if value == 0 and dtype.kind in "SUV":
+            return np.zeros((), dtype)[()]  # zarr 2 declared 0 for everything
+        if dtype.kind == "c" and isinstance(value, list):
+            real, imaginary = value
+            return dtype.type(complex(float(real), float(imaginary)))
+        if dtype.kind in "mM":
+            return np.array(value, "i8" if type(value) is int else dtype).astype(dtype)[()]
+        if isinstance(value, (list, dict)):
+            raise TypeError("it is no single value")
+        return np.array(value, dtype)[()]
+    except (ValueError, TypeError, OverflowError, binascii.Error) as error:
+        raise MetadataError(
+            f"the fill value {value!r} does not fit {dtype} ({error})", remedy="Run `zarrio verify` on the file."
+        ) from error
+
+
+def _object_fill(value: Any, codec_id: str) -> Any:
+    """Return the fill value of text, bytes or JSON; hdmf-zarr declared 0 for text and bytes."""
+    if codec_id not in _EMPTY:
+        return value
+    if isinstance(value, str):
+        return value if codec_id == "vlen-utf8" else value.encode("utf-8", "surrogatepass")
+    return _EMPTY[codec_id]

@@ -1,0 +1,97 @@
+"""Arrays that grow far beyond their first chunks get larger ones.
+
+A table that was stored with two rows has chunks of two rows, and forty thousand more would be twenty thousand objects.
+So an array that has a few small chunks, and grows to many of them, is chunked anew as a whole. That happens once: its
+chunks are large enough then. One that has many already was written so, and keeps them.
+
+Source: the layout of format 2, "chunks by bytes, also for appended rows".
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hdmf_zarr_backend.arrays.changed_cells import has_fields
+from hdmf_zarr_backend.arrays.codecs import numpy_dtype
+from hdmf_zarr_backend.errors import MetadataError, StoreError
+from hdmf_zarr_backend.model import v2, v3
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, join
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.json_text import load
+
+FEW = 16
+"""Chunks that are few; 16 small ones are quickly written anew."""
+
+SMALL_BYTES = 2**12
+"""A chunk of fewer bytes is small: a file of it takes a block of the disk, whatever it holds."""
+
+LEAST_BYTES, MOST_BYTES = 2**16, 4 * 2**20
+"""Of new chunks; between these, they hold the whole array."""
+
+_OBJECT_BYTES = 64
+
+
+def roomier_chunks(node: ArrayNode[Attributes], dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return larger chunks for an array that is to have ``shape``, None where it keeps its own.
+
+    Parameters
+    ----------
+    node : ArrayNode
+        The array as it is. Chunks in shards stay.
+    dtype : numpy.dtype
+        Of its elements in memory.
+    shape : tuple of int
+        Elements along each axis; only the first one gets longer chunks.
+    """
+    if node.shards is not None or not shape or shape[0] <= FEW * node.chunks[0]:
+        return None
+    row = max(1, _row_bytes(node, dtype))
+    if not 0 < math.prod(node.grid) <= FEW or row * node.chunks[0] >= SMALL_BYTES:
+        return None  # of an empty array, the chunks were not made for what it held
+    rows = max(LEAST_BYTES // row, min(shape[0], MOST_BYTES // row))
+    return (rows, *node.chunks[1:]) if rows > node.chunks[0] else None
+
+
+def for_long_texts(chunks: tuple[int, ...], values: npt.NDArray[Any]) -> tuple[int, ...]:
+    """Return chunks with fewer rows where the texts that an array holds are long."""
+    lengths = [len(value) for value in values.reshape(-1).tolist() if isinstance(value, (str, bytes))]
+    mean = max(_OBJECT_BYTES, sum(lengths) // max(1, len(lengths)))
+    return (max(1, chunks[0] * _OBJECT_BYTES // mean), *chunks[1:])
+
+
+def outdated_error(keys: KeyStore, path: str, node: ArrayNode[Attributes]) -> StoreError | None:
+    """Return the error of an array that has got other chunks since ``node`` was read, None where it has not.
+
+    Some of those that it had are gone then, and would read as the fill value. Only of arrays that may get larger chunks
+    is the document read again.
+    """
+    if node.shards is not None or math.prod(node.grid) > FEW:
+        return None
+    name = v2.ARRAY if node.document is None else v3.DOCUMENT
+    key = join(path, name)
+    text = keys.unwrapped.get(key)
+    try:
+        said = None if text is None else load(text, key=key)
+        if said is None:
+            return None
+        stored = v2.parse_array(said, {}, path) if name == v2.ARRAY else v3.parse_node(said, path)
+    except MetadataError:
+        return None  # the consolidated document may have it whole; that of the array is for `verify`
+    if not isinstance(stored, ArrayNode):
+        return None
+    known = (node.document or node).chunks  # on further axes, our words may be others than those of a document
+    if len(stored.chunks) != len(known) or stored.chunks[:1] <= known[:1]:
+        return None
+    return StoreError("the array was given other chunks while it was open", remedy="Open the file again.")
+
+
+def _row_bytes(node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> int:
+    """Return the bytes of what a chunk holds for one index of the first axis."""
+    if has_fields(node):
+        fields = (node.filters or [{}])[0]["fields"]
+        return math.prod(node.chunks[1:-1]) * sum(numpy_dtype(data_type).itemsize for _, data_type, _ in fields)
+    return math.prod(node.chunks[1:]) * (_OBJECT_BYTES if dtype.hasobject else dtype.itemsize)

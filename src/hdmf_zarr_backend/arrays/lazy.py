@@ -1,0 +1,323 @@
+"""ArrayNode and store -> an array that reads when it is indexed, and behaves as users of h5py expect.
+
+`LazyArray` is a ``zarr.Array`` to every ``isinstance`` test of hdmf and pynwb, but needs no zarr machinery: shape and
+data type come from the metadata that was parsed with the whole file, chunks are read and decoded here, and the real
+``zarr.Array`` behind it is made only when something asks for zarr's own methods.
+
+What a raw zarr 3 array lacks for hdmf (docs: "what hdmf expects of an array"): ``len``, chunk-wise iteration, scalars
+from integer indices, object dtype for text, integer-cast and empty index lists, ``astype``, ``maxshape``,
+``compressor``, a hash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import zarr
+
+from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.arrays.codecs import make_codec
+from hdmf_zarr_backend.errors import ModeError
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, split
+from hdmf_zarr_backend.stores.base import DOCUMENTS, KeyStore
+
+ZarrArray: Any = zarr.Array  # to the type checker too: what is overridden here differs from release to release
+
+Array = npt.NDArray[Any]
+Elements = Callable[[Array], Array]
+
+_ITER_ELEMENTS = 65536
+
+
+class LazyArray(ZarrArray):  # type: ignore[misc]
+    """A dataset of a Zarr file, as the ``data`` of a container that was read: an array that reads when it is indexed.
+
+    Indexing is that of h5py: an integer for each axis gives a scalar; slices, masks and lists of indices, each axis on
+    its own, give an array; the name of a field gives that field. Only the chunks of the selection are fetched, and they
+    are kept for a while. Chunks that are not stored read as the fill value.
+
+    Parameters
+    ----------
+    keys : KeyStore
+        The store.
+    path : str
+        Path of the array, in the model's spelling.
+    node : ArrayNode
+        Its metadata.
+    cache : ChunkCache
+        Decoded chunks of the file.
+    maxshape : tuple, optional
+        Largest shape, None for an axis without bound; the shape where nothing else was recorded.
+    elements : callable, optional
+        Turns the stored elements of an object array into those that the user sees (ASCII text into bytes).
+    file_id : str, optional
+        Object id of the root of the file.
+
+    Raises
+    ------
+    ChunkError
+        On reading: a chunk is damaged; or it is missing, where that is an error.
+    LimitError
+        On reading: the selection, or a chunk of it, is larger than the `Limits` of the file allow.
+    StoreError
+        On reading: the store does not answer, or the file was replaced or deleted.
+    ModeError
+        On a change: the file is open for reading. Open it with ``"r+"`` or ``"a"`` for an `EditableArray`.
+
+    Source: h5py, "Datasets", for what an index gives; zarr-python 3, ``zarr.Array``, for everything else.
+    """
+
+    def __init__(
+        self,
+        keys: KeyStore,
+        path: str,
+        node: ArrayNode[Attributes],
+        cache: ChunkCache,
+        *,
+        maxshape: tuple[int | None, ...] | None = None,
+        elements: Elements | None = None,
+        file_id: str | None = None,
+    ) -> None:
+        # zarr.Array is a dataclass whose one field, `_async_array`, is a property here: its __init__ is not for us
+        self._reader = ChunkReader(keys, path, node, cache)
+        self._maxshape = maxshape
+        self._elements = elements
+        self.file_id = file_id
+        self._array: Any = None
+
+    # ---- what it is -------------------------------------------------------------------------------------------------
+
+    @property
+    def node(self) -> ArrayNode[Attributes]:
+        """The metadata of the array."""
+        return self._reader.node
+
+    @property
+    def keys(self) -> KeyStore:
+        """The store of the array."""
+        return self._reader.keys
+
+    @property
+    def location(self) -> str:
+        """Absolute path or URL of the file."""
+        return self._reader.keys.location
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of each axis."""
+        return self.node.shape
+
+    @property
+    def maxshape(self) -> tuple[int | None, ...]:
+        """Largest shape, None for an axis without bound."""
+        return self._maxshape if self._maxshape is not None else self.node.shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.node.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self.node.size
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy data type; ``object`` for text, bytes and references."""
+        return self._reader.codec.dtype
+
+    @property
+    def text_type(self) -> type | None:
+        """``str`` or ``bytes`` where that is what all elements are, whatever their length; None for other arrays."""
+        first = self.node.filters[0].get("id") if self.dtype == object and self.node.filters else None
+        if first == "vlen-utf8":
+            return str if self._elements is None else bytes
+        return bytes if first == "vlen-bytes" else None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements in memory (8 for each object)."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """Shape of a chunk."""
+        return self.node.chunks
+
+    @property
+    def compressor(self) -> Any:
+        """The compressor as a codec, or None; zarr 2 had it under this name, and tools look for it."""
+        return None if self.node.compressor is None else make_codec(self.node.compressor, self.dtype)
+
+    @property
+    def filters(self) -> Any:
+        """The filters as codecs, in order."""
+        return tuple(make_codec(config, self.dtype) for config in self.node.filters or ())
+
+    @property
+    def fill_value(self) -> Any:
+        """The fill value as the file gives it, or None."""
+        return self.node.fill_value
+
+    @property
+    def path(self) -> str:
+        """Path inside the file, without a leading slash."""
+        return self._reader.path
+
+    @property
+    def name(self) -> str:
+        """Absolute path inside the file."""
+        return absolute(self._reader.path)
+
+    @property
+    def basename(self) -> str:
+        """Last part of the path."""
+        return split(self._reader.path)[1]
+
+    @property
+    def nchunks(self) -> int:
+        """Number of chunks of the grid."""
+        return int(np.prod(self.node.grid, dtype=np.int64))
+
+    def nbytes_stored(self) -> int:
+        """Return the bytes of all stored chunks; asks the store for their sizes."""
+        sizes = self.keys.sizes(self.path)
+        return sum(size for key, size in sizes.items() if key.rpartition("/")[2] not in DOCUMENTS)
+
+    def __repr__(self) -> str:
+        return f"<LazyArray {self.location}{self.name} shape={self.shape} dtype={self.dtype}>"
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether it is the same stored array, as with h5py; values are not compared."""
+        return isinstance(other, LazyArray) and (self.location, self.path) == (other.location, other.path)
+
+    def __hash__(self) -> int:
+        return hash((self.location, self.path))
+
+    # ---- reading ----------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("an array without axes has no length")
+        return self.shape[0]
+
+    def __bool__(self) -> bool:
+        return self.size > 0
+
+    def __getitem__(self, key: Any) -> Any:
+        names: list[str] = []
+        if isinstance(key, str) or (isinstance(key, tuple) and any(isinstance(part, str) for part in key)):
+            key, names = self._names(key)
+        values = self._reader.read(key)
+        if self._elements is not None:
+            values = self._elements(values)
+        if names:
+            values = values[names[0] if len(names) == 1 else names]
+        return values[()] if values.ndim == 0 else values
+
+    def _names(self, key: Any) -> tuple[tuple[Any, ...], list[str]]:
+        """Return what selects elements and what selects fields, as h5py takes them: ``["a"]``, ``[0:3, "a"]``."""
+        parts = key if isinstance(key, tuple) else (key,)
+        names = [part for part in parts if isinstance(part, str)]
+        for name in names:
+            if name not in (self.dtype.names or ()):
+                raise ValueError(f"there is no field {name!r} in elements of type {self.dtype}")
+        return tuple(part for part in parts if not isinstance(part, str)), names
+
+    def element(self, position: int) -> Any:
+        """Return element or row ``position`` of an array of references or rows; cheap however large the chunk is.
+
+        Raises
+        ------
+        LookupError
+            It has to be read with its chunk.
+        """
+        if self.dtype != object or not self.shape or not 0 <= position < self.shape[0]:
+            raise LookupError(position)
+        return self._reader.element(position)
+
+    def decoded(self, data: bytes | None) -> Array:
+        """Return the values of an array of one chunk that is stored as ``data``; None: it is not stored."""
+        whole: Any = (..., *(slice(0, n) for n in self.shape))  # an array of no axes stays one
+        values = self._reader.decode((0,) * self.ndim, data)[whole]
+        return self._elements(values) if self._elements is not None else values
+
+    @property
+    def attrs(self) -> Any:
+        """The attributes as the file has them, reserved ones included; read-only."""
+        return MappingProxyType(self.node.attributes)
+
+    def __iter__(self) -> Iterator[Any]:
+        rows = max(1, min(_ITER_ELEMENTS // max(1, self.size // max(1, len(self))), _ITER_ELEMENTS))
+        rows = max(rows // self.chunks[0], 1) * self.chunks[0]
+        for start in range(0, len(self), rows):
+            yield from self[start : start + rows]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:  # noqa: FBT001 - NumPy's protocol
+        if copy is False:
+            raise ValueError("a stored array cannot be seen as an array without a copy")
+        values = np.asarray(self[()])
+        return values.astype(dtype) if dtype is not None and values.dtype != dtype else values
+
+    def astype(self, dtype: Any) -> Array:
+        """Return all values as ``dtype``."""
+        return np.asarray(self[()]).astype(dtype)
+
+    def tolist(self) -> Any:
+        """Return all values as nested lists."""
+        return np.asarray(self[()]).tolist()
+
+    # ---- for other libraries ----------------------------------------------------------------------------------------
+
+    views: ClassVar[Mapping[str, Callable[..., Any]]] = {}
+    """Makers of other libraries' arrays and of a notebook's view; `reader` puts those of `interop` and `read` here."""
+
+    def _repr_html_(self) -> Any:
+        return self.views["html"](self)
+
+    def to_dask(self, chunks: Any = None) -> Any:
+        """Return this dataset as a ``dask.array.Array``, a stored chunk for each block unless ``chunks`` says else.
+
+        See `interop.xarray.to_dask`.
+        """
+        return self.views["to_dask"](self, chunks)
+
+    def to_xarray(self, chunks: Any = None) -> Any:
+        """Return this dataset as an ``xarray.DataArray`` on dask, with dimensions, name and attributes.
+
+        ``chunks`` as of `to_dask`; see `interop.xarray.to_xarray`.
+        """
+        return self.views["to_xarray"](self, chunks)
+
+    # ---- changing ---------------------------------------------------------------------------------------------------
+
+    def _refuse(self) -> ModeError:
+        return ModeError(
+            "the file is open for reading", store=self.location, path=self.name, remedy="Open it with mode 'r+'."
+        )
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise self._refuse()
+
+    def append(self, data: Any, axis: int = 0) -> tuple[int, ...]:
+        """Refuse to add ``data`` along ``axis``: the file is open for reading."""
+        raise self._refuse()
+
+    def resize(self, *new_shape: Any) -> None:
+        """Refuse ``new_shape``: the file is open for reading."""
+        raise self._refuse()
+
+    # ---- the real one -----------------------------------------------------------------------------------------------
+
+    @property
+    def _async_array(self) -> Any:
+        if self._array is None:
+            from hdmf_zarr_backend.stores.zarr_views import open_zarr_array
+
+            self._array = open_zarr_array(self.keys, self.path)
+        return self._array._async_array

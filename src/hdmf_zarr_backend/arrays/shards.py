@@ -1,0 +1,322 @@
+"""Chunks that lie together in stored objects, found by the index of each: a request for it, one for each run of chunks.
+
+Source: Zarr v3 specification, codec ``sharding_indexed``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import islice, product
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numcodecs import CRC32C
+
+from hdmf_zarr_backend.errors import ChunkError, ZarrBackendError
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Shards, absolute, join
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.remote import at_once
+
+Index = tuple[int, ...]
+Place = tuple[int, int]
+Offsets = npt.NDArray[np.uint64]
+
+_ABSENT = 2**64 - 1
+_ENTRY_BYTES = 16
+_CHECKSUM_BYTES = 4
+_KEPT_INDICES = 64
+_RUN_BYTES = 8 * 2**20  # longer ones take longer than several at once
+_GAP_BYTES = 2**15  # what lies between takes less time than a request
+_RUNS_AT_ONCE = 8
+_NUMBERS = re.compile("[0-9]{1,20}")
+
+
+class _Run(NamedTuple):
+    """Chunks of a shard that are fetched together, and where each begins and ends."""
+
+    key: str
+    places: dict[Index, Place]
+
+    @property
+    def ends(self) -> Place:
+        starts, stops = zip(*self.places.values(), strict=True)
+        return min(starts), max(stops)
+
+
+class ShardReader:
+    """Finds the bytes of the chunks of one array.
+
+    Parameters
+    ----------
+    keys : KeyStore
+        The store.
+    path : str
+        Path of the array in the model's spelling.
+    node : ArrayNode
+        Its metadata; it has shards.
+    """
+
+    def __init__(self, keys: KeyStore, path: str, node: ArrayNode[Attributes]) -> None:
+        assert node.shards is not None
+        self._keys = keys
+        self._path = path
+        self._node = node
+        self._shards: Shards = node.shards
+        self._grid = inner_grid(node)
+        self._indices: OrderedDict[Index, Offsets | None] = OrderedDict()
+
+    def get(self, index: Index) -> bytes | None:
+        """Return the stored bytes of the chunk at ``index``, None where it is not stored.
+
+        Raises
+        ------
+        ChunkError
+            The index of its shard is damaged.
+        LimitError
+            It, or the index, is larger than the limit ``max_stored_bytes``.
+        """
+        with self._located():
+            shard = self._shard(index)
+            place = self._place(index, self._offsets(shard))
+            return None if place is None else self._fetch(_Run(self.key(shard), {index: place}))[index]
+
+    def get_many(self, indices: Sequence[Index]) -> dict[Index, bytes | None]:
+        """Return the stored bytes of several chunks, with several requests under way at once.
+
+        Chunks that lie next to each other in a shard are fetched together. Raises what `get` raises.
+        """
+        with self._located():
+            shards = list(dict.fromkeys(map(self._shard, indices)))
+            offsets = dict(zip(shards, at_once(self._offsets, shards), strict=True))
+            found: dict[Index, bytes | None] = dict.fromkeys(indices)
+            places: dict[Index, dict[Index, Place]] = {shard: {} for shard in shards}
+            for index in indices:
+                place = self._place(index, offsets[self._shard(index)])
+                if place is not None:
+                    places[self._shard(index)][index] = place
+            runs = [run for shard in shards for run in _runs(self.key(shard), places[shard])]
+            for part in at_once(self._fetch, runs):
+                found.update(part)
+        return found
+
+    def places(self, shard: Index) -> dict[Index, Place]:
+        """Return where the chunks that a shard holds begin and end, in the order in which they lie there.
+
+        Raises
+        ------
+        ChunkError, LimitError
+            As of `get`.
+        """
+        with self._located():
+            offsets = self._offsets(shard)
+            chunks = product(*(range(i * n, (i + 1) * n) for i, n in zip(shard, self._grid, strict=True)))
+            found = {index: place for index in chunks if (place := self._place(index, offsets)) is not None}
+        return dict(sorted(found.items(), key=itemgetter(1)))
+
+    def stored(self, shard: Index, wanted: Collection[Index]) -> Iterator[bytes]:
+        """Yield the stored bytes of those chunks of a shard that are ``wanted``, in the order in which they lie there.
+
+        Memory holds a piece of a few MB, of a far store several. Raises what `get` raises.
+        """
+        places = {index: place for index, place in self.places(shard).items() if index in wanted}
+        runs = _runs(self.key(shard), places)
+        while batch := list(islice(runs, _RUNS_AT_ONCE if self._keys.abilities.is_far else 1)):
+            with self._located():
+                parts = list(at_once(self._fetch, batch)) if len(batch) > 1 else [self._fetch(batch[0])]
+            for part in parts:
+                yield from part.values()
+
+    def _shard(self, index: Index) -> Index:
+        return tuple(i // n for i, n in zip(index, self._grid, strict=True))
+
+    def _place(self, index: Index, offsets: Offsets | None) -> Place | None:
+        """Return where the chunk at ``index`` begins and ends in its shard, None where it is not stored."""
+        if offsets is None:
+            return None
+        start, length = offsets[tuple(i % n for i, n in zip(index, self._grid, strict=True))].tolist()
+        if start == _ABSENT and length == _ABSENT:
+            return None
+        self._check_size(
+            length, f"the chunk {index} in the shard {self.key(self._shard(index))!r} has {length:,} bytes"
+        )
+        return start, start + length
+
+    def _fetch(self, run: _Run) -> dict[Index, bytes]:
+        first, last = run.ends
+        data = self._keys.get_range(run.key, first, last)
+        found = {}
+        for index, (start, stop) in run.places.items():
+            if data is None or len(data) < stop - first:
+                raise ChunkError(
+                    f"the shard {run.key!r} ends before the chunk {index}", remedy="Restore it from a copy."
+                )
+            found[index] = data[start - first : stop - first]
+        return found
+
+    @contextmanager
+    def _located(self) -> Iterator[None]:
+        try:
+            yield
+        except ZarrBackendError as error:
+            raise error.located(store=self._keys.location, path=absolute(self._path)) from error.__cause__
+
+    def key(self, shard: Index) -> str:
+        """Return the key of a shard."""
+        return join(self._path, self._node.chunk_name(shard))
+
+    def forget(self) -> None:
+        """Forget the indices; shards have been written anew."""
+        self._indices.clear()
+
+    def _offsets(self, shard: Index) -> Offsets | None:
+        with suppress(KeyError):
+            return self._indices[shard]
+        found = self._indices[shard] = self._read_index(self.key(shard))
+        if len(self._indices) > _KEPT_INDICES:
+            self._indices.popitem(last=False)
+        return found
+
+    def _read_index(self, key: str) -> Offsets | None:
+        size = index_bytes(self._grid, self._shards)
+        self._check_size(size, f"the index of the shard {key!r} has {size:,} bytes")
+        found = self._keys.get_range(key, *((-size, None) if self._shards.index_at_end else (0, size)))
+        return None if found is None else decode_index(found, self._grid, self._shards, key)
+
+    def _check_size(self, size: int, what: str) -> None:
+        self._keys.read_rules.limits.check("max_stored_bytes", size, what)
+
+
+class ShardWriter:
+    """Writes one shard: its chunks one after the other, and then the index.
+
+    Where the index comes first, as some others have it, the chunks wait in memory.
+
+    Parameters
+    ----------
+    write : callable
+        Appends bytes to the shard.
+    node : ArrayNode
+        The array; it has shards.
+    """
+
+    def __init__(self, write: Callable[[bytes], Any], node: ArrayNode[Attributes]) -> None:
+        assert node.shards is not None
+        self._grid = inner_grid(node)
+        self._checksum = node.shards.checksum
+        self._offsets = np.full((*self._grid, 2), _ABSENT, "<u8")
+        self._write = write
+        self._waiting: list[bytes] | None = None if node.shards.index_at_end else []
+        self._end = 0 if node.shards.index_at_end else index_bytes(self._grid, node.shards)
+
+    def add(self, index: Index, data: bytes) -> None:
+        """Append the stored bytes of the chunk at ``index`` of the array."""
+        if self._waiting is None:
+            self._write(data)
+        else:
+            self._waiting.append(data)
+        self._offsets[tuple(i % n for i, n in zip(index, self._grid, strict=True))] = (self._end, len(data))
+        self._end += len(data)
+
+    def finish(self) -> None:
+        """Write the index; chunks that were not added are stated to be absent."""
+        index = self._offsets.tobytes()
+        self._write(bytes(CRC32C().encode(index)) if self._checksum else index)
+        for data in self._waiting or ():
+            self._write(data)
+
+
+def _runs(key: str, places: dict[Index, Place]) -> Iterator[_Run]:
+    """Yield what is fetched with one request each: chunks with next to nothing between them, up to `_RUN_BYTES`."""
+    run: dict[Index, Place] = {}
+    first = last = 0
+    for index, (start, stop) in sorted(places.items(), key=itemgetter(1)):
+        if run and (start - last > _GAP_BYTES or stop - first > _RUN_BYTES):
+            yield _Run(key, run)
+            run = {}
+        if not run:
+            first = last = start
+        run[index] = (start, stop)
+        last = max(last, stop)
+    if run:
+        yield _Run(key, run)
+
+
+def inner_grid(node: ArrayNode[Attributes]) -> Index:
+    """Return the number of chunks along each axis of a shard; ones where there are no shards."""
+    shape = node.chunks if node.shards is None else node.shards.shape
+    return tuple(n // c for n, c in zip(shape, node.chunks, strict=True))
+
+
+def shard_of(node: ArrayNode[Attributes], index: Index) -> Index:
+    """Return the shard of the chunk at ``index``; the chunk itself where there are no shards."""
+    return tuple(i // n for i, n in zip(index, inner_grid(node), strict=True))
+
+
+def shard_grid(node: ArrayNode[Attributes], grid: Index | None = None) -> Index:
+    """Return the number of shards along each axis of an array, or of what it was when it had a ``grid`` of chunks."""
+    chunks = node.grid if grid is None else grid
+    return tuple(-(-n // inner) for n, inner in zip(chunks, inner_grid(node), strict=True))
+
+
+def chunks_in_shard(node: ArrayNode[Attributes], shard: Index) -> Iterator[Index]:
+    """Yield the indices of those chunks of a shard that hold elements of the array, in order."""
+    axes = zip(shard, inner_grid(node), node.grid, strict=True)
+    return product(*(range(i * n, min((i + 1) * n, most)) for i, n, most in axes))
+
+
+def shard_named(node: ArrayNode[Attributes], name: str) -> Index | None:
+    """Return the shard whose key ends in ``name``, None where there is no such shard."""
+    found = [int(number) for number in _NUMBERS.findall(name)]
+    index = (*found, *(0 for _ in node.shape))[: len(node.shape)]  # not every axis is in the name
+    is_inside = all(i < n for i, n in zip(index, shard_grid(node), strict=True))
+    return index if is_inside and node.chunk_name(index) == name else None
+
+
+def stored_chunks(data: bytes, node: ArrayNode[Attributes], shard: Index) -> Iterator[bytes]:
+    """Yield the stored bytes of those chunks of a shard that hold elements of the array.
+
+    Raises
+    ------
+    ChunkError
+        The index is damaged, or one of them is not there.
+    """
+    assert node.shards is not None
+    grid, name = inner_grid(node), node.chunk_name(shard)
+    size = index_bytes(grid, node.shards)
+    index = data[-size:] if node.shards.index_at_end else data[:size]
+    offsets = decode_index(index, grid, node.shards, name)
+    for chunk in chunks_in_shard(node, shard):
+        start, length = offsets[tuple(i % n for i, n in zip(chunk, grid, strict=True))].tolist()
+        if start + length > len(data):
+            raise ChunkError(f"the shard {name!r} lacks the chunk {chunk}", remedy="Restore it from a copy.")
+        yield data[start : start + length]
+
+
+def index_bytes(grid: Index, shards: Shards) -> int:
+    """Return the bytes of the index of a shard of ``grid`` chunks."""
+    return _ENTRY_BYTES * math.prod(grid) + (_CHECKSUM_BYTES if shards.checksum else 0)
+
+
+def decode_index(data: bytes, grid: Index, shards: Shards, key: str) -> Offsets:
+    """Return where the chunks of a shard are: an array of shape ``(*grid, 2)`` of offsets and lengths.
+
+    Raises
+    ------
+    ChunkError
+        It is too short, or its checksum is another one.
+    """
+    try:
+        if len(data) != index_bytes(grid, shards):
+            raise ValueError(f"{len(data)} bytes")
+        plain = np.asarray(CRC32C().decode(data) if shards.checksum else data)
+        return np.frombuffer(plain.tobytes(), "<u8").reshape(*grid, 2)
+    except (ValueError, RuntimeError) as error:
+        raise ChunkError(
+            f"the index of the shard {key!r} is damaged ({error})", remedy="Restore it from a copy."
+        ) from error

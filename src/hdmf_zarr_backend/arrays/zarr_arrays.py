@@ -1,0 +1,52 @@
+"""An array that a user opened with zarr itself -> our lazy array of the same, so that it can be linked to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import zarr
+from zarr.storage import LocalStore
+
+from hdmf_zarr_backend.arrays.chunks import ChunkCache
+from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.model import v2, v3
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, join, split
+from hdmf_zarr_backend.stores.json_text import load
+from hdmf_zarr_backend.stores.local import LocalKeys
+
+Parse = Callable[[dict[str, Any], str], "ArrayNode[Attributes] | None"]
+
+
+def stored_view(data: Any, parse: Parse) -> Any:
+    """Return the lazy array of a ``zarr.Array`` that lies in a local file, anything else as it is.
+
+    The file is the outermost group around the array: what was opened may have been the array itself.
+
+    Parameters
+    ----------
+    data : object
+        What a user gave as data.
+    parse : callable
+        Returns the array that documents by their names describe, of one format of Zarr.
+    """
+    if isinstance(data, LazyArray) or not isinstance(data, zarr.Array) or not isinstance(data.store, LocalStore):
+        return data
+    group, names = _DOCUMENTS[data.metadata.zarr_format]
+    location = os.path.abspath(os.path.join(str(data.store.root), data.path))
+    parts: list[str] = []
+    while os.path.exists(os.path.join(os.path.dirname(location), group)):
+        location, name = os.path.split(location)
+        parts.append(name)
+    if not parts:
+        return data  # an array without a group around it is no member of a file
+    path = "/".join(reversed(parts))
+    keys = LocalKeys(location)
+    texts = keys.get_many(join(path, name) for name in names)
+    node = parse({split(key)[1]: load(text, key=key) for key, text in texts.items()}, path)
+    return data if node is None else LazyArray(keys, path, node, ChunkCache())
+
+
+_DOCUMENTS = {2: (v2.GROUP, (v2.ARRAY, v2.ATTRIBUTES)), 3: (v3.DOCUMENT, (v3.DOCUMENT,))}
+"""By format, the document of a group, and those of an array."""

@@ -1,0 +1,146 @@
+"""What plain zarr-python needs to open HDMF's format-2 files: data types for arrays of Python objects.
+
+Two layers, with a hard line between them:
+
+* Installing the package adds one *new* name to zarr, :class:`JSON2ObjectDType`, the type of ``|O`` arrays that the
+  ``json2`` codec stores. Everything that this package writes in format 2 then opens with ``zarr.open_group``, xarray
+  and pydantic-zarr. Nothing that zarr or numcodecs had before is changed.
+* Files of hdmf-zarr 0.13 and older need zarr's and numcodecs' *own* entries replaced (``vlen-bytes`` whose fill value
+  is no bytes, pickled references). That changes zarr for the whole process, so it is in another module, `zarr_legacy`,
+  and happens only on request.
+
+How zarr finds this module
+--------------------------
+Two entry points lead here, and both are needed::
+
+    [project.entry-points."zarr.data_type"]
+    "hdmf_zarr_backend.json2" = "hdmf_zarr_backend.arrays.zarr_plugin:JSON2ObjectDType"
+
+    [project.entry-points."zarr.buffer"]
+    hdmf_zarr_backend = "hdmf_zarr_backend.arrays.zarr_plugin:PluginBuffer"
+
+zarr 3.4 loads the first group when it meets the first data type of the process. zarr 3.1.6, the last one for Python
+3.11, collects that group and never loads it; but the first store that it reads makes it load the group of buffer
+classes, which is why there is a second entry. An array that is opened there *by itself*, with no group opened before
+in the process, reads its document without that step: import this module, or open the group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from zarr.buffer import cpu
+from zarr.dtype import ZDType, data_type_registry
+
+try:
+    from zarr.errors import DataTypeValidationError  # type: ignore[attr-defined, unused-ignore]
+except ImportError:  # zarr 3.1
+    from zarr.dtype import DataTypeValidationError  # type: ignore[no-redef, unused-ignore]
+
+__all__ = [
+    "DataTypeValidationError",
+    "JSON2ObjectDType",
+    "ObjectDType",
+    "PluginBuffer",
+    "dtype_name",
+    "only_format_2",
+]
+
+_OBJECT_NAME = "|O"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectDType(ZDType[np.dtypes.ObjectDType, Any]):
+    """Format-2 ``|O`` array whose elements are what its object codec says; the fill value is any JSON value."""
+
+    dtype_cls: ClassVar[type[np.dtypes.ObjectDType]] = np.dtypes.ObjectDType
+    object_codec_id: ClassVar[str]
+
+    @classmethod
+    def from_native_dtype(cls, dtype: np.dtype[Any]) -> Self:
+        """Return this type for numpy's object dtype."""
+        # zarr's registry never asks this of object arrays, since numpy's type does not tell the codec
+        if isinstance(dtype, np.dtypes.ObjectDType):
+            return cls()
+        raise DataTypeValidationError(f"{cls.__name__} stores numpy's object dtype, got {dtype}")
+
+    def to_native_dtype(self) -> np.dtypes.ObjectDType:
+        """Return numpy's object dtype."""
+        return np.dtypes.ObjectDType()
+
+    @classmethod
+    def _from_json_v2(cls, data: object) -> Self:
+        if dtype_name(data, cls.object_codec_id) == _OBJECT_NAME:
+            return cls()
+        raise DataTypeValidationError(f"{cls.__name__} stores '|O' with codec {cls.object_codec_id!r}, got {data!r}")
+
+    @classmethod
+    def _from_json_v3(cls, data: object) -> Self:
+        raise DataTypeValidationError(f"{cls.__name__} exists in Zarr format 2 only, got {data!r}")
+
+    def to_json(self, zarr_format: Literal[2, 3]) -> Any:
+        """Return what zarr keeps of the type in a document of format 2; there is no other."""
+        if zarr_format != 2:
+            raise only_format_2(self)
+        return {"name": _OBJECT_NAME, "object_codec_id": self.object_codec_id}
+
+    def _check_scalar(self, data: object) -> bool:
+        return isinstance(data, str | int | float | list | tuple | dict | np.generic | None)
+
+    def cast_scalar(self, data: object) -> Any:
+        """Return ``data`` as an element, if it is a JSON value."""
+        if not self._check_scalar(data):
+            raise TypeError(f"{data!r} is no JSON value and cannot fill an array of Python objects")
+        return data.item() if isinstance(data, np.generic) else data
+
+    def default_scalar(self) -> Any:
+        """Return None, the element of a missing chunk without a fill value."""
+        # what numpy fills an empty object array with, and zarr 2 therefore reads for a missing chunk
+        return None
+
+    def from_json_scalar(self, data: Any, *, zarr_format: Literal[2, 3]) -> Any:
+        """Return the fill value of a document as it is."""
+        return data
+
+    def to_json_scalar(self, data: object, *, zarr_format: Literal[2, 3]) -> Any:
+        """Return a fill value as a document states it."""
+        return self.cast_scalar(data)
+
+
+class JSON2ObjectDType(ObjectDType):
+    """zarr data type of format-2 ``|O`` arrays stored with numcodecs' ``json2``: references, tables of them, specs.
+
+    Elements are Python objects as JSON has them: a reference is a ``dict``, text a ``str``, and a compound table with
+    references an array of shape ``(rows, fields)``. A missing chunk reads as the array's ``fill_value``, or as
+    ``None`` where that is null. Registered under a name of this package; the storage form is the one of the hdmf-zarr
+    storage specification (storage of references).
+    """
+
+    _zarr_v3_name: ClassVar[str] = "hdmf_zarr_backend.json2"
+    object_codec_id: ClassVar[str] = "json2"
+
+
+class PluginBuffer(cpu.Buffer):
+    """zarr's buffer in main memory under a second name; naming it in an entry point makes zarr 3.1.6 load this module.
+
+    Selecting it in ``zarr.config`` changes nothing, since it adds nothing to its base class.
+    """
+
+
+def dtype_name(data: object, codec_id: str) -> object:
+    """Return the ``dtype`` of a ``.zarray`` as zarr passes it on, or None if another codec stores its objects."""
+    if isinstance(data, Mapping) and data.get("object_codec_id") == codec_id:
+        return data.get("name")
+    return None
+
+
+def only_format_2(data_type: ZDType[Any, Any]) -> ValueError:
+    """Return the error of a data type that is asked for its name in format 3."""
+    return ValueError(f"{type(data_type).__name__} exists in Zarr format 2 only; in format 3, store the values as text")
+
+
+# Loading this module is what the entry points ask for, and zarr 3.1.6 registers nothing by itself.
+data_type_registry.register(JSON2ObjectDType._zarr_v3_name, JSON2ObjectDType)

@@ -1,0 +1,262 @@
+"""A dataset of a file that is open for changes: it can be assigned to, appended to and resized."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hdmf_zarr_backend.arrays.codecs import keeps_dates
+from hdmf_zarr_backend.arrays.growth import roomier_chunks
+from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.arrays.selection import Axis, normalise, positions
+from hdmf_zarr_backend.changes.edits import Edits
+from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
+
+Array = npt.NDArray[Any]
+
+
+class EditableArray(LazyArray):
+    """A dataset of a file that is open with ``"r+"`` or ``"a"``: values can be assigned, added and cut off.
+
+    What is changed is seen at once by whoever reads this array. It is written when the file is closed, or with the next
+    ``write``; an exception that leaves the ``with`` block drops it. An assignment takes the indices that reading takes,
+    and values that fit the selection by NumPy's rules of broadcasting; they are stored in the data type of the array,
+    and refused where that would change them. A chunk that lies in a shard is changed by writing its shard anew. There
+    is one array for each dataset of an open file: copies are the same object.
+
+    Parameters
+    ----------
+    edits : Edits
+        Of the file.
+    *arguments, **options
+        As of `LazyArray`.
+
+    Raises
+    ------
+    UsageError
+        On an assignment: the values do not fill the selection.
+    ValueRefusedError
+        On an assignment: values that are no such numbers or text, or not without loss.
+
+    Source: h5py, "Datasets", for assignment and ``resize``; zarr-python, ``Array.append``.
+    """
+
+    def __init__(self, edits: Edits, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._edits = edits
+        self._reader = edits.shards.reader_of(self._reader)
+        self._reader.edits = edits
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an array that is open for changes stays in its process; open the file for reading elsewhere")
+
+    def __copy__(self) -> EditableArray:
+        return self  # there is one array in the file, and one place for its changes
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> EditableArray:
+        return self
+
+    @property
+    def _async_array(self) -> Any:
+        self._array = None  # what zarr saw before may have grown
+        return super()._async_array
+
+    def append(self, data: Any, axis: int = 0) -> tuple[int, ...]:
+        """Add ``data`` at the end of ``axis``.
+
+        Parameters
+        ----------
+        data : array-like
+            As many axes as the array, and the same lengths but for ``axis``.
+        axis : int
+            Which axis grows; negative ones count from the last.
+
+        Returns
+        -------
+        tuple of int
+            The new shape.
+
+        Raises
+        ------
+        UsageError
+            The shapes do not fit, or maxshape forbids it.
+        ValueRefusedError
+            The values do not fit the data type.
+        """
+        values = self._values(data)
+        if axis < 0:
+            axis += self.ndim
+        if not 0 <= axis < values.ndim == self.ndim or any(
+            n != m for i, (n, m) in enumerate(zip(values.shape, self.shape, strict=True)) if i != axis
+        ):
+            raise UsageError(
+                f"data of shape {values.shape} cannot be appended to shape {self.shape} along axis {axis}",
+                store=self.location,
+                path=self.name,
+                remedy="Give as many axes and the same lengths but for the one that grows.",
+            )
+        start = self.shape[axis]
+        shape = tuple(n + values.shape[axis] if i == axis else n for i, n in enumerate(self.shape))
+        self.resize(shape)
+        self._assign([Axis(start if i == axis else 0, n) for i, n in enumerate(shape)], values)
+        return self.shape
+
+    def extend(self, data: Any) -> None:
+        """Add all elements of ``data`` at the end of the first axis; errors as of `append`."""
+        rows = list(data)
+        if rows:
+            self.append(rows)
+
+    def resize(self, *new_shape: Any) -> None:
+        """Change the shape; new elements are the fill value, elements outside are no longer seen.
+
+        Parameters
+        ----------
+        *new_shape : int or tuple of int
+            The length of each axis. An axis of which no largest length was recorded has no bound.
+
+        Raises
+        ------
+        UsageError
+            More or fewer axes, or larger than maxshape.
+        """
+        shape = tuple(new_shape[0]) if len(new_shape) == 1 and isinstance(new_shape[0], (tuple, list)) else new_shape
+        shape = tuple(int(n) for n in shape)
+        if len(shape) != self.ndim or min(shape, default=0) < 0:
+            raise UsageError(f"{shape} is no shape for {self.ndim} axes", store=self.location, path=self.name)
+        bounds = self._maxshape or ()  # of rows, which are stored with an axis more, the first only
+        if any(bound is not None and n > max(bound, m) for n, m, bound in zip(shape, self.shape, bounds, strict=False)):
+            raise UsageError(
+                f"the shape {shape} is beyond the largest one, {bounds}",
+                store=self.location,
+                path=self.name,
+                remedy="Write the data to a new dataset.",
+            )
+        if any(n < m for n, m in zip(shape, self.shape, strict=True)):
+            self._edits.cut(self._reader, shape)
+        chunks = roomier_chunks(self.node, self._reader.codec.dtype, shape)
+        if chunks is not None:
+            self._edits.rechunk(self._reader, chunks)
+        before = self.node.grid
+        self.node.shape = shape
+        self._edits.grow(self._reader, before)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        axes = normalise(key, self.shape)
+        lengths = tuple(axis.length for axis in axes)
+        kept = tuple(axis.length for axis in axes if not axis.drop)
+        values = self._values(value)
+        while values.ndim > len(kept) and values.shape[0] == 1:
+            values = values[0]
+        try:
+            values = np.broadcast_to(values, kept).reshape(lengths)
+        except ValueError as error:
+            raise UsageError(
+                f"data of shape {values.shape} do not fill the selection, which has shape {kept}",
+                store=self.location,
+                path=self.name,
+            ) from error
+        self._assign(axes, values)
+
+    def _values(self, data: Any) -> Array:
+        codec = self._reader.codec
+        if not codec.is_object or codec.dtype.names is not None:
+            return self._numbers(data, codec.dtype)
+        try:
+            array = _object_array(data, self.ndim)
+        except ValueRefusedError as error:
+            raise error.located(store=self.location, path=self.name) from None
+        flat = array.reshape(-1)
+        convert = self._stored_element
+        for position, item in enumerate(flat):
+            flat[position] = convert(item)
+        return flat.reshape(array.shape)
+
+    def _numbers(self, data: Any, dtype: np.dtype[Any]) -> Array:
+        try:
+            with np.errstate(invalid="ignore"):
+                values = np.asarray(data, dtype=dtype)
+            fits = not _is_cut(values, data) and _is_kept(values, data)
+        except (ValueError, TypeError, OverflowError) as error:
+            problem = f"the data are no {dtype} ({error})"
+            raise ValueRefusedError(problem, store=self.location, path=self.name) from error
+        if not fits:
+            raise ValueRefusedError(
+                f"the data do not fit {dtype} without loss",
+                store=self.location,
+                path=self.name,
+                remedy="Convert them, or write them to a new dataset.",
+            )
+        return values
+
+    def _stored_element(self, item: Any) -> Any:
+        first = (self.node.filters or [{}])[0].get("id")
+        if first not in ("vlen-utf8", "vlen-bytes"):
+            return item
+        if first == "vlen-bytes" and isinstance(item, bytes):
+            return bytes(item)
+        try:
+            text = item.decode("utf-8") if isinstance(item, bytes) else item
+            if isinstance(text, str):
+                raw = text.encode("utf-8")
+                return str(text) if first == "vlen-utf8" else raw
+        except UnicodeError:
+            pass  # bytes of another encoding, or surrogates
+        raise ValueRefusedError(f"{item!r} is no text", store=self.location, path=self.name)
+
+    def _assign(self, axes: list[Axis], values: Array) -> None:
+        reader = self._reader
+        parts = [list(axis.parts(chunk)) for axis, chunk in zip(axes, self.node.chunks, strict=True)]
+        for combination in itertools.product(*parts):
+            index = tuple(part[0] for part in combination)
+            held = self._edits.chunk(reader.path, index)
+            chunk = held if held is not None else reader.chunk(index).copy()
+            outer = np.ix_(*(positions(p[2], n) for p, n in zip(combination, values.shape, strict=True)))
+            inner = np.ix_(*(positions(p[1], n) for p, n in zip(combination, chunk.shape, strict=True)))
+            chunk[inner] = values[outer]
+            self._edits.put(reader, index, chunk)
+        if 0 not in values.shape:
+            self._edits.grow(reader)
+
+
+def _is_kept(values: Array, data: Any) -> bool:
+    """Tell whether integers and dates of ``data`` are the same numbers, and the same moments, in ``values``."""
+    if values.dtype.kind not in "iubfcmM":
+        return True
+    given = np.asarray(data)
+    if given.dtype.kind in "mM":
+        return keeps_dates(values, given)
+    return values.dtype.kind not in "iub" or np.array_equal(values, given)
+
+
+def _is_cut(values: Array, data: Any) -> bool:
+    """Tell whether text of ``data`` has lost its end in elements, or fields, of fixed length."""
+    dtype = values.dtype
+    if dtype.kind in "US":
+        return not np.array_equal(values, np.asarray(data, dtype.kind))
+    names = [name for name in dtype.names or () if dtype[name].kind in "US"]
+    if not names:
+        return False
+    whole = np.asarray(data, [(name, object if name in names else dtype[name]) for name in dtype.names or ()])
+    return any(_is_cut(values[name], whole[name]) for name in names)
+
+
+def _object_array(data: Any, ndim: int) -> Array:
+    """Return nested lists as an object array of ``ndim`` axes, whatever the elements are."""
+    if isinstance(data, np.ndarray) or (hasattr(data, "shape") and hasattr(data, "dtype")):
+        return np.asarray(data).astype(object)
+    shape: list[int] = []
+    rows = [data]
+    while len(shape) < ndim and rows and all(isinstance(row, (list, tuple, np.ndarray)) for row in rows):
+        lengths = {len(row) for row in rows}
+        if len(lengths) > 1:
+            raise ValueRefusedError("rows differ in length", remedy="Give as many elements in each.")
+        shape.append(lengths.pop())
+        rows = [item for row in rows for item in row]
+    array: Array = np.empty(len(rows), object)
+    for position, item in enumerate(rows):
+        array[position] = item
+    return array.reshape(shape)

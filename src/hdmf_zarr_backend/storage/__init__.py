@@ -1,1 +1,0 @@
-"""Stores, chunks and lazy arrays. The only rooms that import zarr."""

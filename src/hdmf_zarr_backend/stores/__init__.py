@@ -1,0 +1,1 @@
+"""Stores: keys and bytes of one Zarr file, wherever it is."""
