@@ -1119,7 +1119,7 @@ def test_storage_options_are_not_changed_by_a_write(folder):
         assert identical(np.array(made, dtype="f8"), NUMBERS.astype("f8"))
 
 
-@pytest.mark.parametrize("options", [{"chunks": (0,)}, {"compressor": "zlib"}, {"filters": [3]}, {"chunks": (2, -1)}])
+@pytest.mark.parametrize("options", [{"chunks": (0,)}, {"compressor": "lzo"}, {"filters": [3]}, {"chunks": (2, -1)}])
 def test_storage_options_that_are_none(options):
     with pytest.raises(UsageError):
         ZarrDataIO(NUMBERS, **options)
@@ -1343,7 +1343,8 @@ def test_nothing_of_the_source_is_changed_by_an_export(rich_zarr, folder):
 
 
 def test_the_class_says_what_each_argument_is():
-    arguments = set(inspect.signature(ZarrIO).parameters)
+    parameters = inspect.signature(ZarrIO).parameters.values()
+    arguments = {parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD}
     parameters = inspect.getdoc(ZarrIO).partition("Raises\n")[0]
     named = set(re.findall(r"^(\w+) : ", parameters, re.MULTILINE))
     assert arguments == named

@@ -276,7 +276,7 @@ def _policy_of(external_links: str, found: Format, target: str) -> Policy | None
         raise UsageError(
             f"external_links={external_links!r} has no meaning here: it is for conversions from HDF5",
             store=target,
-            remedy="Use 'keep' or 'copy'.",
+            remedy='Pass external_links="keep" or "copy".',
         )
     return external_links  # type: ignore[return-value] # it is one of them
 

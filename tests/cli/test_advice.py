@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -24,6 +28,8 @@ from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import NotZarrError, StoreError, UsageError
 from tests.samples import plain_nwbfile, write_hdf5
 from tests.servers import WebServer, serving
+
+COMMAND_LINE = [sys.executable, "-m", "hdmf_zarr_backend.cli.main"]
 
 
 class _WholeFiles(SimpleHTTPRequestHandler):
@@ -300,6 +306,15 @@ def test_validate_names_its_own_option(nwb: Path, capsys: pytest.CaptureFixture[
     assert shown(capsys, "validate", "--installed", nwb)
 
 
+def test_convert_names_the_option_for_links_that_fits(
+    nwb: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = shown(capsys, "convert", nwb, tmp_path / "b.nwb", "--external-links", "follow", code=2)
+    assert "Use --linked-data keep or copy." in said
+    said = shown(capsys, "convert", nwb, tmp_path / "b.zarr", "--zarr-format", "3", "--linked-data", "copy", code=2)
+    assert "Leave --linked-data out." in said
+
+
 def test_a_damaged_chunk_has_one_remedy(nwb: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chunk = nwb / "acquisition/trace/data/0.0"
     good = chunk.read_bytes()
@@ -380,6 +395,27 @@ def test_damage_that_is_left_and_findings_of_the_schema_that_are_alike_are_one_l
     assert len(left) < len([line for line in every if line.startswith("left: ")])
 
 
+def on_terminal(width: int, *arguments: object, **environment: str) -> list[str]:
+    """Return the lines that a command prints on a terminal of this width."""
+    pytest.importorskip("termios")
+    import pty
+    import termios
+
+    environ = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    environ |= {"PYTHONIOENCODING": "utf-8", **environment}
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, width))
+    command = [*COMMAND_LINE, *map(str, arguments)]
+    printed = b""
+    with open(ours, "rb", buffering=0) as terminal, subprocess.Popen(command, stdout=theirs, env=environ) as process:
+        os.close(theirs)
+        with contextlib.suppress(OSError):  # Linux reports the end of a terminal as an error
+            while part := terminal.read(4096):
+                printed += part
+    assert process.returncode == 0
+    return printed.decode().splitlines()
+
+
 @pytest.mark.parametrize("width", [40, 60, 80, 100])
 @pytest.mark.parametrize("command", ["inspect", "plan"])
 def test_trees_fit_the_terminal(
@@ -388,14 +424,11 @@ def test_trees_fit_the_terminal(
     nwb: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     path = nwb if command == "inspect" else write_hdf5(tmp_path / "a.nwb", plain_nwbfile())
-    monkeypatch.delenv("COLUMNS", raising=False)
     whole = shown(capsys, command, path)
     assert max(map(len, whole.splitlines())) > 100
-    monkeypatch.setenv("COLUMNS", str(width))
-    lines = shown(capsys, command, path).splitlines()
+    lines = on_terminal(width, command, path)
     start = lines.index("")
     assert max(map(len, lines[start:])) <= width
     assert len(lines[start:]) == len(whole.splitlines()) - whole.splitlines().index("")
@@ -406,12 +439,16 @@ def test_trees_fit_the_terminal(
         assert all(len(part) <= width for part in heads)
 
 
-def test_lines_that_are_piped_are_whole(nwb: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import subprocess
-    import sys
+def test_columns_overrides_the_width_of_the_terminal(nwb: Path) -> None:
+    lines = on_terminal(200, "inspect", nwb, COLUMNS="70")
+    assert max(map(len, lines[lines.index("") :])) == 70
 
+
+@pytest.mark.parametrize("columns", [None, "60"])
+def test_lines_that_are_piped_are_whole(columns: str | None, nwb: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
-    command = [sys.executable, "-m", "hdmf_zarr_backend.cli.main", "inspect", str(nwb)]
-    found = subprocess.run(command, capture_output=True, encoding="utf-8", check=True)
+    if columns is not None:
+        monkeypatch.setenv("COLUMNS", columns)
+    found = subprocess.run([*COMMAND_LINE, "inspect", nwb], capture_output=True, encoding="utf-8", check=True)
     assert "…" not in found.stdout
     assert "blosc lz4 5 shuffle" in found.stdout

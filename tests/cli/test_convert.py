@@ -126,6 +126,13 @@ def test_the_name_that_an_option_had_before_is_taken(calls: Calls, capsys: pytes
     assert set(CODECS) == {"keep", *dataio.CODECS}
 
 
+def test_the_two_options_for_links_exclude_each_other(calls: Calls, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--linked-data", "copy", "--external-links", "follow"]
+    assert main(["convert", *given, "a.nwb", "b.zarr"]) == 2
+    assert calls == []
+    assert "not allowed with" in capsys.readouterr().err
+
+
 def test_threads_and_a_scheduler_exclude_each_other(calls: Calls, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "--scheduler", "host:8786", "--jobs", "2", "a.nwb", "b.zarr"]) == 2
     assert calls == []

@@ -103,7 +103,19 @@ def test_options_say_how_often_a_request_is_sent(answer: str, options: dict[str,
     assert counts[1] > counts[0] >= 1
 
 
-@pytest.mark.parametrize("config", [{"max_retries": "often"}, {"backoff": 3}, 7])
+@pytest.mark.parametrize("options", [{}, BY_FSSPEC], ids=["obstore", "fsspec"])
+@pytest.mark.parametrize("duration", [0.2, timedelta(seconds=0.2)], ids=["seconds", "timedelta"])
+def test_options_say_how_long_a_request_is_repeated(duration: Any, options: dict[str, Any]) -> None:
+    retries = {"retry_timeout": duration, "backoff": {"init_backoff": 0.01, "max_backoff": duration}}
+    start = time.monotonic()
+    with bad_server("status-500", []) as server, pytest.raises(StoreUnreachableError):
+        ZarrIO(f"{server}/a.zarr", "r", storage_options={**options, "retry_config": retries})
+    assert time.monotonic() - start < 8
+
+
+@pytest.mark.parametrize(
+    "config", [{"max_retries": "often"}, {"backoff": 3}, 7, {"retry_timeout": "long"}, {"retry_timeout": 1e300}]
+)
 def test_bounds_that_cannot_be_used_are_refused(config: Any) -> None:
     with pytest.raises(ZarrBackendError, match="retry_config"):
         ZarrIO("http://127.0.0.1:1/a.zarr", "r", storage_options={"retry_config": config})

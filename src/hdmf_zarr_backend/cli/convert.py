@@ -74,13 +74,14 @@ def _configure(parser: ArgumentParser) -> None:
         choices=("fill", "error"),
         help="from Zarr: what becomes of a chunk that is gone (default: error, if the file says that all were stored)",
     )
-    parser.add_argument(
+    links = parser.add_mutually_exclusive_group()  # they are for opposite directions
+    links.add_argument(
         "--linked-data",
         choices=("keep", "copy"),
         default="keep",
         help="Zarr to HDF5: keep data in the other files that links lead to, or copy them (default: %(default)s)",
     )
-    parser.add_argument(
+    links.add_argument(
         "--external-links",
         choices=("follow", "within", "never", "keep", "copy"),  # the last two are what --linked-data was called before
         metavar="{follow,within,never}",

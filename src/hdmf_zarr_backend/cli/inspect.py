@@ -53,8 +53,8 @@ COMMAND = Command(
     summary="show the tree of a Zarr file",
     description=(
         "Show groups, arrays with types, shapes, chunks, codecs and uncompressed sizes, links and references.\n"
-        "Only metadata is read. Lines are as long as the terminal is wide; of any length where the output is no\n"
-        "terminal and COLUMNS is not set."
+        "Only metadata is read. On a terminal, lines are shortened to its width, or to COLUMNS if that is set;\n"
+        "output to a file or a pipe is never shortened."
     ),
     examples="""\
   zarrio inspect session.nwb.zarr

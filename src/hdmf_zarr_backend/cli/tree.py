@@ -30,8 +30,8 @@ def _level(text: str) -> int:
 
 
 def _output_width() -> int | None:
-    """Return the columns of the terminal, or what COLUMNS says; None where the output goes elsewhere."""
-    return shutil.get_terminal_size((0, 0)).columns or None
+    """Return the width of the terminal, which COLUMNS overrides; None if standard output is not a terminal."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def wrapped(lines: Iterable[str]) -> list[str]:

@@ -23,7 +23,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "drop_links": ("--drop-links",),
     "durable": ("--durable",),
     "executor": (),
-    "external_links": ("--external-links", "--linked-data"),
+    "external_links": ("--linked-data", "--external-links"),
     "file": (),
     "fo": (),
     "force_overwrite": ("--force",),

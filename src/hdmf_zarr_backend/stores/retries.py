@@ -77,9 +77,9 @@ class Retries:
         backoff = found["backoff"]
         return cls(
             int(found["max_retries"]),
-            _seconds(found["retry_timeout"]),
-            _seconds(backoff["init_backoff"]),
-            _seconds(backoff["max_backoff"]),
+            found["retry_timeout"].total_seconds(),
+            backoff["init_backoff"].total_seconds(),
+            backoff["max_backoff"].total_seconds(),
             float(backoff["base"]),
         )
 
@@ -100,7 +100,7 @@ class Retries:
 
 
 def completed(config: Mapping[str, Any] | None, location: str) -> dict[str, Any]:
-    """Return a ``retry_config`` with what it leaves out, which is as in `DEFAULT`.
+    """Return a ``retry_config`` with the values of `DEFAULT` for what it leaves out; durations may be in seconds.
 
     Raises
     ------
@@ -112,17 +112,18 @@ def completed(config: Mapping[str, Any] | None, location: str) -> dict[str, Any]
         found["backoff"] = {**DEFAULT["backoff"], **found["backoff"]}
         if int(found["max_retries"]) < 0:
             raise ValueError("max_retries is negative")
-        for value in (found["retry_timeout"], found["backoff"]["init_backoff"], found["backoff"]["max_backoff"]):
-            _seconds(value)
+        found["retry_timeout"] = _duration(found["retry_timeout"])
+        for name in ("init_backoff", "max_backoff"):
+            found["backoff"][name] = _duration(found["backoff"][name])
         float(found["backoff"]["base"])
-    except (TypeError, ValueError) as error:
-        remedy = 'For example {"max_retries": 3, "retry_timeout": timedelta(seconds=30)}.'
+    except (TypeError, ValueError, OverflowError) as error:
+        remedy = 'For example {"max_retries": 3, "retry_timeout": 30}, in seconds.'
         raise UsageError(f"retry_config={config!r} cannot be used ({error})", store=location, remedy=remedy) from error
     return found
 
 
-def _seconds(value: Any) -> float:
-    return value.total_seconds() if isinstance(value, timedelta) else float(value)
+def _duration(value: Any) -> timedelta:
+    return value if isinstance(value, timedelta) else timedelta(seconds=float(value))
 
 
 def is_transient(error: BaseException) -> bool:
