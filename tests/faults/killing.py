@@ -112,13 +112,20 @@ class Steps:
         """Let all that changes local files be a step; without ``exchanges``, on a system that cannot exchange names."""
         write_file, write_all = localkeys.write_file, localkeys.write_all
 
-        def half(write: Callable[[Any, bytes], None], place: Any, value: bytes) -> None:
-            write(place, value[: len(value) // 2])
+        def halves(file: int, value: bytes) -> None:
+            write_all(file, value[: len(value) // 2])
             self.step()
-            write(place, value if write is write_file else value[len(value) // 2 :])
+            write_all(file, value[len(value) // 2 :])
             self.step()
 
-        localkeys.write_file, localkeys.write_all = partial(half, write_file), partial(half, write_all)
+        def half_files(path: str, value: bytes, **options: Any) -> None:
+            write_file(path, value[: len(value) // 2], **options)
+            self.step()
+            with open(path, "ab") as file:
+                file.write(value[len(value) // 2 :])
+            self.step()
+
+        localkeys.write_file, localkeys.write_all = half_files, halves
         for name in ("replace", "rename", "unlink", "rmdir", "mkdir"):
             setattr(os, name, partial(self.stepping, getattr(os, name)))
         # the module of zip files holds its own names of nothing that is patched here

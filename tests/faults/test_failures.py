@@ -29,10 +29,15 @@ from hdmf_zarr_backend.errors import (
     StoreUnreachableError,
     ZarrBackendError,
 )
+<<<<<<< HEAD
 from hdmf_zarr_backend.stores import disk as diskfiles
 from hdmf_zarr_backend.stores import local as localkeys
 from hdmf_zarr_backend.stores import renames
 from hdmf_zarr_backend.stores.local import LocalKeys
+=======
+from hdmf_zarr_backend.storage import localkeys, renames
+from hdmf_zarr_backend.storage.localkeys import LocalKeys
+>>>>>>> h/q
 from tests import trees
 from tests.faults.appending import local_contents, spread
 from tests.faults.killing import NEW, OLD, act, state, write, write_hdf5
@@ -65,11 +70,13 @@ def refusing(code: int, step: int, *, on: bool = False) -> Iterator[Callable[[],
 
         return call
 
-    def half(path: str, value: bytes) -> None:
-        with open(path, "wb") as file:
-            file.write(value[: len(value) // 2])
+    def half(path: str, value: bytes, **options: Any) -> None:
+        write_file(path, value[: len(value) // 2], **options)
         refuse(is_write=True)
-        diskfiles.write_file(path, value)
+        with open(path, "ab") as file:
+            file.write(value[len(value) // 2 :])
+
+    write_file = localkeys.write_file
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(localkeys, "write_file", half)
@@ -274,5 +281,5 @@ def test_ctrl_c_while_a_file_is_converted_leaves_the_old_one(tmp_path: Path) -> 
     write_hdf5(tmp_path / "a.h5", NEW, CHUNKS)
     write(tmp_path / "a.zarr", OLD, CHUNKS)
     with pytest.raises(KeyboardInterrupt):
-        convert(tmp_path / "a.h5", tmp_path / "a.zarr", check=False, progress=Stopping())
+        convert(tmp_path / "a.h5", tmp_path / "a.zarr", overwrite=True, check=False, progress=Stopping())
     assert state(tmp_path / "a.zarr", CHUNKS) == "old"

@@ -206,7 +206,7 @@ def _as_nobody(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
         # Python itself may lie where that user cannot read: what is needed is imported before
         code = f"{_WARM_UP}\nos.setgroups([]); os.setgid(65534); os.setuid(65534)\n{code}"
         for path in folder.parents:
-            if path.name.startswith("pytest-"):
+            if path.name.startswith(("pytest-", "popen-")):  # of pytest, and of one of its workers
                 path.chmod(0o755)
     return subprocess.run(
         [sys.executable, "-c", code],

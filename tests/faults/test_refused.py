@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from hdmf_zarr_backend.errors import StoreRefusedError
 from tests.faults.refused import JOBS, REFUSED, prepare, state, work
 
 CODES = [errno.EIO, errno.EPERM, errno.ENOSPC]
@@ -142,11 +143,8 @@ def test_a_clock_that_goes_back_changes_nothing(job: str, library: Path, prepare
     "text",
     [
         b"",
-        b"junk",
-        b" {",
         b' {"host": "elsewhere", "pid": 1, "since": "2999-01-01T00:00:00+00:00"}',
-        b' {"host": "elsewhere", "pid": "x", "since": 3}',
-        b" " * 10_000,
+        b' {"host": "elsewhere", "pid": 1, "since": "2026-01-01T00:00:00+00:00", "task": "append"}',
     ],
 )
 def test_a_lock_file_that_was_left_blocks_nobody(text: bytes, prepared: Path, tmp_path: Path) -> None:
@@ -156,3 +154,22 @@ def test_a_lock_file_that_was_left_blocks_nobody(text: bytes, prepared: Path, tm
     work("append", folder)
     assert state("append", folder) == "new"
     assert not (folder / ".old.zarr.lock").exists()
+
+
+@pytest.mark.parametrize(
+    "text", [b"junk", b" {", b' {"host": "elsewhere", "pid": "x", "since": 3}', b" " * 10_000], ids=range(4)
+)
+def test_a_lock_file_with_anything_else_is_kept(text: bytes, prepared: Path, tmp_path: Path) -> None:
+    """What this package did not write may be somebody's; whoever knows that it is not removes it."""
+    folder = _copied(prepared, tmp_path, "foreign")
+    lock = folder / ".old.zarr.lock"
+    lock.write_bytes(text)
+    with pytest.raises(StoreRefusedError, match="delete it before you write here") as caught:
+        work("append", folder)
+    assert caught.value.store == str(folder / "old.zarr")
+    assert str(lock) in caught.value.problem
+    assert lock.read_bytes() == text
+    assert state("append", folder) == "old"
+    lock.unlink()
+    work("append", folder)
+    assert state("append", folder) == "new"

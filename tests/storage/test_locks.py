@@ -116,8 +116,8 @@ def test_every_writer_takes_the_lock(tmp_path: Path) -> None:
     write(path)
     convert(path, tmp_path / "a.h5", check=False)
     calls = [
-        lambda: convert(tmp_path / "a.h5", path, check=False),
-        lambda: convert(tmp_path / "a.h5", path, check=False, resume=True),
+        lambda: convert(tmp_path / "a.h5", path, overwrite=True, check=False),
+        lambda: convert(tmp_path / "a.h5", path, overwrite=True, check=False, resume=True),
         lambda: repair(path),
         lambda: repair(path, break_lock=True),
     ]
@@ -128,7 +128,7 @@ def test_every_writer_takes_the_lock(tmp_path: Path) -> None:
     for call in calls:
         call()
     with one_writer(LocalKeys(str(tmp_path / "a.h5"))), pytest.raises(StoreLockedError):
-        convert(path, tmp_path / "a.h5", check=False)
+        convert(path, tmp_path / "a.h5", overwrite=True, check=False)
 
 
 def test_names_that_are_as_long_as_can_be(tmp_path: Path) -> None:

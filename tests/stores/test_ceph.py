@@ -18,7 +18,7 @@ from hdmf_zarr_backend import NWBZarrIO, ZarrIO
 from hdmf_zarr_backend.errors import StoreLockedError
 from tests import ceph, samples
 from tests.faults.appending import local_contents, write_before
-from tests.faults.test_append_far import check_killed_far, upload
+from tests.faults.test_append_far import check_killed_far
 from tests.faults.test_kills import check_server
 from tests.servers import Proxy, S3Server, serving
 from tests.storekinds import StoreKind
@@ -170,7 +170,7 @@ def test_an_append_that_is_killed_anywhere_is_undone_or_done(emptied, zarr_forma
     write_before(tmp_path / "before", zarr_format)
     contents = local_contents(tmp_path / "before")
     for name in ("before", "0"):
-        upload(emptied, name, contents)
+        emptied.put(name, contents)
     count, seen = check_killed_far(emptied, contents, "rows", points=12)
     assert count == 12
     assert {"before", "after"} <= set(seen)

@@ -49,10 +49,11 @@ def step():
     if done == last:
         os.kill(os.getpid(), signal.SIGKILL)
 
-def writing(path, value):
-    write_file(path, value[: len(value) // 2])
+def writing(path, value, **options):
+    write_file(path, value[: len(value) // 2], **options)
     step()
-    write_file(path, value)
+    with open(path, "ab") as file:
+        file.write(value[len(value) // 2 :])
     step()
 
 def renaming(one, other):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 from hdmf_zarr_backend.errors import UsageError
@@ -244,7 +245,7 @@ class FsspecKeys(FarKeys):
     def _delete(self, keys: Sequence[str]) -> None:
         for key in keys:
             try:
-                self._filesystem.rm_file(self._path(key))
+                self._retried(partial(self._filesystem.rm_file, self._path(key)))
             except _ABSENT as error:
                 tell_of_bucket(error)
 

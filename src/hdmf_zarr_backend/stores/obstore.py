@@ -10,15 +10,25 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from hdmf_zarr_backend.errors import StoreError
+<<<<<<< HEAD:src/hdmf_zarr_backend/stores/obstore.py
 from hdmf_zarr_backend.stores.base import Abilities, Range
 from hdmf_zarr_backend.stores.failures import tell_of_bucket
 from hdmf_zarr_backend.stores.file_state import FileState, plain_tag
 from hdmf_zarr_backend.stores.obstore_settings import AZURE_SCHEMES, GOOGLE_SCHEMES, WEB_SCHEMES, object_settings
 from hdmf_zarr_backend.stores.remote import FarKeys
 from hdmf_zarr_backend.stores.retries import ONCE, Retries
+=======
+from hdmf_zarr_backend.storage.failures import tell_of_bucket
+from hdmf_zarr_backend.storage.farkeys import FarKeys, at_once
+from hdmf_zarr_backend.storage.filestates import FileState, plain_tag
+from hdmf_zarr_backend.storage.keys import Abilities, Range
+from hdmf_zarr_backend.storage.objectsettings import AZURE_SCHEMES, GOOGLE_SCHEMES, WEB_SCHEMES, object_settings
+from hdmf_zarr_backend.storage.retries import ONCE, Retries
+>>>>>>> h/q:src/hdmf_zarr_backend/storage/objectkeys.py
 
 _MULTIPART_BYTES = 64 * 2**20
 _PART_BYTES = 8 * 2**20
@@ -208,17 +218,24 @@ class ObjectKeys(FarKeys):
         return True
 
     def _delete(self, keys: Sequence[str]) -> None:
+        if self.location.partition("://")[0] in GOOGLE_SCHEMES:  # obstore sends a request for each key
+            for _ in at_once(lambda key: self._delete_some([key]), keys):
+                pass
+            return
+        for start in range(0, len(keys), _DELETED_AT_ONCE):
+            self._delete_some(list(keys[start : start + _DELETED_AT_ONCE]))
+
+    def _delete_some(self, keys: list[str]) -> None:
+        """Delete as many keys as one request can."""
         import obstore
 
-        for start in range(0, len(keys), _DELETED_AT_ONCE):
-            some = list(keys[start : start + _DELETED_AT_ONCE])
-            try:
-                obstore.delete(self.opened, some)
-            except FileNotFoundError as error:
-                tell_of_bucket(error)
-                # but for S3, what comes after a key that is not there may not be deleted
-                for key in some if len(some) > 1 else ():
-                    self._delete([key])
+        try:
+            self._retried(partial(obstore.delete, self.opened, keys))
+        except FileNotFoundError as error:
+            tell_of_bucket(error)
+            # but for S3, what comes after a key that is not there may not be deleted
+            for key in keys if len(keys) > 1 else ():
+                self._delete_some([key])
 
     def _list(self, prefix: str) -> Iterator[tuple[str, int]]:
         import obstore

@@ -122,7 +122,10 @@ class FarKeys(KeyStore):
 
     @abstractmethod
     def _delete(self, keys: Sequence[str]) -> None:
-        """Delete ``keys``, some of which may not be there."""
+        """Delete ``keys``, some of which may not be there.
+
+        It retries each of its requests, not all of them together: those that succeeded would only be sent again.
+        """
 
     @abstractmethod
     def _list(self, prefix: str) -> Iterator[tuple[str, int]]:
@@ -144,7 +147,11 @@ class FarKeys(KeyStore):
         """Return what a function of the library returns; ``once``: a second call would do something else."""
         check_inside(key, self.location)
         with telling(self.location, key, doing):
-            return function() if once or self._retries is None else self._retries.call(function, self.location)
+            return function() if once else self._retried(function)
+
+    def _retried(self, function: Callable[[], B]) -> B:
+        """Return what a function returns, called again while what it raises is transient."""
+        return function() if self._retries is None else self._retries.call(function, self.location)
 
     def get(self, key: str) -> bytes | None:
         """Return the value of ``key``, or None."""
@@ -205,7 +212,7 @@ class FarKeys(KeyStore):
         gone = list(keys)
         if gone:
             self._refuse_change()
-            self._called(lambda: self._delete(gone), gone[0], "deleted")
+            self._called(lambda: self._delete(gone), gone[0], "deleted", once=True)
 
     def _refuse_change(self) -> None:
         if not self.abilities.write:
