@@ -122,7 +122,7 @@ def test_flipped_bytes_in_hdf5_end_in_an_error_of_ours(tmp_path, run):
             data[place] = int(random.integers(256))
         damaged.write_bytes(data)
         try:
-            convert(damaged, tmp_path / "a.zarr", force_overwrite=True)
+            convert(damaged, tmp_path / "a.zarr", overwrite=True)
         except ZarrBackendError as error:
             outcomes.add(type(error).__name__)
             assert error.store == str(damaged)
@@ -233,6 +233,23 @@ def test_targets_that_no_link_of_hdf5_has(tmp_path, target):
     with pytest.raises(ZarrBackendError) as caught:
         convert(source, tmp_path / "a.h5")
     assert caught.value.path == "/link"
+
+
+@pytest.mark.parametrize("policy", [None, "within", "follow", "never"])
+@pytest.mark.parametrize("file", ["x\0y", "../x\0y", "/x\0y", "file:///x\0y", "../\ud800"])
+@pytest.mark.filterwarnings("ignore::hdmf.backends.warnings.BrokenLinkWarning")
+def test_a_link_to_a_file_that_no_path_names_leads_nowhere(tmp_path, file, policy):
+    source = zarr_file(tmp_path / "a.zarr")
+    link = {"name": "link", "source": file, "path": "/x"}
+    (source / ".zattrs").write_text(json.dumps({"zarr_link": [link]}))
+    with ZarrIO(source, external_links=policy) as io:
+        root = io.read_builder()
+        assert "link" not in root
+        assert root["x"].data[:].tolist() == [0] * 4
+    for links in ("keep", "copy"):
+        with pytest.raises(ZarrBackendError) as caught:
+            convert(source, tmp_path / "a.h5", external_links=links)
+        assert caught.value.path == "/link"
 
 
 @pytest.mark.parametrize("name", ["a/b", "", "a\0b"])

@@ -41,7 +41,7 @@ def plain_values(values: Values, dtype: ElementType, resolve: Callable[[Any], Re
         return plain_values(values, dtype.base, resolve)
     if dtype.base is not None:
         base = dtype.base
-        return _objects(values, lambda item: plain_values(_sequence(item, base), base, resolve))
+        return _objects(values, lambda item: _sequence(item, base, resolve))
     if dtype.kind == "compound":
         columns = {name: plain_values(values[name], member, resolve) for name, member in dtype.fields}
         rows = np.empty(values.shape, [(name, c.dtype, c.shape[values.ndim :]) for name, c in columns.items()])
@@ -51,13 +51,13 @@ def plain_values(values: Values, dtype: ElementType, resolve: Callable[[Any], Re
     return values
 
 
-def _sequence(item: Any, base: ElementType) -> Values:
+def _sequence(item: Any, base: ElementType, resolve: Callable[[Any], Reference]) -> Values:
     if not isinstance(item, np.ndarray):
         return np.empty(0)  # never written
-    # h5py reads the bytes as they are in the file, and calls them native
-    return (
-        item.view(item.dtype.newbyteorder(base.byte_order)) if item.dtype.isnative and base.byte_order != "|" else item
-    )
+    if item.dtype.isnative and base.byte_order != "|":
+        # h5py reads the bytes as they are in the file, and calls them native
+        item = item.view(item.dtype.newbyteorder(base.byte_order))
+    return plain_values(item, base, resolve)
 
 
 def _objects(values: Values, convert: Callable[[Any], object]) -> Values:

@@ -88,7 +88,10 @@ def is_within(target: str, origin: str) -> bool:
     """Tell whether a file is in the folder that holds ``origin``, or below it."""
     if not is_url(origin):
         folder = os.path.dirname(os.path.realpath(origin))
-        return not is_url(target) and os.path.realpath(target).startswith(folder.rstrip(os.sep) + os.sep)
+        try:
+            return not is_url(target) and os.path.realpath(target).startswith(folder.rstrip(os.sep) + os.sep)
+        except ValueError:  # no path of this machine has a NUL or a lone surrogate
+            return False
     how, place = split_chain(origin)
     target_how, target_place = split_chain(target)
     folder = posixpath.dirname(place.rstrip("/")) + "/"
