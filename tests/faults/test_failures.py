@@ -29,15 +29,9 @@ from hdmf_zarr_backend.errors import (
     StoreUnreachableError,
     ZarrBackendError,
 )
-<<<<<<< HEAD
-from hdmf_zarr_backend.stores import disk as diskfiles
 from hdmf_zarr_backend.stores import local as localkeys
 from hdmf_zarr_backend.stores import renames
 from hdmf_zarr_backend.stores.local import LocalKeys
-=======
-from hdmf_zarr_backend.storage import localkeys, renames
-from hdmf_zarr_backend.storage.localkeys import LocalKeys
->>>>>>> h/q
 from tests import trees
 from tests.faults.appending import local_contents, spread
 from tests.faults.killing import NEW, OLD, act, state, write, write_hdf5

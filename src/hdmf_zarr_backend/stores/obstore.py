@@ -14,21 +14,12 @@ from functools import partial
 from typing import Any
 
 from hdmf_zarr_backend.errors import StoreError
-<<<<<<< HEAD:src/hdmf_zarr_backend/stores/obstore.py
 from hdmf_zarr_backend.stores.base import Abilities, Range
 from hdmf_zarr_backend.stores.failures import tell_of_bucket
 from hdmf_zarr_backend.stores.file_state import FileState, plain_tag
 from hdmf_zarr_backend.stores.obstore_settings import AZURE_SCHEMES, GOOGLE_SCHEMES, WEB_SCHEMES, object_settings
-from hdmf_zarr_backend.stores.remote import FarKeys
+from hdmf_zarr_backend.stores.remote import FarKeys, at_once
 from hdmf_zarr_backend.stores.retries import ONCE, Retries
-=======
-from hdmf_zarr_backend.storage.failures import tell_of_bucket
-from hdmf_zarr_backend.storage.farkeys import FarKeys, at_once
-from hdmf_zarr_backend.storage.filestates import FileState, plain_tag
-from hdmf_zarr_backend.storage.keys import Abilities, Range
-from hdmf_zarr_backend.storage.objectsettings import AZURE_SCHEMES, GOOGLE_SCHEMES, WEB_SCHEMES, object_settings
-from hdmf_zarr_backend.storage.retries import ONCE, Retries
->>>>>>> h/q:src/hdmf_zarr_backend/storage/objectkeys.py
 
 _MULTIPART_BYTES = 64 * 2**20
 _PART_BYTES = 8 * 2**20
