@@ -18,14 +18,14 @@ PACKAGE = "hdmf_zarr_backend"
 ROOMS: dict[str, frozenset[str]] = {
     room: frozenset(allowed.split())
     for room, allowed in {
-        "__init__": "alias io nwb dataio conversion upgrading validation verification compare zom interop mapping changes "
-        "arrays stores progress",
+        "__init__": "alias io nwb dataio conversion upgrading validation verification compare zom interop mapping "
+        "changes arrays stores progress",
         "alias": "io reader nwb dataio hdf5 read mapping arrays stores model",
         "cli": "__init__ conversion report upgrading validation verification compare zom interop io read model "
         "progress",
         "report": "compare verification read model",
-        "conversion": "converted dataio modes to_hdf5 virtual readability write read hdf5 mapping stores model progress "
-        "execution",
+        "conversion": "converted dataio modes to_hdf5 virtual readability write read hdf5 mapping stores model "
+        "progress execution",
         "converted": "",
         "to_hdf5": "converted readability read write hdf5 changes arrays stores model progress",
         "upgrading": "read write changes arrays stores model progress",
