@@ -136,7 +136,8 @@ class Placement:
             notes = note.get("links")
             notes = notes if isinstance(notes, dict) else {}
             if file is self.main:
-                self._types.update(join(here, name) for name in note.get("datatypes", ()))
+                datatypes = note.get("datatypes")
+                self._types.update(join(here, name) for name in (datatypes if isinstance(datatypes, dict) else ()))
             for name in sorted(node.members, reverse=True):
                 if not self._was_external(join(path, name), file, notes.get(name)):
                     stack.append((join(path, name), join(here, name), node.members[name]))
