@@ -296,6 +296,7 @@ def test_a_null_attribute_of_a_type_that_hdf5_does_not_take(tmp_path, kind):
 
 @pytest.mark.parametrize("note", [5, {"x": 5}, {"x": {"type": {"sequence": "<i2"}, "shape": [2**62], "value": []}},
                                   {"x": {"type": {"sequence": "<i2"}, "shape": [2], "value": 5}},
+                                  {"x": {"type": {"sequence": "<i2"}, "space": "null"}},
                                   {"x": {"type": {"sequence": "<i2"}, "value": [1]}}])  # fmt: skip
 def test_notes_of_attributes_that_make_no_sense(tmp_path, run, note):
     source = zarr_file(tmp_path / "a.zarr")
@@ -304,6 +305,15 @@ def test_notes_of_attributes_that_make_no_sense(tmp_path, run, note):
         file["x"] = np.zeros(4, "i4")
     assert run("diff", source, tmp_path / "b.h5")[0] in (1, 2)
     assert run("convert", source, tmp_path / "a.h5")[0] in (0, 2)
+
+
+@pytest.mark.parametrize("datatypes", [5, None, [1], "x"])
+def test_a_note_of_named_types_that_is_no_table_is_left_aside(tmp_path, datatypes):
+    source = zarr_file(tmp_path / "a.zarr")
+    (source / ".zattrs").write_text(json.dumps({"_hdmf": {"hdf5": {"datatypes": datatypes}}}))
+    convert(source, tmp_path / "a.h5", check=False)
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert list(file) == ["x"]
 
 
 # ---- cached namespaces ----------------------------------------------------------------------------------------------

@@ -269,6 +269,8 @@ def _fitting(value: Any, kind: TypeJSON, dtype: np.dtype[Any]) -> Array | None:
         base = dtype.base
         if base.kind == "V" and array.dtype.kind != "V":
             return None
+        if base.kind == "O" and array.size:
+            return None  # a sequence is an array itself, and only a note holds such
         if base.names is not None:
             return _fitting_rows(array, base)
         cast = array.astype(base)

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from hdmf.backends.warnings import BrokenLinkWarning
 
 from hdmf_zarr_backend.errors import ZarrBackendError
-from hdmf_zarr_backend.mapping.links import Link, decode_links
+from hdmf_zarr_backend.mapping.links import Link, decode_links, find_link
 from hdmf_zarr_backend.mapping.references import Reference
 from hdmf_zarr_backend.mapping.reserved import LINKS, notes_of
 from hdmf_zarr_backend.model.locations import THIS_FILE, is_url, resolve_source, sibling_source
@@ -136,7 +136,8 @@ class Placement:
             notes = note.get("links")
             notes = notes if isinstance(notes, dict) else {}
             if file is self.main:
-                self._types.update(join(here, name) for name in note.get("datatypes", ()))
+                datatypes = note.get("datatypes")
+                self._types.update(join(here, name) for name in (datatypes if isinstance(datatypes, dict) else ()))
             for name in sorted(node.members, reverse=True):
                 if not self._was_external(join(path, name), file, notes.get(name)):
                     stack.append((join(path, name), join(here, name), node.members[name]))
@@ -286,11 +287,11 @@ class Placement:
                 return None
             rest.insert(0, name)
             parent, name = split(parent)
-        for link in decode_links(node.attributes):
-            if link.name == name and name not in node.members:
-                other = self._open(self._location(link.target.source, file))
-                return None if other is None else (other, "/".join(filter(None, [link.target.node_path, *rest])))
-        return None
+        link = None if name in node.members else find_link(node.attributes, name)
+        other = None if link is None else self._open(self._location(link.target.source, file))
+        if link is None or other is None:
+            return None
+        return other, "/".join(filter(None, [link.target.node_path, *rest]))
 
     def place_of(self, reference: Reference, file: ZarrFile) -> str | None:
         """Return where in the HDF5 file the target of a reference is, None if it is not there.

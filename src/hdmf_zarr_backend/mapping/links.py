@@ -56,9 +56,12 @@ def find_link(attributes: dict[str, Any], name: str) -> Link | None:
     Raises
     ------
     MetadataError
-        As of `decode_links`.
+        ``zarr_link`` is no list, or the entry with this name is no link.
     """
-    return next((link for link in decode_links(attributes) if link.name == name), None)
+    entries = attributes.get(LINKS, [])
+    if isinstance(entries, list):  # to decode all of them for each step of a long chain takes too long
+        entries = [entry for entry in entries if isinstance(entry, dict) and entry.get("name") == name][:1]
+    return next(iter(decode_links({LINKS: entries})), None)
 
 
 Decision = Literal["copy", "soft", "external"]
