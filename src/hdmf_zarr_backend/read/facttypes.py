@@ -125,6 +125,8 @@ def array_element(node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> ElementT
     if "type" not in hdf5:
         return plain
     noted = noted_element(hdf5["type"])
+    if noted.kind == "array" and (not noted.shape or node.shape[-len(noted.shape) :] != noted.shape):
+        return plain  # the inner axes are the last ones of the array
     return noted if _fits(noted, plain) else plain
 
 

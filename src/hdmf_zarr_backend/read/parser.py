@@ -235,7 +235,7 @@ def _document(text: bytes, key: str) -> Any:
 
 
 def _nothing_to_read(keys: KeyStore) -> ZarrBackendError:
-    if is_of_hdf5(keys):
+    if not keys.read_rules.is_linked and is_of_hdf5(keys):  # what a file names is not opened to word an error
         remedy = "Open it with HDF5IO or NWBHDF5IO, or convert it with `zarrio convert` first."
         if is_url(keys.location):
             remedy = "Run `zarrio convert --virtual` and open the file that it makes, or download this one."

@@ -126,6 +126,8 @@ class ReadRules:
         where the chunk is to be copied, and the file says of itself that all its chunks were stored.
     is_whole, is_copied : bool
         Whether the file says that of itself, and whether it is being copied.
+    is_linked : bool
+        Whether it was not the user but another file that named this one.
     external_links : {"follow", "within", "never"}, optional
         Which other files links and references may lead to: all; those in the folder of the file, and below; none. None:
         "follow" for a local file, as with HDF5, and "within" for a remote one. Never from a remote file to a local one.
@@ -136,6 +138,7 @@ class ReadRules:
     external_links: ExternalLinks | None = None
     is_whole: bool = False
     is_copied: bool = False
+    is_linked: bool = False
 
     def __post_init__(self) -> None:
         for name, known in (("missing_chunks", get_args(MissingChunks)), ("external_links", get_args(ExternalLinks))):

@@ -182,7 +182,7 @@ def open_neighbour(keys: KeyStore, location: str) -> KeyStore:
             found.check_url()
         except UsageError as error:  # it is not the caller who said so, but a file
             raise StoreError(error.problem, store=error.store, path=error.path, remedy=error.remedy) from error
-    found.read_rules = replace(keys.read_rules, is_whole=False)  # of another file, that is to be seen
+    found.read_rules = replace(keys.read_rules, is_whole=False, is_linked=True)  # of another file, that is to be seen
     return found
 
 
