@@ -12,6 +12,7 @@ import errno
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -126,7 +127,8 @@ refused.main({job!r}, {str(folder)!r})
 """
         command = [sys.executable, "-W", "ignore", "-c", code]
         done = subprocess.run(command, cwd=HERE.parents[1], timeout=90, capture_output=True, text=True, check=False)
-        assert done.returncode in (0, REFUSED), done.stderr
+        # old releases of libraries written in C crash without memory; that is as good as a kill
+        assert done.returncode in (0, REFUSED, -signal.SIGSEGV, -signal.SIGABRT), done.stderr
         assert state(job, folder) in (("new",) if done.returncode == 0 else ("old", "new"))
 
 

@@ -107,6 +107,11 @@ def test_an_attribute_of_arrays_of_arrays_is_refused(tmp_path):
 
 def test_what_was_never_written_of_sequences_of_rows_is_compared(tmp_path, run):
     source = hdf5_file(tmp_path / "a.h5", h5t.vlen_create(_row(h5t.NATIVE_INT16)))
+    with h5py.File(source, "r") as file:
+        try:
+            file["odd"][:]
+        except ValueError:
+            pytest.skip("this release of h5py cannot read sequences that were never written")
     assert run("diff", source, source) == (0, "")
 
 

@@ -134,7 +134,8 @@ def is_transient(error: BaseException) -> bool:
         return status in _BUSY
     kind = _KIND.search(text)
     if kind is not None:
-        return kind[1] in _OBSTORE_DROPPED
+        # before 0.9 obstore has no kind of its own for an answer that is cut short
+        return kind[1] in _OBSTORE_DROPPED or (kind[1] == "Unknown" and "IncompleteBody" in text)
     names = {parent.__name__ for cause in _causes(error) for parent in type(cause).__mro__}
     return names.isdisjoint(_NOT_THERE) and not names.isdisjoint(_DROPPED)
 
