@@ -25,6 +25,7 @@ from typing import Any
 
 import h5py
 import numpy as np
+import obstore  # noqa: F401 - a library that is loaded later has no room in the address space
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert
 from hdmf_zarr_backend.cli.main import main
@@ -245,11 +246,12 @@ def validate(path: Path) -> str:
 
 
 def converted(path: Path) -> None:
-    """Convert it to the other format."""
-    target = path.parent / ("made.zarr" if path.suffix == ".h5" else "made.h5")
-    convert(path, target, check=False)
+    """Convert it to the other format; of HDF5 with the policy that keeps its external links inside the folder."""
     if path.suffix == ".h5":
-        convert(target, path.parent / "back.h5", check=False)
+        convert(path, path.parent / "made.zarr", check=False, external_links="within")
+        convert(path.parent / "made.zarr", path.parent / "back.h5", check=False)
+    else:
+        convert(path, path.parent / "made.h5", check=False)
 
 
 def upgrade(path: Path) -> str:
