@@ -31,7 +31,7 @@ from typing import NamedTuple
 import pytest
 
 from hdmf_zarr_backend.errors import IncompleteStoreError, ReadOnlyStoreError
-from hdmf_zarr_backend.mapping import formats
+from hdmf_zarr_backend.formats import registry
 from tests.places import Place, Url, ZipFolder
 from tests.servers import S3Server
 
@@ -141,7 +141,7 @@ def cell(request: pytest.FixtureRequest) -> Iterator[Cell | None]:
         yield None
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(formats, "DEFAULT_FORMAT", found.zarr_format)
+        patch.setattr(registry, "DEFAULT_FORMAT", found.zarr_format)
         if found.kind == "s3":
             server: S3Server = request.getfixturevalue("_s3_session")
             for name, value in {**server.environment, "AWS_ENDPOINT_URL": server.endpoint}.items():

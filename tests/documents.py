@@ -6,32 +6,31 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from hdmf_zarr_backend.mapping import attributes3, formats
-from hdmf_zarr_backend.model import v2, v3
+from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.formats import registry, zarr2, zarr3, zarr3_attributes
 from hdmf_zarr_backend.model.nodes import ArrayNode
-from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.stores.opening import open_keys
 from tests.places import Place, delete, put
 
-_OF_TYPES = (attributes3.DTYPE_3, attributes3.REFERENCE_FIELDS_3)
+_OF_TYPES = (zarr3_attributes.DTYPE_3, zarr3_attributes.REFERENCE_FIELDS_3)
 
 
 def document(place: Place, key: str) -> Any:
     """Return the document ``key`` of format 2; of a file of format 3, what it would be."""
-    root = _load(place, v3.DOCUMENT)
+    root = _load(place, zarr3.DOCUMENT)
     if root is None:
         return _there(place, key)
     node, _, name = key.rpartition("/")
-    if name == v2.CONSOLIDATED:
-        found = formats.parse_consolidated({v3.DOCUMENT: root})
+    if name == zarr2.CONSOLIDATED:
+        found = registry.parse_consolidated({zarr3.DOCUMENT: root})
         assert found is not None
-        return {"metadata": v2.to_documents(found[0])}
-    stored = _there(place, _key(node, v3.DOCUMENT))
+        return {"metadata": zarr2.to_documents(found[0])}
+    stored = _there(place, _key(node, zarr3.DOCUMENT))
     empty = {"zarr_format": 3, "node_type": "group"}
-    hierarchy = formats.parse_documents({v3.DOCUMENT: empty, f"x/{v3.DOCUMENT}": stored})
+    hierarchy = registry.parse_documents({zarr3.DOCUMENT: empty, f"x/{zarr3.DOCUMENT}": stored})
     found_node = hierarchy.get("x")
     assert found_node is not None
-    return dict(v2.node_documents("", found_node))[name]
+    return dict(zarr2.node_documents("", found_node))[name]
 
 
 def arrays(place: Place) -> dict[str, ArrayNode]:
@@ -43,7 +42,7 @@ def has_document(place: Place, key: str) -> bool:
     """Tell whether the file has the document ``key`` of format 2; of a file of format 3, the node that it is of."""
     node = key.rpartition("/")[0]
     keys = open_keys(place)
-    return keys.get(key) is not None or keys.get(_key(node, v3.DOCUMENT)) is not None
+    return keys.get(key) is not None or keys.get(_key(node, zarr3.DOCUMENT)) is not None
 
 
 def _key(node: str, name: str) -> str:
@@ -67,30 +66,30 @@ def _store(place: Place, key: str, found: Any) -> None:
 
 def forget_consolidated(place: Place) -> None:
     """Take the consolidated document away."""
-    root = _load(place, v3.DOCUMENT)
+    root = _load(place, zarr3.DOCUMENT)
     if root is None:
-        delete(place, v2.CONSOLIDATED)
+        delete(place, zarr2.CONSOLIDATED)
         return
-    root.pop(v3.CONSOLIDATED, None)
-    _store(place, v3.DOCUMENT, root)
+    root.pop(zarr3.CONSOLIDATED, None)
+    _store(place, zarr3.DOCUMENT, root)
 
 
 def change_attributes(place: Place, node: str, change: Callable[[dict[str, Any]], Any]) -> None:
     """Change the attributes of a node, which ``change`` is given in the words of format 2."""
     forget_consolidated(place)
-    if _load(place, v3.DOCUMENT) is None:
-        key = _key(node, v2.ATTRIBUTES)
+    if _load(place, zarr3.DOCUMENT) is None:
+        key = _key(node, zarr2.ATTRIBUTES)
         attributes = _there(place, key)
         change(attributes)
         _store(place, key, attributes)
         return
-    key = _key(node, v3.DOCUMENT)
+    key = _key(node, zarr3.DOCUMENT)
     stored = _there(place, key)
     raw = stored["attributes"]
-    attributes = attributes3.decode_values(raw)
+    attributes = zarr3_attributes.decode_values(raw)
     change(attributes)
     kept = {key: raw[key] for key in _OF_TYPES if key in raw}
-    stored["attributes"] = {**kept, **attributes3.encode_values(attributes)}
+    stored["attributes"] = {**kept, **zarr3_attributes.encode_values(attributes)}
     _store(place, key, stored)
 
 

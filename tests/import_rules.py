@@ -64,7 +64,7 @@ class Library:
     Parameters
     ----------
     places : frozenset of str
-        Rooms (``"stores"``) or single modules (``"write/sources"``).
+        Rooms (``"stores"``) or single modules (``"transfer/sources"``).
     on_use : bool
         Import it only inside functions (or under TYPE_CHECKING): it is optional, or slow to start.
     """
@@ -92,10 +92,10 @@ LIBRARIES: dict[str, Library] = {
     "filelock": _in("changes"),
     "orjson": _in("stores"),
     "pynwb": _in("nwb", "readability", "validation/full", "validation/texts", "verification/schema"),
-    "h5py": _on_use_in("write/sources", "hdf5", "readability"),
+    "h5py": _on_use_in("transfer/sources", "hdf5", "readability"),
     "hdf5plugin": _on_use_in("hdf5"),
-    "dask": _on_use_in("write/sources", "interop"),
-    "distributed": _on_use_in("execution/cluster"),
+    "dask": _on_use_in("transfer/sources", "interop"),
+    "distributed": _on_use_in("execution/executors"),
     "xarray": _on_use_in("interop"),
     "fsspec": _on_use_in("stores"),
     "obstore": _on_use_in("stores"),
@@ -172,7 +172,7 @@ def imports_of(code: str, module: str) -> Iterator[Import]:
     code : str
         The source.
     module : str
-        Its place below the package, such as ``"read/parser"``; relative names are resolved from it.
+        Its place below the package, such as ``"files/parser"``; relative names are resolved from it.
 
     Yields
     ------

@@ -22,7 +22,8 @@ from hdmf.testing import TestCase
 from pynwb import NWBHDF5IO
 
 from hdmf_zarr_backend import NWBZarrIO, convert
-from hdmf_zarr_backend.compare.files import compare
+from hdmf_zarr_backend.comparison import compare
+from hdmf_zarr_backend.conversion.readability import check_hdf5
 from hdmf_zarr_backend.errors import (
     ChunkError,
     DamagedFileError,
@@ -36,7 +37,6 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.hdf5 import creation
 from hdmf_zarr_backend.progress import Progress
-from hdmf_zarr_backend.readability import check_hdf5
 from tests import samples
 from tests.everything import write_everything
 from tests.peers import Peer

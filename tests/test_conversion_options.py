@@ -13,7 +13,7 @@ import pytest
 from hdmf.common import get_manager
 
 from hdmf_zarr_backend import ZarrIO, convert
-from hdmf_zarr_backend.compare.files import compare
+from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import DamagedFileError, UsageError
 from hdmf_zarr_backend.zom.dryrun import dry_run
 from tests.servers import S3Server

@@ -19,7 +19,7 @@ import pytest
 from hdmf.backends.warnings import BrokenLinkWarning
 
 from hdmf_zarr_backend import ZarrIO, convert
-from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, DTYPE, FORMAT_VERSION, LINKS, NOTES, RESERVED
+from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, FORMAT_VERSION, LINKS, NOTES, RESERVED
 from tests.everything import write_everything
 
 SCRIPTS = Path(__file__).resolve().parents[1] / "docs" / "_scripts"

@@ -16,10 +16,10 @@ from pynwb import NWBHDF5IO, TimeSeries
 from zarr.codecs import BytesCodec, ShardingCodec
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, ZarrReference, convert
-from hdmf_zarr_backend.compare.files import compare
+from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import NotZarrError, UsageError
+from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.model.nodes import ArrayNode
-from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.stores.local import LocalKeys
 from tests import samples
 from tests.documents import is_fresh

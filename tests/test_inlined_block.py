@@ -12,7 +12,7 @@ import pytest
 import zarr
 
 from hdmf_zarr_backend import NWBZarrIO, consolidate, verify
-from hdmf_zarr_backend.compare.files import compare
+from hdmf_zarr_backend.comparison import compare
 from tests import samples
 
 DOCUMENTS = {2: ".zmetadata", 3: "zarr.json"}

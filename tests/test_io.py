@@ -29,6 +29,7 @@ from pynwb.file import NWBFile, Subject
 from pynwb.spec import NWBAttributeSpec, NWBDatasetSpec, NWBGroupSpec, NWBNamespace, NWBNamespaceBuilder
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
+from hdmf_zarr_backend.builders.spec_types import ContainerError
 from hdmf_zarr_backend.errors import (
     ConflictError,
     MetadataError,
@@ -37,8 +38,7 @@ from hdmf_zarr_backend.errors import (
     StoreNotFoundError,
     UsageError,
 )
-from hdmf_zarr_backend.mapping.reserved import RESERVED
-from hdmf_zarr_backend.read.typecheck import ContainerError
+from hdmf_zarr_backend.formats.reserved import RESERVED
 from tests import samples
 from tests.documents import change_attributes, document, forget_consolidated, has_document, is_consolidated
 from tests.places import Place, contents, copy_file, delete, keys_of, put, remove

@@ -18,8 +18,9 @@ from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
 from hdmf_zarr_backend.cli.main import main
-from hdmf_zarr_backend.compare.files import compare
-from hdmf_zarr_backend.conversion import convert
+from hdmf_zarr_backend.comparison import compare
+from hdmf_zarr_backend.conversion import virtual as writing
+from hdmf_zarr_backend.conversion.convert import convert
 from hdmf_zarr_backend.errors import (
     LimitError,
     LinkRefusedError,
@@ -34,8 +35,7 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.hdf5.virtual import whole_rows
 from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits, ReadRules
 from hdmf_zarr_backend.stores.opening import open_keys
-from hdmf_zarr_backend.write import hdf5_sources
-from hdmf_zarr_backend.write import virtual as writing
+from hdmf_zarr_backend.transfer import stored_sources
 from tests import samples
 
 DATA = np.arange(1_000_003, dtype="i4")
@@ -242,7 +242,7 @@ def _all_equal(nwbfiles: list[Path], folder: Path) -> int:
 
 
 def test_real_files(nwbfiles, tmp_path, monkeypatch):
-    for module in (writing, hdf5_sources):  # most of their datasets are small
+    for module in (writing, stored_sources):  # most of their datasets are small
         monkeypatch.setattr(module, "WHOLE_BYTES", 64)
     assert _all_equal(nwbfiles[::6], tmp_path) > 5
 
@@ -250,7 +250,7 @@ def test_real_files(nwbfiles, tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [64, 2**20])
 def test_all_real_files(nwbfiles, tmp_path, monkeypatch, size):
-    for module in (writing, hdf5_sources):
+    for module in (writing, stored_sources):
         monkeypatch.setattr(module, "WHOLE_BYTES", size)
     assert _all_equal(nwbfiles, tmp_path) > (100 if size == 64 else 0)
 

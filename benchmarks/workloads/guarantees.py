@@ -22,7 +22,7 @@ CHUNKS = 32
 
 @contextmanager
 def _in_place(target: str, **_: Any) -> Iterator[Any]:
-    """Give the keys of the file itself, in the place of `write.staging.staged`."""
+    """Give the keys of the file itself, in the place of `transfer.staging.staged`."""
     from hdmf_zarr_backend.stores.local import LocalKeys
 
     os.makedirs(target)
@@ -48,8 +48,8 @@ _OFF: dict[str, Any] = {
     "arrays.codecs.check_stated": _nothing,
     "arrays.chunks.ChunkReader._check_chunk": _nothing,
     "arrays.chunks.ChunkReader._check_selection": _nothing,
-    "read.parser.check_texts": _nothing,
-    "read.parser.check_document": _nothing,
+    "files.parser.check_texts": _nothing,
+    "files.parser.check_document": _nothing,
 }
 
 

@@ -24,7 +24,7 @@ from hdmf.spec import NamespaceCatalog
 
 from hdmf_zarr_backend import ZarrIO, ZarrReference
 from hdmf_zarr_backend.arrays.codecs import ALLOWED_CODECS
-from hdmf_zarr_backend.mapping import dtypes, nczarr, reserved
+from hdmf_zarr_backend.formats import dtypes, nczarr, reserved
 
 FORMAT_PAGE = ROOT / "docs" / "format" / "format-2.md"
 FORMAT_3_PAGE = ROOT / "docs" / "format" / "format-3.md"

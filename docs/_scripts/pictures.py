@@ -103,11 +103,11 @@ _STATIONS = (
 )
 
 #: What leads from one station to the next when a file is written, and back when it is read: modules, or hdmf.
-WRITE_STEPS = ("hdmf: build", "write/planner", "model/v2", "write/writer")
-READ_STEPS = ("hdmf: construct", "read/assembler", "model/v2", "read/parser")
+WRITE_STEPS = ("hdmf: build", "builders/planner", "formats/zarr2", "transfer/writer")
+READ_STEPS = ("hdmf: construct", "builders/assembler", "formats/zarr2", "files/parser")
 MAPPINGS = ("dtypes", "attributes", "references", "regions", "links", "dimensions", "specs")
-WRITE_VALUES = ("write/sources", "execution/tasks", "execution/executors", "arrays/codecs")
-READ_VALUES = ("arrays/codecs", "arrays/chunks", "arrays/lazy", "read/datasets")
+WRITE_VALUES = ("transfer/sources", "execution/tasks", "execution/executors", "arrays/codecs")
+READ_VALUES = ("arrays/codecs", "arrays/chunks", "arrays/lazy", "builders/datasets")
 
 
 def data_flow() -> str:

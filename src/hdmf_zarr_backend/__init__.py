@@ -40,18 +40,17 @@ if TYPE_CHECKING:
     from hdmf_zarr_backend.arrays.lazy import LazyArray
     from hdmf_zarr_backend.arrays.zarr_legacy import enable_legacy_files
     from hdmf_zarr_backend.changes.editable import EditableArray
-    from hdmf_zarr_backend.conversion import convert
+    from hdmf_zarr_backend.conversion.convert import convert
+    from hdmf_zarr_backend.conversion.upgrade import upgrade
     from hdmf_zarr_backend.dataio import ZarrDataIO
     from hdmf_zarr_backend.errors import ZarrBackendError
+    from hdmf_zarr_backend.formats.references import RegionReference, ZarrReference
     from hdmf_zarr_backend.interop.nczarr import add_nczarr, remove_nczarr
     from hdmf_zarr_backend.interop.netcdf import open_netcdf
     from hdmf_zarr_backend.interop.tensorstore import tensorstore_spec
     from hdmf_zarr_backend.io import ZarrIO
-    from hdmf_zarr_backend.mapping.references import ZarrReference
-    from hdmf_zarr_backend.mapping.regions import RegionReference
     from hdmf_zarr_backend.nwb import NWBZarrIO
     from hdmf_zarr_backend.stores.limits import Limits
-    from hdmf_zarr_backend.upgrading import upgrade
     from hdmf_zarr_backend.validation.files import validate
     from hdmf_zarr_backend.verification.conformance import conformance
     from hdmf_zarr_backend.verification.files import verify
@@ -65,15 +64,15 @@ _ROOMS = {
     "LazyArray": "arrays.lazy",
     "Limits": "stores.limits",
     "NWBZarrIO": "nwb",
-    "RegionReference": "mapping.regions",
+    "RegionReference": "formats.references",
     "ZarrBackendError": "errors",
     "ZarrDataIO": "dataio",
     "ZarrIO": "io",
-    "ZarrReference": "mapping.references",
+    "ZarrReference": "formats.references",
     "add_nczarr": "interop.nczarr",
     "conformance": "verification.conformance",
     "consolidate": "verification.repairs",
-    "convert": "conversion",
+    "convert": "conversion.convert",
     "dry_run": "zom.dryrun",
     "enable_legacy_files": "arrays.zarr_legacy",
     "install_hdmf_zarr_alias": "alias.installing",
@@ -82,7 +81,7 @@ _ROOMS = {
     "repair": "verification.repairs",
     "tensorstore_spec": "interop.tensorstore",
     "to_zom": "zom.api",
-    "upgrade": "upgrading",
+    "upgrade": "conversion.upgrade",
     "validate": "validation.files",
     "verify": "verification.files",
 }

@@ -17,8 +17,8 @@ from hdmf.data_utils import AbstractDataChunkIterator, DataIO, InvalidDataIOErro
 from hdmf.utils import get_data_shape
 
 from hdmf_zarr_backend.errors import MetadataError, UsageError
-from hdmf_zarr_backend.mapping.codecs3 import decode_codec
-from hdmf_zarr_backend.mapping.dtypes import JSON2, OBJECT_CODECS
+from hdmf_zarr_backend.formats.dtypes import JSON2, OBJECT_CODECS
+from hdmf_zarr_backend.formats.zarr3_codecs import decode_codec
 
 CODECS: dict[str, Any] = {
     "blosc": True,

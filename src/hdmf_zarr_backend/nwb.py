@@ -14,8 +14,8 @@ from hdmf.backends.io import HDMFIO
 from hdmf.build import BuildManager, TypeMap
 
 from hdmf_zarr_backend.errors import UnsupportedFileError, UsageError, ZarrBackendError
+from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.io import ZarrIO
-from hdmf_zarr_backend.read.parser import ParsedFile, parse
 from hdmf_zarr_backend.stores.base import KeyStore
 from hdmf_zarr_backend.stores.opening import open_keys
 

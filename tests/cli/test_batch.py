@@ -99,7 +99,7 @@ def test_what_is_no_number_of_threads(command: str, jobs: str, capsys: pytest.Ca
 
 
 def test_the_threads_of_an_upgrade(files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    from hdmf_zarr_backend import upgrading
+    from hdmf_zarr_backend.conversion import upgrade as upgrading
 
     asked = []
 

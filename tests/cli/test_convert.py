@@ -63,7 +63,7 @@ class Calls(list[tuple[str, str, dict[str, Any]]]):
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[Calls]:
     made = Calls()
-    module = ModuleType("hdmf_zarr_backend.conversion")
+    module = ModuleType("hdmf_zarr_backend.conversion.convert")
     module.convert = made.convert  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
     return made

@@ -83,7 +83,7 @@ def test_the_documentation_names_each_option(command: Command) -> None:
 
 
 def test_the_documentation_names_each_kind_of_difference() -> None:
-    from hdmf_zarr_backend.compare.differences import KINDS
+    from hdmf_zarr_backend.comparison import KINDS
 
     _, _, table = DOCUMENTATION.read_text(encoding="utf-8").partition("| kind |")
     rows = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]

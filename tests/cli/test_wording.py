@@ -15,7 +15,7 @@ import hdmf_zarr_backend
 from hdmf_zarr_backend.cli.command import Command, complain
 from hdmf_zarr_backend.cli.main import COMMANDS, build_parser
 from hdmf_zarr_backend.cli.wording import ARGUMENTS, told, worded
-from hdmf_zarr_backend.conversion import convert
+from hdmf_zarr_backend.conversion.convert import convert
 from hdmf_zarr_backend.errors import ReferenceTargetError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.stores.limits import Limits
 

@@ -17,12 +17,10 @@ from hdmf.build import BuildManager, GroupBuilder, TypeMap
 from hdmf.spec import NamespaceCatalog
 
 from hdmf_zarr_backend import ZarrIO
-from hdmf_zarr_backend.compare.differences import Difference
-from hdmf_zarr_backend.compare.files import compare
-from hdmf_zarr_backend.compare.providers import open_facts
-from hdmf_zarr_backend.conversion import convert as convert_file
+from hdmf_zarr_backend.comparison import Difference, compare, open_facts
+from hdmf_zarr_backend.conversion.convert import convert as convert_file
 from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.mapping.facts import DatasetFacts, ElementType, NodeFacts, Reference
+from hdmf_zarr_backend.model.facts import DatasetFacts, ElementType, NodeFacts, Reference
 from tests.compare import planted
 from tests.compare.planted_zarr import changed, edit
 from tests.samples import attribute_values, dataset_builders, reference_tree

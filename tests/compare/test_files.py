@@ -13,20 +13,19 @@ import h5py
 import numpy as np
 import pytest
 
-from hdmf_zarr_backend.compare.differences import KINDS, Difference, summarise
-from hdmf_zarr_backend.compare.files import compare
-from hdmf_zarr_backend.compare.providers import FactsProvider, open_facts, register_provider
-from hdmf_zarr_backend.compare.values import BLOCK_BYTES
+from hdmf_zarr_backend.comparison import (
+    BLOCK_BYTES,
+    KINDS,
+    Difference,
+    FactsProvider,
+    compare,
+    open_facts,
+    register_provider,
+    summarise,
+)
 from hdmf_zarr_backend.errors import DamagedFileError
 from hdmf_zarr_backend.hdf5.facts import is_hdf5
-from hdmf_zarr_backend.mapping.facts import (
-    AttributeFacts,
-    DatasetFacts,
-    ElementType,
-    GroupFacts,
-    NodeFacts,
-    Reference,
-)
+from hdmf_zarr_backend.model.facts import AttributeFacts, DatasetFacts, ElementType, GroupFacts, NodeFacts, Reference
 from tests.compare.planted import PLANTED, SPEC, change_row, changed, put, write_sample
 
 
@@ -355,7 +354,7 @@ def test_an_error_names_file_and_node(tmp_path: Path) -> None:
 def test_blocks_cover_every_element_once_in_whole_chunks(
     monkeypatch: pytest.MonkeyPatch, block_bytes: int, chunks: tuple[int, ...] | None
 ) -> None:
-    monkeypatch.setattr("hdmf_zarr_backend.compare.values.BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr("hdmf_zarr_backend.comparison.BLOCK_BYTES", block_bytes)
     values = np.arange(5 * 4 * 9, dtype="<i4").reshape(5, 4, 9)
     times_read = np.zeros(values.shape, dtype=int)
 

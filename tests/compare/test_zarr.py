@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from hdmf_zarr_backend.compare.files import compare
+from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import ChunkError, DamagedFileError
-from hdmf_zarr_backend.mapping.facts import DatasetFacts, NodeFacts, Reference
-from hdmf_zarr_backend.read.facts import ZarrFacts
+from hdmf_zarr_backend.files.facts import ZarrFacts
+from hdmf_zarr_backend.model.facts import DatasetFacts, NodeFacts, Reference
 from tests.compare.planted_zarr import PLANTED, Parts, changed, edit, write
 
 

@@ -20,8 +20,8 @@ import pytest
 from hdmf_zarr_backend import convert
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import UsageError, WorkerLostError
-from hdmf_zarr_backend.execution import cluster
-from hdmf_zarr_backend.execution.cluster import connected
+from hdmf_zarr_backend.execution import executors
+from hdmf_zarr_backend.execution.executors import connected
 from hdmf_zarr_backend.progress import Progress
 
 pytest.importorskip("distributed")
@@ -134,7 +134,7 @@ def test_a_cluster_that_is_gone_is_told_and_what_is_done_goes_on_without_it(sour
 def test_a_scheduler_that_does_not_answer(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(cluster, "SECONDS", 1)
+    monkeypatch.setattr(executors, "SECONDS", 1)
     start = time.perf_counter()
     address = f"127.0.0.1:{free_port()}"
     assert main(["convert", "--scheduler", address, str(source), str(tmp_path / "a.zarr")]) == 2

@@ -15,7 +15,7 @@ from hdmf.common import get_manager
 from hdmf.data_utils import AbstractDataChunkIterator, DataChunk
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
-from hdmf_zarr_backend.compare.files import compare
+from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.progress import Progress
 from tests.execution.conftest import KINDS
 

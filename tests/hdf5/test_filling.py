@@ -14,7 +14,7 @@ import zarr
 from hdmf_zarr_backend import convert
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.arrays.codecs import ChunkCodec
-from hdmf_zarr_backend.compare.files import compare
+from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.hdf5 import filling
 from hdmf_zarr_backend.hdf5.blocktasks import BlockTask
 from tests.hdf5.pipelines import COPIED, DECODED

@@ -31,6 +31,8 @@ from hypothesis import strategies as st
 
 from hdmf_zarr_backend.errors import ChunkError, StoreError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.execution.tasks import ChunkTask, chunk_indices, region_of
+from hdmf_zarr_backend.formats import zarr2
+from hdmf_zarr_backend.formats.dtypes import zarr_type
 from hdmf_zarr_backend.hdf5 import contiguous, rawsource
 from hdmf_zarr_backend.hdf5.contiguous import ContiguousH5Source, plan_contiguous
 from hdmf_zarr_backend.hdf5.describe import describe
@@ -40,8 +42,6 @@ from hdmf_zarr_backend.hdf5.rawchunks import UNFILTERED, RawChunks
 from hdmf_zarr_backend.hdf5.rawcopy import RawPlan, plan_direct, plan_raw, write_direct
 from hdmf_zarr_backend.hdf5.rawsource import RawH5Source, forget_decoded
 from hdmf_zarr_backend.hdf5.types import type_of_dtype
-from hdmf_zarr_backend.mapping.dtypes import zarr_type
-from hdmf_zarr_backend.model import v2
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.local import LocalKeys
@@ -116,7 +116,7 @@ def _node(plan: RawPlan, **changes: Any) -> ArrayNode[Attributes]:
 def _write(folder: Path, name: str, node: ArrayNode[Attributes], source: Any) -> dict[str, bytes]:
     """Write an array as the package does, and return its chunks by the last part of their keys."""
     keys = LocalKeys(os.fspath(folder))
-    for key, document in v2.node_documents(name, node):
+    for key, document in zarr2.node_documents(name, node):
         keys.set(key, dump(document))
     ChunkTask(keys, name, node, source, list(chunk_indices(node))).run()
     found = keys.get_many(f"{name}/{node.chunk_name(index)}" for index in chunk_indices(node))
@@ -653,7 +653,7 @@ def test_other_chunks_and_codecs_are_written_from_decoded_ones(tmp_path: Path, p
     assert not hasattr(source, "encoded")
     node = _node(plan, chunks=(33, 40), filters=None, compressor={"id": "zstd", "level": 1})
     keys = LocalKeys(os.fspath(tmp_path / "z"))
-    keys.set("x/.zarray", dump(v2.array_document(node)))
+    keys.set("x/.zarray", dump(zarr2.array_document(node)))
     tasks = [ChunkTask(keys, "x", node, source, [index]) for index in chunk_indices(node)]
     with ThreadPoolExecutor(workers) as pool:
         list(pool.map(ChunkTask.run, tasks))
@@ -938,7 +938,7 @@ def test_a_process_without_h5py_copies_and_decodes(tmp_path: Path, path: Path) -
         timeout=60,
     )
     assert done.stdout.strip() == str(values[region].tolist())
-    (tmp_path / "z" / "x" / ".zarray").write_bytes(dump(v2.array_document(node)))
+    (tmp_path / "z" / "x" / ".zarray").write_bytes(dump(zarr2.array_document(node)))
     assert np.array_equal(zarr.open_array(tmp_path / "z" / "x", mode="r")[...], values)
 
 
@@ -1198,7 +1198,7 @@ def test_what_plain_zarr_wrote_goes_into_hdf5_as_it_is(tmp_path: Path, dtype: np
     values = _values((45, 7), dtype)
     node: ArrayNode[Attributes] = ArrayNode((45, 7), (20, 4), zarr_type(dtype), compressor=compressor)
     keys = LocalKeys(os.fspath(tmp_path / "z"))
-    keys.set(".zarray", dump(v2.array_document(node)))
+    keys.set(".zarray", dump(zarr2.array_document(node)))
     array = zarr.open_array(tmp_path / "z", mode="r+")
     array[...] = values
     pipeline = plan_direct(node, type_of_dtype(dtype))

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from hdmf_zarr_backend import LazyArray, Limits, ZarrIO, verify
+from hdmf_zarr_backend.builders.datasets import BuilderReferences, BuilderTable
 from hdmf_zarr_backend.errors import ZarrBackendError
-from hdmf_zarr_backend.read.datasets import BuilderReferences, BuilderTable
 from tests.hostile.mutate import mutated
 from tests.hostile.seeds import seeds
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hdmf_zarr_backend.conversion import convert
+from hdmf_zarr_backend.conversion.convert import convert
 from hdmf_zarr_backend.errors import UnsupportedFileError
 from tests import samples
 from tests.interop.exchange import SWITCH, converted

@@ -20,9 +20,9 @@ from hdmf_zarr_backend import NWBZarrIO
 from hdmf_zarr_backend.arrays.chunks import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.interop.tensorstore import tensorstore_spec
 from hdmf_zarr_backend.model.nodes import ArrayNode
-from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.stores.local import LocalKeys
 from tests import samples
 from tests.interop.exchange import ask

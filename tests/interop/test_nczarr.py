@@ -17,12 +17,12 @@ from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.cli.main import main
-from hdmf_zarr_backend.compare.files import compare
+from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, UsageError
+from hdmf_zarr_backend.formats import nczarr
+from hdmf_zarr_backend.formats.reserved import RESERVED
 from hdmf_zarr_backend.interop.nczarr import add_nczarr, remove_nczarr
 from hdmf_zarr_backend.interop.netcdf import open_netcdf
-from hdmf_zarr_backend.mapping import nczarr
-from hdmf_zarr_backend.mapping.reserved import RESERVED
 from hdmf_zarr_backend.zom.api import diff, to_zom
 from hdmf_zarr_backend.zom.dryrun import dry_run
 from tests import samples
@@ -94,7 +94,7 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def numbers_of(path: Path) -> set[str]:
     """Return the paths of the arrays that netcdf-c has a type for."""
-    from hdmf_zarr_backend.read.parser import parse
+    from hdmf_zarr_backend.files.parser import parse
     from hdmf_zarr_backend.stores.local import LocalKeys
 
     nodes = parse(LocalKeys(str(path))).hierarchy.walk()
@@ -270,7 +270,7 @@ def test_written_so_and_made_so_is_the_same(rich, tmp_path):
 
 
 def _hierarchy(path: Path) -> Any:
-    from hdmf_zarr_backend.read.parser import parse
+    from hdmf_zarr_backend.files.parser import parse
     from hdmf_zarr_backend.stores.local import LocalKeys
 
     return parse(LocalKeys(str(path))).hierarchy

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hdmf_zarr_backend.compare.files import compare
+from hdmf_zarr_backend.comparison import compare
+from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.formats.reserved import DTYPE
 from hdmf_zarr_backend.interop.nczarr import add_nczarr
-from hdmf_zarr_backend.mapping.reserved import DTYPE
 from hdmf_zarr_backend.model.nodes import ArrayNode
-from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.stores.local import LocalKeys
 from tests.interop.conftest import CANNOT_BUILD
 from tests.interop.exchange import assert_only, failures, used

@@ -14,10 +14,10 @@ from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO
 from hdmf_zarr_backend.errors import ChunkError, MetadataError
+from hdmf_zarr_backend.formats.attributes import encode_attributes
+from hdmf_zarr_backend.formats.dtypes import zarr_type
 from hdmf_zarr_backend.interop.nczarr import add_nczarr
 from hdmf_zarr_backend.interop.netcdf import NetcdfDimension, NetcdfGroup, NetcdfVariable, open_netcdf
-from hdmf_zarr_backend.mapping.attributes import encode_attributes
-from hdmf_zarr_backend.mapping.dtypes import zarr_type
 from tests import samples
 
 NUMBERS = ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")

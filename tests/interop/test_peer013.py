@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
-from hdmf_zarr_backend.compare.files import compare
+from hdmf_zarr_backend.comparison import compare
+from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.model.nodes import ArrayNode
-from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.stores.local import LocalKeys
 from tests import samples
 from tests.interop import digests

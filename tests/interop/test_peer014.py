@@ -15,8 +15,8 @@ import pytest
 from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO, ZarrReference
-from hdmf_zarr_backend.compare.files import compare
-from hdmf_zarr_backend.conversion import convert
+from hdmf_zarr_backend.comparison import compare
+from hdmf_zarr_backend.conversion.convert import convert
 from hdmf_zarr_backend.errors import UnsupportedFileError
 from tests import samples
 from tests.interop.conftest import CANNOT_BUILD, NO_NWB_2

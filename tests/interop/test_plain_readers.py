@@ -18,8 +18,8 @@ from hdmf.build import GroupBuilder
 
 from hdmf_zarr_backend import ZarrIO
 from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy
-from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.stores.local import LocalKeys
 from tests import samples
 from tests.interop import digests

@@ -20,7 +20,7 @@ from hdmf.build import GroupBuilder
 
 from hdmf_zarr_backend import ZarrIO, ZarrReference, conformance, consolidate
 from hdmf_zarr_backend.errors import ValueRefusedError
-from hdmf_zarr_backend.read.parser import parse
+from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.stores.local import LocalKeys
 from tests.interop import digests
 from tests.interop.digests import digest

@@ -17,10 +17,10 @@ from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, consolidate
 from hdmf_zarr_backend.arrays.chunks import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.errors import MetadataError, UsageError
+from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.formats import zarr2
+from hdmf_zarr_backend.formats.chunking import chunks_by_elements
 from hdmf_zarr_backend.interop.tensorstore import tensorstore_schema, tensorstore_spec
-from hdmf_zarr_backend.mapping.chunking import chunks_by_elements
-from hdmf_zarr_backend.model import v2
-from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.stores.local import LocalKeys
 from tests import samples
 
@@ -128,7 +128,7 @@ def test_the_schema_is_that_of_tensorstore(tmp_path):
 
 @pytest.mark.parametrize(("metadata", "field"), [(SCALAR, None), (ROWS, "x"), (ROWS, "y")])
 def test_the_schemas_of_the_examples_of_tensorstore(metadata, field):
-    node = v2.parse_array(metadata, {}, "a")
+    node = zarr2.parse_array(metadata, {}, "a")
     schema = tensorstore_schema(node, field)
     assert schema == in_memory(metadata, field or "").schema.to_json()
     assert schema["dtype"] == {None: "uint16", "x": "uint16", "y": "float32"}[field]

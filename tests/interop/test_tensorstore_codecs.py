@@ -18,12 +18,12 @@ from hdmf_zarr_backend.arrays.chunks import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.formats import zarr2, zarr3
+from hdmf_zarr_backend.formats.tensorstore import find_obstacle
+from hdmf_zarr_backend.formats.zarr3_forms import canonical
 from hdmf_zarr_backend.interop.tensorstore import tensorstore_spec
-from hdmf_zarr_backend.mapping.format3 import canonical
-from hdmf_zarr_backend.mapping.tensorstore import find_obstacle
-from hdmf_zarr_backend.model import v2, v3
 from hdmf_zarr_backend.model.nodes import ArrayNode
-from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.stores.local import LocalKeys
 from tests import samples
 from tests.interop.test_tensorstore import SCALAR, in_memory, open_spec
@@ -139,9 +139,9 @@ def test_what_is_told_of_a_document_is_what_tensorstore_makes_of_it(plain, chang
     except (ValueError, NotImplementedError):
         opens = False
     if metadata["zarr_format"] == 2:
-        node = v2.parse_array(metadata, {}, "a")
+        node = zarr2.parse_array(metadata, {}, "a")
     else:
-        stored = v3.parse_node(metadata, "a")
+        stored = zarr3.parse_node(metadata, "a")
         assert isinstance(stored, ArrayNode)
         node = canonical(stored)
     obstacle = find_obstacle(node, metadata["zarr_format"])

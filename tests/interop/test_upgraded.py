@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hdmf_zarr_backend import convert, upgrade
-from hdmf_zarr_backend.compare.files import compare
+from hdmf_zarr_backend.comparison import compare
 from tests import samples
 from tests.interop import digests
 from tests.interop.exchange import SWITCH, ask, converted

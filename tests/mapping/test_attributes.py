@@ -13,8 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hdmf_zarr_backend.errors import MetadataError, ReferenceTargetError, ValueRefusedError
-from hdmf_zarr_backend.mapping.attributes import decode_attributes, encode_attributes, is_reference
-from hdmf_zarr_backend.mapping.reserved import NCZARR_ATTR, NOTES, RESERVED
+from hdmf_zarr_backend.formats.attributes import decode_attributes, encode_attributes, is_reference
+from hdmf_zarr_backend.formats.reserved import NCZARR_ATTR, NOTES, RESERVED
 from hdmf_zarr_backend.stores import json_text as jsontext
 from tests.strategies import JSON, JSON_OBJECTS, NUMBERS, PLAIN, STRUCTURED, TEXT, TIMES, raw_arrays
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdmf_zarr_backend.mapping.chunking import CHUNK_BYTES, WHOLE_BYTES, chunks_from_hdf5, default_chunks
+from hdmf_zarr_backend.formats.chunking import CHUNK_BYTES, WHOLE_BYTES, chunks_from_hdf5, default_chunks
 
 SHAPES = st.lists(st.integers(0, 10**7), max_size=4).map(tuple)
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.mapping.dimensions import decode_dimensions, encode_dimensions, stored_names
-from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, NOTES
+from hdmf_zarr_backend.formats.dimensions import decode_dimensions, encode_dimensions, stored_names
+from hdmf_zarr_backend.formats.reserved import DIMENSIONS, NOTES
 from tests.strategies import JSON
 
 LABELS = st.none() | st.sampled_from(["num_times", "x", "x_2", "x,y", "_anonymous2", "", "dim0"])

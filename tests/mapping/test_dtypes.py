@@ -11,7 +11,7 @@ from hypothesis import given
 
 from hdmf_zarr_backend.arrays.codecs import numpy_dtype
 from hdmf_zarr_backend.errors import ValueRefusedError
-from hdmf_zarr_backend.mapping.dtypes import (
+from hdmf_zarr_backend.formats.dtypes import (
     NUMBERS,
     OPEN_WORDS,
     WORDS,

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hdmf_zarr_backend.errors import MetadataError, UsageError
-from hdmf_zarr_backend.mapping import attributes3, codecs3, format3, types3
-from hdmf_zarr_backend.mapping.formats import FORMATS, parse_array, parse_consolidated, parse_documents
-from hdmf_zarr_backend.model import v3
+from hdmf_zarr_backend.formats import zarr3, zarr3_attributes, zarr3_codecs, zarr3_forms, zarr3_types
+from hdmf_zarr_backend.formats.registry import FORMATS, parse_array, parse_consolidated, parse_documents
 from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, Shards
 
 JSON2 = {"id": "json2"}
@@ -37,20 +36,20 @@ def planned(**changes: Any) -> ArrayNode[Any]:
 
 def adapted(node: ArrayNode[Any], **widths: int) -> ArrayNode[Any]:
     node = replace(node, attributes=copy.deepcopy(node.attributes))
-    format3.adapt(node, widths)
+    zarr3_forms.adapt(node, widths)
     return node
 
 
 def document(node: ArrayNode[Any]) -> dict[str, Any]:
     """Return the document of a node as it comes back from a store."""
-    found: dict[str, Any] = json.loads(json.dumps(v3.array_document(format3.documented(node))))
+    found: dict[str, Any] = json.loads(json.dumps(zarr3.array_document(zarr3_forms.documented(node))))
     return found
 
 
 def back(node: ArrayNode[Any]) -> ArrayNode[Any]:
-    parsed = v3.parse_node(document(node), "a")
+    parsed = zarr3.parse_node(document(node), "a")
     assert isinstance(parsed, ArrayNode)
-    return replace(format3.canonical(parsed), original=None)
+    return replace(zarr3_forms.canonical(parsed), original=None)
 
 
 def scalar(data_type: str, **changes: Any) -> ArrayNode[Any]:
@@ -160,9 +159,9 @@ def test_an_array_both_ways(node):
 @pytest.mark.parametrize("node", ARRAYS.values(), ids=ARRAYS)
 def test_what_is_not_changed_is_written_as_it_was(node):
     first = document(adapted(node))
-    parsed = v3.parse_node(copy.deepcopy(first), "a")
+    parsed = zarr3.parse_node(copy.deepcopy(first), "a")
     assert isinstance(parsed, ArrayNode)
-    again = format3.canonical(parsed)
+    again = zarr3_forms.canonical(parsed)
     assert document(again) == first
     again.attributes = {**again.attributes, "more": 1}
     assert document(again) == {**first, "attributes": {**first["attributes"], "more": 1}}
@@ -249,12 +248,12 @@ VALUES = (
 )
 def test_attributes_of_a_group_both_ways(attributes, links):
     ours = {**attributes, **({"zarr_link": links} if links else {})}
-    assert attributes3.decode_values(attributes3.encode_values(ours)) == ours
+    assert zarr3_attributes.decode_values(zarr3_attributes.encode_values(ours)) == ours
 
 
 def test_attributes_of_format_3():
     ours = {"a": OUR_REFERENCE, "b": [OUR_REGION], "zarr_link": [{"name": "x", "source": ".", "path": "/a"}], "c": [{}]}
-    assert attributes3.encode_values(ours) == {
+    assert zarr3_attributes.encode_values(ours) == {
         "a": {"_REFERENCE": REFERENCE},
         "b": [{"_REFERENCE": OUR_REGION["value"]}],
         "c": [{}],
@@ -266,9 +265,9 @@ def test_attributes_of_format_3():
 def test_json_of_a_user_is_no_reference(value):
     """0.14 takes an object with such a key for a reference, and fails; so it is told as text."""
     ours = {"a": value, "_hdmf": {"attributes": {"a": {"dtype": "json"}}}}
-    encoded = attributes3.encode_values(ours)
+    encoded = zarr3_attributes.encode_values(ours)
     assert encoded == {"a": json.dumps(value), "_hdmf": {"attributes": {"a": {"dtype": "json", "text": True}}}}
-    assert attributes3.decode_values(encoded) == encoded
+    assert zarr3_attributes.decode_values(encoded) == encoded
 
 
 # ---- what others write ----------------------------------------------------------------------------------------------
@@ -406,7 +405,7 @@ def test_fill_values(value, data_type, fill):
 
 @pytest.mark.parametrize("value", [{"_REFERENCE": "/a"}, {"_REFERENCE": {"path": "/a", "more": 1}}])
 def test_references_in_attributes(value):
-    found = attributes3.decode_values({"x": value, ".specloc": {"_REFERENCE": {"source": ".", "path": "/specs"}}})
+    found = zarr3_attributes.decode_values({"x": value, ".specloc": {"_REFERENCE": {"source": ".", "path": "/specs"}}})
     assert found["x"]["zarr_dtype"] == "object"
     assert found["x"]["value"]["path"] == "/a"
     assert found["x"]["value"]["source"] == "."
@@ -415,8 +414,8 @@ def test_references_in_attributes(value):
 
 def test_links_of_older_drafts():
     links = [{"name": "a", "source": ".", "path": "/b"}]
-    assert attributes3.decode_values({"zarr_link": links}) == {"zarr_link": links}
-    assert attributes3.decode_values({"_LINKS": links, "zarr_link": []}) == {"zarr_link": links}
+    assert zarr3_attributes.decode_values({"zarr_link": links}) == {"zarr_link": links}
+    assert zarr3_attributes.decode_values({"_LINKS": links, "zarr_link": []}) == {"zarr_link": links}
 
 
 @pytest.mark.parametrize(
@@ -447,9 +446,9 @@ def test_what_is_wrong_is_told(changes, problem):
 
 def test_what_format_3_has_no_place_for():
     with pytest.raises(UsageError, match="pickle"):
-        format3.documented(planned(data_type="|O", filters=[{"id": "pickle"}], prefix="c", separator="/"))
-    assert not codecs3.is_expressible([{"id": "zlib"}], {"id": "delta"})
-    assert codecs3.is_expressible([{"id": "delta"}], {"id": "zlib"})
+        zarr3_forms.documented(planned(data_type="|O", filters=[{"id": "pickle"}], prefix="c", separator="/"))
+    assert not zarr3_codecs.is_expressible([{"id": "zlib"}], {"id": "delta"})
+    assert zarr3_codecs.is_expressible([{"id": "delta"}], {"id": "zlib"})
 
 
 # ---- types ----------------------------------------------------------------------------------------------------------
@@ -469,9 +468,9 @@ TYPES = st.recursive(
 
 @given(TYPES)
 def test_types_both_ways(data_type):
-    stored = types3.encode_type(data_type)
-    assert types3.decode_type(stored, "little") == data_type
-    assert types3.decode_fill(types3.default_fill(stored), data_type, stored) is None
+    stored = zarr3_types.encode_type(data_type)
+    assert zarr3_types.decode_type(stored, "little") == data_type
+    assert zarr3_types.decode_fill(zarr3_types.default_fill(stored), data_type, stored) is None
 
 
 # ---- documents ------------------------------------------------------------------------------------------------------
@@ -523,7 +522,7 @@ def numbers(**changes: Any) -> ArrayNode[Any]:
         "attributes": {"_DTYPE": "float64"},
         **changes,
     }
-    node = v3.parse_node(document, "a")
+    node = zarr3.parse_node(document, "a")
     assert isinstance(node, ArrayNode)
     return node
 
@@ -531,7 +530,7 @@ def numbers(**changes: Any) -> ArrayNode[Any]:
 @pytest.mark.parametrize("_", range(2))  # worked out, and remembered
 def test_arrays_that_differ_in_the_fill_value_only_keep_theirs(_):
     fills = [0.0, -0.0, 1, 1.0, True, "NaN", "Infinity", None]
-    found = [format3.canonical(numbers(fill_value=fill)).fill_value for fill in fills]
+    found = [zarr3_forms.canonical(numbers(fill_value=fill)).fill_value for fill in fills]
     assert list(map(repr, found)) == list(map(repr, [None, *fills[1:]]))
 
 
@@ -566,7 +565,7 @@ def test_a_document_that_is_nested_too_deep_is_told(key):
     node = numbers()
     setattr(node, key, [deep] if key == "codecs" else deep)
     with pytest.raises(MetadataError):
-        format3.canonical(node)
+        zarr3_forms.canonical(node)
 
 
 def test_groups_of_any_depth():
@@ -574,7 +573,7 @@ def test_groups_of_any_depth():
     here: GroupNode[Any] = GroupNode(members={"x": numbers()}, attributes={"_LINKS": []})
     for _ in range(depth):
         here = GroupNode(members={"g": here})
-    found = list(format3.canonical_hierarchy(Hierarchy(here)).walk())
+    found = list(zarr3_forms.canonical_hierarchy(Hierarchy(here)).walk())
     assert len(found) == depth + 2
     assert found[-2][1].attributes == {"zarr_link": []}
     assert found[-1][1].attributes["zarr_dtype"] == "float64"
@@ -583,5 +582,5 @@ def test_groups_of_any_depth():
 def test_damage_in_a_group_names_its_array():
     inner: GroupNode[Any] = GroupNode(members={"x": numbers(data_type="float128")})
     with pytest.raises(MetadataError, match="float128") as told:
-        format3.canonical_hierarchy(Hierarchy(GroupNode(members={"a": inner})))
+        zarr3_forms.canonical_hierarchy(Hierarchy(GroupNode(members={"a": inner})))
     assert told.value.path == "/a/x"

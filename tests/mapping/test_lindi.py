@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from hdmf_zarr_backend.arrays.objects import JSONRows
 from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.mapping.formats import parse_documents
-from hdmf_zarr_backend.mapping.lindi import may_hold_references, translate
-from hdmf_zarr_backend.mapping.references import Reference, decode_attribute_reference
-from hdmf_zarr_backend.model.lindimarks import external_of
+from hdmf_zarr_backend.formats.lindi import external_of, may_hold_references, translate
+from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference
+from hdmf_zarr_backend.formats.registry import parse_documents
 from hdmf_zarr_backend.model.nodes import ArrayNode, Hierarchy
 from tests.strategies import JSON
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.mapping.attributes import is_reference
-from hdmf_zarr_backend.mapping.links import Link, decode_links, encode_link, link_or_copy
-from hdmf_zarr_backend.mapping.references import (
+from hdmf_zarr_backend.formats.attributes import is_reference
+from hdmf_zarr_backend.formats.links import Link, decode_links, encode_link, link_or_copy
+from hdmf_zarr_backend.formats.references import (
     Reference,
     decode_attribute_reference,
     decode_reference,

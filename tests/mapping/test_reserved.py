@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdmf_zarr_backend.mapping.reserved import (
+from hdmf_zarr_backend.formats.reserved import (
     DOC,
     FORMAT_VERSION,
     NOTES,

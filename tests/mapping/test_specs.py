@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
 
-from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.mapping.specs import (
+from hdmf_zarr_backend.builders.namespaces import (
     TextSpecReader,
     TextSpecWriter,
     newest_version,
     spec_location,
     version_key,
 )
+from hdmf_zarr_backend.errors import MetadataError
 from tests.strategies import JSON
 
 IN_ORDER = [

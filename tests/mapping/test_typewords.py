@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hdmf_zarr_backend.mapping.dtypes import zarr_type
-from hdmf_zarr_backend.mapping.typewords import codec_words, element_bytes, type_word
+from hdmf_zarr_backend.formats.dtypes import zarr_type
+from hdmf_zarr_backend.formats.typewords import codec_words, element_bytes, type_word
 from hdmf_zarr_backend.model.nodes import ArrayNode
 
 TYPES = ["?", "i1", "<i2", ">i4", "<i8", "u1", ">u2", "<u4", "<u8", "<f2", "<f4", ">f8", "<c8", "<c16", "S7", "<U3",

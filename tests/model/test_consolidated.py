@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.model import consolidated, v2
+from hdmf_zarr_backend.formats import consolidated, zarr2
 from tests.strategies import HIERARCHIES, JSON
 
 
@@ -18,7 +18,7 @@ def test_the_hierarchy_comes_back(hierarchy):
     document = consolidated.consolidate(hierarchy)
     assert consolidated.parse(json.loads(json.dumps(document))) == hierarchy
     assert document["zarr_consolidated_format"] == 1
-    assert document["metadata"] == v2.to_documents(hierarchy)
+    assert document["metadata"] == zarr2.to_documents(hierarchy)
 
 
 @given(HIERARCHIES)
@@ -30,7 +30,7 @@ def test_the_document_comes_back(hierarchy):
 
 def test_top_level_keys_of_others_are_ignored():
     document = {"zarr_consolidated_format": 1, "metadata": {".zgroup": {"zarr_format": 2}}, "other": [1]}
-    assert consolidated.parse(document) == v2.from_documents(document["metadata"])
+    assert consolidated.parse(document) == zarr2.from_documents(document["metadata"])
     assert consolidated.inlined_chunks(document) == {}
 
 
@@ -54,7 +54,7 @@ def test_what_is_no_consolidated_document_is_refused(document):
 
 @given(st.dictionaries(st.text(max_size=5), st.binary(max_size=9), max_size=5))
 def test_inlined_chunks_come_back(chunks):
-    hierarchy = v2.from_documents({".zgroup": {"zarr_format": 2}})
+    hierarchy = zarr2.from_documents({".zgroup": {"zarr_format": 2}})
     document = json.loads(json.dumps(consolidated.consolidate(hierarchy, chunks)))
     assert consolidated.inlined_chunks(document) == chunks
     assert consolidated.parse(document) == hierarchy
@@ -62,7 +62,7 @@ def test_inlined_chunks_come_back(chunks):
 
 def test_what_is_inlined_is_bounded_and_the_small_ones_come_first(monkeypatch):
     monkeypatch.setattr(consolidated, "INLINE_BYTES", 10)
-    hierarchy = v2.from_documents({".zgroup": {"zarr_format": 2}})
+    hierarchy = zarr2.from_documents({".zgroup": {"zarr_format": 2}})
     document = consolidated.consolidate(hierarchy, {"a": bytes(8), "b": bytes(4), "c": bytes(5), "d": b""})
     assert set(consolidated.inlined_chunks(document)) == {"b", "c", "d"}
 

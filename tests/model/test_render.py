@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, Node
-from hdmf_zarr_backend.model.render import ASCII, Column, render
-from hdmf_zarr_backend.model.summary import Description, Leaf, size_text
+from hdmf_zarr_backend.model.render import ASCII, Column, Description, Leaf, render, size_text
 
 COLUMNS = (Column("kind"), Column("dtype"), Column("size", "right"))
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.model import v3
+from hdmf_zarr_backend.formats import zarr3
 from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode
 
 BYTES: list[Any] = [{"name": "bytes", "configuration": {"endian": "little"}}]
@@ -62,12 +62,12 @@ DOCUMENTS = {
 @pytest.mark.parametrize("document", DOCUMENTS.values(), ids=DOCUMENTS)
 def test_an_array_is_written_as_it_was_read(document):
     documents = {"zarr.json": group(), "a/zarr.json": document}
-    assert v3.to_documents(v3.from_documents(copy.deepcopy(documents))) == documents
+    assert zarr3.to_documents(zarr3.from_documents(copy.deepcopy(documents))) == documents
 
 
 def test_a_null_fill_value_stays_null():
     document = {**array(), "fill_value": None}
-    assert v3.array_document(v3.parse_node(copy.deepcopy(document), "a")) == document
+    assert zarr3.array_document(zarr3.parse_node(copy.deepcopy(document), "a")) == document
 
 
 def test_a_consolidated_document_is_written_as_it_was_read():
@@ -81,15 +81,15 @@ def test_a_consolidated_document_is_written_as_it_was_read():
         attributes={".specloc": "specifications"},
         consolidated_metadata={"kind": "inline", "must_understand": False, "other": 1, "metadata": metadata},
     )
-    found = v3.parse_consolidated(json.loads(json.dumps(document)))
+    found = zarr3.parse_consolidated(json.loads(json.dumps(document)))
     assert found is not None
-    assert v3.consolidated(*found) == document
+    assert zarr3.consolidated(*found) == document
     assert [path for path, _ in found[0].walk()] == ["", *sorted(metadata)]
 
 
 @pytest.mark.parametrize("document", [group(), group(consolidated_metadata=None), {}, [], {"consolidated_metadata": 5}])
 def test_a_document_without_a_consolidated_block(document):
-    assert v3.parse_consolidated(document) is None
+    assert zarr3.parse_consolidated(document) is None
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_document_without_a_consolidated_block(document):
     ],
 )
 def test_keys_of_chunks(encoding, index, name):
-    node = v3.parse_node(array(chunk_key_encoding=encoding), "a")
+    node = zarr3.parse_node(array(chunk_key_encoding=encoding), "a")
     assert isinstance(node, ArrayNode)
     assert node.chunk_name(index) == name
 
@@ -128,7 +128,7 @@ def test_keys_of_chunks(encoding, index, name):
 )
 def test_what_is_wrong_is_named(document, problem):
     with pytest.raises(MetadataError, match=problem) as caught:
-        v3.parse_node(document, "group/a")
+        zarr3.parse_node(document, "group/a")
     assert caught.value.path == "/group/a"
 
 
@@ -149,7 +149,7 @@ def test_every_hierarchy_is_written_as_it_was_read(members):
     for name, (kind, value, other) in members.items():
         make = group if kind == "group" else array
         documents[f"{name}/zarr.json"] = {**make(attributes={"value": value}), **other}
-    assert v3.to_documents(v3.from_documents(copy.deepcopy(documents))) == documents
-    root = v3.from_documents(documents).root
+    assert zarr3.to_documents(zarr3.from_documents(copy.deepcopy(documents))) == documents
+    root = zarr3.from_documents(documents).root
     assert isinstance(root, GroupNode)
     assert root.members.keys() == members.keys()

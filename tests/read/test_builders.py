@@ -10,9 +10,9 @@ import pytest
 from hdmf.build import DatasetBuilder, GroupBuilder
 
 from hdmf_zarr_backend import ZarrIO, convert
+from hdmf_zarr_backend.builders import assembler
+from hdmf_zarr_backend.builders.assembler import make_dataset, make_group
 from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.read import builders
-from hdmf_zarr_backend.read.builders import make_dataset, make_group
 
 ATTRIBUTES = {"namespace": "core", "neurodata_type": "TimeSeries", "rate": 3.0}
 ARRAY = {
@@ -81,8 +81,8 @@ def test_a_name_is_used_once():
 
 
 def test_this_hdmf_is_understood():
-    assert builders._GROUP._is_understood
-    assert builders._DATASET._is_understood
+    assert assembler._GROUP._is_understood
+    assert assembler._DATASET._is_understood
 
 
 def test_an_hdmf_that_keeps_its_arguments_elsewhere_makes_its_builders_itself():
@@ -91,7 +91,7 @@ def test_an_hdmf_that_keeps_its_arguments_elsewhere_makes_its_builders_itself():
             super().__init__(attributes={})
             self.words = [name, source]
 
-    pattern = builders._Pattern(Elsewhere, name="one", source="other")
+    pattern = assembler._Pattern(Elsewhere, name="one", source="other")
     assert pattern.copy(name="a", source="b").words == ["a", "b"]
 
 

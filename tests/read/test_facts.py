@@ -10,12 +10,10 @@ import h5py
 import numpy as np
 import pytest
 
-from hdmf_zarr_backend.compare.differences import summarise
-from hdmf_zarr_backend.compare.files import compare
-from hdmf_zarr_backend.compare.providers import open_facts
+from hdmf_zarr_backend.comparison import compare, open_facts, summarise
 from hdmf_zarr_backend.errors import ChunkError, MetadataError
-from hdmf_zarr_backend.mapping.facts import DatasetFacts, ElementType, NodeFacts, Reference
-from hdmf_zarr_backend.read.facts import ZarrFacts, is_zarr
+from hdmf_zarr_backend.files.facts import ZarrFacts, is_zarr
+from hdmf_zarr_backend.model.facts import DatasetFacts, ElementType, NodeFacts, Reference
 
 
 def dataset(facts: NodeFacts) -> DatasetFacts:

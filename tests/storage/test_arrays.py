@@ -22,9 +22,9 @@ from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.fills import fill_array
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, ModeError
-from hdmf_zarr_backend.mapping.dtypes import JSON2, zarr_type
+from hdmf_zarr_backend.formats.dtypes import JSON2, zarr_type
+from hdmf_zarr_backend.formats.zarr2 import array_document
 from hdmf_zarr_backend.model.nodes import ArrayNode
-from hdmf_zarr_backend.model.v2 import array_document
 from hdmf_zarr_backend.stores.local import LocalKeys
 from tests.keystores import MemoryKeys
 from tests.strategies import PLAIN, STRUCTURED, TEXT, expected, raw_arrays, selections, shapes

@@ -23,7 +23,7 @@ from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.changes.journal import Journal
 from hdmf_zarr_backend.changes.journal_records import JOURNAL, Mark
 from hdmf_zarr_backend.errors import ChunkError, StoreError
-from hdmf_zarr_backend.mapping.formats import FORMATS, parse_array
+from hdmf_zarr_backend.formats.registry import FORMATS, parse_array
 from hdmf_zarr_backend.model.nodes import ArrayNode, Shards
 from tests.editing import Model, flush, follow, histories, numbers
 from tests.keystores import MemoryKeys

@@ -24,10 +24,10 @@ from hdmf_zarr_backend.arrays.codecs import (
 )
 from hdmf_zarr_backend.arrays.fills import fill_array, fill_scalar
 from hdmf_zarr_backend.errors import ChunkError, LimitError, MetadataError, UnsafeDataError, ValueRefusedError
-from hdmf_zarr_backend.mapping.dtypes import JSON2, zarr_type
+from hdmf_zarr_backend.formats.dtypes import JSON2, zarr_type
+from hdmf_zarr_backend.formats.zarr2 import array_document
 from hdmf_zarr_backend.model.nodes import ArrayNode
-from hdmf_zarr_backend.model.v2 import array_document
-from hdmf_zarr_backend.write.arraynodes import encode_fill
+from hdmf_zarr_backend.transfer.plan import encode_fill
 from tests.strategies import FIXED, JSON, NUMBERS, PLAIN, STRUCTURED, TEXT, filled, raw_arrays, shapes
 
 pytestmark = pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")

@@ -21,9 +21,9 @@ from hdmf_zarr_backend.changes import edits as edits_room
 from hdmf_zarr_backend.changes.editable import EditableArray
 from hdmf_zarr_backend.changes.edits import DeferredReference, Edits
 from hdmf_zarr_backend.errors import ConflictError, UsageError, ValueRefusedError
-from hdmf_zarr_backend.mapping.dtypes import JSON2
+from hdmf_zarr_backend.formats.dtypes import JSON2
+from hdmf_zarr_backend.formats.zarr2 import array_document
 from hdmf_zarr_backend.model.nodes import ArrayNode
-from hdmf_zarr_backend.model.v2 import array_document
 from tests.editing import Model, flush, follow, histories, numbers, plain
 from tests.keystores import MemoryKeys
 
@@ -51,7 +51,7 @@ def read_by_zarr(keys: MemoryKeys) -> Any:
 
 
 def read_again(keys: MemoryKeys) -> Any:
-    from hdmf_zarr_backend.model.v2 import parse_array
+    from hdmf_zarr_backend.formats.zarr2 import parse_array
 
     node = parse_array(json.loads(keys.values["g/a/.zarray"]), {}, "g/a")
     return LazyArray(keys, "g/a", node, ChunkCache())[...]

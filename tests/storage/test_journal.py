@@ -21,7 +21,7 @@ from hdmf_zarr_backend.changes.recovery import (
 )
 from hdmf_zarr_backend.errors import ConflictError, JournalWarning, MetadataError, NameRefusedError, StoreError
 from hdmf_zarr_backend.stores.local import LocalKeys
-from hdmf_zarr_backend.write.names import checked_name
+from hdmf_zarr_backend.transfer.names import checked_name
 from tests.keystores import MemoryKeys
 
 CONSOLIDATED = ".zmetadata"

@@ -14,8 +14,8 @@ from zarr.codecs import BytesCodec, Crc32cCodec, ShardingCodec, TransposeCodec, 
 from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.arrays.shards import ShardReader
 from hdmf_zarr_backend.errors import ChunkError
+from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.model.nodes import ArrayNode
-from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.stores.local import LocalKeys
 from tests.keystores import MemoryKeys
 

@@ -10,13 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hdmf_zarr_backend.arrays.codecs import numpy_dtype
-from hdmf_zarr_backend.arrays.text_objects import (
-    ReferenceTexts,
-    StructRows,
-    cell_width,
-    reference_text,
-    text_reference,
-)
+from hdmf_zarr_backend.arrays.objects import ReferenceTexts, StructRows, cell_width, reference_text, text_reference
 
 HERE = {"source": ".", "path": "/a/b", "object_id": None, "source_object_id": None}
 REGION = {**HERE, "region": [{"slice": [0, 2, None]}]}

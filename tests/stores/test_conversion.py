@@ -9,7 +9,7 @@ import pytest
 
 from hdmf_zarr_backend import NWBZarrIO, convert
 from hdmf_zarr_backend.cli.main import main
-from hdmf_zarr_backend.compare.files import compare
+from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreExistsError, UsageError
 from tests import samples
 

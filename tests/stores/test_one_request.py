@@ -11,7 +11,7 @@ from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
 from hdmf_zarr_backend.errors import StoreNotFoundError, StoreRefusedError, UsageError
-from hdmf_zarr_backend.read.parser import parse
+from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.stores.opening import open_keys
 from tests import samples, trees
 

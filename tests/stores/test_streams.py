@@ -14,7 +14,7 @@ from hdmf_zarr_backend import ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import StoreRefusedError, ZarrBackendError
 from hdmf_zarr_backend.stores.fsspec import FsspecKeys
 from hdmf_zarr_backend.stores.opening import open_keys
-from hdmf_zarr_backend.write.sharding import SHARD_BYTES, shard_bytes_for
+from hdmf_zarr_backend.transfer.plan import SHARD_BYTES, shard_bytes_for
 from tests import trees
 from tests.servers import S3Server
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from pynwb import get_type_map as pynwb_type_map
 
+from hdmf_zarr_backend.builders.namespaces import namespace_texts
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.validation.checking import check
 from hdmf_zarr_backend.validation.inheritance import compile_types, frozen_texts
@@ -23,7 +24,6 @@ from hdmf_zarr_backend.validation.rules import REFERENCE, MemberRule, Rule, Targ
 from hdmf_zarr_backend.validation.schema import schema_of
 from hdmf_zarr_backend.validation.times import ISO, NAIVE, OTHER, UNKNOWN, text_format
 from hdmf_zarr_backend.validation.view import Item, Member, Value
-from hdmf_zarr_backend.write.specs import namespace_texts
 from tests.validation import tiny
 
 RECEIVED = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",

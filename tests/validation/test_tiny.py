@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from jsonschema import Draft202012Validator
 
 from hdmf_zarr_backend import ZarrIO
-from hdmf_zarr_backend.mapping.specs import NAMESPACE, TextSpecReader
-from hdmf_zarr_backend.read.parser import parse
+from hdmf_zarr_backend.builders.namespaces import NAMESPACE, TextSpecReader
+from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.stores.opening import open_keys
 from hdmf_zarr_backend.validation.checking import check
 from hdmf_zarr_backend.validation.documents import document_of

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrIO, conformance, convert
 from hdmf_zarr_backend.errors import LimitError, NotZarrError, StoreNotFoundError, UsageError
-from hdmf_zarr_backend.mapping.dtypes import zarr_type
+from hdmf_zarr_backend.formats.dtypes import zarr_type
 from hdmf_zarr_backend.stores.base import Abilities
 from hdmf_zarr_backend.stores.local import LocalKeys
 from hdmf_zarr_backend.verification.conformance_rules import RULES, ConformanceReport

@@ -15,11 +15,11 @@ from hdmf_zarr_backend import convert, dry_run, verify
 from hdmf_zarr_backend.arrays.codecs import ChunkCodec
 from hdmf_zarr_backend.arrays.shards import ShardReader
 from hdmf_zarr_backend.errors import ConflictError, UsageError
+from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.formats import chunking
 from hdmf_zarr_backend.hdf5.rawsource import DecodedH5Source
-from hdmf_zarr_backend.mapping import chunking
 from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.progress import Progress
-from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.stores.local import LocalKeys
 from hdmf_zarr_backend.zom.api import to_zom
 from tests.write.test_shards import files, values_of

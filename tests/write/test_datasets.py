@@ -17,11 +17,7 @@ from zarr.storage import MemoryStore
 
 from hdmf_zarr_backend.arrays.chunks import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import LazyArray
-from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
-from hdmf_zarr_backend.execution.tasks import cut
-from hdmf_zarr_backend.mapping.dtypes import JSON2, VLEN_BYTES, VLEN_UTF8
-from hdmf_zarr_backend.model.v2 import array_document, parse_array
-from hdmf_zarr_backend.write.datasets import (
+from hdmf_zarr_backend.builders.dataset_plans import (
     encode_fill,
     first_leaf,
     plan_array,
@@ -31,7 +27,11 @@ from hdmf_zarr_backend.write.datasets import (
     plan_scalar_reference,
     shape_of,
 )
-from hdmf_zarr_backend.write.plan import PlannedArray, StorageOptions
+from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
+from hdmf_zarr_backend.execution.tasks import cut
+from hdmf_zarr_backend.formats.dtypes import JSON2, VLEN_BYTES, VLEN_UTF8
+from hdmf_zarr_backend.formats.zarr2 import array_document, parse_array
+from hdmf_zarr_backend.transfer.plan import PlannedArray, StorageOptions
 from tests.keystores import MemoryKeys
 from tests.strategies import NUMBERS, PLAIN, STRUCTURED, TEXT, TIMES, raw_arrays, shapes
 

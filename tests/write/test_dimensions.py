@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdmf_zarr_backend.mapping.dimensions import decode_dimensions, encode_dimensions
-from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, NOTES
+from hdmf_zarr_backend.builders.dimensions import names_in, rename_axes
+from hdmf_zarr_backend.formats.dimensions import decode_dimensions, encode_dimensions
+from hdmf_zarr_backend.formats.reserved import DIMENSIONS, NOTES
 from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy
-from hdmf_zarr_backend.write.dimensions import names_in, rename_axes
 
 LABELS = st.none() | st.lists(st.none() | st.sampled_from(["x", "y", "num_times"]), min_size=2, max_size=2).map(tuple)
 

@@ -18,12 +18,12 @@ from zarr.storage import MemoryStore
 from hdmf_zarr_backend.arrays.chunks import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
-from hdmf_zarr_backend.mapping.chunking import CHUNK_BYTES
+from hdmf_zarr_backend.formats.chunking import CHUNK_BYTES
+from hdmf_zarr_backend.formats.zarr2 import array_document
 from hdmf_zarr_backend.model.nodes import ArrayNode
-from hdmf_zarr_backend.model.v2 import array_document
-from hdmf_zarr_backend.write import iterators
-from hdmf_zarr_backend.write.iterators import GrowingArray, plan_iterator
-from hdmf_zarr_backend.write.plan import StorageOptions
+from hdmf_zarr_backend.transfer import iterators
+from hdmf_zarr_backend.transfer.iterators import GrowingArray, plan_iterator
+from hdmf_zarr_backend.transfer.plan import StorageOptions
 from tests.keystores import MemoryKeys
 from tests.strategies import TEXT, expected
 

@@ -9,12 +9,11 @@ import h5py
 import numpy as np
 import pytest
 
+from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.errors import ModeError
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from hdmf_zarr_backend.stores.local import LocalKeys
-from hdmf_zarr_backend.write.from_hdf5 import Hdf5Planner
-from hdmf_zarr_backend.write.plannedkeys import PlannedKeys
-from hdmf_zarr_backend.write.writer import Writer
+from hdmf_zarr_backend.transfer.writer import PlannedKeys, Writer
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])

@@ -25,8 +25,8 @@ from hdmf_zarr_backend.errors import (
     WorkerLostError,
 )
 from hdmf_zarr_backend.progress import Progress
-from hdmf_zarr_backend.write import resume as room
-from hdmf_zarr_backend.write.resume import RECORD, StagedKeys
+from hdmf_zarr_backend.transfer import resume as room
+from hdmf_zarr_backend.transfer.resume import RECORD, StagedKeys
 from tests import trees
 
 VALUES = np.random.default_rng(0).integers(-50, 50, (100_000, 16), dtype="i2")

@@ -22,19 +22,16 @@ from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.arrays.shards import chunks_in_shard, shard_grid, shard_named, stored_chunks
 from hdmf_zarr_backend.errors import DamagedFileError, UsageError, ZarrBackendError
-from hdmf_zarr_backend.execution.shardtasks import ShardTask, cut_shards
-from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
-from hdmf_zarr_backend.mapping.chunking import SHARD_BYTES, chunks_inside, shards_by_bytes
+from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET, ShardTask, cut_shards
+from hdmf_zarr_backend.formats.chunking import SHARD_BYTES, chunks_inside, shards_by_bytes
 from hdmf_zarr_backend.model.nodes import ArrayNode, Shards
 from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.transfer.iterators import GrowingArray, GrowingShards
+from hdmf_zarr_backend.transfer.plan import PlannedArray, Sharding, give_shards, shard_bytes_for
+from hdmf_zarr_backend.transfer.resume import StagedKeys
+from hdmf_zarr_backend.transfer.sources import StoredSource
+from hdmf_zarr_backend.transfer.stored_sources import ZarrSource
 from hdmf_zarr_backend.verification.files import verify
-from hdmf_zarr_backend.write.growingshards import GrowingShards
-from hdmf_zarr_backend.write.iterators import GrowingArray
-from hdmf_zarr_backend.write.plan import PlannedArray, Sharding
-from hdmf_zarr_backend.write.resume import StagedKeys
-from hdmf_zarr_backend.write.sharding import give_shards, shard_bytes_for
-from hdmf_zarr_backend.write.sources import StoredSource
-from hdmf_zarr_backend.write.zarr_source import ZarrSource
 from tests import samples
 from tests.keystores import MemoryKeys
 from tests.peers import Peer

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hdmf_zarr_backend.errors import ValueRefusedError
-from hdmf_zarr_backend.write.sources import (
+from hdmf_zarr_backend.transfer.sources import (
     ElementSource,
     RowSource,
     StoredSource,

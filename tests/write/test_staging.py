@@ -21,8 +21,8 @@ from hdmf_zarr_backend.stores.durable import sync_files, sync_folder
 from hdmf_zarr_backend.stores.local import LocalKeys
 from hdmf_zarr_backend.stores.partials import partial_path
 from hdmf_zarr_backend.stores.renames import place, replace
-from hdmf_zarr_backend.write import staging
-from hdmf_zarr_backend.write.staging import staged
+from hdmf_zarr_backend.transfer import staging
+from hdmf_zarr_backend.transfer.staging import staged
 
 FAILURES = pytest.mark.parametrize(
     "failure",

@@ -15,7 +15,7 @@ import zarr
 
 from hdmf_zarr_backend import ZarrIO, convert, upgrade, verify
 from hdmf_zarr_backend.cli.main import main
-from hdmf_zarr_backend.compare.files import compare
+from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import (
     ChunkError,
     ConflictError,
@@ -23,9 +23,9 @@ from hdmf_zarr_backend.errors import (
     StoreLockedError,
     ZarrBackendError,
 )
+from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.interop.nczarr import add_nczarr
 from hdmf_zarr_backend.model.nodes import ArrayNode
-from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.stores.local import LocalKeys
 from hdmf_zarr_backend.stores.memory import MappingKeys
 from tests import samples

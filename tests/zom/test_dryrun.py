@@ -20,8 +20,8 @@ from hdmf_zarr_backend.arrays.chunks import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import StoreNotFoundError, UnsupportedFileError, UsageError, ValueRefusedError
+from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.model.nodes import ArrayNode
-from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.stores.local import LocalKeys
 from hdmf_zarr_backend.zom.api import diff, from_json, to_zom
 from hdmf_zarr_backend.zom.dryrun import DryRun, dry_run

@@ -7,13 +7,51 @@ from __future__ import annotations
 
 import warnings
 from abc import ABCMeta
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from hdmf_zarr_backend import dataio
-from hdmf_zarr_backend.alias.codecs import pipeline_of_zarr3
 from hdmf_zarr_backend.arrays.codecs import make_codec
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.hdf5.filters import codecs_of
+
+
+def pipeline_of_zarr3(filters: Any, compressors: Any, serializer: Any) -> tuple[list[Any] | None, Any]:
+    """Return the arguments ``filters`` and ``compressor`` of our ZarrDataIO.
+
+    Parameters
+    ----------
+    filters : sequence of codecs, optional
+        What changes the array: codecs of zarr 3 or of numcodecs.
+    compressors : codec, sequence of codecs or bool, optional
+        What changes the bytes: the last one is the compressor, those before it are filters. False: none; True and None:
+        the default.
+    serializer : codec, optional
+        What makes bytes of the array: ``BytesCodec``, little-endian, which is what is done anyway.
+
+    Raises
+    ------
+    UsageError
+        Another serializer.
+    """
+    if serializer is not None and _named(serializer) not in ("bytes", "bytes (little)"):
+        raise UsageError(
+            f"the serializer {serializer!r} is not taken: text, references and the order of bytes follow from the data",
+            remedy="Leave serializer out; give data of the type that is to be stored.",
+        )
+    steps = list(filters or ())
+    if compressors is None or isinstance(compressors, bool):
+        return steps or None, compressors
+    listed = compressors if isinstance(compressors, Sequence) else [compressors]
+    if not listed:
+        return steps or None, False
+    return [*steps, *listed[:-1]] or None, listed[-1]
+
+
+def _named(serializer: Any) -> str:
+    document = serializer.to_dict()
+    endian = document.get("configuration", {}).get("endian")
+    return str(document["name"]) if endian is None else f"{document['name']} ({endian})"
 
 
 class SameAsOurs(ABCMeta):
@@ -32,7 +70,7 @@ class ZarrDataIO(dataio.ZarrDataIO, metaclass=SameAsOurs):
     data, chunks, fillvalue, compressor, filters, link_data
         As of `hdmf_zarr_backend.ZarrDataIO`.
     compressors, serializer
-        Codecs of zarr 3, as of hdmf-zarr 0.14; as of `alias.codecs.pipeline_of_zarr3`.
+        Codecs of zarr 3, as of hdmf-zarr 0.14; as of `alias.dataio.pipeline_of_zarr3`.
     **options
         Everything else that `hdmf_zarr_backend.ZarrDataIO` takes.
 

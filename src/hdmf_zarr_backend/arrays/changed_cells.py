@@ -15,7 +15,7 @@ from typing import Any
 import numpy.typing as npt
 
 from hdmf_zarr_backend.arrays.codecs import numpy_dtype
-from hdmf_zarr_backend.arrays.text_objects import cell_texts
+from hdmf_zarr_backend.arrays.objects import cell_texts
 from hdmf_zarr_backend.errors import ConflictError
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute
 

@@ -5,15 +5,64 @@ A table of references or strings is read row by row by hdmf; decoding its chunk 
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.arrays.blosc_blocks import DecodedBlocks
-from hdmf_zarr_backend.arrays.objects import SplitElements
-from hdmf_zarr_backend.arrays.text_objects import Elements
+from hdmf_zarr_backend.arrays.blosc_blocks import BloscBlocks, DecodedBlocks, find_blocks, read_range
+from hdmf_zarr_backend.arrays.codecs import ChunkCodec
+from hdmf_zarr_backend.arrays.objects import Elements, SplitElements
+from hdmf_zarr_backend.errors import ChunkError
+
+
+def read_row(
+    codec: ChunkCodec, cache: ChunkCache, key: str, place: tuple[int, int], stored: Callable[[], bytes | None]
+) -> list[Any] | None:
+    """Return one row, None where it has to be decoded with its chunk.
+
+    Parameters
+    ----------
+    codec : ChunkCodec
+        Of the array.
+    cache : ChunkCache
+        Keeps the block.
+    key : str
+        Of the chunk.
+    place : tuple of int
+        Number of the row in the array, and the number of rows of a chunk.
+    stored : callable
+        Returns the stored bytes of the chunk; called only when the block is not at hand.
+    """
+    rows = codec.rows_in_blocks()
+    if rows is None:
+        return None
+    number, count = place
+    size = rows.dtype.itemsize
+
+    @functools.cache
+    def blocks() -> BloscBlocks | None:
+        data = stored()
+        return None if data is None else find_blocks(data, count * size)
+
+    known = cache.blocks(key)
+    if known is None:
+        found = blocks()
+        if found is None:
+            return None
+        known = DecodedBlocks(found.length, found.nbytes)
+    record = np.empty(size, np.uint8)
+    try:
+        if read_range(record, number % count * size, known, blocks, codec.decode_blocks):
+            cache.put_blocks(key, known)
+        return rows.row(record)
+    except (ChunkError, UnicodeDecodeError, ValueError):
+        return None  # the decoder of chunks says what is wrong
+
 
 Array = npt.NDArray[Any]
 

@@ -14,11 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.arrays.blosc_blocks import BloscBlocks, DecodedBlocks, read_range
-from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
+from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache, read_row
 from hdmf_zarr_backend.arrays.codecs import ChunkCodec, chunk_codec
 from hdmf_zarr_backend.arrays.fills import fill_array
 from hdmf_zarr_backend.arrays.growth import outdated_error
-from hdmf_zarr_backend.arrays.row_blocks import read_row
 from hdmf_zarr_backend.arrays.selection import Axis, AxisPart, copy_part, is_plain, normalise, whole_mask
 from hdmf_zarr_backend.arrays.shards import ShardReader
 from hdmf_zarr_backend.arrays.stored_chunks import opened_chunk, stored_chunk

@@ -29,8 +29,7 @@ from hdmf_zarr_backend.arrays.bounded import (
     decode_bounded,
     is_incremental,
 )
-from hdmf_zarr_backend.arrays.objects import JSONRows, SplitElements
-from hdmf_zarr_backend.arrays.text_objects import Elements, LittleRows, ReferenceTexts, StructRows
+from hdmf_zarr_backend.arrays.objects import Elements, JSONRows, LittleRows, ReferenceTexts, SplitElements, StructRows
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, UnsafeDataError, ValueRefusedError
 from hdmf_zarr_backend.model.memo import Memo
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from hdmf_zarr_backend.arrays.changed_cells import has_fields
 from hdmf_zarr_backend.arrays.codecs import numpy_dtype
 from hdmf_zarr_backend.errors import MetadataError, StoreError
-from hdmf_zarr_backend.model import v2, v3
+from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, join
 from hdmf_zarr_backend.stores.base import KeyStore
 from hdmf_zarr_backend.stores.json_text import load
@@ -71,14 +71,14 @@ def outdated_error(keys: KeyStore, path: str, node: ArrayNode[Attributes]) -> St
     """
     if node.shards is not None or math.prod(node.grid) > FEW:
         return None
-    name = v2.ARRAY if node.document is None else v3.DOCUMENT
+    name = zarr2.ARRAY if node.document is None else zarr3.DOCUMENT
     key = join(path, name)
     text = keys.unwrapped.get(key)
     try:
         said = None if text is None else load(text, key=key)
         if said is None:
             return None
-        stored = v2.parse_array(said, {}, path) if name == v2.ARRAY else v3.parse_node(said, path)
+        stored = zarr2.parse_array(said, {}, path) if name == zarr2.ARRAY else zarr3.parse_node(said, path)
     except MetadataError:
         return None  # the consolidated document may have it whole; that of the array is for `verify`
     if not isinstance(stored, ArrayNode):

@@ -11,7 +11,7 @@ from zarr.storage import LocalStore
 
 from hdmf_zarr_backend.arrays.chunks import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import LazyArray
-from hdmf_zarr_backend.model import v2, v3
+from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, join, split
 from hdmf_zarr_backend.stores.json_text import load
 from hdmf_zarr_backend.stores.local import LocalKeys
@@ -48,5 +48,5 @@ def stored_view(data: Any, parse: Parse) -> Any:
     return data if node is None else LazyArray(keys, path, node, ChunkCache())
 
 
-_DOCUMENTS = {2: (v2.GROUP, (v2.ARRAY, v2.ATTRIBUTES)), 3: (v3.DOCUMENT, (v3.DOCUMENT,))}
+_DOCUMENTS = {2: (zarr2.GROUP, (zarr2.ARRAY, zarr2.ATTRIBUTES)), 3: (zarr3.DOCUMENT, (zarr3.DOCUMENT,))}
 """By format, the document of a group, and those of an array."""

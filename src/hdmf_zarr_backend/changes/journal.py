@@ -23,7 +23,7 @@ from hdmf_zarr_backend.changes.journal_records import LAST_NOTE, VERSION, Mark, 
 from hdmf_zarr_backend.changes.locks import Holder
 from hdmf_zarr_backend.changes.recovery import copy_value, digest, recover, remove, warn
 from hdmf_zarr_backend.errors import ConflictError, StoreError, ZarrBackendError
-from hdmf_zarr_backend.model import v2, v3
+from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.stores.base import KeyStore
 from hdmf_zarr_backend.stores.json_text import dump
@@ -257,4 +257,4 @@ def journal_of(keys: KeyStore, zarr_format: int) -> Direct:
     """Return what keeps the changes of a file from being lost half way."""
     if not keys.abilities.consolidates:
         return Direct(keys)
-    return Journal(keys, v2.CONSOLIDATED if zarr_format == 2 else v3.DOCUMENT)
+    return Journal(keys, zarr2.CONSOLIDATED if zarr_format == 2 else zarr3.DOCUMENT)

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from hdmf_zarr_backend.changes.locks import Holder
 from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.model import v2, v3
+from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 from hdmf_zarr_backend.stores.base import KeyStore, is_outside
 from hdmf_zarr_backend.stores.json_text import dump, parse_fast
@@ -32,7 +32,7 @@ VERSION = 1
 
 _ID = re.compile(r"[0-9A-Za-z]{1,64}")
 
-ROOT_DOCUMENTS = (v2.ATTRIBUTES, v2.CONSOLIDATED, v3.DOCUMENT)
+ROOT_DOCUMENTS = (zarr2.ATTRIBUTES, zarr2.CONSOLIDATED, zarr3.DOCUMENT)
 """The documents of the root, in the order in which they let readers in."""
 
 
@@ -83,11 +83,11 @@ class Format2Metadata:
 
     def documents(self, path: str, node: ArrayNode[Attributes]) -> Iterable[tuple[str, Any]]:
         """Return ``.zarray`` and ``.zattrs``."""
-        return v2.node_documents(path, node)
+        return zarr2.node_documents(path, node)
 
     def mark(self) -> Mark:
         """Return that there is no consolidated document."""
-        return Mark({}, (v2.CONSOLIDATED,))
+        return Mark({}, (zarr2.CONSOLIDATED,))
 
 
 def damaged(error: Exception, location: str) -> MetadataError:

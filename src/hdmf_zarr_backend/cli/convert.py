@@ -160,7 +160,7 @@ def _convert(source: str, target: str, options: dict[str, Any], arguments: Names
             outcome.skipped = True
             return outcome
         # here and not above: hdmf and zarr take seconds to start
-        from hdmf_zarr_backend.conversion import convert
+        from hdmf_zarr_backend.conversion.convert import convert
 
         with shown_progress(name_of(source)) as progress:
             outcome.report = convert(source, target, progress=progress, **options)

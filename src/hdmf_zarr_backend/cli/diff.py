@@ -10,7 +10,7 @@ from hdmf_zarr_backend.cli.command import Command, Exit, finding_lines, print_js
 from hdmf_zarr_backend.cli.options import add_storage_option, add_verbose_option, storage_options
 
 if TYPE_CHECKING:
-    from hdmf_zarr_backend.compare.differences import Difference
+    from hdmf_zarr_backend.comparison import Difference
 
 _LINES = 100
 
@@ -42,8 +42,7 @@ def _configure(parser: ArgumentParser) -> None:
 
 def _run(arguments: Namespace) -> Exit:
     # here and not above: NumPy takes longer to start than the rest of the command line
-    from hdmf_zarr_backend.compare.differences import summarise
-    from hdmf_zarr_backend.compare.files import compare
+    from hdmf_zarr_backend.comparison import compare, summarise
 
     ignored = {kind.strip() for part in arguments.ignore for kind in part.split(",") if kind.strip()}
     found = compare(

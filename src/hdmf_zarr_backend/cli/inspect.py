@@ -24,7 +24,7 @@ def _configure(parser: ArgumentParser) -> None:
 
 def _run(arguments: Namespace) -> Exit:
     # here and not above: `zarrio --help` needs none of it
-    from hdmf_zarr_backend.read.outline import open_outline
+    from hdmf_zarr_backend.files.outline import open_outline
 
     outline = open_outline(
         arguments.path,

@@ -10,7 +10,7 @@ from hdmf_zarr_backend.cli.options import add_encoding_options, add_format_optio
 from hdmf_zarr_backend.cli.tree import add_tree_options, tree_lines
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.model.locations import is_url
-from hdmf_zarr_backend.model.summary import size_text
+from hdmf_zarr_backend.model.render import size_text
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.zom.dryrun import DryRun
@@ -89,7 +89,7 @@ def _document(path: str, found: DryRun) -> dict[str, Any]:
 
 
 def _print(arguments: Namespace, found: DryRun) -> None:
-    from hdmf_zarr_backend.read.outline import Outline
+    from hdmf_zarr_backend.files.outline import Outline
 
     estimates = None
     if not arguments.no_estimate:

@@ -155,7 +155,7 @@ def is_done(source: str, target: str, arguments: Namespace, storage_options: dic
         is_whole = _is_hdf5(target)
     else:
         # here and not above: NumPy takes longer to start than the rest of the command line
-        from hdmf_zarr_backend.read.whole import is_whole as is_whole_zarr
+        from hdmf_zarr_backend.files.parser import is_whole as is_whole_zarr
 
         is_whole = is_whole_zarr(target, arguments.zarr_format or _DEFAULT_FORMAT, storage_options)
     if not is_whole or is_url(source) or is_url(target):
@@ -169,7 +169,7 @@ def _is_hdf5(target: str) -> bool:
     with open(target, "rb") as stream:
         if stream.read(len(_HDF5_SIGNATURE)) != _HDF5_SIGNATURE:
             return False
-    from hdmf_zarr_backend.compare.providers import open_facts
+    from hdmf_zarr_backend.comparison import open_facts
 
     try:
         open_facts(target).close()

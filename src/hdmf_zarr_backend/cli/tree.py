@@ -13,7 +13,7 @@ from hdmf_zarr_backend.cli.command import symbols_for
 from hdmf_zarr_backend.model.render import render
 
 if TYPE_CHECKING:
-    from hdmf_zarr_backend.read.outline import Outline
+    from hdmf_zarr_backend.files.outline import Outline
 
 
 def add_tree_options(parser: ArgumentParser) -> None:

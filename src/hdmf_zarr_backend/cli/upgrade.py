@@ -12,7 +12,7 @@ from hdmf_zarr_backend.cli.command import Command, Exit
 from hdmf_zarr_backend.cli.options import add_jobs_option, add_storage_option, executor_of, storage_options
 
 if TYPE_CHECKING:
-    from hdmf_zarr_backend.upgrading import UpgradeReport
+    from hdmf_zarr_backend.conversion.upgrade import UpgradeReport
 
 
 def _configure(parser: ArgumentParser) -> None:
@@ -24,7 +24,7 @@ def _configure(parser: ArgumentParser) -> None:
 
 def _run(arguments: Namespace) -> Exit:
     # here and not above: hdmf and zarr take seconds to start
-    from hdmf_zarr_backend.upgrading import upgrade
+    from hdmf_zarr_backend.conversion.upgrade import upgrade
 
     options = storage_options(arguments)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from hdmf_zarr_backend.mapping.factvalues import text_of
+from hdmf_zarr_backend.model.facts import text_of
 
 
 def attribute_names(node: Any) -> Iterator[tuple[str, Any]]:

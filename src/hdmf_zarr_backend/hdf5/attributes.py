@@ -1,4 +1,4 @@
-"""Attributes of an HDF5 object <-> the values that `mapping.attributes` encodes, and a note of what those do not say.
+"""Attributes of an HDF5 object <-> the values that `formats.attributes` encodes, and a note of what those do not say.
 
 The note of an object is ``{name: {"type": ..., ...}}``, with an entry only where something would be lost:
 
@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 
 from hdmf_zarr_backend.errors import ValueRefusedError, ZarrBackendError
+from hdmf_zarr_backend.formats.attributes import is_reference
+from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference, decode_reference
 from hdmf_zarr_backend.hdf5.describe import kind_of_type
 from hdmf_zarr_backend.hdf5.elements import default_attribute_type
 from hdmf_zarr_backend.hdf5.types import (
@@ -34,8 +36,6 @@ from hdmf_zarr_backend.hdf5.types import (
     memory_type,
 )
 from hdmf_zarr_backend.hdf5.values import Array, decode_array, decode_text, encode_array, encode_text, fill_array
-from hdmf_zarr_backend.mapping.attributes import is_reference
-from hdmf_zarr_backend.mapping.references import Reference, decode_attribute_reference, decode_reference
 
 Encode = Callable[[Any], "dict[str, Any] | None"]
 Refer = Callable[[Reference], Any]
@@ -138,7 +138,7 @@ def write_attribute(
     name : str
         Name of the attribute.
     value : object
-        As `mapping.attributes.decode_attributes` gives it; references as `Reference`. None: the value is in the note.
+        As `formats.attributes.decode_attributes` gives it; references as `Reference`. None: the value is in the note.
     note : dict
         What is noted of it, perhaps nothing.
     refer : callable

@@ -16,11 +16,11 @@ import numpy as np
 from hdmf_zarr_backend.arrays.codecs import numpy_dtype
 from hdmf_zarr_backend.arrays.fills import fill_scalar
 from hdmf_zarr_backend.errors import FilterReplacedWarning
+from hdmf_zarr_backend.formats.chunking import CHUNK_BYTES, LEAST_CHUNK_BYTES, default_chunks
 from hdmf_zarr_backend.hdf5.filters import BUILT_IN, pipeline_of, usable
 from hdmf_zarr_backend.hdf5.order import set_orders
 from hdmf_zarr_backend.hdf5.types import TypeJSON
 from hdmf_zarr_backend.hdf5.values import decode_array
-from hdmf_zarr_backend.mapping.chunking import CHUNK_BYTES, LEAST_CHUNK_BYTES, default_chunks
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 
 Shape = tuple[int, ...]

@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 
 from hdmf_zarr_backend.errors import ValueRefusedError
+from hdmf_zarr_backend.formats.dtypes import Kind, number_name, plain
 from hdmf_zarr_backend.hdf5.order import note_orders
 from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, TypeJSON, encode_type
 from hdmf_zarr_backend.hdf5.values import encode_array
-from hdmf_zarr_backend.mapping.dtypes import Kind, number_name, plain
 
 FieldWord = str
 

@@ -14,9 +14,9 @@ from typing import Any, Literal
 import numpy as np
 
 from hdmf_zarr_backend.arrays.codecs import numpy_dtype
+from hdmf_zarr_backend.formats import dtypes
+from hdmf_zarr_backend.formats.reserved import DTYPE
 from hdmf_zarr_backend.hdf5.types import ASCII, OBJECT, REGION, UTF8, TypeJSON, type_of_dtype
-from hdmf_zarr_backend.mapping import dtypes
-from hdmf_zarr_backend.mapping.reserved import DTYPE
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 
 Form = Literal["plain", "objects", "rows"]
@@ -121,7 +121,7 @@ def default_attribute_type(value: Any) -> TypeJSON:
     Parameters
     ----------
     value : object
-        As `mapping.attributes.decode_attributes` gives it.
+        As `formats.attributes.decode_attributes` gives it.
     """
     array = value if isinstance(value, np.ndarray) else np.asarray(value)
     if array.dtype.kind != "O":

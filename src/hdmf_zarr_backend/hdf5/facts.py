@@ -13,7 +13,7 @@ from hdmf_zarr_backend.hdf5.attributenames import attribute_names
 from hdmf_zarr_backend.hdf5.facttypes import buffer_for, element_type, filter_at, layout_of, read_block, region_of
 from hdmf_zarr_backend.hdf5.failures import H5_ERRORS, UnreadableHdf5Error, reading
 from hdmf_zarr_backend.hdf5.rawfiles import check_other_files
-from hdmf_zarr_backend.mapping.facts import (
+from hdmf_zarr_backend.model.facts import (
     AttributeFacts,
     DatasetFacts,
     DatatypeFacts,
@@ -24,8 +24,9 @@ from hdmf_zarr_backend.mapping.facts import (
     Reference,
     Selection,
     Values,
+    plain_values,
+    text_of,
 )
-from hdmf_zarr_backend.mapping.factvalues import plain_values, text_of
 from hdmf_zarr_backend.stores.limits import Limits
 from hdmf_zarr_backend.stores.paths import is_hdf5
 

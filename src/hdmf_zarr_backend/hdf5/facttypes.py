@@ -1,4 +1,4 @@
-"""HDF5's types, layouts, filters and selections, in the words of `mapping.facts`.
+"""HDF5's types, layouts, filters and selections, in the words of `model.facts`.
 
 Through h5py's low-level interface, which alone tells ascii from UTF-8, variable from fixed length and an enum from a
 bool.
@@ -13,8 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.hdf5.types import memory_type
-from hdmf_zarr_backend.mapping.facts import ElementType, FilterFacts, Region, Selection, Values, hdf5_filter
-from hdmf_zarr_backend.mapping.factvalues import even_steps, text_of
+from hdmf_zarr_backend.model.facts import (
+    ElementType,
+    FilterFacts,
+    Region,
+    Selection,
+    Values,
+    even_steps,
+    hdf5_filter,
+    text_of,
+)
 
 # IEEE 754: (sign, exponent and mantissa positions and sizes as HDF5 gives them), exponent bias
 _IEEE_FLOATS = {2: ((15, 10, 5, 0, 10), 15), 4: ((31, 23, 8, 0, 23), 127), 8: ((63, 52, 11, 0, 52), 1023)}

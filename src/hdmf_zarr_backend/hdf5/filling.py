@@ -21,12 +21,12 @@ import numpy as np
 
 from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.arrays.codecs import ChunkCodec, numpy_dtype
-from hdmf_zarr_backend.arrays.fills import fill_array
-from hdmf_zarr_backend.arrays.plausible_chunks import check_plausible
-from hdmf_zarr_backend.arrays.unwritten import check_unwritten
+from hdmf_zarr_backend.arrays.fills import check_unwritten, fill_array
+from hdmf_zarr_backend.arrays.stored_chunks import check_plausible
 from hdmf_zarr_backend.errors import ChunkError, ZarrBackendError
 from hdmf_zarr_backend.execution.executors import Runner, runner
 from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET, chunk_indices, region_of, task_bytes_for
+from hdmf_zarr_backend.formats.references import Reference, decode_reference
 from hdmf_zarr_backend.hdf5.attributes import refusing
 from hdmf_zarr_backend.hdf5.blocks import BLOCK_BYTES, block_slices
 from hdmf_zarr_backend.hdf5.blocktasks import BlockTask, Index, Region
@@ -38,7 +38,6 @@ from hdmf_zarr_backend.hdf5.placement import Placed, ZarrFile
 from hdmf_zarr_backend.hdf5.rawcopy import plan_direct, write_direct
 from hdmf_zarr_backend.hdf5.types import memory_type
 from hdmf_zarr_backend.hdf5.values import Array
-from hdmf_zarr_backend.mapping.references import Reference, decode_reference
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
 
 _LARGE_BYTES = 2**20

@@ -17,7 +17,7 @@ def is_same_layout(kind: TypeJSON, dtype: np.dtype[Any]) -> bool:
     kind : TypeJSON
         The type, as `types.encode_type` gives it.
     dtype : numpy.dtype
-        Packed, as `mapping.dtypes.plain` gives it; a subarray for elements that are arrays.
+        Packed, as `formats.dtypes.plain` gives it; a subarray for elements that are arrays.
 
     Notes
     -----

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from hdmf_zarr_backend.mapping.factvalues import text_of
+from hdmf_zarr_backend.model.facts import text_of
 
 LINKS = "link_order"
 ATTRIBUTES = "attribute_order"

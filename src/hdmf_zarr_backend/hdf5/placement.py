@@ -18,9 +18,9 @@ from typing import Any, Literal
 from hdmf.backends.warnings import BrokenLinkWarning
 
 from hdmf_zarr_backend.errors import ZarrBackendError
-from hdmf_zarr_backend.mapping.links import Link, decode_links, find_link
-from hdmf_zarr_backend.mapping.references import Reference
-from hdmf_zarr_backend.mapping.reserved import LINKS, notes_of
+from hdmf_zarr_backend.formats.links import Link, decode_links, find_link
+from hdmf_zarr_backend.formats.references import Reference
+from hdmf_zarr_backend.formats.reserved import LINKS, notes_of
 from hdmf_zarr_backend.model.locations import THIS_FILE, is_url, resolve_source, sibling_source
 from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy, Node, absolute, join, relative, split
 from hdmf_zarr_backend.stores.base import KeyStore

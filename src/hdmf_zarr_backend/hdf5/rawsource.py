@@ -16,9 +16,9 @@ import numpy as np
 
 from hdmf_zarr_backend.arrays.codecs import ChunkCodec
 from hdmf_zarr_backend.errors import ChunkError, ZarrBackendError
+from hdmf_zarr_backend.formats.dtypes import zarr_type
 from hdmf_zarr_backend.hdf5.filters import CodecPipeline
 from hdmf_zarr_backend.hdf5.rawchunks import Array, Index, RawChunks
-from hdmf_zarr_backend.mapping.dtypes import zarr_type
 
 Region = tuple[slice, ...]
 

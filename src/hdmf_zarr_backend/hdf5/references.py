@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from hdmf.backends.warnings import BrokenLinkWarning
 
+from hdmf_zarr_backend.formats.references import Reference, encode_reference
 from hdmf_zarr_backend.hdf5.datasets import Hdf5Data
 from hdmf_zarr_backend.hdf5.failures import H5_ERRORS
 from hdmf_zarr_backend.hdf5.regions import encode_region
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree, SourceFile, address_of, text_of
 from hdmf_zarr_backend.hdf5.values import Array
-from hdmf_zarr_backend.mapping.references import Reference, encode_reference
 from hdmf_zarr_backend.model.locations import relative_source
 from hdmf_zarr_backend.model.nodes import absolute
 

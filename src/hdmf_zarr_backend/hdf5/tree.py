@@ -19,10 +19,10 @@ import numpy as np
 from hdmf.backends.warnings import BrokenLinkWarning
 
 from hdmf_zarr_backend.errors import LimitError, StoreNotFoundError, UnsupportedFileError, ZarrBackendError
+from hdmf_zarr_backend.formats.references import Reference
 from hdmf_zarr_backend.hdf5.failures import H5_ERRORS, reading
 from hdmf_zarr_backend.hdf5.farfile import FarFile
 from hdmf_zarr_backend.hdf5.rawfiles import check_other_files
-from hdmf_zarr_backend.mapping.references import Reference
 from hdmf_zarr_backend.model.locations import THIS_FILE, is_url, relative_source, resolve_source
 from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits

@@ -227,7 +227,7 @@ def virtual_source(source: object) -> VirtualSource | None:
     Parameters
     ----------
     source : object
-        Where the copy would take its values from, as of `write.hdf5_sources.take_chunks`.
+        Where the copy would take its values from, as of `transfer.stored_sources.take_chunks`.
     """
     if isinstance(source, ContiguousH5Source):
         return VirtualRows(source)

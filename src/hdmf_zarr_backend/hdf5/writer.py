@@ -18,6 +18,10 @@ from hdmf.backends.warnings import BrokenLinkWarning
 from hdmf_zarr_backend.arrays.codecs import numpy_dtype
 from hdmf_zarr_backend.errors import NameRefusedError
 from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
+from hdmf_zarr_backend.formats.attributes import decode_attributes
+from hdmf_zarr_backend.formats.namespaces import spec_location
+from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference
+from hdmf_zarr_backend.formats.reserved import SPECLOC, notes_of
 from hdmf_zarr_backend.hdf5.attributes import NewerFormatNeededError, refusing, write_attribute
 from hdmf_zarr_backend.hdf5.creation import creation_list
 from hdmf_zarr_backend.hdf5.elements import Elements, elements_of
@@ -28,10 +32,6 @@ from hdmf_zarr_backend.hdf5.order import in_order, order_links, set_orders
 from hdmf_zarr_backend.hdf5.placement import HDF5, Placed, Placement, ZarrFile, hdf5_note
 from hdmf_zarr_backend.hdf5.regions import decode_region
 from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, decode_type, is_sparse
-from hdmf_zarr_backend.mapping.attributes import decode_attributes
-from hdmf_zarr_backend.mapping.references import Reference, decode_attribute_reference
-from hdmf_zarr_backend.mapping.reserved import SPECLOC, notes_of
-from hdmf_zarr_backend.mapping.specloc import spec_location
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, absolute
 
 

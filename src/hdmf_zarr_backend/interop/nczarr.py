@@ -12,11 +12,10 @@ from typing import Any
 
 from hdmf_zarr_backend.changes.writer_lock import one_writer
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, UsageError
-from hdmf_zarr_backend.mapping import nczarr
-from hdmf_zarr_backend.mapping.formats import FORMATS
-from hdmf_zarr_backend.model import v2
+from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.formats import nczarr, zarr2
+from hdmf_zarr_backend.formats.registry import FORMATS
 from hdmf_zarr_backend.model.nodes import Hierarchy
-from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.stores.base import KeyStore
 from hdmf_zarr_backend.stores.json_text import check_strict, dump
 from hdmf_zarr_backend.stores.opening import open_keys
@@ -108,7 +107,7 @@ def _changed(keys: KeyStore, change: Callable[[Hierarchy], set[str]], *, strict_
     for path in sorted(change(hierarchy)):
         node = hierarchy.get(path)
         assert node is not None
-        key = v2.key_of(path, v2.ATTRIBUTES)
+        key = zarr2.key_of(path, zarr2.ATTRIBUTES)
         if node.attributes or node.keeps_attributes:
             keys.set(key, dump(node.attributes, strict=strict_json))
         else:

@@ -10,44 +10,389 @@ mode ``zarr``         ``_ARRAY_DIMENSIONS``, as xarray has it
 the draft of 2018     objects and keys of its own, and data types that count bits: `netcdfdraft`
 ====================  ==================================================================================================
 
-Nothing of this is ever written, but for the first, which is `mapping.nczarr`.
+Nothing of this is ever written, but for the first, which is `formats.nczarr`.
 
 Source: netcdf-c 4.10 for what it writes; "NetCDF ZARR Storage Representation" (2018) for its draft and its types.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from hdmf.build import ObjectMapper
 
 from hdmf_zarr_backend.arrays.chunks import ChunkCache
 from hdmf_zarr_backend.arrays.codecs import numpy_dtype
 from hdmf_zarr_backend.arrays.lazy import LazyArray
-from hdmf_zarr_backend.errors import ZarrBackendError
-from hdmf_zarr_backend.interop.netcdfarrays import lazy_array
-from hdmf_zarr_backend.interop.netcdfdraft import TYPEDEFS, read_draft
-from hdmf_zarr_backend.interop.netcdftypes import (
-    COMPLEX,
-    NetcdfType,
-    as_attributes,
-    as_netcdf,
-    complex_type,
-    defined_types,
-    kind_of,
-    units_of,
-)
-from hdmf_zarr_backend.mapping import nczarr
-from hdmf_zarr_backend.mapping.attributes import decode_attributes
-from hdmf_zarr_backend.mapping.reserved import DIMENSIONS, NCZARR_ATTR
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Node, absolute, join
-from hdmf_zarr_backend.read.parser import parse
+from hdmf_zarr_backend.errors import ChunkError, MetadataError, NotZarrError, ZarrBackendError
+from hdmf_zarr_backend.files.parser import check_texts, parse, read_documents
+from hdmf_zarr_backend.formats import nczarr, zarr2
+from hdmf_zarr_backend.formats.attributes import decode_attributes
+from hdmf_zarr_backend.formats.reserved import DIMENSIONS, NCZARR_ATTR
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Node, absolute, join, split
 from hdmf_zarr_backend.stores.base import KeyStore
-from hdmf_zarr_backend.stores.opening import open_keys
+from hdmf_zarr_backend.stores.json_text import load
+from hdmf_zarr_backend.stores.opening import NOWHERE, open_keys
 
-__all__ = ["NetcdfDimension", "NetcdfGroup", "NetcdfType", "NetcdfVariable", "open_netcdf"]
+__all__ = [
+    "COMPLEX",
+    "TYPEDEFS",
+    "DraftArray",
+    "NetcdfDimension",
+    "NetcdfGroup",
+    "NetcdfType",
+    "NetcdfVariable",
+    "TextArray",
+    "as_attributes",
+    "as_netcdf",
+    "complex_type",
+    "defined_types",
+    "kind_of",
+    "lazy_array",
+    "open_netcdf",
+    "read_draft",
+    "texts_of",
+]
+
+Array = npt.NDArray[Any]
+
+COMPLEX = "_Complex"
+
+NUMBERS = {"i1": "byte", "u1": "ubyte", "i2": "short", "u2": "ushort", "i4": "int", "u4": "uint", "i8": "int64",
+           "u8": "uint64", "f4": "float", "f8": "double"}  # fmt: skip
+"""netCDF's names of numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class NetcdfType:
+    """A type that a group defines, for variables anywhere in the file.
+
+    Attributes
+    ----------
+    path : str
+        Absolute path.
+    kind : str
+        ``"compound"``, ``"enum"``, ``"opaque(10)"``; ``""`` where the file says it in another way.
+    dtype : numpy.dtype or None
+        Of the elements; of an enumeration, the integers. None where the definition names no type of Zarr.
+    constants : dict
+        The numbers of an enumeration, by their names.
+    text_lengths : dict
+        The most characters of those fields of a compound that are text, by their names.
+    definition : object
+        As the file has it, in the types of Zarr; the draft of 2018 wants definitions and does not say how they look.
+    """
+
+    path: str
+    kind: str
+    dtype: np.dtype[Any] | None = None
+    constants: dict[str, int] = field(default_factory=dict)
+    text_lengths: dict[str, int] = field(default_factory=dict)
+    definition: Any = None
+
+
+def defined_types(path: str, definitions: Mapping[str, Any], attributes: Mapping[str, Any]) -> dict[str, NetcdfType]:
+    """Return the types that the group at ``path`` defines, by name.
+
+    A definition is what Zarr has for the type, a list of fields for a compound, or an object that has it among its
+    values; an object of numbers in there are the constants of an enumeration.
+    """
+    return {name: _defined(path, name, definition, attributes) for name, definition in definitions.items()}
+
+
+def _defined(path: str, name: str, definition: Any, attributes: Mapping[str, Any]) -> NetcdfType:
+    parts = list(definition.values()) if isinstance(definition, dict) else [definition]
+    dtype = next((_dtype(part) for part in parts if isinstance(part, (str, list))), None)
+    constants = next((part for part in parts if isinstance(part, dict)), {})
+    constants = {name: value for name, value in constants.items() if type(value) is int}
+    lengths = {field: attributes.get(f"{name}.{field}") for field in (dtype.names if dtype is not None else None) or ()}
+    return NetcdfType(
+        path=absolute(join(path, name)),
+        kind="enum" if constants else "" if dtype is None else kind_of(dtype),
+        dtype=dtype,
+        constants=constants,
+        text_lengths={field: int(n) for field, n in lengths.items() if isinstance(n, (int, np.integer))},
+        definition=definition,
+    )
+
+
+def _dtype(declared: Any) -> np.dtype[Any] | None:
+    try:
+        return numpy_dtype(declared)
+    except MetadataError:
+        return None
+
+
+def complex_type(dtype: np.dtype[Any]) -> NetcdfType:
+    """Return the compound that stands for complex numbers."""
+    return NetcdfType(absolute(COMPLEX), "compound", _shown(dtype))
+
+
+def kind_of(dtype: np.dtype[Any]) -> str:
+    """Return netCDF's name for a data type."""
+    if dtype.kind == "b":
+        return "ubyte"
+    if dtype.kind == "S":
+        return "char" if dtype.itemsize == 1 else "string"
+    if dtype.kind in "mMOUT":
+        return "string"
+    if dtype.kind == "c":
+        return COMPLEX
+    if dtype.names is not None:
+        return "compound"
+    return f"opaque({dtype.itemsize})" if dtype.kind == "V" else NUMBERS.get(dtype.str[1:], dtype.name)
+
+
+def as_netcdf(values: Array) -> Array:
+    """Return values as netCDF has them; text and dates as `str` in an array of objects.
+
+    Raises
+    ------
+    ChunkError
+        Text is not UTF-8.
+    """
+    letter, dtype = values.dtype.kind, values.dtype
+    if letter == "M":
+        return np.asarray(np.datetime_as_string(values)).astype(object)
+    if letter == "m":
+        return np.where(np.isnat(values), "NaT", values.astype("i8").astype(str)).astype(object)
+    if letter == "U":
+        return values.astype(object)
+    if letter == "S" and dtype.itemsize > 1:
+        return texts_of(values)
+    shown = dtype if dtype.hasobject else _shown(dtype)
+    return values if shown == dtype else values.view(shown)
+
+
+def _shown(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the type of the same bytes that netCDF has: of bool, of complex numbers, and of rows with such fields."""
+    if dtype.kind == "b":
+        return np.dtype("u1")
+    if dtype.kind == "c":
+        part = f"{dtype.str[0]}f{dtype.itemsize // 2}"
+        return np.dtype([("r", part), ("i", part)])
+    if dtype.subdtype is not None:
+        return np.dtype((_shown(dtype.subdtype[0]), dtype.subdtype[1]))
+    if not dtype.names or dtype.fields is None:
+        return dtype
+    fields = [dtype.fields[name] for name in dtype.names]
+    formats, offsets = [_shown(kind[0]) for kind in fields], [kind[1] for kind in fields]
+    return np.dtype({"names": dtype.names, "formats": formats, "offsets": offsets, "itemsize": dtype.itemsize})
+
+
+def texts_of(values: Array) -> Array:
+    """Return text of one length, which is padded with zeros, as `str`.
+
+    Raises
+    ------
+    ChunkError
+        It is not UTF-8.
+    """
+    texts = np.empty(values.size, object)
+    for position, text in enumerate(values.reshape(-1).tolist()):
+        try:
+            texts[position] = text.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ChunkError(
+                f"element {position} of the text is not UTF-8 ({error})",
+                remedy="Open the array with zarr: it has bytes.",
+            ) from error
+    return texts.reshape(values.shape)
+
+
+def as_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return attributes as netCDF has them; the unit of dates in ``a`` is the attribute ``a.units``."""
+    found: dict[str, Any] = {}
+    units: dict[str, Any] = {}
+    for name, value in attributes.items():
+        if not isinstance(value, (bool, np.generic, np.ndarray)):
+            found[name] = value
+            continue
+        array = np.asarray(value)
+        found[name] = as_netcdf(array)[()]
+        units |= {f"{name}.{unit}": said for unit, said in units_of(array.dtype).items()}
+    return units | found
+
+
+def units_of(dtype: np.dtype[Any]) -> dict[str, str]:
+    """Return the built-in attribute ``units`` of dates and durations, such as ``25s``; nothing for other types."""
+    if dtype.kind not in "mM":
+        return {}
+    unit, multiple = np.datetime_data(dtype)
+    return {"units": unit if multiple == 1 else f"{multiple}{unit}"}
+
+
+class CopiedArray(LazyArray):
+    """An array to which no other file can point."""
+
+    @property
+    def location(self) -> str:
+        """Where the file is, as of a store without an address."""
+        return f"{NOWHERE}{self.keys.location}"
+
+
+class DraftArray(CopiedArray):
+    """An array of a file that follows the draft of 2018."""
+
+    @property
+    def _async_array(self) -> Any:
+        raise NotZarrError(
+            "zarr-python takes the types of the draft of 2018 for others",
+            store=self.keys.location,
+            path=self.name,
+            remedy="Index the dataset itself.",
+        )
+
+
+class TextArray(CopiedArray):
+    """Text of one length, padded with zeros, as ``str``."""
+
+    def __init__(self, keys: KeyStore, path: str, node: ArrayNode[Attributes], cache: ChunkCache) -> None:
+        super().__init__(keys, path, node, cache, elements=texts_of)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """``object``, as of all text."""
+        return np.dtype(object)
+
+    @property
+    def text_type(self) -> type | None:
+        """``str``."""
+        return str
+
+    def element(self, position: int) -> Any:
+        """Refuse: an element is read with its chunk."""
+        raise LookupError(position)
+
+    def __getitem__(self, key: Any) -> Any:
+        try:
+            return super().__getitem__(key)
+        except ChunkError as error:
+            raise error.located(store=self.keys.location, path=self.name) from error.__cause__
+
+
+for _kind in (DraftArray, TextArray):
+    ObjectMapper.no_convert(_kind)  # hdmf would read the whole array to convert it
+
+
+def lazy_array(
+    keys: KeyStore, path: str, node: ArrayNode[Attributes], cache: ChunkCache, *, is_draft: bool
+) -> LazyArray:
+    """Return the array at ``path`` as data for a container, which links to it where that is right."""
+    made = DraftArray(keys, path, node, cache) if is_draft else LazyArray(keys, path, node, cache)
+    is_text = made.dtype.kind == "S" and made.dtype.itemsize > 1
+    return TextArray(keys, path, node, cache) if is_text else made
+
+
+TYPEDEFS = "typedefs"
+
+_DATASET = ".zdataset"
+_ATTRIBUTE_TYPES = ".zattr_type"
+_DIMENSIONS = ".zdims"
+_TYPEDEFS = ".ztypedefs"
+
+_BITS = re.compile(r"([<>|])(?=[iu]|f[36])([iuf])(8|16|32|64)")  # <f8 has eight bytes: there is no number of eight bits
+_OPAQUE = re.compile(r"opaque\(([1-9][0-9]*)\)")
+_WORDS = {word: f"{'|' if code[1] == '1' else '<'}{code}" for code, word in NUMBERS.items()}
+
+Documents = dict[str, Any]
+
+
+def read_draft(keys: KeyStore) -> GroupNode[Attributes] | None:
+    """Return the root of a file that follows the draft, in the words of NCZarr 2.0; None for any other file.
+
+    Raises
+    ------
+    MetadataError
+        A document is damaged; store and node are named.
+    NotZarrError
+        The root is an array.
+    """
+    dataset = keys.get(_DATASET)
+    if dataset is None:
+        return None
+    try:
+        root = zarr2.from_documents(_documents(keys, dataset)).root
+    except ZarrBackendError as error:
+        raise error.located(store=keys.location) from error.__cause__
+    if not isinstance(root, GroupNode):
+        raise NotZarrError("the root is an array, not a group", store=keys.location, remedy="Open the array with zarr.")
+    return root
+
+
+def _documents(keys: KeyStore, dataset: bytes) -> Documents:
+    texts = read_documents(keys, zarr2.DOCUMENT_NAMES)
+    paths = sorted({split(key)[0] for key in texts} | {""})
+    beside = [zarr2.key_of(path, name) for path in paths for name in (_ATTRIBUTE_TYPES, _DIMENSIONS, _TYPEDEFS)]
+    texts |= keys.get_many(beside) | {_DATASET: dataset}
+    check_texts(texts.values(), keys.read_rules.limits)
+    stored = {key: load(text, key=key) for key, text in texts.items()}
+    made = {zarr2.key_of(path, name): found for path in paths for name, found in _of_node(stored, path)}
+    made[zarr2.ATTRIBUTES][nczarr.SUPERBLOCK] = {"version": _object(stored, "", _DATASET).get("nczarr_version")}
+    return made
+
+
+def _of_node(stored: Documents, path: str) -> Iterator[tuple[str, Documents]]:
+    array, group = _object(stored, path, zarr2.ARRAY), _object(stored, path, zarr2.GROUP)
+    attributes = {**_object(group, path, zarr2.ATTRIBUTES, inside=True), **_object(stored, path, zarr2.ATTRIBUTES)}
+    types = _object(stored, path, _ATTRIBUTE_TYPES)
+    if types:
+        attributes[NCZARR_ATTR] = {
+            "types": {name: _attribute_type(t, attributes.get(name)) for name, t in types.items()}
+        }
+    if zarr2.key_of(path, zarr2.ARRAY) in stored:
+        references = array.pop("dimensions", None)
+        if references is not None:
+            attributes[nczarr.ARRAY] = {"dimension_references": references}
+        yield (
+            zarr2.ARRAY,
+            {"zarr_format": 2, **array, **({"dtype": _plain(array["dtype"])} if "dtype" in array else {})},
+        )
+    else:
+        definitions = {name: _plain_definition(said) for name, said in _object(stored, path, _TYPEDEFS).items()}
+        attributes[nczarr.GROUP] = {"dimensions": _object(stored, path, _DIMENSIONS), TYPEDEFS: definitions}
+        yield zarr2.GROUP, {"zarr_format": 2 if path else group.get("zarr_format", 2)}
+    yield zarr2.ATTRIBUTES, attributes
+
+
+def _object(documents: Documents, path: str, name: str, *, inside: bool = False) -> Documents:
+    """Return a copy of the document ``name`` of a node, or of what is called so in another one; ``{}`` for none."""
+    found = documents.get(name if inside else zarr2.key_of(path, name), {})
+    if not isinstance(found, dict):
+        raise MetadataError(f"{name} is no JSON object", path=absolute(path), remedy="Restore it from a copy.")
+    return dict(found)
+
+
+def _attribute_type(kind: Any, value: Any) -> Any:
+    """Return the type of an attribute; the draft takes characters for integers of eight bits."""
+    plain = _plain(kind)
+    return None if isinstance(value, str) and isinstance(plain, str) and plain[1:2] in ("i", "u") else plain
+
+
+def _plain_definition(said: Any) -> Any:
+    return {key: _plain(part) for key, part in said.items()} if isinstance(said, dict) else _plain(said)
+
+
+def _plain(kind: Any) -> Any:
+    """Return a type of the draft as Zarr has it; what is none, as it is."""
+    if isinstance(kind, list):
+        return [[f[0], _plain(f[1]), *f[2:]] if isinstance(f, list) and len(f) > 1 else f for f in kind]
+    if not isinstance(kind, str):
+        return kind
+    opaque = _OPAQUE.fullmatch(kind)
+    if opaque is not None:
+        return f"|V{opaque[1]}"
+    match = _BITS.fullmatch(kind)
+    if match is None:
+        return _WORDS.get(kind, kind)
+    size = int(match[3]) // 8
+    return f"{match[1] if size > 1 else '|'}{match[2]}{size}"
+
 
 _SCALAR_DIMENSION = "_scalar_"
 _CACHE_BYTES = 2**26

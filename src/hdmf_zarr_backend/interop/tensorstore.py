@@ -18,8 +18,8 @@ import numpy as np
 from hdmf_zarr_backend.arrays.codecs import numpy_dtype
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.errors import UsageError
-from hdmf_zarr_backend.mapping.reserved import DIMENSIONS
-from hdmf_zarr_backend.mapping.tensorstore import COMPRESSORS, Obstacle, find_obstacle, is_number, no_such_elements
+from hdmf_zarr_backend.formats.reserved import DIMENSIONS
+from hdmf_zarr_backend.formats.tensorstore import COMPRESSORS, Obstacle, find_obstacle, is_number, no_such_elements
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 from hdmf_zarr_backend.stores.base import KeyStore

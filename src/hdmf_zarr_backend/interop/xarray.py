@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from hdmf_zarr_backend.arrays.lazy import LazyArray
-from hdmf_zarr_backend.mapping.attributes import decode_attributes
-from hdmf_zarr_backend.mapping.references import decode_attribute_reference
-from hdmf_zarr_backend.mapping.reserved import DIMENSIONS
+from hdmf_zarr_backend.formats.attributes import decode_attributes
+from hdmf_zarr_backend.formats.references import decode_attribute_reference
+from hdmf_zarr_backend.formats.reserved import DIMENSIONS
 from hdmf_zarr_backend.model.nodes import absolute
 
 __all__ = ["VIEWS", "to_dask", "to_xarray"]

@@ -10,6 +10,7 @@ Source: hdmf-zarr storage specification, "Links"; what hdmf-zarr 0.1 to 0.13 wro
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 from urllib.parse import quote, unquote
@@ -136,3 +137,15 @@ def sibling_source(source: str, origin: str) -> str:
         host, path = _split_url(origin)
         return host + posixpath.normpath(posixpath.join(posixpath.dirname(path) or "/", to_posix(source)))
     return posixpath.normpath(posixpath.join(posixpath.dirname(to_posix(origin)), to_posix(source)))
+
+
+def full_location(source: str) -> str:
+    """Return a URL as it is, and the absolute path of anything else."""
+    return source if is_url(source) else os.path.abspath(source)
+
+
+def is_same_place(one: str, other: str) -> bool:
+    """Tell whether two full locations are those of one file, through symbolic links too."""
+    if is_url(one) or is_url(other):
+        return one == other
+    return os.path.realpath(one) == os.path.realpath(other)

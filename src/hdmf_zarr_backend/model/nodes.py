@@ -49,7 +49,7 @@ class Original(NamedTuple):
     document : ArrayNode
         In the words of its document.
     words : tuple
-        What `mapping.format3` made of those that say how it is stored.
+        What `formats.zarr3_forms` made of those that say how it is stored.
     attributes : dict
         What it made of the attributes; those of the node may have been changed since.
     """

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from hdmf_zarr_backend.compare.differences import Difference, summarise
-from hdmf_zarr_backend.model.summary import size_text
+from hdmf_zarr_backend.comparison import Difference, summarise
+from hdmf_zarr_backend.model.render import size_text
 from hdmf_zarr_backend.report.sections import FileFigures, table
 
 __all__ = ["differences_section", "sizes_section"]

@@ -11,9 +11,9 @@ from html import escape
 from importlib.resources import files
 from typing import Any, Literal
 
-from hdmf_zarr_backend.compare.files import compare
-from hdmf_zarr_backend.read.htmltree import TREE_STYLE, tree_html
-from hdmf_zarr_backend.read.outline import open_outline
+from hdmf_zarr_backend.comparison import compare
+from hdmf_zarr_backend.files.html_tree import TREE_STYLE, tree_html
+from hdmf_zarr_backend.files.outline import open_outline
 from hdmf_zarr_backend.report.comparison import differences_section, sizes_section
 from hdmf_zarr_backend.report.sections import (
     FileFigures,

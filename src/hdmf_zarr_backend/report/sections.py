@@ -6,10 +6,9 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
+from hdmf_zarr_backend.files.outline import Outline
 from hdmf_zarr_backend.model.nodes import ArrayNode
-from hdmf_zarr_backend.model.render import UNICODE
-from hdmf_zarr_backend.model.summary import Description, Item, item_tree, size_text
-from hdmf_zarr_backend.read.outline import Outline
+from hdmf_zarr_backend.model.render import UNICODE, Description, Item, item_tree, size_text
 from hdmf_zarr_backend.report.chunkgrid import chunk_grid_svg
 from hdmf_zarr_backend.report.treemap import Area, treemap_svg
 from hdmf_zarr_backend.verification.problems import Problem, Report

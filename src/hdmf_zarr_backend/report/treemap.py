@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-from hdmf_zarr_backend.model.summary import size_text
+from hdmf_zarr_backend.model.render import size_text
 
 __all__ = ["Area", "Rectangle", "lay_out", "treemap_svg"]
 

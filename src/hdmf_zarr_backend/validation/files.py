@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
-from hdmf_zarr_backend.read.parser import ParsedFile, parse
+from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.stores.base import KeyStore
 from hdmf_zarr_backend.stores.garbage import uncollected
 from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits, ReadRules

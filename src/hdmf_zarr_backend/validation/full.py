@@ -9,12 +9,11 @@ from hdmf.build import BuildManager, TypeMap
 from hdmf.spec import NamespaceCatalog
 from hdmf.validate import ValidatorMap
 
+from hdmf_zarr_backend.builders.namespaces import HDMF_ERRORS, NAMESPACE, TextSpecReader
+from hdmf_zarr_backend.builders.resolver import ReadSession
 from hdmf_zarr_backend.errors import MetadataError, ZarrBackendError
-from hdmf_zarr_backend.mapping.specs import NAMESPACE, TextSpecReader
+from hdmf_zarr_backend.files.parser import ParsedFile
 from hdmf_zarr_backend.model.nodes import Node
-from hdmf_zarr_backend.read.namespaces import HDMF_ERRORS
-from hdmf_zarr_backend.read.parser import ParsedFile
-from hdmf_zarr_backend.read.session import ReadSession
 from hdmf_zarr_backend.stores.base import KeyStore
 from hdmf_zarr_backend.validation.findings import Finding
 from hdmf_zarr_backend.validation.inheritance import Texts

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.mapping.specloc import NAMESPACE
+from hdmf_zarr_backend.formats.namespaces import NAMESPACE
 from hdmf_zarr_backend.validation.rules import SECTIONS, AttributeRule, DType, MemberRule, Rule, Target, Types
 
 Texts: TypeAlias = "tuple[tuple[str, tuple[tuple[str, str], ...]], ...]"

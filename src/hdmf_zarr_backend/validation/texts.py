@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
+from hdmf_zarr_backend.builders.namespaces import newest_versions, source_texts
 from hdmf_zarr_backend.errors import MetadataError, UsageError
-from hdmf_zarr_backend.mapping.reserved import SPECLOC
-from hdmf_zarr_backend.mapping.specloc import NAMESPACE, spec_location
+from hdmf_zarr_backend.formats.namespaces import NAMESPACE, spec_location
+from hdmf_zarr_backend.formats.reserved import SPECLOC
 from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, join
-from hdmf_zarr_backend.read.namespaces import newest_versions, source_texts
 from hdmf_zarr_backend.stores.base import KeyStore
 from hdmf_zarr_backend.validation.inheritance import Texts, frozen_texts, included
 from hdmf_zarr_backend.validation.view import type_key_of
@@ -56,7 +56,7 @@ def is_nwb(hierarchy: Hierarchy) -> bool:
 
 def installed_texts(*, nwb: bool) -> Texts:
     """Return the namespaces that are installed: those of pynwb, which has those of hdmf too, or those of hdmf alone."""
-    from hdmf_zarr_backend.write.specs import namespace_texts  # on use: hdmf takes its time to load
+    from hdmf_zarr_backend.builders.namespaces import namespace_texts  # on use: hdmf takes its time to load
 
     if nwb:
         from pynwb import get_type_map

@@ -14,14 +14,14 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.builders.arraykinds import field_list, field_type, is_scalar
 from hdmf_zarr_backend.errors import ZarrBackendError
-from hdmf_zarr_backend.mapping import dtypes
-from hdmf_zarr_backend.mapping.attributes import decode_attributes
-from hdmf_zarr_backend.mapping.references import Reference, decode_attribute_reference
-from hdmf_zarr_backend.mapping.reserved import DTYPE, NCZARR_ATTR, SPECLOC, notes_of
-from hdmf_zarr_backend.mapping.specloc import spec_location
+from hdmf_zarr_backend.formats import dtypes
+from hdmf_zarr_backend.formats.attributes import decode_attributes
+from hdmf_zarr_backend.formats.namespaces import spec_location
+from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference
+from hdmf_zarr_backend.formats.reserved import DTYPE, NCZARR_ATTR, SPECLOC, notes_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Node, absolute, join
-from hdmf_zarr_backend.read.arraykinds import field_list, field_type, is_scalar
 from hdmf_zarr_backend.validation.rules import NATURAL, REFERENCE
 from hdmf_zarr_backend.validation.times import UNKNOWN, text_format
 from hdmf_zarr_backend.verification.targets import LinkedFile, Targets

@@ -13,7 +13,7 @@ from hdmf_zarr_backend.arrays.shards import ShardReader
 from hdmf_zarr_backend.errors import ChunkError, LimitError, StoreError, UnsafeDataError, ZarrBackendError
 from hdmf_zarr_backend.execution.executors import Runner
 from hdmf_zarr_backend.execution.tasks import Index, task_bytes_for
-from hdmf_zarr_backend.mapping.reserved import ALL_CHUNKS, CHUNKS, notes_of
+from hdmf_zarr_backend.formats.reserved import ALL_CHUNKS, CHUNKS, notes_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, absolute, join
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.stores.base import KeyStore

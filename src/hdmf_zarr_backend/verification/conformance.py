@@ -15,10 +15,10 @@ from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.errors import MetadataError, NotZarrError, StoreNotFoundError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.execution.executors import Runner, runner
 from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
-from hdmf_zarr_backend.model import v2, v3
+from hdmf_zarr_backend.files.parser import check_keys
+from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join, split
 from hdmf_zarr_backend.progress import SILENT, Progress
-from hdmf_zarr_backend.read.bounds import check_keys
 from hdmf_zarr_backend.stores.base import KeyStore
 from hdmf_zarr_backend.stores.limits import Limits, ReadRules
 from hdmf_zarr_backend.stores.opening import open_keys
@@ -27,7 +27,7 @@ from hdmf_zarr_backend.verification.conformance_documents import document_findin
 from hdmf_zarr_backend.verification.conformance_rules import ConformanceReport
 from hdmf_zarr_backend.verification.stored import StoredObjects
 
-_DOCUMENTS = v2.DOCUMENT_NAMES | {v2.CONSOLIDATED}
+_DOCUMENTS = zarr2.DOCUMENT_NAMES | {zarr2.CONSOLIDATED}
 _BATCH = 10_000
 _DAMAGED = "chunk-damaged"
 
@@ -123,9 +123,9 @@ class _Check:
 
     def _document(self, key: str, text: bytes) -> None:
         path, name = split(key)
-        if name == v2.ARRAY:
+        if name == zarr2.ARRAY:
             self._arrays[path] = None
-        elif name == v2.GROUP:
+        elif name == zarr2.GROUP:
             self._groups.add(path)
         try:
             document, tokens = parse_document(text)
@@ -134,13 +134,13 @@ class _Check:
             return
         if tokens:
             self._report.add("json-numbers", key, f"there is {', '.join(dict.fromkeys(tokens))}")
-        if name == v2.CONSOLIDATED:
+        if name == zarr2.CONSOLIDATED:
             return
         for rule, message in document_findings(name, document):
             self._report.add(rule, key, message)
-        if name == v2.ARRAY:
+        if name == zarr2.ARRAY:
             with suppress(MetadataError):  # what is wrong with it has been said
-                self._arrays[path] = v2.parse_array(document, {}, path)
+                self._arrays[path] = zarr2.parse_array(document, {}, path)
 
     # ---- the hierarchy ----------------------------------------------------------------------------------------------
 
@@ -152,15 +152,15 @@ class _Check:
             while above:
                 above = split(above)[0]
                 if above in self._arrays:
-                    key = v2.key_of(path, v2.ARRAY if path in self._arrays else v2.GROUP)
+                    key = zarr2.key_of(path, zarr2.ARRAY if path in self._arrays else zarr2.GROUP)
                     self._report.add("array-members", key, f"it is inside of the array {absolute(above)!r}")
                 if above in self._groups or above in self._arrays or above in missing:
                     break  # what is above that is looked at with it
                 missing.add(above)
         for path in sorted(missing):
-            self._report.add("group-ancestors", v2.key_of(path, v2.GROUP), "members are there, and this is not")
+            self._report.add("group-ancestors", zarr2.key_of(path, zarr2.GROUP), "members are there, and this is not")
         for path in sorted(self._groups & self._arrays.keys()):
-            self._report.add("one-kind", v2.key_of(path, v2.GROUP), "there is .zarray as well")
+            self._report.add("one-kind", zarr2.key_of(path, zarr2.GROUP), "there is .zarray as well")
 
     # ---- chunks -----------------------------------------------------------------------------------------------------
 
@@ -229,9 +229,9 @@ def _listed(keys: KeyStore) -> dict[str, int]:
         raise StoreNotFoundError("nothing is there", store=keys.location, remedy="Check the path.")
     found = keys.sizes("")
     names = {split(key)[1] for key in found}
-    if names & {v2.GROUP, v2.ARRAY}:
+    if names & {zarr2.GROUP, zarr2.ARRAY}:
         return found
-    if v3.DOCUMENT in names:
+    if zarr3.DOCUMENT in names:
         raise UsageError(
             "this is of Zarr format 3, and the rules are those of format 2",
             store=keys.location,

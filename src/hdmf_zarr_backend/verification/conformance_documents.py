@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from hdmf_zarr_backend.model import v2
+from hdmf_zarr_backend.formats import zarr2
 from hdmf_zarr_backend.verification.conformance_types import (
     Found,
     data_type_findings,
@@ -43,13 +43,13 @@ def document_findings(name: str, document: Any) -> Found:
     word = _WORDS[name]
     if not isinstance(document, dict):
         yield f"{word}-object", f"{name} holds {shown(document)}"
-    elif name == v2.ARRAY:
+    elif name == zarr2.ARRAY:
         yield from _array(document)
-    elif name == v2.GROUP:
+    elif name == zarr2.GROUP:
         yield from _group(document)
 
 
-_WORDS = {v2.ARRAY: "array", v2.GROUP: "group", v2.ATTRIBUTES: "attributes"}
+_WORDS = {zarr2.ARRAY: "array", zarr2.GROUP: "group", zarr2.ATTRIBUTES: "attributes"}
 
 
 def _group(document: dict[str, Any]) -> Found:

@@ -20,8 +20,7 @@ from hdmf_zarr_backend.errors import (
     StoreUnreachableError,
     ZarrBackendError,
 )
-from hdmf_zarr_backend.mapping import formats
-from hdmf_zarr_backend.model import v2, v3
+from hdmf_zarr_backend.formats import registry, zarr2, zarr3
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, split
 from hdmf_zarr_backend.stores.base import KeyStore, is_outside
 from hdmf_zarr_backend.verification.chunks import kind_of
@@ -29,7 +28,7 @@ from hdmf_zarr_backend.verification.stored import Index, StoredObjects
 
 Documents = dict[str, Any]
 
-_MAIN = (v2.GROUP, v2.ARRAY)
+_MAIN = (zarr2.GROUP, zarr2.ARRAY)
 _SEPARATOR = "dimension_separator"
 _ONLY = "is in the consolidated document only"
 
@@ -60,8 +59,8 @@ class Difference:
 
 def is_array_at(documents: Mapping[str, Any], path: str) -> bool:
     """Tell whether the document of an array is among those of ``{key: document}``."""
-    document = documents.get(v3.key_of(path))
-    return v2.key_of(path, v2.ARRAY) in documents or (
+    document = documents.get(zarr3.key_of(path))
+    return zarr2.key_of(path, zarr2.ARRAY) in documents or (
         isinstance(document, dict) and document.get("node_type") == "array"
     )
 
@@ -90,15 +89,17 @@ class Comparison:
         self._consolidated = consolidated
         self._documents = documents
         self._damaged = damaged
-        self._names = {v3.DOCUMENT} if v3.DOCUMENT in documents else v2.DOCUMENT_NAMES
+        self._names = {zarr3.DOCUMENT} if zarr3.DOCUMENT in documents else zarr2.DOCUMENT_NAMES
         self._with_members: set[str] | None = None
 
     def differences(self) -> Iterator[Difference]:
         """Yield what is not the same, by keys."""
         for key in sorted(self._consolidated.keys() | self._documents.keys()):
-            if key == v3.DOCUMENT or key in self._damaged:
+            if key == zarr3.DOCUMENT or key in self._damaged:
                 continue  # the root of format 3 is the consolidated document itself
-            default: Any = {} if split(key)[1] == v2.ATTRIBUTES else None  # no attributes, with or without a document
+            default: Any = (
+                {} if split(key)[1] == zarr2.ATTRIBUTES else None
+            )  # no attributes, with or without a document
             there, stated = self._documents.get(key, default), self._consolidated.get(key, default)
             if _is_same(there, stated):
                 continue
@@ -126,8 +127,8 @@ class Comparison:
             return "no document is called so"
         if array_above(self._consolidated, path) is not None:
             return "an array has no members"
-        if name == v2.ATTRIBUTES:
-            mains = [v2.key_of(path, main) for main in _MAIN]
+        if name == zarr2.ATTRIBUTES:
+            mains = [zarr2.key_of(path, main) for main in _MAIN]
             if not any(main in self._consolidated or self._is_there(main) for main in mains):
                 return "it belongs to no node"
         return _damage_of(key, self._consolidated[key])
@@ -137,12 +138,12 @@ class Comparison:
         path, name = split(key)
         if array_above(self._documents, path) is not None:
             return "an array is above it now"
-        other = {v2.GROUP: v2.ARRAY, v2.ARRAY: v2.GROUP}.get(name)
-        if other is not None and self._is_there(v2.key_of(path, other)):
+        other = {zarr2.GROUP: zarr2.ARRAY, zarr2.ARRAY: zarr2.GROUP}.get(name)
+        if other is not None and self._is_there(zarr2.key_of(path, other)):
             return "the node is something else now"
         if is_array_at({key: self._consolidated[key]}, path) and path in self._parents():
             return "there are nodes below it now"
-        if name == v2.ATTRIBUTES and not self._is_same_node(path):
+        if name == zarr2.ATTRIBUTES and not self._is_same_node(path):
             return "the node is another one now"
         return ""
 
@@ -151,7 +152,7 @@ class Comparison:
 
     def _is_same_node(self, path: str) -> bool:
         """Tell whether the node of these attributes is as the consolidated document has it, but for them."""
-        mains = [v2.key_of(path, name) for name in _MAIN]
+        mains = [zarr2.key_of(path, name) for name in _MAIN]
         there = {key: self._documents[key] for key in mains if key in self._documents}
         is_damaged = any(key in self._damaged for key in mains)
         return not is_damaged and all(_is_same(there[key], self._consolidated.get(key)) for key in there)
@@ -175,12 +176,12 @@ def _damage_of(key: str, document: Any) -> str:
     """Return what is wrong with a document, ``""`` where nothing is."""
     path, name = split(key)
     try:
-        if name == v3.DOCUMENT:
-            formats.parse_array({name: document}, path)
-        elif name == v2.ARRAY:
-            v2.parse_array(document, {}, path)
-        elif name == v2.GROUP:
-            v2.parse_group(document, {}, path)
+        if name == zarr3.DOCUMENT:
+            registry.parse_array({name: document}, path)
+        elif name == zarr2.ARRAY:
+            zarr2.parse_array(document, {}, path)
+        elif name == zarr2.GROUP:
+            zarr2.parse_group(document, {}, path)
         elif not isinstance(document, dict):
             return f"{name} is no JSON object"
     except MetadataError as error:
@@ -199,7 +200,7 @@ def _is_same(one: Any, other: Any) -> bool:
 
 def _plain(document: dict[str, Any]) -> dict[str, Any]:
     """Return a document without what zarr-python puts into it when it consolidates."""
-    added = {v3.CONSOLIDATED}
+    added = {zarr3.CONSOLIDATED}
     if document.get("zarr_format") == 2 and document.get(_SEPARATOR) == ".":
         added.add(_SEPARATOR)
     return {key: value for key, value in document.items() if key not in added}
@@ -207,8 +208,8 @@ def _plain(document: dict[str, Any]) -> dict[str, Any]:
 
 def without_block(document: Any) -> Any:
     """Return a document of format 3 without the consolidated ones in it."""
-    if isinstance(document, dict) and v3.CONSOLIDATED in document:
-        return {key: value for key, value in document.items() if key != v3.CONSOLIDATED}
+    if isinstance(document, dict) and zarr3.CONSOLIDATED in document:
+        return {key: value for key, value in document.items() if key != zarr3.CONSOLIDATED}
     return document
 
 

@@ -8,13 +8,11 @@ from typing import Any
 
 from hdmf_zarr_backend.changes.recovery import pending
 from hdmf_zarr_backend.errors import IncompleteStoreError, LimitError, MetadataError, ZarrBackendError
-from hdmf_zarr_backend.mapping import format3, formats
-from hdmf_zarr_backend.mapping.reserved import WRITING, notes_of
-from hdmf_zarr_backend.model import v2, v3
-from hdmf_zarr_backend.model.consolidated import INLINE_KEY, inlined_chunks, unwrap
+from hdmf_zarr_backend.files.parser import check_document, check_texts, parse, read_documents
+from hdmf_zarr_backend.formats import registry, zarr2, zarr3, zarr3_forms
+from hdmf_zarr_backend.formats.consolidated import INLINE_KEY, inlined_chunks, unwrap
+from hdmf_zarr_backend.formats.reserved import WRITING, notes_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Hierarchy, absolute, split
-from hdmf_zarr_backend.read.bounds import check_document, check_texts, read_documents
-from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.stores.base import KeyStore
 from hdmf_zarr_backend.stores.json_text import dump, load
 from hdmf_zarr_backend.verification.copies import (
@@ -28,7 +26,7 @@ from hdmf_zarr_backend.verification.copies import (
 from hdmf_zarr_backend.verification.problems import Problem, Report
 from hdmf_zarr_backend.verification.strays import nodes_without_document
 
-_GROUP_KEYS = frozenset({"zarr_format", "node_type", "attributes", v3.CONSOLIDATED})
+_GROUP_KEYS = frozenset({"zarr_format", "node_type", "attributes", zarr3.CONSOLIDATED})
 _ARRAY_KEYS = frozenset({"zarr_format", "node_type", "attributes", "shape", "data_type", "chunk_grid", "fill_value",
                          "chunk_key_encoding", "codecs", "dimension_names", "storage_transformers"})  # fmt: skip
 _BLOCK_KEYS = frozenset({"kind", "must_understand", "metadata", INLINE_KEY})
@@ -106,21 +104,21 @@ class _Documents:
     def check(self) -> Structure:
         """Return what could be understood."""
         self._check_journal()
-        texts = self._keys.get_many(formats.FIRST_KEYS)
+        texts = self._keys.get_many(registry.FIRST_KEYS)
         check_texts(texts.values(), self._limits)
-        key = v3.DOCUMENT if v3.DOCUMENT in texts else v2.CONSOLIDATED
+        key = zarr3.DOCUMENT if zarr3.DOCUMENT in texts else zarr2.CONSOLIDATED
         consolidated = self._consolidated(key, texts[key]) if key in texts else None
         if not self._keys.abilities.listing:
             parsed = parse(self._keys)  # says what is wrong where there is nothing to read
             self._found("", "not-listed", "this server cannot list what it has: its documents were not compared")
             self._compare_inlined(parsed.hierarchy)
             return self._structure(parsed.hierarchy, is_consolidated=True)
-        documents = self._documents(v2.DOCUMENT_NAMES if key != v3.DOCUMENT else {v3.DOCUMENT})
+        documents = self._documents(zarr2.DOCUMENT_NAMES if key != zarr3.DOCUMENT else {zarr3.DOCUMENT})
         if consolidated is not None:
             self._compare(consolidated, documents)
-        elif v2.CONSOLIDATED not in texts:
+        elif zarr2.CONSOLIDATED not in texts:
             self._found("", "not-consolidated", "there is no consolidated document")
-        if not {v2.GROUP, v3.DOCUMENT} & (documents.keys() | self._copies.keys()):
+        if not {zarr2.GROUP, zarr3.DOCUMENT} & (documents.keys() | self._copies.keys()):
             if consolidated is None:
                 parse(self._keys, use_consolidated=False)  # says what is wrong
             self._found("", "document-missing", "the document of the root is not there")
@@ -130,7 +128,7 @@ class _Documents:
             self._found("", "incomplete", f"the file is being written, or its writer died: {writing}")
         elif not self._is_changing:
             self._check_strays(documents, hierarchy)
-        is_consolidated = consolidated is not None or v2.CONSOLIDATED in texts
+        is_consolidated = consolidated is not None or zarr2.CONSOLIDATED in texts
         return self._structure(hierarchy, is_consolidated=is_consolidated)
 
     def _check_journal(self) -> None:
@@ -179,37 +177,37 @@ class _Documents:
         """Return the hierarchy of those documents that can be understood."""
         good = {key: document for key, document in documents.items() if self._is_good(key, documents)}
         hierarchy = self._parsed(good, documents)
-        self._compare_inlined(formats.parse_documents({**good, **self._copies}) if self._copies else hierarchy)
+        self._compare_inlined(registry.parse_documents({**good, **self._copies}) if self._copies else hierarchy)
         return hierarchy
 
     def _parsed(self, good: Documents, documents: Documents) -> Hierarchy:
-        if v3.DOCUMENT in good:
-            hierarchy = v3.from_documents(good)
+        if zarr3.DOCUMENT in good:
+            hierarchy = zarr3.from_documents(good)
             for path, node in hierarchy.walk():
                 if isinstance(node, ArrayNode):
                     try:
-                        format3.canonical(node)
+                        zarr3_forms.canonical(node)
                     except ZarrBackendError as error:
                         self._found(path, "document-damaged", error.problem)
-                        del good[v3.key_of(path)]
-            return formats.parse_documents(good)
-        if v3.DOCUMENT not in documents:
+                        del good[zarr3.key_of(path)]
+            return registry.parse_documents(good)
+        if zarr3.DOCUMENT not in documents:
             self._check_ancestors(good)
-        return formats.parse_documents(good)
+        return registry.parse_documents(good)
 
     def _is_good(self, key: str, documents: Documents) -> bool:
         path, name = split(key)
         document = documents[key]
         try:
-            if name == v3.DOCUMENT:
-                node = v3.parse_node(document, path)
+            if name == zarr3.DOCUMENT:
+                node = zarr3.parse_node(document, path)
                 known = _ARRAY_KEYS if isinstance(node, ArrayNode) else _GROUP_KEYS
                 self._check_keys(path, key, document, known)
-            elif name == v2.ARRAY:
-                array = v2.parse_array(document, {}, path)
+            elif name == zarr2.ARRAY:
+                array = zarr2.parse_array(document, {}, path)
                 self._check_keys(path, key, array.extra, {"dimension_separator"})
-            elif name == v2.GROUP:
-                self._check_keys(path, key, v2.parse_group(document, {}, path).extra, ())
+            elif name == zarr2.GROUP:
+                self._check_keys(path, key, zarr2.parse_group(document, {}, path).extra, ())
             elif not isinstance(document, dict):
                 raise MetadataError(f"{name} is no JSON object")
         except MetadataError as error:
@@ -234,7 +232,7 @@ class _Documents:
     def _check_ancestors(self, documents: Documents) -> None:
         """Note groups that only their members imply (Zarr v2: each ancestor MUST have a ``.zgroup``)."""
         there = map(split, (*documents, *self._copies))
-        known = {path for path, name in there if name in (v2.GROUP, v2.ARRAY)}
+        known = {path for path, name in there if name in (zarr2.GROUP, zarr2.ARRAY)}
         implied: set[str] = set()
         for path in known:
             above = path
@@ -257,15 +255,15 @@ class _Documents:
         try:
             document = load(text, key=key)
             check_document(document, self._limits)
-            if key == v2.CONSOLIDATED:
+            if key == zarr2.CONSOLIDATED:
                 metadata, block = unwrap(document), document
             else:
-                block = document.get(v3.CONSOLIDATED) if isinstance(document, dict) else None
+                block = document.get(zarr3.CONSOLIDATED) if isinstance(document, dict) else None
                 if not isinstance(block, dict) or not isinstance(block.get("metadata"), dict):
                     if block is not None:
                         raise MetadataError("the consolidated block has no documents")
                     return None
-                metadata = {v3.key_of(path): without_block(inner) for path, inner in block["metadata"].items()}
+                metadata = {zarr3.key_of(path): without_block(inner) for path, inner in block["metadata"].items()}
                 self._check_keys("", key, block, _BLOCK_KEYS)
         except MetadataError as error:
             self._found("", "consolidated-damaged", error.problem)
@@ -284,7 +282,7 @@ class _Documents:
 
     def _compare_inlined(self, hierarchy: Hierarchy) -> None:
         other = [found for found in self._differences if not found.is_good]
-        changed = {found.path for found in other if split(found.key)[1] != v2.ATTRIBUTES}
+        changed = {found.path for found in other if split(found.key)[1] != zarr2.ATTRIBUTES}
         for found in inlined_differences(self._keys, self._inlined, hierarchy, changed):
             self._differs(found)
 

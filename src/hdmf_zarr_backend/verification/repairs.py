@@ -21,12 +21,12 @@ from hdmf_zarr_backend.errors import (
     ReadOnlyStoreError,
     ZarrBackendError,
 )
-from hdmf_zarr_backend.mapping.formats import FORMATS
-from hdmf_zarr_backend.mapping.inlining import is_inlined, is_read_at_open
-from hdmf_zarr_backend.mapping.links import decode_links
-from hdmf_zarr_backend.mapping.reserved import LINKS
+from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.formats.consolidated import is_inlined, is_read_at_open
+from hdmf_zarr_backend.formats.links import decode_links
+from hdmf_zarr_backend.formats.registry import FORMATS
+from hdmf_zarr_backend.formats.reserved import LINKS
 from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, absolute, join, split
-from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.stores.base import DOCUMENTS, KeyStore
 from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.opening import open_keys

@@ -9,11 +9,11 @@ from hdmf.build import BuildManager
 from hdmf.common import get_type_map
 from hdmf.validate import ValidatorMap
 
+from hdmf_zarr_backend.builders.namespaces import load_cached_namespaces, newest_versions
+from hdmf_zarr_backend.builders.resolver import ReadSession
 from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.files.parser import ParsedFile
 from hdmf_zarr_backend.model.nodes import Hierarchy
-from hdmf_zarr_backend.read.namespaces import load_cached_namespaces, newest_versions
-from hdmf_zarr_backend.read.parser import ParsedFile
-from hdmf_zarr_backend.read.session import ReadSession
 from hdmf_zarr_backend.stores.base import KeyStore
 from hdmf_zarr_backend.verification.problems import Problem, Report
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from hdmf_zarr_backend.model import v2, v3
+from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy, split
 from hdmf_zarr_backend.stores.base import KeyStore
 
@@ -39,7 +39,7 @@ def nodes_without_document(
         The store cannot be listed.
     """
     there = [split(key) for key in (*documents, *damaged)]
-    described = {path for path, name in there if name != v2.ATTRIBUTES}
+    described = {path for path, name in there if name != zarr2.ATTRIBUTES}
     found: dict[str, list[str]] = {}
     for path, name in there:
         if path not in described and path not in hierarchy:
@@ -50,7 +50,7 @@ def nodes_without_document(
         names = [] if node is None else found.setdefault(node, [])
         if node is not None and len(names) <= _SHOWN:
             names.append(key[len(node) + 1 :])
-    what = v3.DOCUMENT if v3.DOCUMENT in documents else f"{v2.ARRAY} or {v2.GROUP}"
+    what = zarr3.DOCUMENT if zarr3.DOCUMENT in documents else f"{zarr2.ARRAY} or {zarr2.GROUP}"
     for path, names in sorted(found.items()):
         shown = ", ".join(sorted(names)[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
         yield path, f"there is no {what}, but there {'is' if len(names) == 1 else 'are'} {shown}"

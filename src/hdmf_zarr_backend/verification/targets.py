@@ -8,15 +8,15 @@ from typing import Any
 
 from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.errors import LinkRefusedError, MetadataError, ReferenceTargetError, ZarrBackendError
-from hdmf_zarr_backend.mapping.attributes import decode_attributes
-from hdmf_zarr_backend.mapping.links import Link, decode_links
-from hdmf_zarr_backend.mapping.references import Reference, decode_attribute_reference, decode_reference
-from hdmf_zarr_backend.mapping.reserved import DTYPE, LINKS, SPECLOC, notes_of
-from hdmf_zarr_backend.mapping.specloc import spec_location
+from hdmf_zarr_backend.files.link_policy import check_link
+from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.formats.attributes import decode_attributes
+from hdmf_zarr_backend.formats.links import Link, decode_links
+from hdmf_zarr_backend.formats.namespaces import spec_location
+from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference, decode_reference
+from hdmf_zarr_backend.formats.reserved import DTYPE, LINKS, SPECLOC, notes_of
 from hdmf_zarr_backend.model.locations import THIS_FILE, resolve_source, sibling_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, Node, absolute, join
-from hdmf_zarr_backend.read.linkpolicy import check_link
-from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.stores.base import KeyStore
 from hdmf_zarr_backend.stores.opening import may_exist, open_neighbour
 from hdmf_zarr_backend.verification.problems import Problem, Report

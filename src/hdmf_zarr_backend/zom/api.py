@@ -8,23 +8,34 @@ Source: ZEP 6 (draft); issue "Open to every other tool", part 1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from hdmf_zarr_backend.errors import NotZarrError, UsageError
-from hdmf_zarr_backend.model import consolidated, v2, v3
+from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.formats import consolidated, zarr2, zarr3
 from hdmf_zarr_backend.model.nodes import Hierarchy
-from hdmf_zarr_backend.read.parser import parse
 from hdmf_zarr_backend.stores.base import KeyStore
 from hdmf_zarr_backend.stores.garbage import uncollected
 from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.opening import check_free, open_keys, remove_empty_folder
-from hdmf_zarr_backend.write.remote import new_file
-from hdmf_zarr_backend.zom.diff import ModelDifference, diff, like
-from hdmf_zarr_backend.zom.documents import from_consolidated, from_hierarchy, to_consolidated, to_hierarchy
-from hdmf_zarr_backend.zom.formats import FormatMapping, to_format
-from hdmf_zarr_backend.zom.jsonform import dumps, from_json, to_json
+from hdmf_zarr_backend.transfer.staging import new_file
+from hdmf_zarr_backend.zom.documents import (
+    FormatMapping,
+    ModelProblem,
+    attributes_of,
+    check,
+    find_problems,
+    from_consolidated,
+    from_hierarchy,
+    to_consolidated,
+    to_format,
+    to_hierarchy,
+)
+from hdmf_zarr_backend.zom.jsonform import MEMBERS, dumps, from_json, json_schema, node_json, to_json
 from hdmf_zarr_backend.zom.models import (
+    ARRAYS,
     GROUPS,
     ArrayModel,
     ArrayV2,
@@ -36,9 +47,6 @@ from hdmf_zarr_backend.zom.models import (
     flat,
     walk,
 )
-from hdmf_zarr_backend.zom.rules import ModelProblem, check, find_problems
-from hdmf_zarr_backend.zom.schema import json_schema
-from hdmf_zarr_backend.zom.typed import from_pydantic, to_pydantic
 
 __all__ = [
     "ArrayModel",
@@ -69,6 +77,184 @@ __all__ = [
     "to_zom",
     "walk",
 ]
+
+ONLY_A, ONLY_B, NODE_TYPE = "only in a", "only in b", "node type"
+ATTRIBUTES = "attributes"
+
+_NOTHING = object()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDifference:
+    """One difference of two models.
+
+    Attributes
+    ----------
+    path : str
+        Absolute path of the node.
+    name : str
+        The property that differs: ``"shape"``, ``"chunks"``, ``"attributes.unit"``; or what is wrong with the node as
+        a whole: ``"only in a"``, ``"only in b"``, ``"node type"``.
+    a, b : object
+        The values as JSON; None where there is none.
+    """
+
+    path: str
+    name: str
+    a: Any = None
+    b: Any = None
+
+    def __str__(self) -> str:
+        if self.name in (ONLY_A, ONLY_B):
+            return f"{self.path}: {self.name}"
+        return f"{self.path}: {self.name}: {self.a!r} != {self.b!r}"
+
+
+def diff(a: Model, b: Model) -> list[ModelDifference]:
+    """Return everything in which two models differ, node by node in the order of their paths.
+
+    What is below a node that only one of them has is not told apart. Models of different formats differ in nearly
+    every property.
+
+    Parameters
+    ----------
+    a, b : model
+        The models.
+
+    Returns
+    -------
+    list of ModelDifference
+        Empty if they are equal.
+    """
+    return list(_differences(a, b))
+
+
+def _differences(a: Model, b: Model) -> Iterator[ModelDifference]:
+    left, right = flat(a), flat(b)
+    gone: list[str] = []
+    for path in sorted(left.keys() | right.keys()):
+        if any(path.startswith(f"{above}/") for above in gone[-1:]):
+            continue
+        if path not in left or path not in right:
+            gone.append(path)
+            yield ModelDifference(path, ONLY_A if path in left else ONLY_B)
+        elif isinstance(left[path], ARRAYS) != isinstance(right[path], ARRAYS):
+            gone.append(path)
+            kinds = ("array" if isinstance(node, ARRAYS) else "group" for node in (left[path], right[path]))
+            yield ModelDifference(path, NODE_TYPE, *kinds)
+        else:
+            yield from _properties(path, left[path], right[path])
+
+
+def _properties(path: str, a: Model, b: Model) -> Iterator[ModelDifference]:
+    left, right = _described(a), _described(b)
+    for name in sorted(left.keys() | right.keys()):
+        ours, theirs = left.get(name, _NOTHING), right.get(name, _NOTHING)
+        if not _same(ours, theirs):
+            shown = (None if value is _NOTHING else value for value in (ours, theirs))
+            yield ModelDifference(path, name, *shown)
+
+
+def _described(node: Model) -> dict[str, Any]:
+    found = {name: value for name, value in node_json(node).items() if name not in (ATTRIBUTES, MEMBERS)}
+    return found | {f"{ATTRIBUTES}.{name}": value for name, value in attributes_of(node).items()}
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Tell whether two JSON values are equal: NaN is equal to itself, and true is not 1."""
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        return len(a) == len(b) and all(map(_same, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+    if isinstance(a, bool) != isinstance(b, bool):
+        return False
+    return bool(a == b) or (isinstance(a, float) and isinstance(b, float) and a != a and b != b)  # noqa: PLR0124 - NaN
+
+
+def like(a: Model, b: Model, *, include: Collection[str] | None = None, exclude: Collection[str] = frozenset()) -> bool:
+    """Tell whether two models are equal in some properties.
+
+    Parameters
+    ----------
+    a, b : model
+        The models.
+    include : collection of str, optional
+        Only these properties count: ``"shape"``, ``"attributes"``, ``"attributes.unit"``; None: all. Which nodes there
+        are counts always, unless ``"members"`` is excluded.
+    exclude : collection of str
+        These do not.
+    """
+    for found in _differences(a, b):
+        names = {found.name, found.name.partition(".")[0]}
+        if found.name in (ONLY_A, ONLY_B, NODE_TYPE):
+            if MEMBERS not in exclude:
+                return False
+        elif not names & set(exclude) and (include is None or names & set(include)):
+            return False
+    return True
+
+
+_ARRAY_KEYS = {
+    2: ("zarr_format", "attributes", "shape", "chunks", "dtype", "fill_value", "order", "filters",
+        "dimension_separator", "compressor"),
+    3: ("zarr_format", "node_type", "attributes", "shape", "data_type", "chunk_grid", "chunk_key_encoding",
+        "fill_value", "codecs", "storage_transformers", "dimension_names"),
+}  # fmt: skip
+_GROUP_KEYS = ("zarr_format", "node_type", "attributes")
+
+
+def to_pydantic(model: Model) -> Any:
+    """Return a model as a ``GroupSpec`` or ``ArraySpec`` of pydantic-zarr.
+
+    It equals what ``GroupSpec.from_zarr`` makes of the same file. In format 2 the separator of chunk keys is always
+    given, since pydantic-zarr takes ``"/"`` where the specification means ``"."``. Keys that the specifications do not
+    know are left out; its classes have no place for them.
+
+    Parameters
+    ----------
+    model : model
+        An array or a group with all that is in it.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        pydantic-zarr is not installed.
+    """
+    array_class, group_class = _classes(model.zarr_format)
+    document = _strict(to_json(model), model.zarr_format)
+    return (group_class if "members" in document else array_class).model_validate(document)
+
+
+def from_pydantic(spec: Any) -> Model:
+    """Return the model of ``spec``, a ``GroupSpec`` or ``ArraySpec`` of pydantic-zarr."""
+    return from_json(_without_tuples(spec.model_dump(mode="python")))
+
+
+def _classes(zarr_format: int) -> tuple[Any, Any]:
+    if zarr_format == 2:
+        from pydantic_zarr.v2 import ArraySpec, GroupSpec
+
+        return ArraySpec, GroupSpec
+    from pydantic_zarr.v3 import ArraySpec as ArraySpec3
+    from pydantic_zarr.v3 import GroupSpec as GroupSpec3
+
+    return ArraySpec3, GroupSpec3
+
+
+def _strict(document: dict[str, Any], zarr_format: int) -> dict[str, Any]:
+    if "members" not in document:
+        return {key: document[key] for key in _ARRAY_KEYS[zarr_format] if key in document}
+    kept = {key: document[key] for key in _GROUP_KEYS if key in document}
+    kept["members"] = {name: _strict(child, zarr_format) for name, child in document["members"].items()}
+    return kept
+
+
+def _without_tuples(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_tuples(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_tuples(item) for item in value]
+    return value
 
 
 def to_zom(source: Any, *, storage_options: Mapping[str, Any] | None = None) -> GroupModel:
@@ -154,14 +340,14 @@ def create(model: GroupModel, target: Any, *, consolidate: bool = True, overwrit
 def _write(keys: KeyStore, hierarchy: Hierarchy, *, consolidate: bool) -> None:
     last: dict[str, Any] = {}
     if hierarchy.zarr_format == 2:
-        documents = v2.to_documents(hierarchy)
+        documents = zarr2.to_documents(hierarchy)
         if consolidate:
-            last[v2.CONSOLIDATED] = consolidated.wrap(documents)
+            last[zarr2.CONSOLIDATED] = consolidated.wrap(documents)
     else:
-        documents = v3.to_documents(hierarchy)
-        root = documents.pop(v3.DOCUMENT)
-        root.pop(v3.CONSOLIDATED, None)
+        documents = zarr3.to_documents(hierarchy)
+        root = documents.pop(zarr3.DOCUMENT)
+        root.pop(zarr3.CONSOLIDATED, None)
         block = {"kind": "inline", "must_understand": False}
-        last[v3.DOCUMENT] = v3.consolidated(hierarchy, block) if consolidate else root
+        last[zarr3.DOCUMENT] = zarr3.consolidated(hierarchy, block) if consolidate else root
     for key, document in (documents | last).items():
         keys.set(key, dump(document))

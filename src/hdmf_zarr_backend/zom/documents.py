@@ -9,15 +9,20 @@ Source: ZEP 6 (draft), "Implementing consolidated metadata via Zarr Object Model
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, is_dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, is_dataclass
+from typing import Any, Literal, TypeAlias
 
+from hdmf_zarr_backend.conversion.from_zarr import ZarrPlanner
+from hdmf_zarr_backend.conversion.upgrade import Fate, has_stored_chunks, keep_chunks
 from hdmf_zarr_backend.errors import MetadataError, NameRefusedError, UsageError
-from hdmf_zarr_backend.mapping import formats
-from hdmf_zarr_backend.model import consolidated, v2, v3
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node, join, split
-from hdmf_zarr_backend.write.names import checked_name
+from hdmf_zarr_backend.formats import consolidated, registry, zarr2, zarr3, zarr3_forms
+from hdmf_zarr_backend.formats.nczarr import is_nczarr
+from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, notes_of
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node, absolute, join, split
+from hdmf_zarr_backend.stores.memory import MappingKeys
+from hdmf_zarr_backend.transfer.names import checked_name
+from hdmf_zarr_backend.transfer.plan import adapt_plan
 from hdmf_zarr_backend.zom.models import ARRAYS, GROUPS, ArrayV2, ArrayV3, GroupModel, GroupV2, GroupV3, Model, walk
 
 _SEPARATOR = "dimension_separator"
@@ -96,12 +101,12 @@ def _group_2(node: GroupNode[Attributes]) -> GroupV2[Attributes, Any]:
 
 def _document_3(path: str, node: Node) -> dict[str, Any]:
     if isinstance(node, ArrayNode) and node.codecs is not None:
-        return v3.array_document(node)
+        return zarr3.array_document(node)
     if path:
-        return next(document for _, document in formats.FORMATS[3].documents(path, node))
+        return next(document for _, document in registry.FORMATS[3].documents(path, node))
     bare = Hierarchy(GroupNode(node.attributes, extra=node.extra, keeps_attributes=node.keeps_attributes), 3)
-    return formats.FORMATS[3].last(bare if isinstance(node, GroupNode) else Hierarchy(node, 3), {}, consolidate=False)[
-        v3.DOCUMENT
+    return registry.FORMATS[3].last(bare if isinstance(node, GroupNode) else Hierarchy(node, 3), {}, consolidate=False)[
+        zarr3.DOCUMENT
     ]
 
 
@@ -165,7 +170,7 @@ def to_hierarchy(model: Model) -> Hierarchy:
         if isinstance(node, GROUPS):
             _check_names(node, path)
         place = path.strip("/")
-        nodes[place] = _node_2(node, place) if node.zarr_format == 2 else v3.parse_node(document_of(node), place)
+        nodes[place] = _node_2(node, place) if node.zarr_format == 2 else zarr3.parse_node(document_of(node), place)
     return Hierarchy.from_flat(nodes, zarr_format=model.zarr_format)
 
 
@@ -182,7 +187,7 @@ def _node_2(model: Model, path: str) -> Node:
     attributes = attributes_of(model)
     parsed: Node
     if isinstance(model, ArrayV2):
-        parsed = v2.parse_array(document_of(model), attributes, path)
+        parsed = zarr2.parse_array(document_of(model), attributes, path)
     else:
         parsed = GroupNode(attributes, extra=dict(model.extra))
     parsed.keeps_attributes = not attributes and "attributes" in model.stated
@@ -278,12 +283,12 @@ def from_consolidated(document: Mapping[str, Any] | str | bytes) -> Model:
     """
     given = json.loads(document) if isinstance(document, (str, bytes)) else document
     if isinstance(given, Mapping) and given.get("zarr_format") == 3:
-        found = v3.parse_consolidated(dict(given))
+        found = zarr3.parse_consolidated(dict(given))
         if found is None:
             raise MetadataError("this zarr.json has no consolidated metadata", path="/", remedy="Use to_zom.")
-        model = _from_documents_3({path: v3.node_document(node) for path, node in found[0].walk()})
+        model = _from_documents_3({path: zarr3.node_document(node) for path, node in found[0].walk()})
         assert isinstance(model, GROUPS)
-        model.extra = {**model.extra, v3.CONSOLIDATED: found[1]}
+        model.extra = {**model.extra, zarr3.CONSOLIDATED: found[1]}
         return model
     return from_hierarchy(consolidated.parse(given))
 
@@ -299,10 +304,266 @@ def to_consolidated(model: GroupModel) -> dict[str, Any]:
     if isinstance(model, GroupV2):
         return consolidated.consolidate(to_hierarchy(model))
     hierarchy = to_hierarchy(model)
-    block = hierarchy.root.extra.pop(v3.CONSOLIDATED, {"kind": "inline", "must_understand": False})
-    return v3.consolidated(hierarchy, block)
+    block = hierarchy.root.extra.pop(zarr3.CONSOLIDATED, {"kind": "inline", "must_understand": False})
+    return zarr3.consolidated(hierarchy, block)
 
 
 def paths_of(model: Model) -> dict[str, Model]:
     """Return ``{path: node}`` with paths as keys of a store have them."""
     return {join("", path.strip("/")): node for path, node in walk(model)}
+
+
+Rule: TypeAlias = Callable[[Model], Iterable[tuple[str, str]]]
+"""Yields ``(kind, message)`` for what is wrong with one node."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelProblem:
+    """Something that is wrong with a node of a model.
+
+    Attributes
+    ----------
+    path : str
+        Absolute path of the node.
+    kind : str
+        One word for the rule.
+    message : str
+        What is wrong.
+    """
+
+    path: str
+    kind: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message} [{self.kind}]"
+
+
+def find_problems(model: Model, *, rules: Iterable[Rule] | None = None) -> list[ModelProblem]:
+    """Return what is wrong with a model.
+
+    Parameters
+    ----------
+    model : model
+        The model.
+    rules : iterable of callable, optional
+        What is asked of each node; None: `RULES`.
+    """
+    asked = tuple(RULES if rules is None else rules)
+    return [
+        ModelProblem(path, kind, message)
+        for path, node in walk(model)
+        for rule in asked
+        for kind, message in rule(node)
+    ]
+
+
+def check(model: Model, *, rules: Iterable[Rule] | None = None) -> None:
+    """Raise an error for the first thing that is wrong with a model.
+
+    Parameters
+    ----------
+    model, rules
+        As of `find_problems`.
+
+    Raises
+    ------
+    MetadataError
+        Naming the node, the rule, and how many problems there are.
+    """
+    found = find_problems(model, rules=rules)
+    if found:
+        more = f" ({len(found) - 1} more problems)" if len(found) > 1 else ""
+        raise MetadataError(
+            f"{found[0].message}{more}", path=found[0].path, remedy="See find_problems for all of them."
+        )
+
+
+# ---- the rules ------------------------------------------------------------------------------------------------------
+
+
+def lengths_are_possible(node: Model) -> Iterator[tuple[str, str]]:
+    """Shape and chunks have the same number of axes; no length is negative, no chunk empty."""
+    if not isinstance(node, ARRAYS):
+        return
+    chunks = _chunks(node)
+    if any(not _is_length(n) for n in node.shape):
+        yield "shape", f"shape {list(node.shape)} has an impossible length"
+    if chunks is None:
+        return
+    if len(chunks) != len(node.shape):
+        yield "rank", f"shape has {len(node.shape)} axes and chunks have {len(chunks)}"
+    if any(not _is_length(n) or n < 1 for n in chunks):
+        yield "chunks", f"chunks {list(chunks)} have an impossible length"
+
+
+def dimensions_fit_the_shape(node: Model) -> Iterator[tuple[str, str]]:
+    """There is a name for each axis, and no two axes have the same."""
+    if not isinstance(node, ARRAYS):
+        return
+    for key, names in _names(node).items():
+        if not isinstance(names, (list, tuple)) or not all(name is None or isinstance(name, str) for name in names):
+            yield "dimensions", f"{key} {names!r} is no list of names"
+        elif len(names) != len(node.shape):
+            yield "dimensions", f"{key} has {len(names)} names for {len(node.shape)} axes"
+        elif len({name for name in names if name is not None}) != sum(name is not None for name in names):
+            yield "dimensions", f"{key} {names!r} names two axes alike"
+
+
+def dimensions_have_one_length(node: Model) -> Iterator[tuple[str, str]]:
+    """In a group, a name stands for one length; xarray and netCDF ask that."""
+    if not isinstance(node, GROUPS):
+        return
+    lengths: dict[str, tuple[int, str]] = {}
+    for member, array in sorted(node.members.items()):
+        if not isinstance(array, ARRAYS):
+            continue
+        for names in _names(array).values():
+            if not isinstance(names, (list, tuple)) or len(names) != len(array.shape):
+                continue
+            for name, length in zip(names, array.shape, strict=True):
+                known, first = lengths.setdefault(str(name), (length, member))
+                if name is not None and known != length:
+                    yield "dimensions", f"{name!r} is {known} long in {first!r} and {length} in {member!r}"
+
+
+def _names(node: ArrayV2[Any] | ArrayV3[Any]) -> Mapping[str, Any]:
+    found: dict[str, Any] = {}
+    attributes = attributes_of(node)
+    if DIMENSIONS in attributes:
+        found[DIMENSIONS] = attributes[DIMENSIONS]
+    if isinstance(node, ArrayV3) and node.dimension_names is not None:
+        found["dimension_names"] = node.dimension_names
+    return found
+
+
+def _chunks(node: ArrayV2[Any] | ArrayV3[Any]) -> list[Any] | None:
+    if isinstance(node, ArrayV2):
+        return list(node.chunks)
+    configuration = node.chunk_grid.get("configuration")
+    found = configuration.get("chunk_shape") if isinstance(configuration, Mapping) else None
+    return list(found) if isinstance(found, (list, tuple)) else None
+
+
+def _is_length(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+RULES: tuple[Rule, ...] = (lengths_are_possible, dimensions_fit_the_shape, dimensions_have_one_length)
+"""What every model of a file that xarray and netCDF can read follows."""
+
+
+_NOWHERE = "a model"
+_KNOWN_EXTRAS = frozenset({"dimension_separator", "dimension_names", "storage_transformers", zarr3.CONSOLIDATED})
+
+
+@dataclass(frozen=True, slots=True)
+class FormatMapping:
+    """A model in the other format, and what becomes of the chunks that the file has.
+
+    Attributes
+    ----------
+    model : GroupV2 or GroupV3
+        The model.
+    chunks : dict
+        ``{path: fate}`` of each array, paths absolute. ``"kept"``: the chunks that are there are its chunks;
+        ``"moved"``: their bytes are, under other keys or out of shards; ``"encoded"``: they are other bytes.
+    problems : list of ModelProblem
+        What the other format cannot say, or what depends on values.
+    """
+
+    model: GroupModel
+    chunks: dict[str, Fate]
+    problems: list[ModelProblem]
+
+
+def to_format(model: GroupModel, zarr_format: Literal[2, 3]) -> FormatMapping:
+    """Return the model of the same file in a format of Zarr.
+
+    Data types, codecs, fill values, names of dimensions, the keys of chunks, and the attributes for links, references
+    and types become those of the other format. Arrays whose chunks are the same in both keep their chunk keys.
+
+    Parameters
+    ----------
+    model : GroupV2 or GroupV3
+        The model.
+    zarr_format : {2, 3}
+        The format that is wanted. Where the model has it already, it is returned as it is.
+
+    Raises
+    ------
+    UsageError
+        There is no such format.
+    MetadataError
+        A property has a value that no document may have, or an array has a type or codec that this package does not
+        know; the node is named.
+    """
+    if zarr_format not in (2, 3):
+        raise UsageError(f"there is no Zarr format {zarr_format!r}", remedy="Use 2 or 3.")
+    if model.zarr_format == zarr_format:
+        return FormatMapping(model, {path: "kept" for path, node in walk(model) if isinstance(node, ARRAYS)}, [])
+    hierarchy = to_hierarchy(model)
+    if hierarchy.zarr_format == 3:
+        hierarchy = zarr3_forms.canonical_hierarchy(hierarchy)
+    planner = ZarrPlanner(
+        MappingKeys({}, _NOWHERE), hierarchy, None, zarr_format=zarr_format, is_in_place=True, reads_values=False
+    )
+    plan = planner.plan_file()
+    encoded = [path for path, planned in plan.arrays.items() if not has_stored_chunks(planned)]
+    for path in encoded:
+        plan.arrays[path].source = None  # or its values would be looked at
+    adapt_plan(plan, location=_NOWHERE)
+    fates = keep_chunks(plan, hierarchy, encoded=encoded)
+    problems = [*_of_file(hierarchy), *_problems(hierarchy, plan.hierarchy)]
+    made = from_hierarchy(plan.hierarchy)
+    assert isinstance(made, GROUPS)
+    return FormatMapping(made, {absolute(path): fate for path, fate in sorted(fates.items())}, problems)
+
+
+def _of_file(hierarchy: Hierarchy) -> Iterator[ModelProblem]:
+    if hierarchy.zarr_format == 2 and is_nczarr(hierarchy):
+        yield ModelProblem("/", "nczarr", "the attributes for netcdf-c have no form in format 3, and are left out")
+
+
+def _problems(before: Hierarchy, after: Hierarchy) -> Iterator[ModelProblem]:
+    for path, node in before.walk():
+        made = after.get(path)
+        found = [*_extras(node)]
+        if isinstance(node, ArrayNode) and isinstance(made, ArrayNode):
+            found += [*(_to_3(node, made) if after.zarr_format == 3 else _to_2(node))]
+        for kind, message in found:
+            yield ModelProblem(absolute(path), kind, message)
+
+
+def _extras(node: Node) -> Iterator[tuple[str, str]]:
+    document = node.document if isinstance(node, ArrayNode) and node.document is not None else node
+    transformers = document.extra.get("storage_transformers")
+    unknown = sorted(document.extra.keys() - _KNOWN_EXTRAS) + (["storage_transformers"] if transformers else [])
+    if unknown:
+        yield "unknown-key", f"{', '.join(unknown)}: keys that neither format defines are left out"
+
+
+def _to_3(node: ArrayNode[Attributes], made: ArrayNode[Attributes]) -> Iterator[tuple[str, str]]:
+    word = node.attributes.get(DTYPE)
+    if notes_of(made.attributes).get("rows") is True:
+        yield "values", "text and references in rows get a fixed length, that of the longest; the least is taken here"
+    elif node.data_type == "|O" and word in ("object", "region"):
+        yield "object-ids", "references are paths; the object ids that stand beside them are left out"
+    elif node.data_type == "|O" and _first(node) == "vlen-bytes" and _first(made) == "vlen-utf8":
+        yield "values", "bytes are taken for text, which they are if all of them are UTF-8"
+    elif node.data_type != "|O" and _codecs(node) != _codecs(made):
+        yield "codecs", "format 3 has no place for these filters in this order; the default codec is taken"
+
+
+def _to_2(node: ArrayNode[Attributes]) -> Iterator[tuple[str, str]]:
+    if node.shards is not None:
+        yield "shards", f"format 2 has no shards: each of the chunks in shards {node.shards.shape} is an object"
+
+
+def _first(node: ArrayNode[Attributes]) -> Any:
+    return (node.filters or [{}])[0].get("id")
+
+
+def _codecs(node: ArrayNode[Attributes]) -> tuple[Any, ...]:
+    filters = [config for config in node.filters or () if config["id"] != "byteorder"]
+    return filters, node.compressor

@@ -20,31 +20,35 @@ from hdmf.backends.io import HDMFIO
 from hdmf.common import get_manager
 
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
+from hdmf_zarr_backend.builders.dimensions import name_axes
+from hdmf_zarr_backend.builders.session import WriteRequest, plan_new
+from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
+from hdmf_zarr_backend.conversion.readability import check_planned, check_version, schema_of
 from hdmf_zarr_backend.dataio import codec_of_file
 from hdmf_zarr_backend.errors import StoreNotFoundError, UnsupportedFileError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.execution.tasks import encode_chunk
+from hdmf_zarr_backend.formats import registry
+from hdmf_zarr_backend.formats.nczarr import overlay
+from hdmf_zarr_backend.formats.typewords import codec_words, element_bytes, type_word
 from hdmf_zarr_backend.hdf5.facts import is_hdf5
 from hdmf_zarr_backend.hdf5.rawsource import forget_decoded
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from hdmf_zarr_backend.io import ZarrIO
-from hdmf_zarr_backend.mapping import formats
-from hdmf_zarr_backend.mapping.nczarr import overlay
-from hdmf_zarr_backend.mapping.typewords import codec_words, element_bytes, type_word
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, absolute, join
-from hdmf_zarr_backend.readability import check_planned, check_version, schema_of
 from hdmf_zarr_backend.stores.base import KeyStore
 from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.limits import Limits
 from hdmf_zarr_backend.stores.paths import local_path
-from hdmf_zarr_backend.write.dimensions import name_axes
-from hdmf_zarr_backend.write.format3 import adapt_plan
-from hdmf_zarr_backend.write.from_hdf5 import Hdf5Planner
-from hdmf_zarr_backend.write.plan import PlannedArray, StorageOptions, WritePlan
-from hdmf_zarr_backend.write.plannedkeys import PlannedKeys
-from hdmf_zarr_backend.write.session import WriteRequest, plan_new
-from hdmf_zarr_backend.write.sharding import ShardsOfFile, checked_shards
-from hdmf_zarr_backend.write.writer import MEMORY_BUDGET, is_inlined, is_read_at_open, settle
-from hdmf_zarr_backend.write.zarr_source import source_caches
+from hdmf_zarr_backend.transfer.plan import (
+    PlannedArray,
+    ShardsOfFile,
+    StorageOptions,
+    WritePlan,
+    adapt_plan,
+    checked_shards,
+)
+from hdmf_zarr_backend.transfer.stored_sources import source_caches
+from hdmf_zarr_backend.transfer.writer import MEMORY_BUDGET, PlannedKeys, is_inlined, is_read_at_open, settle
 from hdmf_zarr_backend.zom.documents import from_hierarchy
 from hdmf_zarr_backend.zom.models import GROUPS, GroupModel
 
@@ -326,7 +330,7 @@ def _of_plan(
         overlay(plan.hierarchy)
     model = from_hierarchy(plan.hierarchy)
     assert isinstance(model, GROUPS)
-    kind = formats.FORMATS[plan.hierarchy.zarr_format]
+    kind = registry.FORMATS[plan.hierarchy.zarr_format]
     documents = [document for path, node in plan.hierarchy.walk() for _, document in kind.documents(path, node)]
     documents += kind.last(plan.hierarchy, inlined, consolidate=consolidate).values()
     size = sum(len(dump(document, strict=strict)) for document in documents)

@@ -19,7 +19,8 @@ import h5py
 import numpy as np
 from hdmf.build import DatasetBuilder, GroupBuilder
 
-from hdmf_zarr_backend import ZarrIO, reader
+from hdmf_zarr_backend import ZarrIO
+from hdmf_zarr_backend import io as reader
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 
 _REAL_FILE = h5py.File

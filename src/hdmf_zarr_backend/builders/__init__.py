@@ -1,0 +1,1 @@
+"""HDMF builders <-> the model: reading, planning a write, and the difference of an append."""

@@ -1,0 +1,436 @@
+"""A file that is there and a builder tree that was changed -> the difference, as a plan.
+
+What is on disk stays: nodes are kept as they are, documents are written anew only where attributes or links differ, and
+arrays only where there was none. What would change an existing value is refused before anything is written.
+
+Source: issue "The whole contract", part 1; ``HDF5IO.write_group`` for what an append may change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import date
+from typing import Any
+
+import numpy as np
+from hdmf.build import GroupBuilder
+from hdmf.container import AbstractContainer
+from hdmf.data_utils import AbstractDataChunkIterator, DataIO
+from hdmf.query import ReferenceResolver
+from hdmf.spec import GroupSpec, LinkSpec
+
+from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.arrays.zarr_arrays import stored_view
+from hdmf_zarr_backend.builders.dimensions import names_in
+from hdmf_zarr_backend.builders.planner import Planner, PlanOptions, unwrapped
+from hdmf_zarr_backend.builders.targets import Targets, builder_path, object_id
+from hdmf_zarr_backend.dataio import ZarrDataIO
+from hdmf_zarr_backend.errors import ConflictError, UsageError, ValueRefusedError
+from hdmf_zarr_backend.formats.attributes import decode_attributes, encode_attributes
+from hdmf_zarr_backend.formats.links import Link, encode_link
+from hdmf_zarr_backend.formats.references import Reference, decode_reference
+from hdmf_zarr_backend.formats.registry import parse_array
+from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DOC, DTYPE, LINKS, NOTES, RESERVED, notes_of
+from hdmf_zarr_backend.model.locations import THIS_FILE
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, join, split
+from hdmf_zarr_backend.transfer.plan import WritePlan
+
+_SHOWN_ELEMENTS = 5
+_SHOWN_LETTERS = 100
+_SCALARS = (str, bytes, int, float, np.generic)
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Tell whether two values are equal: scalars, text, or arrays of one shape; NaN equals NaN."""
+    if one is other:
+        return True
+    if isinstance(one, GroupBuilder) or isinstance(other, GroupBuilder):
+        return False
+    if _is_array(one) or _is_array(other):
+        return _is_same_array(one, other)
+    if isinstance(one, _SCALARS) and isinstance(other, _SCALARS):
+        return bool(one == other) or (one != one and other != other)  # noqa: PLR0124 - NaN equals NaN here
+    return False
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) or (hasattr(value, "shape") and not isinstance(value, np.generic))
+
+
+def _is_same_array(one: Any, other: Any) -> bool:
+    if other is None or one is None or isinstance(one, dict) or isinstance(other, dict):
+        return False
+    a, b = np.asarray(one), np.asarray(other)
+    if a.shape != b.shape:
+        return False
+    equal_nan = a.dtype.kind in "fcmM" and b.dtype.kind in "fcmM"
+    return bool(np.array_equal(a, b, equal_nan=equal_nan))
+
+
+def stored_array(data: Any) -> Any:
+    """Return the array that a DataIO wraps, or that resolves to builders or containers."""
+    while isinstance(data, DataIO):
+        data = data.data
+    return data.dataset if isinstance(data, ReferenceResolver) else data
+
+
+def shown(data: Any) -> str:
+    """Return the values of a dataset for a message: a scalar, or the first elements with the shape of the whole."""
+    data = stored_array(data)
+    text = repr(data)
+    if _is_array(data) and np.ndim(data) > 0:
+        first = np.asarray(data[:_SHOWN_ELEMENTS]).reshape(-1)[:_SHOWN_ELEMENTS].tolist()
+        more = ", ..." if np.size(data) > len(first) else ""
+        text = f"[{', '.join(map(repr, first))}{more}] of shape {np.shape(data)}"
+    return text if len(text) < _SHOWN_LETTERS else f"{text[: _SHOWN_LETTERS - 3]}..."
+
+
+class KnownFields:
+    """The fields of the containers of one open file, as they are on disk."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Any, dict[str, Any]]] = {}
+
+    def note(self, root: Any, *, anew: bool = False) -> None:
+        """Note the fields of all containers below ``root``; ``anew``: of those that are known as well."""
+        if id(root) in self._known and not anew:
+            return
+        stack = [root]
+        while stack:
+            here = stack.pop()
+            stack.extend(here.children)
+            self._known[id(here)] = (here, dict(here.fields))
+
+    def check(self, manager: Any, location: str, *, is_written: Callable[[Any], bool]) -> None:
+        """Refuse new values of datasets that are on disk.
+
+        Raises
+        ------
+        ConflictError
+            Naming the dataset and both values.
+        """
+        for container, before in self._known.values():
+            fields = container.fields
+            changed = {name for name, value in fields.items() if value is not None and value is not before.get(name)}
+            builder = manager.get_builder(container) if changed else None
+            if builder is None or not hasattr(builder, "datasets"):
+                continue
+            mapper = manager.type_map.get_map(container)
+            for spec, stored in _untyped_datasets(mapper.spec, builder):
+                name = mapper.get_attribute(spec)
+                if name not in changed or not is_written(stored) or _is_same(fields[name], before.get(name)):
+                    continue
+                raise ConflictError(
+                    f"the dataset holds {shown(stored.data)} and {shown(fields[name])} is to be written",
+                    store=location,
+                    path=builder_path(stored),
+                    remedy="Change the values in place (dataset[...] = values), or export to a new file.",
+                )
+
+
+def check_origin(root: Any, manager: Any, location: str) -> None:
+    """Refuse containers of other files that hdmf cannot build for this one.
+
+    Parameters
+    ----------
+    root : Container
+        What is to be written.
+    manager : BuildManager
+        Builds it. What it has built or read for another file is linked to, and is not refused.
+    location : str
+        The file.
+
+    Raises
+    ------
+    UsageError
+        Naming the container and its file.
+    """
+    stack = [root]
+    while stack:
+        here = stack.pop()
+        origin = here.container_source
+        if origin is None or origin == location:
+            stack += [*here.children, *_linked(here, manager)]
+        elif manager.get_builder(here) is None:
+            what = f"{type(here).__name__} {here.name!r}"
+            remedy = (
+                "Use export to copy a file: read it and pass its io as src_io, and the container if it was changed."
+            )
+            if here is not root:
+                remedy = "To write a link, make this io with the manager of the io that has read it; or make a new one."
+            problem = f"the {what} was read from or written to another file, {origin!r}, and cannot be written here"
+            raise UsageError(problem, store=location, remedy=remedy)
+
+
+def _linked(container: Any, manager: Any) -> Iterator[Any]:
+    """Yield the containers of other places that a container is to have a link to."""
+    for name, value in container.fields.items():
+        if isinstance(value, dict):
+            yield from (
+                member
+                for member in value.values()
+                if isinstance(member, AbstractContainer) and member.parent is not container
+            )
+        elif isinstance(value, AbstractContainer) and value.parent is not container:
+            spec = manager.type_map.get_map(container).get_attr_spec(name)
+            if isinstance(spec, (LinkSpec, GroupSpec)):  # not the series whose timestamps another one shares
+                yield value
+
+
+def _untyped_datasets(spec: Any, builder: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield specification and builder of the datasets without a type that a group has, in groups without one too."""
+    for dataset in spec.datasets:
+        if _is_untyped(dataset) and builder.datasets.get(dataset.name) is not None:
+            yield dataset, builder.datasets[dataset.name]
+    for group in spec.groups:
+        if _is_untyped(group) and group.name in builder.groups:
+            yield from _untyped_datasets(group, builder.groups[group.name])
+
+
+def _is_untyped(spec: Any) -> bool:
+    return spec.data_type_def is None and spec.data_type_inc is None and spec.name is not None
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if isinstance(one, date) and isinstance(other, date):
+        return one == other
+    return is_same(stored_array(one), stored_array(other))
+
+
+_KEPT = frozenset({DTYPE, DIMENSIONS, LINKS, ".specloc"})
+
+
+class AppendPlanner(Planner):
+    """Plans a write to a file that is there already.
+
+    Parameters
+    ----------
+    options, targets
+        As of `Planner`.
+    hierarchy : Hierarchy
+        What is on disk; it becomes what will be on disk.
+    is_written : callable
+        Tells whether a builder was read from or written to this file.
+    original : callable
+        Returns the builder that is on disk at the path of an array.
+    """
+
+    def __init__(
+        self,
+        options: PlanOptions,
+        targets: Targets,
+        hierarchy: Hierarchy,
+        *,
+        is_written: Callable[[Any], bool],
+        original: Callable[[str], Any],
+    ) -> None:
+        super().__init__(options, targets)
+        self.plan = WritePlan(hierarchy)
+        self.changed: set[str] = set()
+        self.added: set[str] = set()
+        self._is_written = is_written
+        self._original = original
+
+    def plan_root(self, builder: Any) -> WritePlan:
+        """Plan what is new or differs; ``changed`` and ``added`` name the paths.
+
+        Raises
+        ------
+        ConflictError
+            The file holds something else where something is to be written, or another root object.
+        """
+        root = self.plan.hierarchy.root
+        there, wanted = root.attributes.get("object_id"), object_id(builder)
+        if isinstance(there, str) and wanted is not None and there != wanted and not self._is_written(builder):
+            raise ConflictError(
+                f"the file holds the root object {there} and {wanted} is to be written: the name already exists",
+                store=self.options.location,
+                path="/",
+                remedy="Read the file, change what was read and write that; or use mode 'w' to replace the file.",
+            )
+        self._merge_group(builder, root, "")
+        return self.plan
+
+    def note_specs(self, added: set[str]) -> None:
+        """Note the cached namespaces that were added to the plan."""
+        self.added |= added
+        if added:
+            self.changed.add("")
+
+    def _merge_group(self, builder: Any, node: Any, path: str) -> None:
+        if not isinstance(node, GroupNode):
+            raise self._conflict(path, "an array", "a group")
+        for name, child in builder.groups.items():
+            self._merge_member_group(child, node, join(path, self._name(name, path)))
+        links: list[Link] = []
+        taken = names_in(node)
+        for name, child in builder.datasets.items():
+            if child is not None:
+                self._merge_member_dataset(child, node, join(path, self._name(name, path)), links, taken)
+        for link in builder.links.values():
+            if not self._is_written(link):
+                self._merge_link(link, node, path, links, taken)
+        self._merge_attributes(builder.attributes, node, path)
+        if links:
+            entries = [*node.attributes.get(LINKS, []), *map(encode_link, links)]
+            node.attributes = {**node.attributes, LINKS: entries}
+            self.changed.add(path)
+
+    def _merge_member_group(self, builder: Any, node: GroupNode[Attributes], path: str) -> None:
+        name = split(path)[1]
+        if name in node.members:
+            self._merge_group(builder, node.members[name], path)
+            return
+        self._check_free(node, name, path, "a group")
+        member: GroupNode[Attributes] = GroupNode()
+        self.fill_group(builder, member, path)
+        node.members[name] = member
+        self.added.add(path)
+
+    def _merge_member_dataset(
+        self, builder: Any, node: GroupNode[Attributes], path: str, links: list[Link], taken: dict[str, int]
+    ) -> None:
+        name = split(path)[1]
+        if name in node.members:
+            self._merge_dataset(builder, node.members[name], path)
+            return
+        stored = _stored_link(node, name)
+        if stored is not None:
+            wanted = None if self._is_written(builder) else self._linked_data(builder, path)
+            if not self._is_written(builder) and (wanted is None or not _leads_to(wanted, stored)):
+                self._check_free(node, name, path, "a dataset" if wanted is None else f"a link to {_named(wanted)}")
+            return
+        self._dataset(builder, node, path, links, taken)
+        self._note_added(node, path)
+
+    def _merge_link(
+        self, link: Any, node: GroupNode[Attributes], path: str, links: list[Link], taken: dict[str, int]
+    ) -> None:
+        wanted, stored = self._link_target(link.builder), _stored_link(node, link.name)
+        if stored is not None and _leads_to(wanted, stored):
+            return
+        place = join(path, link.name)
+        self._check_free(node, link.name, place, f"a link to {_named(wanted)}")
+        self._link(link, node, path, links, taken)
+        self._note_added(node, place)
+
+    def _link_target(self, target: Any) -> Reference:
+        """Return where a link to ``target`` leads to."""
+        try:
+            return self.targets.moved(target) or self.targets.reference_to(target)
+        except ValueRefusedError:  # no Zarr file can point there, and so it is copied
+            return Reference(str(target.source), builder_path(target))
+
+    def _linked_data(self, builder: Any, path: str) -> Reference | None:
+        """Return where a dataset leads to whose data are a stored array that would be linked, None for other data."""
+        given = builder.data
+        data = stored_view(unwrapped(given), parse_array)
+        link_data = given.link_data if isinstance(given, ZarrDataIO) else self.options.link_data
+        found: list[Link] = []
+        if isinstance(data, LazyArray) and self._linked(data, path, found, link_data=link_data):
+            return found[0].target
+        return None
+
+    def _note_added(self, node: GroupNode[Attributes], path: str) -> None:
+        """Note a member as new if it became one, and no link."""
+        if split(path)[1] in node.members:
+            self.added.add(path)
+
+    def _check_free(self, node: GroupNode[Attributes], name: str, path: str, wanted: str) -> None:
+        there = node.members.get(name)
+        if there is not None:
+            raise self._conflict(path, "a group" if isinstance(there, GroupNode) else "an array", wanted)
+        stored = _stored_link(node, name)
+        if stored is not None:
+            raise self._conflict(path, f"a link to {_named(stored)}", wanted)
+
+    def _conflict(self, path: str, there: str, wanted: str) -> ConflictError:
+        return ConflictError(
+            f"the file holds {there} where {wanted} is to be written",
+            store=self.options.location,
+            path=absolute(path),
+            remedy="Give the new object another name, or export to a new file.",
+        )
+
+    # ---- attributes -------------------------------------------------------------------------------------------------
+
+    def _merge_attributes(self, attributes: dict[str, Any], node: Any, path: str) -> None:
+        """Write the attributes anew where they say something else than those on disk."""
+        stored = node.attributes
+        before = decode_attributes(stored, resolve=_Kept)
+        wanted = dict(attributes)
+        if all(name in before and self._same_value(wanted[name], before[name]) for name in wanted):
+            return
+        merged = {**before, **wanted}
+        left_out = {"attributes", "escaped", *({DOC} & wanted.keys())}  # a user's own `doc` is no longer the schema's
+        notes = {key: value for key, value in notes_of(stored).items() if key not in left_out}
+        encoded = encode_attributes(merged, notes=notes, reference=self._encode_kept, strict=self.options.strict_json)
+        reserved = {key: stored[key] for key in stored if key in RESERVED and key in _KEPT}
+        if notes.get(DOC) is True and DOC in stored:
+            reserved[DOC] = stored[DOC]
+        fresh = {**encoded, **reserved}
+        if NOTES in stored and NOTES not in fresh and notes:
+            fresh[NOTES] = notes
+        if fresh != stored:
+            node.attributes = fresh
+            self.changed.add(path)
+
+    def _same_value(self, wanted: Any, before: Any) -> bool:
+        if isinstance(before, _Kept):
+            encoded = self.targets.encode_attribute(wanted)
+            return encoded is not None and _place(encoded) == _place(before.json)
+        if isinstance(before, list) and before and isinstance(before[0], _Kept):
+            given = isinstance(wanted, (list, tuple)) and len(wanted) == len(before)
+            return given and all(map(self._same_value, wanted, before))
+        return is_same(wanted, before)
+
+    def _encode_kept(self, value: Any) -> dict[str, Any] | None:
+        return value.json if isinstance(value, _Kept) else self.targets.encode_attribute(value)
+
+    # ---- datasets ---------------------------------------------------------------------------------------------------
+
+    def _merge_dataset(self, builder: Any, node: Any, path: str) -> None:
+        if not isinstance(node, ArrayNode):
+            raise self._conflict(path, "a group", "a dataset")
+        if not self._is_written(builder) and not self._same_data(builder, path):
+            raise ConflictError(
+                f"the dataset holds {shown(self._original(path).data)} and {shown(builder.data)} is to be written",
+                store=self.options.location,
+                path=absolute(path),
+                remedy="Change the values in place (dataset[...] = values), or export to a new file.",
+            )
+        self._merge_attributes(builder.attributes, node, path)
+
+    def _same_data(self, builder: Any, path: str) -> bool:
+        data = stored_array(builder.data)
+        if isinstance(data, LazyArray) and data.location == self.options.location and data.path == path:
+            return True
+        if isinstance(data, AbstractDataChunkIterator):
+            return False  # it can be read only once, and comparing would use it up
+        return is_same(data, stored_array(self._original(path).data))
+
+
+def _place(json: dict[str, Any]) -> tuple[Any, Any]:
+    value = json.get("value", {})
+    return value.get("source"), value.get("path")
+
+
+def _stored_link(node: GroupNode[Attributes], name: str) -> Reference | None:
+    entries = node.attributes.get(LINKS, [])
+    found = (entry for entry in entries if isinstance(entry, dict) and entry.get("name") == name)
+    return next((decode_reference(entry) for entry in found), None)
+
+
+def _leads_to(one: Reference, other: Reference) -> bool:
+    return (one.source, one.node_path) == (other.source, other.node_path)
+
+
+def _named(target: Reference) -> str:
+    return target.path if target.source == THIS_FILE else f"{target.path} of {target.source}"
+
+
+class _Kept:
+    """The JSON of a reference that stays as it is on disk."""
+
+    def __init__(self, json: dict[str, Any]) -> None:
+        self.json = json

@@ -1,0 +1,711 @@
+"""Hierarchy -> GroupBuilder: lazy data, links and references resolved, cycles safe.
+
+All builders of a file are made first, without links and references; then those are filled in. So a reference to an
+ancestor, to the root or round in a circle needs no recursion, and each node has exactly one builder however it is
+reached.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from hdmf.backends.warnings import BrokenLinkWarning
+from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
+
+from hdmf_zarr_backend.arrays.chunks import ChunkCache
+from hdmf_zarr_backend.arrays.fills import check_unwritten
+from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.arrays.stored_chunks import stored_chunks
+from hdmf_zarr_backend.builders.arraykinds import field_list, field_type, is_scalar
+from hdmf_zarr_backend.builders.columns import EditableColumn
+from hdmf_zarr_backend.builders.datasets import BuilderReferences, BuilderTable, Resolver
+from hdmf_zarr_backend.builders.namespaces import spec_location
+from hdmf_zarr_backend.changes.editable import EditableArray
+from hdmf_zarr_backend.changes.edits import Edits
+from hdmf_zarr_backend.errors import (
+    DamagedFileError,
+    LimitError,
+    LinkRefusedError,
+    MetadataError,
+    ReferenceTargetError,
+    StoreError,
+    StoreNotFoundError,
+    WrongTargetWarning,
+    ZarrBackendError,
+)
+from hdmf_zarr_backend.files.link_policy import check_link
+from hdmf_zarr_backend.formats.attributes import decode_attributes
+from hdmf_zarr_backend.formats.dimensions import decode_dimensions
+from hdmf_zarr_backend.formats.links import decode_links, find_link
+from hdmf_zarr_backend.formats.references import (
+    Reference,
+    RegionReference,
+    decode_attribute_reference,
+    decode_reference,
+)
+from hdmf_zarr_backend.formats.reserved import DTYPE, LINKS, SPECLOC, notes_of
+from hdmf_zarr_backend.model.locations import THIS_FILE, resolve_source, sibling_source
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, join, relative, split
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.opening import may_exist
+
+_PLAIN = (type(None), str, bool, tuple, dict)
+
+
+class _Pattern:
+    """A builder made by hdmf, and where it keeps the arguments that it was made with.
+
+    Where another version of hdmf keeps them in a way that is not understood here, its constructor is called instead.
+
+    Parameters
+    ----------
+    cls : type
+        Class of the builder.
+    **arguments
+        What the constructor takes, each value one that no other argument and no default has.
+    """
+
+    def __init__(self, cls: type, **arguments: Any) -> None:
+        builder = cls(**arguments)
+        self._cls: Any = cls
+        given = list(arguments.values())
+        self._items = [(key, isinstance(value, dict)) for key, value in dict.items(builder)]
+        self._values = [
+            (name, key)
+            for name, argument in arguments.items()
+            for key, value in dict.items(builder)
+            if value is argument
+        ]
+        self._state = dict(getattr(builder, "__dict__", {}))
+        self._dicts = [key for key, value in self._state.items() if type(value) is dict]
+        self._places = [
+            (name, key)
+            for name, argument in arguments.items()
+            for key, value in self._state.items()
+            if value is argument
+        ]
+        self._is_understood = (
+            {name for name, _ in (*self._places, *self._values)} == arguments.keys()
+            and all(type(value) in _PLAIN for value in self._state.values())
+            and all(
+                value is None or any(value is argument for argument in given) or value == {}
+                for value in dict.values(builder)
+            )
+        )
+
+    def copy(self, **arguments: Any) -> Any:
+        """Return a builder as the constructor makes it of ``arguments``, which are those of the pattern."""
+        if not self._is_understood:
+            return self._cls(**arguments)
+        builder = self._cls.__new__(self._cls)
+        for key, is_dict in self._items:
+            dict.__setitem__(builder, key, {} if is_dict else None)
+        state = builder.__dict__
+        state.update(self._state)
+        for key in self._dicts:
+            state[key] = {}
+        for name, key in self._places:
+            state[key] = arguments[name]
+        for name, key in self._values:
+            dict.__setitem__(builder, key, arguments[name])
+        return builder
+
+
+_GROUP = _Pattern(GroupBuilder, name="a group", source="the file of a group")
+_DATASET = _Pattern(
+    DatasetBuilder,
+    name="a dataset",
+    source="the file of a dataset",
+    dtype="its type",
+    maxshape=(1, 2, 3),
+    dimension_labels=("x", "y", "z"),
+    chunks=True,
+)
+
+
+_LINK = _Pattern(LinkBuilder, builder=GroupBuilder(name="a target"), name="a link", source="the file of a link")
+
+_TAKEN = "the name {!r} is that of an attribute and of a member"
+_RENAME = "Rename one of them in the file."
+
+
+def make_group(
+    name: str, *, groups: Mapping[str, Any], datasets: Mapping[str, Any], attributes: Mapping[str, Any], source: str
+) -> Any:
+    """Return a ``GroupBuilder`` with its members.
+
+    Raises
+    ------
+    MetadataError
+        An attribute has the name of a member: hdmf has one name space for both.
+    """
+    builder = _GROUP.copy(name=name, source=source)
+    kinds = builder.obj_type
+    builder.attributes.update(attributes)
+    kinds.update(dict.fromkeys(attributes, "attributes"))
+    for kind, members, target in (("groups", groups, builder.groups), ("datasets", datasets, builder.datasets)):
+        for member, child in members.items():
+            if member in kinds:
+                raise MetadataError(_TAKEN.format(member), remedy=_RENAME)
+            target[member] = child
+            kinds[member] = kind
+            if child.parent is None:
+                child.parent = builder
+    return builder
+
+
+def set_link(group: Any, name: str, target: Any, *, path: str) -> None:
+    """Give the builder of the group at ``path`` a link to a builder.
+
+    Raises
+    ------
+    MetadataError
+        It has the name of another member, or of an attribute.
+    """
+    if group.obj_type.get(name, "links") != "links":
+        raise MetadataError(
+            f"a link has the name {name!r} of another member", store=group.source, path=join(path, name), remedy=_RENAME
+        )
+    link = _LINK.copy(builder=target, name=name, source=group.source)
+    link.location = path
+    link.parent = group
+    group.links[name] = link
+    group.obj_type[name] = "links"
+
+
+def set_reference(builder: Any, path: str, name: str, value: Any) -> None:
+    """Give the builder of the object at ``path`` an attribute that is a reference, or a list of them.
+
+    Raises
+    ------
+    MetadataError
+        It has the name of a member.
+    """
+    if isinstance(builder, GroupBuilder) and builder.obj_type.get(name, "attributes") != "attributes":
+        raise MetadataError(_TAKEN.format(name), store=builder.source, path=path, remedy=_RENAME)
+    builder.set_attribute(name, value)
+
+
+def make_dataset(
+    name: str,
+    *,
+    data: Any,
+    dtype: Any,
+    attributes: Mapping[str, Any],
+    source: str,
+    maxshape: tuple[int | None, ...] | None = None,
+    dimension_labels: tuple[str | None, ...] | None = None,
+    chunks: bool = False,
+) -> Any:
+    """Return a ``DatasetBuilder``; the arguments are those of its constructor."""
+    builder = _DATASET.copy(
+        name=name, source=source, dtype=dtype, maxshape=maxshape, dimension_labels=dimension_labels, chunks=chunks
+    )
+    if data is not None:
+        builder["data"] = data  # hdmf itself sets it so
+    builder.attributes.update(attributes)
+    return builder
+
+
+TYPED = frozenset({"neurodata_type", "data_type"})
+
+
+class DatasetMaker:
+    """Makes the builders of the datasets of one file.
+
+    Parameters
+    ----------
+    keys : KeyStore
+        The store of the file.
+    hierarchy : Hierarchy
+        Its metadata.
+    source : str
+        What the builders say they come from.
+    resolver : Resolver
+        Resolves references of datasets.
+    edits : Edits, optional
+        Takes the changes to arrays, where the file is open for changes.
+
+    Attributes
+    ----------
+    scalar_references : dict of str to Reference
+        By path, the scalar datasets whose builder waits for the target of its reference.
+    scalar_rows : dict of str to BuilderTable
+        By path, the scalar rows whose builder waits for the targets of its references.
+    """
+
+    def __init__(
+        self, keys: KeyStore, hierarchy: Hierarchy, source: str, resolver: Resolver, *, edits: Edits | None = None
+    ) -> None:
+        self.scalar_references: dict[str, Reference] = {}
+        self.scalar_rows: dict[str, BuilderTable] = {}
+        self._keys = keys
+        self._hierarchy = hierarchy
+        self._source = source
+        self._resolver = resolver
+        self._edits = edits
+        self._cache = ChunkCache()
+
+    @property
+    def file_id(self) -> str | None:
+        """Object id of the root, which stands for the file."""
+        value = self._hierarchy.root.attributes.get("object_id")
+        return value if isinstance(value, str) else None
+
+    def fetch_scalars(self, nodes: list[tuple[str, Any]]) -> dict[str, bytes]:
+        """Fetch together the values that builders must hold."""
+        names = [(path, node.chunk_name((0,) * len(node.shape))) for path, node in nodes if is_scalar(node)]
+        return stored_chunks(self._keys, names)
+
+    def lazy(self, path: str, node: ArrayNode[Attributes]) -> LazyArray:
+        """Return the array at ``path``."""
+        notes = notes_of(node.attributes)
+        maxshape = notes.get("maxshape")
+        elements = _to_ascii if notes.get("text") == "ascii" else None
+        bound = tuple(maxshape) if isinstance(maxshape, list) else None
+        options: dict[str, Any] = {"maxshape": bound, "elements": elements, "file_id": self.file_id}
+        if self._edits is None:
+            return LazyArray(self._keys, path, node, self._cache, **options)
+        # the data of a typed dataset are the data of a column, and those hdmf extends
+        check_unwritten(self._keys, path, node)  # a change of its shape looks at each chunk that it states
+        array = EditableColumn if TYPED & node.attributes.keys() else EditableArray
+        return array(self._edits, self._keys, path, node, self._cache, **options)
+
+    def make(
+        self, path: str, name: str, node: ArrayNode[Attributes], attributes: dict[str, Any], scalars: dict[str, bytes]
+    ) -> Any:
+        """Return the builder of the array at ``path``; ``scalars`` are the values that `fetch_scalars` returned."""
+        if is_scalar(node):
+            data, dtype = self._scalar(path, node, scalars)
+            return make_dataset(name, data=data, dtype=dtype, attributes=attributes, source=self._source)
+        lazy = self.lazy(path, node)
+        data, dtype = self._array(lazy, node)
+        return make_dataset(
+            name,
+            data=data,
+            dtype=dtype,
+            attributes=attributes,
+            maxshape=lazy.maxshape,
+            dimension_labels=decode_dimensions(node.attributes),
+            chunks=True,
+            source=self._source,
+        )
+
+    def _array(self, lazy: LazyArray, node: ArrayNode[Attributes]) -> tuple[Any, Any]:
+        word = node.attributes.get(DTYPE)
+        if isinstance(word, list):
+            names, words = field_list(word)
+            if lazy.dtype.hasobject:
+                return BuilderTable(lazy, self._resolver, names, words), _dtype_list(names, words)
+        if lazy.dtype.names is not None:
+            return self._structured(lazy)
+        if word in ("object", "region") and lazy.dtype == object:
+            return BuilderReferences(lazy, self._resolver), "object"
+        if lazy.dtype == object:
+            filters = node.filters or [{}]
+            is_bytes = notes_of(node.attributes).get("text") == "ascii" or filters[0].get("id") == "vlen-bytes"
+            return lazy, "ascii" if is_bytes else "utf8"
+        return lazy, lazy.dtype
+
+    def _structured(self, lazy: LazyArray) -> tuple[Any, Any]:
+        if not lazy.dtype.hasobject:
+            return lazy, _fields_of(lazy.dtype)
+        names = list(lazy.dtype.names or ())
+        words = ["object" if lazy.dtype[n].hasobject else lazy.dtype[n].base.name for n in names]
+        return BuilderTable(lazy, self._resolver, names, words), _dtype_list(names, words)
+
+    def _scalar(self, path: str, node: ArrayNode[Attributes], scalars: dict[str, bytes]) -> tuple[Any, Any]:
+        lazy = self.lazy(path, node)
+        values = lazy.decoded(scalars.get(join(path, node.chunk_name((0,) * len(node.shape)))))
+        word = node.attributes.get(DTYPE)
+        value = values.reshape(-1)[0] if word not in ("object", "region") else values.item(0)
+        if isinstance(word, list) and lazy.dtype.hasobject:
+            names, words = field_list(word)
+            if not node.shape:
+                raise MetadataError("rows need an axis, and this array has none", remedy="Give it the shape [1].")
+            # its references lead to builders that may not be there yet
+            self.scalar_rows[path] = BuilderTable(lazy, self._resolver, names, words)
+            return None, _dtype_list(names, words)
+        if word in ("object", "region") and isinstance(value, dict):
+            self.scalar_references[path] = decode_reference(value)
+            return None, "object"
+        if isinstance(value, np.void):
+            return np.array(value, dtype=lazy.dtype), _fields_of(lazy.dtype)
+        if isinstance(value, bytes):
+            try:
+                value = value.decode("utf-8")
+            except UnicodeDecodeError:
+                return value, "bytes"
+        return value, "utf8" if isinstance(value, str) else lazy.dtype
+
+
+def _dtype_list(names: list[str], words: list[str]) -> list[dict[str, str]]:
+    return [{"name": name, "dtype": field_type(word)} for name, word in zip(names, words, strict=True)]
+
+
+_TEXT = {"S": "ascii", "U": "utf"}
+
+
+def _fields_of(dtype: np.dtype[Any]) -> list[dict[str, Any]]:
+    """Return HDMF's words for the fields of a structured type without objects; one inside another is a list again."""
+    bases = {name: dtype[name].base for name in dtype.names or ()}
+    return [
+        {"name": name, "dtype": _fields_of(base) if base.names else _TEXT.get(base.kind) or field_type(base.name)}
+        for name, base in bases.items()
+    ]
+
+
+def _to_ascii(values: Any) -> Any:
+    flat = values.reshape(-1).copy()
+    for position, item in enumerate(flat):
+        flat[position] = item.encode("utf-8") if isinstance(item, str) else item
+    return flat.reshape(values.shape)
+
+
+ROOT = "root"
+
+Open = Callable[[str], "Assembler"]
+Seen = frozenset[tuple[str, str]]
+_NOTHING_SEEN: Seen = frozenset()
+
+
+class Assembler:
+    """Makes the builders of one file, and keeps them.
+
+    Parameters
+    ----------
+    keys : KeyStore
+        The store of the file.
+    hierarchy : Hierarchy
+        Its metadata.
+    source : str
+        What the builders say they come from; exactly the ``source`` of the io.
+    resolver : Resolver
+        Resolves references of datasets.
+    open_other : callable
+        Returns the assembler of another file by its location.
+    edits : Edits, optional
+        Takes the changes to arrays, where the file is open for changes.
+
+    Attributes
+    ----------
+    levels : list of int
+        How many files are being assembled, each for a link of the one before; shared by the files of a session.
+    """
+
+    def __init__(
+        self,
+        keys: KeyStore,
+        hierarchy: Hierarchy,
+        source: str,
+        resolver: Resolver,
+        open_other: Open,
+        *,
+        edits: Edits | None = None,
+    ) -> None:
+        self.keys = keys
+        self.hierarchy = hierarchy
+        self.source = source
+        self.builders: dict[str, Any] = {}
+        self._open_other = open_other
+        self._rules = keys.read_rules
+        self.levels = [0]
+        self._datasets = DatasetMaker(keys, hierarchy, source, resolver, edits=edits)
+        self._hidden = spec_location(hierarchy.root.attributes.get(SPECLOC))
+
+    @property
+    def root_id(self) -> str | None:
+        """Object id of the root."""
+        return self._datasets.file_id
+
+    def root(self) -> Any:
+        """Return the builder of the root, always the same one."""
+        return self._built("")
+
+    def _built(self, path: str) -> Any:
+        """Return the builder of the node at ``path``, made together with all that is below it.
+
+        Of a file that is only linked to, no more is made than that: as with HDF5IO, what a link leads to has no parent.
+        """
+        if path not in self.builders:
+            made: list[str] = []
+            self.levels[0] += 1
+            try:
+                self._check_links(self.levels[0] - 1, path)
+                self._assemble(path, made)
+            except BaseException:
+                for place in made:  # half a tree must not pass for a whole one when it is asked for again
+                    self.builders.pop(place, None)
+                raise
+            finally:
+                self.levels[0] -= 1
+        return self.builders[path]
+
+    def _check_links(self, count: int, path: str) -> None:
+        if count > self._rules.limits.max_links:
+            error = self._rules.limits.exceeded("max_links", count, f"{count} links lead from one to the next")
+            raise error.located(store=self.source, path=absolute(path))
+
+    def _is_hidden(self, path: str) -> bool:
+        return self._hidden is not None and (path == self._hidden or path.startswith(f"{self._hidden}/"))
+
+    def _below(self, top: str) -> Iterator[tuple[str, Any]]:
+        """Yield the nodes at and below ``top`` that have no builder yet."""
+        start = self.hierarchy.get(top)
+        for below, node in Hierarchy(start).walk() if start is not None else ():
+            path = join(top, below) if below else top
+            if path not in self.builders and not self._is_hidden(path):
+                yield path, node
+
+    def _assemble(self, top: str, made: list[str]) -> None:
+        nodes = list(self._below(top))
+        scalars = self._datasets.fetch_scalars(nodes)
+        pending: list[tuple[Any, str, Any]] = []
+        for path, node in reversed(nodes):  # members before their group
+            attributes = self._attributes(path, node, pending)
+            name = split(path)[1] or ROOT
+            try:
+                if isinstance(node, GroupNode):
+                    builder = self._group(path, name, node, attributes)
+                else:
+                    builder = self._datasets.make(path, name, node, attributes, scalars)
+            except ZarrBackendError as error:
+                raise error.located(store=self.source, path=absolute(path)) from error.__cause__
+            if path:  # the root has no place in a parent, and its name is no part of any path
+                builder.location = absolute(split(path)[0])
+            self.builders[path] = builder
+            made.append(path)
+        for path, key, value in pending:
+            self._fill_reference(self.builders[path], path, key, value)
+        for path in [path for path, _ in nodes if path in self._datasets.scalar_references]:
+            self._fill_scalar_reference(path, self._datasets.scalar_references.pop(path))
+        for path in [path for path, _ in nodes if path in self._datasets.scalar_rows]:
+            row = self._datasets.scalar_rows.pop(path)[0]
+            self.builders[path].data = np.array(row, dtype=row.dtype)
+        for path, node in nodes:
+            if isinstance(node, GroupNode) and LINKS in node.attributes:
+                self._fill_links(path, node)
+
+    # ---- groups and attributes --------------------------------------------------------------------------------------
+
+    def _group(self, path: str, name: str, node: GroupNode[Attributes], attributes: dict[str, Any]) -> Any:
+        groups: dict[str, Any] = {}
+        datasets: dict[str, Any] = {}
+        for member in sorted(node.members):
+            child = self.builders.get(join(path, member))
+            if child is not None:
+                (groups if isinstance(child, GroupBuilder) else datasets)[member] = child
+        try:
+            return make_group(name, groups=groups, datasets=datasets, attributes=attributes, source=self.source)
+        except ValueError as error:
+            raise MetadataError(
+                f"HDMF takes each name once in a group ({error})", remedy="Rename one of them."
+            ) from error
+
+    def _attributes(self, path: str, node: Any, pending: list[tuple[Any, str, Any]]) -> dict[str, Any]:
+        try:
+            values = decode_attributes(node.attributes, resolve=_Pending)
+        except ZarrBackendError as error:
+            raise error.located(store=self.source, path=absolute(path)) from error.__cause__
+        ready: dict[str, Any] = {}
+        for name, value in values.items():
+            if isinstance(value, _Pending) or (isinstance(value, list) and value and isinstance(value[0], _Pending)):
+                pending.append((path, name, value))
+            else:
+                ready[name] = value
+        return ready
+
+    def _fill_reference(self, builder: Any, path: str, name: str, value: Any) -> None:
+        try:
+            many = isinstance(value, list)
+            found = [self._referred(item.json) for item in value] if many else self._referred(value.json)
+        except (DamagedFileError, LimitError, StoreError) as error:
+            warnings.warn(
+                f"The attribute {name!r} of {absolute(path)} in {self.source} refers to nothing "
+                f"and is left out: {error}",
+                BrokenLinkWarning,
+                stacklevel=2,
+            )
+        else:
+            set_reference(builder, absolute(path), name, found)
+
+    def _referred(self, json: dict[str, Any]) -> Any:
+        reference = decode_attribute_reference(json)
+        target = self.resolve(reference)
+        return target if reference.region is None else RegionReference(target, reference.region)
+
+    def _fill_scalar_reference(self, path: str, reference: Reference) -> None:
+        try:
+            target = self.resolve(reference)
+        except (DamagedFileError, LimitError, StoreError) as error:
+            warnings.warn(
+                f"The dataset {absolute(path)} in {self.source} refers to nothing and is left out: {error}",
+                BrokenLinkWarning,
+                stacklevel=2,
+            )
+            parent, name = split(path)
+            del self.builders[path]
+            del self.builders[parent].datasets[name]
+            del self.builders[parent].obj_type[name]
+            return
+        self.builders[path].data = (
+            ReferenceBuilder(target) if reference.region is None else RegionReference(target, reference.region)
+        )
+
+    # ---- links and references ---------------------------------------------------------------------------------------
+
+    def _fill_links(self, path: str, node: GroupNode[Attributes]) -> None:
+        builder, place = self.builders[path], absolute(path)
+        try:
+            links = decode_links(node.attributes)
+        except ZarrBackendError as error:
+            raise error.located(store=self.source, path=absolute(path)) from None
+        for link in links:
+            try:
+                target = self.resolve(link.target)
+            except (DamagedFileError, LimitError, StoreError, OSError) as error:
+                warnings.warn(
+                    f"Path to Group altered/broken at {absolute(join(path, link.name))} in {self.source}: {error}",
+                    BrokenLinkWarning,
+                    stacklevel=2,
+                )
+                continue
+            set_link(builder, link.name, target, path=place)
+
+    def resolve(self, reference: Reference, seen: Seen = _NOTHING_SEEN) -> Any:
+        """Return the builder that ``reference`` points to, in this file or another.
+
+        ``seen`` are the places of the links that led here.
+
+        Raises
+        ------
+        ReferenceTargetError
+            Nothing is there; file and path are named.
+        """
+        file = self._file(reference.source)
+        try:
+            return self._checked(reference, file.builder_at(reference.node_path, seen), file)
+        except ReferenceTargetError as error:
+            if reference.object_id is not None:
+                error.problem += f"; what is meant has the object_id {reference.object_id}"
+            raise error.located() from None
+
+    def _file(self, source: str) -> Assembler:
+        """Return the assembler of the file that a link or reference of this one names."""
+        if source in (THIS_FILE, ""):
+            return self
+        refused: LinkRefusedError | None = None
+        for location in dict.fromkeys(self._candidates(source)):
+            if location == self.source:
+                return self
+            try:
+                check_link(location, self.source, self._rules.external_links)
+            except LinkRefusedError as error:
+                refused = refused or error
+                continue
+            if may_exist(location):
+                try:
+                    return self._open_other(location)
+                except StoreNotFoundError:
+                    continue  # only a server knows what it has
+        if refused is not None:
+            raise refused
+        raise ReferenceTargetError(
+            f"the file {source!r} is not there",
+            store=self.source,
+            remedy="Put the linked file back to its place beside this one.",
+        )
+
+    def _checked(self, reference: Reference, target: Any, file: Assembler) -> Any:
+        """Return ``target``; warn where its id, or that of its file, is not the one that the reference names."""
+        found = target.attributes.get("object_id")
+        for what, wanted, actual in (
+            (f"the object at {reference.path}", reference.object_id, found),
+            ("the file", reference.source_object_id, file.root_id),
+        ):
+            if wanted is not None and isinstance(actual, str) and wanted != actual:
+                warnings.warn(
+                    f"{self.source} refers to {reference.source!r}: {what} has the object_id {actual}, not {wanted}; "
+                    "it may have been replaced.",
+                    WrongTargetWarning,
+                    stacklevel=2,
+                )
+        return target
+
+    def _candidates(self, source: str) -> Iterator[str]:
+        yield resolve_source(source, self.source)
+        if "version" not in notes_of(self.hierarchy.root.attributes):
+            yield sibling_source(source, self.source)  # hdmf-zarr 0.10 named the store from its folder
+
+    def builder_at(self, path: str, seen: Seen = _NOTHING_SEEN) -> Any:
+        """Return the builder at ``path``, through links where the path goes through some.
+
+        ``seen`` are the places of the links that led here.
+
+        Raises
+        ------
+        ReferenceTargetError
+            Nothing is there, or only links that go round in a circle.
+        """
+        found = self.builders.get(relative(path))
+        if found is not None:
+            return found
+        file, place = self._locate(relative(path), seen)
+        return file._built(place)
+
+    def _locate(self, path: str, seen: Seen) -> tuple[Assembler, str]:
+        """Return file and path of the node that ``path`` leads to, once all links on the way are followed."""
+        here = (self.source, path)
+        if here in seen:
+            raise ReferenceTargetError(
+                "links go round in a circle", store=self.source, path=absolute(path), remedy="Remove one of them."
+            )
+        self._check_links(len(seen), path)
+        node: Any = self.hierarchy.root
+        parts = path.split("/") if path else []
+        for position, part in enumerate(parts):
+            if isinstance(node, GroupNode) and part in node.members:
+                node = node.members[part]
+                continue
+            link = find_link(node.attributes, part) if isinstance(node, GroupNode) else None
+            if link is None:
+                raise self._nothing_at(path)
+            file = self._file(link.target.source)
+            return file._locate("/".join([link.target.node_path, *parts[position + 1 :]]).strip("/"), seen | {here})
+        if self._is_hidden(path):
+            raise self._nothing_at(path)
+        return self, path
+
+    def _nothing_at(self, path: str) -> ReferenceTargetError:
+        problem, remedy = "there is no such group or dataset", "Run `zarrio verify` on the file."
+        return ReferenceTargetError(problem, store=self.source, path=absolute(path), remedy=remedy)
+
+    # ---- what an open io asks for -----------------------------------------------------------------------------------
+
+    def array_at(self, path: str) -> LazyArray:
+        """Return the array at ``path``, in the model's spelling."""
+        node = self.hierarchy.get(path)
+        assert isinstance(node, ArrayNode)
+        return self._datasets.lazy(path, node)
+
+    def adopt(self, builder: Any) -> None:
+        """Take over the builders of a tree that was written, so that references find them."""
+        stack = [("", builder)]
+        while stack:
+            path, here = stack.pop()
+            self.builders.setdefault(path, here)
+            if isinstance(here, GroupBuilder):
+                stack.extend((join(path, name), child) for name, child in here.groups.items())
+                stack.extend((join(path, name), child) for name, child in here.datasets.items() if child is not None)
+
+
+class _Pending:
+    """The JSON of a reference whose target may not have a builder yet."""
+
+    __slots__ = ("json",)
+
+    def __init__(self, json: dict[str, Any]) -> None:
+        self.json = json

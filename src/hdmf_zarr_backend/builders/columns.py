@@ -1,0 +1,203 @@
+"""Columns of tables in a file that is open for changes, in the form in which hdmf lets them grow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from hdmf.common import VectorIndex
+from hdmf.data_utils import DataIO
+from hdmf.query import ReferenceResolver
+
+from hdmf_zarr_backend.arrays.codecs import keeps_dates
+from hdmf_zarr_backend.changes.editable import EditableArray
+from hdmf_zarr_backend.changes.edits import Edits
+from hdmf_zarr_backend.errors import ValueRefusedError
+from hdmf_zarr_backend.formats.dtypes import number_name, zarr_type
+from hdmf_zarr_backend.formats.reserved import DTYPE, NOTES, notes_of
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
+
+Array = npt.NDArray[Any]
+
+_REMEDY = "Give a row as a tuple with as many values as there are fields, or convert the values."
+
+
+def count_axes(data: Any) -> int:
+    """Return the number of axes of ``data``, whose elements are rows; 0 for one row."""
+    if isinstance(data, (np.ndarray, np.void)):
+        return data.ndim if data.dtype.names is not None else max(data.ndim - 1, 0)
+    if isinstance(data, list) and (not data or isinstance(data[0], (list, tuple, np.ndarray, np.void))):
+        return 1 + (count_axes(data[0]) if data else 0)
+    return 0
+
+
+def structured_rows(data: Any, dtype: np.dtype[Any]) -> Array:
+    """Return rows as an array of ``dtype`` and of `count_axes` axes.
+
+    Parameters
+    ----------
+    data : array-like
+        A row, or nested lists of rows; a row is a tuple, a list, an array, or an element of a structured array.
+    dtype : numpy.dtype
+        A structured type without objects.
+
+    Raises
+    ------
+    ValueRefusedError
+        A row has another number of values, or one that a field does not hold without loss.
+    """
+    try:
+        given = data if _is_structured(data) else _as_tuples(data, count_axes(data))
+        with np.errstate(invalid="ignore"):
+            rows = np.asarray(given, dtype)
+            _check(rows, np.asarray(given, _of_objects(dtype, given.dtype if _is_structured(given) else None)), "")
+    except (ValueError, TypeError, OverflowError) as error:
+        if isinstance(error, ValueRefusedError):
+            raise
+        raise ValueRefusedError(f"the data are no rows of {dtype} ({error})", remedy=_REMEDY) from error
+    return rows
+
+
+def _is_structured(data: Any) -> bool:
+    return isinstance(data, (np.ndarray, np.void)) and data.dtype.names is not None
+
+
+def _as_tuples(data: Any, ndim: int) -> Any:
+    if ndim:
+        return [_as_tuples(item, ndim - 1) for item in data]
+    if isinstance(data, np.ndarray) and data.ndim == 0:
+        data = data[()]
+    if isinstance(data, np.void):
+        return tuple(data[name] for name in data.dtype.names or ())
+    return tuple(data) if isinstance(data, (list, np.ndarray)) else data
+
+
+def _of_objects(dtype: np.dtype[Any], given: np.dtype[Any] | None) -> np.dtype[Any]:
+    """Return the same fields for elements of any type, which shows what was given; dates given as such keep theirs."""
+    fields = []
+    for position, name in enumerate(dtype.names or ()):
+        base, shape = dtype[name].base, dtype[name].shape
+        own = None if given is None else given[position].base
+        held = own if own is not None and own.kind in "mM" else np.dtype(object)
+        fields.append((name, _of_objects(base, own) if base.names is not None else held, shape))
+    return np.dtype(fields)
+
+
+def _check(rows: Array, given: Array, path: str) -> None:
+    """Refuse integers and text that became others; numbers are rounded to the precision of a field, as anywhere."""
+    for name in rows.dtype.names or ():
+        values, before = rows[name], given[name]
+        if values.dtype.names is not None:
+            _check(values, before, f"{path}{name}.")
+        elif not _is_kept(values, before):
+            raise ValueRefusedError(
+                f"the data do not fit {values.dtype} of the field {path + name!r} without loss", remedy=_REMEDY
+            )
+
+
+def _is_kept(values: Array, before: Array) -> bool:
+    if values.dtype.kind in "iub":
+        return bool(np.all(values == before))
+    if values.dtype.kind in "mM" and before.dtype == object and before.size:
+        before = np.asarray(before.tolist())
+    if before.dtype.kind in "mM":
+        return keeps_dates(values, before)
+    if values.dtype.kind in "SU" and before.size:
+        return before.astype(values.dtype.kind).dtype.itemsize <= values.dtype.itemsize
+    return True
+
+
+def _set_type(dtype: np.dtype[Any], node: ArrayNode[Attributes]) -> None:
+    """Make ``node`` say that its elements are of ``dtype``; what HDF5 had besides was of the type before."""
+    notes = {key: value for key, value in notes_of(node.attributes).items() if key != "hdf5"}
+    node.data_type = zarr_type(dtype)
+    node.attributes[DTYPE] = number_name(dtype)
+    if NOTES in node.attributes:
+        node.attributes[NOTES] = notes
+
+
+class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
+    """An `EditableArray` that hdmf extends.
+
+    ``hdmf.data_utils.extend_data`` knows lists, NumPy, h5py and its own `DataIO`, and no Zarr array; as a DataIO
+    whose data are the array itself, a column of a table grows by whole rows of ragged values.
+    """
+
+    def __init__(self, edits: Edits, *arguments: Any, **options: Any) -> None:
+        EditableArray.__init__(self, edits, *arguments, **options)
+        self._plain = EditableArray(edits, *arguments, **options)
+        self._grows_wider = False
+
+    def append(self, data: Any, axis: int = 0) -> tuple[int, ...]:
+        """Add one element (as hdmf calls it), or a block of them (as zarr does), at the end."""
+        ndim = count_axes(data) if self._has_fields else np.ndim(data)
+        return super().append(data if ndim == self.ndim else [data], axis)
+
+    @property
+    def _has_fields(self) -> bool:
+        return self.dtype.names is not None and not self.dtype.hasobject
+
+    def _numbers(self, data: Any, dtype: np.dtype[Any]) -> Any:
+        if self._has_fields:
+            try:
+                return structured_rows(data, dtype)
+            except ValueRefusedError as error:
+                raise error.located(store=self.location, path=self.name) from error.__cause__
+        if self._grows_wider and not self.node.filters:
+            wanted = np.min_scalar_type(np.max(data, initial=0))
+            if wanted.kind == dtype.kind == "u" and wanted.itemsize > dtype.itemsize:
+                dtype = wanted.newbyteorder(dtype.byteorder)
+                self._edits.widen(self._reader, dtype, partial(_set_type, dtype))
+        return super()._numbers(data, dtype)
+
+    def let_grow_wider(self) -> None:
+        """Take larger unsigned integers than the data type holds by taking a wider one."""
+        self._grows_wider = True
+
+    @property
+    def data(self) -> Any:
+        """The same array, as one that is no DataIO."""
+        return self._plain
+
+    @property
+    def valid(self) -> bool:
+        """Always: there is a dataset."""
+        return True
+
+    def get_io_params(self) -> dict[str, Any]:
+        """No options: the dataset is stored already."""
+        return {}
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+def let_indices_grow(container: Any) -> None:
+    """Let the indices of all ragged columns in ``container`` grow beyond the data type in which they are stored.
+
+    ``VectorIndex`` knows how far its own data go only where it was made of a list or of a NumPy array: of stored ones
+    it takes 255 for the largest number and gives up there, whatever their type. The data know better, so it is to
+    leave it to them.
+
+    Where what is indexed are references or rows, hdmf would extend them at one go and knows no such data; they grow
+    one by one.
+    """
+    stack = [container]
+    while stack:
+        here = stack.pop()
+        stack.extend(here.children)
+        if isinstance(here, VectorIndex) and isinstance(here.data, EditableColumn):
+            here._VectorIndex__maxval = np.iinfo(np.uint64).max
+            here._VectorIndex__uint = np.uint64
+            here.data.let_grow_wider()
+            if isinstance(here.target.data, ReferenceResolver):
+                here.target.extend = partial(_append_each, here.target)
+
+
+def _append_each(column: Any, values: Iterable[Any], **options: Any) -> None:
+    """Stand for ``VectorData.extend`` of one column."""
+    for value in values:
+        column.add_row(value, **options)

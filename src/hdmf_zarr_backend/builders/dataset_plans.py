@@ -1,0 +1,489 @@
+"""One dataset's data -> the array that will be on disk, and the source of its values.
+
+The order of the questions is that of HDF5IO: what the data are decides more than what the builder says they are.
+
+Source: `formats.dtypes` for what is stored as what; docs/format for the normative page.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from hdmf.container import AbstractContainer
+
+from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.errors import NaNPayloadWarning, ValueRefusedError
+from hdmf_zarr_backend.formats import chunking, dtypes
+from hdmf_zarr_backend.formats.references import RegionReference
+from hdmf_zarr_backend.formats.reserved import DTYPE
+from hdmf_zarr_backend.hdf5.describe import Description, describe, is_dataset, is_unusual_nan
+from hdmf_zarr_backend.hdf5.elements import default_type
+from hdmf_zarr_backend.hdf5.values import encoder
+from hdmf_zarr_backend.transfer.plan import PlannedArray, StorageOptions, encode_fill, new_node, object_node
+from hdmf_zarr_backend.transfer.sources import (
+    ElementSource,
+    RowSource,
+    StoredSource,
+    cast_block,
+    to_bytes,
+    to_json_number,
+    to_text,
+)
+from hdmf_zarr_backend.transfer.stored_sources import take_chunks
+
+__all__ = [
+    "encode_fill",
+    "first_leaf",
+    "plan_array",
+    "plan_described",
+    "plan_h5_dataset",
+    "plan_references",
+    "plan_rows",
+    "plan_scalar",
+    "plan_scalar_reference",
+    "shape_of",
+]
+
+_VALUES = (str, bytes, dict, AbstractContainer, RegionReference)
+
+
+def shape_of(data: Any) -> tuple[int, ...]:
+    """Return the shape of an array or of nested lists, by their first elements."""
+    shape: list[int] = []
+    while not isinstance(data, _VALUES):
+        known = getattr(data, "shape", None)
+        if known is not None:
+            return (*shape, *map(int, known))
+        if not hasattr(data, "__len__"):
+            break
+        shape.append(len(data))
+        if not shape[-1]:
+            break
+        data = _first(data)
+    return tuple(shape)
+
+
+def first_leaf(data: Any) -> Any:
+    """Return the first leaf of nested lists or of an array, or its like; None where there is none."""
+    while not isinstance(data, _VALUES):
+        if isinstance(data, np.ndarray) and not data.shape:
+            data = data[()]  # zarr 3.1 wraps an object twice
+            continue
+        shape: Any = getattr(data, "shape", False)  # an array of zarr itself has no length
+        if shape == () or (shape is False and not hasattr(data, "__len__")):
+            return data if isinstance(data, np.generic) or shape is False else data[()]
+        if shape is None or not (shape[0] if shape else len(data)):
+            return None
+        text = getattr(data, "text_type", None)  # a stored array knows without reading a chunk
+        data = _first(data) if text is None else text()
+    return data
+
+
+def _first(data: Any) -> Any:
+    return data[0] if hasattr(data, "__getitem__") else next(iter(data))
+
+
+def stored_fields(dtype: np.dtype[Any]) -> list[dict[str, Any]]:
+    """Return ``zarr_dtype`` of a structured type; a field that is structured itself says its own fields."""
+    bases = {name: dtype[name].base for name in dtype.names or ()}
+    return [{"name": name, "dtype": stored_fields(base) if base.names else base.name} for name, base in bases.items()]
+
+
+def holds_bytes(dtype: np.dtype[Any], fields: list[Any]) -> bool:
+    """Tell whether rows hold numbers and bytes of fixed length only, and are wanted so."""
+    words = {str(field["name"]): dtypes.word_of(field["dtype"]) for field in fields}
+    if dtype.hasobject or set(words) != set(dtype.names or ()):
+        return False
+    return all(
+        number_type(word) is not None
+        or (dtype[name].base.kind == "S" and isinstance(word, str) and dtypes.kind_of(word) in ("ascii", "bytes"))
+        for name, word in words.items()
+    )
+
+
+def number_type(word: Any) -> np.dtype[Any] | None:
+    """Return the type of a number, or of a compound of numbers of any depth; None for anything else."""
+    word = dtypes.word_of(word)
+    if not isinstance(word, list):
+        return dtypes.numpy_of(word) if isinstance(word, str) and dtypes.kind_of(word) == "number" else None
+    fields = {str(field["name"]): number_type(field["dtype"]) for field in word}
+    if any(dtype is None for dtype in fields.values()):  # `in` would compare, and float64 equals None for numpy
+        return None
+    return np.dtype([(name, dtype) for name, dtype in fields.items() if dtype is not None])
+
+
+def numbers_of(row: Any, dtype: np.dtype[Any]) -> tuple[Any, ...]:
+    """Return a row as NumPy takes it: a tuple, and tuples for the compounds inside."""
+    names = dtype.names or ()
+    return tuple(numbers_of(v, dtype[n]) if dtype[n].names else v for v, n in zip(row, names, strict=True))
+
+
+def field_word(dtype: Any) -> str:
+    """Return the word under which a field of a row of objects is stored.
+
+    Raises
+    ------
+    ValueRefusedError
+        The field is a compound, of more than numbers.
+    """
+    word = dtypes.word_of(dtype)
+    if not isinstance(word, str):
+        raise ValueRefusedError(f"a field of type {dtype!r} cannot be stored: a compound inside may hold numbers only")
+    kind = dtypes.kind_of(word)
+    if kind == "number":
+        return dtypes.number_name(dtypes.numpy_of(word))
+    if kind in ("bytes", "object", "region"):
+        return str(kind)
+    return {"text": "str", "ascii": "bytes"}.get(str(kind), word)
+
+
+Encode = Callable[[Any], Any]
+Fields = list[tuple[str, str]]
+
+_NUMBER_TYPES = (bool, int, float, complex, np.bool_, np.number, np.datetime64, np.timedelta64)
+_CHECK_ELEMENTS = 65536
+
+
+def plan_scalar(value: Any, word: Any, options: StorageOptions, reference: Encode) -> PlannedArray:
+    """Plan a scalar dataset: shape ``(1,)``, not compressed, ``zarr_dtype`` "scalar".
+
+    The element type is the array's data type; that of text is ``vlen-utf8``, so nothing else is needed to read it back.
+    """
+    if isinstance(value, np.ndarray):
+        value = value[()] if value.dtype.names is None else value
+    if isinstance(value, (np.void, np.ndarray)) and np.asarray(value).dtype.names is not None:
+        return _plan_scalar_row(value, word, options, reference)
+    kind = dtypes.kind_of(word) if isinstance(word, str) else None
+    notes: dict[str, Any] = {}
+    if isinstance(value, bytes) and _utf8(value) is None:
+        node = object_node((1,), dtypes.VLEN_BYTES, None, options, "scalar")
+        source: Any = ElementSource([value], (1,), to_bytes)
+    elif isinstance(value, (str, bytes, datetime.datetime, datetime.date)):
+        if kind == "ascii" or word == "isodatetime":
+            notes["text"] = "ascii" if kind == "ascii" else word
+        node = object_node((1,), dtypes.VLEN_UTF8, None, options, "scalar")
+        source = ElementSource([value], (1,), to_text)
+    elif isinstance(value, _NUMBER_TYPES):
+        array = np.atleast_1d(np.array(value))
+        if array.dtype.hasobject:
+            raise ValueRefusedError(f"the number {value} has more than 64 bits", remedy="Store it as text.")
+        array = cast_block(array, _scalar_type(value, kind, word) or array.dtype)
+        node = new_node((1,), dtypes.zarr_type(array.dtype), options, "scalar", itemsize=array.dtype.itemsize)
+        source = StoredSource(array, array.dtype)
+    else:
+        raise ValueRefusedError(f"a scalar of type {type(value).__name__} cannot be stored")
+    node.compressor = None
+    return PlannedArray(node, source, notes=notes)
+
+
+def _scalar_type(value: Any, kind: str | None, word: Any) -> np.dtype[Any] | None:
+    if kind != "number":
+        return None
+    return dtypes.number_type(word, value.dtype if isinstance(value, np.generic) else None)
+
+
+def _plan_scalar_row(value: Any, word: Any, options: StorageOptions, reference: Encode) -> PlannedArray:
+    array = np.atleast_1d(np.asarray(value))
+    planned = plan_array(array, word, options, reference)
+    planned.node.compressor = None
+    planned.notes["scalar"] = True
+    return planned
+
+
+def plan_scalar_reference(value: Any, options: StorageOptions, reference: Encode) -> PlannedArray:
+    """Plan a dataset that is one reference."""
+    planned = plan_references([value], (1,), options, reference)
+    planned.notes["scalar"] = True
+    planned.node.compressor = None
+    return planned
+
+
+def plan_references(
+    data: Any, shape: tuple[int, ...], options: StorageOptions, reference: Encode, *, word: str | None = None
+) -> PlannedArray:
+    """Plan an array of references of any rank: objects of the object codec, ``zarr_dtype`` "object" or "region".
+
+    ``word`` says which of them; None: the first reference tells.
+    """
+    if word is None:
+        word = "object" if getattr(first_leaf(data), "region", None) is None else "region"
+    node = object_node(shape, options.object_codec, None, options, word)
+    return PlannedArray(node, ElementSource(data, shape, reference))
+
+
+def plan_rows(
+    data: Any,
+    length: int,
+    fields: Fields,
+    options: StorageOptions,
+    reference: Encode,
+    encoders: Sequence[Encode] | None = None,
+) -> PlannedArray:
+    """Plan a compound with text or references: an ``(n, k)`` array of objects, one row a list.
+
+    ``encoders`` make JSON of the fields, where their words alone do not say how.
+    """
+    shape = (length, len(fields))
+    chunks = options.chunks
+    if chunks is None and options.chooses_by_elements:
+        chunks = options.choose_chunks((length,), chunking.OBJECT_BYTES)
+    rows = StorageOptions(chunks=chunks and (chunks[0], len(fields)), compressor=options.compressor,
+                          object_codec=options.object_codec)  # fmt: skip
+    node = object_node(shape, options.object_codec, None, rows, [{"name": n, "dtype": w} for n, w in fields])
+    node.chunks = (node.chunks[0], len(fields))
+    planned = PlannedArray(node, RowSource(data, length, encoders or [_field_encoder(w, reference) for _, w in fields]))
+    planned.notes["rows"] = True
+    if options.maxshape is not None and options.maxshape[:1] != (length,):  # else there is no bound but the shape
+        planned.notes["maxshape"] = list(options.maxshape)[:1]
+    return planned
+
+
+def _field_encoder(word: str, reference: Encode) -> Encode:
+    kind = dtypes.kind_of(word)
+    if kind in ("text", "ascii", "bytes"):
+        return to_text
+    if kind in ("object", "region"):
+        return reference
+    dtype = dtypes.numpy_of(word) if kind == "number" else None
+    if dtype is None or dtype.kind not in "mM":
+        return to_json_number
+    dtypes.check_units(dtype.str)
+    return partial(dtypes.date_number, dtype=dtype)
+
+
+def plan_h5_dataset(dataset: Any, options: StorageOptions, reference: Encode) -> PlannedArray:
+    """Plan the copy of an ``h5py.Dataset`` as it is, keeping what only HDF5 knows."""
+    found = describe(dataset)
+    planned = plan_described(dataset, found, options, reference)
+    if found.kind == "number" and dataset.shape:
+        take_chunks(dataset, found, planned, keep=False)
+    return planned
+
+
+def plan_described(data: Any, found: Description, options: StorageOptions, reference: Encode) -> PlannedArray:
+    """Plan the copy of an HDF5 dataset whose description is known.
+
+    Parameters
+    ----------
+    data : array
+        Has ``shape`` (with the axes that an element has itself; None without a dataspace) and ``__getitem__``.
+    found : Description
+        What the dataset is.
+    options : StorageOptions
+        How to store it.
+    reference : callable
+        Encodes an element that is a reference.
+    """
+    shape = data.shape
+    if options.maxshape is None and found.maxshape is not None:
+        options.maxshape = found.maxshape + found.inner
+    if options.chunks is None and found.kind == "number" and shape and not options.chooses_by_elements:
+        chunks = None if found.chunks is None else found.chunks + found.inner
+        options.chunks = chunking.chunks_from_hdf5(shape, found.dtype.itemsize, chunks)
+    if options.fill_value is None:
+        options.fill_value = found.fill_value
+    planned = _plan_null(found, options) if shape is None else _plan_kind(data, found, options, reference)
+    if options.maxshape is not None and "maxshape" not in planned.notes:
+        planned.notes["maxshape"] = list(options.maxshape)
+    note = dict(found.note)
+    if default_type(planned.node, {**planned.notes, "hdf5": note}) != found.type:
+        note["type"] = found.type
+    if note or shape:
+        planned.notes["hdf5"] = note
+    return planned
+
+
+def _plan_null(found: Description, options: StorageOptions) -> PlannedArray:
+    """Plan an array without elements for a dataset that has a type and nothing else."""
+    if found.kind == "number":
+        return _plan_stored(np.zeros(0, found.dtype), found.dtype, options)
+    word: Any = found.kind if found.kind in ("object", "region") else "str"
+    codec = dtypes.VLEN_UTF8 if word == "str" else options.object_codec
+    return PlannedArray(object_node((0,), codec, None, options, word))
+
+
+def _plan_kind(data: Any, found: Description, options: StorageOptions, reference: Encode) -> PlannedArray:
+    kind = found.kind
+    if kind == "compound":
+        return _plan_h5_rows(data, found, options, reference)
+    if kind in ("object", "region"):
+        if data.shape:
+            return plan_references(data, data.shape, options, reference, word=kind)
+        planned = plan_scalar_reference(data[()], options, reference)
+        planned.node.attributes[DTYPE] = kind  # it may be a null reference
+        return planned
+    if not data.shape:
+        value = data[()]
+        if isinstance(value, np.void) and value.dtype.names is None:
+            return _plan_scalar_row(value, None, options, reference)
+        return plan_scalar(value, kind if kind in ("text", "ascii") else None, options, reference)
+    if kind in ("text", "ascii"):
+        return _plan_text(data, data.shape, kind, options)
+    return _plan_stored(data, found.dtype, options)
+
+
+def _is_rich(kind: Any) -> bool:
+    """Tell whether a field is more than a number."""
+    return isinstance(kind, dict) or kind in ("object", "region")
+
+
+def _plan_h5_rows(data: Any, found: Description, options: StorageOptions, reference: Encode) -> PlannedArray:
+    if len(data.shape) > 1:
+        raise ValueRefusedError(
+            f"a compound with text or references has {len(data.shape)} axes",
+            remedy="HDMF has such data with one axis only.",
+        )
+    assert isinstance(found.type, dict)
+    kinds = [inner for _, inner in found.type["fields"]]
+    encoders = [encoder(kind, reference) if _is_rich(kind) else _number_encoder(kind, data) for kind in kinds]
+    rows = data if data.shape else [data[()]]
+    planned = plan_rows(rows, data.shape[0] if data.shape else 1, found.fields, options, reference, encoders)
+    if not data.shape:
+        planned.notes["scalar"] = True
+        planned.node.compressor = None
+    return planned
+
+
+def _number_encoder(kind: str, data: Any) -> Encode:
+    """Return what makes JSON of the numbers of a field."""
+    if kind[1:2] != "f":
+        return to_json_number
+
+    def encode(value: Any) -> Any:
+        if is_unusual_nan(value):
+            warnings.warn(
+                f"{getattr(data, 'name', 'a dataset')}: a NaN in rows with text or references loses its sign and "
+                f"payload. Store such numbers as a dataset of their own to keep them.",
+                NaNPayloadWarning,
+                stacklevel=2,
+            )
+        return to_json_number(value)
+
+    return encode
+
+
+def plan_array(data: Any, word: Any, options: StorageOptions, reference: Encode) -> PlannedArray:
+    """Plan an array of numbers, text, bytes or rows.
+
+    Parameters
+    ----------
+    data : array or (nested) list
+        Of any rank above 0.
+    word : str, list or None
+        HDMF's word for the type, or the list of fields; None where the data say it.
+    options : StorageOptions
+        How to store it.
+    reference : callable
+        Encodes a reference.
+
+    Raises
+    ------
+    ValueRefusedError
+        Data of no type that can be stored.
+    """
+    if is_dataset(data):
+        return plan_h5_dataset(data, options, reference)
+    if isinstance(word, list):
+        return _plan_compound(data, word, options, reference)
+    kind = dtypes.kind_of(word) if isinstance(word, str) else None
+    if hasattr(data, "dtype") and hasattr(data, "shape") and isinstance(data.dtype, np.dtype):
+        return _plan_typed(data, kind, word, options)
+    shape = shape_of(data)
+    first = first_leaf(data)
+    if isinstance(first, (np.datetime64, np.timedelta64)):
+        return _plan_typed(_to_array(data, None), kind, word, options)
+    if kind in ("text", "ascii", "bytes") or isinstance(first, (str, bytes, datetime.datetime, datetime.date)):
+        if kind is None or kind == "number":
+            kind = "ascii" if isinstance(first, bytes) else "text"
+        return _plan_text(data, shape, kind, options, word)
+    if kind is None and math.prod(shape) == 0:
+        raise ValueRefusedError("empty data without a type", remedy="Give a NumPy array with a dtype.")
+    array = _to_array(data, dtypes.numpy_of(word) if kind == "number" and isinstance(word, str) else None)
+    return _plan_typed(array, kind, word, options)
+
+
+def _to_array(data: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
+    try:
+        array = np.asarray(data, dtype=dtype)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ValueRefusedError(f"the data are no array of {dtype or 'one type'} ({error})") from error
+    if array.dtype == object:
+        missing = [index for index, item in np.ndenumerate(array) if item is None][:1]
+        where = f": element {list(missing[0]) if array.ndim > 1 else missing[0][0]} is None" if missing else ""
+        raise ValueRefusedError(
+            f"the data are no array of one type{where}", remedy="Rows must have one length and no None."
+        )
+    return array
+
+
+def _plan_typed(data: Any, kind: str | None, word: Any, options: StorageOptions) -> PlannedArray:
+    dtype: np.dtype[Any] = data.dtype
+    is_text = dtype.kind == "S" and kind in ("text", "ascii") and not isinstance(data, LazyArray)
+    if dtype.kind in "OTU" or is_text:  # what is stored with a fixed length keeps it
+        if dtype.kind == "O" and kind not in ("text", "ascii", "bytes"):
+            first = first_leaf(data)
+            if first is not None and not isinstance(first, (str, bytes, datetime.datetime, datetime.date)):
+                return _plan_typed(_to_array(np.asarray(data).tolist(), None), kind, word, options)
+            kind = "ascii" if isinstance(first, bytes) else "text"
+        if kind not in ("text", "ascii", "bytes"):
+            kind = "text"
+        return _plan_text(data, tuple(data.shape), kind, options, word)
+    stored = dtypes.plain(dtype)
+    if kind == "number" and isinstance(word, str):
+        stored = dtypes.number_type(word, stored)
+    return _plan_stored(data, stored, options)
+
+
+def _plan_stored(data: Any, dtype: np.dtype[Any], options: StorageOptions) -> PlannedArray:
+    zarr_dtype: Any = dtypes.number_name(dtype)
+    if dtype.names is not None:
+        zarr_dtype = stored_fields(dtype)
+    elif dtype.kind == "S":
+        zarr_dtype = "bytes"
+    node = new_node(tuple(data.shape), dtypes.zarr_type(dtype), options, zarr_dtype, itemsize=dtype.itemsize)
+    node.fill_value = encode_fill(options.fill_value, dtype)
+    return PlannedArray(node, StoredSource(data, dtype) if node.size else None)
+
+
+def _plan_text(data: Any, shape: tuple[int, ...], kind: str, options: StorageOptions, word: Any = None) -> PlannedArray:
+    if kind == "bytes" or (isinstance(first_leaf(data), bytes) and not _all_utf8(data, shape)):
+        node = object_node(shape, dtypes.VLEN_BYTES, None, options, "bytes")
+        return PlannedArray(node, ElementSource(data, shape, to_bytes))
+    node = object_node(shape, dtypes.VLEN_UTF8, None, options, "str")
+    notes = {"text": kind} if kind == "ascii" else {"text": word} if word in ("isodatetime", "datetime") else {}
+    return PlannedArray(node, ElementSource(data, shape, to_text), notes=dict(notes))
+
+
+def _all_utf8(data: Any, shape: tuple[int, ...]) -> bool:
+    """Tell whether all bytes are UTF-8; looked at before anything is written, since it decides the codec."""
+    for start in range(0, shape[0], _CHECK_ELEMENTS):
+        block = np.asarray(data[start : start + _CHECK_ELEMENTS], dtype=object).reshape(-1)
+        if any(isinstance(item, bytes) and _utf8(item) is None for item in block):
+            return False
+    return True
+
+
+def _utf8(value: bytes) -> str | None:
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def _plan_compound(data: Any, fields: list[Any], options: StorageOptions, reference: Encode) -> PlannedArray:
+    dtype = number_type(fields)
+    given: Any = getattr(data, "dtype", None)
+    is_structured = isinstance(given, np.dtype) and given.names is not None and hasattr(data, "shape")
+    if is_structured and (dtype is not None or holds_bytes(given, fields)):
+        return _plan_stored(data, dtypes.plain(given), options)
+    if dtype is not None:
+        return _plan_stored(np.array([numbers_of(row, dtype) for row in data], dtype=dtype), dtype, options)
+    words = [(str(field["name"]), field_word(field["dtype"])) for field in fields]
+    return plan_rows(data, len(data), words, options, reference)

@@ -1,0 +1,74 @@
+"""A file and a dataset in a notebook: its tree; what hdmf shows of any array, and how this one is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+from typing import Any
+
+from hdmf.utils import generate_array_html_repr, get_basic_array_info
+
+from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.errors import StoreError
+from hdmf_zarr_backend.files.html_tree import outline_html
+from hdmf_zarr_backend.files.outline import Outline
+from hdmf_zarr_backend.files.parser import ParsedFile
+
+_KIND = "Zarr Array"
+
+
+def dataset_html(dataset: Any) -> str:
+    """Return an HTML table of the data type, shape, chunks, codecs and stored size of ``dataset``.
+
+    Parameters
+    ----------
+    dataset : array
+        A lazy array, a dataset of references or rows, or any array; of the latter only what NumPy knows.
+    """
+    lazy = getattr(dataset, "dataset", dataset)
+    info = get_basic_array_info(lazy if isinstance(lazy, LazyArray) else dataset)
+    if isinstance(lazy, LazyArray):
+        info |= _stored_as(lazy, _codec_name(lazy.node.compressor), map(_codec_name, lazy.node.filters or ()))
+        return str(generate_array_html_repr(info, lazy, _KIND))
+    if hasattr(dataset, "compressors"):  # an array that zarr itself has opened
+        info |= _stored_as(dataset, ", ".join(map(str, dataset.compressors)), map(str, dataset.filters))
+        return str(generate_array_html_repr(info, dataset, _KIND))
+    kind = "NumPy array" if type(dataset).__module__ == "numpy" else type(dataset).__name__
+    return str(generate_array_html_repr(info, dataset, kind))
+
+
+def io_html(location: str, mode: str, parsed: ParsedFile | None) -> str:
+    """Return the tree of an open file; of one that is closed, or not read, only what it is.
+
+    Parameters
+    ----------
+    location, mode : str
+        Of the file.
+    parsed : ParsedFile or None
+        Its metadata.
+    """
+    if parsed is None:
+        return f"<p>{escape(location)}: mode {escape(mode)}, nothing is open to be read</p>"
+    return outline_html(Outline(location, parsed.hierarchy, parsed.consolidated))
+
+
+def _stored_as(array: Any, compressor: str, filters: Iterable[str]) -> dict[str, Any]:
+    try:
+        stored = array.nbytes_stored()
+    except StoreError:  # a web server cannot list what it has
+        stored = None
+    return {
+        "Chunk shape": array.chunks,
+        "Chunks": array.nchunks,
+        "Compressor": escape(compressor or "none"),
+        "Filters": escape(", ".join(filters) or "none"),
+        "Stored size (bytes)": "unknown" if stored is None else stored,
+        "Compression ratio": f"{array.nbytes / stored:.2f}" if stored and not array.dtype.hasobject else "undefined",
+    }
+
+
+def _codec_name(config: Any) -> str:
+    if not config:
+        return "none"
+    options = ", ".join(f"{key}={value}" for key, value in config.items() if key != "id")
+    return f"{config['id']}({options})" if options else str(config["id"])

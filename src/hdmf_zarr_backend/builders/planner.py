@@ -1,0 +1,388 @@
+"""GroupBuilder -> WritePlan. No store is touched; what is wrong with the input is found before anything is written."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from hdmf.build import GroupBuilder
+from hdmf.data_utils import AbstractDataChunkIterator, DataIO
+from hdmf.query import BuilderResolver
+
+from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.arrays.zarr_arrays import stored_view
+from hdmf_zarr_backend.builders import dataset_plans
+from hdmf_zarr_backend.builders.targets import REFERENCES, Targets, builder_path, can_be_named
+from hdmf_zarr_backend.dataio import ZarrDataIO
+from hdmf_zarr_backend.errors import NameRefusedError, UsageError, ZarrBackendError
+from hdmf_zarr_backend.formats import dtypes
+from hdmf_zarr_backend.formats.attributes import encode_attributes
+from hdmf_zarr_backend.formats.dimensions import encode_dimensions
+from hdmf_zarr_backend.formats.links import Link, encode_link, link_or_copy
+from hdmf_zarr_backend.formats.references import Reference
+from hdmf_zarr_backend.formats.registry import parse_array
+from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DOC, DTYPE, LINKS, root_notes
+from hdmf_zarr_backend.hdf5.describe import is_dataset
+from hdmf_zarr_backend.model.locations import THIS_FILE, relative_source
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, absolute, join
+from hdmf_zarr_backend.stores.limits import DEFAULT_RULES, Limits
+from hdmf_zarr_backend.transfer.iterators import plan_iterator
+from hdmf_zarr_backend.transfer.names import checked_name
+from hdmf_zarr_backend.transfer.plan import PlannedArray, StorageOptions, WritePlan
+from hdmf_zarr_backend.transfer.sources import ElementSource, RowSource
+from hdmf_zarr_backend.transfer.stored_sources import check_stored, keep_layout, take_stored
+
+Doc = Callable[[Any], "str | None"]
+MaxShape = Callable[[Any], "tuple[int | None, ...] | None"]
+
+
+@dataclass(slots=True)
+class PlanOptions:
+    """What a write was asked to do.
+
+    Attributes
+    ----------
+    location : str
+        The file that is written; what links and references are relative to.
+    link_data : bool
+        Link to stored arrays that are given as data, where not said otherwise.
+    export_location : str or None
+        The file that is exported.
+    object_codec : dict
+        Codec of references and rows.
+    max_shape : callable
+        Largest shape that the schema allows for a dataset builder, None where it says nothing.
+    strict_json : bool
+        No NaN or Infinity tokens in documents.
+    doc : callable
+        The schema's documentation of a builder, None where none is to be written.
+    zarr_format : int
+        Of a new file.
+    limits : Limits
+        How much HDF5 data that are copied may ask for.
+    """
+
+    location: str
+    link_data: bool = True
+    export_location: str | None = None
+    object_codec: dict[str, Any] = field(default_factory=lambda: dict(dtypes.JSON2))
+    max_shape: MaxShape = lambda builder: None
+    strict_json: bool = False
+    doc: Doc = lambda builder: None
+    zarr_format: int = 2
+    limits: Limits = DEFAULT_RULES.limits
+
+
+class Planner:
+    """Makes a `WritePlan` from builders.
+
+    Parameters
+    ----------
+    options : PlanOptions
+        What is wanted.
+    targets : Targets
+        Names the targets of links and references.
+    """
+
+    def __init__(self, options: PlanOptions, targets: Targets) -> None:
+        self.options = options
+        self.targets = targets
+        self._copied_files: set[str] = set()
+        self.plan = WritePlan()
+
+    def plan_root(self, builder: Any) -> WritePlan:
+        """Plan the whole file.
+
+        Raises
+        ------
+        NameRefusedError, ValueRefusedError
+            Naming the store, the node and what to change.
+        """
+        root: GroupNode[Attributes] = GroupNode()
+        self.plan.hierarchy.root = root
+        self.plan.hierarchy.zarr_format = self.options.zarr_format
+        self.fill_group(builder, root, "")
+        return self.plan
+
+    def fill_group(self, builder: Any, node: GroupNode[Attributes], path: str) -> None:
+        """Plan what is in a group, and its links and attributes."""
+        links: list[Link] = []
+        taken: dict[str, int] = {}
+        for name, child in builder.groups.items():
+            member: GroupNode[Attributes] = GroupNode()
+            node.members[self._name(name, path)] = member
+            self.fill_group(child, member, join(path, name))
+        for name, child in sorted(builder.datasets.items()):  # the order decides which axes share a name
+            if child is not None:  # HDF5IO puts None for a link that leads nowhere, and has warned
+                self._dataset(child, node, join(path, self._name(name, path)), links, taken)
+        for link in builder.links.values():
+            self._link(link, node, path, links, taken)
+        node.attributes = self._attributes(builder, path, {} if path else root_notes())
+        if links:
+            node.attributes[LINKS] = [encode_link(link) for link in links]
+
+    def _name(self, name: str, path: str) -> str:
+        try:
+            return checked_name(name)
+        except NameRefusedError as error:
+            raise error.located(store=self.options.location, path=absolute(path)) from None
+
+    def _attributes(self, builder: Any, path: str, notes: dict[str, Any]) -> Attributes:
+        attributes = dict(builder.attributes)
+        doc = None if DOC in attributes else self.options.doc(builder)
+        if doc is not None:
+            attributes[DOC] = doc
+            notes[DOC] = True
+        try:
+            return encode_attributes(
+                attributes, notes=notes, reference=self.targets.encode_attribute, strict=self.options.strict_json
+            )
+        except ZarrBackendError as error:
+            raise error.located(store=self.options.location, path=absolute(path)) from error.__cause__
+
+    # ---- links ------------------------------------------------------------------------------------------------------
+
+    def _link(
+        self, link: Any, node: GroupNode[Attributes], path: str, links: list[Link], taken: dict[str, int]
+    ) -> None:
+        target = link.builder
+        name = self._name(link.name, path)
+        copied = self.targets.moved(target)
+        if copied is not None and not self._copies(target):  # what is copied on request is copied for each link
+            links.append(Link(name, copied))
+            return
+        own = self._is_own(link)
+        if not own and (self._copies(target) or not can_be_named(str(target.source))):
+            self._copy_target(target, node, join(path, name), links, taken)
+            return
+        reference = self.targets.reference_to(target)
+        if own and reference.source != THIS_FILE:
+            reference = Reference(THIS_FILE, builder_path(target), reference.object_id)
+        links.append(Link(name, reference))
+
+    def _is_own(self, link: Any) -> bool:
+        """Tell whether the target of a link is, or will be, in the file that is written."""
+        target = link.builder
+        if self.targets.is_own(target):
+            return True
+        exporting = self.options.export_location is not None and str(target.source) not in self._copied_files
+        return bool(exporting and target.source == link.source)
+
+    def _copies(self, target: Any) -> bool:
+        """Tell whether a link to another file becomes a copy: to data, on request; a group stays with its parents."""
+        exporting = self.options.export_location is not None
+        return exporting and not self.options.link_data and not isinstance(target, GroupBuilder)
+
+    def _copy_target(
+        self, target: Any, node: GroupNode[Attributes], path: str, links: list[Link], taken: dict[str, int]
+    ) -> None:
+        """Copy what a link points to that cannot or shall not stay one: a Zarr file cannot point into an HDF5 file."""
+        self._copied_files.add(str(target.source))
+        self.targets.move(target, path)
+        if isinstance(target, GroupBuilder):
+            member: GroupNode[Attributes] = GroupNode()
+            node.members[path.rpartition("/")[2]] = member
+            self.fill_group(target, member, path)
+        else:
+            self._dataset(target, node, path, links, taken)
+
+    # ---- datasets ---------------------------------------------------------------------------------------------------
+
+    def _dataset(
+        self, builder: Any, node: GroupNode[Attributes], path: str, links: list[Link], taken: dict[str, int]
+    ) -> None:
+        data = builder.data
+        options, link_data = self._storage_options(builder, path)
+        data = self._unfilled(data, options, path) if _is_unfilled(data) else stored_view(unwrapped(data), parse_array)
+        if isinstance(data, LazyArray):
+            link_data = link_data and _keeps_type(builder, data)
+            if self._linked(data, path, links, link_data=link_data):
+                return
+        sharding = options.sharding()
+        keeps = not isinstance(builder.data, ZarrDataIO) and options.chunks is None
+        try:
+            check_stored(data, self.options.limits)
+            planned = self._plan_data(builder, data, options)
+        except ZarrBackendError as error:
+            raise error.located(store=self.options.location, path=absolute(path)) from error.__cause__
+        planned.sharding = sharding
+        if isinstance(data, LazyArray):
+            if keeps:
+                keep_layout(planned, data)
+            take_stored(planned, data)
+        self._finish(builder, planned, options, path, taken)
+        node.members[path.rpartition("/")[2]] = planned.node
+        self.plan.arrays[path] = planned
+
+    def _finish(
+        self, builder: Any, planned: PlannedArray, options: StorageOptions, path: str, taken: dict[str, int]
+    ) -> None:
+        array: ArrayNode[Attributes] = planned.node
+        scalar = array.attributes.get("zarr_dtype") == "scalar" or planned.notes.get("scalar")
+        maxshape = options.maxshape or builder.maxshape
+        if maxshape is not None and not scalar and "maxshape" not in planned.notes:
+            maxshape = (maxshape,) if isinstance(maxshape, int) else tuple(maxshape)
+            shape = array.shape[:1] if planned.notes.get("rows") else array.shape  # fields are no axis
+            if maxshape != shape and len(maxshape) == len(shape):
+                planned.notes["maxshape"] = list(maxshape)
+        reserved = dict(array.attributes)
+        if planned.iterator is None:  # the lengths of an iterator are known when it is exhausted
+            reserved[DIMENSIONS] = encode_dimensions(builder.dimension_labels, array.shape, taken, planned.notes)
+        else:
+            planned.labels = builder.dimension_labels
+            planned.taken = taken
+        array.attributes = {**self._attributes(builder, path, planned.notes), **reserved}
+
+    def _storage_options(self, builder: Any, path: str) -> tuple[StorageOptions, bool]:
+        data = builder.data
+        options = StorageOptions(object_codec=self.options.object_codec, maxshape=self.options.max_shape(builder))
+        if not isinstance(data, ZarrDataIO):
+            left = take_settings(options, data)
+            if left:
+                warnings.warn(
+                    f"{self.options.location}, {absolute(path)}: {', '.join(left)} of {type(data).__name__} are filters"
+                    " of HDF5 and are not taken; wrap the data in ZarrDataIO to choose a codec",
+                    UserWarning,
+                    stacklevel=2,
+                )
+            return options, self.options.link_data
+        options.chunks = data.chunks
+        options.chunk_elements, options.chunk_aspect_ratio = data.chunk_elements, data.chunk_aspect_ratio
+        options.shards = data.shards
+        options.fill_value = data.fillvalue
+        options.compressor = data.compressor
+        options.filters = data.filters
+        options.maxshape = data.io_settings.get("maxshape", options.maxshape)
+        return options, data.link_data
+
+    def _unfilled(self, wrapper: Any, options: StorageOptions, path: str) -> Any:
+        """Return the values of a dataset that is to be filled later: as many fill values."""
+        if wrapper.dataset is not None:
+            raise UsageError(
+                "the array that this wrapper was written to is part of another file",
+                store=self.options.location,
+                path=absolute(path),
+                remedy="Wrap the data for each file anew.",
+            )
+        self.plan.unfilled.append((wrapper, path))
+        fill = (
+            np.zeros((), wrapper.dtype) if options.fill_value is None else np.asarray(options.fill_value, wrapper.dtype)
+        )
+        return np.broadcast_to(fill, wrapper.shape)
+
+    def _linked(self, data: LazyArray, path: str, links: list[Link], *, link_data: bool) -> bool:
+        decision = link_or_copy(
+            data_location=data.location,
+            data_path=data.path,
+            own_location=self.options.location,
+            own_path=path,
+            export_location=self.options.export_location,
+            link_data=link_data,
+        )
+        if decision == "copy" or (decision == "external" and not can_be_named(data.location)):
+            return False
+        source = THIS_FILE if decision == "soft" else relative_source(data.location, self.options.location)
+        identifier = data.node.attributes.get("object_id")
+        file_id = self.targets.root_id if decision == "soft" else data.file_id
+        links.append(Link(path.rpartition("/")[2], Reference(source, data.name, identifier, file_id)))
+        return True
+
+    def _plan_data(self, builder: Any, data: Any, options: StorageOptions) -> PlannedArray:
+        planned = self._plan_values(builder, data, options)
+        if not isinstance(data, LazyArray) and not is_dataset(data):  # what is stored without a unit is copied as it is
+            dtypes.check_units(planned.node.data_type)
+        return planned
+
+    def _plan_values(self, builder: Any, data: Any, options: StorageOptions) -> PlannedArray:
+        word = dtypes.word_of(builder.dtype)
+        encode = self.targets.encode
+        if isinstance(data, REFERENCES):
+            return dataset_plans.plan_scalar_reference(data, options, encode)
+        if isinstance(data, AbstractDataChunkIterator):
+            return plan_iterator(data, word, options)
+        if isinstance(data, BuilderResolver):
+            return self._plan_resolved(data, options)
+        if is_dataset(data):
+            return dataset_plans.plan_h5_dataset(data, options, encode)
+        if word in ("object", "region") or (not isinstance(word, list) and _holds_references(data)):
+            return dataset_plans.plan_references(data, dataset_plans.shape_of(data), options, encode)
+        if isinstance(data, LazyArray) and data.dtype.names is not None and not data.dtype.hasobject:
+            word = None  # stored rows are copied as they are, with fields of fixed length and of several axes
+        if dataset_plans.shape_of(data) == ():
+            return dataset_plans.plan_scalar(data, word, options, encode)
+        return dataset_plans.plan_array(data, word, options, encode)
+
+    def _plan_resolved(self, data: Any, options: StorageOptions) -> PlannedArray:
+        """Plan a dataset that resolves its references to builders, whichever backend read it."""
+        kept = data.dataset
+        if is_dataset(kept):
+            planned = dataset_plans.plan_h5_dataset(kept, options, self.targets.encode)
+            if isinstance(planned.source, (ElementSource, RowSource)):
+                planned.source.data = data  # its elements are builders, where h5py's are addresses
+            return planned
+        if isinstance(data.dtype, list):
+            fields = list(zip(data.field_names, data.field_words, strict=True))
+            return dataset_plans.plan_rows(data, len(data), fields, options, self.targets.encode)
+        word = kept.node.attributes.get(DTYPE) if isinstance(kept, LazyArray) else None
+        return dataset_plans.plan_references(data, tuple(data.shape), options, self.targets.encode, word=word)
+
+
+def _keeps_type(builder: Any, data: LazyArray) -> bool:
+    """Tell whether what a link would lead to has the type that the dataset is read by; else it is copied."""
+    typed = {key: value for key, value in builder.attributes.items() if key in ("neurodata_type", "data_type")}
+    return all(data.node.attributes.get(key) == value for key, value in typed.items())
+
+
+def _is_unfilled(data: Any) -> bool:
+    return isinstance(data, ZarrDataIO) and data.data is None and "shape" in data.io_settings
+
+
+def unwrapped(data: Any) -> Any:
+    """Return what a DataIO of any backend wraps."""
+    while isinstance(data, DataIO):
+        data = data.data
+    return data
+
+
+def _holds_references(data: Any) -> bool:
+    if not isinstance(data, (list, tuple)) and getattr(getattr(data, "dtype", None), "kind", "") != "O":
+        return False
+    if isinstance(data, LazyArray):
+        return False
+    first = dataset_plans.first_leaf(data)
+    return isinstance(first, REFERENCES)
+
+
+_NOT_OF_STORAGE = frozenset({"chunks", "maxshape", "fillvalue", "shape", "dtype"})
+
+
+def take_settings(options: StorageOptions, wrapped: Any) -> list[str]:
+    """Take chunks, maxshape and fill value over from the DataIO of another backend.
+
+    Those of an HDF5 dataset say nothing of a copy, as `H5DataIO` itself warns.
+
+    Parameters
+    ----------
+    options : StorageOptions
+        Changed where ``wrapped`` says more.
+    wrapped : object
+        The data that were given; anything else than a DataIO with settings says nothing.
+
+    Returns
+    -------
+    list of str
+        The settings that are left out: filters of HDF5.
+    """
+    has_settings = isinstance(getattr(type(wrapped), "io_settings", None), property)
+    if not has_settings or is_dataset(wrapped.data):
+        return []
+    settings = wrapped.io_settings
+    chunks, fill = settings.get("chunks"), settings.get("fillvalue")
+    if isinstance(chunks, tuple):
+        options.chunks = chunks
+    options.maxshape = settings.get("maxshape", options.maxshape)
+    options.fill_value = fill.decode("utf-8") if isinstance(fill, bytes) else fill
+    return [name for name, value in settings.items() if value and name not in _NOT_OF_STORAGE]

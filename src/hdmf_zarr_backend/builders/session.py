@@ -1,0 +1,313 @@
+"""Builders -> a file: made anew beside its place, or changed where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from hdmf_zarr_backend.builders.append import AppendPlanner
+from hdmf_zarr_backend.builders.dimensions import name_axes, rename_axes
+from hdmf_zarr_backend.builders.namespaces import Texts, add_specs
+from hdmf_zarr_backend.builders.planner import Planner, PlanOptions
+from hdmf_zarr_backend.builders.targets import Targets
+from hdmf_zarr_backend.changes.edits import Edits
+from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.formats import zarr2
+from hdmf_zarr_backend.formats.nczarr import is_nczarr, overlay
+from hdmf_zarr_backend.formats.registry import FORMATS
+from hdmf_zarr_backend.model.nodes import ArrayNode, Hierarchy, absolute, adopt, copy_hierarchy
+from hdmf_zarr_backend.progress import SILENT, Progress
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.garbage import uncollected
+from hdmf_zarr_backend.stores.json_text import check_strict, dump
+from hdmf_zarr_backend.transfer.names import check_names
+from hdmf_zarr_backend.transfer.plan import WritePlan
+from hdmf_zarr_backend.transfer.sources import ElementSource, RowSource
+from hdmf_zarr_backend.transfer.staging import can_stage, new_file
+from hdmf_zarr_backend.transfer.writer import MEMORY_BUDGET, Writer
+
+
+@dataclass(slots=True)
+class WriteRequest:
+    """One call of ``write_builder``.
+
+    Attributes
+    ----------
+    builder : GroupBuilder
+        The root.
+    options : PlanOptions
+        What is wanted of the plan.
+    targets : Targets
+        Names the targets of links and references.
+    texts : dict
+        Namespaces to cache.
+    consolidate : bool
+        Whether to write the consolidated document.
+    exhaust_in_turn : bool
+        Whether iterators are exhausted one after the other.
+    progress : Progress
+        Is told of the bytes written.
+    executor, memory_budget
+        As of `Writer`.
+    exclusive : bool
+        Whether a new file replaces nothing, not even what has come to be there in the meantime.
+    nczarr : bool
+        Whether the nodes get the attributes of NCZarr.
+    durable : bool
+        Whether to wait until a local file is on the disk itself.
+    schema : NamespaceCatalog or None
+        Has the dimension labels of what comes from another file, whose builders have none.
+    unfilled : list
+        ``(ZarrDataIO, path)`` of what was written by shape and type only; filled in by the write.
+    """
+
+    builder: Any
+    options: PlanOptions
+    targets: Targets
+    texts: Texts
+    consolidate: bool = True
+    exhaust_in_turn: bool = True
+    progress: Progress = SILENT
+    executor: Any = None
+    memory_budget: int = MEMORY_BUDGET
+    exclusive: bool = False
+    nczarr: bool = False
+    durable: bool = False
+    schema: Any = None
+    unfilled: list[tuple[Any, str]] = field(default_factory=list)
+
+    def writer(self, keys: KeyStore, plan: WritePlan) -> Writer:
+        """Return the writer that carries out ``plan`` as this request asks."""
+        return Writer(
+            keys,
+            plan,
+            strict_json=self.options.strict_json,
+            progress=self.progress,
+            executor=self.executor,
+            memory_budget=self.memory_budget,
+            nczarr=self.nczarr,
+        )
+
+
+def plan_new(request: WriteRequest) -> WritePlan:
+    """Return what the write of a new file would do; nothing is touched."""
+    plan = Planner(request.options, request.targets).plan_root(request.builder)
+    name_axes(plan, request.schema)
+    add_specs(plan, request.texts, location=request.options.location)
+    return plan
+
+
+def write_new(request: WriteRequest, store: KeyStore) -> tuple[Hierarchy, dict[str, bytes]]:
+    """Write a new file; what is at its place is replaced when the new one is whole, unless that is to be exclusive.
+
+    Parameters
+    ----------
+    request : WriteRequest
+        What is wanted.
+    store : KeyStore
+        Where the file will be.
+
+    Returns
+    -------
+    Hierarchy
+        What is on disk now.
+    dict
+        ``{key: bytes}`` of the scalars.
+
+    Raises
+    ------
+    StoreExistsError
+        Another writer has put something there first; that stays.
+    """
+    plan = plan_new(request)
+    if not can_stage(store):
+        _check_values(plan, store.location)
+    with new_file(store, plan.hierarchy, exclusive=request.exclusive, durable=request.durable, is_locked=True) as keys:
+        writer = request.writer(keys, plan)
+        writer.write(consolidate=request.consolidate, exhaust_in_turn=request.exhaust_in_turn)
+    request.unfilled = plan.unfilled
+    return plan.hierarchy, writer.inlined
+
+
+def _check_values(plan: WritePlan, location: str) -> None:
+    """Convert what is converted element by element once, so that what has no place in Zarr is found before all else.
+
+    Elsewhere that is found when a chunk is encoded, and the file that was there stays.
+    """
+    for path, planned in plan.arrays.items():
+        source = planned.source
+        if not isinstance(source, (ElementSource, RowSource)):
+            continue
+        length = source.shape[0] if source.shape else 0
+        step = planned.node.chunks[0] if len(source.shape) == 1 else length
+        inner = [slice(0, n) for n in source.shape[1:]]
+        try:
+            for start in range(0, length, max(step, 1)):
+                source.read((slice(start, min(start + step, length)), *inner))
+        except ZarrBackendError as error:
+            raise error.located(store=location, path=absolute(path)) from error.__cause__
+
+
+def write_difference(
+    request: WriteRequest,
+    keys: KeyStore,
+    known: Hierarchy,
+    inlined: dict[str, bytes],
+    edits: Edits,
+    *,
+    is_written: Callable[[Any], bool],
+    original: Callable[[str], Any],
+    is_consolidated: bool,
+) -> None:
+    """Write what is new or differs; ``known`` says afterwards what is on disk.
+
+    All of it is there when this returns; none of it, if it raises.
+
+    Parameters
+    ----------
+    request : WriteRequest
+        What is wanted.
+    keys : KeyStore
+        The store of the file.
+    known : Hierarchy
+        What is on disk; it stays true if the write fails.
+    inlined : dict
+        ``{key: bytes}`` of the scalars; updated.
+    edits : Edits
+        Changes that were made to arrays directly, and the journal of the file.
+    is_written, original
+        As of `AppendPlanner`.
+    is_consolidated : bool
+        Whether the file has a consolidated document.
+    """
+    options = request.options
+    if options.strict_json:
+        check_strict(known, keys.location)
+    rename_axes(known, edits.changed)
+    request.nczarr = request.nczarr or is_nczarr(known)
+    with uncollected():  # what is made of a file is no garbage, and there is a lot of it to look through
+        hierarchy = copy_hierarchy(known)
+        planner = AppendPlanner(options, request.targets, hierarchy, is_written=is_written, original=original)
+        plan = planner.plan_root(request.builder)
+        planner.note_specs(add_specs(plan, request.texts, location=options.location))
+    check_names((path for path, _ in plan.hierarchy.walk()), keys)
+    is_more = bool(planner.changed or planner.added or request.nczarr or is_consolidated != request.consolidate)
+    with _whole_or_undone(edits, inlined):
+        _flush(
+            edits,
+            keys,
+            known,
+            request.targets.encode,
+            keep=_documents(hierarchy, planner.changed),
+            below=planner.added,
+            strict_json=options.strict_json,
+        )
+        _take_fields(hierarchy, edits)
+        if is_more:
+            writer = request.writer(keys, plan)
+            writer.inlined = inlined
+            writer.write_changes(added=planner.added, changed=planner.changed, keep=edits.journal.keep)
+        if request.durable:
+            keys.sync()  # what is committed has to be on the disk before the commit is
+        if is_more or request.consolidate or edits.is_marked:
+            _commit(edits, hierarchy, inlined, consolidate=request.consolidate, strict_json=options.strict_json)
+        else:
+            edits.journal.commit({})
+    if request.durable:
+        keys.sync()
+    if is_more:
+        request.progress.finish()
+    adopt(known, hierarchy)
+    request.unfilled = plan.unfilled
+
+
+def flush_edits(
+    edits: Edits,
+    keys: KeyStore,
+    known: Hierarchy,
+    inlined: dict[str, bytes],
+    *,
+    encode: Callable[[Any], Any],
+    consolidate: bool,
+    strict_json: bool,
+) -> None:
+    """Write the changes that were made to arrays directly, and make the consolidated document true again.
+
+    Those of a write that failed are not written: they belong to what was undone.
+    """
+    if edits.has_failed or not (edits.pending or edits.journal.is_open):
+        return
+    if strict_json:
+        check_strict(known, keys.location)
+    rename_axes(known, edits.changed)
+    with _whole_or_undone(edits, inlined):
+        _flush(edits, keys, known, encode, strict_json=strict_json)
+        if consolidate or edits.is_marked:
+            _commit(edits, known, inlined, consolidate=consolidate, strict_json=strict_json)
+        else:
+            edits.journal.commit({})
+
+
+@contextmanager
+def _whole_or_undone(edits: Edits, inlined: dict[str, bytes]) -> Iterator[None]:
+    """Undo what the block has changed in the file if it raises; not in a fork, whose parent goes on."""
+    before = dict(inlined)
+    try:
+        yield
+        edits.own.check()
+    except BaseException as error:
+        edits.undo(error)
+        inlined.clear()
+        inlined.update(before)
+        raise
+    edits.done()
+
+
+def _flush(
+    edits: Edits,
+    keys: KeyStore,
+    known: Hierarchy,
+    encode: Callable[[Any], Any],
+    *,
+    keep: Iterable[str] = (),
+    below: Iterable[str] = (),
+    strict_json: bool,
+) -> None:
+    """Write what was changed directly; in the same put of the journal, put down how ``keep`` and ``below`` are."""
+    if not edits.pending:
+        edits.journal.keep(keep, below=below)
+        return
+    overlaid = overlay(known) if is_nczarr(known) else ()
+    edits.flush(encode, keys=[*keep, *_documents(known, overlaid)], below=below)
+    keys.set_many({key: dump(text, strict=strict_json) for key, text in _documents(known, overlaid).items()})
+
+
+def _take_fields(hierarchy: Hierarchy, edits: Edits) -> None:
+    """Let a copy of the hierarchy say, too, that fields of rows became wider when the changes were written."""
+    for path, changed in edits.changed.items():
+        node = hierarchy.get(path)
+        if isinstance(node, ArrayNode):
+            node.filters = changed.filters
+
+
+def _documents(hierarchy: Hierarchy, paths: Iterable[str]) -> dict[str, Any]:
+    """Return ``{key: document}`` of the nodes at ``paths``."""
+    nodes = [(path, hierarchy.get(path)) for path in sorted(paths)]
+    kind = FORMATS[hierarchy.zarr_format]
+    return {key: text for path, node in nodes if node is not None for key, text in kind.documents(path, node)}
+
+
+@uncollected()
+def _commit(
+    edits: Edits, hierarchy: Hierarchy, inlined: dict[str, bytes], *, consolidate: bool, strict_json: bool
+) -> None:
+    """Set what makes the change whole, when everything else is there."""
+    kind = FORMATS[hierarchy.zarr_format]
+    documents = dict(kind.documents("", hierarchy.root)) if edits.is_marked else {}  # without the mark
+    documents |= kind.last(hierarchy, inlined, consolidate=consolidate)
+    gone = kind.stale(consolidate=consolidate)
+    if edits.is_marked and hierarchy.zarr_format == 2 and zarr2.ATTRIBUTES not in documents:
+        gone = [*gone, zarr2.ATTRIBUTES]
+    edits.journal.commit({key: dump(document, strict=strict_json) for key, document in documents.items()}, gone)

@@ -1,0 +1,325 @@
+"""Attributes of files that keep no attribute types (hdmf-zarr 0.13 and 0.14, LINDI, Zindi), given back by the schema.
+
+JSON says ``3``; a schema that says ``uint8`` refuses a signed integer, and some classes cannot be constructed from
+one. JSON has no NaN; some programs write the text ``"NaN"``, which no class takes for a number. Where the file itself
+kept no type, the schema is the best witness there is, and the only one: ``"NaN"`` is a text as good as any other.
+Only unsigned integers, NaN and the infinities need it: for all other types hdmf takes the wider type that JSON gives.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import warnings
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from hdmf.build import ConstructError, DatasetBuilder, GroupBuilder
+from hdmf.spec import GroupSpec
+
+from hdmf_zarr_backend.errors import MetadataError, UnreadTypeWarning, ValueRefusedError
+from hdmf_zarr_backend.formats import dtypes
+from hdmf_zarr_backend.model.nodes import absolute
+
+_SPELLED = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
+_NUMBERS = (int, float)
+
+
+def may_need_types(builder: Any) -> bool:
+    """Tell whether `restore_types` may change ``builder`` or its datasets; most have only text and floats."""
+    return _may_need_types(builder.attributes) or any(
+        _may_need_types(dataset.attributes) for _, dataset in _held(builder)
+    )
+
+
+def _held(builder: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the datasets of a group, and those that it links to: what they are its own specification says."""
+    yield from getattr(builder, "datasets", {}).items()
+    for name, link in getattr(builder, "links", {}).items():
+        if isinstance(link.builder, DatasetBuilder):
+            yield name, link.builder
+
+
+def _may_need_types(attributes: dict[str, Any]) -> bool:
+    for value in attributes.values():
+        kind = type(value)
+        if kind is str:
+            if value in _SPELLED:
+                return True
+        elif kind is int or kind is np.ndarray or kind is list:
+            return True
+    return False
+
+
+def restore_types(builder: Any, catalog: Any) -> None:
+    """Cast the attributes of ``builder`` and of its untyped datasets that JSON could not say, as the schema says.
+
+    Parameters
+    ----------
+    builder : GroupBuilder or DatasetBuilder
+        As it was read; its attributes are changed.
+    catalog : NamespaceCatalog
+        Knows the namespaces of the file.
+    """
+    namespace, data_type = builder.attributes.get("namespace"), _data_type(builder)
+    if not isinstance(namespace, str) or data_type is None or namespace not in catalog.namespaces:
+        return
+    if data_type not in catalog.get_namespace(namespace).get_registered_types():
+        return
+    spec = catalog.get_spec(namespace, data_type)
+    _cast(builder, spec)
+    for name, dataset in _held(builder):
+        if _data_type(dataset) is None:
+            subspec = spec.get_dataset(name)
+            if subspec is not None:
+                _cast(dataset, subspec)
+
+
+def unsigned_attributes(root: Any) -> dict[str, dict[str, Any]]:
+    """Return the unsigned attributes by path; where a file keeps no types, the reader takes those from the schema."""
+    found: dict[str, dict[str, Any]] = {}
+    stack = [("", root)]
+    while stack:
+        path, builder = stack.pop()
+        values = {name: value for name, value in builder.attributes.items() if np.asarray(value).dtype.kind == "u"}
+        if values:
+            found[path] = values
+        children = {**getattr(builder, "groups", {}), **getattr(builder, "datasets", {})}
+        stack.extend((f"{path}/{name}".strip("/"), child) for name, child in children.items() if child is not None)
+    return found
+
+
+def _data_type(builder: Any) -> str | None:
+    for key in ("neurodata_type", "data_type"):
+        value = builder.attributes.get(key)
+        if isinstance(value, str):
+            return value
+    return None
+
+
+def _cast(builder: Any, spec: Any) -> None:
+    for attribute in spec.attributes:
+        name, word = attribute.name, attribute.dtype
+        if not isinstance(word, str) or name not in builder.attributes:
+            continue
+        kind = _kind_of(word)
+        if kind == "u":
+            builder.attributes[name] = _unsigned(builder.attributes[name], dtypes.numpy_of(word))
+        elif kind == "f":
+            builder.attributes[name] = _floats(builder.attributes[name])
+
+
+@lru_cache(maxsize=256)
+def _kind_of(word: str) -> str | None:
+    """Return NumPy's letter for the numbers that a word of a schema means, ``f`` for ``numeric`` too; else None."""
+    if word == "numeric":
+        return "f"
+    try:
+        return dtypes.numpy_of(word).kind if dtypes.kind_of(word) == "number" else None
+    except ValueRefusedError:
+        return None
+
+
+def _unsigned(value: Any, dtype: np.dtype[Any]) -> Any:
+    if type(value) is int and 0 <= value <= np.iinfo(dtype).max:
+        return dtype.type(value)
+    if isinstance(value, np.ndarray) and value.dtype == np.int64 and value.size and value.min() >= 0:
+        return value.astype(dtype)
+    return value
+
+
+def _floats(value: Any) -> Any:
+    """Return text that spells a number, and lists in which some is, as numbers; everything else as it is."""
+    if type(value) is str:
+        return _SPELLED.get(value, value)
+    if not isinstance(value, list) and not (isinstance(value, np.ndarray) and value.dtype == object):
+        return value
+    items = value.tolist() if isinstance(value, np.ndarray) else value
+    leaves = list(_leaves(items))
+    if not any(map(_is_spelled, leaves)) or not all(_is_spelled(leaf) or type(leaf) in _NUMBERS for leaf in leaves):
+        return value
+    try:
+        return np.array(_numbers(items), dtype=np.float64)
+    except (ValueError, OverflowError):
+        return value  # rows differ in length
+
+
+def _is_spelled(leaf: Any) -> bool:
+    return type(leaf) is str and leaf in _SPELLED
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _leaves(item)
+    else:
+        yield value
+
+
+def _numbers(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_numbers(item) for item in value]
+    return _SPELLED[value] if isinstance(value, str) else value
+
+
+_OTHER_SCHEMA = "Pass a manager that knows its namespace, or open an NWB file with NWBZarrIO."
+
+
+class ContainerError(MetadataError, ConstructError):  # type: ignore[misc]
+    """No container can be made of what the file holds; hdmf's own error for it as well."""
+
+
+def check_types(root: Any, catalog: Any, source: str) -> None:
+    """Hold the types that the builders name against the namespaces in ``catalog``.
+
+    Parameters
+    ----------
+    root : GroupBuilder
+        Of the file.
+    catalog : NamespaceCatalog
+        Knows the namespaces.
+    source : str
+        The file, for messages.
+
+    Raises
+    ------
+    ContainerError
+        The root has no type; a type has no namespace, or one that is not loaded; a group is where the schema names a
+        dataset.
+
+    Warns
+    -----
+    UnreadTypeWarning
+        A type is not in its namespace; a dataset is where the schema names a group.
+    """
+    key = catalog.group_spec_cls.type_key()
+    if key not in root.attributes:
+        raise ContainerError(f"the root has no {key}", store=source, path="/", remedy=_OTHER_SCHEMA)
+    schema = _Schema(catalog)
+    stack = [root]
+    while stack:
+        builder = stack.pop()
+        if key in builder.attributes:
+            _check_builder(builder, key, schema, source)
+        if isinstance(builder, GroupBuilder):
+            stack.extend(builder.groups.values())
+            stack.extend(dataset for dataset in builder.datasets.values() if dataset is not None)
+
+
+class _Members:
+    """What a group may hold under a fixed name, as its specification says.
+
+    Attributes
+    ----------
+    datasets : frozenset of str
+        Names of datasets.
+    groups : dict
+        Specifications of groups by name.
+    others : frozenset of str
+        Names of links, which may be either.
+    """
+
+    def __init__(self, spec: GroupSpec) -> None:
+        self.datasets = frozenset(dataset.name for dataset in spec.datasets if dataset.name is not None)
+        self.groups = {group.name: group for group in spec.groups if group.name is not None}
+        self.others = frozenset(link.name for link in spec.links if link.name is not None)
+
+
+class _Schema:
+    """The loaded namespaces; each specification is looked into once."""
+
+    def __init__(self, catalog: Any) -> None:
+        self.known = {
+            name: frozenset(catalog.get_namespace(name).get_registered_types()) for name in catalog.namespaces
+        }
+        self._catalog = catalog
+        self._specs: dict[tuple[str, str], Any] = {}
+        self._members: dict[int, _Members] = {}  # the specifications are held by the catalog
+
+    def spec(self, namespace: str, data_type: str) -> Any:
+        """Return the specification of a type."""
+        found = self._specs.get((namespace, data_type))
+        if found is None:
+            found = self._specs[namespace, data_type] = self._catalog.get_spec(namespace, data_type)
+        return found
+
+    def members(self, spec: GroupSpec) -> _Members:
+        """Return what a group of this specification may hold."""
+        found = self._members.get(id(spec))
+        if found is None:
+            found = self._members[id(spec)] = _Members(spec)
+        return found
+
+
+def _check_builder(builder: Any, key: str, schema: _Schema, source: str) -> None:
+    data_type, namespace = builder.attributes[key], builder.attributes.get("namespace")
+    if not isinstance(namespace, str):
+        raise ContainerError(
+            f"the type {data_type!r} names no namespace",
+            store=source,
+            path=path_of(builder),
+            remedy="Add the attribute 'namespace', or write the file anew.",
+        )
+    if namespace not in schema.known:
+        loaded = f"Loaded are: {', '.join(sorted(schema.known))}. " if schema.known else ""
+        raise ContainerError(
+            f"the namespace {namespace!r} of the type {data_type!r} is not loaded",
+            store=source,
+            path=path_of(builder),
+            remedy=f"{loaded}{_OTHER_SCHEMA}",
+        )
+    if data_type not in schema.known[namespace]:
+        warnings.warn(
+            f"The type {data_type!r} of {path_of(builder)} in {source} is not in {namespace!r}: left out.",
+            UnreadTypeWarning,
+            stacklevel=2,
+        )
+    elif isinstance(builder, GroupBuilder):
+        _check_members(builder, schema.spec(namespace, data_type), schema, source)
+
+
+def _check_members(builder: Any, spec: GroupSpec, schema: _Schema, source: str) -> None:
+    """Compare the members that the schema knows by name with what they are in the file."""
+    expected = schema.members(spec)
+    for name, member in builder.groups.items():
+        if name in expected.datasets:
+            raise ContainerError(
+                "the file has a group where the schema names a dataset",
+                store=source,
+                path=path_of(member),
+                remedy="Restore the dataset from a copy.",
+            )
+        group = expected.groups.get(name)
+        if group is not None and group.data_type is None:
+            _check_members(member, group, schema, source)
+    for name, member in builder.datasets.items():
+        if (
+            name in expected.groups
+            and member is not None
+            and name not in expected.datasets
+            and name not in expected.others
+        ):
+            warnings.warn(
+                f"{path_of(member)} in {source} is a dataset, and a group in the schema: left out.",
+                UnreadTypeWarning,
+                stacklevel=2,
+            )
+
+
+def path_of(builder: Any) -> str:
+    """Return the absolute path of a builder that was read."""
+    return "/" if builder.location is None else absolute(posixpath.join(builder.location, builder.name))
+
+
+def container_error(error: Exception, root: Any, source: str) -> ContainerError:
+    """Return our error for one that hdmf raised while it made containers."""
+    builder, problem = root, error.args[-1] if error.args else type(error).__name__
+    if isinstance(error, ConstructError) and len(error.args) == 2:
+        builder = error.args[0]
+    return ContainerError(
+        f"no container can be made of the file ({str(problem).rstrip('.')})",
+        store=source,
+        path=path_of(builder),
+        remedy="Run `zarrio verify` on the file.",
+    )

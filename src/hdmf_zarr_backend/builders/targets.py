@@ -1,0 +1,211 @@
+"""What a link or a reference points to: file and path of a builder, seen from the file that is written."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from hdmf.build import Builder, GroupBuilder, LinkBuilder, ReferenceBuilder
+from hdmf.container import AbstractContainer
+
+from hdmf_zarr_backend.errors import ConflictError, ValueRefusedError
+from hdmf_zarr_backend.formats.references import (
+    Reference,
+    RegionReference,
+    encode_attribute_reference,
+    encode_reference,
+)
+from hdmf_zarr_backend.model import locations
+from hdmf_zarr_backend.model.nodes import absolute
+from hdmf_zarr_backend.stores.opening import FILE_SUFFIXES, NOWHERE
+
+ROOT = "root"
+
+
+REFERENCES = (Builder, ReferenceBuilder, AbstractContainer, Reference, RegionReference)
+"""What is written as a reference where it stands as a value."""
+
+
+def builder_path(builder: Any) -> str:
+    """Return the absolute path of a builder in its file.
+
+    A builder that was read knows its parent's path (``location``); one that was built is under its parents, the
+    topmost of which is the root whatever its name. HDF5IO says of the root that its parent is ``/``.
+    """
+    if builder.location is not None and not _is_hdf5_root(builder):
+        return absolute(posixpath.join(builder.location, builder.name))
+    names: list[str] = []
+    while builder.parent is not None:
+        names.append(builder.name)
+        builder = builder.parent
+    return "/" + "/".join(reversed(names))
+
+
+def _is_hdf5_root(builder: Any) -> bool:
+    # what a link into another Zarr file leads to has no parent either, and may have any name
+    top = builder.parent is None and builder.name == ROOT and builder.location == "/"
+    return top and not is_zarr_location(str(builder.source))
+
+
+def object_id(builder: Any) -> str | None:
+    """Return the object id of a builder, None if it has none."""
+    value = builder.attributes.get("object_id")
+    return str(value) if isinstance(value, str) else None
+
+
+class Targets:
+    """Turns builders into references, each distinct target once.
+
+    Parameters
+    ----------
+    location : str
+        The file that is written.
+    export_location : str or None
+        The file that is exported; its objects will be in the file that is written.
+    manager : BuildManager or None
+        Finds the builder of a container.
+    root_id : str or None
+        Object id of the root of the file that is written.
+    file_ids : mapping, optional
+        Object ids of the roots of other files, by location.
+    """
+
+    def __init__(
+        self,
+        location: str,
+        export_location: str | None,
+        manager: Any,
+        root_id: str | None,
+        file_ids: Mapping[str, str | None] | None = None,
+    ) -> None:
+        self.location = location
+        self.export_location = export_location
+        self._manager = manager
+        self.root_id = root_id
+        self._encoded: dict[Reference, dict[str, Any]] = {}
+        self._known: dict[int, tuple[Any, Reference]] = {}
+        self._file_ids = dict(file_ids or {})
+
+    def is_own(self, builder: Any) -> bool:
+        """Tell whether the builder is, or will be, in the file that is written."""
+        source = builder.source
+        places = (self.location, self.export_location)
+        return source is None or source in places or _full(source) in places
+
+    def reference_to(self, target: Any) -> Reference:
+        """Return the reference to a builder, a reference builder or a container.
+
+        Raises
+        ------
+        ValueRefusedError
+            It is none of these, or lies in a file that no Zarr file can point to.
+        """
+        builder = self._builder(target)
+        known = self._known.get(id(builder))
+        if known is None:
+            known = self._known[id(builder)] = (builder, self._make(builder))  # keeps the builder, and so its id, alive
+        return known[1]
+
+    def move(self, builder: Any, path: str) -> None:
+        """Note that ``builder``, of another file, is copied with all that is in it to ``path`` of this one."""
+        stack = [(builder, path)]
+        while stack:
+            here, place = stack.pop()
+            reference = Reference(locations.THIS_FILE, absolute(place), object_id(here), self.root_id)
+            self._known[id(here)] = (here, reference)
+            for members in (here.groups, here.datasets) if isinstance(here, GroupBuilder) else ():
+                stack.extend((child, f"{place}/{name}") for name, child in members.items() if child is not None)
+
+    def moved(self, builder: Any) -> Reference | None:
+        """Return the place of a builder of another file that is copied into this one, None where it is not."""
+        known = self._known.get(id(builder))
+        return known[1] if known is not None and known[1].source == locations.THIS_FILE else None
+
+    def _builder(self, target: Any) -> Any:
+        if isinstance(target, ReferenceBuilder):
+            return target.builder
+        if isinstance(target, LinkBuilder):
+            return target.builder
+        if isinstance(target, Builder):
+            return target
+        if isinstance(target, AbstractContainer) and self._manager is not None:
+            return self._manager.build(target)
+        raise ValueRefusedError(f"{target!r} is nothing that can be referred to")
+
+    def _make(self, builder: Any) -> Reference:
+        path = builder_path(builder)
+        if self.is_own(builder):
+            return Reference(locations.THIS_FILE, path, object_id(builder), self.root_id)
+        root = builder
+        while root.parent is not None:
+            root = root.parent
+        file = _full(str(builder.source))
+        if not can_be_named(file):
+            raise ValueRefusedError(
+                f"{builder_path(builder)} lies in {file}, which no Zarr file can point to",
+                remedy="Copy the object, or write its file to a place with an address.",
+            )
+        file_id = self._file_ids.get(file) or (object_id(root) if builder_path(root) == "/" else None)
+        return Reference(locations.relative_source(file, self.location), path, object_id(builder), file_id)
+
+    def encode(self, target: Any) -> dict[str, Any] | None:
+        """Return the JSON of a reference in an array; None stays None."""
+        if target is None:
+            return None
+        reference = self._reference(target)
+        encoded = self._encoded.get(reference) if reference.region is None else None
+        if encoded is None:
+            encoded = encode_reference(reference)
+            if reference.region is None:
+                self._encoded[reference] = encoded  # the same object each time, which the codec encodes once
+        return encoded
+
+    def _reference(self, target: Any) -> Reference:
+        if isinstance(target, Reference):
+            if not {".", ".."}.isdisjoint(target.node_path.split("/")):  # Zarr v2, "Logical storage paths"
+                raise ValueRefusedError(f"{target.path!r} is no path of a node", remedy='Leave "." and ".." out of it.')
+            return target
+        if isinstance(target, RegionReference):
+            return replace(self.reference_to(target.builder), region=target.region)
+        return self.reference_to(target)
+
+    def encode_stored(self, target: Any, *, is_written: Callable[[Any], bool]) -> dict[str, Any] | None:
+        """Return the JSON of a reference to something that is in a file already.
+
+        Raises
+        ------
+        ConflictError
+            It is in none: it has no builder, or one of this file that was not written.
+        """
+        builder = self._manager.get_builder(target) if isinstance(target, AbstractContainer) else target
+        if builder is None or (isinstance(builder, Builder) and self.is_own(builder) and not is_written(builder)):
+            raise ConflictError(
+                "a reference was appended to something that is not in the file",
+                store=self.location,
+                remedy="Write the file with io.write(container) before closing it.",
+            )
+        return self.encode(builder)
+
+    def encode_attribute(self, value: Any) -> dict[str, Any] | None:
+        """Return the JSON of an attribute that is a reference, None where it is none."""
+        if isinstance(value, REFERENCES):
+            return encode_attribute_reference(self._reference(value))
+        return None
+
+
+def _full(source: str) -> str:
+    """Return the absolute path of a source: a builder that was made by hand may have been given a relative one."""
+    return source if locations.is_url(source) else os.path.abspath(source)
+
+
+def is_zarr_location(location: str) -> bool:
+    """Tell whether ``location`` is that of a Zarr file; a regular local file is HDF5."""
+    return locations.is_url(location) or location.endswith(FILE_SUFFIXES) or not os.path.isfile(location)
+
+
+def can_be_named(location: str) -> bool:
+    """Tell whether a Zarr file may point to ``location``; from HDF5, and from what has no address, is only copied."""
+    return not location.startswith(NOWHERE) and is_zarr_location(location)

@@ -1,1 +1,0 @@
-"""Everything in which two HDMF files differ."""

@@ -1,0 +1,647 @@
+"""What the comparing tool finds: kinds of differences, and one difference as a value and as a line for people."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, is_dataclass
+from functools import partial
+from itertools import takewhile, zip_longest
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from hdmf_zarr_backend.errors import StoreError, StoreNotFoundError, StoreUnreachableError, UsageError
+from hdmf_zarr_backend.files.facts import ZarrFacts, is_zarr, is_zarr_3
+from hdmf_zarr_backend.formats import zarr2, zarr3
+from hdmf_zarr_backend.hdf5.facts import Hdf5Facts, is_hdf5
+from hdmf_zarr_backend.model.facts import (
+    AttributeFacts,
+    DatasetFacts,
+    DatatypeFacts,
+    ElementType,
+    FileFacts,
+    LinkFacts,
+    NodeFacts,
+    Selection,
+    Values,
+)
+from hdmf_zarr_backend.model.locations import is_url
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.opening import open_keys
+
+__all__ = [
+    "BLOCK_BYTES",
+    "KINDS",
+    "Difference",
+    "FactsProvider",
+    "Findings",
+    "aligned",
+    "compare",
+    "compare_values",
+    "open_facts",
+    "open_pair",
+    "register_provider",
+    "summarise",
+]
+
+KINDS: frozenset[str] = frozenset(
+    {
+        "missing",  # a node of a that is not in b
+        "extra",  # a node of b that is not in a
+        "type",  # group, dataset, datatype or link here, another of them there
+        "link",  # form, target or file
+        "dtype",
+        "byte-order",
+        "text-encoding",  # ascii or utf-8, variable or fixed length, padding
+        "shape",
+        "maxshape",
+        "chunks",
+        "layout",  # of datasets without chunks: contiguous, compact, virtual, in external files
+        "filters",
+        "fill",
+        "value",
+        "reference",  # target or selection, in datasets, compound fields and attributes
+        "attribute",  # missing, extra, or of another value
+        "attribute-dtype",
+        "attribute-byte-order",
+        "attribute-text-encoding",
+        "attribute-shape",
+        "object_id",  # the attribute of this name: missing, extra, or of another value
+    }
+)
+"""All kinds of differences; kinds are only ever added."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One finding.
+
+    Parameters
+    ----------
+    path : str
+        Absolute path of the node.
+    kind : str
+        One of `KINDS`.
+    a, b : object
+        What each file says; None where it says nothing.
+    attribute : str, optional
+        Name of the attribute that differs.
+    place : str
+        For values: index and field of the first difference, such as ``[3]['x']``.
+    count : int
+        For values: how many elements differ.
+    """
+
+    path: str
+    kind: str
+    a: object = None
+    b: object = None
+    attribute: str | None = None
+    place: str = ""
+    count: int = 1
+
+    def __str__(self) -> str:
+        attribute = "" if self.attribute is None else f" attribute {self.attribute!r}"
+        count = f" ({self.count} elements)" if self.count > 1 else ""
+        return f"{self.path}{attribute} {self.kind}{self.place}{count}: {self.said}"
+
+    @property
+    def said(self) -> str:
+        """What each file says, for people."""
+        return f"{_words(self.a, self.b)} | {_words(self.b, self.a)}"
+
+
+def summarise(differences: Iterable[Difference]) -> dict[str, int]:
+    """Count differences by kind, the kinds in alphabetical order."""
+    return dict(sorted(Counter(difference.kind for difference in differences).items()))
+
+
+def _words(value: object, other: object) -> str:
+    """Return a value for people: at most a line, and of a long text the part where it begins to differ."""
+    if isinstance(value, str) and isinstance(other, str):
+        common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(value, other, strict=False)))
+        start = max(0, common - 20)
+        shown = repr(value[start : start + 80])
+        return f"{'...' if start else ''}{shown}{'...' if len(value) > start + 80 else ''}"
+    if isinstance(value, tuple) and value and is_dataclass(value[0]):
+        return ", ".join(map(str, value))
+    text = str(value) if is_dataclass(value) else repr(value)
+    return text if len(text) <= 160 else f"{text[:150]}... ({len(text)} characters)"
+
+
+BLOCK_BYTES = 8 * 2**20
+
+_Mask: TypeAlias = npt.NDArray[np.bool_]
+
+_SPECIFICATIONS = "/specifications/"
+_NUMBERS = frozenset({"int", "uint", "float", "complex", "bool", "enum", "bitfield"})
+_REFERENCES = frozenset({"reference", "region"})
+_OBJECT_BYTES = 512  # what an element that becomes a Python object is reckoned to take, when blocks are cut
+
+
+def compare_values(path: str, a: DatasetFacts, b: DatasetFacts) -> Iterator[Difference]:
+    """Yield what differs between the values of two datasets, one finding for values and one for references.
+
+    Raises
+    ------
+    ZarrBackendError
+        Values cannot be read.
+    """
+    if not aligned(a.shape, b.shape):
+        return
+    as_json = path.startswith(_SPECIFICATIONS) and a.dtype.kind == b.dtype.kind == "text"
+    found = Findings(a.dtype, b.dtype)
+    for selection in _blocks(a, b):
+        left = a.read(selection)
+        right = b.read(selection if a.shape == b.shape else tuple(slice(0, 1) for _ in b.shape or ()))
+        if as_json:
+            left, right = _canonical_json(left), _canonical_json(right)
+        found.add(left, right, tuple(part.start for part in selection))
+    for kind, (count, place, item_a, item_b) in found.by_kind.items():
+        yield Difference(path, kind, item_a, item_b, place=place, count=count)
+
+
+def aligned(a: tuple[int, ...] | None, b: tuple[int, ...] | None) -> bool:
+    """Tell whether the elements of two shapes belong together: the shapes are equal, or each has one element."""
+    return a is not None and b is not None and (a == b or math.prod(a) == math.prod(b) == 1)
+
+
+def _blocks(a: DatasetFacts, b: DatasetFacts) -> Iterator[Selection]:
+    """Cut a dataset into whole chunks, of the file with the larger ones, as many as fit into `BLOCK_BYTES`."""
+    shape = a.shape or ()
+    grids = [facts.grid or facts.chunks for facts in (a, b) if facts.shape == shape]
+    known = [grid for grid in grids if grid is not None]
+    chunks = max(known, key=math.prod, default=(1,) * len(shape))
+    block = [min(chunk, length) for chunk, length in zip(chunks, shape, strict=True)]
+    if 0 in block:
+        return
+    element = max(_element_bytes(a.dtype), _element_bytes(b.dtype))
+    for axis in reversed(range(len(shape))):
+        block[axis] = min(shape[axis], block[axis] * max(1, BLOCK_BYTES // (math.prod(block) * element)))
+        if block[axis] < shape[axis]:
+            break
+    steps = [range(0, length, size) for length, size in zip(shape, block, strict=True)]
+    for corner in _corners(steps):
+        yield tuple(
+            slice(start, min(start + size, length)) for start, size, length in zip(corner, block, shape, strict=True)
+        )
+
+
+def _corners(steps: Sequence[range]) -> Iterator[tuple[int, ...]]:
+    """Yield what `itertools.product` does, which makes lists of all of them first, however many there are."""
+    if not steps:
+        yield ()
+        return
+    for start in steps[0]:
+        for rest in _corners(steps[1:]):
+            yield start, *rest
+
+
+def _element_bytes(dtype: ElementType) -> int:
+    if dtype.fields:
+        return sum(_element_bytes(member) for _, member in dtype.fields)
+    if dtype.kind == "array" and dtype.base is not None:
+        return math.prod(dtype.shape) * _element_bytes(dtype.base)
+    return (dtype.size or 0) + (0 if dtype.kind in _NUMBERS | {"datetime"} else _OBJECT_BYTES)
+
+
+def _canonical_json(values: Values) -> Values:
+    made = np.empty(values.size, dtype=object)
+    for index, text in enumerate(values.flat):
+        try:
+            made[index] = json.dumps(json.loads(text), sort_keys=True)
+        except (ValueError, RecursionError):  # no JSON, or nested too deep: compared as the text that it is
+            made[index] = text
+    return made.reshape(values.shape)
+
+
+class Findings:
+    """What differs between two arrays given block by block: by kind, a count and the first place with both values."""
+
+    def __init__(self, a: ElementType, b: ElementType) -> None:
+        self._types = a, b
+        self.by_kind: dict[str, tuple[int, str, object, object]] = {}
+
+    def add(self, left: Values, right: Values, origin: tuple[int, ...] = ()) -> None:
+        """Compare a block of each, the first element of which lies at `origin`."""
+        if left.size != right.size or not left.size:
+            return  # told by shape or dtype
+        rows: dict[str, _Mask] = {}
+        for kind, field, a, b, unequal in _columns(left, right.reshape(left.shape), *self._types):
+            mask = unequal(a, b)
+            if not mask.any():
+                continue
+            if kind not in self.by_kind:
+                first = np.unravel_index(int(mask.argmax()), mask.shape)
+                index = [int(i) + start for i, start in zip_longest(first, origin, fillvalue=0)]
+                self.by_kind[kind] = (0, (f"{index}" if index else "") + field, _item(a[first]), _item(b[first]))
+            elements = np.asarray(mask.any(axis=tuple(range(left.ndim, mask.ndim))))
+            rows[kind] = rows[kind] | elements if kind in rows else elements
+        for kind, elements in rows.items():
+            count, place, item_a, item_b = self.by_kind[kind]
+            self.by_kind[kind] = (count + int(np.count_nonzero(elements)), place, item_a, item_b)
+
+
+# --------------------------------------------------------------------------------- equality of elements
+
+
+def _columns(
+    a: Values, b: Values, type_a: ElementType, type_b: ElementType, field: str = ""
+) -> Iterator[tuple[str, str, Values, Values, Callable[[Values, Values], _Mask]]]:
+    """Take two arrays apart into plain columns: kind of finding, name of the column, values, what compares them."""
+    if type_a.kind == type_b.kind == "compound":
+        others = dict(type_b.fields)
+        for name, member in type_a.fields:
+            if name in others:
+                yield from _columns(a[name], b[name], member, others[name], f"{field}[{name!r}]")
+    elif type_a.kind == type_b.kind == "array":
+        if type_a.shape == type_b.shape and type_a.base is not None and type_b.base is not None:
+            yield from _columns(a, b, type_a.base, type_b.base, field)
+    elif (unequal := _comparison(type_a, type_b)) is not None:
+        inner = type_a
+        while inner.base is not None:
+            inner = inner.base
+        yield "reference" if inner.kind in _REFERENCES else "value", field, a, b, unequal
+
+
+def _comparison(a: ElementType, b: ElementType) -> Callable[[Values, Values], _Mask] | None:
+    if a.kind in _NUMBERS and b.kind in _NUMBERS:
+        return _unequal_numbers
+    if a.kind in _REFERENCES and b.kind in _REFERENCES:
+        return _unequal_objects
+    if a.kind != b.kind:
+        return None
+    if a.kind == "datetime":
+        return _unequal_times
+    if a.kind == "sequence" and a.base is not None and b.base is not None:
+        return partial(_unequal_sequences, a.base, b.base)
+    return _unequal_objects
+
+
+def _unequal_numbers(a: Values, b: Values) -> _Mask:
+    if a.dtype == b.dtype and np.array_equal(np.ravel(a).view(np.uint8), np.ravel(b).view(np.uint8)):
+        return np.zeros(a.shape, dtype=np.bool_)
+    if "c" in {a.dtype.kind, b.dtype.kind}:
+        return _unequal_numbers(a.real, b.real) | _unequal_numbers(a.imag, b.imag)
+    unequal: _Mask = np.asarray(a != b)
+    if a.dtype.kind == b.dtype.kind == "f":
+        unequal &= ~(np.isnan(a) & np.isnan(b))
+        unequal |= (a == 0) & (b == 0) & (np.signbit(a) != np.signbit(b))
+    elif "f" in {a.dtype.kind, b.dtype.kind}:
+        # numpy compares as floats, in which large integers are rounded
+        common = np.result_type(a, b)
+        integers = a if b.dtype.kind == "f" else b
+        with np.errstate(invalid="ignore"):
+            unequal |= integers.astype(common).astype(integers.dtype) != integers
+    return unequal
+
+
+def _unequal_times(a: Values, b: Values) -> _Mask:
+    return np.asarray((a != b) & ~(np.isnat(a) & np.isnat(b)))
+
+
+def _unequal_objects(a: Values, b: Values) -> _Mask:
+    return np.asarray(a != b, dtype=np.bool_)
+
+
+def _unequal_sequences(base_a: ElementType, base_b: ElementType, a: Values, b: Values) -> _Mask:
+    unequal = np.zeros(a.size, dtype=np.bool_)
+    for index, (item_a, item_b) in enumerate(zip(a.flat, b.flat, strict=True)):
+        found = Findings(base_a, base_b)
+        found.add(item_a, item_b)
+        unequal[index] = item_a.shape != item_b.shape or bool(found.by_kind)
+    return unequal.reshape(a.shape)
+
+
+def _item(value: Any) -> object:
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
+
+
+_MARKS = (zarr2.CONSOLIDATED, zarr2.GROUP, zarr3.DOCUMENT, zarr2.ARRAY)
+
+
+@dataclass(frozen=True, slots=True)
+class FactsProvider:
+    """A file format that can be compared.
+
+    Parameters
+    ----------
+    name : str
+        For messages.
+    recognises : callable
+        Tells from a path or URL, cheaply, whether the file is of this format.
+    open : callable
+        Gives the facts of the file.
+    open_as_hdf5 : callable, optional
+        Gives the facts that the file would have as HDF5, for comparing with a file of another format; default `open`.
+    takes_keys : bool
+        These functions take the keys of a store too, and get those of a URL, opened with the storage options.
+    """
+
+    name: str
+    recognises: Callable[[Any], bool]
+    open: Callable[[Any], FileFacts]
+    open_as_hdf5: Callable[[Any], FileFacts] | None = None
+    takes_keys: bool = False
+
+
+def _is_some_zarr(place: str | KeyStore) -> bool:
+    return is_zarr(place) if isinstance(place, str) else any(_is_there(place, mark) for mark in _MARKS)
+
+
+def _is_zarr_3(place: str | KeyStore) -> bool:
+    return is_zarr_3(place) if isinstance(place, str) else _is_there(place, zarr3.DOCUMENT)
+
+
+def _is_there(keys: KeyStore, key: str) -> bool:
+    try:
+        return keys.get(key) is not None
+    except StoreUnreachableError:  # after a while, which is not to be waited for again
+        raise
+    except (StoreError, UsageError):
+        return False
+
+
+def _as_hdf5(place: Any) -> FileFacts:
+    return ZarrFacts(place, as_hdf5=True)
+
+
+_PROVIDERS: list[FactsProvider] = [
+    FactsProvider("HDF5", is_hdf5, Hdf5Facts),
+    FactsProvider("Zarr 3", _is_zarr_3, ZarrFacts, _as_hdf5, takes_keys=True),
+    FactsProvider("Zarr", _is_some_zarr, ZarrFacts, _as_hdf5, takes_keys=True),
+]
+
+
+def register_provider(provider: FactsProvider) -> None:
+    """Let `open_facts` know one more format; it is asked after those that are known already.
+
+    Raises
+    ------
+    UsageError
+        If a provider of that name is there.
+    """
+    if any(known.name == provider.name for known in _PROVIDERS):
+        raise UsageError(f"a provider of facts named {provider.name!r} is registered already", remedy="Choose another.")
+    _PROVIDERS.append(provider)
+
+
+def open_facts(
+    path: str | os.PathLike[str], *, as_hdf5: bool = False, storage_options: Mapping[str, Any] | None = None
+) -> FileFacts:
+    """Open a file for comparing, by the first provider that recognises it; HDF5 by its signature.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        The file.
+    as_hdf5 : bool
+        Give the facts that the file would have as HDF5.
+    storage_options : mapping, optional
+        For a URL.
+
+    Raises
+    ------
+    StoreRefusedError, StoreUnreachableError
+        If a server does not give what is at a URL.
+    StoreNotFoundError
+        If no provider recognises the path and nothing is there.
+    UsageError
+        If something is there and no provider recognises it.
+    """
+    provider, place = _provider_of(path, storage_options)
+    return _opener(provider, as_hdf5=as_hdf5)(place)
+
+
+def open_pair(
+    a: FileFacts | str | os.PathLike[str],
+    b: FileFacts | str | os.PathLike[str],
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+) -> tuple[FileFacts, FileFacts]:
+    """Open two files so that their facts can be compared; facts that are given stay as they are.
+
+    Two files of one format give what that format has, others what they would have as HDF5. ``storage_options`` are for
+    those that are URLs. Errors as of `open_facts`.
+    """
+    known_a, known_b = (_known(file, storage_options) for file in (a, b))
+    as_hdf5 = known_a[0] is not known_b[0]
+    left = _opened(*known_a, as_hdf5=as_hdf5)
+    try:
+        right = _opened(*known_b, as_hdf5=as_hdf5)
+    except BaseException:
+        if left is not a:
+            left.close()
+        raise
+    return left, right
+
+
+def _known(
+    file: FileFacts | str | os.PathLike[str], storage_options: Mapping[str, Any] | None
+) -> tuple[FactsProvider | None, Any]:
+    return _provider_of(file, storage_options) if isinstance(file, str | os.PathLike) else (None, file)
+
+
+def _opened(provider: FactsProvider | None, place: Any, *, as_hdf5: bool) -> FileFacts:
+    return cast(FileFacts, place) if provider is None else _opener(provider, as_hdf5=as_hdf5)(place)
+
+
+def _opener(provider: FactsProvider, *, as_hdf5: bool) -> Callable[[Any], FileFacts]:
+    return provider.open_as_hdf5 if as_hdf5 and provider.open_as_hdf5 is not None else provider.open
+
+
+def _provider_of(
+    path: str | os.PathLike[str], storage_options: Mapping[str, Any] | None
+) -> tuple[FactsProvider, str | KeyStore]:
+    """Return who knows the format of a file, and what its functions take."""
+    source = os.fspath(path)
+    keys = _keys_of(source, storage_options)
+    for provider in _PROVIDERS:
+        place = keys if provider.takes_keys and keys is not None else source
+        if provider.recognises(place):
+            return provider, place
+    known = ", ".join(provider.name for provider in _PROVIDERS)
+    remedy = f"Give a file of one of these: {known}."
+    if is_url(source):
+        open_keys(source, storage_options).get_many(_MARKS)  # raises what was the matter, if it was not the format
+        remedy = "Check the URL; an HDF5 file is compared where it is local, so download it first."
+    elif not Path(source).exists():
+        raise StoreNotFoundError("nothing is there to compare", store=source, remedy="Check the path.")
+    raise UsageError("this is of no format that can be compared", store=source, remedy=remedy)
+
+
+def _keys_of(source: str, storage_options: Mapping[str, Any] | None) -> KeyStore | None:
+    """Return the keys of a URL; None of a local file, and of a URL that only another provider may know how to open."""
+    if not is_url(source):
+        return None
+    try:
+        return open_keys(source, storage_options)
+    except (StoreError, UsageError):
+        return None
+
+
+def compare(
+    a: FileFacts | str | os.PathLike[str],
+    b: FileFacts | str | os.PathLike[str],
+    *,
+    ignore: Collection[str] = (),
+    values: bool = True,
+    storage_options: Mapping[str, Any] | None = None,
+) -> list[Difference]:
+    """List everything in which two files differ, in the order of paths.
+
+    Parameters
+    ----------
+    a, b : FileFacts, str or PathLike
+        Files; those given as paths are opened and closed. Two paths of one format are compared in the words of that
+        format, of two formats in the words of HDF5.
+    ignore : collection of str
+        Kinds to leave out. With both ``value`` and ``reference`` no values of datasets are read.
+    values : bool
+        Compare the values of datasets; False: none is read.
+    storage_options : mapping, optional
+        For those of the two that are URLs.
+
+    Returns
+    -------
+    list of Difference
+        At most one for each node, kind and attribute; empty if the files are equal.
+
+    Raises
+    ------
+    UsageError
+        If `ignore` names a kind that does not exist, or a file is of no format that can be compared.
+    StoreNotFoundError
+        If nothing is at a path.
+    ZarrBackendError
+        If a file cannot be read.
+
+    Source: issue "The main job, end to end, on real NWB files", "Done when": what of a file has to come back.
+    """
+    if unknown := set(ignore) - KINDS:
+        raise UsageError(
+            f"no such kinds of differences: {', '.join(sorted(unknown))}",
+            remedy=f"There are {', '.join(sorted(KINDS))}.",
+        )
+    with ExitStack() as stack:
+        left, right = open_pair(a, b, storage_options=storage_options)
+        for given, opened in ((a, left), (b, right)):
+            if given is not opened:
+                stack.enter_context(closing(opened))
+        found = _compare_files(left, right, with_values=values and not {"value", "reference"} <= set(ignore))
+        return [difference for difference in found if difference.kind not in ignore]
+
+
+def _compare_files(a: FileFacts, b: FileFacts, *, with_values: bool) -> Iterator[Difference]:
+    paths_a, paths_b = set(a), set(b)
+    for path in sorted(paths_a | paths_b):
+        if path not in paths_b:
+            yield Difference(path, "missing", a[path].kind, None)
+        elif path not in paths_a:
+            yield Difference(path, "extra", None, b[path].kind)
+        else:
+            yield from _compare_nodes(path, a[path], b[path], with_values=with_values)
+
+
+def _compare_nodes(path: str, a: NodeFacts, b: NodeFacts, *, with_values: bool) -> Iterator[Difference]:
+    if isinstance(a, LinkFacts) and isinstance(b, LinkFacts):
+        if not _same_link(a, b):
+            yield Difference(path, "link", a, b)
+        return
+    if isinstance(a, LinkFacts) or isinstance(b, LinkFacts) or a.kind != b.kind:
+        yield Difference(path, "type", a.kind, b.kind)
+        return
+    yield from _compare_attributes(path, a.attributes, b.attributes)
+    if isinstance(a, DatatypeFacts) and isinstance(b, DatatypeFacts):
+        yield from _compare_types(path, a.dtype, b.dtype)
+    if isinstance(a, DatasetFacts) and isinstance(b, DatasetFacts):
+        yield from _compare_storage(path, a, b)
+        if with_values:
+            yield from compare_values(path, a, b)
+
+
+def _same_link(a: LinkFacts, b: LinkFacts) -> bool:
+    same_file = a.file == b.file or a.location == b.location
+    return (a.form, a.target) == (b.form, b.target) and same_file
+
+
+def _compare_attributes(
+    path: str, a: Mapping[str, AttributeFacts], b: Mapping[str, AttributeFacts]
+) -> Iterator[Difference]:
+    for name in sorted(a.keys() | b.keys()):
+        kind = "object_id" if name == "object_id" else "attribute"
+        left, right = a.get(name), b.get(name)
+        if left is None or right is None:
+            yield Difference(path, kind, left, right, name)
+            continue
+        for change in sorted(_type_changes(left.dtype, right.dtype)):
+            yield Difference(path, f"attribute-{change}", left.dtype, right.dtype, name)
+        if left.shape != right.shape:
+            yield Difference(path, "attribute-shape", left.shape, right.shape, name)
+        if left.value is None or right.value is None or not aligned(left.shape, right.shape):
+            continue
+        found = Findings(left.dtype, right.dtype)
+        found.add(left.value, right.value)
+        for part, (count, place, item_a, item_b) in found.by_kind.items():
+            yield Difference(path, kind if part == "value" else part, item_a, item_b, name, place, count)
+
+
+def _compare_types(path: str, a: ElementType, b: ElementType) -> Iterator[Difference]:
+    for kind in sorted(_type_changes(a, b)):
+        yield Difference(path, kind, a, b)
+
+
+def _type_changes(a: ElementType, b: ElementType) -> set[str]:
+    if a == b:
+        return set()
+    if a.kind != b.kind or a.shape != b.shape:
+        return {"dtype"}
+    if a.kind == "text":
+        return {"text-encoding"}
+    if [name for name, _ in a.fields] != [name for name, _ in b.fields]:
+        return {"dtype"}
+    inner = [(member_a, member_b) for (_, member_a), (_, member_b) in zip(a.fields, b.fields, strict=True)]
+    if a.base is not None and b.base is not None:
+        inner.append((a.base, b.base))
+    found = set().union(*(_type_changes(*pair) for pair in inner))
+    if (a.size, a.detail, a.members) != (b.size, b.detail, b.members):
+        found.add("dtype")
+    if a.byte_order != b.byte_order and "|" not in {a.byte_order, b.byte_order}:
+        found.add("byte-order")
+    return found
+
+
+def _compare_storage(path: str, a: DatasetFacts, b: DatasetFacts) -> Iterator[Difference]:
+    yield from _compare_types(path, a.dtype, b.dtype)
+    for kind in ("shape", "chunks", "filters"):
+        if getattr(a, kind) != getattr(b, kind):
+            yield Difference(path, kind, getattr(a, kind), getattr(b, kind))
+    # an axis that cannot grow says nothing beyond the shape
+    growth_a, growth_b = (a.maxshape, b.maxshape) if a.shape == b.shape else (_growth(a), _growth(b))
+    if growth_a != growth_b:
+        yield Difference(path, "maxshape", a.maxshape, b.maxshape)
+    if a.chunks is None and b.chunks is None and a.layout and b.layout and a.layout != b.layout:
+        yield Difference(path, "layout", a.layout, b.layout)
+    if not _same_fill(a, b):
+        fills = [None if facts.fill is None else facts.fill.tolist() for facts in (a, b)]
+        yield Difference(path, "fill", fills[0], fills[1])
+
+
+def _growth(facts: DatasetFacts) -> list[tuple[int, int | None]]:
+    axes = zip(facts.shape or (), facts.maxshape or (), strict=True)
+    return [(axis, limit) for axis, (length, limit) in enumerate(axes) if limit != length]
+
+
+def _same_fill(a: DatasetFacts, b: DatasetFacts) -> bool:
+    if a.fill is None or b.fill is None:
+        return a.fill is b.fill
+    found = Findings(a.dtype, b.dtype)
+    found.add(a.fill, b.fill)
+    return not found.by_kind

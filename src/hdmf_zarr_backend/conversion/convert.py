@@ -1,0 +1,435 @@
+"""HDF5 -> Zarr and Zarr -> HDF5, with nothing lost on the way.
+
+Both directions go straight from one format to the other, by a plan of the whole file; no containers and no builders
+are made of what is converted. What Zarr has no word for (exact types and text encodings, chunks, filters, link kinds,
+largest shapes) is kept in the notes of the Zarr file, so that HDF5 -> Zarr -> HDF5 gives the same file again.
+
+Source: issue "The whole contract".
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from hdmf_zarr_backend.builders.dimensions import name_axes
+from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
+from hdmf_zarr_backend.conversion.from_zarr import ZarrPlanner
+from hdmf_zarr_backend.conversion.readability import check_planned, check_version, check_zarr, schema_of
+from hdmf_zarr_backend.conversion.report import ConversionReport, Format
+from hdmf_zarr_backend.conversion.to_hdf5 import ToHdf5, convert_to_hdf5, open_source, value_bytes
+from hdmf_zarr_backend.conversion.virtual import convert_virtual
+from hdmf_zarr_backend.dataio import codec_of_file
+from hdmf_zarr_backend.errors import NotZarrError, StoreNotFoundError, UsageError
+from hdmf_zarr_backend.execution.executors import opened
+from hdmf_zarr_backend.formats import registry
+from hdmf_zarr_backend.formats.reserved import LINKS
+from hdmf_zarr_backend.hdf5.facts import is_hdf5
+from hdmf_zarr_backend.hdf5.placement import ExternalLinks
+from hdmf_zarr_backend.hdf5.rawsource import forget_decoded
+from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
+from hdmf_zarr_backend.io import check_abilities
+from hdmf_zarr_backend.model.locations import ZARR_SUFFIXES, is_url
+from hdmf_zarr_backend.model.nodes import GroupNode
+from hdmf_zarr_backend.progress import SILENT, Progress
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.limits import ExternalLinks as Policy
+from hdmf_zarr_backend.stores.limits import Limits, MissingChunks
+from hdmf_zarr_backend.stores.opening import FILE_SUFFIXES, check_free, open_keys, remove_empty_folder
+from hdmf_zarr_backend.stores.paths import check_apart, location_of
+from hdmf_zarr_backend.transfer.plan import (
+    ShardsOfFile,
+    StorageOptions,
+    WritePlan,
+    adapt_plan,
+    checked_shards,
+    shard_bytes_for,
+)
+from hdmf_zarr_backend.transfer.resume import converted_file
+from hdmf_zarr_backend.transfer.staging import new_file
+from hdmf_zarr_backend.transfer.writer import MEMORY_BUDGET, PlannedKeys, Writer
+
+__all__ = ["ConversionReport", "convert"]
+
+_HDF5_SUFFIXES = (".nwb", ".h5", ".hdf5", ".hdf")
+_NAMES: dict[Format, str] = {"zarr": "Zarr", "hdf5": "HDF5"}
+_MEANT_FOR: dict[str, tuple[Format | None, Format | None]] = {
+    "codec": ("hdf5", "zarr"), "resume": ("hdf5", "zarr"), "strict_json": ("hdf5", "zarr"), "nczarr": (None, "zarr"),
+    "shards": (None, "zarr"), "external_links": ("zarr", "hdf5"), "missing_chunks": ("zarr", None),
+}  # fmt: skip
+
+
+def convert(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    to: Format | None = None,
+    overwrite: bool = False,
+    check: bool = True,
+    zarr_format: Literal[2, 3] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    external_links: ExternalLinks | Policy = "keep",
+    codec: Any = "keep",
+    executor: Any = "threads",
+    memory_budget: int = MEMORY_BUDGET,
+    resume: bool = False,
+    virtual: bool = False,
+    nczarr: bool = False,
+    shards: ShardsOfFile = None,
+    missing_chunks: MissingChunks | None = None,
+    limits: Limits | None = None,
+    strict_json: bool = False,
+    durable: bool = False,
+    progress: Progress = SILENT,
+) -> ConversionReport:
+    """Convert an HDF5 file to Zarr, a Zarr file to HDF5, or a Zarr file to the other format of Zarr.
+
+    Parameters
+    ----------
+    source : str or Path
+        An HDF5 file (known by its signature) or a Zarr file of format 2 or 3 (a directory, a zip file, a file of
+        references or a URL), written by any release of hdmf-zarr.
+    target : str or Path
+        What is made; a Zarr file may be a URL or end in ``.zip``. A local one comes into being beside its place and is
+        moved there when it is whole. What was there stays until then, and a conversion that fails leaves nothing.
+    to : {"zarr", "hdf5"}, optional
+        Format of the target; None: Zarr if its name ends in ``.zarr`` or ``.zip``, or if it is a folder
+        and the source is HDF5; else HDF5.
+    overwrite : bool
+        Replace whatever is at ``target``. False: refuse a target that exists; an empty folder may be used for a Zarr
+        file. A symbolic link is followed: the file that it leads to is replaced, and the link stays.
+    check : bool
+        Refuse an NWB file that pynwb cannot read, before anything is written. Needs pynwb for more than the version.
+        It also tells the types of unsigned attributes in files of hdmf-zarr, which kept none.
+    zarr_format : {2, 3}, optional
+        To Zarr only. Format of the target; None: 2.
+    storage_options : mapping, optional
+        Of the source and the target, as far as they are URLs; as of `ZarrIO`.
+    external_links : {"keep", "copy", "follow", "within", "never"}
+        From HDF5, ``"follow"``, ``"within"`` and ``"never"`` say which other files may be read (raw files with values,
+        sources of virtual datasets, targets of external links): any, those in the folder of the HDF5 file and below,
+        or none. The default follows external links and virtual datasets anywhere, and raw files, which can be any
+        file, inside the folder only, with a warning. Only regular files are read.
+
+        Zarr to HDF5: ``"keep"``: what was an external link in HDF5, and a link to a Zarr neighbour
+        ``../b.nwb.zarr``, becomes an external link to the HDF5 file, or to the HDF5 neighbour of the same stem
+        (``b.nwb``, beside the target or beside the Zarr neighbour), if that is there and has the target of the link;
+        changes made to a copy in the Zarr file since it was converted are then not in the new file. ``"copy"``, and
+        where no such file is there: the target of the link is copied to its place.
+    codec : str, codec of numcodecs or zarr, dict or bool
+        HDF5 to Zarr only. ``"keep"``: the chunks of large datasets are copied as they are, where Zarr has their
+        filters; nothing is decoded. ``"blosc"`` (or True, the default codec), ``"zstd"``, ``"zlib"``, ``"none"`` (or
+        False), a codec or its configuration: everything is encoded anew, without filters, as TensorStore wants it.
+    executor : None, "threads", "processes", int, concurrent.futures.Executor, dask.distributed.Client or address
+        Who copies, decodes and encodes the chunks of large datasets: None, this thread; a number, so many threads; an
+        address such as ``"tcp://host:8786"``, the workers of a dask cluster that runs. An HDF5 file is written by this
+        thread alone, whoever encodes its chunks.
+    memory_budget : int
+        Bytes of values that may be in flight; a single chunk may be larger.
+    resume : bool
+        HDF5 to a local Zarr folder only. Go on with a conversion to the same target that was interrupted or killed:
+        what is complete is not written again. Where there is nothing to go on with, begin. False: begin anew.
+    virtual : bool
+        HDF5, local or at a URL, to one JSON ``NAME.nwb.zarr.json``, in which the chunks of large plain datasets are
+        references into the HDF5 file; that must stay as it is.
+    nczarr : bool
+        To Zarr of format 2 only. Let netcdf-c open the file, as of `ZarrIO.write`.
+    shards : "auto", tuple of int or None
+        To Zarr of format 3 only. Chunks lie together in shards, each of which is one object: chosen by bytes for large
+        arrays; or of these lengths, for the arrays that have as many axes and more than one chunk, rounded up to whole
+        chunks. Chunks that are copied as they are become part of a shard as they are. None: each chunk is an object.
+    missing_chunks : {"fill", "error"}, optional
+        From Zarr only. What becomes of a chunk that is not stored: the fill value, or an error. None: an error where
+        the file says of itself that all its chunks were stored.
+    limits : Limits, optional
+        How much the source may ask for; of an HDF5 file, how many values that were never stored may be written.
+    strict_json : bool
+        HDF5 to Zarr only. Every document is strict JSON, as of `ZarrIO`.
+    durable : bool
+        Return when a local target is on the disk itself, and would survive a power cut.
+    progress : Progress
+        Is told of the bytes that are done, by all workers together.
+
+    Returns
+    -------
+    ConversionReport
+        What the target holds.
+
+    Raises
+    ------
+    StoreNotFoundError, NotZarrError
+        The source is not there, or neither HDF5 nor Zarr.
+    StoreExistsError
+        The target exists and ``overwrite`` is False, or it is the source, holds it or lies in it, or is a symbolic
+        link that leads nowhere.
+    UnsupportedFileError
+        pynwb cannot read the NWB file, or HDF5 cannot open it.
+    UsageError
+        Source and target have the same format, and of Zarr the same one; an option that has no meaning between these
+        two, or a value that it cannot have; an HDF5 file at a URL without ``virtual``.
+    DamagedFileError
+        Something in the source cannot be read; the node is named. A chunk that is copied as it is stays as damaged as
+        it is, and is told when it is decoded.
+    WorkerLostError
+        A worker died, or the cluster; nothing is at the target, and what is done can be resumed.
+    ConflictError
+        ``resume``, and the source, the codec or this package is another than before; nothing is touched.
+    StoreLockedError
+        Another writer is making the same target, or has it open.
+    StoreError
+        The target cannot be written: no room, no permission, no answer.
+    LimitError
+        The source asks for more than ``limits`` allow; nothing is written.
+    WriteError
+        Something has no place in the target's format: sequences of variable length, a name with a backslash.
+
+    Notes
+    -----
+    HDF5 -> Zarr: what an external link leads to is copied to the link's place, since a Zarr file cannot point into
+    HDF5; where the other file is missing, the link is kept and a warning given. Further hard links of an object
+    become soft links. Data in external raw files and virtual datasets become plain data. An undefined fill value
+    becomes the default one.
+
+    Zarr -> HDF5: datasets that never were in HDF5 are laid out as `hdf5.creation` describes: compressed numbers of
+    more than 64 KiB in chunks with shuffle and gzip 4, everything else in one piece.
+    """
+    origin, place = location_of(source), location_of(target)
+    storage = dict(storage_options or {})
+    codec = codec_of_file(codec)
+    if virtual:
+        if nczarr or shards is not None or strict_json or limits is not None:
+            raise UsageError(
+                "data that stay in the HDF5 file have no shards nor limits, are not read by netcdf-c, nor strict JSON",
+                store=place,
+                remedy="Leave nczarr=, shards=, strict_json= and limits= out, or convert without virtual=True.",
+            )
+        made = convert_virtual(
+            origin, place, to=to, codec=codec, resume=resume, overwrite=overwrite, check=check,
+            zarr_format=zarr_format or 2, storage=storage, progress=progress, durable=durable,
+            external_links=_policy_of(external_links, "hdf5", place),
+        )  # fmt: skip
+        return ConversionReport(origin, place, "zarr", made.groups, made.datasets, made.links, made.nbytes)
+    found = _format_of(origin)
+    policy = _policy_of(external_links, found, place)
+    wanted: Format = to or (
+        "zarr" if place.endswith(ZARR_SUFFIXES) or (found == "hdf5" and os.path.isdir(place)) else "hdf5"
+    )
+    _check_formats(origin, found, wanted, zarr_format)
+    number = zarr_format or registry.DEFAULT_FORMAT
+    _refuse_idle(place, found, wanted, codec=codec != "keep", resume=resume, strict_json=strict_json, nczarr=nczarr,
+                 shards=shards is not None, external_links=external_links == "copy",
+                 missing_chunks=missing_chunks is not None)  # fmt: skip
+    _check_target(place, wanted, number, nczarr=nczarr)
+    check_apart(origin, place)
+    with opened(executor) as who:
+        if wanted == "hdf5":
+            to_hdf5 = ToHdf5(
+                overwrite,
+                check,
+                progress,
+                "copy" if external_links == "copy" else "keep",
+                who,
+                memory_budget,
+                storage,
+                missing_chunks,
+                limits or Limits(),
+                durable,
+            )
+            return convert_to_hdf5(origin, place, to_hdf5)
+        request = _ToZarr(
+            overwrite=overwrite, check=check, progress=progress, codec=codec, executor=who,
+            memory_budget=memory_budget, zarr_format=number, storage=storage, resume=resume, nczarr=nczarr,
+            shards=checked_shards(shards, number), missing_chunks=missing_chunks, limits=limits or Limits(),
+            strict_json=strict_json, durable=durable, policy=policy,
+        )  # fmt: skip
+        return _to_zarr(origin, place, request) if found == "hdf5" else _to_other_zarr(origin, place, request)
+
+
+def _check_formats(source: str, found: Format, wanted: Format, zarr_format: int | None) -> None:
+    """Refuse a target of no format, and one of that of the source."""
+    if wanted not in ("zarr", "hdf5"):
+        raise UsageError(f"to={wanted!r} is no format", remedy="Use 'zarr' or 'hdf5'.")
+    if zarr_format not in (None, 2, 3) or (zarr_format is not None and wanted == "hdf5"):
+        raise UsageError(
+            f"zarr_format={zarr_format!r} is no format of the target", remedy="Use 2 or 3, and only to Zarr."
+        )
+    if found == wanted and (wanted == "hdf5" or zarr_format is None):
+        raise UsageError(
+            f"the source is {_NAMES[found]} already",
+            store=source,
+            remedy="Let the name of the target end in '.zarr' or '.zip' for Zarr, in something else for HDF5, or pass "
+            "to=; pass zarr_format= for another format of Zarr.",
+        )
+
+
+def _policy_of(external_links: str, found: Format, target: str) -> Policy | None:
+    """Return which other files of an HDF5 source may be read."""
+    policies = get_args(Policy)
+    if external_links not in (*policies, *get_args(ExternalLinks)):
+        raise UsageError(
+            f"external_links={external_links!r} is unknown",
+            store=target,
+            remedy=f"Use one of {', '.join((*get_args(ExternalLinks), *policies))}.",
+        )
+    if external_links not in policies:
+        return None
+    if found != "hdf5":
+        raise UsageError(
+            f"external_links={external_links!r} has no meaning here: it is for conversions from HDF5",
+            store=target,
+            remedy='Pass external_links="keep" or "copy".',
+        )
+    return external_links  # type: ignore[return-value] # it is one of them
+
+
+def _refuse_idle(target: str, found: Format, wanted: Format, **given: bool) -> None:
+    """Refuse options that would have no effect."""
+    for name in (name for name, is_given in given.items() if is_given):
+        source, made = _MEANT_FOR[name]
+        if source not in (None, found) or made not in (None, wanted):
+            words = " ".join(f"{word} {_NAMES[kind]}" for word, kind in (("from", source), ("to", made)) if kind)
+            what = f"{name}= has no meaning here: it is for conversions {words}"
+            raise UsageError(what, store=target, remedy=f"Leave {name}= out.")
+
+
+def _check_target(target: str, wanted: Format, zarr_format: int, *, nczarr: bool) -> None:
+    """Refuse what the target cannot have."""
+    if wanted == "hdf5" and is_url(target):
+        raise UsageError("an HDF5 file is written to a local path", store=target, remedy="Upload it afterwards.")
+    if nczarr and zarr_format == 3:
+        raise UsageError("NCZarr has no attributes in format 3", store=target, remedy="Use format 2.")
+
+
+def _format_of(location: str) -> Format:
+    if is_hdf5(location):
+        return "hdf5"
+    if is_url(location) and location.endswith(_HDF5_SUFFIXES):
+        raise UsageError(
+            "an HDF5 file at a URL is not copied",
+            store=location,
+            remedy="Convert it with virtual=True, which leaves the data where they are, or download it first.",
+        )
+    if is_url(location) or os.path.isdir(location) or (location.endswith(FILE_SUFFIXES) and os.path.isfile(location)):
+        return "zarr"
+    if not os.path.lexists(location):
+        raise StoreNotFoundError("nothing is there", store=location, remedy="Check the path.")
+    raise NotZarrError("this is neither an HDF5 file nor a Zarr directory", store=location, remedy="Check the path.")
+
+
+@dataclass(slots=True, frozen=True)
+class _ToZarr:
+    overwrite: bool
+    check: bool
+    progress: Progress
+    codec: Any
+    executor: Any
+    memory_budget: int
+    zarr_format: int
+    storage: dict[str, Any]
+    resume: bool
+    nczarr: bool
+    shards: ShardsOfFile
+    missing_chunks: MissingChunks | None
+    limits: Limits
+    strict_json: bool
+    durable: bool
+    policy: Policy | None = None
+
+    def options(self, path: str) -> StorageOptions:
+        """Return how a dataset is stored."""
+        return StorageOptions(compressor=None if self.codec == "keep" else self.codec)
+
+    def recorded(self) -> dict[str, Any]:
+        """Return what a conversion that is resumed has to be asked for as well."""
+        shards = list(self.shards) if isinstance(self.shards, tuple) else self.shards
+        asked = {"nczarr": self.nczarr or None, "shards": shards, "strict_json": self.strict_json or None}
+        given = {name: value for name, value in asked.items() if value is not None}
+        return {"codec": self.codec, "zarr_format": self.zarr_format, **given}
+
+    def writer(self, keys: KeyStore, plan: WritePlan) -> Writer:
+        """Return what writes the target."""
+        return Writer(
+            keys,
+            plan,
+            progress=self.progress,
+            executor=self.executor,
+            memory_budget=self.memory_budget,
+            nczarr=self.nczarr,
+            strict_json=self.strict_json,
+        )
+
+    def adapt(self, keys: KeyStore, plan: WritePlan, target: str) -> None:
+        """Give the plan the form of the format, with shards that fit into the memory."""
+        adapt_plan(plan, location=target, shard_bytes=shard_bytes_for(keys, self.memory_budget))
+
+
+def _open_target(target: str, storage: dict[str, Any], *, overwrite: bool) -> KeyStore:
+    keys = open_keys(target, storage if is_url(target) else None)
+    check_abilities(keys, "w")
+    check_free(keys, overwrite=overwrite)
+    return keys
+
+
+def _to_zarr(source: str, target: str, request: _ToZarr) -> ConversionReport:
+    keys = _open_target(target, request.storage, overwrite=request.overwrite)
+    is_nwb = request.check and check_version(source)
+    with closing(Hdf5Tree(source, target, external_links=request.policy, limits=request.limits)) as tree:
+        keep = request.codec == "keep"
+        plan = Hdf5Planner(
+            tree,
+            options=request.options,
+            keep_codecs=keep,
+            shards=request.shards,
+            strict_json=request.strict_json,
+            limits=request.limits,
+        ).plan_file()
+        planned = PlannedKeys(plan, target)
+        catalog = check_planned(source, planned, plan.hierarchy) if is_nwb else None
+        name_axes(plan, catalog or schema_of(planned, plan.hierarchy))
+        plan.hierarchy.zarr_format = request.zarr_format
+        request.adapt(keys, plan, target)
+        with converted_file(
+            keys,
+            plan,
+            tree.sources(),
+            request.recorded(),
+            resume=request.resume,
+            exclusive=not request.overwrite,
+            durable=request.durable,
+        ) as new:
+            request.writer(new, plan).write()
+            remove_empty_folder(keys)
+        forget_decoded()
+        kinds = [placed.kind for placed in tree.nodes]
+        nbytes = sum(value_bytes(planned.node) for planned in plan.arrays.values())
+        groups, datasets = kinds.count("group"), kinds.count("dataset")
+        return ConversionReport(source, target, "zarr", groups, datasets, len(tree.links), nbytes)
+
+
+def _to_other_zarr(source: str, target: str, request: _ToZarr) -> ConversionReport:
+    """Convert a Zarr file to the other format of Zarr."""
+    main = open_source(source, request.storage, request.missing_chunks, request.limits)
+    if main.hierarchy.zarr_format == request.zarr_format:
+        raise UsageError(
+            f"the source is Zarr format {request.zarr_format} already",
+            store=source,
+            remedy="Choose the other format, or copy the directory.",
+        )
+    keys = _open_target(target, request.storage, overwrite=request.overwrite)
+    if request.check:
+        check_zarr(main)
+    planner = ZarrPlanner(main.keys, main.hierarchy, target, zarr_format=request.zarr_format, shards=request.shards)
+    plan = planner.plan_file()
+    name_axes(plan, schema_of(main.keys, main.hierarchy))
+    request.adapt(keys, plan, target)
+    with new_file(keys, plan.hierarchy, exclusive=not request.overwrite, durable=request.durable) as new:
+        request.writer(new, plan).write()
+        remove_empty_folder(keys)
+    nodes = plan.hierarchy.flat().values()
+    groups = [node for node in nodes if isinstance(node, GroupNode)]
+    links = sum(len(node.attributes.get(LINKS, [])) for node in groups)
+    nbytes = sum(value_bytes(planned.node) for planned in plan.arrays.values())
+    return ConversionReport(source, target, "zarr", len(groups), len(plan.arrays), links, nbytes)

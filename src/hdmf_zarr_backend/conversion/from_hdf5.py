@@ -1,0 +1,233 @@
+"""HDF5 file -> WritePlan, straight: no builders, which know no hard links, no lists of references, no exact types.
+
+Everything that Zarr has a word for is said in Zarr's words, as the planner of builders would; the rest goes into the
+notes, so that Zarr -> HDF5 gives back the same file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hdmf_zarr_backend.builders.dataset_plans import plan_described
+from hdmf_zarr_backend.formats.attributes import encode_attributes
+from hdmf_zarr_backend.formats.dimensions import encode_dimensions
+from hdmf_zarr_backend.formats.links import Link, encode_link
+from hdmf_zarr_backend.formats.references import encode_attribute_reference
+from hdmf_zarr_backend.formats.reserved import DIMENSIONS, LINKS, NOTES, SPECLOC, root_notes
+from hdmf_zarr_backend.hdf5.allocated import check_allocated
+from hdmf_zarr_backend.hdf5.attributenames import attribute_names
+from hdmf_zarr_backend.hdf5.attributes import note_attribute, read_attribute
+from hdmf_zarr_backend.hdf5.datasets import Hdf5Data
+from hdmf_zarr_backend.hdf5.failures import reading
+from hdmf_zarr_backend.hdf5.order import note_orders
+from hdmf_zarr_backend.hdf5.references import Hdf5References, ReferenceData
+from hdmf_zarr_backend.hdf5.tree import Hdf5Tree, Placed, SourceFile, text_of
+from hdmf_zarr_backend.hdf5.types import encode_type
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, split
+from hdmf_zarr_backend.stores.limits import Limits
+from hdmf_zarr_backend.transfer.names import checked_name
+from hdmf_zarr_backend.transfer.plan import PlannedArray, ShardsOfFile, StorageOptions, WritePlan, ask_for_shards
+from hdmf_zarr_backend.transfer.stored_sources import take_chunks
+
+HDF5 = "hdf5"
+"""Key of what is noted of an object in HDF5."""
+
+_SMALL = 1024
+
+
+class Hdf5Planner:
+    """Plans the copy of an HDF5 file.
+
+    Parameters
+    ----------
+    tree : Hdf5Tree
+        What is in the file; it must stay open until the plan is carried out.
+    options : callable, optional
+        Returns the `StorageOptions` of a dataset by its path; the default chooses.
+    keep_codecs : bool
+        Copy the chunks of large datasets as they are, where Zarr has their filters; False: encode them anew.
+    shards : tuple of int, "auto" or None
+        The shards that are wanted, as of `sharding.ask_for_shards`.
+    strict_json : bool
+        Write NaN and infinities in attributes as typed text.
+    limits : Limits, optional
+        How many values that were never stored may be asked for; None: any number, where they are not to be made.
+    """
+
+    def __init__(
+        self,
+        tree: Hdf5Tree,
+        *,
+        options: Callable[[str], StorageOptions] = lambda path: StorageOptions(),
+        keep_codecs: bool = True,
+        shards: ShardsOfFile = None,
+        strict_json: bool = False,
+        limits: Limits | None = None,
+    ) -> None:
+        self._tree = tree
+        self._references = Hdf5References(tree)
+        self._options = options
+        self._keep_codecs = keep_codecs
+        self._shards = shards
+        self._strict = strict_json
+        self._limits = limits
+        self._taken: dict[str, dict[str, int]] = {}
+        self._has_types = any(placed.kind == "datatype" for placed in tree.nodes)
+        self.plan = WritePlan(Hierarchy(GroupNode()))
+
+    def plan_file(self) -> WritePlan:
+        """Plan everything.
+
+        Raises
+        ------
+        NameRefusedError, ValueRefusedError
+            Something that a Zarr file cannot hold; file and path in HDF5 are named.
+        LimitError
+            As of `hdf5.allocated.check_allocated`.
+        """
+        notes: dict[str, dict[str, Any]] = {"": root_notes()}
+        for placed in self._tree.nodes:
+            with reading(placed.file.location, text_of(placed.raw)):
+                self._plan(placed, notes)
+        self._plan_links(notes)
+        for path, note in notes.items():
+            if note:
+                node = self.plan.hierarchy.get(path)
+                assert node is not None
+                node.attributes[NOTES] = note
+        return self.plan
+
+    def _plan(self, placed: Placed, notes: dict[str, dict[str, Any]]) -> None:
+        parent, name = split(placed.path)
+        if placed.path:
+            checked_name(name)
+        node = placed.file.open(placed.raw)
+        if placed.kind == "datatype":
+            datatypes = notes[parent].setdefault(HDF5, {}).setdefault("datatypes", {})
+            datatypes[name] = self._datatype(node, placed.file)
+        elif placed.kind == "group":
+            note = notes.setdefault(placed.path, {})
+            orders: dict[str, Any] = {}
+            note_orders(node, node.get_create_plist(), orders)
+            if orders:
+                note.setdefault(HDF5, {}).update(orders)
+            attributes = self._attributes(node, placed, note)
+            self.plan.hierarchy.add(placed.path, GroupNode(attributes))
+        else:
+            self._dataset(node, placed)
+
+    # ---- attributes -------------------------------------------------------------------------------------------------
+
+    def _attributes(self, node: Any, placed: Placed, note: dict[str, Any]) -> Attributes:
+        """Return the JSON attributes of an object; what HDF5 says beyond them is added to ``note``."""
+        values: dict[str, Any] = {}
+        remarks: dict[str, Any] = {}
+        specifications: str | None = None
+        for name, attribute in attribute_names(node):
+            value, remark = read_attribute(attribute, self._encoder(placed.file))
+            if name == SPECLOC and not placed.path:
+                specifications = self._spec_location(value, placed.file)
+                if isinstance(value, str):
+                    remark = note_attribute(attribute, self._encoder(placed.file))
+                if specifications is not None:
+                    value = None
+            if value is not None:
+                values[name] = value
+            if remark := {**remark, **self._named_type(attribute)}:
+                remarks[name] = remark
+        if remarks:
+            note.setdefault(HDF5, {})["attributes"] = remarks
+        encoder = self._attribute_encoder(placed.file)
+        encoded = encode_attributes(values, notes=note, reference=encoder, strict=self._strict)
+        encoded.pop(NOTES, None)  # put there when all is known
+        if specifications is not None:
+            encoded[SPECLOC] = specifications
+        return encoded
+
+    def _named_type(self, node: Any) -> dict[str, str]:
+        """Return the note of the named type that a dataset or an attribute has, an empty one where it has none."""
+        placed = self._tree.named_type(node.get_type()) if self._has_types else None
+        return {} if placed is None else {"named": absolute(placed.path)}
+
+    def _spec_location(self, value: Any, file: SourceFile) -> str | None:
+        """Return the path of the cached namespaces, which HDF5 files say by a reference."""
+        if isinstance(value, str):
+            return value.strip("/")
+        found = self._references.refer(value, file) if _is_reference(value) else None
+        return None if found is None else found.node_path
+
+    def _encoder(self, file: SourceFile) -> Callable[[Any], dict[str, Any] | None]:
+        return lambda value: self._references.encode(value, file)
+
+    def _attribute_encoder(self, file: SourceFile) -> Callable[[Any], dict[str, Any] | None]:
+        def encode(value: Any) -> dict[str, Any] | None:
+            found = self._references.refer(value, file) if _is_reference(value) else None
+            return None if found is None else encode_attribute_reference(found)
+
+        return encode
+
+    def _datatype(self, node: Any, file: SourceFile) -> dict[str, Any]:
+        """Return what is to be noted of a named type."""
+        attributes: dict[str, Any] = {}
+        for name, attribute in attribute_names(node):
+            attributes[name] = {**note_attribute(attribute, self._encoder(file)), **self._named_type(attribute)}
+        return {"type": encode_type(node), **({"attributes": attributes} if attributes else {})}
+
+    # ---- datasets ---------------------------------------------------------------------------------------------------
+
+    def _dataset(self, node: Any, placed: Placed) -> None:
+        data = Hdf5Data(placed.file, placed.raw)
+        if self._limits is not None:
+            check_allocated(data.dataset(), self._limits)
+        found = data.describe()
+        found.note.update(self._named_type(node))
+        values: Any = data
+        if found.kind in ("object", "compound"):
+            values = ReferenceData(placed.file, placed.raw, self._references)
+        elif data.shape and found.kind in ("text", "ascii") and np.prod(data.shape) <= _SMALL:
+            values = data[tuple(slice(0, n) for n in data.shape)]  # it would be read twice otherwise
+        options = self._options(placed.path)
+        sharding = options.sharding()
+        planned = plan_described(values, found, options, self._encoder(placed.file))
+        planned.sharding = sharding
+        if found.kind == "number" and data.shape:
+            take_chunks(data.dataset(), found, planned, keep=self._keep_codecs)
+        ask_for_shards(planned, self._shards)
+        array: ArrayNode[Attributes] = planned.node
+        self._note_maxshape(planned)
+        taken = self._taken.setdefault(split(placed.path)[0], {})
+        dimensions = encode_dimensions(None, array.shape, taken, planned.notes)
+        attributes = self._attributes(node, placed, planned.notes)
+        array.attributes = {**attributes, **array.attributes, DIMENSIONS: dimensions}
+        if planned.notes:
+            array.attributes[NOTES] = planned.notes
+        self.plan.hierarchy.add(placed.path, array)
+        self.plan.arrays[placed.path] = planned
+
+    @staticmethod
+    def _note_maxshape(planned: PlannedArray) -> None:
+        maxshape = planned.notes.get("maxshape")
+        if maxshape is None:
+            return
+        if planned.notes.get("scalar") or maxshape == list(planned.node.shape)[: len(maxshape)]:  # rows: an axis more
+            planned.notes.pop("maxshape", None)
+
+    # ---- links ------------------------------------------------------------------------------------------------------
+
+    def _plan_links(self, notes: dict[str, dict[str, Any]]) -> None:
+        for link in self._tree.links:
+            parent, name = split(link.path)
+            node = self.plan.hierarchy.get(parent)
+            assert isinstance(node, GroupNode)
+            node.attributes.setdefault(LINKS, []).append(encode_link(Link(checked_name(name), link.target)))
+            if link.note is not None:
+                notes[parent].setdefault(HDF5, {}).setdefault("links", {})[name] = link.note
+        for parent, links in self._tree.notes.items():
+            notes[parent].setdefault(HDF5, {}).setdefault("links", {}).update(links)
+
+
+def _is_reference(value: Any) -> bool:
+    return type(value).__module__ == "h5py.h5r"

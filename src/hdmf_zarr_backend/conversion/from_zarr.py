@@ -1,0 +1,336 @@
+"""Zarr file -> WritePlan of the same file in another format of Zarr, straight from its metadata.
+
+Attributes, links, types and notes are the same in our words, whatever the format. Chunks are copied as they are where
+both formats have their codecs; references, rows and what old files hold as pickles are encoded anew. Links and
+references to other files are made relative to the new place.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from hdmf_zarr_backend.arrays.chunks import ChunkCache
+from hdmf_zarr_backend.arrays.fills import check_unwritten
+from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.builders.namespaces import text_array
+from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.formats import dtypes
+from hdmf_zarr_backend.formats.dimensions import decode_dimensions, encode_dimensions
+from hdmf_zarr_backend.formats.namespaces import spec_location
+from hdmf_zarr_backend.formats.nczarr import is_nczarr, strip
+from hdmf_zarr_backend.formats.reserved import CHUNKS, DIMENSIONS, DTYPE, LINKS, NOTES, SPECLOC, notes_of, root_notes
+from hdmf_zarr_backend.formats.zarr3_codecs import in_format_2
+from hdmf_zarr_backend.formats.zarr3_types import word_of_type
+from hdmf_zarr_backend.model.locations import THIS_FILE, relative_source, resolve_source, sibling_source
+from hdmf_zarr_backend.model.nodes import (
+    ArrayNode,
+    Attributes,
+    GroupNode,
+    Hierarchy,
+    absolute,
+    copy_hierarchy,
+    split,
+)
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.transfer.plan import PlannedArray, ShardsOfFile, WritePlan, ask_for_shards
+from hdmf_zarr_backend.transfer.sources import ElementSource, RowSource, StoredSource, to_bytes, to_text
+from hdmf_zarr_backend.transfer.stored_sources import take_stored
+
+_REFERENCES = ("object", "region")
+_BLOCK_ROWS = 65536
+
+
+class ZarrPlanner:
+    """Plans the copy of a Zarr file.
+
+    Parameters
+    ----------
+    keys : KeyStore
+        The file.
+    hierarchy : Hierarchy
+        What is in it.
+    target : str or None
+        Location of the copy. None: the file stays where it is, and sources are left as they are written.
+    zarr_format : {2, 3}
+        Of the copy.
+    shards : tuple of int, "auto" or None
+        The shards that are wanted, as of `sharding.ask_for_shards`.
+    is_in_place : bool
+        The file is made one of the other format, and chunks that are not stored stay so.
+    reads_values : bool
+        False: no chunk is read. What depends on values is planned as if there were none.
+    """
+
+    def __init__(
+        self,
+        keys: KeyStore,
+        hierarchy: Hierarchy,
+        target: str | None,
+        *,
+        zarr_format: int,
+        shards: ShardsOfFile = None,
+        is_in_place: bool = False,
+        reads_values: bool = True,
+    ) -> None:
+        if zarr_format == 3 and is_nczarr(hierarchy):  # which format 3 has not
+            hierarchy = copy_hierarchy(hierarchy)
+            strip(hierarchy)
+        self._keys = keys
+        self._hierarchy = hierarchy
+        self._target = target
+        self._shards = shards
+        self._is_in_place = is_in_place
+        self._reads_values = reads_values
+        self._cache = ChunkCache()
+        self._specs = spec_location(hierarchy.root.attributes.get(SPECLOC))
+        self._is_ours = "version" in notes_of(hierarchy.root.attributes)
+        self._taken: dict[str, dict[str, int]] = {}
+        self.plan = WritePlan(Hierarchy(GroupNode(), zarr_format))
+
+    def plan_file(self) -> WritePlan:
+        """Plan everything.
+
+        Raises
+        ------
+        ZarrBackendError
+            Something that cannot be copied; file and node are named.
+        """
+        for path, node in self._hierarchy.walk():
+            try:
+                if isinstance(node, GroupNode):
+                    self.plan.hierarchy.add(path, GroupNode(self._attributes(node.attributes, is_root=not path)))
+                else:
+                    planned = self._array(path, node)
+                    self.plan.hierarchy.add(path, planned.node)
+                    self.plan.arrays[path] = planned
+            except ZarrBackendError as error:
+                raise error.located(store=self._keys.location, path=absolute(path)) from error.__cause__
+        return self.plan
+
+    # ---- attributes -------------------------------------------------------------------------------------------------
+
+    def _attributes(self, attributes: Attributes, *, is_root: bool = False) -> Attributes:
+        copied = {name: self._value(value) for name, value in attributes.items()}
+        if isinstance(copied.get(LINKS), list):
+            copied[LINKS] = [self._reference(link) for link in attributes[LINKS]]
+        if is_root:
+            copied[NOTES] = {**self._root_notes(), **notes_of(attributes)}
+            if self._specs is not None:
+                copied[SPECLOC] = self._specs
+        return copied
+
+    def _root_notes(self) -> dict[str, Any]:
+        notes = root_notes()
+        if self._is_in_place:
+            del notes[CHUNKS]  # nobody has looked whether all of them are there
+        return notes
+
+    def _value(self, value: Any) -> Any:
+        if isinstance(value, dict) and value.get(DTYPE) in _REFERENCES and isinstance(value.get("value"), dict):
+            return {**value, "value": self._reference(value["value"])}
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            return [self._value(item) for item in value]
+        return value
+
+    def _reference(self, reference: Any) -> Any:
+        """Return a link or reference as it reads at the new place."""
+        if not isinstance(reference, dict) or not isinstance(reference.get("path"), str):
+            return reference
+        source = reference.get("source")
+        if not isinstance(source, str) or source in (THIS_FILE, ""):
+            return {**reference, "source": THIS_FILE}
+        if self._target is None:
+            return reference
+        found = resolve_source(source, self._keys.location)
+        if not self._is_ours and not os.path.lexists(found):  # hdmf-zarr 0.10 named the store from its folder
+            sibling = sibling_source(source, self._keys.location)
+            found = sibling if os.path.lexists(sibling) else found
+        own = found == self._keys.location
+        return {**reference, "source": THIS_FILE if own else relative_source(found, self._target)}
+
+    # ---- arrays -----------------------------------------------------------------------------------------------------
+
+    def _array(self, path: str, node: ArrayNode[Attributes]) -> PlannedArray:
+        lazy = LazyArray(self._keys, path, node, self._cache)
+        if self._reads_values and (lazy.dtype.hasobject or not self._is_in_place):
+            check_unwritten(self._keys, path, node)
+        is_plain = (node.filters or [{}])[0].get("id") == "vlen-utf8"
+        if self._specs is not None and path.startswith(f"{self._specs}/") and not is_plain:
+            return self._spec(lazy)
+        planned = self._planned(lazy)
+        ask_for_shards(planned, self._shards)
+        made = planned.node
+        notes = {key: value for key, value in notes_of(node.attributes).items() if key not in ("dims", "rows")}
+        notes.update(planned.notes)
+        planned.notes = notes
+        attributes = self._attributes({k: v for k, v in node.attributes.items() if k not in (DTYPE, NOTES, DIMENSIONS)})
+        names = self._dimensions(path, node, made.shape, notes)
+        made.attributes = {**attributes, **made.attributes, DIMENSIONS: names}
+        if notes:
+            made.attributes[NOTES] = notes
+        return planned
+
+    def _dimensions(
+        self, path: str, node: ArrayNode[Attributes], shape: tuple[int, ...], notes: dict[str, Any]
+    ) -> list[str]:
+        """Return the names of the axes; in place those that they have, which other programs may know by now."""
+        taken = self._taken.setdefault(split(path)[0], {})
+        names = _names(node, len(shape)) if self._is_in_place else None
+        if names is None:
+            return encode_dimensions(decode_dimensions(node.attributes), shape, taken, notes)
+        known = notes_of(node.attributes)
+        if "dims" in known:
+            notes["dims"] = known["dims"]
+        taken.update(zip(names, shape, strict=True))
+        return names
+
+    def _spec(self, lazy: LazyArray) -> PlannedArray:
+        if not self._reads_values:
+            return text_array("")
+        values = np.asarray(lazy[()], dtype=object).reshape(-1)
+        return text_array(to_text(values[0]))
+
+    def _planned(self, lazy: LazyArray) -> PlannedArray:
+        node = lazy.node
+        word = node.attributes.get(DTYPE)
+        if lazy.dtype.hasobject and (isinstance(word, list) or lazy.dtype.names is not None):
+            return self._rows(lazy, word)
+        if lazy.dtype.hasobject and word in _REFERENCES:
+            made = self._new(lazy, [dict(dtypes.JSON2)])
+            made.fill_value = None
+            made.attributes[DTYPE] = word
+            return PlannedArray(made, ElementSource(lazy, made.shape, self._reference))
+        if lazy.dtype.hasobject:
+            return self._text(lazy, word)
+        made = self._new(lazy, in_format_2(node.filters))
+        made.attributes[DTYPE] = word if word is not None else word_of_type(node.data_type)
+        if not node.shape:
+            made.attributes[DTYPE] = "scalar"
+            value = np.asarray(lazy[()]) if self._reads_values else np.zeros((), lazy.dtype)
+            return PlannedArray(made, StoredSource(value.reshape(1), lazy.dtype))
+        planned = PlannedArray(made, StoredSource(lazy, lazy.dtype) if made.size else None)
+        take_stored(planned, lazy)
+        return planned
+
+    def _text(self, lazy: LazyArray, word: Any) -> PlannedArray:
+        first = (lazy.node.filters or [{}])[0].get("id")
+        if first == "vlen-bytes" and self._becomes_text(lazy):
+            return self._old_text(lazy, word)
+        kept = first in ("vlen-utf8", "vlen-bytes")
+        convert: Callable[[Any], Any] = to_bytes if first == "vlen-bytes" else to_text
+        filters = [dict(config) for config in lazy.node.filters or ()] if kept else [dict(dtypes.VLEN_UTF8)]
+        made = self._new(lazy, filters)
+        if not isinstance(made.fill_value, str) or not made.fill_value:
+            made.fill_value = None  # hdmf-zarr declared 0
+        made.attributes[DTYPE] = "scalar" if not lazy.shape else word or ("bytes" if first == "vlen-bytes" else "str")
+        if not lazy.shape:
+            return PlannedArray(made, ElementSource(self._scalar(lazy), (1,), convert))
+        planned = PlannedArray(made, ElementSource(lazy, made.shape, convert))
+        if kept:
+            take_stored(planned, lazy)
+        return planned
+
+    def _becomes_text(self, lazy: LazyArray) -> bool:
+        if self._is_ours or self.plan.hierarchy.zarr_format == 2:
+            return False
+        return not self._reads_values or _is_text(lazy)
+
+    def _old_text(self, lazy: LazyArray, word: Any) -> PlannedArray:
+        """Plan dates and ASCII text of hdmf-zarr 0.13, which were bytes; the convention of format 3 has no bytes."""
+        made = self._new(lazy, [dict(dtypes.VLEN_UTF8), *(lazy.node.filters or [])[1:]])
+        made.fill_value = None
+        is_scalar = word == "scalar" or not lazy.shape
+        made.attributes[DTYPE] = "scalar" if is_scalar else "str"
+        source = ElementSource(self._scalar(lazy) if not lazy.shape else lazy, made.shape, to_text)
+        return PlannedArray(made, source, notes={} if is_scalar else {"text": "ascii"})
+
+    def _rows(self, lazy: LazyArray, word: Any) -> PlannedArray:
+        fields = _fields(lazy, word)
+        length = lazy.shape[0] if lazy.shape else 1
+        made = self._new(lazy, [dict(dtypes.JSON2)])
+        made.shape = (length, len(fields))
+        made.data_type, made.fill_value = "|O", None
+        made.chunks = (made.chunks[0], len(fields))
+        made.attributes[DTYPE] = [{"name": name, "dtype": word} for name, word in fields]
+        converters = [self._reference if word in _REFERENCES else _cell for _, word in fields]
+        source = RowSource(lazy if lazy.shape else self._scalar(lazy), length, converters)
+        return PlannedArray(made, source, notes={"rows": True})
+
+    def _scalar(self, lazy: LazyArray) -> list[Any]:
+        """Return the one element of an array without axes."""
+        return [lazy[()]] if self._reads_values else [None]
+
+    def _new(self, lazy: LazyArray, filters: list[dict[str, Any]] | None) -> ArrayNode[Attributes]:
+        """Return the node of a copy, without attributes."""
+        node = lazy.node
+        return replace(
+            node,
+            shape=node.shape or (1,),
+            chunks=node.chunks or (1,),
+            filters=filters,
+            attributes={},
+            extra={},
+            keeps_attributes=False,
+            separator=".",
+            prefix="",
+            key_axes=None,
+            shards=None,
+            original=None,
+        )
+
+
+def _names(node: ArrayNode[Attributes], axes: int) -> list[str] | None:
+    """Return the names of the axes of an array, None where it has not one for each."""
+    names = node.attributes.get(DIMENSIONS)
+    if not isinstance(names, list) or len(names) != axes or not all(isinstance(name, str) and name for name in names):
+        return None
+    return list(names)
+
+
+def _is_text(lazy: LazyArray) -> bool:
+    """Tell whether all bytes of an array are UTF-8."""
+    for block in _blocks(lazy):
+        for item in np.asarray(block, dtype=object).reshape(-1):
+            try:
+                item.decode("utf-8")
+            except UnicodeDecodeError:
+                return False
+    return True
+
+
+def _blocks(lazy: LazyArray) -> Iterator[Any]:
+    if not lazy.shape:
+        yield lazy[()]
+        return
+    for start in range(0, len(lazy), _BLOCK_ROWS):
+        yield lazy[start : start + _BLOCK_ROWS]
+
+
+def _fields(lazy: LazyArray, word: Any) -> list[tuple[str, str]]:
+    """Return name and word of the fields of rows; hdmf-zarr repeated some, and had no words for others."""
+    fields: dict[str, str] = {}
+    for entry in word if isinstance(word, list) else ():
+        if isinstance(entry, dict) and "name" in entry:
+            fields.setdefault(str(entry["name"]), _word(entry.get("dtype")))
+    if not fields:
+        dtype = lazy.dtype
+        fields = {name: "object" if dtype[name].hasobject else dtype[name].base.name for name in dtype.names or ()}
+    return list(fields.items())
+
+
+def _word(dtype: Any) -> str:
+    if isinstance(dtype, dict):
+        return "region" if dtype.get("reftype") == "region" else "object"
+    return str(dtype)
+
+
+def _cell(value: Any) -> Any:
+    """Return a cell as JSON has it."""
+    if isinstance(value, bytes):
+        return to_text(value)
+    return value.item() if isinstance(value, np.generic) else value

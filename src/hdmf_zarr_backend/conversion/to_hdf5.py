@@ -1,0 +1,134 @@
+"""Zarr -> HDF5: the new file comes into being beside its place, and is moved there when it is whole.
+
+Source: issue "The whole contract", part 4.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from hdmf_zarr_backend.arrays.codecs import numpy_dtype
+from hdmf_zarr_backend.changes.writer_lock import one_writer
+from hdmf_zarr_backend.conversion.readability import check_zarr
+from hdmf_zarr_backend.conversion.report import ConversionReport
+from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.files.link_policy import check_link
+from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.hdf5.placement import ExternalLinks, Placement, ZarrFile
+from hdmf_zarr_backend.hdf5.writer import Hdf5Writer
+from hdmf_zarr_backend.model.locations import is_url
+from hdmf_zarr_backend.progress import Progress
+from hdmf_zarr_backend.stores.disk import disk_failure
+from hdmf_zarr_backend.stores.limits import Limits, MissingChunks
+from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.opening import check_free, open_keys, open_neighbour
+from hdmf_zarr_backend.stores.partials import Staged, partial_path
+from hdmf_zarr_backend.transfer.staging import moved
+
+_ERRNO = re.compile(r"errno = (\d+)")
+
+
+@dataclass(slots=True, frozen=True)
+class ToHdf5:
+    """What a conversion to HDF5 is asked for; the words are those of `conversion.convert`."""
+
+    overwrite: bool
+    check: bool
+    progress: Progress
+    external_links: ExternalLinks
+    executor: Any
+    memory_budget: int
+    storage: dict[str, Any]
+    missing_chunks: MissingChunks | None
+    limits: Limits
+    durable: bool
+
+
+def convert_to_hdf5(source: str, target: str, request: ToHdf5) -> ConversionReport:
+    """Convert a Zarr file to HDF5; errors as of `conversion.convert`.
+
+    Parameters
+    ----------
+    source, target : str
+        Absolute paths; the source may be a URL.
+    request : ToHdf5
+        How.
+    """
+    progress = request.progress
+    keys = LocalKeys(target)
+    check_free(keys, overwrite=request.overwrite, empty_folder=False)
+    main = open_source(source, request.storage, request.missing_chunks, request.limits)
+    typed = check_zarr(main) if request.check else {}
+    placement = Placement(main, target, partial(_open_other, main), external_links=request.external_links)
+    arrays = [placed.node for placed in placement.nodes if hasattr(placed.node, "shape")]
+    nbytes = sum(map(value_bytes, arrays))
+    beside, own = partial_path(keys.root), Staged(keys.root)
+    progress.start(nbytes)
+    with one_writer(keys):
+        try:
+            with _told_by_hdf5(target):
+                Hdf5Writer(
+                    beside,
+                    placement,
+                    typed=typed,
+                    executor=request.executor,
+                    memory_budget=request.memory_budget,
+                    advance=progress.advance,
+                ).write()
+            own.check()
+            moved(beside, keys.root, exclusive=not request.overwrite, durable=request.durable)
+        except BaseException:
+            own.discard(beside)
+            raise
+    progress.finish()
+    return ConversionReport(
+        source,
+        target,
+        "hdf5",
+        groups=len(placement.nodes) - len(arrays),
+        datasets=len(arrays),
+        links=len(placement.links),
+        nbytes=nbytes,
+    )
+
+
+@contextmanager
+def _told_by_hdf5(target: str) -> Iterator[None]:
+    """Tell what the system refused HDF5, which says so in the text of an error of any type, as an error of ours."""
+    try:
+        yield
+    except ZarrBackendError:
+        raise
+    except (OSError, RuntimeError, ValueError, KeyError) as error:
+        said = _ERRNO.search(str(error))
+        if said is None:
+            raise
+        code = int(said[1])
+        raise disk_failure(OSError(code, os.strerror(code)), target, "", "written") from error
+
+
+def value_bytes(node: Any) -> int:
+    """Return the bytes of the values of an array; 8 for each object."""
+    return int(node.size) * numpy_dtype(node.data_type).itemsize
+
+
+def open_source(
+    location: str, storage: dict[str, Any], missing_chunks: MissingChunks | None, limits: Limits
+) -> ZarrFile:
+    """Open a Zarr file that is to be copied."""
+    keys = open_keys(location, storage if is_url(location) else None)
+    keys.read_rules = replace(keys.read_rules, limits=limits, missing_chunks=missing_chunks, is_copied=True)
+    return ZarrFile(keys, parse(keys).hierarchy, location)
+
+
+def _open_other(main: ZarrFile, location: str) -> ZarrFile:
+    """Open a file that the source links to, if the source may lead there."""
+    check_link(location, main.location, main.keys.read_rules.external_links)
+    keys = open_neighbour(main.keys, location)
+    return ZarrFile(keys, parse(keys).hierarchy, location)

@@ -1,0 +1,387 @@
+"""HDF5 -> a file of references that leaves the data where they are: what is asked for, and whether it can be done.
+
+Source: issue "Format 3, shards, and any store, near or far", part 4.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+from hdmf_zarr_backend.builders.dimensions import name_axes
+from hdmf_zarr_backend.changes.writer_lock import one_writer
+from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
+from hdmf_zarr_backend.conversion.readability import check_hdf5, schema_of
+from hdmf_zarr_backend.errors import (
+    ReadOnlyStoreError,
+    StoreError,
+    StoreExistsError,
+    StoreNotFoundError,
+    UsageError,
+    WriteError,
+)
+from hdmf_zarr_backend.formats.chunking import WHOLE_BYTES
+from hdmf_zarr_backend.formats.reserved import CHUNKS, FORMAT_VERSION, notes_of
+from hdmf_zarr_backend.formats.zarr3_codecs import is_expressible
+from hdmf_zarr_backend.hdf5.datasets import Hdf5Data
+from hdmf_zarr_backend.hdf5.rawsource import forget_decoded
+from hdmf_zarr_backend.hdf5.tree import Hdf5Tree, Placed
+from hdmf_zarr_backend.hdf5.virtual import VirtualSource, unwritten, virtual_source
+from hdmf_zarr_backend.model.locations import is_url, relative_source, to_posix
+from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, join
+from hdmf_zarr_backend.progress import SILENT, Progress
+from hdmf_zarr_backend.stores.base import DOCUMENTS, KeyStore
+from hdmf_zarr_backend.stores.disk import told, write_file
+from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits
+from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.memory import MappingKeys
+from hdmf_zarr_backend.stores.opening import check_free, folder_keys, open_keys
+from hdmf_zarr_backend.stores.partials import partial_path
+from hdmf_zarr_backend.stores.paths import check_apart
+from hdmf_zarr_backend.stores.referenced_files import RECORD, Recorded, parted
+from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan, encode_fill
+from hdmf_zarr_backend.transfer.sources import StoredSource
+from hdmf_zarr_backend.transfer.staging import moved
+from hdmf_zarr_backend.transfer.writer import PlannedKeys, Writer, planned_bytes
+
+MUCH_INLINED = 16 * 2**20
+"""Bytes of a dataset's values that are not worth being inside of a JSON, where they can be elsewhere."""
+
+MOST_INLINED = 128 * 2**20
+"""Bytes of values that go into one JSON at most."""
+
+_CONSOLIDATED = ".zmetadata"
+_COPY = "Convert without virtual=True, which copies the data."
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualReport:
+    """What a file of references holds; counts as of `conversion.ConversionReport`."""
+
+    groups: int
+    datasets: int
+    links: int
+    nbytes: int
+
+
+def write_virtual(
+    source: str, target: str, *, zarr_format: int = 2, storage: Mapping[str, Any] | None = None,
+    progress: Progress = SILENT, external_links: ExternalLinks | None = None, exclusive: bool = False,
+    durable: bool = False,
+    schema: Callable[[KeyStore, Hierarchy], Any] = lambda keys, hierarchy: None,
+) -> VirtualReport:  # fmt: skip
+    """Write the references of an HDF5 file; what is at ``target`` is replaced when all is known.
+
+    Parameters
+    ----------
+    source : str
+        Absolute path or URL of an HDF5 file.
+    target : str
+        Absolute path or URL of the JSON.
+    zarr_format : {2, 3}
+        Of the documents.
+    storage : mapping, optional
+        ``storage_options``, for URLs.
+    progress : Progress
+        Is told of the bytes that are inside of the JSON.
+    exclusive : bool
+        Replace nothing.
+    durable : bool
+        Return when a local file is on the disk itself.
+    schema : callable
+        Returns the namespaces of a planned file, which name the axes; None where it has none.
+
+    Returns
+    -------
+    VirtualReport
+        What it holds.
+
+    Raises
+    ------
+    StoreNotFoundError, UnsupportedFileError
+        There is no such file, or HDF5 cannot open it.
+    WriteError
+        Too much would have to be inside of the JSON; the datasets are named.
+    StoreError
+        The source has changed meanwhile.
+    StoreExistsError
+        ``exclusive``, and something has come to be at ``target``.
+    """
+    options = dict(storage or {})
+    with closing(Hdf5Tree(source, target, options, external_links)) as tree:
+        files = _Sources(tree.sources(), target, options)
+        plan = Hdf5Planner(tree).plan_file()
+        name_axes(plan, schema(PlannedKeys(plan, target), plan.hierarchy))
+        plan.hierarchy.zarr_format = zarr_format
+        staying = _leave(plan, tree, target)
+        _check_amount(plan, staying, source)
+        inside: dict[str, bytes] = {}
+        Writer(MappingKeys(inside, target), plan, progress=progress).write()
+        text = b"".join(_document(plan, staying, inside, files))
+        files.check()
+        report = _report(plan, tree)
+    forget_decoded()
+    limit = Limits().max_document_bytes
+    if len(text) > limit:
+        warnings.warn(
+            f"{target} has {len(text):,} bytes, more than is read by default; "
+            f"open it with limits=Limits(max_document_bytes=2**{len(text).bit_length()}).",
+            stacklevel=3,
+        )
+    if is_url(target):
+        folder, name = parted(target)
+        folder_keys(folder, options).set(name, text)
+    else:
+        _put(LocalKeys(target), text, exclusive=exclusive, durable=durable)
+    return report
+
+
+def _put(target: LocalKeys, text: bytes, *, exclusive: bool, durable: bool) -> None:
+    """Write a local file beside its place, and move it there."""
+    beside = partial_path(target.root)
+    with one_writer(target):
+        try:
+            with told(target.location, "written"):
+                write_file(beside, text)
+            moved(beside, target.root, exclusive=exclusive, durable=durable)
+        except BaseException:
+            if os.path.lexists(beside):
+                os.unlink(beside)
+            raise
+
+
+def _report(plan: WritePlan, tree: Hdf5Tree) -> VirtualReport:
+    kinds = [placed.kind for placed in tree.nodes]
+    nbytes = sum(planned_bytes(planned) for planned in plan.arrays.values())
+    return VirtualReport(kinds.count("group"), kinds.count("dataset"), len(tree.links), nbytes)
+
+
+# ---- what stays -----------------------------------------------------------------------------------------------------
+
+
+def _leave(plan: WritePlan, tree: Hdf5Tree, target: str) -> dict[str, VirtualSource]:
+    """Take what can stay out of the plan, and return it by path."""
+    chosen: dict[str, VirtualSource] = {}
+    for placed in tree.nodes:
+        planned = plan.arrays.get(placed.path)
+        if planned is None or planned_bytes(planned) <= WHOLE_BYTES:
+            continue
+        found = virtual_source(planned.source) or _unwritten(planned, placed)
+        if found is None or found.shape != planned.node.shape:
+            continue
+        if plan.hierarchy.zarr_format == 3 and not is_expressible(found.filters, found.compressor):
+            continue
+        if found.inlined > MUCH_INLINED and found.inlined >= planned_bytes(planned) // 2:
+            continue  # it is smaller when it is encoded anew
+        planned.node.chunks = found.chunks
+        planned.node.filters, planned.node.compressor = found.filters, found.compressor
+        if not found.is_complete:
+            planned.node.fill_value = encode_fill(found.fill()[()], found.dtype)
+        planned.source = found
+        chosen[placed.path] = found
+    adapt_plan(plan, location=target)
+    staying = {path: found for path, found in chosen.items() if plan.arrays[path].source is found}
+    for path in staying:
+        plan.arrays[path].source = None
+    if not all(found.is_complete for found in staying.values()):
+        notes_of(plan.hierarchy.root.attributes).pop(CHUNKS, None)
+    return staying
+
+
+def _unwritten(planned: PlannedArray, placed: Placed) -> VirtualSource | None:
+    if not isinstance(planned.source, StoredSource) or planned.node.data_type == "|O":
+        return None
+    return unwritten(Hdf5Data(placed.file, placed.raw).dataset(), planned.node.shape)
+
+
+def _check_amount(plan: WritePlan, staying: Mapping[str, VirtualSource], source: str) -> None:
+    """Warn of a dataset of which much goes into the JSON, and refuse to put too much there."""
+    sizes = {
+        path: staying[path].inlined if path in staying else planned_bytes(planned)
+        for path, planned in plan.arrays.items()
+    }
+    large = sorted(((size, path) for path, size in sizes.items() if size > MUCH_INLINED), reverse=True)
+    total = sum(sizes.values())
+    if total > MOST_INLINED:
+        named = ", ".join(f"{absolute(path)} ({size:,} bytes)" for size, path in large[:5]) or "many small datasets"
+        raise WriteError(
+            f"{total:,} bytes cannot stay in the HDF5 file, since Zarr cannot read them there, and would have to go "
+            f"into the JSON; at most {MOST_INLINED:,} do: {named}",
+            store=source,
+            remedy=_COPY,
+        )
+    for size, path in large:
+        warnings.warn(
+            f"{size:,} bytes of {absolute(path)} in {source} cannot stay in the HDF5 file, since Zarr cannot read them "
+            "there; they go into the JSON.",
+            stacklevel=4,
+        )
+
+
+# ---- the sources ----------------------------------------------------------------------------------------------------
+
+
+class _Sources:
+    """The HDF5 files, as they are now."""
+
+    def __init__(self, locations: list[str], target: str, options: Mapping[str, Any]) -> None:
+        self._keys: dict[str, tuple[KeyStore, str]] = {}
+        self.recorded: dict[str, Recorded] = {}
+        for location in locations:
+            folder, name = parted(location)
+            keys = folder_keys(folder, options if is_url(location) else {})
+            state = keys.state(name)
+            if state is None:
+                raise _has_changed(location)
+            self._keys[location] = (keys, name)
+            self.recorded[location] = Recorded(state, _relative(location, target), keys.sample(name, state.size))
+
+    def check(self) -> None:
+        """Make sure that the files are as they were."""
+        for location, (keys, name) in self._keys.items():
+            if keys.state(name) != self.recorded[location].state:
+                raise _has_changed(location)
+
+
+def _has_changed(location: str) -> StoreError:
+    return StoreError(
+        "the source has changed while its chunks were listed",
+        store=location,
+        remedy="Wait until nobody writes to it, and start again.",
+    )
+
+
+def _relative(location: str, target: str) -> str | None:
+    """Return the path from the folder of the JSON, None where there is none."""
+    relative = relative_source(location, target)
+    return relative.removeprefix("../") if relative.startswith("../") else None
+
+
+# ---- the document ---------------------------------------------------------------------------------------------------
+
+
+def _document(
+    plan: WritePlan, staying: Mapping[str, VirtualSource], inside: Mapping[str, bytes], files: _Sources
+) -> Iterator[bytes]:
+    used = {found.location for found in staying.values()}
+    recorded = {to_posix(place): one.as_json() for place, one in files.recorded.items() if place in used}
+    record = {"version": FORMAT_VERSION, "sources": recorded}
+    yield f'{{"version": 1,\n"{RECORD}": {json.dumps(record)},\n"refs": {{'.encode()
+    separator = b"\n"
+    for key, value in inside.items():
+        yield separator + _entry(key, _text(key, value))
+        separator = b",\n"
+    for path, found in staying.items():
+        node = plan.arrays[path].node
+        url = json.dumps(to_posix(found.location))
+        for piece in found.pieces():
+            key = join(path, node.chunk_name(piece.indices))
+            if piece.data is not None:
+                yield separator + _entry(key, _base64(piece.data))
+            else:
+                yield separator + f"{json.dumps(key)}: [{url}, {piece.offset}, {piece.size}]".encode()
+            separator = b",\n"
+    yield b"\n}}\n"
+
+
+def _entry(key: str, text: str) -> bytes:
+    return f"{json.dumps(key)}: {json.dumps(text)}".encode()
+
+
+def _text(key: str, value: bytes) -> str:
+    name = key.rpartition("/")[2]
+    return value.decode("utf-8") if name in DOCUMENTS or key == _CONSOLIDATED else _base64(value)
+
+
+def _base64(value: bytes) -> str:
+    return f"base64:{base64.b64encode(value).decode('ascii')}"
+
+
+SUFFIX = ".zarr.json"
+"""How the name of a file of references ends."""
+
+
+def convert_virtual(
+    source: str,
+    target: str,
+    *,
+    to: str | None,
+    codec: Any,
+    resume: bool,
+    overwrite: bool,
+    check: bool,
+    zarr_format: int,
+    storage: Mapping[str, Any],
+    progress: Progress,
+    durable: bool = False,
+    external_links: ExternalLinks | None = None,
+) -> VirtualReport:
+    """Write the references of an HDF5 file; parameters and errors as of `conversion.convert`.
+
+    Parameters
+    ----------
+    source, target : str
+        Absolute paths or URLs.
+
+    Raises
+    ------
+    UsageError
+        A target that is no JSON, a codec, resuming, or a local source for a target on a server.
+    StoreExistsError
+        Something is at the target that is not to be replaced.
+    StoreNotFoundError
+        Nothing is at the source.
+    ReadOnlyStoreError
+        The target is on a server that takes nothing.
+    """
+    _check_request(source, target, to=to or "zarr", codec=codec, resume=resume)
+    if zarr_format not in (2, 3):
+        raise UsageError(f"zarr_format={zarr_format!r} is no format of Zarr", remedy="Use 2 or 3.")
+    if not is_url(source) and not os.path.lexists(source):
+        raise StoreNotFoundError("nothing is there", store=source, remedy="Check the path.")
+    check_apart(source, target)
+    abilities = folder_keys(parted(target)[0], storage if is_url(target) else {}).abilities
+    if not abilities.write:  # before anything is read
+        raise ReadOnlyStoreError(abilities.why, store=target, remedy="Make the references here, and upload them.")
+    check_free(open_keys(target, storage if is_url(target) else None), overwrite=overwrite)
+    if check:
+        check_hdf5(source, storage, external_links)
+    return write_virtual(
+        source,
+        target,
+        zarr_format=zarr_format,
+        storage=storage,
+        progress=progress,
+        external_links=external_links,
+        exclusive=not overwrite,
+        durable=durable,
+        schema=schema_of,
+    )
+
+
+def _check_request(source: str, target: str, *, to: str, codec: Any, resume: bool) -> None:
+    """Refuse what has no meaning where data stay in their file."""
+    if to != "zarr" or not target.endswith(".json"):
+        raise UsageError(
+            "references are written to one JSON file", store=target, remedy=f"Let its name end in {SUFFIX!r}."
+        )
+    if codec != "keep" or resume:
+        raise UsageError(
+            "nothing is encoded anew, nor can be resumed, where data stay in the HDF5 file",
+            store=target,
+            remedy="Leave codec= and resume= out.",
+        )
+    if is_url(target) and not is_url(source):
+        raise UsageError(
+            "references on a server to a local file are of no use to anybody",
+            store=target,
+            remedy="Upload the HDF5 file first and give its URL, or make the references here and upload both.",
+        )
+    if not is_url(target) and os.path.isdir(target):
+        raise StoreExistsError("a directory is there", store=target, remedy="Choose another path.")

@@ -1,0 +1,107 @@
+"""The tree of a file as HTML, for notebooks and for the report: nested parts that open and close, with no script.
+
+Every word comes from the file, which may be crafted, and is escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+from typing import Final
+
+from hdmf_zarr_backend.files.outline import Outline
+from hdmf_zarr_backend.model.nodes import ArrayNode
+from hdmf_zarr_backend.model.render import Item, Leaf, folded, item_tree, sum_of
+
+__all__ = ["TREE_STYLE", "outline_html", "tree_html"]
+
+_OPEN_LEVELS = 1
+"""Groups so far below the root are open at first."""
+
+TREE_STYLE: Final = """\
+.zarr-tree { font: 13px/1.6 ui-monospace, Menlo, Consolas, monospace; }
+.zarr-tree details > *:not(summary) { margin-left: 1.4em; }
+.zarr-tree summary { cursor: pointer; }
+.zarr-tree .leaf { padding-left: 1em; }
+.zarr-tree .name { font-weight: 600; }
+.zarr-tree .told { opacity: .7; margin-left: .8em; }
+.zarr-tree .more { opacity: .7; font-style: italic; padding-left: 1em; }
+"""
+
+
+def outline_html(outline: Outline) -> str:
+    """Return a whole file for a notebook: one line about it, and its tree."""
+    heading = escape(outline.heading(outline.location))
+    return f"<div><style>{TREE_STYLE}</style><p>{heading}</p>{tree_html(outline)}</div>"
+
+
+def tree_html(outline: Outline, *, whole: bool = False) -> str:
+    """Return the tree of a file.
+
+    Parameters
+    ----------
+    outline : Outline
+        The file.
+    whole : bool
+        Show each member of long runs of members that are alike.
+    """
+    root = item_tree(outline.hierarchy, outline.describe)
+    titles = [column.title for column in outline.columns]
+    return f'<div class="zarr-tree">{"".join(_parts(root, titles, whole=whole))}</div>'
+
+
+def _parts(root: Item, titles: list[str], *, whole: bool) -> Iterator[str]:
+    """Yield the HTML from top to bottom; what is still to come is kept here, since a file may be nested deeply."""
+    pending: list[tuple[Item | str, int]] = [(root, 0)]
+    while pending:
+        item, level = pending.pop()
+        if isinstance(item, str):
+            yield item
+        elif item.leaf is not None:
+            yield _leaf(item.leaf)
+        elif item.members or item.description.attributes:
+            is_open = " open" if level <= _OPEN_LEVELS and not isinstance(item.node, ArrayNode) else ""
+            yield f"<details{is_open}><summary>{_node(item, titles)}</summary>"
+            children: list[Item | str] = [_leaf(leaf) for leaf in item.description.attributes]
+            children += _children(item.members, whole=whole)
+            pending.append(("</details>", level))
+            pending += [(child, level + 1) for child in reversed(children)]
+        else:
+            yield f'<div class="leaf">{_node(item, titles)}</div>'
+
+
+def _children(members: list[Item], *, whole: bool) -> Iterator[Item | str]:
+    for item in folded(members, whole=whole):
+        if isinstance(item, Item):
+            yield item
+            continue
+        names = escape(f"{item[0].name} to {item[-1].name}")
+        yield f'<div class="more">{len(item):,} more like these: {names} ({sum_of(item)})</div>'
+
+
+def _node(item: Item, titles: list[str]) -> str:
+    described = item.description
+    if isinstance(item.node, ArrayNode):
+        cells = [_cell(title, cell) for title, cell in zip(titles, described.cells, strict=False)]
+        told = ", ".join(cell for cell in cells if cell)
+    else:
+        inside = str(sum_of(item.members)) if item.members else ""
+        told = ", ".join(escape(word) for word in (*described.cells, described.instead or inside) if word)
+    return f'<span class="name">{escape(item.name)}</span><span class="told">{told}</span>'
+
+
+def _cell(title: str, cell: str) -> str:
+    """Return what one column says, in words that need no title; one chunk is nothing to tell."""
+    if not cell or (title == "count" and cell == "1"):
+        return ""
+    told = f"{cell} chunks" if title == "count" else f"ratio {cell}" if title == "ratio" else cell
+    return f'<span title="{escape(title)}">{escape(told)}</span>'
+
+
+def _leaf(leaf: Leaf) -> str:
+    told = f"→ {leaf.target}" if leaf.target else leaf.text
+    kind = f"{escape(leaf.kind)} " if leaf.kind else ""
+    return (
+        f'<div class="leaf"><span class="name">{escape(leaf.name)}</span>'
+        f'<span class="told">{kind}{escape(told)}</span></div>'
+    )

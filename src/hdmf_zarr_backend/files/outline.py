@@ -1,0 +1,346 @@
+"""What is in a file, from its metadata alone: the facts behind `zarrio inspect`, as a document and for a tree.
+
+Imports neither hdmf, nor zarr, nor NumPy. Nothing is read of the arrays; what they take on disk is told on request.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.formats.links import decode_links
+from hdmf_zarr_backend.formats.namespaces import spec_location
+from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference
+from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, LINKS, SPECLOC, notes_of, visible
+from hdmf_zarr_backend.formats.tensorstore import find_obstacle
+from hdmf_zarr_backend.formats.typewords import codec_words, element_bytes, type_word
+from hdmf_zarr_backend.model.locations import THIS_FILE, resolve_source
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node, absolute, join
+from hdmf_zarr_backend.model.render import UNICODE, Column, Description, Leaf, size_text
+from hdmf_zarr_backend.stores.base import DOCUMENTS, KeyStore
+from hdmf_zarr_backend.stores.opening import open_keys
+
+__all__ = ["Outline", "open_outline"]
+
+_TYPE_NAMES = ("neurodata_type", "data_type")
+_VALUE_LENGTH = 80
+_WORD_LENGTH = 60
+_COLUMNS = (Column("type"), Column("dtype"), Column("shape"), Column("chunks"), Column("count", "right"),
+            Column("codecs"), Column("size", "right"))  # fmt: skip
+_STORED_COLUMNS = (Column("stored", "right"), Column("ratio", "right"))
+
+
+@dataclass(slots=True)
+class Outline:
+    """What is in a file.
+
+    Attributes
+    ----------
+    location : str
+        Absolute path of the file.
+    hierarchy : Hierarchy
+        All its nodes.
+    consolidated : bool
+        Whether the metadata came from the consolidated document.
+    stored : dict or None
+        ``{path: bytes}`` of the chunks of each array, None where it was not asked for.
+    specs : bool
+        Show the cached specifications.
+    values : bool
+        Show the values of attributes, not only the references among them.
+    times : str
+        What stands between the lengths of a shape.
+    spec_path : str or None
+        Path of the group of cached specifications.
+    """
+
+    location: str
+    hierarchy: Hierarchy
+    consolidated: bool
+    stored: dict[str, int] | None = None
+    specs: bool = False
+    values: bool = False
+    times: str = UNICODE.times
+    spec_path: str | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.spec_path = spec_location(self.hierarchy.root.attributes.get(SPECLOC))
+
+    # ---- as a document ------------------------------------------------------------------------------------------
+
+    def document(self, *, depth: int | None = None) -> dict[str, Any]:
+        """Return everything as one JSON object; `depth` leaves out what lies deeper below the root.
+
+        Raises
+        ------
+        MetadataError
+            Links or references that cannot be understood.
+        """
+        nodes = []
+        for path, node in self._visible():
+            level = path.count("/") + 1 if path else 0
+            if depth is None or level <= depth:
+                nodes.append(self._array(path, node) if isinstance(node, ArrayNode) else self._group(path, node))
+            if isinstance(node, GroupNode) and (depth is None or level < depth):
+                nodes += [
+                    {"path": absolute(join(path, link["name"])), "kind": "link", **link}
+                    for link in self._links(path, node)
+                ]
+        return {
+            "location": self.location,
+            "zarr_format": self.hierarchy.zarr_format,
+            "consolidated": self.consolidated,
+            "specifications": self._cached(),
+            "nodes": nodes,
+        }
+
+    def _visible(self) -> Iterator[tuple[str, Node]]:
+        hidden = None if self.specs else self.spec_path
+        for path, node in self.hierarchy.walk():
+            if hidden is None or not (path == hidden or path.startswith(f"{hidden}/")):
+                yield path, node
+
+    def _group(self, path: str, node: GroupNode[Attributes]) -> dict[str, Any]:
+        found = {"path": absolute(path), "kind": "group", "type": _type_name(node)}
+        return {**found, **self._attributes(path, node)}
+
+    def _array(self, path: str, node: ArrayNode[Attributes]) -> dict[str, Any]:
+        itemsize = element_bytes(node.data_type)
+        found = {
+            "path": absolute(path),
+            "kind": "array",
+            "type": _type_name(node),
+            "dtype": type_word(node),
+            "shape": list(_shape(node)),
+            "maxshape": notes_of(node.attributes).get("maxshape"),
+            "dimensions": node.attributes.get(DIMENSIONS),
+            "chunks": list(node.chunks),
+            "chunk_count": math.prod(node.grid),
+            "codecs": codec_words(node),
+            "bytes": None if itemsize is None else itemsize * node.size,
+            "tensorstore": self._obstacle(node),
+        }
+        if self.stored is not None:
+            found["stored_bytes"] = self.stored.get(path, 0)
+        return {**found, **self._attributes(path, node)}
+
+    def _obstacle(self, node: ArrayNode[Attributes]) -> str | None:
+        """Return why TensorStore cannot open an array, None if it can."""
+        found = find_obstacle(node, self.hierarchy.zarr_format)
+        return None if found is None else found.problem
+
+    def _attributes(self, path: str, node: Node) -> dict[str, Any]:
+        references = {
+            name: [self._reference(item) for item in items] for name, items in self._references(path, node).items()
+        }
+        found: dict[str, Any] = {"references": references} if references else {}
+        if self.values:
+            plain = {name: value for name, value in _values(node).items() if name not in references}
+            found["attributes"] = plain
+        return found
+
+    def _reference(self, reference: Reference) -> dict[str, Any]:
+        place = {"path": absolute(reference.path)}
+        if reference.source not in (THIS_FILE, ""):
+            place["file"] = resolve_source(reference.source, self.location)
+        return place
+
+    def _links(self, path: str, node: GroupNode[Attributes]) -> list[dict[str, Any]]:
+        if LINKS not in node.attributes:
+            return []
+        try:
+            links = decode_links(node.attributes)
+        except ZarrBackendError as error:
+            raise error.located(store=self.location, path=absolute(path)) from None
+        return [
+            {"name": link.name, "target": self._reference(link.target), "source": link.target.source} for link in links
+        ]
+
+    def _references(self, path: str, node: Node) -> dict[str, list[Reference]]:
+        found = {}
+        for name, value in _values(node).items():
+            items = value if isinstance(value, list) and value else [value]
+            if all(_is_reference(item) for item in items):
+                try:
+                    found[name] = [decode_attribute_reference(item) for item in items]
+                except ZarrBackendError as error:
+                    raise error.located(store=self.location, path=absolute(path)) from None
+        return found
+
+    def _cached(self) -> dict[str, list[str]]:
+        """Return ``{namespace: versions}`` of the cached specifications."""
+        group = self.hierarchy.get(self.spec_path) if self.spec_path is not None else None
+        members = group.members if isinstance(group, GroupNode) else {}
+        return {name: sorted(node.members) for name, node in sorted(members.items()) if isinstance(node, GroupNode)}
+
+    # ---- for a tree ---------------------------------------------------------------------------------------------
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns that `describe` fills."""
+        return _COLUMNS + _STORED_COLUMNS if self.stored is not None else _COLUMNS
+
+    def describe(self, path: str, node: Node) -> Description:
+        """Return what `model.render` shows of a node.
+
+        Raises
+        ------
+        MetadataError
+            Links or references that cannot be understood.
+        """
+        attributes = self._attribute_leaves(path, node)
+        if isinstance(node, ArrayNode):
+            return self._describe_array(path, node, attributes)
+        name = _type_name(node) or ""
+        if path == self.spec_path and not self.specs:
+            cached = [f"{namespace} {', '.join(versions)}" for namespace, versions in self._cached().items()]
+            return Description([name], instead=f"cached specifications: {'; '.join(cached) or 'none'}")
+        links = [Leaf(link["name"], "link", target=_place(link["target"])) for link in self._links(path, node)]
+        return Description([name], attributes=attributes, links=links, likeness=name)
+
+    def _describe_array(self, path: str, node: ArrayNode[Attributes], attributes: list[Leaf]) -> Description:
+        itemsize = element_bytes(node.data_type)
+        size = 0 if itemsize is None else itemsize * node.size
+        shape, word = _shape(node), type_word(node)
+        count = math.prod(node.grid)
+        cells = [
+            _type_name(node) or "",
+            word if len(word) <= _WORD_LENGTH else f"{word[: _WORD_LENGTH - 4]}...}}",
+            self._lengths(shape) or "scalar",
+            self._lengths(node.chunks) if count > 1 else "",
+            f"{count:,}",
+            ", ".join(codec_words(node)),
+            "" if itemsize is None else size_text(size),
+        ]
+        if self.stored is not None:
+            stored = self.stored.get(path, 0)
+            cells += [size_text(stored), f"{size / stored:.1f}" if stored and size else ""]
+        return Description(cells, size, attributes, likeness=(cells[0], word))
+
+    def _lengths(self, lengths: tuple[int, ...]) -> str:
+        return f" {self.times} ".join(f"{n:,}" for n in lengths)
+
+    def _attribute_leaves(self, path: str, node: Node) -> list[Leaf]:
+        references = self._references(path, node)
+        leaves = [
+            Leaf(f"@{name}", "reference", target=", ".join(_place(self._reference(item)) for item in items))
+            for name, items in references.items()
+        ]
+        if self.values:
+            plain = {name: value for name, value in _values(node).items() if name not in references}
+            leaves += [Leaf(f"@{name}", text=_shortened(value)) for name, value in sorted(plain.items())]
+        return leaves
+
+    def heading(self, name: str) -> str:
+        """Return one line about the file, called ``name``."""
+        groups = arrays = links = size = 0
+        for path, node in self._visible():
+            if isinstance(node, ArrayNode):
+                arrays += 1
+                size += (element_bytes(node.data_type) or 0) * node.size
+            else:
+                groups += 1
+                links += len(self._links(path, node))
+        parts = [
+            f"Zarr format {self.hierarchy.zarr_format}",
+            "consolidated" if self.consolidated else "not consolidated",
+        ]
+        parts += [
+            f"{n:,} {word}{'' if n == 1 else 's'}"
+            for n, word in ((groups, "group"), (arrays, "array"), (links, "link"))
+        ]
+        parts.append(f"{size_text(size)} uncompressed without text and references")
+        if self.stored is not None:
+            parts.append(f"{size_text(sum(self.stored.values()))} stored")
+        return f"{name}: {', '.join(parts)}"
+
+    def closed_arrays(self) -> str:
+        """Return a line about the arrays of numbers that TensorStore cannot open, nothing where there is none."""
+        arrays = [node for _, node in self._visible() if isinstance(node, ArrayNode)]
+        found = [find_obstacle(node, self.hierarchy.zarr_format) for node in arrays]
+        closed = sum(obstacle is not None and not obstacle.is_of_type for obstacle in found)
+        numbers = closed + found.count(None)
+        told = f"TensorStore cannot open {closed:,} of {numbers:,} arrays of numbers; --json says why"
+        return told if closed else ""
+
+
+def open_outline(
+    path: str | os.PathLike[str],
+    *,
+    sizes: bool = False,
+    specs: bool = False,
+    values: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Outline:
+    """Read the metadata of a file.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        A local directory, zip file or file of references, or a URL.
+    sizes : bool
+        Ask for the stored size of each array, which lists the whole store.
+    specs, values : bool
+        As of `Outline`.
+    storage_options : mapping, optional
+        For URLs.
+
+    Raises
+    ------
+    StoreNotFoundError, NotZarrError, MetadataError
+        As of `files.parser.parse`.
+    """
+    keys = open_keys(path, storage_options)
+    parsed = parse(keys, use_inlined=False)
+    stored = _stored_sizes(keys, parsed.hierarchy) if sizes else None
+    return Outline(keys.location, parsed.hierarchy, parsed.consolidated, stored, specs, values)
+
+
+def _stored_sizes(keys: KeyStore, hierarchy: Hierarchy) -> dict[str, int]:
+    arrays = {path: 0 for path, node in hierarchy.walk() if isinstance(node, ArrayNode)}
+    for key, size in keys.sizes("").items():
+        path, _, name = key.rpartition("/")
+        if name in DOCUMENTS:
+            continue
+        while path not in arrays and path:
+            path = path.rpartition("/")[0]  # chunks in folders of their own
+        if path in arrays:
+            arrays[path] += size
+    return arrays
+
+
+def _type_name(node: Node) -> str | None:
+    found = (node.attributes.get(name) for name in _TYPE_NAMES)
+    return next((value for value in found if isinstance(value, str)), None)
+
+
+def _shape(node: ArrayNode[Attributes]) -> tuple[int, ...]:
+    """Return the shape as HDMF sees it: rows are one axis, a scalar has none."""
+    notes = notes_of(node.attributes)
+    shape = node.shape[:1] if notes.get("rows") is True else node.shape
+    scalar = node.attributes.get(DTYPE) == "scalar" or notes.get("scalar") is True
+    return () if scalar and math.prod(shape) == 1 else shape
+
+
+def _values(node: Node) -> dict[str, Any]:
+    """Return the attributes of a node as JSON, by the names that a user knows, without the reserved ones."""
+    return {name: node.attributes[stored] for stored, name in visible(node.attributes).items()}
+
+
+def _is_reference(value: Any) -> bool:
+    return isinstance(value, dict) and value.get(DTYPE) in ("object", "region") and isinstance(value.get("value"), dict)
+
+
+def _place(target: dict[str, Any]) -> str:
+    return f"{target['file']}:{target['path']}" if "file" in target else str(target["path"])
+
+
+def _shortened(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=repr)
+    return text if len(text) <= _VALUE_LENGTH else f"{text[: _VALUE_LENGTH - 3]}..."

@@ -1,0 +1,395 @@
+"""Store -> Hierarchy: the consolidated document where it is there, else a listing; of either format of Zarr."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+from hdmf_zarr_backend.changes.journal_records import Mark
+from hdmf_zarr_backend.changes.locks import Holder
+from hdmf_zarr_backend.errors import (
+    DamagedFileError,
+    DamagedMetadataWarning,
+    IncompleteStoreError,
+    MetadataError,
+    NotZarrError,
+    StoreError,
+    StoreNotFoundError,
+    StoreRefusedError,
+    StoreUnreachableError,
+    ZarrBackendError,
+)
+from hdmf_zarr_backend.formats import lindi, registry, zarr2, zarr3
+from hdmf_zarr_backend.formats.reserved import ALL_CHUNKS, CHANGING, CHUNKS, NOTES, SPECLOC, WRITING, notes_of
+from hdmf_zarr_backend.model.locations import is_url
+from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy, Node, absolute, split
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.garbage import uncollected
+from hdmf_zarr_backend.stores.inlined import InlinedKeys
+from hdmf_zarr_backend.stores.json_text import dump, load
+from hdmf_zarr_backend.stores.limits import Limits
+from hdmf_zarr_backend.stores.opening import is_of_hdf5, open_keys
+from hdmf_zarr_backend.stores.partials import interrupted_conversions
+
+_BATCH = 10_000
+_LONG_KEY = 256
+_IMPLIED_BYTES = 2**28
+
+
+def check_texts(texts: Iterable[bytes], limits: Limits) -> None:
+    """Make sure that documents are not too large to be parsed.
+
+    Raises
+    ------
+    LimitError
+        Together they are larger than ``max_document_bytes``.
+    """
+    size = sum(map(len, texts))
+    limits.check("max_document_bytes", size, f"the metadata documents have {size:,} bytes")
+
+
+def check_document(document: Any, limits: Limits) -> None:
+    """Make sure that a consolidated document describes no more than may be.
+
+    Raises
+    ------
+    LimitError
+        Too many documents are in it, or groups are nested too deep.
+    """
+    found = document if isinstance(document, dict) else {}
+    block = found.get(zarr3.CONSOLIDATED) if "node_type" in found else found
+    metadata = block.get("metadata") if isinstance(block, dict) else None
+    if isinstance(metadata, dict):
+        check_keys(metadata, limits)
+
+
+def check_keys(keys: Collection[str], limits: Limits) -> None:
+    """Make sure that documents with these keys, or nodes with these paths, are not too many and not too deep.
+
+    Raises
+    ------
+    LimitError
+        They are.
+    """
+    limits.check("max_documents", len(keys), f"there are {len(keys):,} metadata documents")
+    if not keys or max(map(len, keys)) <= min(_LONG_KEY, 2 * limits.max_depth):
+        return
+    implied = 0
+    for key in keys:
+        depth = key.count("/")
+        limits.check("max_depth", depth, f"groups are nested {depth:,} deep")
+        if len(key) > _LONG_KEY and not _has_parent(key, keys):
+            implied += depth * len(key)
+            if implied > _IMPLIED_BYTES:  # each of these few bytes would become a group with a long path
+                raise limits.exceeded("max_depth", depth, f"groups without documents are nested {depth:,} deep")
+
+
+def _has_parent(key: str, keys: Collection[str]) -> bool:
+    parent, name = split(key)
+    if name in zarr2.DOCUMENT_NAMES:
+        parent, _ = split(parent)
+        return zarr2.key_of(parent, zarr2.GROUP) in keys
+    return parent in keys or (name == zarr3.DOCUMENT and zarr3.key_of(split(parent)[0]) in keys)
+
+
+def read_documents(keys: KeyStore, names: Collection[str]) -> dict[str, bytes]:
+    """Return all documents of a store whose names are in ``names``.
+
+    Raises
+    ------
+    LimitError
+        They are too many, or too large together.
+    """
+    limits = keys.read_rules.limits
+    wanted = sorted(islice(_named(keys.list_documents(), names), limits.max_documents + 1))
+    check_keys(dict.fromkeys(wanted), limits)
+    found: dict[str, bytes] = {}
+    size = 0
+    for start in range(0, len(wanted), _BATCH):
+        batch = keys.get_many(wanted[start : start + _BATCH])
+        size += sum(map(len, batch.values()))
+        limits.check("max_document_bytes", size, f"the metadata documents have more than {size:,} bytes")
+        found.update(batch)
+    return found
+
+
+def _named(keys: Iterator[str], names: Collection[str]) -> Iterator[str]:
+    return (key for key in keys if split(key)[1] in names)
+
+
+_OF_A_GROUP = frozenset({zarr2.GROUP, zarr2.ATTRIBUTES, zarr3.DOCUMENT})
+
+
+@dataclass(slots=True)
+class ParsedFile:
+    """The metadata of one file.
+
+    Attributes
+    ----------
+    hierarchy : Hierarchy
+        All nodes.
+    consolidated : bool
+        Whether they came from the consolidated document.
+    inlined : dict
+        ``{key: bytes}`` of the chunks that the consolidated document holds itself.
+    is_foreign : bool
+        Whether its documents are in words that are read only, those of LINDI; the hierarchy is in ours.
+    """
+
+    hierarchy: Hierarchy
+    consolidated: bool
+    inlined: dict[str, bytes] = field(default_factory=dict)
+    is_foreign: bool = False
+
+    def keys(self, keys: KeyStore) -> KeyStore:
+        """Return the store with what is inlined before it."""
+        return InlinedKeys(keys, self.inlined) if self.inlined else keys
+
+    @property
+    def zarr_format(self) -> int:
+        """2 or 3."""
+        return self.hierarchy.zarr_format
+
+    def documents(self, path: str, node: Node) -> Iterable[tuple[str, Any]]:
+        """Return the documents of a node by their keys."""
+        return registry.FORMATS[self.zarr_format].documents(path, node)
+
+    def mark(self) -> Mark:
+        """Return what tells readers that the file is being changed and cannot be read for the moment."""
+        kind = registry.FORMATS[self.zarr_format]
+        notes = {**notes_of(self.hierarchy.root.attributes), WRITING: {**asdict(Holder.here()), CHANGING: True}}
+        root = GroupNode({**self.hierarchy.root.attributes, NOTES: notes}, extra=dict(self.hierarchy.root.extra))
+        documents = dict(kind.documents("", root)) | kind.last(Hierarchy(root, self.zarr_format), {}, consolidate=False)
+        texts = {key: dump(document) for key, document in documents.items() if key != zarr2.GROUP}
+        return Mark(texts, tuple(kind.stale(consolidate=False)))
+
+
+def parse(
+    keys: KeyStore, *, use_consolidated: bool = True, use_inlined: bool = True, hint: int | None = None
+) -> ParsedFile:
+    """Return the metadata of the file that ``keys`` holds.
+
+    One round of requests where there is a consolidated document. Where there are metadata of both formats, those of
+    format 3 count, as with hdmf-zarr 0.14; but those of format 2 where that is the hint.
+
+    Parameters
+    ----------
+    keys : KeyStore
+        The store.
+    use_consolidated : bool
+        False: list the store and read each document (mode ``r-``, and files that were changed by others).
+    use_inlined : bool
+        False: ignore the values inside the consolidated document.
+    hint : {2, 3}, optional
+        The format that the file is likely to be of. Its document alone is asked for, and that of the other one only
+        where it is not there.
+
+    Raises
+    ------
+    StoreNotFoundError
+        Nothing is there.
+    NotZarrError
+        Something is there, but no Zarr group.
+    IncompleteStoreError
+        The file is being written, or was when its writer died.
+    MetadataError
+        A document is damaged; store and node are named.
+    StoreError
+        There is no consolidated document, and the server cannot list what it has.
+    LimitError
+        There is more metadata than the limits of the store allow.
+    """
+    keys.pin()  # chunks are read later, and have to be those of these documents
+    try:
+        texts = _likely_documents(keys, hint, use_consolidated=use_consolidated)
+        check_texts(texts.values(), keys.read_rules.limits)
+        parsed = _parse_consolidated(keys, texts, use_inlined=use_inlined) if use_consolidated else None
+        parsed = parsed or ParsedFile(_parse_listing(keys, texts.get(zarr3.DOCUMENT)), consolidated=False)
+        _translate(keys, parsed)
+    except ZarrBackendError as error:
+        raise error.located(store=keys.location) from error.__cause__
+    is_whole = notes_of(parsed.hierarchy.root.attributes).get(CHUNKS) == ALL_CHUNKS
+    if is_whole != keys.read_rules.is_whole:
+        keys.read_rules = replace(keys.read_rules, is_whole=is_whole)
+    return parsed
+
+
+def _translate(keys: KeyStore, parsed: ParsedFile) -> None:
+    """Put the hierarchy of a file of LINDI into our words."""
+    if lindi.translate(parsed.hierarchy):
+        from hdmf_zarr_backend.files.lindi import mark_references  # on use: it decodes chunks, which needs NumPy
+
+        parsed.is_foreign = True
+        mark_references(keys, parsed.hierarchy)
+
+
+def _likely_documents(keys: KeyStore, hint: int | None, *, use_consolidated: bool) -> dict[str, bytes]:
+    """Return the first documents that are there, those of the likely format where there are some."""
+    names = registry.FIRST_KEYS if use_consolidated else registry.FIRST_KEYS[:1]
+    if hint is None:
+        return _first_documents(keys, names)
+    first = registry.FIRST_KEY[hint]
+    if not use_consolidated and hint == 2:
+        return {} if keys.get(zarr2.GROUP) is not None else _first_documents(keys, names)
+    found: dict[str, bytes] = {}
+    with suppress(StoreRefusedError):  # a bucket that may not be listed refuses what is not there
+        found = keys.get_many([first])
+    others = [name for name in names if name != first]
+    return found if found or not others else _first_documents(keys, others)
+
+
+def _first_documents(keys: KeyStore, names: Sequence[str]) -> dict[str, bytes]:
+    """Return those documents that are there; a bucket that may not be listed refuses the ones that are not."""
+    try:
+        return keys.get_many(names)
+    except StoreRefusedError as error:
+        found: dict[str, bytes] = {}
+        for name in names:
+            with suppress(StoreRefusedError):
+                found |= keys.get_many([name])
+        if not found:
+            raise error from error.__cause__
+        return found
+
+
+@uncollected()
+def _parse_consolidated(keys: KeyStore, texts: dict[str, bytes], *, use_inlined: bool) -> ParsedFile | None:
+    key = zarr3.DOCUMENT if zarr3.DOCUMENT in texts else zarr2.CONSOLIDATED
+    if key not in texts:
+        return None
+    try:
+        document = load(texts[key], key=key)
+        check_document(document, keys.read_rules.limits)
+        found = registry.parse_consolidated({key: document}, use_inlined=use_inlined)
+    except MetadataError as error:
+        warnings.warn(
+            f"{error.located(store=keys.location)} The documents of the nodes are read instead.",
+            DamagedMetadataWarning,
+            stacklevel=3,
+        )
+        return None
+    return None if found is None else ParsedFile(found[0], consolidated=True, inlined=found[1])
+
+
+def _parse_listing(keys: KeyStore, document: bytes | None) -> Hierarchy:
+    if document is None and keys.get(zarr2.GROUP) is None:
+        _check_finished(keys, keys.get(zarr2.ATTRIBUTES), None)
+        raise _nothing_to_read(keys)
+    if not keys.abilities.listing:
+        _check_finished(keys, keys.get(zarr2.ATTRIBUTES) if document is None else None, document)
+        raise StoreError(
+            "there is no consolidated document, and this server cannot list what it has",
+            store=keys.location,
+            remedy="Consolidate the file where it can be written, or open a copy.",
+        )
+    names = zarr2.DOCUMENT_NAMES if document is None else {zarr3.DOCUMENT}
+    documents = read_documents(keys, names)
+    _check_finished(keys, documents.get(zarr2.ATTRIBUTES), document)
+    hierarchy = registry.parse_documents({key: _document(text, key) for key, text in documents.items()})
+    if not isinstance(hierarchy.root, GroupNode):
+        raise NotZarrError(
+            "the root is an array, not a group", remedy="Give the path of the file, not of an array in it."
+        )
+    return hierarchy
+
+
+def _check_finished(keys: KeyStore, text: bytes | None, document: bytes | None) -> None:
+    """Refuse a file whose root, by its attributes or its document of format 3, says that it is being written."""
+    if document is None:
+        attributes = {} if text is None else _document(text, zarr2.ATTRIBUTES)
+    else:
+        found = _document(document, zarr3.DOCUMENT)
+        attributes = found.get("attributes") if isinstance(found, dict) else None
+    if isinstance(attributes, dict) and WRITING in notes_of(attributes):
+        writing = notes_of(attributes)[WRITING]
+        remedy = "Wait until it is written; if nobody writes it any more, write it again."
+        if isinstance(writing, dict) and writing.get(CHANGING) is True:
+            remedy = "Wait a moment; if nobody writes it any more, open it with mode 'r+', or run `zarrio repair`."
+        raise IncompleteStoreError(
+            f"the file is being written, or its writer died: {writing}", store=keys.location, remedy=remedy
+        )
+
+
+def _document(text: bytes, key: str) -> Any:
+    try:
+        return load(text, key=key)
+    except ZarrBackendError as error:
+        raise error.located(path=absolute(split(key)[0])) from error.__cause__
+
+
+def _nothing_to_read(keys: KeyStore) -> ZarrBackendError:
+    if not keys.read_rules.is_linked and is_of_hdf5(keys):  # what a file names is not opened to word an error
+        remedy = "Open it with HDF5IO or NWBHDF5IO, or convert it with `zarrio convert` first."
+        if is_url(keys.location):
+            remedy = "Run `zarrio convert --virtual` and open the file that it makes, or download this one."
+        return NotZarrError("this is an HDF5 file, not a Zarr file", store=keys.location, remedy=remedy)
+    if not keys.exists():
+        begun = keys.folder is not None and interrupted_conversions(keys.folder)
+        remedy = "A conversion to it was interrupted: convert again with resume=True." if begun else "Check the path."
+        return StoreNotFoundError("nothing is there", store=keys.location, remedy=remedy)
+    if keys.get(zarr2.ARRAY) is not None:
+        return NotZarrError(
+            "this is a single Zarr array",
+            store=keys.location,
+            remedy="Give the path of the file, not of an array in it.",
+        )
+    return NotZarrError(
+        "this is no Zarr hierarchy: it has neither .zgroup nor zarr.json",
+        store=keys.location,
+        remedy="HDF5 files are read with HDF5IO or NWBHDF5IO, and converted with `zarrio convert`.",
+    )
+
+
+def is_hdmf_zarr(keys: KeyStore) -> bool:
+    """Tell whether this is an HDMF Zarr file, whoever wrote it: its root has ``.specloc``, ``namespace`` or a note."""
+    text = keys.get(zarr2.ATTRIBUTES) or keys.get(zarr3.DOCUMENT)
+    if text is None:
+        return False
+    try:
+        document = load(text, key=zarr2.ATTRIBUTES)
+    except ZarrBackendError:
+        return False
+    if isinstance(document, dict) and "node_type" in document:
+        document = document.get("attributes")
+    return isinstance(document, dict) and bool({SPECLOC, "namespace", NOTES} & document.keys())
+
+
+def is_empty_group(keys: KeyStore) -> bool:
+    """Tell whether there is a group and nothing else: what zarr makes when a group is opened to be written."""
+    if not keys.abilities.listing:
+        return False
+    found = set(islice(keys.list_prefix(""), len(_OF_A_GROUP) + 1))
+    return bool(found) and found <= _OF_A_GROUP
+
+
+def is_whole(place: str, zarr_format: int, storage_options: Mapping[str, Any] | None = None) -> bool:
+    """Tell whether an HDMF Zarr file of a format is at a path or URL, written to its end; its chunks are not looked at.
+
+    Parameters
+    ----------
+    place : str
+        Path or URL.
+    zarr_format : {2, 3}
+        The format.
+    storage_options : mapping, optional
+        For a URL.
+
+    Raises
+    ------
+    StoreRefusedError, StoreUnreachableError
+        It cannot be told.
+    """
+    keys = open_keys(place, storage_options if is_url(place) else None)
+    try:
+        if not is_hdmf_zarr(keys):
+            return False
+        parsed = parse(keys, use_inlined=False)
+    except (StoreRefusedError, StoreUnreachableError):
+        raise
+    except (StoreError, DamagedFileError):
+        return False
+    return parsed.consolidated and parsed.zarr_format == zarr_format

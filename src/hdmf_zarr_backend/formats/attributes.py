@@ -1,0 +1,510 @@
+"""The attributes of a node <-> its JSON document, with the types of the values kept.
+
+JSON knows a number where HDF5 knows ``uint8``; a file that forgets the difference does not validate and some cannot
+even be read. The type of every value that NumPy typed is kept beside it: where NCZarr has a name for it in
+``_nczarr_attr.types`` (netcdf-c honours it, other readers ignore it), else in the note of the node.
+``decode(encode(x)) == x`` in value, type and shape, with these exceptions: a list comes back as an array, and so does a
+tuple (HDF5 does the same); an array without axes comes back as a scalar; padding between the fields of a row is
+dropped; an array of `numpy.dtypes.StringDType` comes back as one of objects; dates of Python come back as ISO 8601.
+
+Source: hdmf-zarr storage specification, "Attributes"; NCZarr 2.0 attribute types; issue "The whole contract", part 4.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import json
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
+from hdmf_zarr_backend.formats.dtypes import from_zarr_type, plain, zarr_type
+from hdmf_zarr_backend.formats.reserved import NCZARR_ATTR, NOTES, escape, notes_of, visible
+
+__all__ = ["decode_attributes", "encode_attributes", "is_reference"]
+
+Array: TypeAlias = npt.NDArray[Any]
+Reference: TypeAlias = Callable[[Any], "dict[str, Any] | None"]
+Resolve: TypeAlias = Callable[[dict[str, Any]], Any]
+Encoded: TypeAlias = "tuple[Any, str | None, dict[str, Any] | None]"
+
+_NCZARR = frozenset({"i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"})
+_DATES = (datetime.datetime, datetime.date)
+_LARGEST = 2**26  # bytes of an attribute: a file may claim a text of any length
+
+
+def encode_value(value: Any, reference: Reference, *, strict: bool) -> Encoded:
+    """Return the JSON, the NCZarr type and the remark of a value.
+
+    Parameters
+    ----------
+    value : object
+        Text, bytes, number, bool, date, NumPy scalar or array, reference, list of those, JSON.
+    reference : callable
+        Returns the JSON of a value that is a reference, else None.
+    strict : bool
+        Write NaN and infinities as text.
+
+    Raises
+    ------
+    ValueRefusedError
+        There is no JSON for it.
+    """
+    if type(value) is str:  # most attributes are
+        return value, None, None
+    encoded, kind, remark = _encode(value, reference)
+    if not strict:
+        return encoded, kind, remark
+    if remark is not None and remark["dtype"] == "json" and not _is_strict(encoded):
+        return json.dumps(encoded), None, {"dtype": "json", "text": True}
+    return _strict(encoded, kind, remark)
+
+
+def _encode(value: Any, reference: Reference) -> Encoded:
+    found = reference(value)
+    if found is not None:
+        return found, None, None
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return _encode_list(list(value), reference)
+    if isinstance(value, np.ndarray):
+        return _encode_array(value, reference)
+    if isinstance(value, np.generic):
+        return _encode_numpy_scalar(value)
+    return _encode_python(value)
+
+
+def _encode_python(value: Any) -> Encoded:
+    if isinstance(value, bytes):
+        return _encode_objects([bytes(value)], (), lambda item: None)
+    if isinstance(value, (str, bool, int, float)):
+        return value, None, None
+    if isinstance(value, complex):
+        return [value.real, value.imag], None, {"dtype": "complex"}
+    if isinstance(value, _DATES):
+        return value.isoformat(), None, None
+    if isinstance(value, dict) and _is_json(value):
+        return value, None, {"dtype": "json"}
+    if type(value).__name__ == "Empty" and hasattr(value, "dtype"):  # h5py.Empty, without importing h5py for the test
+        return "", None, {"dtype": np.dtype(value.dtype).str if value.dtype is not None else "|S1", "null": True}
+    raise ValueRefusedError(f"a value of type {type(value).__name__} has no JSON form")
+
+
+def _is_json(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _is_json(item) for key, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_json, value))
+    return value is None or (isinstance(value, (str, bool, int, float)) and not isinstance(value, np.generic))
+
+
+def _encode_numpy_scalar(value: np.generic) -> Encoded:
+    if isinstance(value, np.str_):
+        return str(value), None, None
+    if isinstance(value, np.bytes_):
+        return _encode_python(bytes(value))
+    return _encode_array(np.array(value), lambda item: None)
+
+
+def _encode_list(items: list[Any], reference: Reference) -> Encoded:
+    if not items:
+        return [], None, {"dtype": "list"}
+    if all(type(item) is str for item in items):
+        return items, None, None
+    references = [reference(item) for item in items]
+    if all(item is not None for item in references):
+        return references, None, None
+    if any(item is not None for item in references):
+        raise ValueRefusedError("a list mixes references with other values")
+    leaves = list(_leaves(items))
+    if not leaves and _is_json(items):
+        return items, None, {"dtype": "json"}
+    shape = _shape(items)
+    if shape is not None and _all_of(leaves, (str, bytes, *_DATES)):
+        if _all_of(leaves, _DATES):
+            leaves = [leaf.isoformat() for leaf in leaves]
+        return _encode_objects(leaves, shape, reference)
+    array = _number_array(items, leaves)
+    if array is not None:
+        return _encode_array(array, reference)
+    if _is_json(items):
+        return items, None, {"dtype": "json"}
+    raise ValueRefusedError("a list holds values of several types, or rows that differ in length")
+
+
+def _all_of(leaves: list[Any], kinds: tuple[type, ...]) -> bool:
+    return bool(leaves) and all(isinstance(leaf, kinds) for leaf in leaves)
+
+
+def _number_array(items: list[Any], leaves: list[Any]) -> Array | None:
+    """Return numbers in nested lists as an array, None where they make none; integers and booleans stay such."""
+    dtype: Any = None
+    if len({isinstance(leaf, (bool, np.bool_)) for leaf in leaves}) > 1:
+        return None  # NumPy would make numbers of booleans
+    kinds = {type(leaf) for leaf in leaves}
+    if int in kinds and all(issubclass(kind, (int, np.integer)) for kind in kinds):
+        low, high = int(min(leaves)), int(max(leaves))
+        # NumPy would make float64 of 2**63 and -1 together
+        dtype = "i8" if low >= -(2**63) and high < 2**63 else "u8" if low >= 0 and high < 2**64 else object
+    try:
+        array = np.array(items, dtype=dtype)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    if array.dtype.kind in "USTO" and not (dtype is object and _shape(items) == array.shape):
+        return None
+    return array
+
+
+def _leaves(value: Any) -> Iterable[Any]:
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _leaves(item)
+    else:
+        yield value
+
+
+def _shape(value: Any) -> tuple[int, ...] | None:
+    """Return the shape of nested lists, None where rows differ in length."""
+    if not isinstance(value, (list, tuple)):
+        return ()
+    rows = {_shape(item) for item in value}
+    if len(rows) > 1 or None in rows:
+        return None
+    return (len(value), *(rows.pop() or () if rows else ()))
+
+
+def _encode_array(array: Array, reference: Reference) -> Encoded:
+    if array.dtype.kind in "OT":
+        return _encode_objects(array.reshape(-1).tolist(), array.shape, reference)
+    if array.dtype.kind == "U":
+        return array.tolist(), None, _remark(array)
+    if array.dtype.kind == "S":
+        texts = [_text_or_none(item) for item in array.reshape(-1).tolist()]
+        if None in texts:
+            return _base64(array), None, {"dtype": array.dtype.str, "shape": list(array.shape), "base64": True}
+        return _nested(texts, array.shape), None, _remark(array)
+    return _encode_numbers(array)
+
+
+def _encode_objects(items: list[Any], shape: tuple[int, ...], reference: Reference) -> Encoded:
+    references = [reference(item) for item in items]
+    if items and all(item is not None for item in references):
+        return _nested(references, shape), None, None
+    if all(isinstance(item, str) for item in items):
+        texts_of = [str(item) for item in items]
+        return _nested(texts_of, shape), None, None if items else {"dtype": "str", "shape": list(shape)}
+    if all(isinstance(item, bytes) for item in items):
+        texts = [_text_or_none(item) for item in items]
+        if None not in texts:
+            return _nested(texts, shape), None, {"dtype": "bytes"}
+        coded = [base64.b64encode(item).decode() for item in items]
+        return _nested(coded, shape), None, {"dtype": "bytes", "shape": list(shape), "base64": True}
+    if all(type(item) is int for item in items):
+        return _nested(items, shape), None, {"dtype": "|O"}
+    kinds = sorted({type(item).__name__ for item in items})
+    raise ValueRefusedError(f"an array of objects of type {', '.join(kinds)} has no JSON form")
+
+
+def _remark(array: Array) -> dict[str, Any]:
+    """Return the remark that names the type, and the shape where nested lists do not show it."""
+    remark: dict[str, Any] = {"dtype": array.dtype.str}
+    return remark if array.size else {**remark, "shape": list(array.shape)}
+
+
+def _encode_numbers(array: Array) -> Encoded:
+    dtype = array.dtype
+    if dtype.kind in "iuf" and dtype.str[1:] in _NCZARR:
+        shown = array.size or array.ndim == 1
+        bits = _bits(array) if dtype.kind == "f" else {}
+        remark = None if shown and not bits else {**_remark(array), **bits}
+        return array.tolist(), dtype.str.replace("|", "<"), remark
+    if dtype.kind == "b" or dtype.str[1:] == "f2":
+        return array.tolist(), None, {**_remark(array), **_bits(array)}
+    if dtype.kind == "c" and dtype.itemsize in (8, 16):
+        pairs = np.stack([array.real, array.imag], axis=-1).tolist()
+        return pairs, None, {"dtype": dtype.str, "shape": list(array.shape), **_bits(array)}
+    if dtype.kind in "mM":
+        return array.astype("i8").tolist(), None, {"dtype": dtype.str, "shape": list(array.shape)}
+    if dtype.kind == "V" and not dtype.hasobject and dtype.itemsize:
+        packed = array.astype(plain(dtype))
+        return _base64(packed), None, {"dtype": zarr_type(packed.dtype), "shape": list(array.shape), "base64": True}
+    raise ValueRefusedError(f"an attribute of type {dtype} has no JSON form")
+
+
+def _bits(array: Array) -> dict[str, str]:
+    """Return the bytes of an array with a NaN that is not the usual one; JSON knows one NaN only."""
+    if array.dtype.kind not in "fc":
+        return {}
+    flat = np.ascontiguousarray(array).reshape(-1)
+    parts = flat.view(f"{array.dtype.str[0]}f{array.dtype.itemsize // 2}") if array.dtype.kind == "c" else flat
+    unusual = parts[np.isnan(parts)]
+    usual = np.full(unusual.shape, np.nan, unusual.dtype)
+    return {} if unusual.tobytes() == usual.tobytes() else {"bits": _base64(array)}
+
+
+def _base64(array: Array) -> str:
+    return base64.b64encode(array.tobytes()).decode()
+
+
+def _text_or_none(value: bytes) -> str | None:
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def _nested(items: list[Any], shape: tuple[int, ...]) -> Any:
+    if not shape:
+        return items[0]
+    return _object_array(items, shape).tolist()
+
+
+def _object_array(items: list[Any], shape: tuple[int, ...]) -> Array:
+    array: Array = np.empty(len(items), object)
+    for position, item in enumerate(items):
+        array[position] = item
+    return array.reshape(shape)
+
+
+def _is_strict(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_strict, value.values()))
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_strict, value))
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def _strict(value: Any, kind: str | None, remark: dict[str, Any] | None) -> Encoded:
+    """Write NaN and infinities as text; they are numbers by their type, which a Python float does not have yet."""
+    if _is_strict(value):
+        return value, kind, remark
+    return _spelled(value), kind or (None if remark else "<f8"), remark
+
+
+def _spelled(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_spelled(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+# ---- back ----------------------------------------------------------------------------------------------------------
+
+
+def is_reference(value: Any) -> bool:
+    """Tell whether the JSON ``value`` is a reference of format 2."""
+    if not isinstance(value, dict) or value.get("zarr_dtype") not in ("object", "region"):
+        return False
+    return isinstance(value.get("value"), dict)
+
+
+def decode_value(value: Any, kind: Any, remark: Any, resolve: Resolve) -> Any:
+    """Return the value that JSON, an NCZarr type and a remark stand for.
+
+    Parameters
+    ----------
+    value : object
+        JSON.
+    kind : str, optional
+        Such as ``"<f4"``; what is no number (netcdf-c writes ``">S1"`` for text) is left to the JSON.
+    remark : dict, optional
+        As `encode_value` makes it.
+    resolve : callable
+        Returns the value for the JSON of a reference.
+
+    Raises
+    ------
+    ValueError, TypeError, OverflowError, KeyError, IndexError, AttributeError, SyntaxError
+        The parts do not fit each other.
+    """
+    if type(value) is str and kind is None and remark is None:
+        return value
+    if isinstance(remark, dict):
+        return _decode_remarked(value, remark)
+    if isinstance(kind, str) and kind[:1] in ("<", ">", "|") and kind[1:] in _NCZARR:
+        array = np.array(_numbers(value), dtype=kind)
+        return array if array.ndim else array[()]
+    if is_reference(value):
+        return resolve(value)
+    if isinstance(value, list):
+        return _decode_list(value, resolve)
+    return value
+
+
+def _numbers(value: Any) -> Any:
+    """Return text such as "NaN" as the number it stands for."""
+    if isinstance(value, list):
+        return [_numbers(item) for item in value]
+    return float(value) if isinstance(value, str) else value
+
+
+def _decode_list(value: list[Any], resolve: Resolve) -> Any:
+    if value and all(is_reference(item) for item in value):
+        return [resolve(item) for item in value]
+    if value and all(type(item) is str for item in value):
+        return _object_array(value, (len(value),))
+    leaves = list(_leaves(value))
+    kinds = {type(leaf) for leaf in leaves}
+    shape = _shape(value)
+    if shape is None or not leaves:
+        return value
+    if kinds == {str}:
+        return _object_array(leaves, shape)
+    if kinds == {bool} or kinds <= {int, float}:
+        array = _number_array(value, leaves)
+        return value if array is None else array
+    return value
+
+
+def _decode_remarked(value: Any, remark: dict[str, Any]) -> Any:
+    dtype = remark["dtype"]
+    if dtype == "json":
+        return json.loads(value) if remark.get("text") else value
+    if dtype == "list":
+        return []
+    if dtype == "complex":
+        return complex(*_numbers(value))
+    if remark.get("null"):
+        return np.zeros(0, dtype=str(dtype))  # an HDF5 attribute with a type and no value
+    shape = tuple(remark["shape"]) if "shape" in remark else _shape(value)
+    if shape is None:
+        raise ValueError("rows differ in length")
+    coded = bool(remark.get("base64"))
+    if dtype in ("str", "bytes", "|O"):
+        array = _object_array([_object(leaf, dtype, coded=coded) for leaf in _leaves(value)], shape)
+    else:
+        with np.errstate(over="raise"):  # a number that its type does not hold is damage
+            array = _decode_typed(value, from_zarr_type(dtype), shape, coded=coded)
+        if "bits" in remark:
+            array = _exact(array, _decode_typed(remark["bits"], array.dtype, shape, coded=True))
+    if array.ndim:
+        return array
+    return str(array[()]) if array.dtype.kind == "U" else array[()]
+
+
+def _exact(array: Array, bits: Array) -> Array:
+    """Return the array with the payloads of its NaN, unless it was changed since they were kept."""
+    with np.errstate(invalid="ignore"):  # comparing a signalling NaN
+        return bits if np.array_equal(bits, array, equal_nan=True) else array
+
+
+def _object(leaf: Any, dtype: str, *, coded: bool) -> Any:
+    if dtype == "bytes":
+        return base64.b64decode(leaf) if coded else leaf.encode("utf-8")
+    return leaf
+
+
+def _decode_typed(value: Any, dtype: np.dtype[Any], shape: tuple[int, ...], *, coded: bool) -> Array:
+    if coded:
+        return np.frombuffer(base64.b64decode(value), dtype).reshape(shape).copy()
+    leaves = list(_leaves(_numbers(value) if dtype.kind in "fc" else value))
+    if dtype.itemsize * len(leaves) > _LARGEST:
+        raise ValueError(f"{len(leaves)} elements of type {dtype} are more than an attribute holds")
+    if dtype.kind == "c":
+        parts = np.array(leaves, dtype=f"{dtype.str[0]}f{dtype.itemsize // 2}")
+        return parts.view(dtype).reshape(shape)
+    if dtype.kind in "mM":
+        return np.array(leaves, dtype="i8").view(dtype.newbyteorder("=")).astype(dtype).reshape(shape)
+    if dtype.kind == "S":
+        leaves = [leaf.encode("utf-8") for leaf in leaves]
+    return np.array(leaves, dtype=dtype).reshape(shape)
+
+
+_TYPES = "types"
+_NOTE = "attributes"
+_REMEDY = "Store it as a dataset, or convert it to a number, text, a list of those or a NumPy array."
+_DAMAGE = (ValueError, TypeError, ArithmeticError, KeyError, IndexError, AttributeError, SyntaxError, RecursionError,
+           MemoryError)  # fmt: skip
+
+
+def encode_attributes(
+    attributes: dict[str, Any],
+    *,
+    notes: dict[str, Any],
+    reference: Reference = lambda value: None,
+    strict: bool = False,
+) -> dict[str, Any]:
+    """Return the JSON attributes of a node.
+
+    Parameters
+    ----------
+    attributes : dict
+        Values by name: text, bytes, numbers, bool, dates, NumPy scalars and arrays, lists of those, references, JSON.
+    notes : dict
+        The note of the node; what JSON and NCZarr cannot say is put down here and the note is added to the result.
+    reference : callable
+        Returns the JSON of a value that is a reference, else None.
+    strict : bool
+        Write NaN and infinities as typed text, so that the document is strict JSON (hdmf-zarr 0.13 cannot read those).
+
+    Raises
+    ------
+    ValueRefusedError
+        A value that has no place in an attribute; the name is in the message.
+    """
+    types: dict[str, str] = {}
+    remarks: dict[str, Any] = {}
+    encoded: dict[str, Any] = {}
+    for name, stored in escape(attributes, notes).items():
+        try:
+            value, kind, remark = encode_value(attributes[name], reference, strict=strict)
+        except ValueRefusedError as error:
+            error.problem = f"the attribute {name!r} cannot be stored: {error.problem}"
+            error.remedy = error.remedy or _REMEDY
+            raise error.located() from error.__cause__
+        encoded[stored] = value
+        if kind is not None:
+            types[stored] = kind
+        if remark is not None:
+            remarks[stored] = remark
+    if types:
+        encoded[NCZARR_ATTR] = {_TYPES: types}
+    if remarks:
+        notes[_NOTE] = remarks
+    if notes:
+        encoded[NOTES] = notes
+    return encoded
+
+
+def decode_attributes(attributes: dict[str, Any], *, resolve: Resolve) -> dict[str, Any]:
+    """Return the values of the JSON attributes of a node, without the reserved ones.
+
+    Parameters
+    ----------
+    attributes : dict
+        As in the document.
+    resolve : callable
+        Returns the value for the JSON of a reference.
+
+    Raises
+    ------
+    MetadataError
+        A value does not fit the type that is kept beside it; the name is in the message.
+    """
+    types = _mapping(attributes.get(NCZARR_ATTR), _TYPES)
+    remarks = _mapping(notes_of(attributes), _NOTE)
+    decoded: dict[str, Any] = {}
+    for stored, name in visible(attributes).items():
+        value = attributes[stored]
+        if value is None:
+            continue  # HDMF has no attribute without a value
+        try:
+            decoded[name] = decode_value(value, types.get(stored), remarks.get(stored), resolve)
+        except ZarrBackendError:
+            raise  # of `resolve`; some of ours are ValueErrors or KeyErrors too
+        except _DAMAGE as error:
+            raise MetadataError(
+                f"the attribute {stored!r} does not fit its type ({error})", remedy="Run `zarrio verify` on the file."
+            ) from error
+    return decoded
+
+
+def _mapping(holder: Any, key: str) -> dict[str, Any]:
+    """Return the object under ``key``; what others put there in another form says nothing to us."""
+    found = holder.get(key) if isinstance(holder, dict) else None
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,80 @@
+"""Dimension labels <-> ``_ARRAY_DIMENSIONS``.
+
+xarray and netCDF want a name for every axis of every array, and one length for a name in a group; HDMF gives labels for
+some arrays, and the same label for axes that differ. So the stored names are made unique, and HDMF's own tuple is kept
+in the note where it says something else.
+
+Source: issue "The whole contract", part 5 (``<label>_<length>``, ``_anonymous<length>`` as NCZarr names them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hdmf_zarr_backend.errors import MetadataError
+from hdmf_zarr_backend.formats.reserved import DIMENSIONS, notes_of
+
+_NOTE = "dims"
+
+
+def stored_names(labels: Sequence[str | None] | None, shape: tuple[int, ...], taken: dict[str, int]) -> list[str]:
+    """Return the names of the axes of an array.
+
+    Parameters
+    ----------
+    labels : sequence or None
+        HDMF's labels; entries may be None, the length may not fit.
+    shape : tuple of int
+        Shape of the array.
+    taken : dict
+        ``{name: length}`` of the group so far; updated.
+    """
+    given = list(labels or ())[: len(shape)]
+    given += [None] * (len(shape) - len(given))
+    names: list[str] = []
+    for label, length in zip(given, shape, strict=True):
+        name = label or f"_anonymous{length}"
+        if taken.get(name, length) != length or name in names:
+            name = f"{name}_{length}"
+        while name in names or taken.get(name, length) != length:
+            name += "_"
+        taken[name] = length
+        names.append(name)
+    return names
+
+
+def encode_dimensions(
+    labels: Sequence[str | None] | None, shape: tuple[int, ...], taken: dict[str, int], notes: dict[str, Any]
+) -> list[str]:
+    """Return the names to store, and put HDMF's labels into ``notes`` where the names say something else."""
+    names = stored_names(labels, shape, taken)
+    if _labels_of(names) != (None if labels is None else tuple(labels)):
+        notes[_NOTE] = None if labels is None else list(labels)
+    return names
+
+
+def decode_dimensions(attributes: dict[str, Any]) -> tuple[str | None, ...] | None:
+    """Return HDMF's labels of an array, None where it has none.
+
+    Raises
+    ------
+    MetadataError
+        The note says something else than labels.
+    """
+    notes = notes_of(attributes)
+    if _NOTE not in notes:
+        return _labels_of(attributes.get(DIMENSIONS))
+    labels = notes[_NOTE]
+    if labels is None:
+        return None
+    if not isinstance(labels, list) or not all(label is None or isinstance(label, str) for label in labels):
+        raise MetadataError(f"{labels!r} are no labels of dimensions", remedy="Run `zarrio verify` on the file.")
+    return tuple(labels)
+
+
+def _labels_of(names: Any) -> tuple[str | None, ...] | None:
+    """Return the labels that names alone stand for."""
+    if not isinstance(names, list) or not names or all(str(name).startswith("_anonymous") for name in names):
+        return None
+    return tuple(None if name is None else str(name) for name in names)

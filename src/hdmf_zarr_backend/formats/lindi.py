@@ -1,0 +1,193 @@
+"""The words of LINDI in Zarr format 2 -> ours.
+
+==============================================  ======================================================================
+LINDI's                                         ours
+==============================================  ======================================================================
+``_SCALAR: true`` of an array of one element    ``zarr_dtype: "scalar"``
+a group with ``_SOFT_LINK: {"path": ...}``      an entry of ``zarr_link`` of the group that it is in
+``{"_REFERENCE": reference}`` as an attribute   ``{"zarr_dtype": "object", "value": reference}``
+``{"_REFERENCE": reference}`` as an element     the reference; whoever reads the first element sees that it is one
+``.specloc`` as a reference                     its path
+``_COMPOUND_DTYPE``, rows as elements           ``zarr_dtype`` with the fields, of which ``<REFERENCE>`` is ``object``;
+                                                the fields are the last axis
+"NaN", "Infinity", "-Infinity" in attributes    the numbers; a text that is one of these LINDI refuses to write
+``_EXTERNAL_ARRAY_LINK``                        a mark, for whoever reads the values: they are not here
+==============================================  ======================================================================
+
+Nothing is written in these words.
+
+Source: LINDI, "Special Zarr annotations", and what its converter from HDF5 writes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from hdmf_zarr_backend.errors import MetadataError
+from hdmf_zarr_backend.formats.reserved import DTYPE, LINKS, NOTES, SPECLOC, notes_of
+from hdmf_zarr_backend.formats.zarr3_attributes import REFERENCE_3, decode_values
+from hdmf_zarr_backend.model.locations import THIS_FILE
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node, absolute, join
+
+EXTERNAL = "_EXTERNAL_ARRAY_LINK"
+"""LINDI's attribute of an array whose values are in an HDF5 file only; its mark among the ``extra`` of a node."""
+
+CELLS = "lindi"
+"""In the configuration of ``json2``: the number of fields where elements are rows, else 0; references are wrapped."""
+
+
+def mark_external(node: ArrayNode[Attributes], link: Any) -> None:
+    """Let a node say that its values are elsewhere; ``link`` is LINDI's attribute."""
+    node.extra = {**node.extra, EXTERNAL: link}
+
+
+def external_of(node: ArrayNode[Attributes]) -> tuple[str, str] | None:
+    """Return the URL of the file that has the values of an array, and the dataset in it; None where they are here."""
+    if EXTERNAL not in node.extra:
+        return None
+    link = node.extra[EXTERNAL]
+    said = link if isinstance(link, dict) else {}
+    return str(said.get("url", "an unknown file")), str(said.get("name", "of an unknown name"))
+
+
+_SCALAR, _SOFT_LINK, _COMPOUND = "_SCALAR", "_SOFT_LINK", "_COMPOUND_DTYPE"
+_MARKS = frozenset({_SCALAR, _SOFT_LINK, _COMPOUND, EXTERNAL})
+_REFERENCE = "<REFERENCE>"
+_REMEDY = "Make the file anew with LINDI."
+_SPELLED = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def translate(hierarchy: Hierarchy) -> bool:
+    """Put a hierarchy into our words if it is in LINDI's; tell whether it was.
+
+    Parameters
+    ----------
+    hierarchy : Hierarchy
+        As it was parsed; its nodes are changed.
+
+    Raises
+    ------
+    MetadataError
+        A link without a path, or fields without names; the node is named.
+    """
+    root = hierarchy.root
+    if hierarchy.zarr_format != 2 or not isinstance(root, GroupNode) or "version" in notes_of(root.attributes):
+        return False
+    nodes = list(_below(root))
+    if not _is_theirs(root.attributes.get(SPECLOC)) and not any(_is_marked(node) for _, node in nodes):
+        return False
+    for path, node in nodes:
+        try:
+            node.attributes = {name: _number(value) for name, value in decode_values(node.attributes).items()}
+            if isinstance(node, ArrayNode):
+                _translate_array(node)
+            else:
+                _take_links(path, node)
+        except MetadataError as error:
+            raise error.located(path=absolute(path)) from error.__cause__
+    return True
+
+
+def _below(root: GroupNode[Attributes]) -> Iterator[tuple[str, Node]]:
+    stack: list[tuple[str, Node]] = [("", root)]
+    while stack:
+        path, node = stack.pop()
+        yield path, node
+        if isinstance(node, GroupNode):
+            stack.extend((join(path, name), child) for name, child in node.members.items())
+
+
+def _is_theirs(value: Any) -> bool:
+    return isinstance(value, dict) and REFERENCE_3 in value
+
+
+def _is_marked(node: Node) -> bool:
+    return not _MARKS.isdisjoint(node.attributes) and DTYPE not in node.attributes
+
+
+def _number(value: Any) -> Any:
+    """Return an attribute with the numbers that text stands for."""
+    if type(value) is list:
+        return [_number(item) for item in value]
+    return _SPELLED.get(value, value) if type(value) is str else value
+
+
+# ---- links ----------------------------------------------------------------------------------------------------------
+
+
+def _take_links(path: str, group: GroupNode[Attributes]) -> None:
+    """Make links of those members that stand for some."""
+    links = []
+    for name in sorted(group.members):
+        said = group.members[name].attributes.get(_SOFT_LINK)
+        if said is None:
+            continue
+        target = said.get("path") if isinstance(said, dict) else None
+        if not isinstance(target, str) or not target:
+            raise MetadataError(f"the link {name!r} has no path", remedy=_REMEDY)
+        del group.members[name]
+        target = target if target.startswith("/") else join(path, target)
+        links.append({"name": name, "source": THIS_FILE, "path": absolute(target)})
+    if links:
+        known = group.attributes.get(LINKS)
+        group.attributes[LINKS] = [*(known if isinstance(known, list) else []), *links]
+
+
+# ---- arrays ---------------------------------------------------------------------------------------------------------
+
+
+def _translate_array(node: ArrayNode[Attributes]) -> None:
+    attributes = node.attributes
+    is_scalar = attributes.pop(_SCALAR, None) is True and node.size == 1
+    fields = attributes.pop(_COMPOUND, None)
+    if EXTERNAL in attributes:
+        mark_external(node, attributes.pop(EXTERNAL))
+    if DTYPE in attributes:
+        return
+    words = [] if fields is None else _words(fields)
+    is_json = node.data_type == "|O" and bool(node.filters) and _first_filter(node).get("id") == "json2"
+    if is_json:
+        node.filters = [{**_first_filter(node), CELLS: len(words)}, *(node.filters or [])[1:]]
+    if words:
+        attributes[DTYPE] = words
+        notes = {"scalar": True} if is_scalar else {}
+        if is_json:
+            notes["rows"] = True
+            node.key_axes = len(node.shape)
+            node.shape, node.chunks = (*node.shape, len(words)), (*node.chunks, len(words))
+        if notes:
+            attributes[NOTES] = notes
+    elif is_scalar:
+        attributes[DTYPE] = "scalar"
+
+
+def _words(fields: Any) -> list[dict[str, str]]:
+    """Return ``zarr_dtype`` of rows."""
+    if not isinstance(fields, list) or not fields or not all(map(_is_field, fields)):
+        raise MetadataError(f"{_COMPOUND} {fields!r} is no list of names and types", remedy=_REMEDY)
+    return [{"name": name, "dtype": _word(kind)} for name, kind in fields]
+
+
+def _is_field(field: Any) -> bool:
+    return isinstance(field, list) and len(field) == 2 and all(isinstance(part, str) for part in field)
+
+
+def _word(kind: str) -> str:
+    if kind == _REFERENCE:
+        return "object"
+    if kind == "object":
+        return "str"
+    return {"S": "ascii", "U": "str"}.get(kind.lstrip("<>|=")[:1], kind)
+
+
+def _first_filter(node: ArrayNode[Attributes]) -> dict[str, Any]:
+    return (node.filters or [{}])[0]
+
+
+def may_hold_references(node: Node) -> bool:
+    """Tell whether the elements of a translated array may be references: LINDI says nowhere that they are."""
+    if not isinstance(node, ArrayNode) or DTYPE in node.attributes or not node.size:
+        return False
+    return CELLS in _first_filter(node)

@@ -1,0 +1,107 @@
+"""Links <-> the entries of ``zarr_link`` on the parent group, and the one decision whether data are linked or copied.
+
+An entry is a reference with a ``name``. Soft means ``source == "."``; external is any other source.
+
+Source: hdmf-zarr storage specification, "Links"; semantics of ``HDF5IO.write_link`` and ``HDF5IO.write_dataset``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from hdmf_zarr_backend.errors import MetadataError
+from hdmf_zarr_backend.formats.references import Reference, decode_reference, encode_reference
+from hdmf_zarr_backend.formats.reserved import LINKS
+
+
+@dataclass(slots=True, frozen=True)
+class Link:
+    """A named link to a group or dataset."""
+
+    name: str
+    target: Reference
+
+
+def encode_link(link: Link) -> dict[str, Any]:
+    """Return the entry of ``zarr_link`` for ``link``."""
+    return {"name": link.name, **encode_reference(link.target)}
+
+
+def decode_links(attributes: dict[str, Any]) -> list[Link]:
+    """Return the links that a group holds, in the order of the file.
+
+    Raises
+    ------
+    MetadataError
+        ``zarr_link`` is no list of entries with a name and a path.
+    """
+    entries = attributes.get(LINKS, [])
+    if not isinstance(entries, list):
+        raise MetadataError(f"{LINKS} is no list", remedy="Run `zarrio verify` on the file.")
+    links = []
+    for entry in entries:
+        name = entry.get("name") if isinstance(entry, dict) else None
+        if not isinstance(name, str):
+            raise MetadataError(f"the link {entry!r} has no name", remedy="Run `zarrio verify` on the file.")
+        if name in ("", ".", "..") or "/" in name or "\0" in name:
+            raise MetadataError(f"a link cannot have the name {name!r}", remedy="Remove it from zarr_link.")
+        links.append(Link(name, decode_reference(entry)))
+    return links
+
+
+def find_link(attributes: dict[str, Any], name: str) -> Link | None:
+    """Return the link of a group that is called ``name``, None where there is none.
+
+    Raises
+    ------
+    MetadataError
+        ``zarr_link`` is no list, or the entry with this name is no link.
+    """
+    entries = attributes.get(LINKS, [])
+    if isinstance(entries, list):  # to decode all of them for each step of a long chain takes too long
+        entries = [entry for entry in entries if isinstance(entry, dict) and entry.get("name") == name][:1]
+    return next(iter(decode_links({LINKS: entries})), None)
+
+
+Decision = Literal["copy", "soft", "external"]
+
+
+def link_or_copy(
+    *,
+    data_location: str,
+    data_path: str,
+    own_location: str,
+    own_path: str,
+    export_location: str | None,
+    link_data: bool,
+) -> Decision:
+    """Tell whether a stored array that is given as data is linked or copied.
+
+    Parameters
+    ----------
+    data_location, data_path : str
+        File and path of the array that was given.
+    own_location, own_path : str
+        File and path of the dataset that is written.
+    export_location : str or None
+        The file that is being exported, None for a write.
+    link_data : bool
+        Whether links are wanted.
+
+    Returns
+    -------
+    {"copy", "soft", "external"}
+        ``soft``: the array is, or will be, in the file that is written.
+
+    Notes
+    -----
+    On export a dataset of the exported file is copied to its own place, and linked from any other place. Paths are
+    compared whole: a root-level array has the parent ``""`` on both sides.
+    """
+    if not link_data:
+        return "copy"
+    here = own_location if export_location is None else export_location
+    if data_location == here:
+        return "copy" if export_location is not None and data_path == own_path else "soft"
+    return "external"

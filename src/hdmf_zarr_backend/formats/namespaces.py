@@ -1,0 +1,73 @@
+"""The order of the versions of a namespace. Standard library only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from hdmf_zarr_backend.model.nodes import relative
+
+__all__ = ["newest_version", "version_key"]
+
+_UNVERSIONED = ("None", "unversioned")
+_VERSION = re.compile(r"v?(?P<release>[0-9]+(?:\.[0-9]+)*)(?P<suffix>.*)", re.DOTALL)
+_POST = re.compile(r"[-_.]?(?:post|rev|r)(?![a-z])")
+_IDENTIFIER = re.compile(r"[0-9]+|[a-z]+")
+_LONG = {"a": "alpha", "b": "beta", "c": "rc", "pre": "rc", "preview": "rc"}
+_END = (1,)
+
+
+def newest_version(versions: Iterable[str]) -> str:
+    """Return the newest of ``versions``, by version order (2.11.0 is newer than 2.9.0, 2.9.0 newer than 2.9.0-alpha).
+
+    Names that mean "no version" lose against any other.
+    """
+    return max(sorted(versions), key=version_key)
+
+
+def version_key(version: str) -> tuple[Any, ...]:
+    """Return a key that sorts versions from old to new, as SemVer 2.0 and PEP 440 do where they agree.
+
+    Pre-releases come before their release (``dev`` before ``alpha``), builds and post-releases after it; ``2.0`` is
+    ``2.0.0``. What is no version comes before all versions, what says that there is none first of all.
+    """
+    if version in _UNVERSIONED:
+        return (0,)
+    match = _VERSION.match(version)
+    if match is None:
+        return (1, version)
+    release = [_number(part) for part in match["release"].split(".")]
+    while release and not release[-1][0]:
+        release.pop()
+    suffix = match["suffix"].lower()
+    rank = 0 if not suffix else 1 if suffix.startswith("+") else 2 if _POST.match(suffix) else -1
+    return (2, release, rank, [*map(_identifier, _IDENTIFIER.findall(suffix)), _END])
+
+
+def _number(digits: str) -> tuple[int, str]:
+    """Return what sorts like the number; a crafted version may have more digits than `int` takes."""
+    significant = digits.lstrip("0")
+    return len(significant), significant
+
+
+def _identifier(text: str) -> tuple[Any, ...]:
+    if text[0].isdigit():
+        return (2, _number(text))
+    return (0,) if text == "dev" else (3, _LONG.get(text, text))
+
+
+NAMESPACE = "namespace"
+"""Name of the source that describes a namespace and names its other sources."""
+
+
+def spec_location(value: Any) -> str | None:
+    """Return the path that ``.specloc`` names, in the model's spelling, None where it names nothing.
+
+    It is a path, or in old files a reference.
+    """
+    if isinstance(value, dict):
+        value = value.get("path", value.get("value"))
+        if isinstance(value, dict):
+            value = value.get("path")
+    return relative(value) if isinstance(value, str) and relative(value) else None

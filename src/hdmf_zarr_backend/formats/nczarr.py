@@ -1,0 +1,221 @@
+"""The attributes by which netcdf-c sees a hierarchy as a netCDF file: dimensions, and which arrays it can read.
+
+netcdf-c refuses a whole file for one array that it has no type for, text above all, or a name that it does not take. In
+its mode ``nczarr`` it visits only what the groups list; so just what it lives through is listed. The attributes change
+nothing for other readers.
+
+=========================  =====================================================================================
+``_nczarr_superblock``     on the root: the version of NCZarr
+``_NCProperties``          on the root: who wrote the file
+``_nczarr_group``          on each group: dimensions with their lengths, arrays and groups by name
+``_nczarr_array``          on each array that is listed: its dimensions by path, and whether it is a scalar
+=========================  =====================================================================================
+
+The types of attributes, ``_nczarr_attr``, are in every file: `formats.attributes` writes them.
+
+Source: what netcdf-c 4.10 writes and reads (NCZarr 2.0); its storage document of 2018 for the terms.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from hdmf_zarr_backend.formats.dimensions import stored_names
+from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, NCZARR_ATTR, notes_of
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node, join
+
+SUPERBLOCK = "_nczarr_superblock"
+PROPERTIES = "_NCProperties"
+GROUP = "_nczarr_group"
+ARRAY = "_nczarr_array"
+ADDED = (SUPERBLOCK, PROPERTIES, GROUP, ARRAY)
+"""The attributes that `overlay` adds and `strip` takes away."""
+
+_VERSION = "2.0.0"
+_PROPERTIES = f"version=2,hdmf_zarr_backend=1,nczarr={_VERSION}"
+_TYPES = re.compile(r"\|[iu]1|[<>][iu][248]|[<>]f[48]")
+_COMPRESSORS = frozenset({"blosc", "zlib", "zstd", "bz2"})
+_NAME = re.compile(r"[0-9A-Za-z_\x80-\ud7ff\ue000-\U0010ffff][ -.0-~\x80-\ud7ff\ue000-\U0010ffff]*(?<! )")
+_UNNAMED = re.compile(r"[\x00-\x1f/\x7f]")
+_LONGEST_NAME = 256  # bytes
+_LONGEST_LABEL = 200  # which leaves room for a length
+_SCALAR = "scalar"
+_TYPES_OF = "types"
+_TEXTS = "|S128"
+"""netcdf-c's type of a list of text; the length says nothing."""
+
+
+def is_nczarr(hierarchy: Hierarchy) -> bool:
+    """Tell whether a file has these attributes, ours or netcdf-c's."""
+    return SUPERBLOCK in hierarchy.root.attributes
+
+
+def overlay(hierarchy: Hierarchy) -> set[str]:
+    """Give the nodes of a file of format 2 the attributes of NCZarr; what was there of them is made anew.
+
+    Returns
+    -------
+    set of str
+        Paths of the nodes whose attributes are others now.
+    """
+    wanted: dict[str, Attributes] = {"": {PROPERTIES: _PROPERTIES, SUPERBLOCK: {"version": _VERSION}}}
+    for path, node in hierarchy.walk():
+        if isinstance(node, GroupNode):
+            group, arrays = _of_group(path, node)
+            wanted |= {path: {**wanted.get(path, {}), GROUP: group}, **arrays}
+    return _change(hierarchy, wanted)
+
+
+def strip(hierarchy: Hierarchy) -> set[str]:
+    """Take the attributes of NCZarr away; return the paths of the nodes whose attributes are others now."""
+    return _change(hierarchy, {})
+
+
+def _change(hierarchy: Hierarchy, wanted: dict[str, Attributes]) -> set[str]:
+    changed = set()
+    for path, node in hierarchy.walk():
+        made = {name: value for name, value in node.attributes.items() if name not in ADDED}
+        made = _with_types(made, added=path in wanted and bool(wanted[path]))
+        made |= wanted.get(path, {})
+        if repr(made) != repr(node.attributes):  # text, since NaN is not equal to itself
+            node.attributes = made
+            changed.add(path)
+    return changed
+
+
+def _with_types(attributes: Attributes, *, added: bool) -> Attributes:
+    """Return attributes with the types that netcdf-c needs for lists, or without them; our reading takes no note."""
+    holder = attributes.get(NCZARR_ATTR)
+    known = holder.get(_TYPES_OF) if isinstance(holder, dict) else None
+    types = {
+        name: kind
+        for name, kind in (known if isinstance(known, dict) else {}).items()
+        if kind != _needed_type(attributes.get(name))
+    }
+    if added:
+        needed = {name: _needed_type(value) for name, value in attributes.items()}
+        types = {**{name: kind for name, kind in needed.items() if kind is not None}, **types}
+    if types == (known or {}):
+        return attributes
+    made = {name: value for name, value in attributes.items() if name != NCZARR_ATTR}
+    return {**made, NCZARR_ATTR: {_TYPES_OF: types}} if types else made
+
+
+def _needed_type(value: Any) -> str | None:
+    """Return the type without which netcdf-c refuses a list, or takes it for something else."""
+    if not isinstance(value, list):
+        return None
+    kinds = {type(item) for item in value}
+    if not kinds or kinds == {str}:
+        return _TEXTS
+    return "<f8" if kinds == {int, float} else None
+
+
+def is_listed(node: ArrayNode[Attributes]) -> bool:
+    """Tell whether netcdf-c can read an array: plain numbers in C order, no filters, codecs that it has."""
+    compressor = node.compressor or {}
+    return (
+        isinstance(node.data_type, str)
+        and _TYPES.fullmatch(node.data_type) is not None
+        and node.order == "C"
+        and node.filters is None  # netcdf-c dies of an empty list
+        and compressor.get("id", "zlib") in _COMPRESSORS
+        and "checksum" not in compressor
+        and _has_readable_attributes(node.attributes)
+        and not _has_null(node.attributes.get(DIMENSIONS))
+    )
+
+
+def is_name(name: str) -> bool:
+    """Tell whether netCDF takes a name: of letters, digits and most signs, no sign or space first, no space last."""
+    return _NAME.fullmatch(name) is not None and len(name.encode()) <= _LONGEST_NAME
+
+
+def _has_readable_attributes(attributes: Attributes) -> bool:
+    """Tell whether netcdf-c lives through the attributes: a list of text and numbers ends its process."""
+    return not any(isinstance(value, list) and not _is_readable(value) for value in attributes.values())
+
+
+def _has_null(names: Any) -> bool:
+    """Tell whether an axis has null for a name, of which netcdf-c dies, though its own attributes say all of it."""
+    return isinstance(names, list) and None in names
+
+
+def _is_readable(value: list[Any]) -> bool:
+    return len({type(item) for item in value}) < 2 or _needed_type(value) is not None
+
+
+def _is_scalar(node: ArrayNode[Attributes]) -> bool:
+    scalar = node.attributes.get(DTYPE) == _SCALAR or notes_of(node.attributes).get(_SCALAR) is True
+    return scalar and node.shape == (1,) and node.compressor is None
+
+
+def _of_group(path: str, node: GroupNode[Attributes]) -> tuple[dict[str, Any], dict[str, Attributes]]:
+    """Return what a group says, and the attributes of its arrays by their paths.
+
+    A name has one length in a group of netCDF, so the axes of all its arrays are named together.
+    """
+    dimensions: dict[str, Any] = {}
+    taken: dict[str, int] = {}
+    arrays: dict[str, Attributes] = {}
+    for name, child in sorted(node.members.items()):
+        if not isinstance(child, ArrayNode) or not is_name(name) or not is_listed(child):
+            continue
+        if _is_scalar(child):
+            arrays[name] = {ARRAY: {"dimension_references": [], "scalar": 1, "storage": "chunked"}}
+            continue
+        names = stored_names(_labels(child), child.shape, taken)
+        for dimension, length, bound in zip(names, child.shape, _bounds(child), strict=True):
+            if bound is None:
+                dimensions[dimension] = {"size": length, "unlimited": 1}
+            else:
+                dimensions.setdefault(dimension, length)
+        references = [f"/{join(path, dimension)}" for dimension in names]
+        arrays[name] = {ARRAY: {"dimension_references": references, "storage": "chunked"}}
+    groups = [name for name, child in sorted(node.members.items()) if isinstance(child, GroupNode)]
+    group = {
+        "dimensions": dimensions,
+        "arrays": list(arrays),
+        "groups": [g for g in groups if _is_safe(g, node.members[g])],
+    }
+    return group, {join(path, name): added for name, added in arrays.items()}
+
+
+def _bounds(node: ArrayNode[Attributes]) -> Sequence[int | None]:
+    """Return the largest length of each axis, None without bound."""
+    most = notes_of(node.attributes).get("maxshape")
+    return most if isinstance(most, list) and len(most) == len(node.shape) else node.shape
+
+
+def _is_safe(name: str, node: Node) -> bool:
+    return is_name(name) and _has_readable_attributes(node.attributes)
+
+
+def _labels(node: ArrayNode[Attributes]) -> list[str | None] | None:
+    """Return the names that the file has for the axes, as netCDF takes them."""
+    names = node.attributes.get(DIMENSIONS)
+    if not isinstance(names, list) or len(names) != len(node.shape):
+        return None
+    return [_label(name) if isinstance(name, str) else None for name in names]
+
+
+def _label(name: str) -> str:
+    made = _UNNAMED.sub("_", name).encode("utf-8", "replace")[:_LONGEST_LABEL].decode("utf-8", "ignore").rstrip()
+    return made if not made or is_name(made) else f"_{made}"
+
+
+def listed(hierarchy: Hierarchy) -> list[str]:
+    """Return the absolute paths of the arrays that netcdf-c comes to, by the attributes of the groups."""
+    found: list[str] = []
+    stack: list[tuple[str, Node]] = [("", hierarchy.root)]
+    while stack:
+        path, node = stack.pop()
+        held = node.attributes.get(GROUP)
+        if isinstance(node, GroupNode) and isinstance(held, dict):
+            found.extend(f"/{join(path, name)}" for name in held.get("arrays", ()))
+            stack.extend(
+                (join(path, name), node.members[name]) for name in held.get("groups", ()) if name in node.members
+            )
+    return sorted(found)

@@ -1,0 +1,150 @@
+"""The two formats of Zarr, as whoever reads and writes files sees them: documents of nodes, and the one set last.
+
+Hierarchies have our words on this side, whatever the format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from hdmf_zarr_backend.formats import consolidated, zarr2, zarr3, zarr3_forms
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node
+
+Documents = dict[str, dict[str, Any]]
+
+_BLOCK = {"kind": "inline", "must_understand": False}
+
+
+class Format(Protocol):
+    """One format of Zarr."""
+
+    def documents(self, path: str, node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield ``(key, document)`` of one node, but for what `last` says."""
+
+    def last(self, hierarchy: Hierarchy, inlined: Mapping[str, bytes], *, consolidate: bool) -> Documents:
+        """Return the documents that are set when all others are, and make the file whole."""
+
+    def stale(self, *, consolidate: bool) -> list[str]:
+        """Return the keys that must not stay as they are when a file was changed."""
+
+
+class _Format2:
+    def documents(self, path: str, node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
+        return zarr2.node_documents(path, node)
+
+    def last(self, hierarchy: Hierarchy, inlined: Mapping[str, bytes], *, consolidate: bool) -> Documents:
+        return {zarr2.CONSOLIDATED: consolidated.consolidate(hierarchy, inlined)} if consolidate else {}
+
+    def stale(self, *, consolidate: bool) -> list[str]:
+        return [] if consolidate else [zarr2.CONSOLIDATED]
+
+
+class _Format3:
+    def documents(self, path: str, node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
+        if path:
+            yield zarr3.key_of(path), _document(node)
+
+    def last(self, hierarchy: Hierarchy, inlined: Mapping[str, bytes], *, consolidate: bool) -> Documents:
+        nodes = hierarchy.walk()
+        root = _document(next(nodes)[1])
+        if not consolidate:
+            return {zarr3.DOCUMENT: root}
+        block: dict[str, Any] = {**_BLOCK, "metadata": {path: _inner_document(node) for path, node in nodes}}
+        block.update(consolidated.inline_block(inlined))
+        return {zarr3.DOCUMENT: {**root, zarr3.CONSOLIDATED: block}}
+
+    def stale(self, *, consolidate: bool) -> list[str]:
+        return []
+
+
+def _document(node: Node) -> dict[str, Any]:
+    if isinstance(node, ArrayNode):
+        return zarr3.array_document(zarr3_forms.documented(node))
+    return zarr3.group_document(zarr3_forms.documented_group(node))
+
+
+def _inner_document(node: Node) -> dict[str, Any]:
+    """Return a document as it stands in the root's, where zarr-python gives groups a block of their own."""
+    document = _document(node)
+    if isinstance(node, GroupNode):
+        document[zarr3.CONSOLIDATED] = {**_BLOCK, "metadata": {}}
+    return document
+
+
+DEFAULT_FORMAT = 2
+"""Of new files, where nothing else is said."""
+
+FORMATS: dict[int, Format] = {2: _Format2(), 3: _Format3()}
+"""The formats by number."""
+
+
+def default_format(possible: Sequence[int]) -> int:
+    """Return the format of a new file in a store that can hold those that are ``possible``."""
+    return DEFAULT_FORMAT if DEFAULT_FORMAT in possible else possible[0]
+
+
+FIRST_KEYS = (zarr3.DOCUMENT, zarr2.CONSOLIDATED)
+"""Keys that together tell a consolidated file of either format, and which one it is."""
+
+FIRST_KEY = {2: zarr2.CONSOLIDATED, 3: zarr3.DOCUMENT}
+"""The one of them that tells a file of a format that is known."""
+
+
+def parse_consolidated(
+    documents: Mapping[str, Any], *, use_inlined: bool = True
+) -> tuple[Hierarchy, dict[str, bytes]] | None:
+    """Return what consolidated documents say of a file, None where there are none.
+
+    Parameters
+    ----------
+    documents : mapping
+        Those of `FIRST_KEYS` that are there. Where both are, the file is one of format 3.
+    use_inlined : bool
+        False: ignore the chunks in them.
+
+    Returns
+    -------
+    Hierarchy
+        All nodes.
+    dict
+        ``{key: bytes}`` of the chunks that the document holds itself.
+
+    Raises
+    ------
+    MetadataError
+        A document is damaged.
+    """
+    if zarr3.DOCUMENT in documents:
+        found = zarr3.parse_consolidated(documents[zarr3.DOCUMENT])
+        if found is None:
+            return None
+        return zarr3_forms.canonical_hierarchy(found[0]), consolidated.inlined_chunks(found[1]) if use_inlined else {}
+    document = documents.get(zarr2.CONSOLIDATED)
+    if document is None:
+        return None
+    inlined = consolidated.inlined_chunks(document) if use_inlined else {}
+    return consolidated.parse(document), inlined
+
+
+def parse_documents(documents: Mapping[str, Any]) -> Hierarchy:
+    """Return the hierarchy that ``{key: document}`` of all nodes describes, of format 3 if there is a ``zarr.json``.
+
+    Raises
+    ------
+    MetadataError
+        A document is damaged.
+    """
+    if zarr3.DOCUMENT in documents:
+        return zarr3_forms.canonical_hierarchy(zarr3.from_documents(documents))
+    return zarr2.from_documents(documents)
+
+
+def parse_array(documents: Mapping[str, Any], path: str) -> ArrayNode[Attributes] | None:
+    """Return the array that the documents of the node at ``path`` by their names describe, None where there is none."""
+    if zarr3.DOCUMENT in documents:
+        node = zarr3.parse_node(documents[zarr3.DOCUMENT], path)
+        return zarr3_forms.canonical(node) if isinstance(node, ArrayNode) else None
+    if zarr2.ARRAY in documents:
+        return zarr2.parse_array(documents[zarr2.ARRAY], documents.get(zarr2.ATTRIBUTES, {}), path)
+    return None

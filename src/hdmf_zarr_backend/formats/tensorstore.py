@@ -1,0 +1,268 @@
+"""Which arrays TensorStore can open, told from their metadata alone. Standard library only.
+
+It reads numbers, bool, and each field of structured arrays, by the codecs that it has, and it refuses a document in
+which there is anything that it does not know: a codec, one setting of a codec, a token that JSON has not.
+
+Source: TensorStore, "zarr Driver" and "zarr3 Driver", and the sources of both for what they take.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+import re
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hdmf_zarr_backend.formats import zarr3_forms, zarr3_types
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
+
+
+@dataclass(slots=True, frozen=True)
+class Obstacle:
+    """Why TensorStore cannot open an array.
+
+    Attributes
+    ----------
+    problem, remedy : str
+        As in a message of an error.
+    is_of_type : bool
+        Whether it has no such elements; text, references and dates are the same for it under all codecs.
+    """
+
+    problem: str
+    remedy: str
+    is_of_type: bool = False
+
+
+COMPRESSORS: dict[str, dict[str, Any]] = {
+    "blosc": {"cname": "lz4", "clevel": 5, "shuffle": -1, "blocksize": 0},
+    "zlib": {"level": 1},
+    "gzip": {"level": 1},
+    "bz2": {"level": 1},
+    "zstd": {"level": 1},
+}
+"""The compressors of format 2 that TensorStore has, with what it takes for keys that are missing."""
+
+_BLOSC = {
+    "cname": ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"),
+    "clevel": range(10),
+    "blocksize": range(2**31),
+}
+_OF_ZSTD = range(-(2**17), 23)
+_IN_FORMAT_2: dict[str, dict[str, Container[Any]]] = {
+    "blosc": {**_BLOSC, "shuffle": range(-1, 3)},
+    "zlib": {"level": range(10)},
+    "gzip": {"level": range(10)},
+    "bz2": {"level": range(1, 10)},
+    "zstd": {"level": _OF_ZSTD},
+}
+_IN_FORMAT_3: dict[str, dict[str, Container[Any]]] = {
+    "bytes": {"endian": ("little", "big")},
+    "blosc": {**_BLOSC, "shuffle": ("noshuffle", "shuffle", "bitshuffle"), "typesize": range(1, 256)},
+    "gzip": {"level": range(10)},
+    "zstd": {"level": _OF_ZSTD, "checksum": (False, True)},
+    "crc32c": {},
+}
+_TRANSPOSE, _SHARDS = "transpose", "sharding_indexed"
+_KEYS_3 = frozenset({"storage_transformers", "dimension_names", "fill_value", "chunk_key_encoding"})
+_UNITS = "dimension_units"
+
+_NUMBER = re.compile(r"[<>|]b1|[<>|][iu]1|[<>][iu][248]|[<>]f[248]|[<>]c(?:8|16)")
+_BYTES = re.compile(r"[<>|][SV][0-9]+")
+_STRICT = json.JSONEncoder(allow_nan=False)
+_BITS = re.compile(r"0x[0-9a-fA-F]+")
+_SPECIAL = ("NaN", "Infinity", "-Infinity")
+_NAMES = {"O": "text or references", "U": "text", "M": "dates", "m": "durations"}
+
+_READ = "Read it through the container; `zarrio inspect` shows the types and codecs of all arrays."
+_CONVERT = "Convert the file with codec='zstd' or another one"
+
+
+def find_obstacle(node: ArrayNode[Attributes], zarr_format: int) -> Obstacle | None:
+    """Return why TensorStore cannot open an array, None if it can.
+
+    Parameters
+    ----------
+    node : ArrayNode
+        In our words, with its document if it was read from one of format 3.
+    zarr_format : int
+        Of the file.
+    """
+    if not isinstance(node.data_type, list) and not is_number(node.data_type):
+        return no_such_elements(node.data_type)
+    if zarr_format == 2:
+        return _in_format_2(node)
+    if node.codecs is not None:
+        return _in_format_3(node)
+    return _in_format_3(node.document or zarr3_forms.documented(node))
+
+
+def is_number(data_type: Any) -> bool:
+    """Tell whether a data type of ours is a number or bool that TensorStore has."""
+    return isinstance(data_type, str) and bool(_NUMBER.fullmatch(data_type))
+
+
+def no_such_elements(data_type: Any, where: str = "elements") -> Obstacle:
+    """Return the obstacle of elements that TensorStore has no type for."""
+    name = _NAMES.get(data_type[1:2], repr(data_type)) if isinstance(data_type, str) else repr(data_type)
+    return Obstacle(f"TensorStore cannot read {where} of type {name}", _READ, is_of_type=True)
+
+
+# ---- format 2 -------------------------------------------------------------------------------------------------------
+
+
+def _in_format_2(node: ArrayNode[Attributes]) -> Obstacle | None:
+    for field in node.data_type if isinstance(node.data_type, list) else ():
+        name, kind = field[:2] if isinstance(field, list) and len(field) > 1 else (None, field)
+        if not is_number(kind) and not (isinstance(kind, str) and _BYTES.fullmatch(kind)):
+            return no_such_elements(kind, f"rows with the field {name!r}")
+    if node.filters:
+        names = ", ".join(str(codec.get("id")) for codec in node.filters)
+        return Obstacle(
+            f"TensorStore cannot read arrays with filters ({names})", f"{_CONVERT}, instead of keeping HDF5's filters."
+        )
+    if node.compressor is not None and not _is_compressor(node.compressor):
+        return Obstacle(
+            f"TensorStore cannot read the compressor {node.compressor}",
+            f"It has {', '.join(COMPRESSORS)}. {_CONVERT}.",
+        )
+    if node.fill_value is not None and not _is_fill(node.fill_value, node.data_type):
+        return Obstacle(f"TensorStore cannot read the fill value {node.fill_value!r} of this type", _READ)
+    return None
+
+
+def _is_compressor(compressor: dict[str, Any]) -> bool:
+    name = compressor.get("id")
+    if not isinstance(name, str) or name not in COMPRESSORS:
+        return False
+    settings = {key: value for key, value in compressor.items() if key != "id"}
+    return _are_known(COMPRESSORS[name] | settings, _IN_FORMAT_2[name])
+
+
+def _are_known(settings: Mapping[str, Any], known: Mapping[str, Container[Any]]) -> bool:
+    """Tell whether settings of a codec are all of those that are known, each with a value that it can have."""
+    return settings.keys() == known.keys() and all(_is_in(settings[key], values) for key, values in known.items())
+
+
+def _is_in(value: Any, values: Container[Any]) -> bool:
+    return type(value) is int and value in values if isinstance(values, range) else value in values
+
+
+def _is_fill(value: Any, data_type: Any) -> bool:
+    kind = "" if isinstance(data_type, list) else data_type[1]
+    if kind and not (kind == "c" and not isinstance(value, list)):
+        return _is_scalar_fill(value, kind)
+    try:
+        return len(base64.b64decode(value, validate=True)) == zarr3_types.itemsize(data_type)
+    except (TypeError, ValueError, binascii.Error):
+        return False
+
+
+def _is_scalar_fill(value: Any, kind: str) -> bool:
+    """Tell whether TensorStore takes a fill value for a kind of number; what is merely equal to one it does not."""
+    if kind == "b":
+        return isinstance(value, bool)
+    if kind in "iu":
+        return type(value) is int or (isinstance(value, float) and value.is_integer())
+    if kind == "c":
+        return isinstance(value, list) and len(value) == 2 and all(map(_is_float, value))
+    return _is_float(value)
+
+
+def _is_float(value: Any) -> bool:
+    if isinstance(value, str):
+        return value in _SPECIAL or bool(_BITS.fullmatch(value))
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+# ---- format 3 -------------------------------------------------------------------------------------------------------
+
+
+def _in_format_3(document: ArrayNode[Attributes]) -> Obstacle | None:
+    kinds = _kinds(document.data_type)
+    for name, kind in kinds.items():
+        if not (isinstance(kind, str) and kind in zarr3_types.NUMBER_NAMES):
+            return no_such_elements(kind, f"rows with the field {name!r}" if name else "elements")
+    has_order = any(zarr3_types.decode_type(kind)[0] != "|" for kind in kinds.values())
+    for codec in _unknown(document.codecs or [], needs_order=has_order):
+        return Obstacle(
+            f"TensorStore cannot read the codec {json.dumps(codec)}",
+            f"It has {', '.join([*_IN_FORMAT_3, _TRANSPOSE, _SHARDS])}. {_CONVERT}.",
+        )
+    try:
+        _STRICT.encode([document.attributes, document.fill_value])
+    except ValueError:
+        return Obstacle(
+            "TensorStore cannot read attributes that are no strict JSON: NaN or an infinity",
+            "Write or export the file with strict_json=True.",
+        )
+    if not _is_fill_of(document.fill_value, kinds):
+        return Obstacle(f"TensorStore cannot read the fill value {document.fill_value!r} of this type", _READ)
+    for key in _odd_keys(document):
+        return Obstacle(f"TensorStore cannot read a document with such a {key!r}", _READ)
+    return None
+
+
+def _kinds(data_type: Any) -> dict[str, Any]:
+    """Return the data type of each field by its name, that of elements without fields by no name."""
+    configuration = data_type.get("configuration") if isinstance(data_type, dict) else None
+    if not isinstance(configuration, dict):
+        return {"": data_type}
+    fields = configuration.get("fields")
+    if not isinstance(fields, list):
+        return {"": data_type["name"] if data_type["name"] in zarr3_types.NUMBER_NAMES else data_type}
+    return dict((field["name"], field["data_type"]) if isinstance(field, dict) else field for field in fields)
+
+
+def _unknown(codecs: list[Any], *, needs_order: bool) -> Iterator[Any]:
+    """Yield the codecs that TensorStore does not know, those inside of shards too."""
+    for codec in codecs:
+        name = codec.get("name") if isinstance(codec, dict) else None
+        settings = (codec.get("configuration") or {}) if isinstance(codec, dict) else {}
+        if name == _SHARDS:
+            yield from _unknown(settings.get("codecs", []), needs_order=needs_order)
+            yield from _unknown(settings.get("index_codecs", []), needs_order=True)
+        elif name != _TRANSPOSE and not _is_codec(name, settings, needs_order=needs_order):
+            yield codec
+
+
+def _is_codec(name: Any, settings: dict[str, Any], *, needs_order: bool) -> bool:
+    if not isinstance(name, str) or name not in _IN_FORMAT_3:
+        return False
+    if name == "bytes" and not needs_order:
+        settings = {"endian": "little"} | settings
+    if name == "blosc" and settings.get("shuffle") == "noshuffle":
+        settings = {"typesize": 1} | settings
+    if name == "zstd":
+        settings = {"checksum": False} | settings
+    return _are_known(settings, _IN_FORMAT_3[name])
+
+
+def _is_fill_of(value: Any, kinds: Mapping[str, str]) -> bool:
+    """Tell whether TensorStore takes a fill value: of rows an object with all fields, but for rows of one field."""
+    words = {name: zarr3_types.decode_type(kind)[1] for name, kind in kinds.items()}
+    if len(words) == 1:
+        return all(_is_scalar_fill(value, word) for word in words.values())
+    return isinstance(value, dict) and all(
+        name in value and _is_scalar_fill(value[name], word) for name, word in words.items()
+    )
+
+
+def _odd_keys(document: ArrayNode[Attributes]) -> Iterator[str]:
+    """Yield the keys of a document that TensorStore does not know, or whose values it does not."""
+    for key, value in document.extra.items():
+        if key not in _KEYS_3 and not (isinstance(value, dict) and value.get("must_understand") is False):
+            yield key
+    names = [name for name in document.extra.get("dimension_names") or () if name]
+    if len(set(names)) != len(names):
+        yield "dimension_names"
+    encoding = document.extra.get("chunk_key_encoding", {})
+    if not (isinstance(encoding, dict) and encoding.keys() <= {"name", "configuration"}):
+        yield "chunk_key_encoding"
+    units = document.attributes.get(_UNITS, [None] * len(document.shape))
+    if not (isinstance(units, list) and len(units) == len(document.shape)):
+        yield _UNITS

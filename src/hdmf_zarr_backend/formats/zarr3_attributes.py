@@ -1,0 +1,268 @@
+"""Attributes: ours, which are those of format 2, <-> those of the format-3 convention of hdmf-zarr 0.14 and LINDI.
+
+=================================================  ===================================================================
+ours                                               in format 3
+=================================================  ===================================================================
+``zarr_link``                                      ``_LINKS``
+``{"zarr_dtype": "object", "value": reference}``   ``{"_REFERENCE": reference}``
+``zarr_dtype`` of an array of references           ``_DTYPE: "object_reference"``
+``zarr_dtype`` of a scalar                         ``_DTYPE`` with the type of the element; the array has no axes
+``zarr_dtype`` of rows with references             ``_REFERENCE_FIELDS``, the names of the fields that are references
+``zarr_dtype`` of other rows                       nothing, the data type says it
+``zarr_dtype`` of anything else                    ``_DTYPE``
+``_ARRAY_DIMENSIONS`` of a scalar                  nothing
+=================================================  ===================================================================
+
+Everything else is the same, and where the words of format 3 say less than ours the note of the node says the rest.
+
+Source: hdmf-zarr 0.14, storage specification; issue "Format 3, shards, and any store, near or far", part 1.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, LINKS, NOTES, SPECLOC, notes_of
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute
+
+DTYPE_3 = "_DTYPE"
+LINKS_3 = "_LINKS"
+REFERENCE_3 = "_REFERENCE"
+REFERENCE_FIELDS_3 = "_REFERENCE_FIELDS"
+OBJECT_REFERENCE = "object_reference"
+
+_OBJECT = ("object", "region")
+_ATTRIBUTES = "attributes"
+_AS_TEXT = {"dtype": "json", "text": True}
+_WORD = "word"  # not `zarr_dtype`: hdmf-zarr 0.14 takes an object with that key for a reference
+_OURS = (DTYPE, LINKS)
+_THEIRS = frozenset({DTYPE_3, LINKS_3, REFERENCE_FIELDS_3})
+_SCALAR_3 = "_SCALAR"  # of drafts of the convention
+_NESTED = (dict, list)
+
+
+# ---- values ---------------------------------------------------------------------------------------------------------
+
+
+def encode_values(attributes: Attributes) -> Attributes:
+    """Return the attributes of a group, or of an array without what says of which type it is."""
+    encoded = {key: value for key, value in attributes.items() if key not in _OURS}
+    if LINKS in attributes:
+        encoded[LINKS_3] = attributes[LINKS]
+    nested = {key: value for key, value in encoded.items() if isinstance(value, _NESTED) and key != LINKS_3}
+    encoded.update({key: _encode_value(value) for key, value in nested.items()})
+    mistaken = [key for key, value in nested.items() if _is_mistaken(value)]
+    if mistaken:
+        notes = notes_of(attributes)
+        encoded[NOTES] = {**notes, _ATTRIBUTES: {**notes.get(_ATTRIBUTES, {}), **dict.fromkeys(mistaken, _AS_TEXT)}}
+        encoded.update({key: json.dumps(attributes[key]) for key in mistaken})
+    return encoded
+
+
+def _is_mistaken(value: Any) -> bool:
+    """Tell whether hdmf-zarr 0.14 would take JSON of a user for a reference, and could not read the file then."""
+    return isinstance(value, dict) and not _is_ours(value) and bool({DTYPE, REFERENCE_3} & value.keys())
+
+
+def _encode_value(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {REFERENCE_3: value["value"]} if _is_ours(value) else value
+    if isinstance(value, list) and value and all(map(_is_ours, value)):
+        return [{REFERENCE_3: item["value"]} for item in value]
+    return value
+
+
+def _is_ours(value: Any) -> bool:
+    return isinstance(value, dict) and value.get(DTYPE) in _OBJECT and isinstance(value.get("value"), dict)
+
+
+def decode_values(attributes: Attributes) -> Attributes:
+    """Return our form of the attributes of a group; of an array, without what says of which type it is."""
+    decoded = dict(attributes)
+    for key in _THEIRS & attributes.keys():
+        del decoded[key]
+    references = [key for key, value in decoded.items() if type(value) in _NESTED and _begins_theirs(value)]
+    if references:
+        plain = _plain_names(attributes)
+        decoded.update({key: _decode_value(decoded[key]) for key in references if key not in plain})
+    if LINKS_3 in attributes:
+        decoded[LINKS] = attributes[LINKS_3]
+    if isinstance(decoded.get(SPECLOC), dict):  # it was a reference
+        decoded[SPECLOC] = decoded[SPECLOC].get("value", {}).get("path")
+    return decoded
+
+
+def _begins_theirs(value: Any) -> bool:
+    """Tell whether an object is a reference, or a list begins with one."""
+    first = value if type(value) is dict else value[0] if value else None
+    return type(first) is dict and REFERENCE_3 in first and _is_theirs(first)
+
+
+def _is_theirs(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get(REFERENCE_3), (dict, str))
+
+
+def _plain_names(attributes: Attributes) -> set[str]:
+    """Return the names of attributes that are JSON of a user, whatever is in it."""
+    remarks = notes_of(attributes).get(_ATTRIBUTES)
+    return set(remarks) if isinstance(remarks, dict) else set()
+
+
+def _decode_value(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_decode_reference(item) for item in value] if all(map(_is_theirs, value)) else value
+    return _decode_reference(value)
+
+
+def _decode_reference(value: dict[str, Any]) -> dict[str, Any]:
+    said = value[REFERENCE_3]
+    reference = {"source": ".", "path": absolute(said)} if isinstance(said, str) else {"source": ".", **said}
+    return {DTYPE: "object" if reference.get("region") is None else "region", "value": reference}
+
+
+# ---- arrays ---------------------------------------------------------------------------------------------------------
+
+
+def encode_array_attributes(node: ArrayNode[Attributes], default: Any, fields: list[Any] | None) -> Attributes:
+    """Return the attributes of an array.
+
+    Parameters
+    ----------
+    node : ArrayNode
+        Ours, with ``key_axes`` set for what has other axes in format 3.
+    default : object
+        What ``zarr_dtype`` would be by the data type alone.
+    fields : list, optional
+        Of rows: name, data type and kind of each.
+    """
+    ours = node.attributes
+    encoded = encode_values(ours)
+    notes = dict(notes_of(encoded))
+    word = ours.get(DTYPE)
+    scalar = node.key_axes == 0
+    if scalar:
+        notes.pop("scalar", None)
+    notes.pop("rows", None)
+    if isinstance(default, list):
+        _encode_fields(encoded, notes, word, default, rows=fields is not None)
+    elif word is not None:
+        encoded[DTYPE_3] = _encode_word(word, default)
+        if word not in (*_OBJECT, "scalar") and (word != default or scalar):
+            notes[_WORD] = word
+    encoded.pop(NOTES, None)
+    if notes:
+        encoded[NOTES] = notes
+    return _encode_dimensions(encoded, node)
+
+
+def _encode_fields(encoded: Attributes, notes: dict[str, Any], word: Any, default: list[Any], *, rows: bool) -> None:
+    """Say what the fields of rows are, as far as their data type does not."""
+    references = [field["name"] for field in word if _is_reference_field(field)] if isinstance(word, list) else []
+    if references:
+        encoded[REFERENCE_FIELDS_3] = references
+    if looks_like_rows(default, references) != rows:
+        notes["rows"] = rows
+    if word is not None and word != (default_fields(default, references) if rows else default):
+        notes[_WORD] = word
+
+
+def _encode_word(word: Any, default: str) -> Any:
+    if word == "object":
+        return OBJECT_REFERENCE
+    return default if word == "scalar" else word
+
+
+def _encode_dimensions(encoded: Attributes, node: ArrayNode[Attributes]) -> Attributes:
+    names = encoded.get(DIMENSIONS)
+    if node.key_axes is not None and isinstance(names, list):
+        if node.key_axes:
+            encoded[DIMENSIONS] = names[: node.key_axes]
+        else:
+            del encoded[DIMENSIONS]
+    return encoded
+
+
+def _is_reference_field(field: Any) -> bool:
+    word = field.get("dtype") if isinstance(field, dict) else None
+    return word == "object" or (isinstance(word, dict) and word.get("reftype") != "region")
+
+
+def default_fields(default: list[Any], references: list[str]) -> list[dict[str, Any]]:
+    """Return what ``zarr_dtype`` of rows would be by data type and names of reference fields alone."""
+    return [
+        {"name": field["name"], "dtype": "object" if field["name"] in references else _text_word(field["dtype"])}
+        for field in default
+    ]
+
+
+def _text_word(word: Any) -> Any:
+    return "str" if isinstance(word, str) and word.startswith("str") else word
+
+
+def looks_like_rows(default: Any, references: Any) -> bool:
+    """Tell whether a structured type stands for rows with text or references, by what `types3.word_of_type` says."""
+    if not isinstance(default, list):
+        return False
+    return bool(references) or any(str(field["dtype"]).startswith("str") for field in default)
+
+
+def decode_array_attributes(attributes: Attributes, default: Any) -> tuple[Attributes, bool]:
+    """Return our attributes of an array, without ``zarr_dtype``, and whether it holds rows.
+
+    Parameters
+    ----------
+    attributes : dict
+        As in the document.
+    default : object
+        What ``zarr_dtype`` would be by the data type alone: a name, or the fields.
+    """
+    decoded = decode_values(attributes)
+    decoded.pop(DTYPE, None)
+    if not isinstance(default, list):
+        return decoded, False
+    said = notes_of(attributes).get("rows")
+    fields = attributes.get(REFERENCE_FIELDS_3)
+    old = attributes.get(DTYPE)
+    references = fields or (isinstance(old, list) and any(map(_is_reference_field, old)))
+    return decoded, said if isinstance(said, bool) else looks_like_rows(default, references)
+
+
+def decode_word(attributes: Attributes, default: Any, *, rows: bool, is_text: bool) -> Any:
+    """Return ``zarr_dtype`` of an array that has axes.
+
+    Parameters
+    ----------
+    attributes : dict
+        As in the document.
+    default : object
+        What it would be by the data type alone.
+    rows : bool
+        Whether it holds rows with text or references.
+    is_text : bool
+        Whether its elements are text, which references are stored as.
+    """
+    kept = notes_of(attributes).get(_WORD)
+    if kept is not None:
+        return kept
+    old = attributes.get(DTYPE)
+    if rows or isinstance(default, list):
+        if isinstance(old, list) and old:
+            return old
+        fields = attributes.get(REFERENCE_FIELDS_3)
+        references = fields if isinstance(fields, list) else []
+        return default_fields(default, references) if rows else default
+    word = attributes.get(DTYPE_3, old)
+    if is_text and word in ("region", OBJECT_REFERENCE, *_OBJECT):
+        return "region" if word == "region" else "object"
+    return default
+
+
+def is_old_scalar(attributes: Attributes) -> bool:
+    """Tell whether an array of one element stands for a scalar, as files that came from format 2 and drafts say it."""
+    return attributes.get(DTYPE) == "scalar" or attributes.get(_SCALAR_3) is True
+
+
+def drop_marks(attributes: Attributes) -> None:
+    """Remove what drafts of the convention said of scalars."""
+    attributes.pop(_SCALAR_3, None)

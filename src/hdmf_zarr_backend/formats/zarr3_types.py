@@ -1,0 +1,421 @@
+"""Data types and fill values: ours, which are those of format 2, <-> those of Zarr format 3. Standard library only.
+
+What an element of variable length is does not stand in the type, as in format 2, but follows from it: ``"|O"`` is
+``string`` or ``variable_length_bytes``. The byte order does not stand in the type either: it is the ``endian`` of the
+codec ``bytes``, one for all fields of a row.
+
+Source: Zarr v3 specification, "Data types" and "Fill value"; zarr-extensions for ``string``, ``struct``,
+``fixed_length_utf32``, ``numpy.datetime64``; zarr-python for ``null_terminated_bytes``, ``raw_bytes``, ``structured``.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import re
+import struct
+from typing import Any, Literal
+
+import numpy as np
+
+from hdmf_zarr_backend.errors import MetadataError
+from hdmf_zarr_backend.formats.dtypes import from_zarr_type
+
+Endian = Literal["little", "big"]
+
+STRING = "string"
+BYTES = "variable_length_bytes"
+STRUCT = "struct"
+
+_NUMBERS = {
+    "bool": "b1", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8", "uint8": "u1", "uint16": "u2",
+    "uint32": "u4", "uint64": "u8", "float16": "f2", "float32": "f4", "float64": "f8", "complex64": "c8",
+    "complex128": "c16",
+}  # fmt: skip
+NUMBER_NAMES = frozenset(_NUMBERS)
+"""Names of numbers, which NumPy and HDMF have too."""
+
+_NAMES = {code: name for name, code in _NUMBERS.items()} | {"?": "bool"}
+_OBJECTS = {STRING: STRING, "str": STRING, BYTES: BYTES, "bytes": BYTES}
+_FIXED = {"null_terminated_bytes": ("S", 1), "raw_bytes": ("V", 1), "fixed_length_utf32": ("U", 4)}
+_FIXED_NAMES = {code: (name, width) for name, (code, width) in _FIXED.items()}
+_DATES = {"numpy.datetime64": "M8", "numpy.timedelta64": "m8"}
+_SIMPLE = re.compile(r"([<>|=]?)([?biufcmMSUV])(\d*)(?:\[(\d*)([A-Za-z]+|μs)\])?")
+_RAW_BITS = re.compile(r"r([1-9][0-9]*)")
+_HEX = re.compile(r"0x[0-9a-fA-F]+")
+_FLOATS = {"f2": "e", "f4": "f", "f8": "d"}
+_MAX_DEPTH = 32
+_REMEDY = "Run `zarrio verify` on the file."
+
+
+# ---- ours -> format 3 -----------------------------------------------------------------------------------------------
+
+
+def encode_type(data_type: Any) -> Any:
+    """Return the data type of format 3 for one of ours that is no ``"|O"``.
+
+    Fields with axes of their own have no word in format 3, and become bytes.
+    """
+    if isinstance(data_type, list):
+        fields = [{"name": name, "data_type": _field_type(inner, *shape)} for name, inner, *shape in data_type]
+        return {"name": STRUCT, "configuration": {"fields": fields}}
+    match = _SIMPLE.fullmatch(data_type)
+    assert match is not None, data_type
+    _, kind, digits, count, unit = match.groups()
+    if kind in "mM":
+        name = "numpy.datetime64" if kind == "M" else "numpy.timedelta64"
+        return {"name": name, "configuration": {"unit": unit or "generic", "scale_factor": int(count or 1)}}
+    if kind in _FIXED_NAMES:
+        name, width = _FIXED_NAMES[kind]
+        return {"name": name, "configuration": {"length_bytes": width * int(digits or 1)}}
+    return _NAMES[kind + digits]
+
+
+def _field_type(data_type: Any, shape: Any = ()) -> Any:
+    if shape:
+        return {"name": "raw_bytes", "configuration": {"length_bytes": itemsize(data_type) * math.prod(shape)}}
+    return encode_type(data_type)
+
+
+def endian_of(data_type: Any) -> Endian | None:
+    """Return the byte order of a type of ours; None where it has none, or fields of both.
+
+    Fields that are bytes in format 3 keep the order that they have.
+    """
+    found = _orders(data_type)
+    if len(found) != 1:
+        return None
+    return "big" if found == {">"} else "little"
+
+
+def is_mixed(data_type: Any) -> bool:
+    """Tell whether a row has fields of both byte orders, which format 3 has not."""
+    return len(_orders(data_type)) > 1
+
+
+def _orders(data_type: Any) -> set[str]:
+    if isinstance(data_type, list):
+        return {order for _, inner, *shape in data_type if not shape for order in _orders(inner)}
+    match = _SIMPLE.fullmatch(data_type)
+    assert match is not None, data_type
+    order, kind, digits, *_ = match.groups()
+    if kind in "SVb?" or (digits == "1" and kind in "iu"):
+        return set()
+    return {">" if order == ">" else "<"}
+
+
+def little(data_type: Any) -> Any:
+    """Return a type of ours with all its numbers little-endian."""
+    if isinstance(data_type, list):
+        return [[name, inner if shape else little(inner), *shape] for name, inner, *shape in data_type]
+    return data_type.replace(">", "<")
+
+
+def itemsize(data_type: Any) -> int:
+    """Return the bytes of one element of a type of ours; 0 for objects."""
+    if isinstance(data_type, list):
+        return sum(itemsize(inner) * math.prod(*shape or [()]) for _, inner, *shape in data_type)
+    match = _SIMPLE.fullmatch(data_type)
+    if match is None:
+        return 0
+    size = 1 if match[2] == "?" else int(match[3] or 1)
+    return size * (4 if match[2] == "U" else 1)
+
+
+# ---- format 3 -> ours -----------------------------------------------------------------------------------------------
+
+
+def decode_type(data_type: Any, endian: Endian | None = "little") -> Any:
+    """Return our data type for one of format 3.
+
+    Parameters
+    ----------
+    data_type : str or dict
+        As in the document; ``structured``, and the names that other writers have, as well.
+    endian : {"little", "big"}, optional
+        Of the codec ``bytes``; None is taken for little.
+
+    Raises
+    ------
+    MetadataError
+        A type that this package does not know.
+    """
+    code = _NUMBERS.get(data_type) if isinstance(data_type, str) else None
+    if code is not None:  # most types are
+        return _ordered(code, ">" if endian == "big" else "<")
+    try:
+        return _decode(data_type, ">" if endian == "big" else "<", 0)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise MetadataError(
+            f"the data type {data_type!r} is unknown ({error})",
+            remedy="Convert the array with the program that wrote it.",
+        ) from error
+
+
+def object_kind(data_type: Any) -> str | None:
+    """Return ``string`` or ``variable_length_bytes`` for what is an object in memory, None for every other type."""
+    name = data_type.get("name") if isinstance(data_type, dict) else data_type
+    return _OBJECTS.get(name) if isinstance(name, str) else None
+
+
+def _ordered(code: str, order: str) -> str:
+    return f"|{code}" if code[-1] == "1" and code[0] in "biu" else f"{order}{code}"
+
+
+def _decode(data_type: Any, order: str, depth: int) -> Any:
+    name, configuration = (data_type, {}) if isinstance(data_type, str) else (data_type["name"], data_type)
+    if isinstance(data_type, dict):
+        configuration = data_type.get("configuration") or {}
+    if name in _NUMBERS:
+        return _ordered(_NUMBERS[name], order)
+    if name in _FIXED:
+        code, width = _FIXED[name]
+        length = _length(configuration["length_bytes"])
+        if length % width:
+            raise ValueError("no whole number of characters")
+        return f"{order if code == 'U' else '|'}{code}{length // width}"
+    if name in _DATES:
+        return order + _DATES[name] + _unit(configuration)
+    if name in (STRUCT, "structured"):
+        return _decode_fields(configuration["fields"], order, depth)
+    bits = _RAW_BITS.fullmatch(name)
+    if bits and int(bits[1]) % 8 == 0:
+        return f"|V{int(bits[1]) // 8}"
+    raise KeyError(name)
+
+
+def _length(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 2**31:
+        raise ValueError(f"{value!r} is no length")
+    return value
+
+
+def _unit(configuration: dict[str, Any]) -> str:
+    unit, scale = configuration["unit"], _length(configuration.get("scale_factor", 1))
+    if unit == "generic":
+        return ""
+    if not re.fullmatch(r"[A-Za-z]+|μs", unit):
+        raise ValueError(f"{unit!r} is no unit")
+    return f"[{scale if scale != 1 else ''}{'us' if unit == 'μs' else unit}]"
+
+
+def _decode_fields(fields: Any, order: str, depth: int) -> list[Any]:
+    if depth > _MAX_DEPTH or not isinstance(fields, list) or not fields:
+        raise ValueError("no list of fields")
+    decoded = []
+    for field in fields:
+        name, inner = (field["name"], field["data_type"]) if isinstance(field, dict) else field
+        decoded.append([_name(name), _decode(inner, order, depth + 1)])
+    return decoded
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no name")
+    return value
+
+
+# ---- names ----------------------------------------------------------------------------------------------------------
+
+
+def word_of_type(data_type: Any) -> Any:
+    """Return what ``zarr_dtype`` says by default of a type of ours that is no ``"|O"``: NumPy's name, or the fields."""
+    if isinstance(data_type, list):
+        return [{"name": name, "dtype": _word_of_field(inner)} for name, inner, *_ in data_type]
+    if data_type[1:2] == "S":
+        return "bytes"
+    return _word_of_field(data_type)
+
+
+def _word_of_field(data_type: Any) -> Any:
+    if isinstance(data_type, list):
+        return word_of_type(data_type)
+    match = _SIMPLE.fullmatch(data_type)
+    assert match is not None, data_type
+    _, kind, digits, count, unit = match.groups()
+    if kind in "mM":
+        name = "datetime64" if kind == "M" else "timedelta64"
+        return f"{name}[{count}{unit}]" if unit else name
+    if kind in _FIXED_NAMES:
+        return f"{ {'S': 'bytes', 'U': 'str', 'V': 'void'}[kind] }{8 * itemsize(data_type)}"
+    return _NAMES[kind + digits]
+
+
+# ---- fill values ----------------------------------------------------------------------------------------------------
+
+
+def default_fill(data_type: Any) -> Any:
+    """Return the fill value that says nothing, of a type of format 3 as `encode_type` makes it."""
+    if isinstance(data_type, str):
+        if data_type == "bool":
+            return False
+        if data_type.startswith("complex"):
+            return [0.0, 0.0]
+        return 0.0 if data_type.startswith("float") else "" if data_type in _OBJECTS else 0
+    name, configuration = data_type["name"], data_type["configuration"]
+    if name == STRUCT:
+        return {field["name"]: default_fill(field["data_type"]) for field in configuration["fields"]}
+    if name == "raw_bytes":
+        return base64.b64encode(bytes(configuration["length_bytes"])).decode()
+    return 0 if name in _DATES else ""
+
+
+def encode_fill(value: Any, data_type: Any, stored: Any) -> Any:
+    """Return the fill value of format 3.
+
+    Parameters
+    ----------
+    value : object
+        Ours; None becomes the one that says nothing, since format 3 wants one.
+    data_type, stored : object
+        The data type, ours and of format 3.
+    """
+    if value is None or (value == 0 and type(value) is int and not isinstance(stored, str)):
+        return default_fill(stored)  # zarr 2 declared 0 for everything
+    if object_kind(stored) == STRING and not isinstance(value, str):
+        return ""
+    if isinstance(data_type, list) and isinstance(value, str):
+        return _fill_fields(base64.b64decode(value), data_type, stored)
+    return value
+
+
+def _fill_fields(raw: bytes, data_type: list[Any], stored: Any) -> Any:
+    """Return the bytes of a row as an object with the fields."""
+    return fields_of_row(raw, data_type, stored)
+
+
+def decode_fill(value: Any, data_type: Any, stored: Any) -> Any:
+    """Return our fill value; None for the one that says nothing.
+
+    Parameters
+    ----------
+    value : object
+        As in the document.
+    data_type, stored : object
+        The data type, ours and of format 3.
+
+    Raises
+    ------
+    MetadataError
+        It fits no type.
+    """
+    if value is None or _is_zero(value):
+        return None
+    if isinstance(value, str) and _HEX.fullmatch(value):
+        return _from_bits(value, data_type)
+    if isinstance(value, dict):
+        raw = row_of_fields(value, data_type)
+        return base64.b64encode(raw).decode() if any(raw) else None
+    if isinstance(value, str) and isinstance(stored, dict) and stored.get("name") in _BASE64 and _is_zero_text(value):
+        return None
+    if isinstance(value, list) and not str(stored).startswith("complex"):  # bytes, as the specification has them
+        if not all(type(item) is int and 0 <= item < 256 for item in value):
+            raise MetadataError(f"the fill value {value!r} is no list of bytes", remedy=_REMEDY)
+        raw = bytes(value)
+        return base64.b64encode(raw).decode() if any(raw) else None
+    return value
+
+
+_BASE64 = frozenset({"structured", "struct", "raw_bytes", "null_terminated_bytes"})
+
+
+def _is_zero(value: Any) -> bool:
+    if isinstance(value, (bool, int)):
+        return value == 0
+    if isinstance(value, float):
+        return value == 0 and math.copysign(1, value) > 0
+    if isinstance(value, list):
+        return all(map(_is_zero, value))
+    return isinstance(value, str) and not value
+
+
+def _is_zero_text(value: str) -> bool:
+    try:
+        return not any(base64.b64decode(value, validate=True))
+    except (ValueError, binascii.Error):
+        return False
+
+
+def _from_bits(value: str, data_type: Any) -> Any:
+    """Return the number whose bytes are given in hexadecimal."""
+    code = _FLOATS.get(data_type[1:]) if isinstance(data_type, str) else None
+    if code is None:
+        return value
+    try:
+        number = struct.unpack(f">{code}", int(value, 16).to_bytes(int(data_type[2:]), "big"))[0]
+    except (OverflowError, struct.error) as error:
+        raise MetadataError(f"the fill value {value!r} does not fit {data_type}", remedy=_REMEDY) from error
+    if math.isfinite(number):
+        return number
+    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+
+
+def fields_of_row(raw: bytes, data_type: Any, stored: Any) -> Any:
+    """Return the bytes of a row as ``{field: fill value of format 3}``.
+
+    Parameters
+    ----------
+    raw : bytes
+        Of one row.
+    data_type, stored : object
+        The data type, ours and of format 3.
+    """
+    dtype = from_zarr_type(data_type)
+    row = np.frombuffer(raw.ljust(dtype.itemsize, b"\0")[: dtype.itemsize], dtype)[0]
+    return _encode(row, stored)
+
+
+def _encode(value: Any, stored: Any) -> Any:
+    if isinstance(stored, dict) and stored["name"] == "struct":
+        fields = stored["configuration"]["fields"]
+        return {field["name"]: _encode(value[field["name"]], field["data_type"]) for field in fields}
+    if isinstance(value, (bytes, np.void, np.ndarray)):
+        return base64.b64encode(value if isinstance(value, bytes) else value.tobytes()).decode()
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return int(value.astype("i8"))
+    item = value.item()
+    if isinstance(item, complex):
+        return [_number(item.real), _number(item.imag)]
+    return _number(item) if isinstance(item, float) else item
+
+
+def _number(value: float) -> Any:
+    if np.isfinite(value):
+        return value
+    return "NaN" if np.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def row_of_fields(value: dict[str, Any], data_type: Any) -> bytes:
+    """Return the bytes of the row that ``{field: fill value of format 3}`` means.
+
+    Raises
+    ------
+    MetadataError
+        The values do not fit the fields.
+    """
+    try:
+        row = np.zeros((), from_zarr_type(data_type))
+        _decode_cell(row, value)
+    except (ValueError, TypeError, KeyError, SyntaxError, OverflowError) as error:
+        raise MetadataError(
+            f"the fill value {value!r} does not fit {data_type!r} ({error})", remedy="Run `zarrio verify` on the file."
+        ) from error
+    return row.tobytes()
+
+
+def _decode_cell(row: Any, value: dict[str, Any]) -> None:
+    for name in row.dtype.names or ():
+        given = value[name]
+        field = row.dtype[name]
+        if isinstance(given, dict):
+            _decode_cell(row[name], given)
+        elif field.kind in "SV":
+            raw = base64.b64decode(given)
+            row[name] = np.frombuffer(raw.ljust(field.itemsize, b"\0")[: field.itemsize], field)[0]
+        elif field.kind == "c":
+            row[name] = complex(float(given[0]), float(given[1]))
+        elif field.kind in "mM":
+            row[name] = np.array(given, "i8" if type(given) is int else field).astype(field)
+        else:
+            row[name] = given

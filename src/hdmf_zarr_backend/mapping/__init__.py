@@ -1,1 +1,0 @@
-"""HDMF's words and Zarr's words for the same things. Pure: no store is touched here."""

@@ -1,1 +1,0 @@
-"""From a store to nodes, and from nodes to builders."""

@@ -1,0 +1,383 @@
+"""Data chunk iterators: blocks that come in any order, of any size, into an array that grows.
+
+The chunks of the target are what is written, each once where the order of the blocks allows it: a chunk that is not yet
+full waits in memory under a byte bound, and is read back if it had to leave too early.
+
+Source: `hdmf.data_utils.AbstractDataChunkIterator`; issue "The whole contract", part 6.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import OrderedDict, defaultdict
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hdmf_zarr_backend.arrays.changed_shards import WaitingShards
+from hdmf_zarr_backend.arrays.codecs import ChunkCodec, chunk_codec
+from hdmf_zarr_backend.arrays.fills import fill_array
+from hdmf_zarr_backend.arrays.selection import Axis, normalise
+from hdmf_zarr_backend.arrays.shards import ShardReader, shard_grid
+from hdmf_zarr_backend.errors import StoreError, UsageError, ValueRefusedError
+from hdmf_zarr_backend.execution.executors import Sink
+from hdmf_zarr_backend.execution.tasks import ValuesTask
+from hdmf_zarr_backend.formats import chunking, dtypes
+from hdmf_zarr_backend.formats.reserved import DTYPE
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.transfer.plan import PlannedArray, StorageOptions, encode_fill
+from hdmf_zarr_backend.transfer.sources import cast_block, to_text
+
+Index = tuple[int, ...]
+
+
+class GrowingShards(WaitingShards):
+    """Takes encoded chunks of one new array in any order, and writes its shards; parameters as of `WaitingShards`."""
+
+    def get(self, index: Index) -> bytes | None:
+        """Return the stored bytes of a chunk, None where it was not set."""
+        data = self.waiting(index)
+        if data is not None or not self.is_stored(self.shard_of(index)):
+            return data
+        return ShardReader(self._keys, self._path, self._node).get(index)
+
+    def finish(self) -> None:
+        """Write all shards that have chunks which are not written yet; every chunk of the array must have been set."""
+        waiting = set(self.shards())
+        for shard in product(*map(range, shard_grid(self._node))):
+            if shard in waiting:
+                self.write(shard)
+        self.close()
+
+
+@dataclass(slots=True)
+class ShardedValuesTask:
+    """Encodes one chunk whose values are at hand, and puts it to those of its shard.
+
+    Attributes
+    ----------
+    shards : GrowingShards
+        What it is put to.
+    path : str
+        The array.
+    index : tuple of int
+        The chunk.
+    codec : ChunkCodec
+        What encodes it.
+    chunk : array
+        Its values.
+    """
+
+    shards: GrowingShards
+    path: str
+    index: Index
+    codec: ChunkCodec
+    chunk: npt.NDArray[Any]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the values."""
+        return int(self.chunk.nbytes)
+
+    def run(self) -> int:
+        """Encode the chunk and return the bytes of its values."""
+        try:
+            self.shards.set(self.index, self.codec.encode(self.chunk))
+        except OSError as error:
+            raise StoreError(
+                f"a chunk could not be kept until its shard is full ({error})",
+                path=absolute(self.path),
+                remedy="What was written is not complete; look at the disk, and run again.",
+            ) from error
+        return self.nbytes
+
+
+Array = npt.NDArray[Any]
+
+WAITING_BYTES = 64 * 2**20
+"""Bound of the chunks that wait to be filled."""
+
+_GROWING = 2**40
+_GUESS = 1024
+"""Length of an axis other than the first that nothing is known of: a chunk must not be one row of half a million."""
+
+
+def plan_iterator(data: Any, word: Any, options: StorageOptions) -> PlannedArray:
+    """Plan an array whose values an iterator gives; its shape is known when the iterator is exhausted.
+
+    Raises
+    ------
+    ValueRefusedError
+        The iterator says neither a type nor a number of axes.
+    UsageError
+        Chunks of another number of axes.
+    """
+    maxshape = getattr(data, "maxshape", None)
+    if maxshape is None:
+        raise ValueRefusedError("the iterator has no maxshape", remedy="Give one, with None for axes that grow.")
+    maxshape = tuple(maxshape)
+    options.maxshape = options.maxshape or maxshape
+    dtype = _dtype(data, word)
+    is_text = dtype is None
+    itemsize = chunking.OBJECT_BYTES if dtype is None else dtype.itemsize
+    if options.chunks is not None and len(options.chunks) != len(maxshape):
+        raise UsageError(
+            f"chunks {options.chunks} do not fit the maxshape {maxshape}", remedy="Give one length for each axis."
+        )
+    first_shape = _first_shape(data, maxshape)
+    node: ArrayNode[Attributes] = ArrayNode(
+        shape=first_shape,
+        chunks=options.chunks or _chunks(data, options, first_shape, itemsize),
+        data_type="|O" if dtype is None else dtypes.zarr_type(dtype),
+        fill_value=None if dtype is None else encode_fill(options.fill_value, dtype),
+        compressor=options.compressor_config(),
+        filters=[dict(dtypes.VLEN_UTF8), *(options.filters or [])] if is_text else options.filters or None,
+        attributes={DTYPE: "str" if dtype is None else dtypes.number_name(dtype)},
+    )
+    return PlannedArray(node, iterator=data)
+
+
+def _chunks(data: Any, options: StorageOptions, first_shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    maxshape = tuple(data.maxshape)
+    if options.chooses_by_elements:
+        return options.choose_chunks(maxshape, itemsize)
+    return _recommended(data, maxshape) or _chosen(first_shape, maxshape, itemsize)
+
+
+def _dtype(data: Any, word: Any) -> np.dtype[Any] | None:
+    """Return the type of numbers, None for text."""
+    given = getattr(data, "dtype", None)
+    if isinstance(word, str) and dtypes.kind_of(word) == "number":
+        try:
+            found = np.dtype(given) if given is not None else None
+        except TypeError:
+            found = None
+        return dtypes.number_type(word, found)
+    if isinstance(word, str) and dtypes.kind_of(word) is not None:
+        return None
+    if given is None:
+        raise ValueRefusedError("the iterator has no dtype", remedy="Give it one.")
+    if isinstance(given, str) and given in dtypes.WORDS:
+        return None
+    if isinstance(given, str) and given in dtypes.NUMBERS:
+        return dtypes.NUMBERS[given]
+    dtype = np.dtype(given)
+    return None if dtype.kind in "OUST" else dtypes.plain(dtype)
+
+
+def _recommended(data: Any, maxshape: tuple[int | None, ...]) -> tuple[int, ...] | None:
+    chunks = _hint(data, "recommended_chunk_shape")
+    if not isinstance(chunks, (tuple, list)) or len(chunks) != len(maxshape) or not all(chunks):
+        return None
+    return tuple(int(n) for n in chunks)
+
+
+def _hint(data: Any, name: str) -> Any:
+    """Return what an iterator recommends, None where it has no such method."""
+    method = getattr(data, name, None)
+    return method() if callable(method) else None
+
+
+def _chosen(first_shape: tuple[int, ...], maxshape: tuple[int | None, ...], itemsize: int) -> tuple[int, ...]:
+    """Return chunks by bytes; the first axis grows, the others are taken to have the length that is known so far."""
+    likely = [most if most is not None else n or _GUESS for n, most in zip(first_shape, maxshape, strict=True)]
+    if likely and maxshape[0] is None:
+        likely[0] = _GROWING
+    return chunking.default_chunks(tuple(likely), itemsize)
+
+
+def _first_shape(data: Any, maxshape: tuple[int | None, ...]) -> tuple[int, ...]:
+    """Return the shape that the iterator recommends to begin with, as HDF5IO takes it; zeros where it says nothing."""
+    hint = _hint(data, "recommended_data_shape")
+    if not isinstance(hint, (tuple, list)) or len(hint) != len(maxshape):
+        return (0,) * len(maxshape)
+    lengths = (0 if n is None else int(n) for n in hint)
+    return tuple(n if most is None else min(n, most) for n, most in zip(lengths, maxshape, strict=True))
+
+
+def _bounds(block: Any, ndim: int) -> tuple[int, ...]:
+    """Return the shape that is needed to hold ``block``; where its selection has no end, its data tell the length."""
+    selection = block.selection if isinstance(block.selection, tuple) else (block.selection,)
+    place = next((i for i, item in enumerate(selection) if item is Ellipsis), len(selection))
+    left, right = selection[:place], selection[place + 1 :]
+    selection = (*left, *(slice(None),) * (ndim - len(left) - len(right)), *right)
+    shape = np.shape(block.data)
+    whole = len(shape) == len(selection)  # an integer may have kept its axis in the data
+    lengths = iter(shape)
+    bounds = []
+    for item in selection:
+        length = next(lengths, 0) if whole or np.ndim(item) or isinstance(item, slice) else 1
+        bounds.append(_end(item, length))
+    return tuple(bounds)
+
+
+def _end(item: Any, length: int) -> int:
+    """Return where a selection on one axis ends; ``length`` values are given for it."""
+    if isinstance(item, slice):
+        if item.stop is not None:
+            return int(item.stop)
+        return int((item.start or 0) + (length - 1) * (item.step or 1) + 1) if length else 0
+    positions = np.asarray(item)
+    if positions.dtype == bool:
+        positions = np.flatnonzero(positions)
+    return int(positions.max()) + 1 if positions.size else 0
+
+
+class GrowingArray:
+    """Takes blocks for one array and writes its chunks.
+
+    Parameters
+    ----------
+    keys : KeyStore
+        Where the chunks go.
+    path : str
+        Path of the array, in the model's spelling.
+    node : ArrayNode
+        Its metadata; the shape grows with the blocks.
+    sink : Sink, optional
+        Who encodes and writes the chunks; at the end the caller waits for it. None: this thread.
+    waiting_bytes : int
+        Bound of the chunks that wait to be filled.
+    """
+
+    def __init__(
+        self,
+        keys: KeyStore,
+        path: str,
+        node: ArrayNode[Attributes],
+        *,
+        sink: Sink | None = None,
+        waiting_bytes: int = WAITING_BYTES,
+    ) -> None:
+        self._sink = sink or Sink()
+        self._waiting_bytes = waiting_bytes
+        self._keys = keys
+        self._path = path
+        self.node = node
+        self._codec = chunk_codec(node)
+        self._waiting: OrderedDict[Index, tuple[Array, int]] = OrderedDict()
+        self._written: set[Index] = set()
+        self._full: defaultdict[Index, set[Index]] = defaultdict(set)
+        self._shards = None if node.shards is None else GrowingShards(keys, path, node)
+        self._chunk_bytes = max(1, int(np.prod(node.chunks)) * self._codec.dtype.itemsize)
+
+    def put(self, block: Any) -> None:
+        """Take one `hdmf.data_utils.DataChunk`; the array grows to hold it."""
+        if block.data is None:
+            return
+        data = self._typed(block.data)
+        try:
+            bounds = _bounds(block, len(self.node.shape))
+            shape = tuple(max(n, bound) for n, bound in zip(self.node.shape, bounds, strict=True))
+            axes = normalise(block.selection, shape)
+            values = _shaped(data, axes)
+        except (IndexError, ValueError, TypeError) as error:
+            raise ValueRefusedError(
+                f"a block of shape {np.shape(block.data)} does not fit its selection {block.selection!r} ({error})",
+                remedy="Give each block the shape of its selection, and one entry for each axis.",
+            ) from error
+        kept = values.shape
+        self.node.shape = shape
+        parts = [list(axis.parts(chunk)) for axis, chunk in zip(axes, self.node.chunks, strict=True)]
+        for combination in itertools.product(*parts):
+            index = tuple(part[0] for part in combination)
+            piece = values[_selection([part[2] for part in combination], kept)]
+            in_order = all(isinstance(part[1], slice) for part in combination)
+            if in_order and piece.shape == self.node.chunks and index not in self._waiting:
+                self._write(index, np.array(piece, order="C", copy=True if self._sink.is_later else None))
+                continue
+            chunk, filled = self._take(index)
+            chunk[_selection([part[1] for part in combination], chunk.shape)] = piece
+            self._put_back(index, chunk, filled + piece.size)
+
+    def _typed(self, data: Any) -> Array:
+        if self._codec.is_object:
+            array = np.asarray(data, dtype=object)
+            flat = np.empty(array.size, object)
+            for position, item in enumerate(array.reshape(-1)):
+                flat[position] = to_text(item)
+            return flat.reshape(array.shape)
+        return cast_block(np.asarray(data), self._codec.dtype)
+
+    def _take(self, index: Index) -> tuple[Array, int]:
+        waiting = self._waiting.pop(index, None)
+        if waiting is not None:
+            return waiting
+        if index in self._written:
+            self._sink.flush()  # it may still be on its way
+            data = self._shards.get(index) if self._shards is not None else self._keys.get(self._key(index))
+            if data is not None:
+                return self._codec.decode(data, self.node.chunks), 0
+        return fill_array(self.node, self._codec.dtype, self.node.chunks), 0
+
+    def _put_back(self, index: Index, chunk: Array, filled: int) -> None:
+        if filled >= chunk.size:
+            self._write(index, chunk)
+            return
+        self._waiting[index] = (chunk, filled)
+        while len(self._waiting) * self._chunk_bytes > self._waiting_bytes and len(self._waiting) > 1:
+            oldest, (old, _) = self._waiting.popitem(last=False)
+            self._write(oldest, old, is_full=False)
+
+    def _write(self, index: Index, chunk: Array, *, is_full: bool = True) -> None:
+        self._written.add(index)
+        if self._shards is None:
+            self._sink.put(ValuesTask(self._keys, self._path, self._key(index), self._codec, chunk))
+            return
+        self._sink.put(ShardedValuesTask(self._shards, self._path, index, self._codec, chunk))
+        full = self._full[self._shards.shard_of(index)]
+        full.discard(index)
+        if is_full:
+            full.add(index)
+        if len(full) == self._shards.size:
+            self._sink.flush()
+            self._shards.write(self._shards.shard_of(index))
+            full.clear()
+
+    def _key(self, index: Index) -> str:
+        return join(self._path, self.node.chunk_name(index))
+
+    def finish(self) -> None:
+        """Write what still waits, and every chunk that no block has touched (a missing chunk is damage)."""
+        while self._waiting:
+            index, (chunk, _) = self._waiting.popitem(last=False)
+            self._write(index, chunk, is_full=False)
+        empty: bytes | None = None
+        for index in itertools.product(*map(range, self.node.grid)):
+            if index not in self._written:
+                empty = empty or self._codec.encode(fill_array(self.node, self._codec.dtype, self.node.chunks))
+                if self._shards is not None:
+                    self._shards.set(index, empty)
+                else:
+                    self._keys.set(self._key(index), empty)
+        if self._shards is not None:
+            self._sink.flush()
+            self._shards.finish()
+
+
+def _shaped(data: Array, axes: list[Axis]) -> Array:
+    """Return the values of a block with all axes of the array; a single value is spread.
+
+    Raises
+    ------
+    ValueError
+        The shape is another one.
+    """
+    lengths = tuple(axis.length for axis in axes)
+    kept = tuple(axis.length for axis in axes if not axis.drop)
+    return data.reshape(lengths) if data.shape in (lengths, kept) else np.broadcast_to(data, kept).reshape(lengths)
+
+
+def _selection(parts: list[Any], shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """Return an index that takes each axis on its own; slices where there are only slices, since those copy nothing."""
+    if all(isinstance(part, slice) for part in parts):
+        return tuple(parts)
+    return np.ix_(*(_positions(part, n) for part, n in zip(parts, shape, strict=True)))
+
+
+def _positions(part: Any, length: int) -> npt.NDArray[np.intp]:
+    return part if isinstance(part, np.ndarray) else np.arange(length)[part]

@@ -1,0 +1,434 @@
+"""What a write will do: the hierarchy that will be on disk, and where the values of each array come from."""
+
+from __future__ import annotations
+
+import base64
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from hdmf_zarr_backend.arrays.codecs import chunk_codec
+from hdmf_zarr_backend.arrays.objects import cell_width
+from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
+from hdmf_zarr_backend.formats import chunking, zarr3_codecs, zarr3_forms
+from hdmf_zarr_backend.formats.chunking import DEFAULT_COMPRESSOR, SHARD_BYTES, chunks_by_elements, default_chunks
+from hdmf_zarr_backend.formats.dtypes import JSON2
+from hdmf_zarr_backend.formats.reserved import DTYPE, notes_of
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, Shards, absolute
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.transfer.sources import Array, ArraySource, Region, cast_block
+
+
+@dataclass(slots=True, frozen=True)
+class Sharding:
+    """Which shards are wanted.
+
+    Attributes
+    ----------
+    shape : tuple of int or "auto"
+        Of one shard; "auto": by bytes, and none for a small array.
+    are_chunks_given : bool
+        Whether the chunks must not be chosen so that they fit.
+    is_kept : bool
+        Whether this is how the array was stored before: then format 2, which has no shards, is no error.
+    """
+
+    shape: tuple[int, ...] | Literal["auto"]
+    are_chunks_given: bool = False
+    is_kept: bool = False
+
+
+@dataclass(slots=True)
+class StorageOptions:
+    """How one array is stored; None means that the planner chooses.
+
+    Attributes
+    ----------
+    chunks, fill_value, maxshape, chunk_elements, chunk_aspect_ratio, shards
+        As in `ZarrDataIO`.
+    compressor : dict, bool or None
+        False: none; True and None: the default.
+    filters : list of dict or None
+        Codecs before the compressor.
+    object_codec : dict
+        Configuration of the codec of references and rows.
+    """
+
+    chunks: tuple[int, ...] | None = None
+    fill_value: Any = None
+    maxshape: tuple[int | None, ...] | None = None
+    compressor: dict[str, Any] | bool | None = None
+    filters: list[dict[str, Any]] | None = None
+    object_codec: dict[str, Any] = field(default_factory=lambda: dict(JSON2))
+    chunk_elements: int | None = None
+    chunk_aspect_ratio: tuple[float, ...] | None = None
+    shards: tuple[int, ...] | Literal["auto"] | None = None
+
+    def sharding(self) -> Sharding | None:
+        """Return which shards are wanted; to be asked before a planner has chosen chunks."""
+        if self.shards is None:
+            return None
+        return Sharding(self.shards, are_chunks_given=self.chunks is not None or self.chooses_by_elements)
+
+    @property
+    def chooses_by_elements(self) -> bool:
+        """Whether chunks are to be chosen as TensorStore does."""
+        return self.chunk_elements is not None or self.chunk_aspect_ratio is not None
+
+    def choose_chunks(self, shape: tuple[int | None, ...], itemsize: int) -> tuple[int, ...]:
+        """Return the shape of a chunk that is not given: by bytes, or by elements; None is a length that is unknown.
+
+        Raises
+        ------
+        UsageError
+            A ratio of another number of axes.
+        """
+        if not self.chooses_by_elements:
+            return default_chunks(tuple(n or 0 for n in shape), itemsize)
+        ratio = self.chunk_aspect_ratio
+        if ratio is not None and len(ratio) != len(shape):
+            raise UsageError(
+                f"chunk_aspect_ratio {ratio} does not fit {len(shape)} axes", remedy="Give a number for each axis."
+            )
+        return chunks_by_elements(shape, self.chunk_elements, ratio)
+
+    def compressor_config(self) -> dict[str, Any] | None:
+        """Return the configuration of the compressor, None for no compression."""
+        if self.compressor is False:
+            return None
+        return dict(DEFAULT_COMPRESSOR) if self.compressor in (True, None) else dict(self.compressor)  # type: ignore[arg-type]
+
+
+@dataclass(slots=True)
+class PlannedArray:
+    """One array of a plan.
+
+    Attributes
+    ----------
+    node : ArrayNode
+        What will be on disk.
+    source : ArraySource or None
+        Where the values come from; None for an iterator and for an array without elements.
+    iterator : object
+        A data chunk iterator; the shape of the node grows while it is exhausted.
+    notes : dict
+        For the reserved attribute of the array.
+    sharding : Sharding or None
+        The shards that are wanted; the node has them when it has got the form of format 3.
+    labels, taken
+        HDMF's dimension labels and the names of the group, for an array whose lengths are not known yet.
+    """
+
+    node: ArrayNode[Attributes]
+    source: ArraySource | None = None
+    iterator: Any = None
+    notes: dict[str, Any] = field(default_factory=dict)
+    labels: tuple[str | None, ...] | None = None
+    taken: dict[str, int] = field(default_factory=dict)
+    sharding: Sharding | None = None
+
+
+@dataclass(slots=True)
+class WritePlan:
+    """A hierarchy and its sources.
+
+    Attributes
+    ----------
+    hierarchy : Hierarchy
+        What will be on disk.
+    arrays : dict
+        ``{path: PlannedArray}``, paths in the model's spelling.
+    unfilled : list
+        ``(ZarrDataIO, path)`` of what was asked for by shape and type only.
+    """
+
+    hierarchy: Hierarchy = field(default_factory=Hierarchy)
+    arrays: dict[str, PlannedArray] = field(default_factory=dict)
+    unfilled: list[tuple[Any, str]] = field(default_factory=list)
+
+
+def new_node(
+    shape: tuple[int, ...], data_type: Any, options: StorageOptions, zarr_dtype: Any, *, itemsize: int
+) -> ArrayNode[Attributes]:
+    """Return the node of an array whose elements have ``itemsize`` bytes.
+
+    Raises
+    ------
+    UsageError
+        Chunks of another number of axes.
+    """
+    chunks = options.chunks
+    if chunks is not None and len(chunks) != len(shape):
+        raise UsageError(f"chunks {chunks} do not fit the shape {shape}", remedy="Give one length for each axis.")
+    return ArrayNode(
+        shape=shape,
+        chunks=chunks or options.choose_chunks(shape, itemsize),
+        data_type=data_type,
+        compressor=options.compressor_config(),
+        filters=options.filters or None,
+        attributes={DTYPE: zarr_dtype},
+    )
+
+
+def object_node(
+    shape: tuple[int, ...], codec: dict[str, Any], fill_value: Any, options: StorageOptions, zarr_dtype: Any
+) -> ArrayNode[Attributes]:
+    """Return the node of an array of objects that ``codec`` turns into bytes."""
+    node = new_node(shape, "|O", options, zarr_dtype, itemsize=chunking.OBJECT_BYTES)
+    node.filters = [dict(codec), *(node.filters or [])]
+    node.fill_value = fill_value
+    return node
+
+
+def encode_fill(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Return a fill value as JSON: numbers, "NaN" and its like as text, bytes and rows in Base64.
+
+    Raises
+    ------
+    ValueRefusedError
+        ``dtype`` does not hold it.
+
+    Source: Zarr v2 specification, "Fill value encoding".
+    """
+    if value is None:
+        return None
+    scalar = cast_block(np.asarray(value), dtype)
+    if dtype.kind in "SV":
+        return base64.standard_b64encode(scalar.tobytes()).decode()
+    if dtype.kind in "mM":
+        return int(scalar.astype("i8"))
+    item = scalar.item()
+    if isinstance(item, float) and not math.isfinite(item):
+        return "NaN" if math.isnan(item) else "Infinity" if item > 0 else "-Infinity"
+    if isinstance(item, complex):
+        return [encode_fill(item.real, np.dtype("f8")), encode_fill(item.imag, np.dtype("f8"))]
+    return item
+
+
+_SHARE = 2
+_NO_SHARDS = "Zarr format 2 has no shards"
+_USE_FORMAT_3 = "Write with zarr_format=3, or leave shards out."
+
+ShardsOfFile: TypeAlias = tuple[int, ...] | Literal["auto"] | None
+"""What is asked for of a whole file."""
+
+
+def ask_for_shards(planned: PlannedArray, shards: ShardsOfFile) -> None:
+    """Ask for the shards of an array that is converted with its whole file; chunks that are copied stay as they are.
+
+    Parameters
+    ----------
+    planned : PlannedArray
+        Changed, before it has the form of format 3.
+    shards : tuple of int, "auto" or None
+        "auto": by bytes, and none for a small array. Lengths are for the arrays that have as many axes and more than
+        one chunk, each rounded up to whole chunks; rows and other arrays are stored without. None: as planned.
+    """
+    node = planned.node
+    if shards == "auto":
+        planned.sharding = Sharding("auto")
+    elif shards is not None:
+        is_whole = math.prod(node.grid) < 2  # one chunk, or none
+        if is_whole or len(shards) != len(node.shape) or planned.notes.get("rows") is True:
+            return
+        shape = tuple(-(-shard // chunk) * chunk for shard, chunk in zip(shards, node.chunks, strict=True))
+        planned.sharding = Sharding(shape, are_chunks_given=True)
+
+
+def checked_shards(shards: Any, zarr_format: int) -> ShardsOfFile:
+    """Return what was asked for of a whole file.
+
+    Raises
+    ------
+    UsageError
+        It is neither "auto" nor lengths, or the format has no shards.
+    """
+    if shards is None:
+        return None
+    if zarr_format != 3:
+        raise UsageError(_NO_SHARDS, remedy=_USE_FORMAT_3)
+    if isinstance(shards, str) and shards == "auto":
+        return "auto"
+    if not isinstance(shards, (tuple, list)) or not all(type(n) is int and n > 0 for n in shards):
+        raise UsageError(f"shards {shards!r} are no lengths", remedy='Give a whole number for each axis, or "auto".')
+    return tuple(shards)
+
+
+def shard_bytes_for(keys: KeyStore, memory_budget: int) -> int:
+    """Return the bytes of a shard that is chosen: less where a store takes it as a whole, from memory, only."""
+    return SHARD_BYTES if keys.streams_values else max(1, min(SHARD_BYTES, memory_budget // _SHARE))
+
+
+def refuse_shards(planned: PlannedArray) -> None:
+    """Refuse what format 2 does not have.
+
+    Raises
+    ------
+    UsageError
+        Shards are asked for.
+    """
+    if planned.sharding is not None and not planned.sharding.is_kept:
+        raise UsageError(_NO_SHARDS, remedy=_USE_FORMAT_3)
+
+
+def give_shards(planned: PlannedArray, shard_bytes: int = SHARD_BYTES) -> None:
+    """Give a planned array that has the form of format 3 its shards, and chunks that fit into them.
+
+    Parameters
+    ----------
+    planned : PlannedArray
+        Changed.
+    shard_bytes : int
+        Bytes of values of a shard that is chosen, at most.
+
+    Raises
+    ------
+    UsageError
+        The shards that are asked for do not fit the array or its chunks.
+    """
+    sharding, node = planned.sharding, planned.node
+    if sharding is None:
+        return
+    if sharding.shape == "auto":
+        _choose(planned, node, shard_bytes, are_chunks_given=sharding.are_chunks_given)
+        return
+    shape = sharding.shape
+    if node.key_axes == 0:
+        raise UsageError("a scalar has no shards", remedy="Leave shards out.")
+    if node.key_axes is not None:  # rows: the axis of their fields is never divided
+        shape = (*shape[: node.key_axes], *node.chunks[node.key_axes :])
+    if len(shape) != len(node.shape):
+        raise UsageError(f"shards {shape} do not fit the shape {node.shape}", remedy="Give one length for each axis.")
+    if not sharding.are_chunks_given:
+        node.chunks = chunking.chunks_inside(shape, node.chunks)
+    if not all(_are_multiples(shape, node.chunks)):
+        raise UsageError(
+            f"shards {shape} hold no whole number of chunks {node.chunks}",
+            remedy="Give shards whose lengths are multiples of those of the chunks.",
+        )
+    node.shards = Shards(shape)
+
+
+def _are_multiples(shards: tuple[int, ...], chunks: tuple[int, ...]) -> list[bool]:
+    return [shard % chunk == 0 for shard, chunk in zip(shards, chunks, strict=True)]
+
+
+def _choose(planned: PlannedArray, node: ArrayNode[Attributes], shard_bytes: int, *, are_chunks_given: bool) -> None:
+    lengths = _lengths(planned)
+    itemsize = _itemsize(node)
+    known = [length for length in lengths if length is not None]
+    is_small = len(known) == len(lengths) and math.prod(known) * itemsize < chunking.SHARDED_BYTES
+    if node.key_axes == 0 or not lengths or is_small:
+        return
+    is_free = not are_chunks_given and planned.iterator is None and not hasattr(planned.source, "encoded")
+    if is_free and node.key_axes is None:
+        target = min(chunking.SHARDED_CHUNK_BYTES, shard_bytes)
+        node.chunks = chunking.default_chunks(node.shape, itemsize, target=target)
+    node.shards = Shards(chunking.shards_by_bytes(lengths, node.chunks, itemsize, target=shard_bytes))
+
+
+def _lengths(planned: PlannedArray) -> tuple[int | None, ...]:
+    if planned.iterator is None:
+        return planned.node.shape
+    most: Any = planned.iterator.maxshape
+    return tuple(None if length is None else int(length) for length in most)
+
+
+def _itemsize(node: ArrayNode[Attributes]) -> int:
+    row = zarr3_forms.row_bytes(node)
+    if row is not None:
+        return max(1, row // max(1, node.shape[-1]))
+    dtype = chunk_codec(node).dtype
+    return chunking.OBJECT_BYTES if dtype.hasobject else dtype.itemsize
+
+
+_BLOCK_CELLS = 65536
+
+
+class ValuesOnly:
+    """The values of a source whose chunks are of no use, since they are encoded in another way.
+
+    Parameters
+    ----------
+    source : ArraySource
+        The source.
+    """
+
+    def __init__(self, source: ArraySource) -> None:
+        self.shape = source.shape
+        self._source = source
+
+    def read(self, region: Region) -> Array:
+        """Return the values of ``region``."""
+        return self._source.read(region)
+
+
+def adapt_plan(plan: WritePlan, *, location: str, shard_bytes: int = SHARD_BYTES) -> None:
+    """Give the new arrays of a plan for format 3 their form; nothing is done for format 2, nor done twice.
+
+    Parameters
+    ----------
+    plan : WritePlan
+        Changed.
+    location : str
+        Of the file, for messages.
+    shard_bytes : int
+        Bytes of values of a shard that is chosen, at most.
+
+    Raises
+    ------
+    ZarrBackendError
+        A value cannot be stored; array and element are named.
+    UsageError
+        Shards do not fit the array, its chunks or its format.
+    """
+    is_3 = plan.hierarchy.zarr_format == 3
+    for path, planned in plan.arrays.items():
+        if not planned.node.prefix:
+            try:
+                _adapt(planned, shard_bytes) if is_3 else refuse_shards(planned)
+            except ZarrBackendError as error:
+                raise error.located(store=location, path=absolute(path)) from error.__cause__
+
+
+def _adapt(planned: PlannedArray, shard_bytes: int) -> None:
+    node = planned.node
+    before = _encoding(node)
+    if node.data_type != "|O" and not zarr3_codecs.is_expressible(node.filters, node.compressor):
+        node.filters, node.compressor = None, dict(chunking.DEFAULT_COMPRESSOR)
+    widths = _widths(planned) if notes_of(node.attributes).get("rows") is True else {}
+    zarr3_forms.adapt(node, widths)
+    itemsize = zarr3_forms.row_bytes(node)
+    if itemsize is not None and node.chunks[0] == chunking.default_chunks(node.shape, chunking.OBJECT_BYTES)[0]:
+        node.chunks = (chunking.default_chunks(node.shape[:1], itemsize)[0], *node.chunks[1:])
+    give_shards(planned, shard_bytes)
+    if planned.source is not None and hasattr(planned.source, "encoded") and _encoding(node) != before:
+        planned.source = ValuesOnly(planned.source)
+    if not hasattr(planned.source, "encoded"):  # chunks that are taken as they are have the frame that they have
+        node.compressor = zarr3_codecs.in_core_words(node.compressor)
+
+
+def _encoding(node: ArrayNode[Attributes]) -> tuple[Any, ...]:
+    """Return what the bytes of a chunk depend on."""
+    return node.data_type, node.filters, node.compressor, node.order, node.chunks
+
+
+def _widths(planned: PlannedArray) -> dict[str, int]:
+    """Return the characters of the longest text of each field of rows that is no number."""
+    if planned.source is None:
+        return {}
+    length, count = planned.node.shape[0], planned.node.shape[-1]
+    fields = [
+        (position, name, kind)
+        for position, (name, _, kind) in enumerate(zarr3_forms.row_fields(planned.node, {}))
+        if kind != "number"
+    ]
+    widths = {name: 0 for _, name, _ in fields}
+    rows = max(1, _BLOCK_CELLS // max(1, count))
+    for start in range(0, length, rows):
+        block = planned.source.read((slice(start, min(start + rows, length)), slice(0, count)))
+        for position, name, kind in fields:
+            widths[name] = max(widths[name], cell_width(block[:, position].tolist(), kind))
+    return widths

@@ -1,0 +1,374 @@
+"""A conversion that can be interrupted: the folder in which it is made, and the record of what is made of what.
+
+The folder stands beside the target under a name that follows from the target and from the record, so that the next run
+finds it, and a worker that outlives its master can only set keys that belong there. Its chunks are complete: each is
+renamed into place. The record is the first file in it, and is taken away when everything is written, right before
+the folder is renamed to the target.
+
+Source: issue "Fast, lean, and as wide as the machine or the cluster", part 7; issue "Nothing lost, nobody let in",
+part 1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hdmf_zarr_backend.arrays.codecs import chunk_codec
+from hdmf_zarr_backend.arrays.shards import shard_named, stored_chunks
+from hdmf_zarr_backend.changes.writer_lock import one_writer
+from hdmf_zarr_backend.errors import (
+    ConflictError,
+    DamagedFileError,
+    MetadataError,
+    StoreError,
+    UsageError,
+    WorkerLostError,
+)
+from hdmf_zarr_backend.formats import zarr2, zarr3
+from hdmf_zarr_backend.formats.registry import FORMATS
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.disk import told
+from hdmf_zarr_backend.stores.json_text import dump, load
+from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.partials import PARTIAL, Staged, conversion_prefix, discard, interrupted_conversions
+from hdmf_zarr_backend.transfer.names import check_names
+from hdmf_zarr_backend.transfer.plan import WritePlan
+from hdmf_zarr_backend.transfer.staging import moved, new_file
+
+__all__ = ["RECORD", "ConversionRecord", "StagedKeys", "converted_file", "staged_conversion"]
+
+RECORD = ".hdmf_conversion.json"
+"""Name of the record in the folder."""
+
+_DOCUMENTS = zarr2.DOCUMENT_NAMES | {zarr3.DOCUMENT}
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionRecord:
+    """What a conversion makes of what; two with equal records write the same keys.
+
+    Attributes
+    ----------
+    version : str
+        Of this package.
+    sources : dict
+        ``{absolute path: [bytes, time of the last change in ns]}`` of the files that are read.
+    options : dict
+        What the caller asked for, as far as it is about what is written; JSON.
+    plan : str
+        Hash of all documents that are planned.
+    """
+
+    version: str
+    sources: dict[str, list[int]]
+    options: dict[str, Any] = field(default_factory=dict)
+    plan: str = ""
+
+    @classmethod
+    def of(cls, plan: WritePlan, sources: Iterable[str], options: dict[str, Any]) -> ConversionRecord:
+        """Return the record of a plan.
+
+        Parameters
+        ----------
+        plan : WritePlan
+            What will be written.
+        sources : iterable of str
+            Absolute paths of the files that it is made from.
+        options : dict
+            As of the attribute.
+        """
+        everything = FORMATS[plan.hierarchy.zarr_format].last(plan.hierarchy, {}, consolidate=True)
+        states = {path: os.stat(path) for path in sorted(sources)}
+        found = {path: [state.st_size, state.st_mtime_ns] for path, state in states.items()}
+        # the root package sees to it that its number is known, and cannot be imported from below
+        version = sys.modules[__name__.partition(".")[0]].__version__
+        return cls(str(version), found, options, hashlib.sha256(dump(everything)).hexdigest())
+
+    def identity(self) -> str:
+        """Return a short name of this record."""
+        return hashlib.sha256(dump(asdict(self))).hexdigest()[:12]
+
+    def differences(self, other: ConversionRecord) -> list[str]:
+        """Return in words what is different in ``other``, the one of now: causes, as far as they are known."""
+        if self.version != other.version:
+            return [f"it was begun by version {self.version} of this package, and this is {other.version}"]
+        gone = [f"{path} was read then and is not now" for path in self.sources.keys() - other.sources.keys()]
+        new = [f"{path} is read now and was not then" for path in other.sources.keys() - self.sources.keys()]
+        changed = [
+            f"{path} has changed since"
+            for path in self.sources.keys() & other.sources.keys()
+            if self.sources[path] != other.sources[path]
+        ]
+        options = [
+            f"{name} was {self.options.get(name)!r} and is {other.options.get(name)!r}"
+            for name in sorted(self.options.keys() | other.options.keys())
+            if self.options.get(name) != other.options.get(name)
+        ]
+        found = [*sorted(gone), *sorted(new), *sorted(changed), *options]
+        return found or ["what is planned has changed, by another version of a library or an environment"]
+
+
+class StagedKeys(LocalKeys):
+    """The folder of a conversion.
+
+    Parameters
+    ----------
+    root : str
+        Absolute path of the folder, which is there.
+    location : str
+        The target.
+    is_resumed : bool
+        Whether there may be keys in it: what is there already is not set again.
+    is_doubtful : bool
+        Whether the machine was started anew since: files may be shorter than they were written.
+    """
+
+    def __init__(self, root: str, location: str, *, is_resumed: bool, is_doubtful: bool) -> None:
+        super().__init__(root, replace=True, location=location)
+        self.is_resumed = is_resumed
+        self.is_doubtful = is_doubtful
+        self._is_there = False
+
+    def set(self, key: str, value: bytes) -> None:
+        """Set ``key``, if it does not have this value already.
+
+        Raises
+        ------
+        StoreError
+            The folder is not there: a worker on another machine does not see it. It is not made, for what would be in
+            it would be missing where it is wanted.
+        """
+        self._check_folder()
+        if not (self.is_resumed and self._has(key, value)):
+            super().set(key, value)
+
+    @contextmanager
+    def stream(self, key: str) -> Iterator[Callable[[bytes], None]]:
+        """Give what appends to a new value of ``key``; the errors are those of `set`."""
+        self._check_folder()
+        with super().stream(key) as write:
+            yield write
+
+    def _check_folder(self) -> None:
+        if not self._is_there and not os.path.isdir(self.root):
+            raise StoreError(
+                f"the folder {self.root!r} is not there for this process",
+                store=self.location,
+                remedy="Workers on other machines have to see the folder of the target under the same path.",
+            )
+        self._is_there = True
+
+    def _replaces(self, key: str) -> bool:
+        """Tell whether a value is written beside its place first; documents are compared when a conversion goes on."""
+        return key.rpartition("/")[2] not in _DOCUMENTS
+
+    def _has(self, key: str, value: bytes) -> bool:
+        try:
+            return os.stat(self._path(key)).st_size == len(value) and self.get(key) == value
+        except FileNotFoundError:
+            return False
+
+    def complete_chunks(self, path: str, node: ArrayNode[Attributes]) -> frozenset[str]:
+        """Return the keys of those chunks of an array that need not be written again; one listing."""
+        if not self.is_resumed:
+            return frozenset()
+        return frozenset(
+            key
+            for key, size in self.sizes(path).items()
+            if size and _is_chunk(key) and not (self.is_doubtful and not self._decodes(path, key, node))
+        )
+
+    def _decodes(self, path: str, key: str, node: ArrayNode[Attributes]) -> bool:
+        data = self.get(key)
+        shard = None if node.shards is None else shard_named(node, key.removeprefix(f"{path}/"))
+        if data is None or (node.shards is not None and shard is None):
+            return False
+        try:
+            for chunk in [data] if shard is None else stored_chunks(data, node, shard):
+                chunk_codec(node).decode(chunk, node.chunks)
+        except DamagedFileError:
+            return False
+        return True
+
+    def finish(self) -> None:
+        """Take away what does not belong to the file: the record, and keys that nobody renamed into place."""
+        if self.is_resumed:
+            self.delete([key for key in self.sizes("") if key.endswith(PARTIAL)])
+        self.delete([RECORD])
+
+
+def _is_chunk(key: str) -> bool:
+    return not key.endswith(PARTIAL) and key.rpartition("/")[2] not in _DOCUMENTS
+
+
+@contextmanager
+def converted_file(
+    keys: KeyStore,
+    plan: WritePlan,
+    sources: Iterable[str],
+    options: dict[str, Any],
+    *,
+    resume: bool,
+    exclusive: bool = False,
+    durable: bool = False,
+) -> Iterator[KeyStore]:
+    """Give the keys to write a converted file with; it is there, whole, when the block ends without an error.
+
+    Parameters
+    ----------
+    keys : KeyStore
+        Where the file will be.
+    plan : WritePlan
+        What will be written.
+    sources, options
+        As of `ConversionRecord.of`.
+    resume, exclusive, durable : bool
+        As of `staged_conversion`.
+
+    Raises
+    ------
+    UsageError
+        ``resume``, and the target is no local folder.
+    """
+    if keys.folder is not None:
+        check_names((path for path, _ in plan.hierarchy.walk()), keys)
+        record = ConversionRecord.of(plan, sources, options)
+        local = LocalKeys(keys.folder, location=keys.location)
+        with staged_conversion(local, record, resume=resume, exclusive=exclusive, durable=durable) as new:
+            yield new
+        return
+    if resume:
+        raise UsageError(
+            "only a conversion to a local folder can go on after it was interrupted",
+            store=keys.location,
+            remedy="Run it without resume=True, which begins anew.",
+        )
+    with new_file(keys, plan.hierarchy, exclusive=exclusive, durable=durable) as written:
+        yield written
+
+
+@contextmanager
+def staged_conversion(
+    target: LocalKeys, record: ConversionRecord, *, resume: bool, exclusive: bool = False, durable: bool = False
+) -> Iterator[StagedKeys]:
+    """Give the keys of a folder that takes the place of ``target`` when the block ends without an error.
+
+    The folder stays, to be resumed, if the process dies, is interrupted or stopped (KeyboardInterrupt, SystemExit) or
+    loses its workers, and with ``resume`` also if the operating system refuses something. After other errors it is
+    removed.
+
+    Parameters
+    ----------
+    target : LocalKeys
+        The file.
+    record : ConversionRecord
+        What is made of what.
+    resume : bool
+        Go on with what is there of the same record; nothing there: begin. False: begin, and remove what is there.
+    exclusive : bool
+        Replace nothing. False: what is at ``target`` is replaced.
+    durable : bool
+        Return when the file is on the disk itself.
+
+    Raises
+    ------
+    StoreLockedError
+        Another writer makes the same target, or has it open.
+    ConflictError
+        ``resume``, and what is there is of another record.
+    StoreExistsError
+        ``exclusive``, and something has come to be at ``target``.
+    """
+    with one_writer(target):
+        own = Staged(target.root)
+        with told(target.location, "written"):
+            keys = _open(target, record, own, resume=resume)
+        try:
+            yield keys
+            own.check()
+            keys.finish()
+            moved(keys.root, target.root, exclusive=exclusive, durable=durable)
+        except (KeyboardInterrupt, SystemExit) as stop:
+            stop.add_note(f"What is done of {target.location!r} is kept; pass resume=True to go on.")
+            raise
+        except WorkerLostError as error:
+            error.remedy = "What is done is kept; pass resume=True to go on."
+            raise error.located(store=target.location) from error.__cause__
+        except (StoreError, OSError):
+            if not resume:
+                own.discard(keys.root)
+            raise
+        except BaseException:
+            own.discard(keys.root)
+            raise
+
+
+def _open(keys: LocalKeys, record: ConversionRecord, own: Staged, *, resume: bool) -> StagedKeys:
+    target = keys.root
+    name = f"{conversion_prefix(target)}-{record.identity()}{PARTIAL}"
+    root = os.path.join(os.path.dirname(target), name)
+    found = interrupted_conversions(target)
+    begun = {
+        path: entry for path in found if resume and not os.path.islink(path) and (entry := _recorded(path)) is not None
+    }
+    if begun and root not in begun:
+        reasons = next(iter(begun.values())).record.differences(record)
+        raise ConflictError(
+            f"the conversion that was interrupted cannot go on: {'; '.join(reasons)}",
+            store=keys.location,
+            remedy="Run it without resume=True, which begins anew.",
+        )
+    for path in found:
+        if path == root and path not in begun:
+            discard(path)  # the new folder has this name
+        elif path != root:
+            own.discard(path)
+    now = _boot()
+    # what was not checked since the machine was started anew stays in doubt, whoever goes on with it
+    boot = begun[root].boot if begun else now
+    os.makedirs(root, exist_ok=True)
+    try:
+        LocalKeys(root, location=keys.location).set(RECORD, dump({**asdict(record), "boot": boot}))
+    except BaseException:
+        if not begun:
+            own.discard(root)
+        raise
+    return StagedKeys(root, keys.location, is_resumed=bool(begun), is_doubtful=boot is None or boot != now)
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A record that was found, and the start of the machine during which it was made (None: not known)."""
+
+    record: ConversionRecord
+    boot: str | None
+
+
+def _recorded(root: str) -> _Begun | None:
+    """Return the record of a folder, None without one that can be read."""
+    text = LocalKeys(root).get(RECORD)
+    if not text:
+        return None
+    try:
+        said = load(text, key=RECORD)
+        record = ConversionRecord(str(said["version"]), dict(said["sources"]), dict(said["options"]), str(said["plan"]))
+        return _Begun(record, said["boot"])
+    except (MetadataError, TypeError, ValueError, KeyError):
+        return None  # no version of this package has written it
+
+
+def _boot() -> str | None:
+    """Return what tells one start of the machine from the next, None where the system does not say."""
+    try:
+        return _BOOT.read_text(encoding="ascii").strip()
+    except OSError:
+        return None

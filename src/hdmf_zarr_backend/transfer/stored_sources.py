@@ -1,0 +1,257 @@
+"""An array of another Zarr file as the source of a new one: its layout is kept, and its chunks as they are.
+
+Source: issue "Fast, lean, and as wide as the machine or the cluster", part 6; `HDF5IO` keeps chunks and filters of what
+it exports likewise.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.arrays.codecs import numpy_dtype
+from hdmf_zarr_backend.arrays.fills import check_unwritten, fill_scalar
+from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.arrays.shards import ShardReader
+from hdmf_zarr_backend.arrays.stored_chunks import check_plausible
+from hdmf_zarr_backend.changes.editable import EditableArray
+from hdmf_zarr_backend.errors import ChunkError
+from hdmf_zarr_backend.formats.chunking import WHOLE_BYTES
+from hdmf_zarr_backend.formats.zarr3_codecs import in_format_2
+from hdmf_zarr_backend.hdf5.allocated import check_allocated
+from hdmf_zarr_backend.hdf5.contiguous import plan_contiguous
+from hdmf_zarr_backend.hdf5.describe import Description, is_dataset
+from hdmf_zarr_backend.hdf5.rawcopy import plan_raw
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.limits import Limits
+from hdmf_zarr_backend.transfer.plan import PlannedArray, Sharding, encode_fill
+from hdmf_zarr_backend.transfer.sources import Array, ArraySource, Region, StoredSource, cast_block
+
+CACHE_BYTES = 32 * 2**20
+"""What a process keeps of the decoded chunks of one file at most, for chunks of the target that share one."""
+
+_SHARE = 4  # of a memory budget
+_MOST_FILES = 2
+_caches: OrderedDict[str, ChunkCache] = OrderedDict()
+_limit = [CACHE_BYTES]
+
+
+def _cache_of(location: str) -> ChunkCache:
+    cache = _caches.setdefault(location, ChunkCache(_limit[-1]))
+    _caches.move_to_end(location)
+    while len(_caches) > _MOST_FILES:
+        _caches.popitem(last=False)
+    return cache
+
+
+@contextmanager
+def source_caches(memory_budget: int) -> Iterator[None]:
+    """Bound what is kept of decoded chunks by a budget, and free it at the end of a write."""
+    _limit.append(min(CACHE_BYTES, memory_budget // _SHARE))
+    try:
+        yield
+    finally:
+        _limit.pop()
+        _caches.clear()
+
+
+class StoredChunks:
+    """The chunks of a stored array as they are, and other values where a chunk is not there.
+
+    Parameters
+    ----------
+    keys : KeyStore
+        The store of the array.
+    path : str
+        The array.
+    node : ArrayNode
+        Its metadata; the array that is written has the same chunks and codecs.
+    values : ArraySource
+        What the chunks decode to.
+    """
+
+    def __init__(self, keys: KeyStore, path: str, node: ArrayNode[Attributes], values: ArraySource) -> None:
+        self.shape: tuple[int, ...] = values.shape
+        self._keys = keys
+        self._path = path
+        self._node = node
+        self._values = values
+        self._reader: ShardReader | None = None
+
+    def _shards(self) -> ShardReader:
+        """Return what finds chunks in shards, which knows the indices that it has read."""
+        self._reader = self._reader or ShardReader(self._keys, self._path, self._node)
+        return self._reader
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self._keys.unwrapped, self._path, self._node, self._values))
+
+    def encoded(self, index: tuple[int, ...]) -> bytes | None:
+        """Return the chunk at ``index`` as it is stored, None where it is not there.
+
+        Raises
+        ------
+        ChunkError
+            It cannot be a chunk; it is not decoded to find out.
+        """
+        name = self._node.chunk_name(index)
+        data = self._shards().get(index) if self._node.shards is not None else self._keys.get(join(self._path, name))
+        if data is not None:
+            try:
+                check_plausible(self._node, name, data)
+            except ChunkError as error:
+                raise error.located(store=self._keys.location, path=absolute(self._path)) from None
+        return data
+
+    def read(self, region: Region) -> Array:
+        """Return the values of ``region``."""
+        return self._values.read(region)
+
+    def portable(self) -> ArraySource | None:
+        """Return this, if the values can be sent to another process; else None."""
+        return self if isinstance(self._values, ZarrSource) else None
+
+
+class ZarrSource:
+    """The values of a stored array; it can be sent to another process.
+
+    Parameters
+    ----------
+    keys : KeyStore
+        The store of the array.
+    path : str
+        The array.
+    node : ArrayNode
+        Its metadata.
+    dtype : numpy.dtype
+        Type that is stored; blocks are cast to it.
+    """
+
+    def __init__(self, keys: KeyStore, path: str, node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> None:
+        self.shape: tuple[int, ...] = node.shape
+        self._keys = keys
+        self._path = path
+        self._node = node
+        self._dtype = dtype
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self._keys.unwrapped, self._path, self._node, self._dtype))
+
+    def part(self, indices: Iterable[tuple[int, ...]]) -> ZarrSource:
+        """Return this: it is small already."""
+        return self
+
+    def read(self, region: Region) -> Array:
+        """Return the block as ``dtype``.
+
+        Raises
+        ------
+        ChunkError
+            A chunk does not decode; file and array are named.
+        """
+        reader = ChunkReader(self._keys, self._path, self._node, _cache_of(self._keys.location))
+        return cast_block(reader.read(region), self._dtype)
+
+
+def check_stored(data: Any, limits: Limits) -> None:
+    """Make sure that a stored array that is to be copied, or what resolves its references, has most of its chunks.
+
+    Parameters
+    ----------
+    data : object
+        Any.
+    limits : Limits
+        What holds for a dataset of HDF5; a Zarr array is read by the rules of its own store.
+
+    Raises
+    ------
+    LimitError
+        As of `arrays.fills.check_unwritten` and `hdf5.allocated.check_allocated`; other data are never refused.
+    """
+    stored = getattr(data, "dataset", data)
+    if isinstance(stored, LazyArray) and not isinstance(stored, EditableArray):
+        check_unwritten(stored.keys, stored.path, stored.node)
+    elif is_dataset(stored):
+        check_allocated(stored, limits)
+
+
+def keep_layout(planned: PlannedArray, data: LazyArray) -> None:
+    """Give a planned array the chunks, shards, codecs and fill value of the stored array that it is a copy of.
+
+    Nothing is changed where the type of the elements, or the codec of objects, becomes another.
+    """
+    node, old = planned.node, data.node
+    if planned.source is None or node.shape != old.shape or not _has_type_of(node, old):
+        return
+    if numpy_dtype(old.data_type).hasobject and (node.filters or [])[:1] != (old.filters or [])[:1]:
+        return
+    node.chunks, node.order = old.chunks, old.order
+    if old.shards is not None:
+        planned.sharding = Sharding(old.shards.shape, are_chunks_given=True, is_kept=True)
+    dtype = numpy_dtype(old.data_type)
+    if dtype.kind in "biufc":  # others are declared as zero in old files, which newer readers refuse
+        node.fill_value = encode_fill(fill_scalar(old, dtype), dtype)
+    node.filters = in_format_2(old.filters)
+    node.compressor = None if old.compressor is None else dict(old.compressor)
+
+
+def take_stored(planned: PlannedArray, data: LazyArray) -> None:
+    """Let a planned array take the chunks of the stored array that it is a copy of, as they are where that is right."""
+    source = planned.source
+    if source is None or isinstance(data, EditableArray):
+        return  # changes that are not written yet are seen only by the array itself
+    keys = data.keys
+    if isinstance(source, StoredSource):
+        source = ZarrSource(keys, data.path, data.node, source.dtype)
+    planned.source = StoredChunks(keys, data.path, data.node, source) if _is_same(planned.node, data.node) else source
+
+
+def _has_type_of(node: ArrayNode[Attributes], old: ArrayNode[Attributes]) -> bool:
+    return numpy_dtype(node.data_type) == numpy_dtype(old.data_type)
+
+
+def _is_same(node: ArrayNode[Attributes], old: ArrayNode[Attributes]) -> bool:
+    if old.codecs is not None:
+        return False
+    same_grid = (node.shape, node.chunks, node.order) == (old.shape, old.chunks, old.order)
+    same_codecs = (node.filters or None, node.compressor) == (old.filters or None, old.compressor)
+    return same_grid and same_codecs and _has_type_of(node, old)
+
+
+def take_chunks(dataset: Any, found: Description, planned: PlannedArray, *, keep: bool) -> None:
+    """Take the chunks of a large dataset as they are, or at least read its values without the HDF5 library.
+
+    Small datasets are one chunk in Zarr, and very small chunks are joined: there the chunks are not the same.
+
+    Parameters
+    ----------
+    dataset : h5py.Dataset
+        The dataset.
+    found : Description
+        What it is.
+    planned : PlannedArray
+        The copy that is planned; its source is replaced, and its codecs if chunks are kept.
+    keep : bool
+        Keep chunks as they are where that is possible; False: they are decoded, for the codecs that are planned.
+    """
+    node, old = planned.node, planned.source
+    if node.size * found.dtype.itemsize <= WHOLE_BYTES or not isinstance(old, StoredSource) or old.dtype != found.dtype:
+        return
+    raw = plan_raw(dataset, found)
+    if raw is None:
+        contiguous = plan_contiguous(dataset, found)
+        if contiguous is not None and contiguous.shape == node.shape:
+            planned.source = contiguous
+    elif raw.source.shape != node.shape:
+        return
+    elif keep and raw.source.chunks == node.chunks:
+        node.filters, node.compressor = raw.filters, raw.compressor
+        planned.source = raw.source
+    elif keep or raw.source.raw.is_plain_file:
+        planned.source = raw.source.decoded()

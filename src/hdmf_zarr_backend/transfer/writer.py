@@ -1,0 +1,389 @@
+"""WritePlan + store -> documents, chunks, grown shapes, and the consolidated document last.
+
+Nothing is read back and no key is set twice; the document of an array that grows is set when its length is known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import closing
+from typing import Any
+
+from hdmf_zarr_backend.arrays.codecs import chunk_codec
+from hdmf_zarr_backend.arrays.shards import inner_grid, shard_named
+from hdmf_zarr_backend.errors import ModeError, ZarrBackendError
+from hdmf_zarr_backend.execution.executors import Runner, runner
+from hdmf_zarr_backend.execution.tasks import (
+    MEMORY_BUDGET,
+    TASK_BYTES,
+    ChunkTask,
+    ShardTask,
+    chunk_bytes,
+    cut,
+    cut_shards,
+    encode_chunk,
+    encode_shard,
+    task_bytes_for,
+)
+from hdmf_zarr_backend.formats import nczarr, registry
+from hdmf_zarr_backend.formats.consolidated import is_inlined, is_read_at_open
+from hdmf_zarr_backend.formats.dimensions import encode_dimensions
+from hdmf_zarr_backend.formats.reserved import DIMENSIONS, NOTES
+from hdmf_zarr_backend.hdf5.rawsource import forget_decoded
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, Node, absolute, join
+from hdmf_zarr_backend.progress import SILENT, Progress
+from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.json_text import dump
+from hdmf_zarr_backend.transfer.iterators import WAITING_BYTES, GrowingArray
+from hdmf_zarr_backend.transfer.names import warn_of_names
+from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan, shard_bytes_for
+from hdmf_zarr_backend.transfer.sources import ArraySource, ElementSource, RowSource
+from hdmf_zarr_backend.transfer.stored_sources import source_caches
+
+__all__ = ["MEMORY_BUDGET", "Writer", "is_inlined", "is_read_at_open", "planned_bytes", "settle"]
+
+
+class PlannedKeys(KeyStore):
+    """The chunks of a plan; its documents are no keys, since whoever has the plan has the hierarchy.
+
+    Parameters
+    ----------
+    plan : WritePlan
+        Its sources must be open.
+    location : str
+        Where the file will be; its links are followed from there.
+    """
+
+    def __init__(self, plan: WritePlan, location: str) -> None:
+        self.location = location
+        self._plan = plan
+
+    def get(self, key: str) -> bytes | None:
+        """Return the chunk of ``key``, or None.
+
+        Raises
+        ------
+        ZarrBackendError
+            The source does not give its values.
+        """
+        path, _, name = key.rpartition("/")
+        while path and path not in self._plan.arrays:
+            path, _, last = path.rpartition("/")
+            name = f"{last}/{name}"
+        planned = self._plan.arrays.get(path)
+        if planned is None or planned.source is None:
+            return None
+        node = planned.node
+        index = shard_named(node, name)
+        if index is None:
+            return None
+        try:
+            if node.shards is not None:
+                pieces: list[bytes] = []
+                encode_shard(node, planned.source, index, pieces.append)
+                return b"".join(pieces)
+            return encode_chunk(node, chunk_codec(node), planned.source, index)[0]
+        except ZarrBackendError as error:
+            raise error.located(store=self.location, path=absolute(path)) from error.__cause__
+
+    def set(self, key: str, value: bytes) -> None:
+        """Refuse: this is a plan."""
+        raise self._refused()
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Refuse: this is a plan."""
+        raise self._refused()
+
+    def _refused(self) -> ModeError:
+        return ModeError("a file that is planned is only read", store=self.location, remedy="Write the plan.")
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Return nothing: what a chunk will be is known when it is encoded, and the hierarchy is at hand."""
+        return {}
+
+    def exists(self) -> bool:
+        """Tell whether there is something to read."""
+        return True
+
+
+_LARGE_BYTES = 2**20
+
+
+class Writer:
+    """Carries out a plan on an empty store.
+
+    Parameters
+    ----------
+    keys : KeyStore
+        The store.
+    plan : WritePlan
+        What to write.
+    strict_json : bool
+        No NaN or Infinity tokens.
+    progress : Progress
+        Is told of each array's bytes.
+    executor : object
+        As of `execution.executors.runner`; None: everything is done in this thread.
+    memory_budget : int
+        Bytes of values that may be in flight, beyond the caller's own arrays.
+    nczarr : bool
+        Give the nodes the attributes of NCZarr, for netcdf-c. Documents are set when all lengths are known.
+
+    Attributes
+    ----------
+    inlined : dict
+        ``{key: bytes}`` of what is read whenever the file is opened, for the consolidated document.
+    """
+
+    def __init__(
+        self,
+        keys: KeyStore,
+        plan: WritePlan,
+        *,
+        strict_json: bool = False,
+        progress: Progress = SILENT,
+        executor: Any = None,
+        memory_budget: int = MEMORY_BUDGET,
+        nczarr: bool = False,
+    ) -> None:
+        self._nczarr = nczarr
+        self.inlined: dict[str, bytes] = {}
+        self._executor = executor
+        self._budget = memory_budget
+        self._keys = keys
+        self._plan = plan
+        self._format = registry.FORMATS[plan.hierarchy.zarr_format]
+        self._strict = strict_json
+        self._progress = progress
+
+    def write(self, *, consolidate: bool = True, exhaust_in_turn: bool = True) -> None:
+        """Write everything.
+
+        Parameters
+        ----------
+        consolidate : bool
+            Set the consolidated document at the end.
+        exhaust_in_turn : bool
+            Exhaust iterators one after the other; False: one block of each in turn.
+        """
+        warn_of_names((path for path, _ in self._plan.hierarchy.walk()), self._keys.location)
+        self._adapt()
+        arrays = self._plan.arrays
+        self._progress.start(sum(planned_bytes(planned) for planned in arrays.values()))
+        growing = {path: planned for path, planned in arrays.items() if planned.iterator is not None}
+        if not self._nczarr:
+            self._all_documents(without=growing)
+        self._write_arrays()
+        self._exhaust(growing, in_turn=exhaust_in_turn)
+        if self._nczarr:
+            nczarr.overlay(self._plan.hierarchy)
+            self._all_documents()
+        self._finish(consolidate=consolidate)
+
+    def _adapt(self) -> None:
+        adapt_plan(self._plan, location=self._keys.location, shard_bytes=shard_bytes_for(self._keys, self._budget))
+
+    def _all_documents(self, without: Collection[str] = ()) -> None:
+        for path, node in self._plan.hierarchy.walk():
+            if path not in without:
+                self._documents(path, node)
+
+    def write_changes(
+        self, *, added: Collection[str], changed: Collection[str], keep: Callable[[Iterable[str]], None]
+    ) -> None:
+        """Write what an append adds: new nodes first, then changed documents; the caller sets the consolidated one.
+
+        Parameters
+        ----------
+        added : collection of str
+            Paths of new groups and arrays; what is below them is new too.
+        changed : collection of str
+            Paths of nodes whose attributes differ.
+        keep : callable
+            Is given the keys of the documents that change, before they are set.
+        """
+        warn_of_names(added, self._keys.location)
+        self._adapt()
+        arrays = self._plan.arrays
+        self._progress.start(sum(planned_bytes(planned) for planned in arrays.values()))
+        self._write_arrays()
+        growing = {path: planned for path, planned in arrays.items() if planned.iterator is not None}
+        self._exhaust(growing, in_turn=True)
+        if self._nczarr:
+            changed = {*changed, *nczarr.overlay(self._plan.hierarchy), *growing}
+            changed = {path for path in changed if path in growing or not _is_below(path, added)}
+        self._keys.drain()
+        for path in sorted(added, reverse=True):  # a group appears when all that is in it is there
+            for below, node in reversed(list(Hierarchy(self._node(path)).walk())):
+                place = "/".join(part for part in (path, below) if part)
+                if place not in growing:
+                    self._documents(place, node)
+        self._keys.drain()
+        others = sorted(changed, reverse=True)
+        keep(key for path in others for key, _ in self._format.documents(path, self._node(path)))
+        for path in others:
+            self._documents(path, self._node(path))
+        self._keys.drain()
+
+    def _finish(self, *, consolidate: bool) -> None:
+        """Set what makes the file whole."""
+        for key, document in self._format.last(self._plan.hierarchy, self.inlined, consolidate=consolidate).items():
+            self._keys.set(key, dump(document, strict=self._strict))
+        self._progress.finish()
+
+    def _node(self, path: str) -> Node:
+        node = self._plan.hierarchy.get(path)
+        assert node is not None
+        return node
+
+    def _documents(self, path: str, node: Any) -> None:
+        for key, document in self._format.documents(path, node):
+            self._keys.set(key, dump(document, strict=self._strict))
+
+    def _write_arrays(self) -> None:
+        try:
+            with source_caches(self._budget):
+                self._arrays()
+        finally:
+            forget_decoded()
+
+    def _arrays(self) -> None:
+        """Write the chunks of all arrays that have a source: large plain ones by the executor, the others here."""
+        later: list[tuple[str, PlannedArray]] = []
+        for path, planned in self._plan.arrays.items():
+            source = planned.source
+            if source is None:
+                continue
+            if self._executor is not None and _is_large(planned):
+                later.append((path, planned))
+                continue
+            if is_read_at_open(planned.node):
+                self._inlined(path, planned.node, source)
+                continue
+            for task in self._cut(path, planned.node, source):
+                self._progress.advance(absolute(path), task.run())
+        if later:
+            self._run(later)
+
+    def _inlined(self, path: str, node: ArrayNode[Attributes], source: ArraySource) -> None:
+        """Write an array of one chunk, and keep its bytes for the consolidated document."""
+        index = (0,) * len(node.shape)
+        key = join(path, node.chunk_name(index))
+        try:
+            data, size = encode_chunk(node, chunk_codec(node), source, index)
+        except ZarrBackendError as error:
+            raise error.located(store=self._keys.location, path=absolute(path)) from error.__cause__
+        self._keys.set(key, data)
+        if is_inlined(node, data):
+            self.inlined[key] = data
+        self._progress.advance(absolute(path), size)
+
+    def _run(self, arrays: list[tuple[str, PlannedArray]]) -> None:
+        with runner(self._executor) as pool:
+            size = task_bytes_for(self._budget, pool.workers)
+            sent: list[ChunkTask | ShardTask] = []
+            kept: list[ChunkTask | ShardTask] = []
+            for path, planned in arrays:
+                source = planned.source if not pool.needs_pickle else _by_name(planned.source)
+                if source is not None:
+                    away = pool.needs_pickle
+                    sent.extend(self._cut(path, planned.node, source, task_bytes=size, to_send=away))
+                elif planned.source is not None:  # values in this process's memory are not copied to another
+                    kept.extend(self._cut(path, planned.node, planned.source, task_bytes=size))
+            for tasks, who in ((sent, pool), (kept, Runner())):
+                for task, done in who.run(tasks, memory_budget=self._budget):
+                    self._progress.advance(absolute(task.path), done)
+
+    def _cut(
+        self,
+        path: str,
+        node: ArrayNode[Attributes],
+        source: ArraySource,
+        *,
+        task_bytes: int = TASK_BYTES,
+        to_send: bool = False,
+    ) -> Iterator[ChunkTask | ShardTask]:
+        """Yield the tasks for what an array still lacks."""
+        complete = self._keys.complete_chunks(path, node)
+        if complete:
+            values = node.size * chunk_codec(node).dtype.itemsize
+            size = chunk_bytes(node) * math.prod(inner_grid(node))
+            self._progress.advance(absolute(path), min(len(complete) * size, values))
+        if node.shards is not None:
+            return cut_shards(self._keys, path, node, source, to_send=to_send, complete=complete)
+        return cut(self._keys, path, node, source, task_bytes=task_bytes, to_send=to_send, complete=complete)
+
+    def _exhaust(self, growing: dict[str, PlannedArray], *, in_turn: bool) -> None:
+        if not growing:
+            return
+        with runner(self._executor) as pool, closing(pool.sink(self._budget // 2)) as sink:
+            waiting = min(WAITING_BYTES, self._budget // 2) // (1 if in_turn else len(growing))
+            open_arrays = {
+                path: (GrowingArray(self._keys, path, p.node, sink=sink, waiting_bytes=waiting), iter(p.iterator))
+                for path, p in growing.items()
+            }
+            while open_arrays:
+                for path in list(open_arrays)[: 1 if in_turn else None]:
+                    array, blocks = open_arrays[path]
+                    if self._put(path, array, blocks):
+                        continue
+                    sink.flush()
+                    self._finish_growing(path, growing[path])
+                    del open_arrays[path]
+
+    def _put(self, path: str, array: GrowingArray, blocks: Iterator[Any]) -> bool:
+        """Write the next block of an iterator; False where there is none, and the array is complete."""
+        try:
+            block = next(blocks, None)
+            if block is None:
+                array.finish()
+                return False
+            array.put(block)
+        except ZarrBackendError as error:
+            raise error.located(store=self._keys.location, path=absolute(path)) from error.__cause__
+        self._progress.advance(absolute(path), getattr(block.data, "nbytes", 0))
+        return True
+
+    def _finish_growing(self, path: str, planned: PlannedArray) -> None:
+        settle(planned)
+        if not self._nczarr:
+            self._documents(path, planned.node)
+
+
+def _is_below(path: str, groups: Collection[str]) -> bool:
+    return any(path == group or path.startswith(f"{group}/") for group in groups)
+
+
+def settle(planned: PlannedArray) -> None:
+    """Give an array that has grown what follows from its shape: the names of its axes, and its note."""
+    node = planned.node
+    notes: dict[str, Any] = dict(node.attributes.get(NOTES, {}))
+    node.attributes[DIMENSIONS] = encode_dimensions(planned.labels, node.shape, planned.taken, notes)
+    if notes.get("maxshape") == list(node.shape):
+        del notes["maxshape"]
+    if notes:
+        node.attributes[NOTES] = notes
+    else:
+        node.attributes.pop(NOTES, None)
+
+
+def planned_bytes(planned: PlannedArray) -> int:
+    """Return the bytes of the values of an array, as far as they are known before writing."""
+    if planned.iterator is not None:
+        return 0
+    return planned.node.size * chunk_codec(planned.node).dtype.itemsize
+
+
+def _is_large(planned: PlannedArray) -> bool:
+    """Tell whether an array is worth a task: over a megabyte of plain values, from a source that threads may share."""
+    return not isinstance(planned.source, (ElementSource, RowSource)) and planned_bytes(planned) > _LARGE_BYTES
+
+
+def _by_name(source: ArraySource | None) -> ArraySource | None:
+    """Return ``source`` as names and ranges, which can be sent to another process; None where it has no such form."""
+    if source is not None and hasattr(source, "part"):
+        return source
+    described = getattr(source, "portable", None)
+    found: ArraySource | None = None if described is None else described()
+    return found

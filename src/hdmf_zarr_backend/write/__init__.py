@@ -1,1 +1,0 @@
-"""From builders to a plan, and from a plan to a store."""
