@@ -40,7 +40,7 @@ LANES = (("lint", "types", "docs", "tests-oldest"), ("imports", "types-newest", 
 #: The oldest set comes last: it is there on every machine, so that its summary of the tests closes the run.
 TESTS = ("tests-newest", "tests-oldest")
 
-QUICK = ("tests/contract", "tests/model", "tests/mapping", "tests/test_formats.py", "tests/test_import_rules.py")
+QUICK = ("tests/contract", "tests/model", "tests/formats", "tests/test_formats.py", "tests/test_import_rules.py")
 
 
 def _group(name: str) -> tuple[str, ...]:

@@ -18,38 +18,30 @@ PACKAGE = "hdmf_zarr_backend"
 ROOMS: dict[str, frozenset[str]] = {
     room: frozenset(allowed.split())
     for room, allowed in {
-        "__init__": "alias io nwb dataio conversion upgrading validation verification compare zom interop mapping "
+        "__init__": "alias io nwb dataio conversion validation verification comparison zom interop formats "
         "changes arrays stores progress",
-        "alias": "io reader nwb dataio hdf5 read mapping arrays stores model",
-        "cli": "__init__ conversion report upgrading validation verification compare zom interop io read model "
-        "progress",
-        "report": "compare verification read model",
-        "conversion": "converted dataio modes to_hdf5 virtual readability write read hdf5 mapping stores model "
-        "progress execution",
-        "converted": "",
-        "to_hdf5": "converted readability read write hdf5 changes arrays stores model progress",
-        "upgrading": "read write changes arrays stores model progress",
-        "virtual": "readability read write stores model progress",
-        "readability": "nwb hdf5 mapping model read stores",
-        "validation": "verification write read mapping arrays stores model",
-        "verification": "nwb io read mapping changes arrays stores model execution progress",
-        "compare": "hdf5 read stores mapping model",
-        "zom": "io readability read write hdf5 execution mapping arrays stores model dataio",
-        "interop": "read mapping changes arrays stores model",
-        "nwb": "io reader write read mapping stores model dataio",
-        "io": "reader modes write read mapping changes model dataio progress",
-        "reader": "modes interop read mapping changes arrays stores model dataio",
-        "modes": "read changes stores",
-        "write": "hdf5 execution mapping changes arrays stores model dataio progress",
-        "hdf5": "execution mapping arrays stores model",
+        "alias": "io nwb dataio hdf5 builders files formats arrays stores model",
+        "cli": "__init__ conversion report validation verification comparison zom interop io files model progress",
+        "report": "comparison verification files model",
+        "conversion": "nwb io dataio builders transfer hdf5 execution files changes arrays formats stores model progress",
+        "validation": "verification builders files formats arrays stores model",
+        "verification": "nwb io builders execution files changes arrays formats stores model progress",
+        "comparison": "hdf5 files formats stores model",
+        "zom": "conversion io builders transfer hdf5 execution files formats arrays stores model dataio",
+        "interop": "files changes arrays formats stores model",
+        "nwb": "io builders files formats stores model dataio",
+        "io": "interop builders transfer files changes arrays formats stores model dataio progress",
+        "builders": "transfer hdf5 files changes arrays formats stores model dataio progress",
+        "transfer": "hdf5 execution changes arrays formats stores model progress",
+        "hdf5": "execution arrays formats stores model",
         "execution": "arrays stores model progress",
-        "read": "mapping changes arrays stores model",
-        "mapping": "model",
-        "changes": "arrays stores model",
-        "arrays": "oldfiles stores model",
+        "files": "changes arrays formats stores model",
+        "changes": "arrays formats stores model",
+        "arrays": "oldfiles formats stores model",
         "oldfiles": "",
+        "formats": "model",
         "stores": "model",
-        "dataio": "mapping",
+        "dataio": "formats",
         "model": "",
         "progress": "",
         "errors": "",
@@ -82,17 +74,23 @@ def _on_use_in(*places: str) -> Library:
 
 
 #: Know the standard library only; the command line must start fast.
-_PURE = frozenset({"model", "errors", "progress", "cli", "converted", "__init__"})
+_PURE = frozenset({"errors", "progress", "cli", "__init__"})
 
 LIBRARIES: dict[str, Library] = {
     "numpy": Library(frozenset(ROOMS) - _PURE),
-    "hdmf": Library(frozenset(ROOMS) - _PURE - {"stores", "arrays", "changes", "oldfiles", "execution"}),
-    "numcodecs": _in("dataio", "execution", "hdf5", "io", "mapping", "reader", "nwb", "arrays", "oldfiles", "write"),
+    "hdmf": Library(
+        frozenset(ROOMS)
+        - _PURE
+        - {"model", "formats", "stores", "arrays", "changes", "oldfiles", "execution", "files", "transfer"}
+    ),
+    "numcodecs": _in(
+        "dataio", "execution", "hdf5", "io", "formats", "nwb", "arrays", "oldfiles", "transfer", "builders"
+    ),
     "zarr": _in("stores", "arrays"),
     "filelock": _in("changes"),
     "orjson": _in("stores"),
-    "pynwb": _in("nwb", "readability", "validation/full", "validation/texts", "verification/schema"),
-    "h5py": _on_use_in("transfer/sources", "hdf5", "readability"),
+    "pynwb": _in("nwb", "conversion/readability", "validation/full", "validation/texts", "verification/schema"),
+    "h5py": _on_use_in("transfer/sources", "hdf5", "conversion/readability"),
     "hdf5plugin": _on_use_in("hdf5"),
     "dask": _on_use_in("transfer/sources", "interop"),
     "distributed": _on_use_in("execution/executors"),

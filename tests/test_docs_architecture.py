@@ -60,8 +60,8 @@ def test_every_library_and_module_is_on_the_page(parts):
 
 def test_what_the_picture_of_the_data_flow_names_is_there(script):
     named = importlib.import_module("pictures")
-    mappings = [f"mapping/{name}" for name in named.MAPPINGS]
-    modules = [*named.WRITE_STEPS, *named.READ_STEPS, *named.WRITE_VALUES, *named.READ_VALUES, *mappings]
+    formats = [f"formats/{name}" for name in named.FORMATS]
+    modules = [*named.WRITE_STEPS, *named.READ_STEPS, *named.WRITE_VALUES, *named.READ_VALUES, *formats]
     missing = [name for name in modules if not name.startswith("hdmf: ") and not (SOURCE / f"{name}.py").is_file()]
     assert missing == []
 

@@ -105,7 +105,7 @@ _STATIONS = (
 #: What leads from one station to the next when a file is written, and back when it is read: modules, or hdmf.
 WRITE_STEPS = ("hdmf: build", "builders/planner", "formats/zarr2", "transfer/writer")
 READ_STEPS = ("hdmf: construct", "builders/assembler", "formats/zarr2", "files/parser")
-MAPPINGS = ("dtypes", "attributes", "references", "regions", "links", "dimensions", "specs")
+FORMATS = ("dtypes", "attributes", "references", "links", "dimensions", "zarr2", "zarr3")
 WRITE_VALUES = ("transfer/sources", "execution/tasks", "execution/executors", "arrays/codecs")
 READ_VALUES = ("arrays/codecs", "arrays/chunks", "arrays/lazy", "builders/datasets")
 
@@ -127,10 +127,10 @@ def data_flow() -> str:
         picture.words(middle, 46, to_right, size=12, color=_WRITE)
         picture.words(middle, 178, to_left, size=12, color=_READ)
     middle, half = (left[1] + width + left[2]) / 2, 132
-    first, second = ", ".join(MAPPINGS[:4]) + ",", ", ".join(MAPPINGS[4:])
-    picture.box(middle - half, 222, 2 * half, 66, "mapping", first, second, fill="mapping")
+    first, second = ", ".join(FORMATS[:4]) + ",", ", ".join(FORMATS[4:])
+    picture.box(middle - half, 222, 2 * half, 66, "formats", first, second, fill="mapping")
     picture.arrow((middle, 220), (middle, 188))
-    picture.words(middle + half + 14, 251, "words of HDMF and words of Zarr,", size=12, color=_SOFT, anchor="start")
+    picture.words(middle + half + 14, 251, "types of HDMF and types of Zarr,", size=12, color=_SOFT, anchor="start")
     picture.words(middle + half + 14, 269, "both directions in one module", size=12, color=_SOFT, anchor="start")
     picture.words(26, 322, "values of arrays", size=13, bold=True, anchor="start")
     _lane(picture, 336, ("data of a builder", *WRITE_VALUES, "chunks"), _WRITE, reverse=False)

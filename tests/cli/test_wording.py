@@ -46,7 +46,7 @@ def named(text: str) -> set[str]:
 TEXTS = [
     (path, text)
     for path in sorted(SOURCE.rglob("*.py"))
-    if path.relative_to(SOURCE).parts[0] not in ("cli", "report") and path.name != "htmltree.py"  # HTML has names too
+    if path.relative_to(SOURCE).parts[0] not in ("cli", "report") and path.name != "html_tree.py"  # HTML has names too
     for text in said(path)
 ]
 
