@@ -9,7 +9,7 @@ from typing import Any
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats import registry, zarr2, zarr3, zarr3_attributes
 from hdmf_zarr_backend.model.nodes import ArrayNode
-from hdmf_zarr_backend.stores.opening import open_keys
+from hdmf_zarr_backend.stores.opening import open_store
 from tests.places import Place, delete, put
 
 _OF_TYPES = (zarr3_attributes.DTYPE_3, zarr3_attributes.REFERENCE_FIELDS_3)
@@ -35,13 +35,13 @@ def document(place: Place, key: str) -> Any:
 
 def arrays(place: Place) -> dict[str, ArrayNode]:
     """Return the arrays of a file by their paths, as its documents say them."""
-    return {path: node for path, node in parse(open_keys(place)).hierarchy.walk() if isinstance(node, ArrayNode)}
+    return {path: node for path, node in parse(open_store(place)).hierarchy.walk() if isinstance(node, ArrayNode)}
 
 
 def has_document(place: Place, key: str) -> bool:
     """Tell whether the file has the document ``key`` of format 2; of a file of format 3, the node that it is of."""
     node = key.rpartition("/")[0]
-    keys = open_keys(place)
+    keys = open_store(place)
     return keys.get(key) is not None or keys.get(_key(node, zarr3.DOCUMENT)) is not None
 
 
@@ -50,7 +50,7 @@ def _key(node: str, name: str) -> str:
 
 
 def _load(place: Place, key: str) -> Any:
-    value = open_keys(place).get(key)
+    value = open_store(place).get(key)
     return None if value is None else json.loads(value)
 
 
@@ -95,11 +95,11 @@ def change_attributes(place: Place, node: str, change: Callable[[dict[str, Any]]
 
 def is_fresh(place: Place) -> bool:
     """Tell whether the consolidated document says what the documents say."""
-    keys = open_keys(place)
+    keys = open_store(place)
     parsed = parse(keys)
     return parsed.consolidated and parsed.hierarchy == parse(keys, use_consolidated=False).hierarchy
 
 
 def is_consolidated(place: Place) -> bool:
     """Tell whether there is a consolidated document."""
-    return parse(open_keys(place)).consolidated
+    return parse(open_store(place)).consolidated

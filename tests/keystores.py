@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.base import Store
 
 
-class MemoryKeys(KeyStore):
-    """The contract of `stores.base.KeyStore` on a dict.
+class MemoryKeys(Store):
+    """The contract of `stores.base.Store` on a dict.
 
     Attributes
     ----------

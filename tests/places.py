@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hdmf_zarr_backend.stores.opening import folder_keys, open_keys
+from hdmf_zarr_backend.stores.opening import open_folder, open_store
 
 Place = Any
 """A `Path` or a `Url`."""
@@ -67,7 +67,7 @@ class Url(str):
 
     def exists(self) -> bool:
         """Tell whether there is any key."""
-        return any(True for _ in folder_keys(self, {}).list_prefix(""))
+        return any(True for _ in open_folder(self, {}).list_prefix(""))
 
     def iterdir(self) -> Iterator[Url]:
         """Yield what lies in the folder."""
@@ -90,12 +90,12 @@ def is_zip(place: Place) -> bool:
 
 def keys_of(place: Place) -> set[str]:
     """Return all keys of a file."""
-    return set(open_keys(place).list_prefix(""))
+    return set(open_store(place).list_prefix(""))
 
 
 def contents(place: Place) -> dict[str, bytes]:
     """Return all keys of a file with their values."""
-    keys = open_keys(place)
+    keys = open_store(place)
     return keys.get_many(sorted(keys.list_prefix("")))
 
 
@@ -104,7 +104,7 @@ def put(place: Place, key: str, value: bytes) -> None:
     if is_zip(place):
         _write_zip(place, {**contents(place), key: value})
     else:
-        open_keys(place).set(key, value)
+        open_store(place).set(key, value)
 
 
 def delete(place: Place, path: str) -> None:
@@ -115,7 +115,7 @@ def delete(place: Place, path: str) -> None:
     elif isinstance(place, Path) and (place / path).is_dir():
         shutil.rmtree(place / path)
     else:
-        open_keys(place).delete([path, *open_keys(place).list_prefix(path)])
+        open_store(place).delete([path, *open_store(place).list_prefix(path)])
 
 
 def _write_zip(place: Path, values: dict[str, bytes]) -> None:
@@ -131,7 +131,7 @@ def copy_file(place: Place, target: Place) -> Place:
     elif isinstance(place, Path):
         shutil.copytree(place, target)
     else:
-        folder_keys(target, {}).set_many(contents(place))
+        open_folder(target, {}).set_many(contents(place))
     return target
 
 
@@ -142,4 +142,4 @@ def remove(place: Place) -> None:
     elif isinstance(place, Path):
         shutil.rmtree(place)
     else:
-        folder_keys(place, {}).delete(keys_of(place))
+        open_folder(place, {}).delete(keys_of(place))

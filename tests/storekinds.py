@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from hdmf_zarr_backend.stores.obstore_settings import object_settings
+from hdmf_zarr_backend.stores.obstore import object_settings
 from tests.clouds import CLOUDS, Cloud
 from tests.servers import S3Server, WebServer
 
@@ -49,9 +49,9 @@ class StoreKind:
 
     def contents(self, name: str) -> dict[str, bytes]:
         """Return all keys of a file."""
-        from hdmf_zarr_backend.stores.opening import open_keys
+        from hdmf_zarr_backend.stores.opening import open_store
 
-        keys = open_keys(self.place(name), self.options.get("storage_options"))
+        keys = open_store(self.place(name), self.options.get("storage_options"))
         return {key: value for key in keys.list_prefix("") if (value := keys.get(key)) is not None}
 
 

@@ -20,7 +20,7 @@ from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import NotZarrError, UsageError
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.model.nodes import ArrayNode
-from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.local import LocalStore
 from tests import samples
 from tests.documents import is_fresh
 from tests.everything import write_everything
@@ -108,8 +108,8 @@ def test_format_3_counts_where_both_are_there(tmp_path):
 
 def test_the_root_is_set_once_and_last(tmp_path, monkeypatch):
     keys: list[str] = []
-    plain = LocalKeys.set
-    monkeypatch.setattr(LocalKeys, "set", lambda self, key, value: (keys.append(key), plain(self, key, value))[1])
+    plain = LocalStore.set
+    monkeypatch.setattr(LocalStore, "set", lambda self, key, value: (keys.append(key), plain(self, key, value))[1])
     with NWBZarrIO(tmp_path / "a.nwb.zarr", "w", zarr_format=3) as io:
         io.write(samples.plain_nwbfile())
     assert len(keys) == len(set(keys))
@@ -194,7 +194,7 @@ def test_shards_of_zarr_python_are_changed_in_place(tmp_path, index_location):
     with ZarrIO(path, "r-") as io:
         assert io.read_builder()["d"].data[3:6].tolist() == [3, 4, 5]
     with ZarrIO(path, "r+") as io:
-        io._parsed = parse(LocalKeys(str(path)), use_consolidated=False)
+        io._parsed = parse(LocalStore(str(path)), use_consolidated=False)
         data = io.read_builder()["d"].data
         data[0] = 5
         data.append([8, 9, 10])
@@ -238,8 +238,8 @@ def test_nothing_is_lost_from_format_to_format(everything, number, other, tmp_pa
 def test_chunks_are_copied_as_they_are(rich, number, other, tmp_path):
     convert(rich[number], tmp_path / "other.nwb.zarr", zarr_format=other)
     old, new = (
-        parse(LocalKeys(str(rich[number]))).hierarchy,
-        parse(LocalKeys(str(tmp_path / "other.nwb.zarr"))).hierarchy,
+        parse(LocalStore(str(rich[number]))).hierarchy,
+        parse(LocalStore(str(tmp_path / "other.nwb.zarr"))).hierarchy,
     )
     copied = 0
     for path, node in old.walk():

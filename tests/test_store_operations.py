@@ -1,4 +1,4 @@
-"""How often the store is asked, counted twice: at our own `LocalKeys`, and by what Python opens and lists.
+"""How often the store is asked, counted twice: at our own `LocalStore`, and by what Python opens and lists.
 
 Writing a new file asks once whether the target exists, then reads nothing, lists nothing in it and sets each key once,
 the consolidated document last; what interrupted conversions have left beside it is looked for when it is whole. Opening
@@ -22,8 +22,7 @@ from hdmf.data_utils import DataChunkIterator
 from pynwb import NWBHDF5IO, TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
-from hdmf_zarr_backend.stores.local import LocalKeys
-from hdmf_zarr_backend.stores.pinned import PinnedFolder
+from hdmf_zarr_backend.stores.local import LocalStore, OpenFolder
 from tests import samples
 
 FIRST = ["zarr.json", ".zmetadata"]
@@ -41,7 +40,7 @@ WATCHED = {
 
 
 class Counts:
-    """Calls of the methods of `LocalKeys`, as pairs of method and key ("" where there is none)."""
+    """Calls of the methods of `LocalStore`, as pairs of method and key ("" where there is none)."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, str]] = []
@@ -59,9 +58,9 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
     counts = Counts()
 
     def count(name: str) -> None:
-        method = getattr(LocalKeys, name)
+        method = getattr(LocalStore, name)
 
-        def counted(self: LocalKeys, *args: Any, **options: Any) -> Any:
+        def counted(self: LocalStore, *args: Any, **options: Any) -> Any:
             keys = args[0] if args else ""
             if name == "delete":
                 args = (list(keys), *args[1:])
@@ -70,7 +69,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
                 counts.calls.append((name, keys))
             return method(self, *args, **options)
 
-        monkeypatch.setattr(LocalKeys, name, counted)
+        monkeypatch.setattr(LocalStore, name, counted)
 
     # everything else goes through these, or asks the disk about a file without reading or writing a value
     counted = (
@@ -83,7 +82,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
         "pin", "opens_values", "streams_values", "state", "sync", "link_value", "delete_unfinished", "is_empty_folder",
         "keys_outside", "names_without_values", "is_blocked", "check_inside",
     }  # fmt: skip
-    assert {name for name in vars(LocalKeys) if name[0] != "_"} == {*counted, *others}
+    assert {name for name in vars(LocalStore) if name[0] != "_"} == {*counted, *others}
     return counts
 
 
@@ -137,19 +136,19 @@ def _auditing() -> None:
 @contextmanager
 def watching(folder: Path) -> Iterator[Watch]:
     watch = Watch(folder)
-    plain = PinnedFolder.open
+    plain = OpenFolder.open
 
-    def opened(self: PinnedFolder, key: str, flags: int) -> int:
+    def opened(self: OpenFolder, key: str, flags: int) -> int:
         watch.hear("open", (f"{self._root}/{key}", None, flags))  # the hook is told a path within a directory only
         return plain(self, key, flags)
 
     _WATCHES.append(watch)
-    PinnedFolder.open = opened  # type: ignore[method-assign]
+    OpenFolder.open = opened  # type: ignore[method-assign]
     try:
         yield watch
     finally:
         _WATCHES.remove(watch)
-        PinnedFolder.open = plain  # type: ignore[method-assign]
+        OpenFolder.open = plain  # type: ignore[method-assign]
 
 
 def keys_of(path: Path) -> list[str]:

@@ -34,7 +34,7 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.hdf5.virtual import whole_rows
 from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits, ReadRules
-from hdmf_zarr_backend.stores.opening import open_keys
+from hdmf_zarr_backend.stores.opening import open_store
 from hdmf_zarr_backend.transfer import stored_sources
 from tests import samples
 
@@ -400,7 +400,7 @@ def test_made_here_and_uploaded(pair, web):
 
 
 def test_on_s3(pair, s3):
-    bucket = open_keys(s3.url("folder"), s3.options)
+    bucket = open_store(s3.url("folder"), s3.options)
     bucket.set("x.nwb", pair[0].read_bytes())
     convert(s3.url("folder/x.nwb"), s3.url("folder/x.nwb.zarr.json"), virtual=True, storage_options=s3.options)
     np.testing.assert_array_equal(read(s3.url("folder/x.nwb.zarr.json"), "data", storage_options=s3.options), SQUARE)
@@ -498,17 +498,17 @@ def test_out_of_the_folder_only_by_leave(secret, tmp_path, form):
     url = {"path": str(secret), "url": f"file://{secret}", "relative": "../secret.txt", "link": "link"}[form]
     target = _stranger(folder / "a.zarr.json", url)
     with pytest.raises(LinkRefusedError, match="external_links"):
-        open_keys(target).get("x")
+        open_store(target).get("x")
     for policy in ("within", "never"):
         assert _refused(target, policy)
-    keys = open_keys(target)
+    keys = open_store(target)
     keys.read_rules = ReadRules(external_links="follow")
     assert keys.get("x") == b"secret"
     assert pickle.loads(pickle.dumps(keys)).get("x") == b"secret"
 
 
 def _refused(target: Path | str, policy: ExternalLinks | None) -> bool:
-    keys = open_keys(target)
+    keys = open_store(target)
     keys.read_rules = ReadRules(external_links=policy)
     with pytest.raises(LinkRefusedError):
         keys.get("x")
@@ -519,7 +519,7 @@ def test_within_the_folder_but_not_for_never(tmp_path):
     (tmp_path / "data.bin").write_bytes(b"inside")
     target = _stranger(tmp_path / "a.zarr.json", "data.bin")
     for policy in (None, "within", "follow"):
-        keys = open_keys(target)
+        keys = open_store(target)
         keys.read_rules = ReadRules(external_links=policy)
         assert keys.get("x") == b"inside"
     assert _refused(target, "never")
@@ -530,7 +530,7 @@ def test_a_record_without_proof_opens_nothing(secret, tmp_path, record):
     (tmp_path / "folder").mkdir()
     target = _stranger(tmp_path / "folder" / "a.zarr.json", str(secret), **record, relative="../secret.txt")
     with pytest.raises(StoreError, match="has changed"):
-        open_keys(target).get("x")
+        open_store(target).get("x")
 
 
 def test_a_server_names_no_local_file_and_no_other_server(secret, web, tmp_path):
@@ -544,7 +544,7 @@ def test_a_server_names_no_local_file_and_no_other_server(secret, web, tmp_path)
         _stranger(web.folder / "below" / "a.zarr.json", url)
         assert _refused(f"{web.url}/below/a.zarr.json", None)
     _stranger(web.folder / "below" / "a.zarr.json", f"{web.url}/data.bin")
-    keys = open_keys(f"{web.url}/below/a.zarr.json")
+    keys = open_store(f"{web.url}/below/a.zarr.json")
     keys.read_rules = ReadRules(external_links="follow")
     assert keys.get("x") == b"inside"
 
@@ -557,12 +557,12 @@ def test_a_damaged_record(tmp_path, record):
     target = tmp_path / "a.zarr.json"
     target.write_text(json.dumps({"version": 1, "_hdmf": record, "refs": {".zgroup": "{}"}}))
     with pytest.raises(MetadataError) as caught:
-        open_keys(target).get(".zgroup")
+        open_store(target).get(".zgroup")
     assert caught.value.store == str(target)
 
 
 def test_a_document_of_bounded_size(pair):
-    keys = open_keys(pair[1])
+    keys = open_store(pair[1])
     keys.read_rules = ReadRules(limits=Limits(max_document_bytes=100))
     with pytest.raises(LimitError, match="max_document_bytes"):
         keys.get(".zgroup")

@@ -23,10 +23,10 @@ CHUNKS = 32
 @contextmanager
 def _in_place(target: str, **_: Any) -> Iterator[Any]:
     """Give the keys of the file itself, in the place of `transfer.staging.staged`."""
-    from hdmf_zarr_backend.stores.local import LocalKeys
+    from hdmf_zarr_backend.stores.local import LocalStore
 
     os.makedirs(target)
-    yield LocalKeys(target, replace=False)
+    yield LocalStore(target, replace=False)
 
 
 def _own_lock(keys: Any, **_: Any) -> Any:

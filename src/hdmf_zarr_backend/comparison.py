@@ -33,8 +33,8 @@ from hdmf_zarr_backend.model.facts import (
     Values,
 )
 from hdmf_zarr_backend.model.locations import is_url
-from hdmf_zarr_backend.stores.base import KeyStore
-from hdmf_zarr_backend.stores.opening import open_keys
+from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.opening import open_store
 
 __all__ = [
     "BLOCK_BYTES",
@@ -352,15 +352,15 @@ class FactsProvider:
     takes_keys: bool = False
 
 
-def _is_some_zarr(place: str | KeyStore) -> bool:
+def _is_some_zarr(place: str | Store) -> bool:
     return is_zarr(place) if isinstance(place, str) else any(_is_there(place, mark) for mark in _MARKS)
 
 
-def _is_zarr_3(place: str | KeyStore) -> bool:
+def _is_zarr_3(place: str | Store) -> bool:
     return is_zarr_3(place) if isinstance(place, str) else _is_there(place, zarr3.DOCUMENT)
 
 
-def _is_there(keys: KeyStore, key: str) -> bool:
+def _is_there(keys: Store, key: str) -> bool:
     try:
         return keys.get(key) is not None
     except StoreUnreachableError:  # after a while, which is not to be waited for again
@@ -459,7 +459,7 @@ def _opener(provider: FactsProvider, *, as_hdf5: bool) -> Callable[[Any], FileFa
 
 def _provider_of(
     path: str | os.PathLike[str], storage_options: Mapping[str, Any] | None
-) -> tuple[FactsProvider, str | KeyStore]:
+) -> tuple[FactsProvider, str | Store]:
     """Return who knows the format of a file, and what its functions take."""
     source = os.fspath(path)
     keys = _keys_of(source, storage_options)
@@ -470,19 +470,19 @@ def _provider_of(
     known = ", ".join(provider.name for provider in _PROVIDERS)
     remedy = f"Give a file of one of these: {known}."
     if is_url(source):
-        open_keys(source, storage_options).get_many(_MARKS)  # raises what was the matter, if it was not the format
+        open_store(source, storage_options).get_many(_MARKS)  # raises what was the matter, if it was not the format
         remedy = "Check the URL; an HDF5 file is compared where it is local, so download it first."
     elif not Path(source).exists():
         raise StoreNotFoundError("nothing is there to compare", store=source, remedy="Check the path.")
     raise UsageError("this is of no format that can be compared", store=source, remedy=remedy)
 
 
-def _keys_of(source: str, storage_options: Mapping[str, Any] | None) -> KeyStore | None:
+def _keys_of(source: str, storage_options: Mapping[str, Any] | None) -> Store | None:
     """Return the keys of a URL; None of a local file, and of a URL that only another provider may know how to open."""
     if not is_url(source):
         return None
     try:
-        return open_keys(source, storage_options)
+        return open_store(source, storage_options)
     except (StoreError, UsageError):
         return None
 

@@ -56,12 +56,12 @@ from hdmf_zarr_backend.interop.xarray import VIEWS
 from hdmf_zarr_backend.model.locations import full_location, is_same_place
 from hdmf_zarr_backend.model.nesting import limited_nesting
 from hdmf_zarr_backend.progress import SILENT, Progress
-from hdmf_zarr_backend.stores.base import KeyStore
-from hdmf_zarr_backend.stores.garbage import uncollected
+from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits, MissingChunks, ReadRules
-from hdmf_zarr_backend.stores.opening import open_keys
-from hdmf_zarr_backend.stores.queued import QueuedKeys
-from hdmf_zarr_backend.stores.zarr_views import open_zarr_group
+from hdmf_zarr_backend.stores.opening import open_store
+from hdmf_zarr_backend.stores.wrappers import QueuedStore
+from hdmf_zarr_backend.stores.zarr_python import open_zarr_group
 from hdmf_zarr_backend.transfer.writer import MEMORY_BUDGET
 
 MODES = ("r", "r-", "r+", "a", "w", "w-", "x")
@@ -104,12 +104,12 @@ class TargetMissingError(StoreNotFoundError, UnsupportedOperation):  # type: ign
     """There is nothing to read; hdmf's own error for it as well."""
 
 
-def lock_for(keys: KeyStore, mode: str, *, break_lock: bool) -> WriterLock | None:
+def lock_for(keys: Store, mode: str, *, break_lock: bool) -> WriterLock | None:
     """Return the lock of the only writer, None for a mode that only reads.
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         The file.
     mode : str
         One of `MODES`; one that this kind of store cannot have is refused before anything is asked of it.
@@ -127,12 +127,12 @@ def lock_for(keys: KeyStore, mode: str, *, break_lock: bool) -> WriterLock | Non
     return None if mode in READING_MODES else writer_lock(keys, break_lock=break_lock)
 
 
-def parse_target(keys: KeyStore, mode: str, *, use_inlined: bool, likely: int | None) -> ParsedFile:
+def parse_target(keys: Store, mode: str, *, use_inlined: bool, likely: int | None) -> ParsedFile:
     """Return the metadata of a file that has to be there; before a change, what an interrupted one left is put right.
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         The file.
     mode : str
         One of `MODES`.
@@ -167,7 +167,7 @@ def parse_target(keys: KeyStore, mode: str, *, use_inlined: bool, likely: int | 
     return found
 
 
-def check_abilities(keys: KeyStore, mode: str) -> None:
+def check_abilities(keys: Store, mode: str) -> None:
     """Refuse a mode that this kind of store cannot have, before anything is asked of it."""
     abilities = keys.abilities
     possible = {"r": True, "r-": True, "r+": abilities.change, "a": abilities.change}
@@ -179,7 +179,7 @@ def check_abilities(keys: KeyStore, mode: str) -> None:
         )
 
 
-def check_target(keys: KeyStore, mode: str, *, force: bool) -> None:
+def check_target(keys: Store, mode: str, *, force: bool) -> None:
     """Refuse to replace what a new file must not replace; ``force``: mode ``w`` replaces anything."""
     if not keys.exists() or (mode == "w" and keys.is_empty_folder()):
         return
@@ -197,7 +197,7 @@ def check_target(keys: KeyStore, mode: str, *, force: bool) -> None:
         )
 
 
-def check_format(keys: KeyStore, mode: str, parsed: ParsedFile | None, *, wanted: int | None) -> None:
+def check_format(keys: Store, mode: str, parsed: ParsedFile | None, *, wanted: int | None) -> None:
     """Refuse to change a file to another format than its own, or to make one that the store cannot hold."""
     if wanted is None:
         return
@@ -259,7 +259,7 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
             warnings.warn("synchronizer is ignored: a file has one writer at a time", UserWarning, stacklevel=2)
         self._mode = mode
         self._object_codec = object_codec(object_codec_class)
-        self._place = open_keys(path, storage_options)
+        self._place = open_store(path, storage_options)
         if limits is not None or missing_chunks is not None or external_links is not None:
             rules = ReadRules(limits=limits or Limits(), missing_chunks=missing_chunks, external_links=external_links)
             self._place.read_rules = rules
@@ -269,7 +269,7 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
         self._strict_json = strict_json
         self._zarr_format = zarr_format
         self._use_inlined = use_inlined
-        self._keys: KeyStore | None = None
+        self._keys: Store | None = None
         self._parsed: ParsedFile | None = None
         self._reading: ReadSession | None = None
         self._source_ids: dict[str, str | None] = {}
@@ -337,9 +337,9 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
         self._is_open = True
 
     def _open(self) -> None:
-        keys: KeyStore = self._place
-        if self._mode not in READING_MODES and keys.abilities.is_far:
-            keys = QueuedKeys(keys)
+        keys: Store = self._place
+        if self._mode not in READING_MODES and keys.abilities.is_remote:
+            keys = QueuedStore(keys)
         if self._mode in NEW_FILE_MODES:
             check_target(keys, self._mode, force=self._force_overwrite)
         elif self._mode != "a" or keys.exists():
@@ -370,7 +370,7 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
     def can_read(path: Any) -> bool:
         """Tell whether there is a Zarr group at ``path`` that this class reads; any error is a no."""
         try:
-            parse(open_keys(path))
+            parse(open_store(path))
         except (ZarrBackendError, OSError):
             return False
         return True
@@ -417,7 +417,7 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
                 raise error.__cause__ from None
             raise container_error(error, builder, str(self.source)) from error
 
-    @uncollected()  # what is made of a file is no garbage, and there is a lot of it to look through
+    @gc_paused()  # what is made of a file is no garbage, and there is a lot of it to look through
     def _construct(self, **kwargs: Any) -> Any:
         herd_path, self.herd_path = self.herd_path, None  # hdmf finds an archive in the working directory only
         try:
@@ -560,11 +560,11 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
         return bool(self._written_builders.get_written(builder))
 
 
-def _given(path: Any, file: Any, storage_options: Mapping[str, Any] | None) -> KeyStore:
+def _given(path: Any, file: Any, storage_options: Mapping[str, Any] | None) -> Store:
     """Return the keys of a file that is given by its place or as an open ``zarr.Group``."""
     if path is None and file is None:
         raise UsageError("no file is given", remedy="Pass path= or file=.")
-    return open_keys(file) if path is None else open_keys(path, storage_options)
+    return open_store(file) if path is None else open_store(path, storage_options)
 
 
 EXPANDABLE = ("VectorData", "ElementIdentifiers")

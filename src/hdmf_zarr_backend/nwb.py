@@ -16,8 +16,8 @@ from hdmf.build import BuildManager, TypeMap
 from hdmf_zarr_backend.errors import UnsupportedFileError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.io import ZarrIO
-from hdmf_zarr_backend.stores.base import KeyStore
-from hdmf_zarr_backend.stores.opening import open_keys
+from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.opening import open_store
 
 try:
     import pynwb
@@ -111,7 +111,7 @@ class NWBZarrIO(ZarrIO):
             It is a Zarr hierarchy, but of no version of NWB, or of version 1.
         """
         try:
-            _, parts = _version(parse(open_keys(path)).hierarchy.root.attributes)
+            _, parts = _version(parse(open_store(path)).hierarchy.root.attributes)
         except (ZarrBackendError, OSError):
             return False
         if parts is None:
@@ -186,13 +186,13 @@ class ParsedNWBIO(NWBZarrIO):
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         Has the chunks.
     parsed : ParsedFile
         The metadata.
     """
 
-    def __init__(self, keys: KeyStore, parsed: ParsedFile) -> None:
+    def __init__(self, keys: Store, parsed: ParsedFile) -> None:
         self._given = parsed
         super().__init__(keys, "r")  # type: ignore[arg-type] # a store of this package is one of the things it takes
 

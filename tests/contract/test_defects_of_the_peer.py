@@ -31,7 +31,7 @@ from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, consolidate, conver
 from hdmf_zarr_backend.errors import StoreExistsError, UnsafeDataError, ZarrBackendError
 from hdmf_zarr_backend.progress import TerminalProgress
 from hdmf_zarr_backend.stores.base import Abilities
-from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.local import LocalStore
 from tests import samples, trees
 from tests.contract.test_6_iterators import check_nothing
 from tests.documents import arrays
@@ -240,7 +240,7 @@ def test_d10d_a_chunk_that_is_gone_is_found(folder):
     assert {(problem.path, problem.kind) for problem in verify(path).problems} == {("/x", "chunk-missing")}
 
 
-class Unlisted(LocalKeys):
+class Unlisted(LocalStore):
     """A server that lists nothing."""
 
     abilities = Abilities(write=False, change=False, listing=False, why="it is read-only")

@@ -31,7 +31,7 @@ from hdmf.common import (
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.changes import edits as edits_room
-from hdmf_zarr_backend.stores.remote import FarKeys
+from hdmf_zarr_backend.stores.remote import RemoteStore
 from tests.watching import listening
 
 VARIANTS = ("rows", "wider", "wider rows", "larger chunks", "smaller", "early", "values", "sharded")
@@ -173,7 +173,7 @@ def kill_at_change(folder: str, step: int) -> Callable[[], int]:
 def kill_at_request(step: int) -> Callable[[], int]:
     """Kill this process before, or after, the request number ``step`` that changes something in a far store."""
     count = 0
-    real_set, real_delete = FarKeys.set, FarKeys.delete
+    real_set, real_delete = RemoteStore.set, RemoteStore.delete
 
     def stopping(function: Callable[..., None], *arguments: Any) -> None:
         nonlocal count
@@ -185,8 +185,8 @@ def kill_at_request(step: int) -> Callable[[], int]:
         if count == step:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    FarKeys.set = lambda self, key, value: stopping(real_set, self, key, value)  # type: ignore[method-assign]
-    FarKeys.delete = lambda self, keys: stopping(real_delete, self, list(keys))  # type: ignore[method-assign]
+    RemoteStore.set = lambda self, key, value: stopping(real_set, self, key, value)  # type: ignore[method-assign]
+    RemoteStore.delete = lambda self, keys: stopping(real_delete, self, list(keys))  # type: ignore[method-assign]
     return lambda: count
 
 

@@ -21,10 +21,10 @@ import numpy as np
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.errors import IncompleteStoreError, StoreNotFoundError
-from hdmf_zarr_backend.stores import local as localkeys
-from hdmf_zarr_backend.stores import renames
-from hdmf_zarr_backend.stores import zip as zipkeys
-from hdmf_zarr_backend.stores.remote import FarKeys
+from hdmf_zarr_backend.stores import files as store_files
+from hdmf_zarr_backend.stores import local as local_store
+from hdmf_zarr_backend.stores import zip as zip_store
+from hdmf_zarr_backend.stores.remote import RemoteStore
 from tests import trees
 from tests.faults.appending import in_fork, spread
 
@@ -110,7 +110,7 @@ class Steps:
 
     def on_disk(self, *, exchanges: bool) -> None:
         """Let all that changes local files be a step; without ``exchanges``, on a system that cannot exchange names."""
-        write_file, write_all = localkeys.write_file, localkeys.write_all
+        write_file, write_all = local_store.write_file, local_store.write_all
 
         def halves(file: int, value: bytes) -> None:
             write_all(file, value[: len(value) // 2])
@@ -125,18 +125,18 @@ class Steps:
                 file.write(value[len(value) // 2 :])
             self.step()
 
-        localkeys.write_file, localkeys.write_all = half_files, halves
+        local_store.write_file, local_store.write_all = half_files, halves
         for name in ("replace", "rename", "unlink", "rmdir", "mkdir"):
             setattr(os, name, partial(self.stepping, getattr(os, name)))
         # the module of zip files holds its own names of nothing that is patched here
-        zipkeys.zipfile.ZipFile.writestr = _method(self, zipkeys.zipfile.ZipFile.writestr)  # type: ignore[method-assign]
-        renameat2 = partial(self.stepping, renames._renameat2)
-        renames._renameat2 = renameat2 if exchanges else lambda one, other, flag: False  # type: ignore[assignment]
+        zip_store.zipfile.ZipFile.writestr = _method(self, zip_store.zipfile.ZipFile.writestr)  # type: ignore[method-assign]
+        renameat2 = partial(self.stepping, store_files._renameat2)
+        store_files._renameat2 = renameat2 if exchanges else lambda one, other, flag: False  # type: ignore[assignment]
 
     def on_server(self) -> None:
         """Let all requests that change something on a server be steps."""
         for name in ("set", "delete", "create"):
-            setattr(FarKeys, name, _method(self, getattr(FarKeys, name)))
+            setattr(RemoteStore, name, _method(self, getattr(RemoteStore, name)))
 
 
 def _method(steps: Steps, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -29,9 +29,9 @@ from hdmf_zarr_backend.errors import (
     StoreUnreachableError,
     ZarrBackendError,
 )
-from hdmf_zarr_backend.stores import local as localkeys
-from hdmf_zarr_backend.stores import renames
-from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores import files as store_files
+from hdmf_zarr_backend.stores import local as local_store
+from hdmf_zarr_backend.stores.local import LocalStore
 from tests import trees
 from tests.faults.appending import local_contents, spread
 from tests.faults.killing import NEW, OLD, act, state, write, write_hdf5
@@ -70,11 +70,11 @@ def refusing(code: int, step: int, *, on: bool = False) -> Iterator[Callable[[],
         with open(path, "ab") as file:
             file.write(value[len(value) // 2 :])
 
-    write_file = localkeys.write_file
+    write_file = local_store.write_file
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(localkeys, "write_file", half)
-        patch.setattr(renames, "_renameat2", checked(renames._renameat2, is_write=True))
+        patch.setattr(local_store, "write_file", half)
+        patch.setattr(store_files, "_renameat2", checked(store_files._renameat2, is_write=True))
         for name in ("mkdir", "replace", "rename"):
             patch.setattr(os, name, checked(getattr(os, name), is_write=True))
         for name in ("unlink", "rmdir"):
@@ -173,7 +173,7 @@ def test_a_value_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_streamed_value_is_told_as_others_are_and_what_its_user_raises_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = LocalKeys(str(tmp_path / "a.zarr"))
+    store = LocalStore(str(tmp_path / "a.zarr"))
     with pytest.raises(OSError, match="of the user") as caught, store.stream("a/c/0") as write_piece:
         write_piece(b"1")
         raise OSError("of the user")

@@ -44,7 +44,7 @@ from hdmf_zarr_backend.hdf5.rawsource import RawH5Source, forget_decoded
 from hdmf_zarr_backend.hdf5.types import type_of_dtype
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 from hdmf_zarr_backend.stores.json_text import dump
-from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.local import LocalStore
 from tests.hdf5.pipelines import COPIED, DECODED, create_with, pipeline_in
 
 _FILTERED = ("shuffle-gzip", "gzip", "blosc-lz4-1", "shuffle-gzip-fletcher32")
@@ -115,7 +115,7 @@ def _node(plan: RawPlan, **changes: Any) -> ArrayNode[Attributes]:
 
 def _write(folder: Path, name: str, node: ArrayNode[Attributes], source: Any) -> dict[str, bytes]:
     """Write an array as the package does, and return its chunks by the last part of their keys."""
-    keys = LocalKeys(os.fspath(folder))
+    keys = LocalStore(os.fspath(folder))
     for key, document in zarr2.node_documents(name, node):
         keys.set(key, dump(document))
     ChunkTask(keys, name, node, source, list(chunk_indices(node))).run()
@@ -652,7 +652,7 @@ def test_other_chunks_and_codecs_are_written_from_decoded_ones(tmp_path: Path, p
     source = plan.source.decoded()
     assert not hasattr(source, "encoded")
     node = _node(plan, chunks=(33, 40), filters=None, compressor={"id": "zstd", "level": 1})
-    keys = LocalKeys(os.fspath(tmp_path / "z"))
+    keys = LocalStore(os.fspath(tmp_path / "z"))
     keys.set("x/.zarray", dump(zarr2.array_document(node)))
     tasks = [ChunkTask(keys, "x", node, source, [index]) for index in chunk_indices(node)]
     with ThreadPoolExecutor(workers) as pool:
@@ -919,7 +919,7 @@ def test_a_process_without_h5py_copies_and_decodes(tmp_path: Path, path: Path) -
         plan = _planned(file["x"])
     node = _node(plan)
     indices = list(chunk_indices(node))
-    task = ChunkTask(LocalKeys(os.fspath(tmp_path / "z")), "x", node, plan.source.part(indices), indices)
+    task = ChunkTask(LocalStore(os.fspath(tmp_path / "z")), "x", node, plan.source.part(indices), indices)
     region = region_of(node, (2, 1))
     (tmp_path / "task").write_bytes(pickle.dumps((task, region)))
     program = textwrap.dedent("""
@@ -1008,7 +1008,7 @@ def test_memory_does_not_grow_with_the_dataset(tmp_path: Path, path: Path, decod
     with h5py.File(path) as file:
         plan = _planned(file["x"])
     node = _node(plan, compressor={"id": "zlib", "level": 1})
-    keys = LocalKeys(os.fspath(tmp_path / "z"))
+    keys = LocalStore(os.fspath(tmp_path / "z"))
     task = ChunkTask(keys, "x", node, plan.source.decoded() if decoded else plan.source, list(chunk_indices(node)))
     tracemalloc.start()
     try:
@@ -1197,7 +1197,7 @@ def test_chunks_go_to_zarr_and_back_as_they_are(tmp_path: Path, path: Path, pipe
 def test_what_plain_zarr_wrote_goes_into_hdf5_as_it_is(tmp_path: Path, dtype: np.dtype[Any], compressor: Any) -> None:
     values = _values((45, 7), dtype)
     node: ArrayNode[Attributes] = ArrayNode((45, 7), (20, 4), zarr_type(dtype), compressor=compressor)
-    keys = LocalKeys(os.fspath(tmp_path / "z"))
+    keys = LocalStore(os.fspath(tmp_path / "z"))
     keys.set(".zarray", dump(zarr2.array_document(node)))
     array = zarr.open_array(tmp_path / "z", mode="r+")
     array[...] = values

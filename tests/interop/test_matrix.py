@@ -23,7 +23,7 @@ from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.interop.tensorstore import tensorstore_spec
 from hdmf_zarr_backend.model.nodes import ArrayNode
-from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.local import LocalStore
 from tests import samples
 from tests.interop.exchange import ask
 from tests.interop.test_nczarr import netcdf
@@ -74,7 +74,7 @@ def write_matrix_file(path: Path, **options: Any) -> Path:
 
 def arrays_in(path: Path) -> Arrays:
     """Return all arrays of a file, by their paths."""
-    keys, cache = LocalKeys(str(path)), ChunkCache()
+    keys, cache = LocalStore(str(path)), ChunkCache()
     nodes = parse(keys).hierarchy.walk()
     return {place: LazyArray(keys, place, node, cache) for place, node in nodes if isinstance(node, ArrayNode)}
 

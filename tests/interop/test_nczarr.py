@@ -95,9 +95,9 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def numbers_of(path: Path) -> set[str]:
     """Return the paths of the arrays that netcdf-c has a type for."""
     from hdmf_zarr_backend.files.parser import parse
-    from hdmf_zarr_backend.stores.local import LocalKeys
+    from hdmf_zarr_backend.stores.local import LocalStore
 
-    nodes = parse(LocalKeys(str(path))).hierarchy.walk()
+    nodes = parse(LocalStore(str(path))).hierarchy.walk()
     kinds = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")
     return {f"/{place}" for place, node in nodes if str(getattr(node, "data_type", ""))[1:] in kinds}
 
@@ -271,9 +271,9 @@ def test_written_so_and_made_so_is_the_same(rich, tmp_path):
 
 def _hierarchy(path: Path) -> Any:
     from hdmf_zarr_backend.files.parser import parse
-    from hdmf_zarr_backend.stores.local import LocalKeys
+    from hdmf_zarr_backend.stores.local import LocalStore
 
-    return parse(LocalKeys(str(path))).hierarchy
+    return parse(LocalStore(str(path))).hierarchy
 
 
 def test_a_dry_run_knows_it(tmp_path):

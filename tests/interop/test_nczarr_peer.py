@@ -16,7 +16,7 @@ from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats.reserved import DTYPE
 from hdmf_zarr_backend.interop.nczarr import add_nczarr
 from hdmf_zarr_backend.model.nodes import ArrayNode
-from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.local import LocalStore
 from tests.interop.conftest import CANNOT_BUILD
 from tests.interop.exchange import assert_only, failures, used
 from tests.interop.test_nczarr import assert_equal_values, netcdf, numbers_of
@@ -36,7 +36,7 @@ def holds_references_in_rows(path: Path) -> bool:
     """Tell whether a compound with references is in the file: hdmf-zarr 0.13 does not validate those."""
     words = [
         node.attributes.get(DTYPE)
-        for _, node in parse(LocalKeys(str(path))).hierarchy.walk()
+        for _, node in parse(LocalStore(str(path))).hierarchy.walk()
         if isinstance(node, ArrayNode)
     ]
     fields = [field for word in words if isinstance(word, list) for field in word]

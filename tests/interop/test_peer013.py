@@ -17,7 +17,7 @@ from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.model.nodes import ArrayNode
-from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.local import LocalStore
 from tests import samples
 from tests.interop import digests
 from tests.interop.conftest import CANNOT_BUILD
@@ -146,7 +146,7 @@ def _different_arrays(files: dict[str, Path], peer: Peer, folder: Path, **enviro
     assert ask(peer, _DIGESTS + _DIGEST_WITH_ZARR_2, [*files.items()], folder, answer, **environment) == len(files)
     different, number = {}, 0
     for name, expected in json.loads(answer.read_text()).items():
-        keys = LocalKeys(str(files[name]))
+        keys = LocalStore(str(files[name]))
         found = {
             path: digest(ChunkReader(keys, path, node, ChunkCache()).read())
             for path, node in parse(keys).hierarchy.walk()

@@ -20,7 +20,7 @@ from hdmf_zarr_backend import ZarrIO
 from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy
-from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.local import LocalStore
 from tests import samples
 from tests.interop import digests
 from tests.interop.digests import digest
@@ -115,12 +115,12 @@ def arrays_of(path: Path) -> dict[str, ArrayNode[Any]]:
 
 
 def _hierarchy(path: Path) -> Hierarchy:
-    return parse(LocalKeys(str(path))).hierarchy
+    return parse(LocalStore(str(path))).hierarchy
 
 
 def digests_of(path: Path) -> dict[str, Any]:
     """Return what our own reader says of each array, as it is stored."""
-    keys = LocalKeys(str(path))
+    keys = LocalStore(str(path))
     return {
         place: digest(ChunkReader(keys, place, node, ChunkCache()).read()) for place, node in arrays_of(path).items()
     }

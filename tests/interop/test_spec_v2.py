@@ -21,7 +21,7 @@ from hdmf.build import GroupBuilder
 from hdmf_zarr_backend import ZarrIO, ZarrReference, conformance, consolidate
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.files.parser import parse
-from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.local import LocalStore
 from tests.interop import digests
 from tests.interop.digests import digest
 from tests.interop.exchange import ask
@@ -196,7 +196,7 @@ def test_the_stores_are_as_the_specification_has_them(name, stores):
 
 
 def test_without_a_document_of_attributes_there_are_none(stores):
-    hierarchy = parse(LocalKeys(str(stores["no separator"]))).hierarchy
+    hierarchy = parse(LocalStore(str(stores["no separator"]))).hierarchy
     assert [node.attributes for _, node in hierarchy.walk()] == [{}, {}]
 
 

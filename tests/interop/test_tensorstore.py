@@ -21,7 +21,7 @@ from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats import zarr2
 from hdmf_zarr_backend.formats.chunking import chunks_by_elements
 from hdmf_zarr_backend.interop.tensorstore import tensorstore_schema, tensorstore_spec
-from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.local import LocalStore
 from tests import samples
 
 ts = pytest.importorskip("tensorstore")
@@ -49,7 +49,7 @@ def in_memory(metadata: dict[str, Any], field: str = "") -> Any:
 
 
 def lazy(path: Path, name: str) -> LazyArray:
-    keys = LocalKeys(str(path))
+    keys = LocalStore(str(path))
     node: Any = parse(keys, use_consolidated=False).hierarchy.get(name)
     return LazyArray(keys, name, node, ChunkCache())
 
@@ -213,9 +213,9 @@ def test_a_bucket(s3, monkeypatch):
 )  # fmt: skip
 def test_urls(location, options, expected):
     from hdmf_zarr_backend.interop.tensorstore import key_value_store
-    from hdmf_zarr_backend.stores.opening import open_keys
+    from hdmf_zarr_backend.stores.opening import open_store
 
-    found = key_value_store(open_keys(location, options), "g")
+    found = key_value_store(open_store(location, options), "g")
     assert found == expected
     ts.KvStore.Spec(found)
 

@@ -24,7 +24,7 @@ from hdmf_zarr_backend.formats.tensorstore import find_obstacle
 from hdmf_zarr_backend.formats.zarr3_forms import canonical
 from hdmf_zarr_backend.interop.tensorstore import tensorstore_spec
 from hdmf_zarr_backend.model.nodes import ArrayNode
-from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.local import LocalStore
 from tests import samples
 from tests.interop.test_tensorstore import SCALAR, in_memory, open_spec
 
@@ -174,7 +174,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def arrays_of(path: Path) -> dict[str, LazyArray]:
     """Return all arrays of a file but the cached specifications."""
-    keys, cache = LocalKeys(str(path)), ChunkCache()
+    keys, cache = LocalStore(str(path)), ChunkCache()
     nodes = parse(keys).hierarchy.walk()
     arrays = {place: LazyArray(keys, place, node, cache) for place, node in nodes if isinstance(node, ArrayNode)}
     return {place: data for place, data in arrays.items() if not place.startswith("specifications/")}

@@ -25,7 +25,7 @@ from hdmf_zarr_backend.errors import ChunkError, MetadataError, ModeError
 from hdmf_zarr_backend.formats.dtypes import JSON2, zarr_type
 from hdmf_zarr_backend.formats.zarr2 import array_document
 from hdmf_zarr_backend.model.nodes import ArrayNode
-from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.local import LocalStore
 from tests.keystores import MemoryKeys
 from tests.strategies import PLAIN, STRUCTURED, TEXT, expected, raw_arrays, selections, shapes
 
@@ -296,7 +296,7 @@ def test_nothing_can_be_changed_in_a_file_that_is_open_for_reading():
 
 
 def test_copies_and_other_processes_read_for_themselves(tmp_path: Path):
-    lazy = stored(numbers(6, 4), (3, 2), keys=LocalKeys(str(tmp_path)))
+    lazy = stored(numbers(6, 4), (3, 2), keys=LocalStore(str(tmp_path)))
     assert lazy[5, 3] == 23
     for other in (copy.copy(lazy), copy.deepcopy(lazy), pickle.loads(pickle.dumps(lazy))):
         assert other == lazy
@@ -341,7 +341,7 @@ def test_single_references_and_rows_are_read_without_their_chunk(shape):
 
 def test_zarrs_own_methods_work_on_numbers(tmp_path: Path):
     codec = {"id": "zlib", "level": 1}
-    lazy = stored(numbers(6, 4), (3, 2), keys=LocalKeys(str(tmp_path)), compressor=codec, fill_value=7)
+    lazy = stored(numbers(6, 4), (3, 2), keys=LocalStore(str(tmp_path)), compressor=codec, fill_value=7)
     assert lazy.metadata.shape == (6, 4)
     assert lazy.metadata.fill_value == 7
     assert lazy.order == "C"

@@ -17,9 +17,9 @@ from hdmf_zarr_backend.arrays.codecs import ChunkCodec, chunk_codec
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.errors import ChunkError
 from hdmf_zarr_backend.model.nodes import ArrayNode
-from hdmf_zarr_backend.stores.inlined import InlinedKeys
-from hdmf_zarr_backend.stores.local import LocalKeys
-from hdmf_zarr_backend.stores.open_value import OpenValue
+from hdmf_zarr_backend.stores.files import OpenValue
+from hdmf_zarr_backend.stores.local import LocalStore
+from hdmf_zarr_backend.stores.wrappers import InlinedStore
 from tests.keystores import MemoryKeys
 
 FRAMES = st.tuples(
@@ -204,7 +204,7 @@ def test_of_a_file_no_more_is_read_than_the_blocks_that_are_wanted(tmp_path, mon
     codec = Blosc("zstd", 1, Blosc.SHUFFLE, 16384)
     monkeypatch.setattr(blosc, "use_threads", threads > 1)  # they write the blocks in any order
     before = blosc.set_nthreads(threads)
-    keys = LocalKeys(str(tmp_path / "a.zarr"))
+    keys = LocalStore(str(tmp_path / "a.zarr"))
     keys.set("a/0.0", bytes(codec.encode(values)))
     blosc.set_nthreads(before)
     node = ArrayNode(values.shape, values.shape, values.dtype.str, 0, compressor=codec.get_config())
@@ -221,13 +221,13 @@ def test_of_a_file_no_more_is_read_than_the_blocks_that_are_wanted(tmp_path, mon
     assert sum(read) < stored / 50
     assert np.array_equal(lazy[:300_001], values[:300_001])
     assert np.array_equal(lazy[100:-1, 1], values[100:-1, 1])
-    assert np.array_equal(LazyArray(InlinedKeys(keys, {}), "a", node, ChunkCache())[:399_999], values[:-1])
+    assert np.array_equal(LazyArray(InlinedStore(keys, {}), "a", node, ChunkCache())[:399_999], values[:-1])
 
 
 def test_whole_chunks_of_a_file_are_read_as_parts_are(tmp_path, decoded):
     values = np.random.default_rng(5).integers(0, 9, (400_000, 2)).astype("<i4")
     memory, lazy = stored(values, 150_000)
-    keys = LocalKeys(str(tmp_path / "a.zarr"))
+    keys = LocalStore(str(tmp_path / "a.zarr"))
     keys.set_many({key: memory.get(key) for key in memory.list_prefix("a")})
     local = LazyArray(keys, "a", lazy.node, ChunkCache())
     assert np.array_equal(local[:], values)
@@ -236,7 +236,7 @@ def test_whole_chunks_of_a_file_are_read_as_parts_are(tmp_path, decoded):
 
 
 def test_a_file_that_is_cut_while_it_is_read_is_an_error(tmp_path):
-    keys = LocalKeys(str(tmp_path / "a.zarr"))
+    keys = LocalStore(str(tmp_path / "a.zarr"))
     keys.set("a/0", b"12345678")
     with keys.open_value("a/0") as value:
         os.truncate(tmp_path / "a.zarr" / "a" / "0", 4)
@@ -244,5 +244,5 @@ def test_a_file_that_is_cut_while_it_is_read_is_an_error(tmp_path):
         with pytest.raises(ChunkError, match="was cut while it was read"):
             value.read_into(0, memoryview(room))
     assert keys.open_value("a/1") is None
-    assert InlinedKeys(keys, {"a/0": b""}).open_value("a/0") is None
+    assert InlinedStore(keys, {"a/0": b""}).open_value("a/0") is None
     assert MemoryKeys().open_value("a/0") is None

@@ -20,7 +20,7 @@ from hdmf_zarr_backend.changes.recovery import (
     recovered,
 )
 from hdmf_zarr_backend.errors import ConflictError, JournalWarning, MetadataError, NameRefusedError, StoreError
-from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.transfer.names import checked_name
 from tests.keystores import MemoryKeys
 
@@ -200,12 +200,12 @@ def test_the_end_of_a_journal_that_fails_is_told_and_caught_up_on():
 @pytest.mark.parametrize("links", [True, False])
 def test_a_large_value_is_put_aside_and_back_piece_by_piece(tmp_path, monkeypatch, size, links):
     monkeypatch.setattr(recovery_room, "_PIECE_BYTES", 8)
-    keys, value = LocalKeys(str(tmp_path)), bytes(range(size))
+    keys, value = LocalStore(str(tmp_path)), bytes(range(size))
     keys.set("c/0", value)
     keys.set(CONSOLIDATED, b"old")
     journal = Journal(keys, CONSOLIDATED)
     with monkeypatch.context() as patch:
-        patch.setattr(LocalKeys, "get", lambda self, key: pytest.fail(key) if key.endswith("c/0") else b"")
+        patch.setattr(LocalStore, "get", lambda self, key: pytest.fail(key) if key.endswith("c/0") else b"")
         if not links:
             patch.setattr(os, "link", lambda *_: (_ for _ in ()).throw(OSError("no such links here")))
         journal.keep([], large=["c/0"])
@@ -305,7 +305,7 @@ def test_a_journal_leads_no_writer_out_of_the_store(tmp_path, parts):
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "outside").write_bytes(b"mine")
     (tmp_path / "outside").write_bytes(b"mine")
-    store = LocalKeys(str(tmp_path / "file.zarr"))
+    store = LocalStore(str(tmp_path / "file.zarr"))
     store.set("a/0", b"zero")
     (tmp_path / "file.zarr" / "link").symlink_to(tmp_path / "folder")
     record = {"id": "id", "old": {}, "absent": [], "below": []} | parts
@@ -318,7 +318,7 @@ def test_a_journal_leads_no_writer_out_of_the_store(tmp_path, parts):
 
 def test_the_deletions_of_a_last_note_stay_in_the_store(tmp_path):
     (tmp_path / "outside").write_bytes(b"mine")
-    store = LocalKeys(str(tmp_path / "file.zarr"))
+    store = LocalStore(str(tmp_path / "file.zarr"))
     store.set(JOURNAL, Record("id", {}, [], [], Holder("host", 1, "now")).encode())
     store.set(LAST_NOTE, json.dumps({"version": 1, "id": "id", "final": {}, "delete": ["../outside"]}).encode())
     with pytest.raises(MetadataError, match="leads out of the store"):

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from hdmf_zarr_backend.errors import StoreError
 from hdmf_zarr_backend.stores import local as keys_room
-from hdmf_zarr_backend.stores.inlined import InlinedKeys
-from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.local import LocalStore
+from hdmf_zarr_backend.stores.wrappers import InlinedStore
 from tests.keystores import MemoryKeys
 from tests.strategies import NAMES
 
@@ -37,7 +37,7 @@ def _files(folder: str) -> set[str]:
 def test_a_directory_holds_what_a_dict_holds(root, replace, values, number):
     # a key is a file, so none can be a folder of another
     values = {k: v for k, v in values.items() if not any(other.startswith(f"{k}/") for other in values)}
-    store = LocalKeys(f"{root}/{number}", replace=replace)
+    store = LocalStore(f"{root}/{number}", replace=replace)
     store.set_many(values)
     assert store.get_many(values) == values
     assert {key: store.get(key) for key in values} == values
@@ -56,7 +56,7 @@ def test_a_directory_holds_what_a_dict_holds(root, replace, values, number):
 
 @BOTH
 def test_what_is_not_there_is_none_and_nothing_is_made_of_it(root, replace):
-    store = LocalKeys(root, replace=replace)
+    store = LocalStore(root, replace=replace)
     assert store.get("a/b") is None
     assert store.get_many(["a", "b"]) == {}
     assert list(store.list_documents()) == []
@@ -74,7 +74,7 @@ def test_what_is_not_there_is_none_and_nothing_is_made_of_it(root, replace):
 
 @pytest.mark.parametrize("key", ["../x", "a/../../x", "..", "a/..", "/etc/passwd", "a\0b"])
 def test_no_key_leads_out_of_the_store(root, key):
-    store = LocalKeys(root)
+    store = LocalStore(root)
     store.set("a/b", b"1")
     Path(root).with_name("x").write_bytes(b"secret")
     for call in (lambda: store.get(key), lambda: store.set(key, b""), lambda: store.delete([key])):
@@ -85,20 +85,20 @@ def test_no_key_leads_out_of_the_store(root, key):
 
 
 def test_names_with_dots_are_names(root):
-    store = LocalKeys(root)
+    store = LocalStore(root)
     store.set("..a/b..c/...", b"1")
     assert store.get("..a/b..c/...") == b"1"
 
 
 def test_a_folder_is_no_value(root):
-    store = LocalKeys(root)
+    store = LocalStore(root)
     store.set("a/b", b"1")
     with pytest.raises(StoreError, match="is a directory"):
         store.get("a")
 
 
 def test_documents_are_listed_and_arrays_are_not_searched(root):
-    store = LocalKeys(root)
+    store = LocalStore(root)
     below = ("g/a/.zarray", "g/a/.zattrs", "g/a/0.0", "g/a/0/.zarray", "g/v3/zarr.json", "g/other")
     for key in (".zgroup", ".zattrs", ".zmetadata", "g/.zgroup", *below):
         store.set(key, b"{}")
@@ -111,7 +111,7 @@ def test_links_to_folders_are_followed_and_circles_are_not(root, tmp_path):
     elsewhere = tmp_path / "disk"
     (elsewhere / "a").mkdir(parents=True)
     (elsewhere / "a" / ".zarray").write_bytes(b"{}")
-    store = LocalKeys(root)
+    store = LocalStore(root)
     store.set("g/.zgroup", b"{}")
     os.symlink(elsewhere / "a", f"{root}/g/a")
     os.symlink("..", f"{root}/g/up")
@@ -122,7 +122,7 @@ def test_links_to_folders_are_followed_and_circles_are_not(root, tmp_path):
 
 
 def test_a_reader_sees_the_old_value_until_the_new_one_is_whole(root, monkeypatch):
-    store = LocalKeys(root)
+    store = LocalStore(root)
     store.set("a", b"old")
     seen = []
 
@@ -139,7 +139,7 @@ def test_a_reader_sees_the_old_value_until_the_new_one_is_whole(root, monkeypatc
 @pytest.mark.parametrize("step", ["write", "replace"])
 @pytest.mark.parametrize("failure", [OSError(errno.ENOSPC, "full"), KeyboardInterrupt()], ids=["full", "interrupted"])
 def test_a_write_that_fails_leaves_the_old_value_and_nothing_else(root, monkeypatch, step, failure):
-    store = LocalKeys(root)
+    store = LocalStore(root)
     store.set("g/a", b"old")
 
     def fail(*arguments: object) -> None:
@@ -153,14 +153,14 @@ def test_a_write_that_fails_leaves_the_old_value_and_nothing_else(root, monkeypa
 
 
 def test_a_store_names_the_place_that_it_will_have(root):
-    store = LocalKeys(root, location="/data/final.zarr")
+    store = LocalStore(root, location="/data/final.zarr")
     assert store.location == "/data/final.zarr"
     with pytest.raises(StoreError, match=r"/data/final\.zarr"):
         store.get("../x")
 
 
 def test_a_store_can_be_sent_to_another_process(root):
-    store = LocalKeys(root, replace=False, location="/x")
+    store = LocalStore(root, replace=False, location="/x")
     store.set("a", b"1")
     other = pickle.loads(pickle.dumps(store))
     assert (other.get("a"), other.location, repr(other)) == (b"1", "/x", repr(store))
@@ -168,7 +168,7 @@ def test_a_store_can_be_sent_to_another_process(root):
 
 def test_inlined_values_are_at_hand_until_they_are_written_anew():
     store = MemoryKeys({"a": b"stored", "b": b"2", "c": b""})
-    keys = InlinedKeys(store, {"a": b"inlined", "c": b""})
+    keys = InlinedStore(store, {"a": b"inlined", "c": b""})
     assert keys.get_many(["a", "b", "c", "d"]) == {"a": b"inlined", "b": b"2", "c": b""}
     assert keys.get("a") == b"inlined"
     assert keys.get("b") == b"2"

@@ -249,9 +249,9 @@ def test_where_none_can_be_had_that_is_told(kind: type[Folder]) -> None:
 
 @pytest.mark.parametrize("options", ["options", "s3fs_options"])
 def test_a_server_sets_a_key_only_where_there_is_none(s3: Any, options: str) -> None:
-    from hdmf_zarr_backend.stores.opening import open_keys
+    from hdmf_zarr_backend.stores.opening import open_store
 
-    keys: Any = open_keys(s3.url("folder"), getattr(s3, options))
+    keys: Any = open_store(s3.url("folder"), getattr(s3, options))
     assert keys.create("a", b"1") is True
     assert keys.create("a", b"2") is False
     assert keys.get("a") == b"1"
@@ -274,10 +274,10 @@ def test_the_lease_of_a_killed_writer_is_taken_over_and_that_of_another_machine_
     assert key == KEY
     with ZarrIO(url, "w", storage_options=s3.options) as io:
         io.write_builder(trees.root(trees.dataset("x", [1])))
-    from hdmf_zarr_backend.stores.opening import open_keys
+    from hdmf_zarr_backend.stores.opening import open_store
 
     note = {"host": "another-machine", "pid": 1, "since": ago(100), "expires": ago(50), "token": "t", "machine": ""}
-    open_keys(s3.url("folder"), s3.options).set(KEY, json.dumps(note).encode())
+    open_store(s3.url("folder"), s3.options).set(KEY, json.dumps(note).encode())
     with pytest.raises(StoreLockedError, match="has expired"):
         ZarrIO(url, "r+", storage_options=s3.options)
     with pytest.raises(StoreLockedError, match="has expired"):

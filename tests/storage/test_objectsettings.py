@@ -8,13 +8,11 @@ from typing import Any
 import pytest
 
 from hdmf_zarr_backend.errors import UsageError
-from hdmf_zarr_backend.stores import obstore_settings as objectsettings
-from hdmf_zarr_backend.stores.obstore import _opened
-from hdmf_zarr_backend.stores.obstore_settings import object_settings
+from hdmf_zarr_backend.stores import obstore as objectsettings
+from hdmf_zarr_backend.stores.obstore import _opened, object_settings
 
 VARIABLES = (
-    *objectsettings._IDENTITY_VARIABLES,
-    *objectsettings._GOOGLE_VARIABLES,
+    *(name for names in objectsettings._IDENTITY_VARIABLES.values() for name in names),
     *(name for names in objectsettings._ENDPOINT_VARIABLES.values() for name in names),
     "AWS_PROFILE",
     "AZURE_STORAGE_CONNECTION_STRING",

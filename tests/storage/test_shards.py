@@ -16,13 +16,13 @@ from hdmf_zarr_backend.arrays.shards import ShardReader
 from hdmf_zarr_backend.errors import ChunkError
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.model.nodes import ArrayNode
-from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.local import LocalStore
 from tests.keystores import MemoryKeys
 
 VALUES = np.arange(100 * 6, dtype="i4").reshape(100, 6)
 
 
-def sharded(path: Path, values: Any = VALUES, *, codec: Any = None, **options: Any) -> LocalKeys:
+def sharded(path: Path, values: Any = VALUES, *, codec: Any = None, **options: Any) -> LocalStore:
     root = zarr.open_group(path, mode="w", zarr_format=3)
     if codec is not None:
         array = root.create_array("a", shape=values.shape, dtype=values.dtype, chunks=(40, 6), serializer=codec,
@@ -32,7 +32,7 @@ def sharded(path: Path, values: Any = VALUES, *, codec: Any = None, **options: A
             "a", shape=values.shape, dtype=values.dtype, chunks=(10, 3), shards=(40, 6), **options
         )
     array[...] = values
-    return LocalKeys(str(path))
+    return LocalStore(str(path))
 
 
 def reader(keys: Any) -> ChunkReader:
@@ -65,7 +65,7 @@ def test_text(tmp_path):
     values = np.array([f"text {n}" for n in range(100)], dtype=np.dtypes.StringDType()).reshape(100, 1)
     root = zarr.open_group(tmp_path / "a.zarr", mode="w", zarr_format=3)
     root.create_array("a", shape=values.shape, dtype="str", chunks=(10, 1), shards=(50, 1))[...] = values
-    assert reader(LocalKeys(str(tmp_path / "a.zarr"))).read().tolist() == values.tolist()
+    assert reader(LocalStore(str(tmp_path / "a.zarr"))).read().tolist() == values.tolist()
 
 
 def test_chunks_and_shards_that_are_not_stored(tmp_path):
@@ -108,7 +108,7 @@ def unpacked(path: Path, values: Any, chunks: tuple[int, ...]) -> tuple[MemoryKe
     root = zarr.open_group(path, mode="w", zarr_format=3)
     options = {"chunks": chunks, "shards": values.shape, "compressors": None}
     root.create_array("a", shape=values.shape, dtype=values.dtype, **options)[...] = values
-    stored = LocalKeys(str(path))
+    stored = LocalStore(str(path))
     keys = MemoryKeys({key: stored.get(key) or b"" for key in stored.sizes("")})
     shards = ShardReader(keys, "a", reader(keys).node)
     shards.get((0, 0))

@@ -18,9 +18,9 @@ from hdmf_zarr_backend.errors import (
     StoreRefusedError,
     StoreUnreachableError,
 )
-from hdmf_zarr_backend.stores.fsspec import FsspecKeys
-from hdmf_zarr_backend.stores.obstore import ObjectKeys
-from hdmf_zarr_backend.stores.opening import open_keys
+from hdmf_zarr_backend.stores.fsspec import FsspecStore
+from hdmf_zarr_backend.stores.obstore import ObjectStore
+from hdmf_zarr_backend.stores.opening import open_store
 from tests import samples, trees
 from tests.clouds import ACCOUNT, CLOUDS, KEY, Cloud, connection_string
 from tests.servers import quick
@@ -60,8 +60,8 @@ def export(source: StoreKind, target: StoreKind, name: str, **options: Any) -> N
 
 @EVERY
 def test_obstore_is_the_default_and_fsspec_the_fallback(store: InCloud) -> None:
-    keys = open_keys(store.place("a.zarr"), store.cloud.options)
-    assert type(keys) is (ObjectKeys if store.name in BY_OBSTORE else FsspecKeys)
+    keys = open_store(store.place("a.zarr"), store.cloud.options)
+    assert type(keys) is (ObjectStore if store.name in BY_OBSTORE else FsspecStore)
 
 
 @IN_FORMATS
@@ -132,7 +132,7 @@ def test_one_writer_at_a_time(store: InCloud) -> None:
         other.read_builder()["data"].data[0] = 2
     with ZarrIO(place, "r+", **store.options) as io:
         io.read_builder()["data"].data[0] = 3
-    keys = open_keys(store.place("").rstrip("/"), store.cloud.options)
+    keys = open_store(store.place("").rstrip("/"), store.cloud.options)
     assert not [key for key in keys.list_prefix("") if key.endswith(".lock")]
 
 
@@ -142,7 +142,7 @@ def test_both_libraries_see_the_same(azure: Cloud) -> None:
         with ZarrIO(f"{azure.url}/folder/{name}.zarr", "w", storage_options=options) as io:
             io.write_builder(trees.root(note=name))
     for options in (azure.options, by_adlfs):
-        assert {key.partition("/")[0] for key in open_keys(f"{azure.url}/folder", options).list_prefix("")} == {
+        assert {key.partition("/")[0] for key in open_store(f"{azure.url}/folder", options).list_prefix("")} == {
             "obstore.zarr",
             "adlfs.zarr",
         }
@@ -156,7 +156,7 @@ def test_both_libraries_see_the_same(azure: Cloud) -> None:
 @EVERY
 def test_keys(store: InCloud) -> None:
     """What is special about one of these servers or libraries: ranges from the end, empty values, absent keys."""
-    keys: Any = open_keys(store.place("a.zarr"), store.cloud.options)
+    keys: Any = open_store(store.place("a.zarr"), store.cloud.options)
     keys.set_many({"c/0": b"0123456789", "c/1": b"", "d e/é": b"x"})
     assert keys.get_range("c/0", -4) == b"6789"
     assert keys.get_range("c/0", -4, -2) == b"67"
@@ -175,7 +175,7 @@ def test_keys(store: InCloud) -> None:
 @pytest.mark.parametrize("store", BY_OBSTORE, indirect=True)
 def test_many_keys_are_deleted_although_some_are_not_there(store: InCloud) -> None:
     """More than go into one request to Azure."""
-    keys = open_keys(store.place("a.zarr"), store.cloud.options)
+    keys = open_store(store.place("a.zarr"), store.cloud.options)
     names = [f"c/{number}" for number in range(270)]
     keys.set_many(dict.fromkeys(names[240:], b"x"))
     keys.delete(names)
@@ -192,7 +192,7 @@ def calls(keys: Any) -> list[Any]:
 @EVERY
 def test_no_such_bucket(store: InCloud) -> None:
     place = f"{store.cloud.url}-not/a.zarr"
-    for write in calls(open_keys(place, store.cloud.options)):
+    for write in calls(open_store(place, store.cloud.options)):
         with pytest.raises(StoreNotFoundError, match="no such bucket") as caught:
             write()
         assert caught.value.store == place
@@ -213,7 +213,7 @@ def test_refused(store: InCloud) -> None:
         options = store.cloud.refused
     else:  # these servers let everybody in
         store.cloud.proxy.fault = lambda method, path, number: "403"
-    keys = open_keys(place, options)
+    keys = open_store(place, options)
     for call in (*calls(keys), lambda: keys.get("zarr.json"), lambda: list(keys.list_prefix(""))):
         with pytest.raises(StoreRefusedError) as caught:
             call()
@@ -259,7 +259,7 @@ def test_a_shard_goes_there_in_parts(store: InCloud) -> None:
 
 @EVERY
 def test_a_writer_that_dies_half_way_leaves_no_object(store: InCloud) -> None:
-    keys = open_keys(store.place("a.zarr"), store.cloud.options)
+    keys = open_store(store.place("a.zarr"), store.cloud.options)
     assert keys.streams_values
     for pieces in (1, 20):
         with pytest.raises(ZeroDivisionError), keys.stream("c/0") as write:
@@ -289,7 +289,7 @@ def test_an_opened_store_of_google(google: Cloud) -> None:
 
 
 def check_opened(opened: Any, location: str) -> None:
-    assert type(open_keys(opened)) is ObjectKeys
+    assert type(open_store(opened)) is ObjectStore
     with ZarrIO(opened, "w") as io:
         assert io.source == location
         io.write_builder(trees.root(trees.dataset("data", np.arange(10))))

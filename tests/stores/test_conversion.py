@@ -30,9 +30,9 @@ def test_hdf5_there_and_back(store, tmp_path):
 
 def test_a_file_of_another_kind_is_not_replaced(s3, tmp_path):
     origin = samples.write_hdf5(tmp_path / "a.nwb")
-    from hdmf_zarr_backend.stores.opening import open_keys
+    from hdmf_zarr_backend.stores.opening import open_store
 
-    open_keys(s3.url("a.nwb.zarr"), s3.options).set("readme.txt", b"mine")
+    open_store(s3.url("a.nwb.zarr"), s3.options).set("readme.txt", b"mine")
     with pytest.raises(StoreExistsError):
         convert(origin, s3.url("a.nwb.zarr"), storage_options=s3.options)
     convert(origin, s3.url("a.nwb.zarr"), storage_options=s3.options, overwrite=True)

@@ -138,9 +138,9 @@ def test_a_chunk_that_is_decoded_is_not_asked_for_again(s3):
 
 def test_a_missing_chunk_is_asked_for_once(s3):
     write_chunked(s3.url("a.zarr"), storage_options=s3.options)
-    from hdmf_zarr_backend.stores.opening import open_keys
+    from hdmf_zarr_backend.stores.opening import open_store
 
-    open_keys(s3.url("a.zarr"), s3.options).delete(["g/data/1.0"])
+    open_store(s3.url("a.zarr"), s3.options).delete(["g/data/1.0"])
     with ZarrIO(s3.url("a.zarr"), "r", storage_options=s3.options) as io:
         data = io.read_builder().groups["g"].datasets["data"].data
         s3.proxy.requests.clear()

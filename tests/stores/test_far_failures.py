@@ -17,7 +17,7 @@ from fsspec.registry import _registry
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
 from hdmf_zarr_backend.errors import StoreNotFoundError, StoreRefusedError, StoreUnreachableError, ZarrBackendError
-from hdmf_zarr_backend.stores.obstore_settings import object_settings
+from hdmf_zarr_backend.stores.obstore import object_settings
 from tests import samples, trees
 from tests.servers import S3Server, WebServer
 from tests.storekinds import StoreKind

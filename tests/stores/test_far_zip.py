@@ -12,7 +12,7 @@ import pytest
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import LimitError, StoreError
 from hdmf_zarr_backend.stores.limits import Limits, ReadRules
-from hdmf_zarr_backend.stores.opening import open_keys
+from hdmf_zarr_backend.stores.opening import open_store
 from hdmf_zarr_backend.stores.zip import new_zip
 from tests import samples, trees
 from tests.servers import Proxy, WebServer
@@ -53,7 +53,7 @@ def test_ranges_of_a_value(web: WebServer, web_proxy: Proxy) -> None:
         new.set_many({"a": content, "b": b"b" * 10, "c": b""})
     with zipfile.ZipFile(web.folder / "a.zip", "a", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("d", content)
-    keys = open_keys(f"{web_proxy.url}/a.zip")
+    keys = open_store(f"{web_proxy.url}/a.zip")
     ranges = [(5, 10), (-3, None), (100, 100), (2**19, 2**19 + 7), (2**20 - 2, 2**21)]
     for name in ("a", "d"):
         assert keys.get_ranges(name, ranges) == [content[start:stop] for start, stop in ranges]
@@ -72,7 +72,7 @@ def test_a_value_that_is_another_one_is_told(web: WebServer) -> None:
     data[data.index(b"aaa")] = 0
     data[data.index(b"twobbb") - 30] = 0  # the magic of its header
     (web.folder / "a.zip").write_bytes(bytes(data))
-    keys = open_keys(f"{web.url}/a.zip")
+    keys = open_store(f"{web.url}/a.zip")
     with pytest.raises(StoreError, match=r"'one' cannot be read.*checksum"):
         keys.get("one")
     with pytest.raises(StoreError, match=r"'two' cannot be read.*header"):
@@ -84,7 +84,7 @@ def test_a_value_that_is_another_one_is_told(web: WebServer) -> None:
 def test_a_value_that_is_too_large_is_refused(web: WebServer) -> None:
     with new_zip(str(web.folder / "a.zip")) as new:
         new.set("a", b"a" * 1000)
-    keys = open_keys(f"{web.url}/a.zip")
+    keys = open_store(f"{web.url}/a.zip")
     keys.read_rules = ReadRules(limits=Limits(max_stored_bytes=999))
     with pytest.raises(LimitError, match="max_stored_bytes"):
         keys.get("a")
@@ -93,7 +93,7 @@ def test_a_value_that_is_too_large_is_refused(web: WebServer) -> None:
 def test_a_file_that_was_cut_since_is_told(web: WebServer) -> None:
     with new_zip(str(web.folder / "a.zip")) as new:
         new.set_many({"a": bytes(2**20), "b": b"b"})
-    keys = open_keys(f"{web.url}/a.zip")
+    keys = open_store(f"{web.url}/a.zip")
     assert keys.get("b") == b"b"
     (web.folder / "a.zip").write_bytes(b"x" * 100)
     with pytest.raises(StoreError):

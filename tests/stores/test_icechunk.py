@@ -14,7 +14,7 @@ from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreNotFoundError, UsageError
-from hdmf_zarr_backend.stores.opening import open_keys
+from hdmf_zarr_backend.stores.opening import open_store
 from tests import samples, trees
 
 
@@ -86,7 +86,7 @@ def test_arrays_that_grow(repository):
 
 
 def test_a_chunk_that_waits_for_its_array_can_be_deleted(repository):
-    keys = open_keys(repository.writable_session("main").store)
+    keys = open_store(repository.writable_session("main").store)
     keys.set("data/c/7", b"abc")
     assert keys.get("data/c/7") == b"abc"
     keys.delete(["data/c/7"])

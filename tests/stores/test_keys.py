@@ -13,7 +13,7 @@ from typing import Any
 import fsspec
 import pytest
 from fsspec.implementations.dirfs import DirFileSystem
-from zarr.storage import FsspecStore, MemoryStore, StorePath
+from zarr import storage as zarr_storage
 
 from hdmf_zarr_backend.errors import (
     ReadOnlyStoreError,
@@ -24,15 +24,13 @@ from hdmf_zarr_backend.errors import (
     UsageError,
 )
 from hdmf_zarr_backend.model.locations import resolve_source
-from hdmf_zarr_backend.stores import queued
-from hdmf_zarr_backend.stores import remote as farkeys
-from hdmf_zarr_backend.stores.base import Abilities, KeyStore
-from hdmf_zarr_backend.stores.inlined import InlinedKeys
-from hdmf_zarr_backend.stores.local import LocalKeys
-from hdmf_zarr_backend.stores.memory import MappingKeys
-from hdmf_zarr_backend.stores.opening import may_exist, open_keys, open_neighbour
-from hdmf_zarr_backend.stores.queued import QueuedKeys
+from hdmf_zarr_backend.stores import remote, wrappers
+from hdmf_zarr_backend.stores.base import Abilities, Store
+from hdmf_zarr_backend.stores.local import LocalStore
+from hdmf_zarr_backend.stores.memory import MemoryStore
+from hdmf_zarr_backend.stores.opening import may_exist, open_neighbour, open_store
 from hdmf_zarr_backend.stores.remote import REQUESTS, at_once
+from hdmf_zarr_backend.stores.wrappers import InlinedStore, QueuedStore
 from hdmf_zarr_backend.stores.zip import new_zip
 from tests.keystores import MemoryKeys
 from tests.storekinds import ALL_KINDS
@@ -56,7 +54,7 @@ def filled(store):
             keys.set_many(CONTENT)
             assert keys.get("a/0.0") == CONTENT["a/0.0"]
             assert keys.get_ranges("a/0.0", [(1, 3)]) == [b"\x01\x02"]
-    keys = open_keys(place, store.options.get("storage_options"))
+    keys = open_store(place, store.options.get("storage_options"))
     if store.name == "zarr-group":
         keys.delete([".zgroup", ".zattrs"])
     if store.name != "zip":
@@ -77,7 +75,7 @@ def test_what_is_set_is_there(filled):
     assert filled.get_many([*CONTENT, "nothing"]) == CONTENT
     assert filled.get_many([]) == {}
     assert filled.get_many(["a/0.0"]) == {"a/0.0": CONTENT["a/0.0"]}
-    assert InlinedKeys(filled, {"a/0.0": b"here"}).get_many(["a/0.0", ".zgroup"]) == {
+    assert InlinedStore(filled, {"a/0.0": b"here"}).get_many(["a/0.0", ".zgroup"]) == {
         "a/0.0": b"here",
         ".zgroup": b"{}",
     }
@@ -92,7 +90,7 @@ def test_ranges(filled):
     assert filled.get_ranges("a/0.0", ranges) == wanted
     assert filled.get_ranges("a/0.0", ranges[:2]) == wanted[:2]
     assert filled.get_range("nothing", 0, 5) is filled.get_ranges("nothing", [(0, 5), (-3, None)]) is None
-    inlined = InlinedKeys(filled, {"x": whole})
+    inlined = InlinedStore(filled, {"x": whole})
     assert inlined.get_ranges("x", ranges) == inlined.get_ranges("a/0.0", ranges) == wanted
     assert inlined.get_range("x", -7) == whole[-7:]
 
@@ -168,15 +166,15 @@ def test_keys_travel(store, filled):
 )
 def test_options_go_to_neighbours(place, other, passed_on):
     options = {"client_options": {"timeout": "3s"}} if not place.startswith("gs") else {"token": "anon"}
-    found = open_neighbour(open_keys(place, options), other)
+    found = open_neighbour(open_store(place, options), other)
     assert found.location == other
     assert getattr(found, "options", {}) == (options if passed_on else {})
 
 
 def test_files_without_an_address_are_nobodys_neighbours(tmp_path):
-    keys = open_keys({})
+    keys = open_store({})
     assert not may_exist(keys.location)
-    assert open_keys(keys) is keys
+    assert open_store(keys) is keys
     assert may_exist("s3://a/b.zarr")
     assert not may_exist(str(tmp_path / "nothing"))
     assert not may_exist(str(tmp_path / "nothing.zip"))
@@ -222,7 +220,7 @@ def test_at_once_waits_for_the_rest_before_it_tells():
 class SlowKeys(MemoryKeys):
     """A far store that takes its time."""
 
-    abilities = Abilities(is_far=True)
+    abilities = Abilities(is_remote=True)
 
     def __init__(self, seconds: float = 0.01) -> None:
         super().__init__()
@@ -249,9 +247,9 @@ class SlowKeys(MemoryKeys):
 
 
 def test_puts_are_queued_within_bounds(monkeypatch):
-    monkeypatch.setattr(queued, "PUT_BYTES", 1000)
+    monkeypatch.setattr(wrappers, "PUT_BYTES", 1000)
     keys = SlowKeys()
-    queue = QueuedKeys(keys)
+    queue = QueuedStore(keys)
     for number in range(100):
         queue.set(f"k{number}", bytes(100))
         assert queue.get(f"k{number}") == bytes(100)  # seen at once
@@ -266,10 +264,10 @@ def test_puts_are_queued_within_bounds(monkeypatch):
 
 def test_the_last_value_of_a_key_is_the_one_that_stays():
     keys = SlowKeys(0.002)
-    queue = QueuedKeys(keys)
+    queue = QueuedStore(keys)
     for number in range(50):
         queue.set("k", str(number).encode())
-    InlinedKeys(queue, {}).drain()
+    InlinedStore(queue, {}).drain()
     assert keys.values["k"] == b"49"
 
 
@@ -281,7 +279,7 @@ def test_a_failed_put_is_told_once_all_are_done():
             raise StoreUnreachableError("no answer", store="x")
 
     keys.fails = fail
-    queue = QueuedKeys(keys)
+    queue = QueuedStore(keys)
     with pytest.raises(StoreUnreachableError, match="no answer"):
         for number in range(500):
             queue.set(f"k{number}", b"x")
@@ -294,7 +292,7 @@ def test_a_failed_put_is_told_once_all_are_done():
 
 def test_keys_that_commit_are_held_back():
     keys = SlowKeys()
-    queue = QueuedKeys(keys, ("first", "second", "unused"))
+    queue = QueuedStore(keys, ("first", "second", "unused"))
     queue.set("second", b"2")
     queue.set("first", b"1")
     queue.set("other", b"o")
@@ -307,7 +305,7 @@ def test_keys_that_commit_are_held_back():
 
 def test_deletions_come_after_what_was_set():
     keys = SlowKeys()
-    queue = QueuedKeys(keys)
+    queue = QueuedStore(keys)
     queue.set("a", b"1")
     queue.set("b", b"2")
     queue.delete(["a"])
@@ -317,13 +315,13 @@ def test_deletions_come_after_what_was_set():
 
 
 def test_a_near_store_needs_no_queue(tmp_path):
-    queue = QueuedKeys(LocalKeys(str(tmp_path)))
+    queue = QueuedStore(LocalStore(str(tmp_path)))
     queue.set("a", b"1")
     assert (tmp_path / "a").read_bytes() == b"1"
 
 
 def test_a_queue_in_another_process_ends_with_each_task(s3):
-    queue = QueuedKeys(open_keys(s3.url("a.zarr"), s3.options))
+    queue = QueuedStore(open_store(s3.url("a.zarr"), s3.options))
     copy = pickle.loads(pickle.dumps(queue))
     for number in range(10):
         copy.set(f"k{number}", b"x")
@@ -336,24 +334,24 @@ def test_a_queue_in_another_process_ends_with_each_task(s3):
 
 def test_requests_after_a_fork_have_threads_of_their_own(monkeypatch):
     list(at_once(str, [1]))
-    monkeypatch.setattr(farkeys.os, "getpid", lambda: -1)
+    monkeypatch.setattr(remote.os, "getpid", lambda: -1)
     assert list(at_once(str, [1, 2])) == ["1", "2"]
-    farkeys.request_pool().shutdown()
-    farkeys._pools.clear()
+    remote.request_pool().shutdown()
+    remote._pools.clear()
 
 
 def test_a_store_that_was_opened_before_a_fork_says_so(s3, monkeypatch):
-    from hdmf_zarr_backend.stores import obstore as objectkeys
+    from hdmf_zarr_backend.stores import obstore as obstore_module
 
-    keys: Any = open_keys(s3.url("a.zarr"), s3.options)
+    keys: Any = open_store(s3.url("a.zarr"), s3.options)
     keys.set("a", b"1")
-    monkeypatch.setattr(objectkeys.os, "getpid", lambda: -1)
+    monkeypatch.setattr(obstore_module.os, "getpid", lambda: -1)
     with pytest.raises(StoreError, match="forked"):
         keys.get("a")
 
 
 def test_a_zip_file_that_is_not_there(tmp_path):
-    keys: KeyStore = open_keys(tmp_path / "a.zip")
+    keys: Store = open_store(tmp_path / "a.zip")
     assert not keys.exists()
     assert keys.get("a") is keys.get_ranges("a", [(0, 1)]) is None
     assert keys.sizes("") == {}
@@ -362,19 +360,19 @@ def test_a_zip_file_that_is_not_there(tmp_path):
 def test_a_zip_file_on_a_server(web, s3):
     with new_zip(str(web.folder / "a.zip")) as new:
         new.set_many(CONTENT)
-    keys = open_keys(f"{web.url}/a.zip")
+    keys = open_store(f"{web.url}/a.zip")
     assert {key: keys.get(key) for key in CONTENT} == CONTENT
-    open_keys(s3.url("folder"), s3.options).set("a.zip", (web.folder / "a.zip").read_bytes())
-    keys = open_keys(s3.url("folder/a.zip"), s3.options)
+    open_store(s3.url("folder"), s3.options).set("a.zip", (web.folder / "a.zip").read_bytes())
+    keys = open_store(s3.url("folder/a.zip"), s3.options)
     assert keys.get("a/0.0") == pickle.loads(pickle.dumps(keys)).get("a/0.0") == CONTENT["a/0.0"]
     with pytest.raises(ReadOnlyStoreError):
         keys.set("x", b"")
-    assert not open_keys(f"{web.url}/b.zip").exists()
-    assert open_keys(f"{web.url}/b.zip").get("x") is None
+    assert not open_store(f"{web.url}/b.zip").exists()
+    assert open_store(f"{web.url}/b.zip").get("x") is None
 
 
 def test_a_mapping_gives_bytes():
-    keys = MappingKeys({"a": bytearray(b"12")})  # type: ignore[dict-item]
+    keys = MemoryStore({"a": bytearray(b"12")})  # type: ignore[dict-item]
     assert type(keys.get("a")) is bytes
 
 
@@ -391,13 +389,13 @@ def _dir_mapper(folder: Path) -> Any:
         lambda folder: f"local://{folder}/in/a.zarr",
         lambda folder: f"dir::file://{folder}/in/a.zarr",
         _dir_mapper,
-        lambda folder: FsspecStore.from_url(f"file://{folder}/in/a.zarr"),
-        lambda folder: StorePath(FsspecStore.from_url(f"file://{folder}/in"), "a.zarr"),
+        lambda folder: zarr_storage.FsspecStore.from_url(f"file://{folder}/in/a.zarr"),
+        lambda folder: zarr_storage.StorePath(zarr_storage.FsspecStore.from_url(f"file://{folder}/in"), "a.zarr"),
     ],
     ids=["local", "dir", "mapper", "store", "place in a store"],
 )
 def test_local_folders_are_made_whoever_opens_them(tmp_path, place):
-    keys = open_keys(place(tmp_path))
+    keys = open_store(place(tmp_path))
     assert not keys.exists()
     keys.set("a/0", b"x")
     assert (tmp_path / "in/a.zarr/a/0").read_bytes() == b"x"
@@ -405,22 +403,22 @@ def test_local_folders_are_made_whoever_opens_them(tmp_path, place):
 
 
 def test_another_word_for_local_is_the_same_store(tmp_path):
-    keys = open_keys(f"local://{tmp_path}/a%20b.zarr")
-    assert isinstance(keys, LocalKeys)
-    assert keys.location == open_keys(f"file://{tmp_path}/a%20b.zarr").location == f"{tmp_path}/a b.zarr"
+    keys = open_store(f"local://{tmp_path}/a%20b.zarr")
+    assert isinstance(keys, LocalStore)
+    assert keys.location == open_store(f"file://{tmp_path}/a%20b.zarr").location == f"{tmp_path}/a b.zarr"
     assert resolve_source(f"local://{tmp_path}/a%20b.zarr", "s3://bucket/b.zarr") == keys.location
 
 
 def test_a_place_in_a_store_is_one(tmp_path):
-    store = MemoryStore()
-    open_keys(StorePath(store, "in/a.zarr")).set("a/0", b"x")
+    store = zarr_storage.MemoryStore()
+    open_store(zarr_storage.StorePath(store, "in/a.zarr")).set("a/0", b"x")
     assert list(store._store_dict) == ["in/a.zarr/a/0"]
 
 
 @pytest.mark.parametrize("url", ["s3://", "http://", "gs://", "az:///", "file://", "local://"])
 def test_a_url_without_a_place_is_told_at_once(url):
     with pytest.raises(UsageError, match="names no place"):
-        open_keys(url)
+        open_store(url)
 
 
 @pytest.mark.parametrize(
@@ -428,12 +426,12 @@ def test_a_url_without_a_place_is_told_at_once(url):
 )
 def test_what_fsspec_cannot_open_is_no_fault_of_a_server(url, message):
     with pytest.raises(UsageError, match=message):
-        open_keys(url).get("zarr.json")
+        open_store(url).get("zarr.json")
 
 
 def test_a_zip_file_that_fsspec_does_not_find(tmp_path):
     with pytest.raises(StoreNotFoundError, match="could not be listed: No such file") as caught:
-        open_keys(f"zip::{tmp_path}/missing.zip").exists()
+        open_store(f"zip::{tmp_path}/missing.zip").exists()
     assert "written" not in str(caught.value)
 
 
@@ -443,5 +441,5 @@ def test_a_mapping_on_a_full_disk():
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with pytest.raises(StoreFullError, match="Make room") as caught:
-        MappingKeys(Full()).set("a/.zarray", b"x")
+        MemoryStore(Full()).set("a/.zarray", b"x")
     assert caught.value.path == "/a"

@@ -26,7 +26,7 @@ from hdmf_zarr_backend.errors import (
     StoreUnreachableError,
     UsageError,
 )
-from hdmf_zarr_backend.stores.opening import open_keys
+from hdmf_zarr_backend.stores.opening import open_store
 from tests import samples, trees
 from tests.clouds import CLOUDS
 from tests.storekinds import ALL_KINDS, StoreKind
@@ -172,7 +172,7 @@ def test_what_is_no_file_of_ours_stays(store):
     if store.name == "zip":
         Path(store.place("a.zarr")).write_bytes(b"something else")
     else:
-        open_keys(store.place("a.zarr"), store.options.get("storage_options")).set("readme.txt", b"something else")
+        open_store(store.place("a.zarr"), store.options.get("storage_options")).set("readme.txt", b"something else")
     with pytest.raises(StoreExistsError if store.name != "zip" else Exception, match=r"no HDMF|no zip"):
         ZarrIO(store.place("a.zarr"), "w", **store.options)
 
@@ -464,7 +464,7 @@ class _Failing(dict[str, Any]):
 
 
 def test_what_a_mapping_raises_names_the_key():
-    keys = open_keys(_Failing())
+    keys = open_store(_Failing())
     with pytest.raises(StoreUnreachableError, match=r"'a/\.zarray' could not be read: gone.*node '/a'"):
         keys.get("a/.zarray")
     with pytest.raises(StoreUnreachableError, match="'a/0' could not be written: full"):

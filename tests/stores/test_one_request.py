@@ -12,7 +12,7 @@ from pynwb import TimeSeries
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
 from hdmf_zarr_backend.errors import StoreNotFoundError, StoreRefusedError, UsageError
 from hdmf_zarr_backend.files.parser import parse
-from hdmf_zarr_backend.stores.opening import open_keys
+from hdmf_zarr_backend.stores.opening import open_store
 from tests import samples, trees
 
 FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
@@ -142,7 +142,7 @@ def test_the_file_that_a_link_leads_to(web, own, linked, requests):
 def test_what_is_asked_for(tmp_path, zarr_format, monkeypatch):
     with ZarrIO(tmp_path / "a.zarr", "w", zarr_format=zarr_format) as io:
         io.write_builder(trees.root(note="x"))
-    keys = open_keys(tmp_path / "a.zarr")
+    keys = open_store(tmp_path / "a.zarr")
     asked: list[str] = []
     get = keys.get
 

@@ -13,7 +13,7 @@ import pytest
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
 from hdmf_zarr_backend.errors import MetadataError, NotZarrError, ReadOnlyStoreError, StoreError, StoreNotFoundError
-from hdmf_zarr_backend.stores.opening import open_keys
+from hdmf_zarr_backend.stores.opening import open_store
 from tests import samples, trees
 
 
@@ -66,7 +66,7 @@ def test_over_http_and_s3(folder, web, s3):
     (web.folder / "b.nwb.zarr.json").write_text(json.dumps(document))
     with NWBZarrIO(f"{web.url}/b.nwb.zarr.json", "r") as io:
         assert io.read().identifier == "rich"
-    bucket = open_keys(s3.url("folder"), s3.options)
+    bucket = open_store(s3.url("folder"), s3.options)
     for name in ("data.bin", "b.nwb.zarr.json"):
         bucket.set(name, (web.folder / name).read_bytes())
     with NWBZarrIO(s3.url("folder/b.nwb.zarr.json"), "r", storage_options=s3.options) as io:
@@ -87,7 +87,7 @@ def test_read_only(folder, tmp_path):
         with pytest.raises(ReadOnlyStoreError, match="references"):
             ZarrIO(tmp_path / "b.json", mode)
     with pytest.raises(ReadOnlyStoreError):
-        open_keys(tmp_path / "b.json").set("x", b"")
+        open_store(tmp_path / "b.json").set("x", b"")
 
 
 def test_arrays_travel_to_other_processes(tmp_path):
@@ -118,7 +118,7 @@ def test_no_local_file_by_a_reference_from_a_server(web, tmp_path):
         references = {".zgroup": '{"zarr_format": 2}', ".zattrs": {}, "x": [url]}
         (web.folder / "b.json").write_text(json.dumps(references))
         with pytest.raises(StoreError, match="files of this machine"):
-            open_keys(f"{web.url}/b.json").get("x")
+            open_store(f"{web.url}/b.json").get("x")
 
 
 @pytest.mark.parametrize(

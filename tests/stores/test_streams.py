@@ -12,8 +12,8 @@ import pytest
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import StoreRefusedError, ZarrBackendError
-from hdmf_zarr_backend.stores.fsspec import FsspecKeys
-from hdmf_zarr_backend.stores.opening import open_keys
+from hdmf_zarr_backend.stores.fsspec import FsspecStore
+from hdmf_zarr_backend.stores.opening import open_store
 from hdmf_zarr_backend.transfer.plan import SHARD_BYTES, shard_bytes_for
 from tests import trees
 from tests.servers import S3Server
@@ -22,9 +22,9 @@ MIB = 2**20
 PIECES = 72
 
 
-def keys_of(s3: S3Server, **options: Any) -> FsspecKeys:
-    keys = open_keys(s3.url("a.zarr"), {**s3.s3fs_options, **options})
-    assert type(keys) is FsspecKeys
+def keys_of(s3: S3Server, **options: Any) -> FsspecStore:
+    keys = open_store(s3.url("a.zarr"), {**s3.s3fs_options, **options})
+    assert type(keys) is FsspecStore
     return keys
 
 
@@ -123,7 +123,7 @@ def test_a_server_that_is_gone_is_told_although_nothing_can_be_given_up(s3: S3Se
 
 def test_other_file_systems_are_given_a_value_as_a_whole() -> None:
     """A file in memory is there as soon as it is opened, and half of it would stay."""
-    keys = open_keys("memory://streams/a.zarr")
+    keys = open_store("memory://streams/a.zarr")
     assert not keys.streams_values
     with pytest.raises(ZeroDivisionError), keys.stream("c/0") as write:
         write(b"1")

@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 from hdmf_zarr_backend import ZarrIO
 from hdmf_zarr_backend.builders.namespaces import NAMESPACE, TextSpecReader
 from hdmf_zarr_backend.files.parser import parse
-from hdmf_zarr_backend.stores.opening import open_keys
+from hdmf_zarr_backend.stores.opening import open_store
 from hdmf_zarr_backend.validation.checking import check
 from hdmf_zarr_backend.validation.documents import document_of
 from hdmf_zarr_backend.validation.findings import Finding
@@ -53,7 +53,7 @@ def checked(root: GroupBuilder) -> tuple[list[Finding], list[Finding], bool]:
     store: dict[str, bytes] = {}
     with ZarrIO(store, "w", manager=BuildManager(type_map())) as io:  # type: ignore[arg-type]
         io.write_builder(root)
-    keys = open_keys(store)
+    keys = open_store(store)
     parsed = parse(keys)
     keys = parsed.keys(keys)
     item = view(Targets(keys, parsed.hierarchy))

@@ -23,13 +23,13 @@ from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrIO, conformance, convert
 from hdmf_zarr_backend.errors import LimitError, NotZarrError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.formats.dtypes import zarr_type
 from hdmf_zarr_backend.stores.base import Abilities
-from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.verification.conformance_rules import RULES, ConformanceReport
 from tests import samples, trees
 from tests.everything import write_everything
 from tests.strategies import JSON, PLAIN, STRUCTURED
 
-Store = dict[str, bytes]
+Values = dict[str, bytes]
 
 ARRAY = {
     "zarr_format": 2, "shape": [3, 4], "chunks": [2, 4], "dtype": "<i2", "compressor": None, "fill_value": 0,
@@ -41,7 +41,7 @@ def dump(document: Any) -> bytes:
     return json.dumps(document).encode()
 
 
-def good() -> Store:
+def good() -> Values:
     """A store in which everything is as it should be: ``g/b`` has chunks, ``g/a`` has none."""
     return {
         ".zgroup": dump({"zarr_format": 2}),
@@ -67,20 +67,20 @@ def keys(report: ConformanceReport) -> set[str]:
 # ---- planted violations ---------------------------------------------------------------------------------------------
 
 
-def array(**changes: Any) -> Store:
+def array(**changes: Any) -> Values:
     return {"g/a/.zarray": dump({**ARRAY, **changes})}
 
 
-def typed(data_type: Any, fill: Any = None) -> Store:
+def typed(data_type: Any, fill: Any = None) -> Values:
     return array(dtype=data_type, fill_value=fill)
 
 
-def without(name: str) -> Store:
+def without(name: str) -> Values:
     return {"g/a/.zarray": dump({key: value for key, value in ARRAY.items() if key != name})}
 
 
 GROUP = {"zarr_format": 2}
-PLANTED: dict[str, list[Store]] = {
+PLANTED: dict[str, list[Values]] = {
     "ascii-key": [{"g/ü/.zgroup": dump(GROUP)}],
     "normal-path": [{key: dump(GROUP)} for key in ("g//x/.zgroup", "/x/.zgroup", "g/x//.zgroup", "x\\y/.zgroup")],
     "no-dots": [{key: dump(GROUP)} for key in ("g/../x/.zgroup", "./x/.zgroup", "../.zgroup", "g/./.zgroup")],
@@ -328,7 +328,7 @@ def test_what_is_no_store_of_format_2(tmp_path):
 
 
 def test_a_server_that_cannot_list(tmp_path, monkeypatch):
-    monkeypatch.setattr(LocalKeys, "abilities", Abilities(listing=False), raising=False)
+    monkeypatch.setattr(LocalStore, "abilities", Abilities(listing=False), raising=False)
     with pytest.raises(UsageError, match="cannot list"):
         conformance(tmp_path)
 

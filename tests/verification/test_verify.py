@@ -19,7 +19,7 @@ from hdmf_zarr_backend import Limits, ZarrDataIO, ZarrIO, consolidate, verify
 from hdmf_zarr_backend.errors import ChunkError, NotZarrError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.stores.base import Abilities
-from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.verification.problems import DAMAGE, REMARKS, Report
 from tests import samples, trees
 
@@ -438,7 +438,7 @@ def test_a_file_without_cached_namespaces_is_not_validated(store):
     assert "no-schema" in report.counts
 
 
-class Unlisted(LocalKeys):
+class Unlisted(LocalStore):
     """A web server: it gives what is asked for by name."""
 
     abilities = Abilities(write=False, change=False, listing=False, why="it is read-only")

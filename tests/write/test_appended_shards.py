@@ -15,7 +15,7 @@ from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, verify
 from hdmf_zarr_backend.changes import edits as edits_room
 from hdmf_zarr_backend.changes.journal_records import JOURNAL
 from hdmf_zarr_backend.errors import ReadOnlyStoreError
-from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.local import LocalStore
 from tests import samples
 from tests.peers import Peer
 from tests.storekinds import StoreKind
@@ -136,7 +136,7 @@ def test_no_shard_is_in_memory_as_a_whole(tmp_path: Path, monkeypatch: pytest.Mo
     asked: list[str] = []
 
     def noting(function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(self: LocalKeys, key: Any, *arguments: Any) -> Any:
+        def call(self: LocalStore, key: Any, *arguments: Any) -> Any:
             asked.extend([key] if isinstance(key, str) else key)
             return function(self, key, *arguments)
 
@@ -144,7 +144,7 @@ def test_no_shard_is_in_memory_as_a_whole(tmp_path: Path, monkeypatch: pytest.Mo
 
     with monkeypatch.context() as patch:
         for name in ("get", "set"):
-            patch.setattr(LocalKeys, name, noting(getattr(LocalKeys, name)))
+            patch.setattr(LocalStore, name, noting(getattr(LocalStore, name)))
         grow(place)
     assert f"{DATA}/zarr.json" in asked
     assert not [key for key in asked if key.startswith((f"{DATA}/c", f"{JOURNAL}.old"))]

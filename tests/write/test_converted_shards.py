@@ -20,7 +20,7 @@ from hdmf_zarr_backend.formats import chunking
 from hdmf_zarr_backend.hdf5.rawsource import DecodedH5Source
 from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.progress import Progress
-from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.zom.api import to_zom
 from tests.write.test_shards import files, values_of
 
@@ -64,7 +64,7 @@ def converted(hdf5: Path) -> Path:
 
 @pytest.mark.parametrize("name", SHARDED)
 def test_a_conversion_puts_chunks_into_shards(hdf5, converted, name):
-    node = parse(LocalKeys(str(converted))).hierarchy.get(name)
+    node = parse(LocalStore(str(converted))).hierarchy.get(name)
     assert isinstance(node, ArrayNode)
     assert node.shards is not None
     assert (node.shards.shape, node.chunks) == ((8000, 40), (1000, 40))
@@ -75,20 +75,20 @@ def test_a_conversion_puts_chunks_into_shards(hdf5, converted, name):
 
 @pytest.mark.parametrize("name", ["long", "small", "text", "scalar"])
 def test_what_has_other_axes_or_one_chunk_has_no_shards(converted, name):
-    node = parse(LocalKeys(str(converted))).hierarchy.get(name)
+    node = parse(LocalStore(str(converted))).hierarchy.get(name)
     assert isinstance(node, ArrayNode)
     assert node.shards is None
 
 
 @pytest.mark.parametrize("name", COPIED)
 def test_shards_are_assembled_from_the_chunks_of_hdf5_as_they_are(hdf5, converted, name):
-    node = parse(LocalKeys(str(converted))).hierarchy.get(name)
+    node = parse(LocalStore(str(converted))).hierarchy.get(name)
     with h5py.File(hdf5) as file:
         dataset = file[name]
         stored = {tuple(n // c for n, c in zip(found.chunk_offset, (1000, 40), strict=True)): found
                   for found in map(dataset.id.get_chunk_info, range(dataset.id.get_num_chunks()))}  # fmt: skip
         raw = {index: dataset.id.read_direct_chunk(found.chunk_offset)[1] for index, found in stored.items()}
-    reader, same = ShardReader(LocalKeys(str(converted)), name, node), 0
+    reader, same = ShardReader(LocalStore(str(converted)), name, node), 0
     for index, data in raw.items():
         same += reader.get(index) == data
     assert same == len(raw) == (2 if name == "holes" else 18)
@@ -133,7 +133,7 @@ def test_tensorstore_reads_shards_of_chunks_without_filters(converted):
 def test_shards_by_bytes_for_what_is_large(hdf5, tmp_path, monkeypatch):
     monkeypatch.setattr(chunking, "SHARDED_BYTES", 2**20)
     convert(hdf5, tmp_path / "a.zarr", zarr_format=3, shards="auto", check=False)
-    found = {name for name, node in parse(LocalKeys(str(tmp_path / "a.zarr"))).hierarchy.walk()
+    found = {name for name, node in parse(LocalStore(str(tmp_path / "a.zarr"))).hierarchy.walk()
              if isinstance(node, ArrayNode) and node.shards is not None}  # fmt: skip
     assert found == {*SHARDED, "long"}
     assert verify(tmp_path / "a.zarr", "chunks").problems == []

@@ -12,7 +12,7 @@ import pytest
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.errors import ModeError
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
-from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.transfer.writer import PlannedKeys, Writer
 
 
@@ -28,7 +28,7 @@ def test_each_chunk_is_the_one_that_is_written(tmp_path: Path, zarr_format: int)
     with closing(Hdf5Tree(str(tmp_path / "a.h5"), str(tmp_path / "a.zarr"))) as tree:
         plan = Hdf5Planner(tree).plan_file()
         plan.hierarchy.zarr_format = zarr_format
-        planned, written = PlannedKeys(plan, "planned"), LocalKeys(str(tmp_path / "a.zarr"))
+        planned, written = PlannedKeys(plan, "planned"), LocalStore(str(tmp_path / "a.zarr"))
         Writer(written, plan).write()
         documents = {".zgroup", ".zarray", ".zattrs", ".zmetadata", "zarr.json"}
         chunks = [key for key in written.list_prefix("") if key.rpartition("/")[2] not in documents]

@@ -35,13 +35,13 @@ BUDGET = 400_000  # tasks of one or two chunks
 KILLED = """
 import os, signal, sys
 from hdmf_zarr_backend import convert
-from hdmf_zarr_backend.stores import local as localkeys
-from hdmf_zarr_backend.stores import renames
+from hdmf_zarr_backend.stores import local as local_store
+from hdmf_zarr_backend.stores import files as store_files
 from hdmf_zarr_backend.write import resume
 
 source, folder, executor, codec, *points = sys.argv[1:]
 done, last = 0, 0
-write_file, os_replace, moved = localkeys.write_file, os.replace, resume.moved
+write_file, os_replace, moved = local_store.write_file, os.replace, resume.moved
 
 def step():
     global done
@@ -65,7 +65,7 @@ def ending(*names, **options):
     moved(*names, **options)
     step()
 
-localkeys.write_file, os.replace, resume.moved = writing, renaming, ending
+local_store.write_file, os.replace, resume.moved = writing, renaming, ending
 
 def run(target):
     convert(source, target, executor=int(executor) or None, memory_budget=400_000, codec=codec == "recode" or "keep")

@@ -25,7 +25,7 @@ from hdmf_zarr_backend.errors import DamagedFileError, UsageError, ZarrBackendEr
 from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET, ShardTask, cut_shards
 from hdmf_zarr_backend.formats.chunking import SHARD_BYTES, chunks_inside, shards_by_bytes
 from hdmf_zarr_backend.model.nodes import ArrayNode, Shards
-from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.transfer.iterators import GrowingArray, GrowingShards
 from hdmf_zarr_backend.transfer.plan import PlannedArray, Sharding, give_shards, shard_bytes_for
 from hdmf_zarr_backend.transfer.resume import StagedKeys
@@ -168,7 +168,7 @@ def test_how_many_objects(made, name, count):
 
 
 def test_all_chunks_of_the_array_are_stored_and_no_others(made):
-    keys = LocalKeys(str(made))
+    keys = LocalStore(str(made))
     with ZarrIO(made, "r", manager=get_manager()) as io:
         node = io.read_builder()["fill"].data.node
     assert shard_grid(node) == (3,)
@@ -208,7 +208,7 @@ def test_a_failure_leaves_no_part_of_a_shard(tmp_path):
             return np.zeros(4, "<i4")
 
     node: ArrayNode = ArrayNode((40,), (4,), "<i4", shards=Shards((16,)))
-    keys = LocalKeys(str(tmp_path))
+    keys = LocalStore(str(tmp_path))
     with pytest.raises(ZarrBackendError, match="no more"):
         next(iter(cut_shards(keys, "a", node, Fails()))).run()
     assert files(tmp_path) == {}
@@ -218,7 +218,7 @@ def test_a_shard_is_streamed_chunk_by_chunk(tmp_path):
     pieces: list[int] = []
     node: ArrayNode = ArrayNode((4096,), (128,), "<i4", shards=Shards((2048,)))
 
-    class Noting(LocalKeys):
+    class Noting(LocalStore):
         def stream(self, key: str) -> Any:
             inner = super().stream(key)
 
@@ -250,7 +250,7 @@ def test_a_store_that_takes_whole_values(tmp_path):
     for name, (data, _) in DATASETS.items():
         assert np.array_equal(found[name], np.asarray(data)), name
     assert shard_bytes_for(MemoryKeys(), MEMORY_BUDGET) == MEMORY_BUDGET // 2
-    assert shard_bytes_for(LocalKeys(str(tmp_path)), MEMORY_BUDGET) == SHARD_BYTES
+    assert shard_bytes_for(LocalStore(str(tmp_path)), MEMORY_BUDGET) == SHARD_BYTES
 
 
 def test_a_shard_that_was_cut_short_is_written_again(tmp_path):
@@ -498,7 +498,7 @@ def test_export_to_format_2_has_plain_chunks(tmp_path, made):
 
 
 def test_a_streamed_value_appears_when_it_is_whole(tmp_path):
-    keys = LocalKeys(str(tmp_path))
+    keys = LocalStore(str(tmp_path))
     with keys.stream("a/b") as write:
         write(b"12")
         assert keys.get("a/b") is None

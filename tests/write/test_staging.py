@@ -14,13 +14,11 @@ from hdmf_zarr_backend import ZarrIO, convert
 from hdmf_zarr_backend.changes.locks import lock_path
 from hdmf_zarr_backend.changes.writer_lock import one_writer
 from hdmf_zarr_backend.errors import StoreError, StoreExistsError, UsageError
-from hdmf_zarr_backend.stores import durable, renames
-from hdmf_zarr_backend.stores import local as localkeys
-from hdmf_zarr_backend.stores import zip as zipkeys
-from hdmf_zarr_backend.stores.durable import sync_files, sync_folder
-from hdmf_zarr_backend.stores.local import LocalKeys
-from hdmf_zarr_backend.stores.partials import partial_path
-from hdmf_zarr_backend.stores.renames import place, replace
+from hdmf_zarr_backend.stores import files as store_files
+from hdmf_zarr_backend.stores import local as local_store
+from hdmf_zarr_backend.stores import zip as zip_store
+from hdmf_zarr_backend.stores.files import partial_path, place, replace, sync_files, sync_folder
+from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.transfer import staging
 from hdmf_zarr_backend.transfer.staging import staged
 
@@ -35,7 +33,7 @@ EXCHANGES = pytest.mark.parametrize("exchange", [True, False], ids=["exchange", 
 @pytest.fixture
 def two_renames(exchange, monkeypatch):
     if not exchange:
-        monkeypatch.setattr(renames, "_renameat2", lambda one, other, flag: False)
+        monkeypatch.setattr(store_files, "_renameat2", lambda one, other, flag: False)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -114,7 +112,7 @@ def test_folders_that_others_use_meanwhile_stay(tmp_path):
 
 @pytest.mark.parametrize("step", [1, 2], ids=["the old one aside", "the new one in place"])
 def test_a_rename_that_fails_leaves_the_old_one(tmp_path, monkeypatch, step):
-    monkeypatch.setattr(renames, "_renameat2", lambda one, other, flag: False)
+    monkeypatch.setattr(store_files, "_renameat2", lambda one, other, flag: False)
     target = make(tmp_path / "a.zarr")
     calls = []
     real = os.rename
@@ -125,7 +123,7 @@ def test_a_rename_that_fails_leaves_the_old_one(tmp_path, monkeypatch, step):
             raise OSError(errno.EACCES, "no")
         real(one, other)
 
-    monkeypatch.setattr(renames.os, "rename", rename)
+    monkeypatch.setattr(store_files.os, "rename", rename)
     with pytest.raises(OSError, match="no"), staged(str(target)) as keys:
         keys.set(".zgroup", b"new")
     assert contents(tmp_path) == {"a.zarr/.zgroup": b"old"}
@@ -134,11 +132,11 @@ def test_a_rename_that_fails_leaves_the_old_one(tmp_path, monkeypatch, step):
 
 def test_the_exchange_is_one_step(tmp_path):
     one, other = make(tmp_path / "one", b"1"), make(tmp_path / "other", b"2")
-    if not renames._renameat2(str(one), str(other), renames._EXCHANGE):
+    if not store_files._renameat2(str(one), str(other), store_files._EXCHANGE):
         pytest.skip("this system cannot exchange two names")
     assert contents(tmp_path) == {"one/.zgroup": b"2", "other/.zgroup": b"1"}
     with pytest.raises(FileNotFoundError):
-        renames._renameat2(str(one), str(tmp_path / "nowhere"), renames._EXCHANGE)
+        store_files._renameat2(str(one), str(tmp_path / "nowhere"), store_files._EXCHANGE)
 
 
 @pytest.mark.parametrize("code", [errno.ENOSYS, errno.EINVAL, errno.EPERM])
@@ -148,17 +146,17 @@ def test_where_the_system_cannot_exchange_two_renames_do(tmp_path, monkeypatch, 
         def renameat2(*arguments: object) -> int:
             return -1
 
-    monkeypatch.setattr(renames.sys, "platform", "linux")
-    monkeypatch.setattr(renames.ctypes, "CDLL", lambda *arguments, **options: Library)
-    monkeypatch.setattr(renames.ctypes, "get_errno", lambda: code)
+    monkeypatch.setattr(store_files.sys, "platform", "linux")
+    monkeypatch.setattr(store_files.ctypes, "CDLL", lambda *arguments, **options: Library)
+    monkeypatch.setattr(store_files.ctypes, "get_errno", lambda: code)
     target, partial = make(tmp_path / "a.zarr"), make(tmp_path / "partial", b"new")
     replace(str(partial), str(target))
     assert contents(tmp_path) == {"a.zarr/.zgroup": b"new"}
     fresh, free = make(tmp_path / "fresh", b"new"), tmp_path / "free"
     place(str(fresh), str(free))
     assert contents(free) == {".zgroup": b"new"}
-    monkeypatch.setattr(renames.sys, "platform", "darwin")
-    assert renames._renameat2("a", "b", renames._EXCHANGE) is False
+    monkeypatch.setattr(store_files.sys, "platform", "darwin")
+    assert store_files._renameat2("a", "b", store_files._EXCHANGE) is False
 
 
 # ---- two writers, each of which found nothing there -----------------------------------------------------------------
@@ -198,12 +196,12 @@ def test_an_exclusive_writer_that_is_alone_gets_its_place(tmp_path):
 
 
 def test_a_place_that_was_taken_is_given_back_when_the_rename_fails(tmp_path, monkeypatch):
-    monkeypatch.setattr(renames, "_renameat2", lambda one, other, flag: False)
+    monkeypatch.setattr(store_files, "_renameat2", lambda one, other, flag: False)
 
     def rename(one: str, other: str) -> None:
         raise OSError(errno.EIO, "no")
 
-    monkeypatch.setattr(renames.os, "rename", rename)
+    monkeypatch.setattr(store_files.os, "rename", rename)
     with (
         pytest.raises(StoreError, match="could not be written: no"),
         staged(str(tmp_path / "a.zarr"), exclusive=True) as keys,
@@ -247,10 +245,10 @@ def test_the_next_writer_removes_what_one_that_died_has_left_and_nothing_else(tm
     Path(partial_path(str(target))).write_bytes(b"a zip file")
     make(Path(f"{partial_path(str(target))}.old"), b"older")
     others = {make(Path(partial_path(str(tmp_path / "b.zarr")))).name, make(tmp_path / ".a.zarr.partial").name}
-    with one_writer(LocalKeys(str(target))):
+    with one_writer(LocalStore(str(target))):
         assert len(os.listdir(tmp_path)) == 7  # what a living writer, which has no lock where there are none, has begun
     Path(lock_path(str(target))).write_text(' {"host": "h", "pid": 1, "since": "then"}')
-    with one_writer(LocalKeys(str(target))):
+    with one_writer(LocalStore(str(target))):
         pass
     assert set(os.listdir(tmp_path)) == {"a.zarr", *others}
     assert contents(target) == {".zgroup": b"old"}
@@ -262,7 +260,7 @@ def test_a_file_that_was_moved_aside_gets_its_place_back(tmp_path):
     make(Path(f"{partial_path(str(target))}.old"), b"old")
     make(Path(partial_path(str(target))), b"new")
     Path(lock_path(str(target))).write_text(' {"host": "h", "pid": 1, "since": "then"}')
-    with one_writer(LocalKeys(str(target))):
+    with one_writer(LocalStore(str(target))):
         pass
     assert os.listdir(tmp_path) == ["a.zarr"]
     assert contents(target) == {".zgroup": b"old"}
@@ -274,7 +272,7 @@ def test_an_old_file_that_cannot_be_deleted_is_told_and_the_new_one_stays(tmp_pa
     def fail(path: str) -> None:
         raise OSError(errno.EACCES, "no")
 
-    monkeypatch.setattr(renames, "remove", fail)
+    monkeypatch.setattr(store_files, "remove", fail)
     with pytest.warns(UserWarning, match="the old one, stays"), staged(str(target)) as keys:
         keys.set(".zgroup", b"new")
     assert contents(target) == {".zgroup": b"new"}
@@ -287,11 +285,11 @@ def test_an_old_file_that_cannot_be_deleted_is_told_and_the_new_one_stays(tmp_pa
 def synced(monkeypatch):
     """What is asked of the disk, in order, with the renames between."""
     asked = []
-    for room in (staging, zipkeys, durable, localkeys):
+    for room in (staging, zip_store, store_files, local_store):
         for name in ("sync_files", "sync_folder"):
             if hasattr(room, name):
                 monkeypatch.setattr(room, name, lambda path, name=name: asked.append((name, os.path.basename(path))))
-    for room, name in ((staging, "replace"), (staging, "place"), (zipkeys, "replace")):
+    for room, name in ((staging, "replace"), (staging, "place"), (zip_store, "replace")):
         real = getattr(room, name)
         monkeypatch.setattr(room, name, lambda *names, real=real: (asked.append(("moved", "")), real(*names))[1])
     return asked
@@ -339,11 +337,11 @@ def test_the_disk_is_asked(tmp_path, monkeypatch):
     sync_files(str(tmp_path))
     sync_folder(str(tmp_path))
     asked = []
-    monkeypatch.setattr(durable.sys, "platform", "darwin")
-    monkeypatch.setattr(durable.os, "sync", lambda: asked.append("all"))
+    monkeypatch.setattr(store_files.sys, "platform", "darwin")
+    monkeypatch.setattr(store_files.os, "sync", lambda: asked.append("all"))
     sync_files(str(tmp_path))
     assert asked == ["all"]
-    monkeypatch.delattr(durable.os, "sync")
+    monkeypatch.delattr(store_files.os, "sync")
     with pytest.raises(UsageError, match="durable=True"):
         sync_files(str(tmp_path))
 

@@ -26,8 +26,8 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.interop.nczarr import add_nczarr
 from hdmf_zarr_backend.model.nodes import ArrayNode
-from hdmf_zarr_backend.stores.local import LocalKeys
-from hdmf_zarr_backend.stores.memory import MappingKeys
+from hdmf_zarr_backend.stores.local import LocalStore
+from hdmf_zarr_backend.stores.memory import MemoryStore
 from tests import samples
 from tests.everything import write_everything
 from tests.hostile import seeds
@@ -87,10 +87,10 @@ def _is_object(node: Any) -> bool:
 
 def test_chunks_stay_the_files_that_they_were(rich, tmp_path):
     path = shutil.copytree(rich, tmp_path / "a.nwb.zarr")
-    before, old = states(path), parse(LocalKeys(str(path))).hierarchy
+    before, old = states(path), parse(LocalStore(str(path))).hierarchy
     values = values_of(path)
     report = upgrade(path)
-    after, new = states(path), parse(LocalKeys(str(path))).hierarchy
+    after, new = states(path), parse(LocalStore(str(path))).hierarchy
     assert values_of(path) == values
     assert compare(rich, path, ignore={"chunks", "filters"}) == []
     assert {Path(key).name for key in after} & OLD == set()
@@ -124,7 +124,7 @@ def test_one_of_everything(tmp_path):
 @pytest.mark.filterwarnings("ignore")
 def test_zarr_python_reads_it_as_it_read_the_old_one(rich, tmp_path):
     path = shutil.copytree(rich, tmp_path / "a.nwb.zarr")
-    nodes = dict(parse(LocalKeys(str(path))).hierarchy.walk())
+    nodes = dict(parse(LocalStore(str(path))).hierarchy.walk())
     arrays = {p for p, node in nodes.items() if isinstance(node, ArrayNode) and isinstance(node.data_type, str)}
     kept = {p for p in arrays if not _is_object(nodes[p])}
     scalars = {p for p in kept if json.loads((path / p / ".zattrs").read_text())["zarr_dtype"] == "scalar"}
@@ -277,7 +277,7 @@ class Dying(dict[str, bytes]):
         return super().pop(key, *default)
 
 
-class LoggingKeys(MappingKeys):
+class LoggingKeys(MemoryStore):
     """A mapping at a place that is the same for all copies of a file."""
 
     def __init__(self, files: dict[str, bytes]) -> None:

@@ -22,7 +22,7 @@ from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import StoreNotFoundError, UnsupportedFileError, UsageError, ValueRefusedError
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.model.nodes import ArrayNode
-from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.zom.api import diff, from_json, to_zom
 from hdmf_zarr_backend.zom.dryrun import DryRun, dry_run
 from tests import samples
@@ -32,7 +32,7 @@ FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
 
 def bytes_of_values(path: Path) -> int:
     """Return the bytes of all arrays of a file that are neither text nor references, nor rows with some."""
-    keys, cache = LocalKeys(str(path)), ChunkCache()
+    keys, cache = LocalStore(str(path)), ChunkCache()
     arrays = [
         LazyArray(keys, place, node, cache)
         for place, node in parse(keys).hierarchy.walk()

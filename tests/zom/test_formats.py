@@ -14,7 +14,7 @@ from hdmf.build import GroupBuilder
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert, upgrade
 from hdmf_zarr_backend.errors import MetadataError, UsageError
 from hdmf_zarr_backend.interop.nczarr import add_nczarr
-from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.zom.api import (
     ArrayV3,
     GroupV3,
@@ -70,7 +70,7 @@ def test_there_and_back_is_the_same(rich, rich3):
 def test_no_value_is_read(rich, monkeypatch):
     document = json.loads((rich / ".zmetadata").read_text())
     shutil.copy(rich / ".zmetadata", rich.with_name("alone.json"))
-    monkeypatch.setattr(LocalKeys, "get", lambda self, key: pytest.fail(f"{key} was read"))
+    monkeypatch.setattr(LocalStore, "get", lambda self, key: pytest.fail(f"{key} was read"))
     assert to_format(from_consolidated(document), 3).model.zarr_format == 3
 
 

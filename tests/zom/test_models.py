@@ -23,7 +23,7 @@ from hdmf_zarr_backend.errors import (
     UnsupportedFileError,
     UsageError,
 )
-from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.zom.api import (
     ArrayV2,
     ArrayV3,
@@ -187,14 +187,14 @@ def test_an_io_that_has_written_nothing_has_no_model(tmp_path):
 
 def test_a_consolidated_file_takes_one_round_of_requests(rich, monkeypatch):
     asked: list[str] = []
-    get = LocalKeys.get
+    get = LocalStore.get
 
-    def counted(self: LocalKeys, key: str) -> Any:
+    def counted(self: LocalStore, key: str) -> Any:
         asked.append(key)
         return get(self, key)
 
-    monkeypatch.setattr(LocalKeys, "get", counted)
-    monkeypatch.setattr(LocalKeys, "list_documents", None)
+    monkeypatch.setattr(LocalStore, "get", counted)
+    monkeypatch.setattr(LocalStore, "list_documents", None)
     to_zom(rich)
     assert set(asked) <= {"zarr.json", ".zmetadata"}
     assert len(asked) <= 2

@@ -42,8 +42,8 @@ from hdmf_zarr_backend.formats.references import ZarrReference
 from hdmf_zarr_backend.formats.reserved import SPECLOC
 from hdmf_zarr_backend.io import ROOT_NAME
 from hdmf_zarr_backend.model.locations import THIS_FILE
-from hdmf_zarr_backend.stores.opening import open_keys, open_neighbour
-from hdmf_zarr_backend.stores.zarr_views import open_zarr_group
+from hdmf_zarr_backend.stores.opening import open_neighbour, open_store
+from hdmf_zarr_backend.stores.zarr_python import open_zarr_group
 
 _READING = ("r", "r-")
 
@@ -59,7 +59,7 @@ class IncompleteConversionError(RuntimeError):
 def is_zarr_v2_file(path: Any, storage_options: Mapping[str, Any] | None = None) -> bool:
     """Tell whether there is a Zarr hierarchy of format 2 at ``path``; any error is a no."""
     try:
-        return parse(open_keys(path, storage_options)).zarr_format == 2
+        return parse(open_store(path, storage_options)).zarr_format == 2
     except (ZarrBackendError, OSError):
         return False
 

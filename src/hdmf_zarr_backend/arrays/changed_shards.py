@@ -22,7 +22,7 @@ from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.arrays.shards import ShardReader, ShardWriter, chunks_in_shard, inner_grid, shard_grid, shard_of
 from hdmf_zarr_backend.errors import ChunkError, StoreError
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
-from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.base import Store
 
 Index = tuple[int, ...]
 
@@ -35,7 +35,7 @@ class WaitingShards:
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         Where the shards go.
     path : str
         Path of the array, in the model's spelling.
@@ -50,7 +50,7 @@ class WaitingShards:
         Number of chunks of a shard.
     """
 
-    def __init__(self, keys: KeyStore, path: str, node: ArrayNode[Attributes], there: Index | None = None) -> None:
+    def __init__(self, keys: Store, path: str, node: ArrayNode[Attributes], there: Index | None = None) -> None:
         self._file: Any = tempfile.SpooledTemporaryFile(SPOOLED_BYTES, dir=_folder(keys))  # noqa: SIM115
         self._keys = keys
         self._path = path
@@ -149,7 +149,7 @@ class WaitingShards:
         self._file.close()
 
 
-def _folder(keys: KeyStore) -> str | None:
+def _folder(keys: Store) -> str | None:
     """Return the folder of a local file, which has room for a shard where that of the system may have none."""
     return keys.folder if keys.folder is not None and os.path.isdir(keys.folder) else None
 
@@ -164,11 +164,11 @@ class ChangedShards:
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         The store of the file.
     """
 
-    def __init__(self, keys: KeyStore) -> None:
+    def __init__(self, keys: Store) -> None:
         self._keys = keys
         self._waiting: dict[str, tuple[ChunkReader, WaitingShards]] = {}
         self._shared: dict[str, ChunkReader] = {}

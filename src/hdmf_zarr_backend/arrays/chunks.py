@@ -23,7 +23,7 @@ from hdmf_zarr_backend.arrays.shards import ShardReader
 from hdmf_zarr_backend.arrays.stored_chunks import opened_chunk, stored_chunk
 from hdmf_zarr_backend.errors import ChunkError, LimitError, StoreError, ZarrBackendError
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
-from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.base import Store
 
 __all__ = ["ChunkCache", "ChunkReader"]
 
@@ -49,7 +49,7 @@ class ChunkReader:
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         The store that holds the chunks.
     path : str
         Path of the array in the model's spelling.
@@ -59,7 +59,7 @@ class ChunkReader:
         Shared by the arrays of a file.
     """
 
-    def __init__(self, keys: KeyStore, path: str, node: ArrayNode[Attributes], cache: ChunkCache) -> None:
+    def __init__(self, keys: Store, path: str, node: ArrayNode[Attributes], cache: ChunkCache) -> None:
         self.keys = keys
         self.path = path
         self.node = node
@@ -69,7 +69,7 @@ class ChunkReader:
         self._rules = keys.read_rules
         self._allowed: Any = None
         self._codec = self._make_codec()
-        self._is_far = keys.abilities.is_far
+        self._is_far = keys.abilities.is_remote
         self._opens = node.shards is None and keys.opens_values
         self._at_hand: dict[tuple[int, ...], bytes | None] = {}
         self._shards = None if node.shards is None else ShardReader(keys, path, node)

@@ -19,7 +19,7 @@ from hdmf_zarr_backend.arrays.shards import inner_grid
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, ZarrBackendError
 from hdmf_zarr_backend.formats.lindi import external_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute
-from hdmf_zarr_backend.stores.base import DOCUMENTS, KeyStore
+from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 
 Array = npt.NDArray[Any]
 
@@ -111,14 +111,14 @@ _INDEX_ENTRY = 16
 """Bytes of an entry of the index of a shard."""
 
 
-def check_unwritten(keys: KeyStore, path: str, node: ArrayNode[Attributes]) -> None:
+def check_unwritten(keys: Store, path: str, node: ArrayNode[Attributes]) -> None:
     """Make sure that the chunks that an array lacks are few enough to be made.
 
     The keys of the array are listed only where it states more than the limit in all.
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         The store of the array.
     path : str
         The array, in the model's spelling.

@@ -20,7 +20,7 @@ from hdmf_zarr_backend.arrays.codecs import numpy_dtype
 from hdmf_zarr_backend.errors import MetadataError, StoreError
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, join
-from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.json_text import load
 
 FEW = 16
@@ -63,7 +63,7 @@ def for_long_texts(chunks: tuple[int, ...], values: npt.NDArray[Any]) -> tuple[i
     return (max(1, chunks[0] * _OBJECT_BYTES // mean), *chunks[1:])
 
 
-def outdated_error(keys: KeyStore, path: str, node: ArrayNode[Attributes]) -> StoreError | None:
+def outdated_error(keys: Store, path: str, node: ArrayNode[Attributes]) -> StoreError | None:
     """Return the error of an array that has got other chunks since ``node`` was read, None where it has not.
 
     Some of those that it had are gone then, and would read as the fill value. Only of arrays that may get larger chunks

@@ -23,7 +23,7 @@ from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.arrays.codecs import make_codec
 from hdmf_zarr_backend.errors import ModeError
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, split
-from hdmf_zarr_backend.stores.base import DOCUMENTS, KeyStore
+from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 
 ZarrArray: Any = zarr.Array  # to the type checker too: what is overridden here differs from release to release
 
@@ -42,7 +42,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         The store.
     path : str
         Path of the array, in the model's spelling.
@@ -73,7 +73,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
 
     def __init__(
         self,
-        keys: KeyStore,
+        keys: Store,
         path: str,
         node: ArrayNode[Attributes],
         cache: ChunkCache,
@@ -97,7 +97,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         return self._reader.node
 
     @property
-    def keys(self) -> KeyStore:
+    def keys(self) -> Store:
         """The store of the array."""
         return self._reader.keys
 
@@ -317,7 +317,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
     @property
     def _async_array(self) -> Any:
         if self._array is None:
-            from hdmf_zarr_backend.stores.zarr_views import open_zarr_array
+            from hdmf_zarr_backend.stores.zarr_python import open_zarr_array
 
             self._array = open_zarr_array(self.keys, self.path)
         return self._array._async_array

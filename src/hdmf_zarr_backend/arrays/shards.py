@@ -20,7 +20,7 @@ from numcodecs import CRC32C
 
 from hdmf_zarr_backend.errors import ChunkError, ZarrBackendError
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Shards, absolute, join
-from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.remote import at_once
 
 Index = tuple[int, ...]
@@ -54,7 +54,7 @@ class ShardReader:
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         The store.
     path : str
         Path of the array in the model's spelling.
@@ -62,7 +62,7 @@ class ShardReader:
         Its metadata; it has shards.
     """
 
-    def __init__(self, keys: KeyStore, path: str, node: ArrayNode[Attributes]) -> None:
+    def __init__(self, keys: Store, path: str, node: ArrayNode[Attributes]) -> None:
         assert node.shards is not None
         self._keys = keys
         self._path = path
@@ -126,7 +126,7 @@ class ShardReader:
         """
         places = {index: place for index, place in self.places(shard).items() if index in wanted}
         runs = _runs(self.key(shard), places)
-        while batch := list(islice(runs, _RUNS_AT_ONCE if self._keys.abilities.is_far else 1)):
+        while batch := list(islice(runs, _RUNS_AT_ONCE if self._keys.abilities.is_remote else 1)):
             with self._located():
                 parts = list(at_once(self._fetch, batch)) if len(batch) > 1 else [self._fetch(batch[0])]
             for part in parts:

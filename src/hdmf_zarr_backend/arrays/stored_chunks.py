@@ -9,16 +9,16 @@ from typing import Any
 from hdmf_zarr_backend.arrays.codecs import numpy_dtype
 from hdmf_zarr_backend.errors import ChunkError, StoreError
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
-from hdmf_zarr_backend.stores.base import KeyStore
-from hdmf_zarr_backend.stores.open_value import OpenValue
+from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.files import OpenValue
 
 
-def stored_chunk(keys: KeyStore, path: str, name: str) -> bytes | None:
+def stored_chunk(keys: Store, path: str, name: str) -> bytes | None:
     """Return the stored bytes of a chunk, None where it is not stored.
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         The store.
     path, name : str
         Of the array, and of the chunk in it.
@@ -36,7 +36,7 @@ def stored_chunk(keys: KeyStore, path: str, name: str) -> bytes | None:
         raise _told(error, keys, path, name) from error.__cause__
 
 
-def stored_chunks(keys: KeyStore, chunks: Sequence[tuple[str, str]]) -> dict[str, bytes]:
+def stored_chunks(keys: Store, chunks: Sequence[tuple[str, str]]) -> dict[str, bytes]:
     """Return those chunks that are stored by their keys, asked for together; ``chunks`` are paths of arrays and names.
 
     Raises
@@ -51,7 +51,7 @@ def stored_chunks(keys: KeyStore, chunks: Sequence[tuple[str, str]]) -> dict[str
         raise error if blocked is None else _told(error, keys, *blocked) from error.__cause__
 
 
-def opened_chunk(keys: KeyStore, path: str, name: str) -> OpenValue | None:
+def opened_chunk(keys: Store, path: str, name: str) -> OpenValue | None:
     """Return a stored chunk, open, to read parts of it; None where it is not stored, or the store cannot do so.
 
     Raises
@@ -65,7 +65,7 @@ def opened_chunk(keys: KeyStore, path: str, name: str) -> OpenValue | None:
         raise _told(error, keys, path, name) from error.__cause__
 
 
-def _told(error: StoreError, keys: KeyStore, path: str, name: str) -> StoreError | ChunkError:
+def _told(error: StoreError, keys: Store, path: str, name: str) -> StoreError | ChunkError:
     if not keys.is_blocked(join(path, name)):
         return error
     return ChunkError(

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import zarr
-from zarr.storage import LocalStore
+import zarr.storage
 
 from hdmf_zarr_backend.arrays.chunks import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, join, split
 from hdmf_zarr_backend.stores.json_text import load
-from hdmf_zarr_backend.stores.local import LocalKeys
+from hdmf_zarr_backend.stores.local import LocalStore
 
 Parse = Callable[[dict[str, Any], str], "ArrayNode[Attributes] | None"]
 
@@ -31,7 +31,11 @@ def stored_view(data: Any, parse: Parse) -> Any:
     parse : callable
         Returns the array that documents by their names describe, of one format of Zarr.
     """
-    if isinstance(data, LazyArray) or not isinstance(data, zarr.Array) or not isinstance(data.store, LocalStore):
+    if (
+        isinstance(data, LazyArray)
+        or not isinstance(data, zarr.Array)
+        or not isinstance(data.store, zarr.storage.LocalStore)
+    ):
         return data
     group, names = _DOCUMENTS[data.metadata.zarr_format]
     location = os.path.abspath(os.path.join(str(data.store.root), data.path))
@@ -42,7 +46,7 @@ def stored_view(data: Any, parse: Parse) -> Any:
     if not parts:
         return data  # an array without a group around it is no member of a file
     path = "/".join(reversed(parts))
-    keys = LocalKeys(location)
+    keys = LocalStore(location)
     texts = keys.get_many(join(path, name) for name in names)
     node = parse({split(key)[1]: load(text, key=key) for key, text in texts.items()}, path)
     return data if node is None else LazyArray(keys, path, node, ChunkCache())

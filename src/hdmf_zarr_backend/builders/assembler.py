@@ -49,7 +49,7 @@ from hdmf_zarr_backend.formats.references import (
 from hdmf_zarr_backend.formats.reserved import DTYPE, LINKS, SPECLOC, notes_of
 from hdmf_zarr_backend.model.locations import THIS_FILE, resolve_source, sibling_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, join, relative, split
-from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.opening import may_exist
 
 _PLAIN = (type(None), str, bool, tuple, dict)
@@ -218,7 +218,7 @@ class DatasetMaker:
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         The store of the file.
     hierarchy : Hierarchy
         Its metadata.
@@ -238,7 +238,7 @@ class DatasetMaker:
     """
 
     def __init__(
-        self, keys: KeyStore, hierarchy: Hierarchy, source: str, resolver: Resolver, *, edits: Edits | None = None
+        self, keys: Store, hierarchy: Hierarchy, source: str, resolver: Resolver, *, edits: Edits | None = None
     ) -> None:
         self.scalar_references: dict[str, Reference] = {}
         self.scalar_rows: dict[str, BuilderTable] = {}
@@ -377,7 +377,7 @@ class Assembler:
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         The store of the file.
     hierarchy : Hierarchy
         Its metadata.
@@ -398,7 +398,7 @@ class Assembler:
 
     def __init__(
         self,
-        keys: KeyStore,
+        keys: Store,
         hierarchy: Hierarchy,
         source: str,
         resolver: Resolver,

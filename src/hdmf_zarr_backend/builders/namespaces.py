@@ -14,8 +14,8 @@ from hdmf_zarr_backend.formats import dtypes
 from hdmf_zarr_backend.formats.namespaces import NAMESPACE, newest_version, spec_location, version_key
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, SPECLOC
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, join, split
-from hdmf_zarr_backend.stores.base import KeyStore
-from hdmf_zarr_backend.stores.inlined import InlinedKeys
+from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.wrappers import InlinedStore
 from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan
 from hdmf_zarr_backend.transfer.sources import ElementSource, to_text
 
@@ -130,7 +130,7 @@ def newest_versions(hierarchy: Hierarchy) -> dict[str, str]:
 
 
 def load_cached_namespaces(
-    catalog: Any, keys: KeyStore, hierarchy: Hierarchy, namespaces: list[str] | None = None
+    catalog: Any, keys: Store, hierarchy: Hierarchy, namespaces: list[str] | None = None
 ) -> dict[str, Any]:
     """Load the newest version of each cached namespace into ``catalog`` (a NamespaceCatalog or TypeMap).
 
@@ -178,20 +178,20 @@ def load_cached_namespaces(
     return loaded
 
 
-def _reader(keys: KeyStore, hierarchy: Hierarchy, path: str) -> TextSpecReader:
+def _reader(keys: Store, hierarchy: Hierarchy, path: str) -> TextSpecReader:
     # on use: to read the texts alone, hdmf is not needed
 
     return TextSpecReader(keys.location, source_texts(keys, hierarchy, path), path=absolute(path))
 
 
-def source_texts(keys: KeyStore, hierarchy: Hierarchy, path: str) -> Callable[[str], str]:
+def source_texts(keys: Store, hierarchy: Hierarchy, path: str) -> Callable[[str], str]:
     """Return what gives the JSON text of a source of the namespace that is cached at `path`.
 
     It raises a MetadataError where the source is missing, or is no text.
     """
     cache = ChunkCache()
-    if keys.abilities.is_far:  # all at once, where they are not inlined
-        keys = InlinedKeys(keys, keys.get_many(_chunk_keys(hierarchy, path)))
+    if keys.abilities.is_remote:  # all at once, where they are not inlined
+        keys = InlinedStore(keys, keys.get_many(_chunk_keys(hierarchy, path)))
 
     def text(source: str) -> str:
         place = join(path, source)
@@ -215,7 +215,7 @@ def _chunk_keys(hierarchy: Hierarchy, path: str) -> list[str]:
     return [join(place, node.chunk_name((0,) * len(node.shape))) for place, node in arrays.items()]
 
 
-def spec_text(keys: KeyStore, path: str, node: ArrayNode[Attributes], cache: ChunkCache) -> str:
+def spec_text(keys: Store, path: str, node: ArrayNode[Attributes], cache: ChunkCache) -> str:
     """Return the JSON text of one cached source, however it was stored."""
     try:
         value: Any = ChunkReader(keys, path, node, cache).read()

@@ -17,8 +17,8 @@ from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.formats import dtypes
 from hdmf_zarr_backend.formats.references import RegionReference, decode_reference
 from hdmf_zarr_backend.formats.reserved import NCZARR_ATTR
-from hdmf_zarr_backend.stores.base import KeyStore
-from hdmf_zarr_backend.stores.garbage import uncollected
+from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.opening import open_neighbour
 
 
@@ -138,7 +138,7 @@ class ReadSession:
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         The store of the file.
     parsed : ParsedFile
         Its metadata.
@@ -151,14 +151,14 @@ class ReadSession:
     """
 
     def __init__(
-        self, keys: KeyStore, parsed: ParsedFile, source: str, manager: Any, *, edits: Edits | None = None
+        self, keys: Store, parsed: ParsedFile, source: str, manager: Any, *, edits: Edits | None = None
     ) -> None:
         self._manager = manager
         self._assemblers: dict[str, Assembler] = {}
         self._levels = [0]
         self.own = self._add(source, keys, parsed, edits=edits)
 
-    def _add(self, location: str, keys: KeyStore, parsed: ParsedFile, *, edits: Edits | None = None) -> Assembler:
+    def _add(self, location: str, keys: Store, parsed: ParsedFile, *, edits: Edits | None = None) -> Assembler:
         resolver = FileResolver(lambda: self._assemblers[location], self._manager)
         assembler = Assembler(keys, parsed.hierarchy, location, resolver, self._open_other, edits=edits)
         assembler.levels = self._levels
@@ -176,7 +176,7 @@ class ReadSession:
             self._add(location, parsed.keys(keys), parsed)
         return self._assemblers[location]
 
-    @uncollected()
+    @gc_paused()
     def root(self) -> Any:
         """Return the builder of the root, always the same object."""
         if "" not in self.own.builders:

@@ -19,8 +19,8 @@ from hdmf_zarr_backend.formats.nczarr import is_nczarr, overlay
 from hdmf_zarr_backend.formats.registry import FORMATS
 from hdmf_zarr_backend.model.nodes import ArrayNode, Hierarchy, absolute, adopt, copy_hierarchy
 from hdmf_zarr_backend.progress import SILENT, Progress
-from hdmf_zarr_backend.stores.base import KeyStore
-from hdmf_zarr_backend.stores.garbage import uncollected
+from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.json_text import check_strict, dump
 from hdmf_zarr_backend.transfer.names import check_names
 from hdmf_zarr_backend.transfer.plan import WritePlan
@@ -78,7 +78,7 @@ class WriteRequest:
     schema: Any = None
     unfilled: list[tuple[Any, str]] = field(default_factory=list)
 
-    def writer(self, keys: KeyStore, plan: WritePlan) -> Writer:
+    def writer(self, keys: Store, plan: WritePlan) -> Writer:
         """Return the writer that carries out ``plan`` as this request asks."""
         return Writer(
             keys,
@@ -99,14 +99,14 @@ def plan_new(request: WriteRequest) -> WritePlan:
     return plan
 
 
-def write_new(request: WriteRequest, store: KeyStore) -> tuple[Hierarchy, dict[str, bytes]]:
+def write_new(request: WriteRequest, store: Store) -> tuple[Hierarchy, dict[str, bytes]]:
     """Write a new file; what is at its place is replaced when the new one is whole, unless that is to be exclusive.
 
     Parameters
     ----------
     request : WriteRequest
         What is wanted.
-    store : KeyStore
+    store : Store
         Where the file will be.
 
     Returns
@@ -152,7 +152,7 @@ def _check_values(plan: WritePlan, location: str) -> None:
 
 def write_difference(
     request: WriteRequest,
-    keys: KeyStore,
+    keys: Store,
     known: Hierarchy,
     inlined: dict[str, bytes],
     edits: Edits,
@@ -169,7 +169,7 @@ def write_difference(
     ----------
     request : WriteRequest
         What is wanted.
-    keys : KeyStore
+    keys : Store
         The store of the file.
     known : Hierarchy
         What is on disk; it stays true if the write fails.
@@ -187,7 +187,7 @@ def write_difference(
         check_strict(known, keys.location)
     rename_axes(known, edits.changed)
     request.nczarr = request.nczarr or is_nczarr(known)
-    with uncollected():  # what is made of a file is no garbage, and there is a lot of it to look through
+    with gc_paused():  # what is made of a file is no garbage, and there is a lot of it to look through
         hierarchy = copy_hierarchy(known)
         planner = AppendPlanner(options, request.targets, hierarchy, is_written=is_written, original=original)
         plan = planner.plan_root(request.builder)
@@ -225,7 +225,7 @@ def write_difference(
 
 def flush_edits(
     edits: Edits,
-    keys: KeyStore,
+    keys: Store,
     known: Hierarchy,
     inlined: dict[str, bytes],
     *,
@@ -267,7 +267,7 @@ def _whole_or_undone(edits: Edits, inlined: dict[str, bytes]) -> Iterator[None]:
 
 def _flush(
     edits: Edits,
-    keys: KeyStore,
+    keys: Store,
     known: Hierarchy,
     encode: Callable[[Any], Any],
     *,
@@ -299,7 +299,7 @@ def _documents(hierarchy: Hierarchy, paths: Iterable[str]) -> dict[str, Any]:
     return {key: text for path, node in nodes if node is not None for key, text in kind.documents(path, node)}
 
 
-@uncollected()
+@gc_paused()
 def _commit(
     edits: Edits, hierarchy: Hierarchy, inlined: dict[str, bytes], *, consolidate: bool, strict_json: bool
 ) -> None:

@@ -36,9 +36,9 @@ from hdmf_zarr_backend.changes.journal import Direct
 from hdmf_zarr_backend.changes.journal_records import Format2Metadata, Mark, Metadata
 from hdmf_zarr_backend.errors import StoreError
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, join
-from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.files import Staged
 from hdmf_zarr_backend.stores.json_text import dump
-from hdmf_zarr_backend.stores.partials import Staged
 
 __all__ = ["DeferredReference", "Edits"]
 
@@ -60,7 +60,7 @@ class Edits:
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         The store of the file.
     metadata : Metadata, optional
         How its metadata are stored; None: in format 2.
@@ -83,7 +83,7 @@ class Edits:
         Changed chunks that lie in shards, where they wait encoded.
     """
 
-    def __init__(self, keys: KeyStore, metadata: Metadata | None = None, journal: Direct | None = None) -> None:
+    def __init__(self, keys: Store, metadata: Metadata | None = None, journal: Direct | None = None) -> None:
         self._keys = keys
         self.own = Staged(keys.location)
         self.journal = Direct(keys) if journal is None else journal

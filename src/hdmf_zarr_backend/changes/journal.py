@@ -25,7 +25,7 @@ from hdmf_zarr_backend.changes.recovery import copy_value, digest, recover, remo
 from hdmf_zarr_backend.errors import ConflictError, StoreError, ZarrBackendError
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.model.nodes import absolute
-from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.remote import at_once
 
@@ -37,11 +37,11 @@ class Direct:
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         The store.
     """
 
-    def __init__(self, keys: KeyStore) -> None:
+    def __init__(self, keys: Store) -> None:
         self._keys = keys
         self._unread: list[str] = []
 
@@ -103,15 +103,15 @@ class Journal(Direct):
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         The store, perhaps behind a queue.
     consolidated : str
         The key that commits a change.
     """
 
-    def __init__(self, keys: KeyStore, consolidated: str) -> None:
+    def __init__(self, keys: Store, consolidated: str) -> None:
         super().__init__(keys)
-        self._store: KeyStore = keys.unwrapped
+        self._store: Store = keys.unwrapped
         self._consolidated = consolidated
         self._is_stuck = False
         self._forget()
@@ -181,7 +181,7 @@ class Journal(Direct):
 
     def _for_each(self, function: Callable[[str], bool], names: Sequence[str]) -> Iterable[bool]:
         """Return what a function that asks the store says of each name; a far one is asked at once."""
-        return at_once(function, names) if self._store.abilities.is_far else map(function, names)
+        return at_once(function, names) if self._store.abilities.is_remote else map(function, names)
 
     def _is_fresh(self, key: str) -> bool:
         """Tell whether nothing is put down yet that says how ``key`` was."""
@@ -253,7 +253,7 @@ class Journal(Direct):
         self._forget()
 
 
-def journal_of(keys: KeyStore, zarr_format: int) -> Direct:
+def journal_of(keys: Store, zarr_format: int) -> Direct:
     """Return what keeps the changes of a file from being lost half way."""
     if not keys.abilities.consolidates:
         return Direct(keys)

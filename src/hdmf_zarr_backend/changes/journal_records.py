@@ -18,7 +18,7 @@ from hdmf_zarr_backend.changes.locks import Holder
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
-from hdmf_zarr_backend.stores.base import KeyStore, is_outside
+from hdmf_zarr_backend.stores.base import Store, is_outside
 from hdmf_zarr_backend.stores.json_text import dump, parse_fast
 
 JOURNAL = ".hdmf_zarr_journal"
@@ -61,7 +61,7 @@ class Mark:
     documents: Mapping[str, bytes]
     hidden: tuple[str, ...] = ()
 
-    def put(self, keys: KeyStore) -> None:
+    def put(self, keys: Store) -> None:
         """Let the file say so."""
         for key, text in self.documents.items():
             keys.set(key, text)

@@ -27,7 +27,7 @@ from queue import Empty, SimpleQueue
 
 from hdmf_zarr_backend.changes.locks import FileLock, Holder, WriterLock, locked_error
 from hdmf_zarr_backend.errors import StoreError, StoreLockedError, StoreRefusedError, UnlockedWarning, ZarrBackendError
-from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.base import Store
 
 LEASE_SECONDS = 300
 """How long a lease holds that nobody sets anew."""
@@ -46,7 +46,7 @@ class Lease(WriterLock):
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         The folder of the file.
     name : str
         Name of the file in it.
@@ -66,7 +66,7 @@ class Lease(WriterLock):
         None can be had.
     """
 
-    def __init__(self, keys: KeyStore, name: str, location: str, *, break_lock: bool = False) -> None:
+    def __init__(self, keys: Store, name: str, location: str, *, break_lock: bool = False) -> None:
         super().__init__(location)
         self._note = _Note(keys, f".{name}.lock", location)
         self._end: SimpleQueue[None] = SimpleQueue()
@@ -167,7 +167,7 @@ class _Note:
         Why there is none.
     """
 
-    def __init__(self, keys: KeyStore, key: str, location: str) -> None:
+    def __init__(self, keys: Store, key: str, location: str) -> None:
         self._keys = keys
         self._key = key
         self._location = location

@@ -30,8 +30,8 @@ from datetime import UTC, datetime
 from filelock import lock_descriptor, unlock_descriptor
 
 from hdmf_zarr_backend.errors import StoreLockedError, StoreRefusedError
-from hdmf_zarr_backend.stores.disk import NO_LINKS, READING, told
-from hdmf_zarr_backend.stores.partials import sweep
+from hdmf_zarr_backend.stores.failures import os_errors
+from hdmf_zarr_backend.stores.files import NO_LINKS, READING, sweep
 
 _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK, errno.EINVAL)
 _NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -209,7 +209,7 @@ class FileLock(WriterLock):
         self._descriptor = -1
         self._is_file = False
         try:
-            with told(target, "locked"):
+            with os_errors(target, "locked"):
                 if self._made:
                     os.makedirs(self._made[0], exist_ok=True)
                 self._acquire(break_lock=break_lock)

@@ -27,7 +27,7 @@ from hdmf_zarr_backend.changes.journal_records import (
 )
 from hdmf_zarr_backend.changes.locks import Holder
 from hdmf_zarr_backend.errors import JournalWarning
-from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.json_text import parse_fast
 
 _PIECE_BYTES = 8 * 2**20
@@ -49,7 +49,7 @@ class Left:
     holder: Holder
 
 
-def pending(keys: KeyStore) -> Left | None:
+def pending(keys: Store) -> Left | None:
     """Return what is known of the journal of a file, None where there is none.
 
     Raises
@@ -66,14 +66,14 @@ def pending(keys: KeyStore) -> Left | None:
     return Left(record.id, record.holder)
 
 
-def recover(keys: KeyStore) -> str | None:
+def recover(keys: Store) -> str | None:
     """Undo or finish what an interrupted change has left.
 
     Whoever calls this is the one writer of the file.
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         The store.
 
     Returns
@@ -91,7 +91,7 @@ def recover(keys: KeyStore) -> str | None:
     found = pending(keys)
     if found is None:
         return None
-    store: KeyStore = keys.unwrapped
+    store: Store = keys.unwrapped
     count, aside = 0, list[str]()
     for record in _records(store, found.id):
         count += 1
@@ -109,7 +109,7 @@ def recover(keys: KeyStore) -> str | None:
     return f"a change of this file by {found.holder} {done}"
 
 
-def recovered(keys: KeyStore) -> None:
+def recovered(keys: Store) -> None:
     """Undo or finish what an interrupted change has left, and warn of it."""
     done = recover(keys)
     if done is not None:
@@ -126,12 +126,12 @@ def digest(value: bytes) -> str:
     return hashlib.sha256(value).hexdigest()
 
 
-def _is_done(store: KeyStore, final: Mapping[str, str | None]) -> bool:
+def _is_done(store: Store, final: Mapping[str, str | None]) -> bool:
     there = store.get_many(final)
     return all((digest(there[key]) if key in there else None) == wanted for key, wanted in final.items())
 
 
-def copy_value(store: KeyStore, source: str, target: str) -> None:
+def copy_value(store: Store, source: str, target: str) -> None:
     """Set a key to the value of another one, if that is there; piece by piece where the store can do so."""
     if not store.streams_values:
         value = store.get(source)
@@ -149,7 +149,7 @@ def copy_value(store: KeyStore, source: str, target: str) -> None:
             piece = None if is_last else store.get_range(source, start, start + _PIECE_BYTES + 1)
 
 
-def remove(store: KeyStore, count: int, aside: Sequence[str] = ()) -> None:
+def remove(store: Store, count: int, aside: Sequence[str] = ()) -> None:
     """Delete a journal of ``count`` records; before it, the keys of what was put ``aside``.
 
     Without its first key the others mean nothing, and nobody knows what was put aside.
@@ -160,7 +160,7 @@ def remove(store: KeyStore, count: int, aside: Sequence[str] = ()) -> None:
     store.delete([*map(record_key, range(1, count)), LAST_NOTE])
 
 
-def _records(store: KeyStore, change: str) -> Iterator[Record]:
+def _records(store: Store, change: str) -> Iterator[Record]:
     """Yield the records of a change, one after the other: together they may be larger than memory."""
     number = 0
     while (text := store.get(record_key(number))) is not None:
@@ -172,7 +172,7 @@ def _records(store: KeyStore, change: str) -> Iterator[Record]:
         number += 1
 
 
-def _folders(store: KeyStore, change: str) -> set[str]:
+def _folders(store: Store, change: str) -> set[str]:
     """Return the folders in which keys were set, but for those that are new."""
     return {
         key.rpartition("/")[0]
@@ -181,7 +181,7 @@ def _folders(store: KeyStore, change: str) -> set[str]:
     }
 
 
-def _undo(store: KeyStore, change: str) -> None:
+def _undo(store: Store, change: str) -> None:
     """Put everything back; what lets readers in comes last where the change had put a mark, else first."""
     marks: list[Mark] = []
     roots: dict[str, bytes] = {}
@@ -207,18 +207,18 @@ def _undo(store: KeyStore, change: str) -> None:
         _set_roots(store, roots)
 
 
-def _differing(store: KeyStore, roots: Mapping[str, bytes]) -> list[str]:
+def _differing(store: Store, roots: Mapping[str, bytes]) -> list[str]:
     """Return the documents of the root that are not as they were, in the order in which they are to be set."""
     there = store.get_many(roots)
     return [key for key in ROOT_DOCUMENTS if key in roots and there.get(key) != roots[key]]
 
 
-def _set_roots(store: KeyStore, roots: Mapping[str, bytes]) -> None:
+def _set_roots(store: Store, roots: Mapping[str, bytes]) -> None:
     for key in _differing(store, roots):
         store.set(key, roots[key])
 
 
-def _last_note(store: KeyStore, change: str) -> dict[str, Any] | None:
+def _last_note(store: Store, change: str) -> dict[str, Any] | None:
     """Return what was put down right before the last put of a change, None where it did not come so far."""
     text = store.get(LAST_NOTE)
     if text is None:

@@ -14,10 +14,10 @@ from contextlib import contextmanager
 
 from hdmf_zarr_backend.changes.leases import Lease
 from hdmf_zarr_backend.changes.locks import FileLock, Holder, WriterLock, locked_error
-from hdmf_zarr_backend.stores.base import KeyStore
-from hdmf_zarr_backend.stores.disk import check_followed
+from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.files import check_link
+from hdmf_zarr_backend.stores.locations import split_location
 from hdmf_zarr_backend.stores.opening import open_neighbour
-from hdmf_zarr_backend.stores.referenced_files import parted
 
 _OF_THIS_PROCESS: dict[tuple[int, str], Holder] = {}
 
@@ -49,12 +49,12 @@ class ProcessLock(WriterLock):
         _OF_THIS_PROCESS.pop(self._place, None)
 
 
-def writer_lock(keys: KeyStore, *, break_lock: bool = False) -> WriterLock:
+def writer_lock(keys: Store, *, break_lock: bool = False) -> WriterLock:
     """Return the lock of the file that ``keys`` hold, held.
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         Where the file is, or will be.
     break_lock : bool
         Take the lock from a writer that is gone, or that cannot be asked since it is on another machine; never from a
@@ -70,10 +70,10 @@ def writer_lock(keys: KeyStore, *, break_lock: bool = False) -> WriterLock:
     store = keys.unwrapped
     local = store.folder or store.zip_file
     if local is not None:
-        check_followed(store.location)
+        check_link(store.location)
         return FileLock(local, break_lock=break_lock)
-    if store.opens_by_url and store.abilities.is_far:
-        folder, name = parted(store.location)
+    if store.opens_by_url and store.abilities.is_remote:
+        folder, name = split_location(store.location)
         beside = open_neighbour(store, folder) if "://" in folder and name else None
         if beside is not None and beside.opens_by_url:  # a file that is a whole bucket has nothing beside it
             return Lease(beside, name, store.location, break_lock=break_lock)
@@ -81,7 +81,7 @@ def writer_lock(keys: KeyStore, *, break_lock: bool = False) -> WriterLock:
 
 
 @contextmanager
-def one_writer(keys: KeyStore, *, break_lock: bool = False) -> Iterator[WriterLock]:
+def one_writer(keys: Store, *, break_lock: bool = False) -> Iterator[WriterLock]:
     """Hold the lock of a file while the block runs; arguments and errors as of `writer_lock`."""
     lock = writer_lock(keys, break_lock=break_lock)
     try:

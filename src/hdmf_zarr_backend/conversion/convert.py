@@ -35,11 +35,11 @@ from hdmf_zarr_backend.io import check_abilities
 from hdmf_zarr_backend.model.locations import ZARR_SUFFIXES, is_url
 from hdmf_zarr_backend.model.nodes import GroupNode
 from hdmf_zarr_backend.progress import SILENT, Progress
-from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.limits import ExternalLinks as Policy
 from hdmf_zarr_backend.stores.limits import Limits, MissingChunks
-from hdmf_zarr_backend.stores.opening import FILE_SUFFIXES, check_free, open_keys, remove_empty_folder
-from hdmf_zarr_backend.stores.paths import check_apart, location_of
+from hdmf_zarr_backend.stores.locations import check_apart, location_of
+from hdmf_zarr_backend.stores.opening import FILE_SUFFIXES, check_free, open_store, remove_empty_folder
 from hdmf_zarr_backend.transfer.plan import (
     ShardsOfFile,
     StorageOptions,
@@ -349,7 +349,7 @@ class _ToZarr:
         given = {name: value for name, value in asked.items() if value is not None}
         return {"codec": self.codec, "zarr_format": self.zarr_format, **given}
 
-    def writer(self, keys: KeyStore, plan: WritePlan) -> Writer:
+    def writer(self, keys: Store, plan: WritePlan) -> Writer:
         """Return what writes the target."""
         return Writer(
             keys,
@@ -361,13 +361,13 @@ class _ToZarr:
             strict_json=self.strict_json,
         )
 
-    def adapt(self, keys: KeyStore, plan: WritePlan, target: str) -> None:
+    def adapt(self, keys: Store, plan: WritePlan, target: str) -> None:
         """Give the plan the form of the format, with shards that fit into the memory."""
         adapt_plan(plan, location=target, shard_bytes=shard_bytes_for(keys, self.memory_budget))
 
 
-def _open_target(target: str, storage: dict[str, Any], *, overwrite: bool) -> KeyStore:
-    keys = open_keys(target, storage if is_url(target) else None)
+def _open_target(target: str, storage: dict[str, Any], *, overwrite: bool) -> Store:
+    keys = open_store(target, storage if is_url(target) else None)
     check_abilities(keys, "w")
     check_free(keys, overwrite=overwrite)
     return keys

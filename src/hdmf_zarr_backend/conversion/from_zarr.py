@@ -36,7 +36,7 @@ from hdmf_zarr_backend.model.nodes import (
     copy_hierarchy,
     split,
 )
-from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.transfer.plan import PlannedArray, ShardsOfFile, WritePlan, ask_for_shards
 from hdmf_zarr_backend.transfer.sources import ElementSource, RowSource, StoredSource, to_bytes, to_text
 from hdmf_zarr_backend.transfer.stored_sources import take_stored
@@ -50,7 +50,7 @@ class ZarrPlanner:
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         The file.
     hierarchy : Hierarchy
         What is in it.
@@ -68,7 +68,7 @@ class ZarrPlanner:
 
     def __init__(
         self,
-        keys: KeyStore,
+        keys: Store,
         hierarchy: Hierarchy,
         target: str | None,
         *,

@@ -23,7 +23,7 @@ from hdmf_zarr_backend.hdf5.rawfiles import check_other_files
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, join
-from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.limits import ExternalLinks
 
 UNREADABLE = (
@@ -113,7 +113,7 @@ def check_version(source: str, storage: Mapping[str, Any] | None = None) -> bool
     return True
 
 
-def check_planned(source: str, keys: KeyStore, hierarchy: Hierarchy) -> Any:
+def check_planned(source: str, keys: Store, hierarchy: Hierarchy) -> Any:
     """Refuse an NWB file that pynwb cannot read, by what is planned to be made of it: nothing is written yet.
 
     It costs a third of `check_hdf5`, and says the same of a file.
@@ -122,7 +122,7 @@ def check_planned(source: str, keys: KeyStore, hierarchy: Hierarchy) -> Any:
     ----------
     source : str
         The file that is converted, for messages.
-    keys : KeyStore
+    keys : Store
         Has the chunks of what is planned.
     hierarchy : Hierarchy
         What is planned.
@@ -157,7 +157,7 @@ def check_planned(source: str, keys: KeyStore, hierarchy: Hierarchy) -> Any:
     return catalogs[0]
 
 
-def schema_of(keys: KeyStore, hierarchy: Hierarchy) -> Any:
+def schema_of(keys: Store, hierarchy: Hierarchy) -> Any:
     """Return the namespaces that are cached in a file, as an hdmf catalogue; None where hdmf can read none.
 
     The names that NWB has for the keys of a specification are replaced by those of hdmf, so that pynwb is not needed.

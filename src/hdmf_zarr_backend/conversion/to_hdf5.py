@@ -24,11 +24,11 @@ from hdmf_zarr_backend.hdf5.placement import ExternalLinks, Placement, ZarrFile
 from hdmf_zarr_backend.hdf5.writer import Hdf5Writer
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.progress import Progress
-from hdmf_zarr_backend.stores.disk import disk_failure
+from hdmf_zarr_backend.stores.failures import disk_failure
+from hdmf_zarr_backend.stores.files import Staged, partial_path
 from hdmf_zarr_backend.stores.limits import Limits, MissingChunks
-from hdmf_zarr_backend.stores.local import LocalKeys
-from hdmf_zarr_backend.stores.opening import check_free, open_keys, open_neighbour
-from hdmf_zarr_backend.stores.partials import Staged, partial_path
+from hdmf_zarr_backend.stores.local import LocalStore
+from hdmf_zarr_backend.stores.opening import check_free, open_neighbour, open_store
 from hdmf_zarr_backend.transfer.staging import moved
 
 _ERRNO = re.compile(r"errno = (\d+)")
@@ -61,7 +61,7 @@ def convert_to_hdf5(source: str, target: str, request: ToHdf5) -> ConversionRepo
         How.
     """
     progress = request.progress
-    keys = LocalKeys(target)
+    keys = LocalStore(target)
     check_free(keys, overwrite=request.overwrite, empty_folder=False)
     main = open_source(source, request.storage, request.missing_chunks, request.limits)
     typed = check_zarr(main) if request.check else {}
@@ -122,7 +122,7 @@ def open_source(
     location: str, storage: dict[str, Any], missing_chunks: MissingChunks | None, limits: Limits
 ) -> ZarrFile:
     """Open a Zarr file that is to be copied."""
-    keys = open_keys(location, storage if is_url(location) else None)
+    keys = open_store(location, storage if is_url(location) else None)
     keys.read_rules = replace(keys.read_rules, limits=limits, missing_chunks=missing_chunks, is_copied=True)
     return ZarrFile(keys, parse(keys).hierarchy, location)
 

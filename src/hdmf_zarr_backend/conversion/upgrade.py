@@ -22,10 +22,10 @@ from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.formats.consolidated import is_inlined, is_read_at_open
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.progress import SILENT, Progress
-from hdmf_zarr_backend.stores.base import KeyStore
-from hdmf_zarr_backend.stores.opening import open_keys
-from hdmf_zarr_backend.stores.partials import Staged
-from hdmf_zarr_backend.stores.queued import QueuedKeys
+from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.files import Staged
+from hdmf_zarr_backend.stores.opening import open_store
+from hdmf_zarr_backend.stores.wrappers import QueuedStore
 from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan
 from hdmf_zarr_backend.transfer.stored_sources import StoredChunks
 from hdmf_zarr_backend.transfer.writer import MEMORY_BUDGET, Writer
@@ -79,7 +79,7 @@ def keep_chunks(plan: WritePlan, hierarchy: Hierarchy, *, encoded: Collection[st
 
 
 def write_in_place(
-    keys: KeyStore,
+    keys: Store,
     plan: WritePlan,
     *,
     progress: Progress,
@@ -90,7 +90,7 @@ def write_in_place(
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         The file.
     plan : WritePlan
         As `keep_chunks` leaves it.
@@ -103,7 +103,7 @@ def write_in_place(
         A chunk cannot be read, or a key cannot be set. The file is as it was; what was set is deleted again.
     """
     forget(keys, plan)
-    queue, own = QueuedKeys(keys, (zarr3.DOCUMENT,)), Staged(keys.location)
+    queue, own = QueuedStore(keys, (zarr3.DOCUMENT,)), Staged(keys.location)
     writer = Writer(queue, plan, progress=progress, executor=executor, memory_budget=memory_budget)
     writer.inlined.update(_inlined(keys, plan))
     try:
@@ -117,7 +117,7 @@ def write_in_place(
         raise
 
 
-def _inlined(keys: KeyStore, plan: WritePlan) -> dict[str, bytes]:
+def _inlined(keys: Store, plan: WritePlan) -> dict[str, bytes]:
     """Return the chunks that stay and that the consolidated document shall hold too."""
     nodes = {
         join(path, node.chunk_name((0,) * len(node.shape))): node
@@ -127,14 +127,14 @@ def _inlined(keys: KeyStore, plan: WritePlan) -> dict[str, bytes]:
     return {key: data for key, data in keys.get_many(nodes).items() if is_inlined(nodes[key], data)}
 
 
-def _undo(keys: KeyStore, plan: WritePlan, error: BaseException) -> None:
+def _undo(keys: Store, plan: WritePlan, error: BaseException) -> None:
     try:
         forget(keys, plan)
     except (ZarrBackendError, OSError) as second:
         error.add_note(f"New documents and chunks are left beside the old ones, and do no harm ({second}).")
 
 
-def forget(keys: KeyStore, plan: WritePlan) -> None:
+def forget(keys: Store, plan: WritePlan) -> None:
     """Delete what an upgrade that did not come to its end has set: documents first, that of the root before all."""
     left = [key for key in keys.list_documents() if split(key)[1] == zarr3.DOCUMENT]
     if left:
@@ -143,14 +143,14 @@ def forget(keys: KeyStore, plan: WritePlan) -> None:
             keys.delete_below(join(path, planned.node.prefix))
 
 
-def remove_format_2(keys: KeyStore, hierarchy: Hierarchy) -> int:
+def remove_format_2(keys: Store, hierarchy: Hierarchy) -> int:
     """Delete the documents of format 2 of a file that is one of format 3 by now, and the chunks that only they name.
 
     It can be called again where it did not come to its end.
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         The file.
     hierarchy : Hierarchy
         What it is in format 3.
@@ -181,12 +181,12 @@ def remove_format_2(keys: KeyStore, hierarchy: Hierarchy) -> int:
     return count
 
 
-def _listed(keys: KeyStore) -> Iterator[str]:
+def _listed(keys: Store) -> Iterator[str]:
     yield from keys.list_documents()
     yield from keys.get_many([zarr2.CONSOLIDATED])  # no document of a node, and not listed by all stores
 
 
-def _stale(keys: KeyStore, hierarchy: Hierarchy, documents: set[str]) -> Iterator[list[str]]:
+def _stale(keys: Store, hierarchy: Hierarchy, documents: set[str]) -> Iterator[list[str]]:
     """Yield keys in the order in which they are deleted: the root's, chunks before their array, all others."""
     root = [key for key in _OLD_ROOT if key in documents]
     if root:
@@ -203,7 +203,7 @@ def _stale(keys: KeyStore, hierarchy: Hierarchy, documents: set[str]) -> Iterato
         yield rest
 
 
-def _old_chunks(keys: KeyStore, path: str, node: ArrayNode[Attributes]) -> list[str]:
+def _old_chunks(keys: Store, path: str, node: ArrayNode[Attributes]) -> list[str]:
     return [key for key in keys.list_prefix(path) if _OLD_CHUNK.fullmatch(key.removeprefix(f"{path}/"))]
 
 
@@ -278,7 +278,7 @@ def upgrade(
     Until the last new key is set the file is one of format 2; from then on it is one of format 3, and the old documents
     are deleted. If the process is killed on the way, call this again.
     """
-    keys = open_keys(source, storage_options)
+    keys = open_store(source, storage_options)
     abilities = keys.abilities
     if not (abilities.change and abilities.listing and 3 in abilities.formats):
         raise ReadOnlyStoreError(
@@ -295,7 +295,7 @@ def upgrade(
         return _upgraded(keys, parsed.hierarchy, progress=progress, executor=executor, memory_budget=memory_budget)
 
 
-def _upgraded(keys: KeyStore, hierarchy: Hierarchy, **options: Any) -> UpgradeReport:
+def _upgraded(keys: Store, hierarchy: Hierarchy, **options: Any) -> UpgradeReport:
     keys.read_rules = replace(keys.read_rules, is_copied=True)  # what is encoded anew must be there
     plan = ZarrPlanner(keys, hierarchy, keys.location, zarr_format=3, is_in_place=True).plan_file()
     adapt_plan(plan, location=keys.location)
@@ -309,7 +309,7 @@ def _upgraded(keys: KeyStore, hierarchy: Hierarchy, **options: Any) -> UpgradeRe
     return UpgradeReport(keys.location, kept=fates.count("kept"), encoded=fates.count("encoded"), removed=removed)
 
 
-def _check_consolidated(keys: KeyStore, documents: dict[str, Any]) -> None:
+def _check_consolidated(keys: Store, documents: dict[str, Any]) -> None:
     """Refuse a file of which two things are said; what is read by default would not be what becomes format 3."""
     known = parse(keys)
     if known.consolidated and _text(zarr2.to_documents(known.hierarchy)) != _text(documents):

@@ -36,15 +36,15 @@ from hdmf_zarr_backend.hdf5.virtual import VirtualSource, unwritten, virtual_sou
 from hdmf_zarr_backend.model.locations import is_url, relative_source, to_posix
 from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, join
 from hdmf_zarr_backend.progress import SILENT, Progress
-from hdmf_zarr_backend.stores.base import DOCUMENTS, KeyStore
-from hdmf_zarr_backend.stores.disk import told, write_file
+from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
+from hdmf_zarr_backend.stores.failures import os_errors
+from hdmf_zarr_backend.stores.files import partial_path, write_file
 from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits
-from hdmf_zarr_backend.stores.local import LocalKeys
-from hdmf_zarr_backend.stores.memory import MappingKeys
-from hdmf_zarr_backend.stores.opening import check_free, folder_keys, open_keys
-from hdmf_zarr_backend.stores.partials import partial_path
-from hdmf_zarr_backend.stores.paths import check_apart
-from hdmf_zarr_backend.stores.referenced_files import RECORD, Recorded, parted
+from hdmf_zarr_backend.stores.local import LocalStore
+from hdmf_zarr_backend.stores.locations import check_apart, split_location
+from hdmf_zarr_backend.stores.memory import MemoryStore
+from hdmf_zarr_backend.stores.opening import check_free, open_folder, open_store
+from hdmf_zarr_backend.stores.references import RECORD, Recorded
 from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan, encode_fill
 from hdmf_zarr_backend.transfer.sources import StoredSource
 from hdmf_zarr_backend.transfer.staging import moved
@@ -74,7 +74,7 @@ def write_virtual(
     source: str, target: str, *, zarr_format: int = 2, storage: Mapping[str, Any] | None = None,
     progress: Progress = SILENT, external_links: ExternalLinks | None = None, exclusive: bool = False,
     durable: bool = False,
-    schema: Callable[[KeyStore, Hierarchy], Any] = lambda keys, hierarchy: None,
+    schema: Callable[[Store, Hierarchy], Any] = lambda keys, hierarchy: None,
 ) -> VirtualReport:  # fmt: skip
     """Write the references of an HDF5 file; what is at ``target`` is replaced when all is known.
 
@@ -122,7 +122,7 @@ def write_virtual(
         staying = _leave(plan, tree, target)
         _check_amount(plan, staying, source)
         inside: dict[str, bytes] = {}
-        Writer(MappingKeys(inside, target), plan, progress=progress).write()
+        Writer(MemoryStore(inside, target), plan, progress=progress).write()
         text = b"".join(_document(plan, staying, inside, files))
         files.check()
         report = _report(plan, tree)
@@ -135,19 +135,19 @@ def write_virtual(
             stacklevel=3,
         )
     if is_url(target):
-        folder, name = parted(target)
-        folder_keys(folder, options).set(name, text)
+        folder, name = split_location(target)
+        open_folder(folder, options).set(name, text)
     else:
-        _put(LocalKeys(target), text, exclusive=exclusive, durable=durable)
+        _put(LocalStore(target), text, exclusive=exclusive, durable=durable)
     return report
 
 
-def _put(target: LocalKeys, text: bytes, *, exclusive: bool, durable: bool) -> None:
+def _put(target: LocalStore, text: bytes, *, exclusive: bool, durable: bool) -> None:
     """Write a local file beside its place, and move it there."""
     beside = partial_path(target.root)
     with one_writer(target):
         try:
-            with told(target.location, "written"):
+            with os_errors(target.location, "written"):
                 write_file(beside, text)
             moved(beside, target.root, exclusive=exclusive, durable=durable)
         except BaseException:
@@ -231,11 +231,11 @@ class _Sources:
     """The HDF5 files, as they are now."""
 
     def __init__(self, locations: list[str], target: str, options: Mapping[str, Any]) -> None:
-        self._keys: dict[str, tuple[KeyStore, str]] = {}
+        self._keys: dict[str, tuple[Store, str]] = {}
         self.recorded: dict[str, Recorded] = {}
         for location in locations:
-            folder, name = parted(location)
-            keys = folder_keys(folder, options if is_url(location) else {})
+            folder, name = split_location(location)
+            keys = open_folder(folder, options if is_url(location) else {})
             state = keys.state(name)
             if state is None:
                 raise _has_changed(location)
@@ -346,10 +346,10 @@ def convert_virtual(
     if not is_url(source) and not os.path.lexists(source):
         raise StoreNotFoundError("nothing is there", store=source, remedy="Check the path.")
     check_apart(source, target)
-    abilities = folder_keys(parted(target)[0], storage if is_url(target) else {}).abilities
+    abilities = open_folder(split_location(target)[0], storage if is_url(target) else {}).abilities
     if not abilities.write:  # before anything is read
         raise ReadOnlyStoreError(abilities.why, store=target, remedy="Make the references here, and upload them.")
-    check_free(open_keys(target, storage if is_url(target) else None), overwrite=overwrite)
+    check_free(open_store(target, storage if is_url(target) else None), overwrite=overwrite)
     if check:
         check_hdf5(source, storage, external_links)
     return write_virtual(

@@ -21,7 +21,7 @@ from hdmf_zarr_backend.arrays.fills import fill_array
 from hdmf_zarr_backend.arrays.shards import ShardWriter, chunks_in_shard, inner_grid, shard_grid
 from hdmf_zarr_backend.errors import StoreError, ZarrBackendError
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
-from hdmf_zarr_backend.stores.base import KeyStore, Write
+from hdmf_zarr_backend.stores.base import Store, Write
 
 Array = npt.NDArray[Any]
 Index = tuple[int, ...]
@@ -49,7 +49,7 @@ class ChunkTask:
 
     Attributes
     ----------
-    keys : KeyStore
+    keys : Store
         The store that is written.
     path : str
         The array.
@@ -61,7 +61,7 @@ class ChunkTask:
         The chunks.
     """
 
-    keys: KeyStore
+    keys: Store
     path: str
     node: ArrayNode[Attributes]
     source: ChunkSource
@@ -102,7 +102,7 @@ class ValuesTask:
 
     Attributes
     ----------
-    keys : KeyStore
+    keys : Store
         The store that is written.
     path, key : str
         The array, and the key of the chunk.
@@ -112,7 +112,7 @@ class ValuesTask:
         Its values.
     """
 
-    keys: KeyStore
+    keys: Store
     path: str
     key: str
     codec: ChunkCodec
@@ -131,7 +131,7 @@ class ValuesTask:
 
 
 @contextmanager
-def task_on(keys: KeyStore, path: str) -> Iterator[None]:
+def task_on(keys: Store, path: str) -> Iterator[None]:
     """End a task on an array when its work is done; its errors name the store and the array."""
     try:
         yield
@@ -194,7 +194,7 @@ def task_bytes_for(memory_budget: int, workers: int) -> int:
 
 
 def cut(
-    keys: KeyStore,
+    keys: Store,
     path: str,
     node: ArrayNode[Attributes],
     source: ChunkSource,
@@ -230,7 +230,7 @@ class ShardTask:
 
     Attributes
     ----------
-    keys : KeyStore
+    keys : Store
         The store that is written.
     path : str
         The array.
@@ -242,7 +242,7 @@ class ShardTask:
         Which shard.
     """
 
-    keys: KeyStore
+    keys: Store
     path: str
     node: ArrayNode[Attributes]
     source: ChunkSource
@@ -284,7 +284,7 @@ def encode_shard(node: ArrayNode[Attributes], source: ChunkSource, shard: Index,
 
 
 def cut_shards(
-    keys: KeyStore,
+    keys: Store,
     path: str,
     node: ArrayNode[Attributes],
     source: ChunkSource,

@@ -48,8 +48,8 @@ from hdmf_zarr_backend.model.facts import (
 )
 from hdmf_zarr_backend.model.locations import THIS_FILE, resolve_source, sibling_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Node, absolute, join, relative, split
-from hdmf_zarr_backend.stores.base import KeyStore
-from hdmf_zarr_backend.stores.opening import open_keys
+from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.opening import open_store
 
 __all__ = ["ZarrFacts", "is_zarr"]
 
@@ -592,7 +592,7 @@ class ArrayReader:
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         The store.
     resolve : callable
         Returns the `Reference` of a stored reference.
@@ -600,7 +600,7 @@ class ArrayReader:
         Give chunks, filters, layout and fill value of the HDF5 dataset.
     """
 
-    def __init__(self, keys: KeyStore, resolve: Callable[[Any], Reference], *, as_hdf5: bool) -> None:
+    def __init__(self, keys: Store, resolve: Callable[[Any], Reference], *, as_hdf5: bool) -> None:
         self._keys = keys
         self._resolve = resolve
         self._as_hdf5 = as_hdf5
@@ -755,7 +755,7 @@ _MARKS = (zarr2.GROUP, zarr2.ARRAY, zarr2.CONSOLIDATED, zarr3.DOCUMENT)
 def is_zarr(path: str | os.PathLike[str]) -> bool:
     """Tell whether there is a Zarr hierarchy, of whatever format, in a directory, a zip file or at a URL."""
     try:
-        return bool(open_keys(path).get_many(_MARKS))
+        return bool(open_store(path).get_many(_MARKS))
     except (StoreError, UsageError):
         return False
 
@@ -763,7 +763,7 @@ def is_zarr(path: str | os.PathLike[str]) -> bool:
 def is_zarr_3(path: str | os.PathLike[str]) -> bool:
     """Tell whether there is a Zarr hierarchy of format 3."""
     try:
-        return open_keys(path).get(zarr3.DOCUMENT) is not None
+        return open_store(path).get(zarr3.DOCUMENT) is not None
     except (StoreError, UsageError):
         return False
 
@@ -790,7 +790,7 @@ class ZarrFacts(Mapping[str, NodeFacts]):
 
     def __init__(self, path: str | os.PathLike[str], *, as_hdf5: bool = False) -> None:
         self._as_hdf5 = as_hdf5
-        self._keys: KeyStore = open_keys(path)
+        self._keys: Store = open_store(path)
         self.source = self._keys.location
         self._hierarchy = parse(self._keys, use_inlined=False).hierarchy
         self._spec_path = spec_location(self._hierarchy.root.attributes.get(SPECLOC))

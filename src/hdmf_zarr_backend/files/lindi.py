@@ -9,17 +9,17 @@ from hdmf_zarr_backend.errors import ChunkError, LimitError, MetadataError
 from hdmf_zarr_backend.formats.lindi import may_hold_references
 from hdmf_zarr_backend.formats.reserved import DTYPE
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, join
-from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.base import Store
 
 
-def mark_references(keys: KeyStore, hierarchy: Hierarchy) -> None:
+def mark_references(keys: Store, hierarchy: Hierarchy) -> None:
     """Give ``zarr_dtype`` to those arrays whose first element is a reference.
 
     Their first chunks are fetched together; LINDI has them in the file of references itself.
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         The store.
     hierarchy : Hierarchy
         Translated; its nodes are changed.

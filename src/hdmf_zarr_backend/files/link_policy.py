@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from hdmf_zarr_backend.errors import LinkRefusedError
 from hdmf_zarr_backend.stores.limits import ExternalLinks
-from hdmf_zarr_backend.stores.link_policy import why_not
+from hdmf_zarr_backend.stores.locations import why_not
 from hdmf_zarr_backend.stores.opening import NOWHERE
 
 

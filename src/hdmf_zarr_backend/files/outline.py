@@ -23,8 +23,8 @@ from hdmf_zarr_backend.formats.typewords import codec_words, element_bytes, type
 from hdmf_zarr_backend.model.locations import THIS_FILE, resolve_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node, absolute, join
 from hdmf_zarr_backend.model.render import UNICODE, Column, Description, Leaf, size_text
-from hdmf_zarr_backend.stores.base import DOCUMENTS, KeyStore
-from hdmf_zarr_backend.stores.opening import open_keys
+from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
+from hdmf_zarr_backend.stores.opening import open_store
 
 __all__ = ["Outline", "open_outline"]
 
@@ -296,13 +296,13 @@ def open_outline(
     StoreNotFoundError, NotZarrError, MetadataError
         As of `files.parser.parse`.
     """
-    keys = open_keys(path, storage_options)
+    keys = open_store(path, storage_options)
     parsed = parse(keys, use_inlined=False)
     stored = _stored_sizes(keys, parsed.hierarchy) if sizes else None
     return Outline(keys.location, parsed.hierarchy, parsed.consolidated, stored, specs, values)
 
 
-def _stored_sizes(keys: KeyStore, hierarchy: Hierarchy) -> dict[str, int]:
+def _stored_sizes(keys: Store, hierarchy: Hierarchy) -> dict[str, int]:
     arrays = {path: 0 for path, node in hierarchy.walk() if isinstance(node, ArrayNode)}
     for key, size in keys.sizes("").items():
         path, _, name = key.rpartition("/")

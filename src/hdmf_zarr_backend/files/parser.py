@@ -27,13 +27,13 @@ from hdmf_zarr_backend.formats import lindi, registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.reserved import ALL_CHUNKS, CHANGING, CHUNKS, NOTES, SPECLOC, WRITING, notes_of
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy, Node, absolute, split
-from hdmf_zarr_backend.stores.base import KeyStore
-from hdmf_zarr_backend.stores.garbage import uncollected
-from hdmf_zarr_backend.stores.inlined import InlinedKeys
+from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.files import interrupted_conversions
+from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.json_text import dump, load
 from hdmf_zarr_backend.stores.limits import Limits
-from hdmf_zarr_backend.stores.opening import is_of_hdf5, open_keys
-from hdmf_zarr_backend.stores.partials import interrupted_conversions
+from hdmf_zarr_backend.stores.opening import is_of_hdf5, open_store
+from hdmf_zarr_backend.stores.wrappers import InlinedStore
 
 _BATCH = 10_000
 _LONG_KEY = 256
@@ -96,7 +96,7 @@ def _has_parent(key: str, keys: Collection[str]) -> bool:
     return parent in keys or (name == zarr3.DOCUMENT and zarr3.key_of(split(parent)[0]) in keys)
 
 
-def read_documents(keys: KeyStore, names: Collection[str]) -> dict[str, bytes]:
+def read_documents(keys: Store, names: Collection[str]) -> dict[str, bytes]:
     """Return all documents of a store whose names are in ``names``.
 
     Raises
@@ -145,9 +145,9 @@ class ParsedFile:
     inlined: dict[str, bytes] = field(default_factory=dict)
     is_foreign: bool = False
 
-    def keys(self, keys: KeyStore) -> KeyStore:
+    def keys(self, keys: Store) -> Store:
         """Return the store with what is inlined before it."""
-        return InlinedKeys(keys, self.inlined) if self.inlined else keys
+        return InlinedStore(keys, self.inlined) if self.inlined else keys
 
     @property
     def zarr_format(self) -> int:
@@ -169,7 +169,7 @@ class ParsedFile:
 
 
 def parse(
-    keys: KeyStore, *, use_consolidated: bool = True, use_inlined: bool = True, hint: int | None = None
+    keys: Store, *, use_consolidated: bool = True, use_inlined: bool = True, hint: int | None = None
 ) -> ParsedFile:
     """Return the metadata of the file that ``keys`` holds.
 
@@ -178,7 +178,7 @@ def parse(
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         The store.
     use_consolidated : bool
         False: list the store and read each document (mode ``r-``, and files that were changed by others).
@@ -218,7 +218,7 @@ def parse(
     return parsed
 
 
-def _translate(keys: KeyStore, parsed: ParsedFile) -> None:
+def _translate(keys: Store, parsed: ParsedFile) -> None:
     """Put the hierarchy of a file of LINDI into our words."""
     if lindi.translate(parsed.hierarchy):
         from hdmf_zarr_backend.files.lindi import mark_references  # on use: it decodes chunks, which needs NumPy
@@ -227,7 +227,7 @@ def _translate(keys: KeyStore, parsed: ParsedFile) -> None:
         mark_references(keys, parsed.hierarchy)
 
 
-def _likely_documents(keys: KeyStore, hint: int | None, *, use_consolidated: bool) -> dict[str, bytes]:
+def _likely_documents(keys: Store, hint: int | None, *, use_consolidated: bool) -> dict[str, bytes]:
     """Return the first documents that are there, those of the likely format where there are some."""
     names = registry.FIRST_KEYS if use_consolidated else registry.FIRST_KEYS[:1]
     if hint is None:
@@ -242,7 +242,7 @@ def _likely_documents(keys: KeyStore, hint: int | None, *, use_consolidated: boo
     return found if found or not others else _first_documents(keys, others)
 
 
-def _first_documents(keys: KeyStore, names: Sequence[str]) -> dict[str, bytes]:
+def _first_documents(keys: Store, names: Sequence[str]) -> dict[str, bytes]:
     """Return those documents that are there; a bucket that may not be listed refuses the ones that are not."""
     try:
         return keys.get_many(names)
@@ -256,8 +256,8 @@ def _first_documents(keys: KeyStore, names: Sequence[str]) -> dict[str, bytes]:
         return found
 
 
-@uncollected()
-def _parse_consolidated(keys: KeyStore, texts: dict[str, bytes], *, use_inlined: bool) -> ParsedFile | None:
+@gc_paused()
+def _parse_consolidated(keys: Store, texts: dict[str, bytes], *, use_inlined: bool) -> ParsedFile | None:
     key = zarr3.DOCUMENT if zarr3.DOCUMENT in texts else zarr2.CONSOLIDATED
     if key not in texts:
         return None
@@ -275,7 +275,7 @@ def _parse_consolidated(keys: KeyStore, texts: dict[str, bytes], *, use_inlined:
     return None if found is None else ParsedFile(found[0], consolidated=True, inlined=found[1])
 
 
-def _parse_listing(keys: KeyStore, document: bytes | None) -> Hierarchy:
+def _parse_listing(keys: Store, document: bytes | None) -> Hierarchy:
     if document is None and keys.get(zarr2.GROUP) is None:
         _check_finished(keys, keys.get(zarr2.ATTRIBUTES), None)
         raise _nothing_to_read(keys)
@@ -297,7 +297,7 @@ def _parse_listing(keys: KeyStore, document: bytes | None) -> Hierarchy:
     return hierarchy
 
 
-def _check_finished(keys: KeyStore, text: bytes | None, document: bytes | None) -> None:
+def _check_finished(keys: Store, text: bytes | None, document: bytes | None) -> None:
     """Refuse a file whose root, by its attributes or its document of format 3, says that it is being written."""
     if document is None:
         attributes = {} if text is None else _document(text, zarr2.ATTRIBUTES)
@@ -321,7 +321,7 @@ def _document(text: bytes, key: str) -> Any:
         raise error.located(path=absolute(split(key)[0])) from error.__cause__
 
 
-def _nothing_to_read(keys: KeyStore) -> ZarrBackendError:
+def _nothing_to_read(keys: Store) -> ZarrBackendError:
     if not keys.read_rules.is_linked and is_of_hdf5(keys):  # what a file names is not opened to word an error
         remedy = "Open it with HDF5IO or NWBHDF5IO, or convert it with `zarrio convert` first."
         if is_url(keys.location):
@@ -344,7 +344,7 @@ def _nothing_to_read(keys: KeyStore) -> ZarrBackendError:
     )
 
 
-def is_hdmf_zarr(keys: KeyStore) -> bool:
+def is_hdmf_zarr(keys: Store) -> bool:
     """Tell whether this is an HDMF Zarr file, whoever wrote it: its root has ``.specloc``, ``namespace`` or a note."""
     text = keys.get(zarr2.ATTRIBUTES) or keys.get(zarr3.DOCUMENT)
     if text is None:
@@ -358,7 +358,7 @@ def is_hdmf_zarr(keys: KeyStore) -> bool:
     return isinstance(document, dict) and bool({SPECLOC, "namespace", NOTES} & document.keys())
 
 
-def is_empty_group(keys: KeyStore) -> bool:
+def is_empty_group(keys: Store) -> bool:
     """Tell whether there is a group and nothing else: what zarr makes when a group is opened to be written."""
     if not keys.abilities.listing:
         return False
@@ -383,7 +383,7 @@ def is_whole(place: str, zarr_format: int, storage_options: Mapping[str, Any] | 
     StoreRefusedError, StoreUnreachableError
         It cannot be told.
     """
-    keys = open_keys(place, storage_options if is_url(place) else None)
+    keys = open_store(place, storage_options if is_url(place) else None)
     try:
         if not is_hdmf_zarr(keys):
             return False

@@ -16,7 +16,7 @@ from hdmf_zarr_backend.errors import StoreError, ZarrBackendError
 from hdmf_zarr_backend.hdf5.filters import CodecPipeline
 from hdmf_zarr_backend.hdf5.values import Array
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute
-from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.base import Store
 
 Index = tuple[int, ...]
 Region = tuple[slice, ...]
@@ -29,7 +29,7 @@ class BlockTask:
 
     Attributes
     ----------
-    keys : KeyStore
+    keys : Store
         The store of the array.
     path : str
         The array.
@@ -47,7 +47,7 @@ class BlockTask:
         For whoever made the task.
     """
 
-    keys: KeyStore
+    keys: Store
     path: str
     node: ArrayNode[Attributes]
     region: Region

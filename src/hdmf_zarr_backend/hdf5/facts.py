@@ -28,7 +28,7 @@ from hdmf_zarr_backend.model.facts import (
     text_of,
 )
 from hdmf_zarr_backend.stores.limits import Limits
-from hdmf_zarr_backend.stores.paths import is_hdf5
+from hdmf_zarr_backend.stores.locations import is_hdf5
 
 __all__ = ["Hdf5Facts", "UnreadableHdf5Error", "is_hdf5"]
 

@@ -18,11 +18,10 @@ from typing import Any
 from urllib.parse import quote
 
 from hdmf_zarr_backend.errors import ChunkError, StoreError, StoreNotFoundError
-from hdmf_zarr_backend.stores.base import KeyStore
-from hdmf_zarr_backend.stores.file_state import FileState
-from hdmf_zarr_backend.stores.garbage import uncollected
-from hdmf_zarr_backend.stores.opening import folder_keys
-from hdmf_zarr_backend.stores.referenced_files import parted
+from hdmf_zarr_backend.stores.base import FileState, Store
+from hdmf_zarr_backend.stores.gc_pause import gc_paused
+from hdmf_zarr_backend.stores.locations import split_location
+from hdmf_zarr_backend.stores.opening import open_folder
 
 BLOCK = 2**18
 """Bytes of one request for the index."""
@@ -64,8 +63,8 @@ class FarFile:
     def __init__(self, location: str, options: Mapping[str, Any], state: FileState | None = None) -> None:
         self.path = location
         self.options = dict(options)
-        folder, self._name = parted(location)
-        self._keys: KeyStore = folder_keys(folder, self.options)
+        folder, self._name = split_location(location)
+        self._keys: Store = open_folder(folder, self.options)
         found = self._keys.state(self._name)
         if found is None:
             raise StoreNotFoundError("nothing is there", store=location, remedy="Check the URL.")
@@ -145,7 +144,7 @@ class FarFile:
         return found
 
     def _request(self, start: int, stop: int) -> bytes:
-        with uncollected():
+        with gc_paused():
             found = self._keys.get_range(self._name, start, stop)
         if found is None:
             raise StoreNotFoundError("it has vanished while it was read", store=self.path, remedy="Start again.")

@@ -23,7 +23,7 @@ from hdmf_zarr_backend.formats.references import Reference
 from hdmf_zarr_backend.formats.reserved import LINKS, notes_of
 from hdmf_zarr_backend.model.locations import THIS_FILE, is_url, resolve_source, sibling_source
 from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy, Node, absolute, join, relative, split
-from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.base import Store
 
 HDF5 = "hdf5"
 """Key of what is noted of an object in HDF5."""
@@ -39,7 +39,7 @@ _MAX_LINKS = 64
 class ZarrFile:
     """One Zarr file: its store, its nodes, and its absolute path or URL."""
 
-    keys: KeyStore
+    keys: Store
     hierarchy: Hierarchy
     location: str
 

@@ -16,7 +16,7 @@ from typing import Any
 from hdmf_zarr_backend.errors import DamagedFileError, LinkRefusedError
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.stores.limits import ExternalLinks
-from hdmf_zarr_backend.stores.link_policy import why_not
+from hdmf_zarr_backend.stores.locations import why_not
 
 H5_ERRORS = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError, MemoryError)
 """What HDF5's errors, and sizes, types and names that only a damaged file has, become in h5py and NumPy."""

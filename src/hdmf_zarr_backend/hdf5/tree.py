@@ -26,7 +26,7 @@ from hdmf_zarr_backend.hdf5.rawfiles import check_other_files
 from hdmf_zarr_backend.model.locations import THIS_FILE, is_url, relative_source, resolve_source
 from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits
-from hdmf_zarr_backend.stores.link_policy import why_not
+from hdmf_zarr_backend.stores.locations import why_not
 
 Kind = Literal["group", "dataset", "datatype"]
 _LETTERS = 200

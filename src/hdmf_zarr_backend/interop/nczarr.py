@@ -16,9 +16,9 @@ from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats import nczarr, zarr2
 from hdmf_zarr_backend.formats.registry import FORMATS
 from hdmf_zarr_backend.model.nodes import Hierarchy
-from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.json_text import check_strict, dump
-from hdmf_zarr_backend.stores.opening import open_keys
+from hdmf_zarr_backend.stores.opening import open_store
 
 __all__ = ["add_nczarr", "remove_nczarr"]
 
@@ -83,7 +83,7 @@ def _change(
     *,
     strict_json: bool,
 ) -> Hierarchy:
-    keys = open_keys(source, storage_options)
+    keys = open_store(source, storage_options)
     abilities = keys.abilities
     if not abilities.change:
         raise ReadOnlyStoreError(
@@ -95,7 +95,7 @@ def _change(
         return _changed(keys, change, strict_json=strict_json)
 
 
-def _changed(keys: KeyStore, change: Callable[[Hierarchy], set[str]], *, strict_json: bool) -> Hierarchy:
+def _changed(keys: Store, change: Callable[[Hierarchy], set[str]], *, strict_json: bool) -> Hierarchy:
     parsed = parse(keys)
     hierarchy = parsed.hierarchy
     if hierarchy.zarr_format != 2:

@@ -35,9 +35,9 @@ from hdmf_zarr_backend.formats import nczarr, zarr2
 from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, NCZARR_ATTR
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Node, absolute, join, split
-from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.json_text import load
-from hdmf_zarr_backend.stores.opening import NOWHERE, open_keys
+from hdmf_zarr_backend.stores.opening import NOWHERE, open_store
 
 __all__ = [
     "COMPLEX",
@@ -252,7 +252,7 @@ class DraftArray(CopiedArray):
 class TextArray(CopiedArray):
     """Text of one length, padded with zeros, as ``str``."""
 
-    def __init__(self, keys: KeyStore, path: str, node: ArrayNode[Attributes], cache: ChunkCache) -> None:
+    def __init__(self, keys: Store, path: str, node: ArrayNode[Attributes], cache: ChunkCache) -> None:
         super().__init__(keys, path, node, cache, elements=texts_of)
 
     @property
@@ -280,9 +280,7 @@ for _kind in (DraftArray, TextArray):
     ObjectMapper.no_convert(_kind)  # hdmf would read the whole array to convert it
 
 
-def lazy_array(
-    keys: KeyStore, path: str, node: ArrayNode[Attributes], cache: ChunkCache, *, is_draft: bool
-) -> LazyArray:
+def lazy_array(keys: Store, path: str, node: ArrayNode[Attributes], cache: ChunkCache, *, is_draft: bool) -> LazyArray:
     """Return the array at ``path`` as data for a container, which links to it where that is right."""
     made = DraftArray(keys, path, node, cache) if is_draft else LazyArray(keys, path, node, cache)
     is_text = made.dtype.kind == "S" and made.dtype.itemsize > 1
@@ -303,7 +301,7 @@ _WORDS = {word: f"{'|' if code[1] == '1' else '<'}{code}" for code, word in NUMB
 Documents = dict[str, Any]
 
 
-def read_draft(keys: KeyStore) -> GroupNode[Attributes] | None:
+def read_draft(keys: Store) -> GroupNode[Attributes] | None:
     """Return the root of a file that follows the draft, in the words of NCZarr 2.0; None for any other file.
 
     Raises
@@ -325,7 +323,7 @@ def read_draft(keys: KeyStore) -> GroupNode[Attributes] | None:
     return root
 
 
-def _documents(keys: KeyStore, dataset: bytes) -> Documents:
+def _documents(keys: Store, dataset: bytes) -> Documents:
     texts = read_documents(keys, zarr2.DOCUMENT_NAMES)
     paths = sorted({split(key)[0] for key in texts} | {""})
     beside = [zarr2.key_of(path, name) for path in paths for name in (_ATTRIBUTE_TYPES, _DIMENSIONS, _TYPEDEFS)]
@@ -536,7 +534,7 @@ def open_netcdf(source: Any, *, storage_options: Mapping[str, Any] | None = None
     UsageError
         ``source`` is nothing that a Zarr file can be in.
     """
-    keys = open_keys(source, storage_options)
+    keys = open_store(source, storage_options)
     root: Node | None = read_draft(keys)
     is_draft = root is not None
     chunks = keys
@@ -564,7 +562,7 @@ def open_netcdf(source: Any, *, storage_options: Mapping[str, Any] | None = None
 
 @dataclass(slots=True)
 class _Reader:
-    keys: KeyStore
+    keys: Store
     is_draft: bool
     cache: ChunkCache = field(default_factory=lambda: ChunkCache(_CACHE_BYTES))
     types: dict[str, NetcdfType] = field(default_factory=dict)

@@ -22,8 +22,8 @@ from hdmf_zarr_backend.formats.reserved import DIMENSIONS
 from hdmf_zarr_backend.formats.tensorstore import COMPRESSORS, Obstacle, find_obstacle, is_number, no_such_elements
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
-from hdmf_zarr_backend.stores.base import KeyStore
-from hdmf_zarr_backend.stores.obstore_settings import object_settings
+from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.obstore import object_settings
 
 
 def tensorstore_spec(dataset: Any, field: str | None = None) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def _refuse(obstacle: Obstacle | None) -> None:
 # ---- the way to the store -------------------------------------------------------------------------------------------
 
 
-def key_value_store(keys: KeyStore, path: str) -> dict[str, Any]:
+def key_value_store(keys: Store, path: str) -> dict[str, Any]:
     """Return TensorStore's key-value store of a node: file, http, s3, gcs, or a zip file in one of the first two.
 
     Raises

@@ -1,12 +1,13 @@
 """The contract of a store: keys and bytes of one Zarr file, and everything that only some kinds of stores can do.
 
-`KeyStore` declares all of it, with a default for each operation that a kind of store may not have, so that a caller
-never asks which kind it has. A new kind of store is one subclass. This module imports no zarr, so that the command line
-starts fast.
+`Store` declares all of it, with a default for each operation that a kind of store may not have, so that a caller
+never asks which kind it has. A new kind of store is one subclass, whose methods mean what is documented here.
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,10 +15,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from hdmf_zarr_backend.errors import LimitError, StoreError
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, split
-from hdmf_zarr_backend.stores.file_state import SAMPLE_BYTES, FileState, digest_of
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, split
+from hdmf_zarr_backend.stores.files import OpenValue
 from hdmf_zarr_backend.stores.limits import DEFAULT_RULES, ReadRules
-from hdmf_zarr_backend.stores.open_value import OpenValue
 
 DOCUMENTS = frozenset({".zgroup", ".zarray", ".zattrs", "zarr.json"})
 """Names of the metadata documents of nodes."""
@@ -27,6 +27,47 @@ Write: TypeAlias = Callable[[bytes], Any]
 
 Range = tuple[int, int | None]
 """Start and end of a range as of a slice; ``(-n, None)`` are the last n bytes."""
+
+
+_SAMPLE_BYTES = 2**16
+_CHUNK_FOLDERS = re.compile(r"(^|/)c(/\d+)*$")
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """What can be known of a file without reading it.
+
+    Attributes
+    ----------
+    size : int
+        Bytes.
+    etag : str, optional
+        The entity tag that a server gives the content; without quotes.
+    mtime_ns : int, optional
+        When it was changed last, in nanoseconds since 1970.
+    """
+
+    size: int
+    etag: str | None = None
+    mtime_ns: int | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what is recorded of the file: the server's tag where there is one, which is more exact than a time."""
+        version = {"mtime_ns": self.mtime_ns} if self.etag is None else {"etag": self.etag}
+        return {"size": self.size, **{name: value for name, value in version.items() if value is not None}}
+
+    def is_certainly(self, other: FileState) -> bool:
+        """Return whether tag or time prove that this is the same content in the same place."""
+        if self.size != other.size:
+            return False
+        if self.etag is not None and other.etag is not None:
+            return self.etag == other.etag
+        return self.mtime_ns is not None and self.mtime_ns == other.mtime_ns
+
+    def has_same_kind(self, other: FileState) -> bool:
+        """Return whether both have a tag, or both a time, by which they can be compared."""
+        both_tagged = self.etag is not None and other.etag is not None
+        return both_tagged or (self.mtime_ns is not None and other.mtime_ns is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +81,9 @@ class Abilities:
     change : bool
         A file that is there can be changed.
     listing : bool
-        The store can tell which keys there are.
-    is_far : bool
-        A request costs so much time that several belong under way at once.
+        The store can list its keys.
+    is_remote : bool
+        A request takes so long that several have to be under way at once.
     consolidates : bool
         A consolidated document makes sense there.
     formats : tuple of int
@@ -56,17 +97,14 @@ class Abilities:
     write: bool = True
     change: bool = True
     listing: bool = True
-    is_far: bool = False
+    is_remote: bool = False
     consolidates: bool = True
     formats: tuple[int, ...] = (2, 3)
     control_characters: bool = True
     why: str = ""
 
 
-LOCAL = Abilities()
-
-
-class KeyStore(ABC):
+class Store(ABC):
     """Keys and bytes of one Zarr file.
 
     A subclass sets ``location`` and implements the abstract methods. Everything else has a default that is correct for
@@ -97,7 +135,7 @@ class KeyStore(ABC):
     """
 
     location: str
-    abilities: Abilities = LOCAL
+    abilities: Abilities = Abilities()
     read_rules: ReadRules = DEFAULT_RULES
     options: Mapping[str, Any] = {}
     folder: str | None = None
@@ -108,7 +146,7 @@ class KeyStore(ABC):
     stream_bytes: int = 0
 
     @property
-    def unwrapped(self) -> KeyStore:
+    def unwrapped(self) -> Store:
         """The store itself, without wrappers that hold some of its values in memory."""
         return self
 
@@ -220,7 +258,7 @@ class KeyStore(ABC):
 
     def list_documents(self) -> Iterator[str]:
         """Yield the keys of all metadata documents, consolidated ones excepted."""
-        return (key for key in self.sizes("") if key.rpartition("/")[2] in DOCUMENTS)
+        return (key for key in self.list_prefix("") if key.rpartition("/")[2] in DOCUMENTS)
 
     def list_prefix(self, prefix: str) -> Iterator[str]:
         """Yield all keys below ``prefix/``."""
@@ -248,9 +286,9 @@ class KeyStore(ABC):
         return None
 
     def sample(self, key: str, size: int) -> str | None:
-        """Return a digest of the two ends of a value of ``size`` bytes, None where it is not there."""
-        parts = self.get_ranges(key, [(0, min(size, SAMPLE_BYTES)), (max(0, size - SAMPLE_BYTES), size)])
-        return None if parts is None else digest_of(parts)
+        """Return a digest of both ends of a value of ``size`` bytes, which identifies a copy; or None."""
+        parts = self.get_ranges(key, [(0, min(size, _SAMPLE_BYTES)), (max(0, size - _SAMPLE_BYTES), size)])
+        return None if parts is None else hashlib.sha256(b"".join(parts)).hexdigest()
 
     def keys_outside(self, arrays: Collection[str]) -> Iterator[str]:
         """Yield the keys that are not below an array.
@@ -287,7 +325,7 @@ class KeyStore(ABC):
 
     # ---- other files ------------------------------------------------------------------------------------------------
 
-    def neighbour(self, location: str) -> KeyStore | None:
+    def neighbour(self, location: str) -> Store | None:
         """Return another file of the same opened file system; None where the file is opened by its location."""
         return None
 
@@ -299,164 +337,6 @@ class KeyStore(ABC):
         UsageError
             None can.
         """
-
-
-class WrappedKeys(KeyStore):
-    """A store in front of another one, to which everything goes that a subclass does not do itself.
-
-    Parameters
-    ----------
-    keys : KeyStore
-        The store behind it.
-    """
-
-    def __init__(self, keys: KeyStore) -> None:
-        self.keys = keys
-        self.location = keys.location
-        self.abilities = keys.abilities
-        self.options = keys.options
-        self.folder = keys.folder
-        self.zip_file = keys.zip_file
-        self.opens_by_url = keys.opens_by_url
-        self.opens_values = keys.opens_values
-        self.streams_values = keys.streams_values
-        self.stream_bytes = keys.stream_bytes
-
-    @property
-    def unwrapped(self) -> KeyStore:
-        """The innermost store."""
-        return self.keys.unwrapped
-
-    @property
-    def read_rules(self) -> ReadRules:
-        """The rules of the innermost store."""
-        return self.unwrapped.read_rules
-
-    @read_rules.setter
-    def read_rules(self, rules: ReadRules) -> None:
-        self.unwrapped.read_rules = rules
-
-    def get(self, key: str) -> bytes | None:
-        """Return the value of ``key``, or None."""
-        return self.keys.get(key)
-
-    def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
-        """Return the values of those ``keys`` that are there."""
-        return self.keys.get_many(keys)
-
-    def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
-        """Return several ranges of bytes of the value of ``key``, or None where it is not there."""
-        return self.keys.get_ranges(key, ranges)
-
-    def open_value(self, key: str) -> OpenValue | None:
-        """Return the value of ``key``, open; None where it is absent or cannot be opened."""
-        return self.keys.open_value(key)
-
-    def inlined(self, key: str) -> bytes | None:
-        """Return the value of ``key`` if it is in memory already, None otherwise."""
-        return self.keys.inlined(key)
-
-    def pin(self) -> None:
-        """Read from what is there now."""
-        self.keys.pin()
-
-    def set(self, key: str, value: bytes) -> None:
-        """Set ``key``."""
-        self.keys.set(key, value)
-
-    def create(self, key: str, value: bytes) -> bool | None:
-        """Set ``key`` if it is not there."""
-        return self.keys.create(key, value)
-
-    @contextmanager
-    def stream(self, key: str) -> Iterator[Write]:
-        """Give a function that appends to a new value of ``key``, past this wrapper if the store streams values."""
-        with self.keys.stream(key) if self.streams_values else super().stream(key) as write:
-            yield write
-
-    def link_value(self, source: str, target: str) -> bool:
-        """Give the value of ``source`` a second key, if the store can."""
-        return self.keys.link_value(source, target)
-
-    def delete(self, keys: Iterable[str]) -> None:
-        """Delete those ``keys`` that are there."""
-        self.keys.delete(keys)
-
-    def delete_below(self, path: str) -> None:
-        """Delete all keys below ``path/``."""
-        self.keys.delete_below(path)
-
-    def delete_unfinished(self, folders: Iterable[str]) -> None:
-        """Delete what a writer left that died."""
-        self.keys.delete_unfinished(folders)
-
-    def drain(self) -> None:
-        """Wait until everything that was set is in the store."""
-        self.keys.drain()
-
-    def abandon(self) -> None:
-        """Wait for what is being written, whether it succeeds or not."""
-        self.keys.abandon()
-
-    def end_task(self) -> None:
-        """Wait for what a task has set."""
-        self.keys.end_task()
-
-    def sync(self) -> None:
-        """Wait until everything that was set is on the disk."""
-        self.keys.sync()
-
-    def complete_chunks(self, path: str, node: ArrayNode[Attributes]) -> frozenset[str]:
-        """Return the names of the chunks that an interrupted write has left complete."""
-        return self.keys.complete_chunks(path, node)
-
-    def list_documents(self) -> Iterator[str]:
-        """Yield the keys of all metadata documents."""
-        return self.keys.list_documents()
-
-    def list_prefix(self, prefix: str) -> Iterator[str]:
-        """Yield all keys below ``prefix/``."""
-        return self.keys.list_prefix(prefix)
-
-    def sizes(self, prefix: str) -> dict[str, int]:
-        """Return ``{key: bytes}`` of all keys below ``prefix/``."""
-        return self.keys.sizes(prefix)
-
-    def exists(self) -> bool:
-        """Return whether anything is at the location."""
-        return self.keys.exists()
-
-    def is_empty_folder(self) -> bool:
-        """Return whether a local folder is there, and nothing in it."""
-        return self.keys.is_empty_folder()
-
-    def state(self, key: str) -> FileState | None:
-        """Return size, tag and time of the value of ``key``."""
-        return self.keys.state(key)
-
-    def keys_outside(self, arrays: Collection[str]) -> Iterator[str]:
-        """Yield the keys that are not below an array."""
-        return self.keys.keys_outside(arrays)
-
-    def names_without_values(self, path: str) -> Iterator[str]:
-        """Yield the names below ``path/`` that have no value."""
-        return self.keys.names_without_values(path)
-
-    def is_blocked(self, key: str) -> bool:
-        """Return whether a folder, a pipe or a device is where the value of a key would be."""
-        return self.keys.is_blocked(key)
-
-    def check_inside(self, names: Iterable[str], paths: Iterable[str]) -> None:
-        """Refuse keys and paths of nodes that lead out of the store."""
-        self.keys.check_inside(names, paths)
-
-    def neighbour(self, location: str) -> KeyStore | None:
-        """Return another file of the same opened file system."""
-        return self.keys.neighbour(location)
-
-    def check_url(self) -> None:
-        """Make sure that a library can open the location."""
-        self.keys.check_url()
 
 
 def cut_ranges(value: bytes, ranges: Sequence[Range]) -> list[bytes]:
@@ -473,12 +353,12 @@ def _is_below(key: str, arrays: Collection[str]) -> bool:
     return False
 
 
-def check_value_size(keys: KeyStore, key: str, size: int, *, is_inflated: bool = False) -> None:
+def check_value_size(store: Store, key: str, size: int, *, is_inflated: bool = False) -> None:
     """Refuse a value that is larger than the limits allow, before memory is taken for it.
 
     Parameters
     ----------
-    keys : KeyStore
+    store : Store
         The store.
     key : str
         Its key, which distinguishes documents from chunks.
@@ -492,20 +372,28 @@ def check_value_size(keys: KeyStore, key: str, size: int, *, is_inflated: bool =
     LimitError
         Naming the limit.
     """
-    limits = keys.read_rules.limits
+    limits = store.read_rules.limits
     name = "max_document_bytes" if is_document(key) else "max_stored_bytes"
     if is_inflated:
         name = min(name, "max_object_bytes", key=lambda each: int(getattr(limits, each)))
     try:
         limits.check(name, size, f"the value of the key {key!r} has {size:,} bytes")
     except LimitError as error:
-        raise error.located(store=keys.location) from None
+        raise error.located(store=store.location) from None
 
 
 def is_document(key: str) -> bool:
     """Return whether a key is that of a metadata document, of a node or of the whole file."""
     name = key.rpartition("/")[2]
     return name in DOCUMENTS or name == ".zmetadata"
+
+
+def node_of(key: str) -> str:
+    """Return the absolute path of the node that a key of a document or a chunk belongs to."""
+    parent, _, name = key.rpartition("/")
+    if name not in DOCUMENTS:
+        parent = _CHUNK_FOLDERS.sub("", parent)
+    return absolute(parent)
 
 
 def is_outside(key: str) -> bool:

@@ -1,12 +1,14 @@
-"""What the libraries of remote stores raise -> one error of ours that names the store, the node and the key.
+"""Errors of the operating system and of store libraries as errors of this package, which name store, node and key.
 
-What is transient has been tried again already, by `stores.retries`.
+What is transient has been retried already, by `stores.remote`.
 
-Source: issue "Format 3, shards, and any store, near or far", part 5.
+Source: issue "Format 3, shards, and any store, near or far", part 5; issue "Nothing lost, nobody let in", part 6.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -15,14 +17,82 @@ from typing import Any
 
 from hdmf_zarr_backend.errors import (
     StoreError,
+    StoreFullError,
     StoreNotFoundError,
     StoreRefusedError,
     StoreUnreachableError,
     ZarrBackendError,
 )
-from hdmf_zarr_backend.model.nodes import absolute
-from hdmf_zarr_backend.stores.base import DOCUMENTS
-from hdmf_zarr_backend.stores.disk import disk_failure, is_of_disk
+from hdmf_zarr_backend.stores.base import node_of
+
+# ---- the operating system -------------------------------------------------------------------------------------------
+
+_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
+_GONE = (errno.ENOENT, errno.ENOTDIR)
+_DISK_FAILURES: tuple[tuple[tuple[int, ...], type[StoreError], str], ...] = (
+    (_FULL, StoreFullError, "Make room, and write it again."),
+    (
+        (errno.EACCES, errno.EPERM, errno.EROFS),
+        StoreRefusedError,
+        "Look at the permissions of the folder and of what is in it.",
+    ),
+    (
+        tuple(getattr(errno, name) for name in ("ETIMEDOUT", "ESTALE", "EHOSTDOWN") if hasattr(errno, name)),
+        StoreUnreachableError,
+        "The file system did not answer; try again when it does.",
+    ),
+    (
+        (errno.ENAMETOOLONG,),
+        StoreError,
+        "This file system holds no names that are so long: rename it, or write to another place.",
+    ),
+    (_GONE, StoreNotFoundError, "Check the path of what it is read from."),
+)
+_FOLDER_IS_GONE = "Its folder was removed or moved meanwhile; write it again."
+_DISK_MAY_FAIL = "A disk may be failing: look at the log of the system before anything else is written there."
+
+
+@contextmanager
+def os_errors(location: str, doing: str, key: str = "") -> Iterator[None]:
+    """Turn what the system refuses in the block into an error of ours; arguments as of `disk_failure`."""
+    try:
+        yield
+    except ZarrBackendError:
+        raise
+    except OSError as error:
+        raise disk_failure(error, location, key, doing) from error
+
+
+def disk_failure(error: OSError, location: str, key: str, doing: str) -> StoreError:
+    """Return our error for what the system refused.
+
+    Parameters
+    ----------
+    error : OSError
+        What was raised.
+    location : str
+        Path of the file.
+    key : str
+        The key, ``""`` for the file as a whole.
+    doing : str
+        What was tried: ``"read"``, ``"written"``, ``"deleted"``, ``"listed"``, ``"opened"``.
+    """
+    what = repr(key) if key else "the file"
+    problem = f"{what} could not be {doing}: {error.strerror or str(error) or type(error).__name__}"
+    found = ((kind, remedy) for numbers, kind, remedy in _DISK_FAILURES if error.errno in numbers)
+    kind, remedy = next(found, (StoreError, _DISK_MAY_FAIL))
+    if kind is StoreNotFoundError and doing not in ("read", "listed"):
+        remedy = _FOLDER_IS_GONE
+    return kind(problem, store=location, path=node_of(key) if key else None, remedy=remedy)
+
+
+def _is_of_disk(error: OSError) -> bool:
+    """Return whether it is this system that refused something, and not a library that reports on a server."""
+    named = error.filename if isinstance(error.filename, str) else ""
+    return error.errno in _FULL or (error.errno is not None and os.path.isabs(named))
+
+
+# ---- the libraries of remote stores ---------------------------------------------------------------------------------
 
 _FOREIGN = {
     "aiohttp": ("ClientError",),
@@ -45,7 +115,7 @@ _REFUSED = frozenset(
 )
 _REFUSED_STATUS = (401, 403)
 _STATUS = ("status", "status_code", "code")  # aiohttp, azure, gcsfs
-# what servers say of a bucket that is not there; the libraries have no type for it
+# how servers report a bucket that does not exist; the libraries have no type for it
 _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|specified bucket does not exist", re.IGNORECASE)
 _NO_CREDENTIALS = re.compile(
     r"169\.254\.169\.254|metadata\.google\.internal|InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken"
@@ -56,7 +126,6 @@ _CAUSE = re.compile(r'message: "([^"]*)"|"(dns error)"')
 _ABSENT_STATUS = (404, 410)
 _NOT_OF_SERVER = (FileNotFoundError, IsADirectoryError, NotADirectoryError, ValueError, TypeError, RuntimeError)
 _ANONYMOUS = {"gs": 'token="anon"', "gcs": 'token="anon"'}
-_CHUNK_FOLDERS = re.compile(r"(^|/)c(/\d+)*$")
 _LETTERS = 300
 
 
@@ -70,53 +139,40 @@ def library_errors() -> tuple[type[BaseException], ...]:
 
 
 @contextmanager
-def telling(location: str, key: str, doing: str) -> Iterator[None]:
-    """Let what a library raises be an error of ours, which names store and key; parameters as of `failure`."""
+def library_errors_named(location: str, key: str, doing: str) -> Iterator[None]:
+    """Turn what a library raises in the block into an error of ours; arguments as of `disk_failure`."""
     try:
         yield
     except ZarrBackendError as error:
         raise error.located(store=location) from error.__cause__
     except library_errors() as error:
-        raise failure(error, location, key, doing) from error
+        raise _library_failure(error, location, key, doing) from error
 
 
-def failure(error: BaseException, location: str, key: str, doing: str) -> StoreError:
-    """Return our error for one that a library raised.
-
-    Parameters
-    ----------
-    error : Exception
-        What was raised.
-    location : str
-        Path or URL of the file.
-    key : str
-        The key, or the prefix that was listed.
-    doing : str
-        What was tried: ``"read"``, ``"written"``, ``"deleted"``, ``"listed"``.
-    """
-    if isinstance(error, OSError) and is_of_disk(error):
+def _library_failure(error: BaseException, location: str, key: str, doing: str) -> StoreError:
+    if isinstance(error, OSError) and _is_of_disk(error):
         return disk_failure(error, location, key, doing)
-    text = reason(error)
+    text = _reason(error)
     if _NO_RANGES.search(text):
         return without_ranges(location, key)
     problem = f"{key!r} could not be {doing}: {text}" if key else f"the store could not be {doing}: {text}"
     path = node_of(key)
-    # a key can be written wherever there is a bucket; some libraries say no more than that something is not there
-    if is_no_bucket(error) or (doing == "written" and isinstance(error, FileNotFoundError)):
+    # a key can be written wherever there is a bucket; some libraries report no more than that something is absent
+    if _is_no_bucket(error) or (doing == "written" and isinstance(error, FileNotFoundError)):
         remedy = "Check the name of the bucket, and the endpoint."
         return StoreNotFoundError(f"there is no such bucket; {problem}", store=location, path=path, remedy=remedy)
     if _is_refusal(error):
         anonymous = _ANONYMOUS.get(location.partition("://")[0], "anon=True")
         remedy = f"Check the credentials in storage_options or the environment; {anonymous} reads a public bucket."
         return StoreRefusedError(problem, store=location, path=path, remedy=remedy)
-    remedy = "Check the address and whether the server is up; what was read so far is right, try again later."
-    if doing not in ("read", "listed"):
-        remedy = "Check the address and whether the server is up; what was written is not complete, write it again."
+    is_reading = doing in ("read", "listed")
+    rest = "read so far is right, try again later" if is_reading else "written is not complete, write it again"
+    remedy = f"Check the address and whether the server is up; what was {rest}."
     return StoreUnreachableError(problem, store=location, path=path, remedy=remedy)
 
 
 def without_ranges(location: str, key: str) -> StoreError:
-    """Return the error for a server that sends whole files only; parameters as of `failure`."""
+    """Return the error for a server that sends whole files only; parameters as of `disk_failure`."""
     return StoreError(
         f"the server does not support byte ranges, and {key!r} cannot be read without them",
         store=location,
@@ -125,19 +181,18 @@ def without_ranges(location: str, key: str) -> StoreError:
     )
 
 
-def is_no_bucket(error: BaseException) -> bool:
-    """Tell whether the bucket itself is not there, where the key might only be absent."""
-    return _NO_BUCKET.search(str(error)) is not None
-
-
-def tell_of_bucket(error: BaseException) -> None:
-    """Raise an error that says that a key is not there, if it is the bucket that is not there, or the server."""
-    if is_no_bucket(error):
+def raise_if_not_absent(error: BaseException) -> None:
+    """Raise an error that reports an absent key, if it is the bucket that does not exist, or the server that failed."""
+    if _is_no_bucket(error):
         raise error
-    cause = error.__cause__  # fsspec says so of a web server whatever went wrong
+    cause = error.__cause__  # fsspec reports a web server so whatever went wrong
     is_of_server = isinstance(cause, library_errors()) and not isinstance(cause, _NOT_OF_SERVER)
     if cause is not None and is_of_server and status_of(cause) not in _ABSENT_STATUS:
         raise cause
+
+
+def _is_no_bucket(error: BaseException) -> bool:
+    return _NO_BUCKET.search(str(error)) is not None
 
 
 def _is_refusal(error: BaseException) -> bool:
@@ -156,19 +211,11 @@ def status_of(error: BaseException) -> int | None:
     return found if isinstance(found, int) else None
 
 
-def reason(error: BaseException) -> str:
-    """Return what a library says of its error, in one line of bounded length."""
+def _reason(error: BaseException) -> str:
+    """Return the text of an error in one line of bounded length."""
     text, _, details = str(error).partition("\nDebug source")
     text = " ".join(text.split()) or type(error).__name__
-    cause = _CAUSE.search(details)  # obstore says no more than "error sending request" before that
+    cause = _CAUSE.search(details)  # obstore has no more than "error sending request" before that
     if cause is not None:
         text = f"{text}: {cause[1] or cause[2]}"
     return text if len(text) <= _LETTERS else f"{text[:_LETTERS]}..."
-
-
-def node_of(key: str) -> str:
-    """Return the absolute path of the node that a key of a document or a chunk belongs to."""
-    parent, _, name = key.rpartition("/")
-    if name not in DOCUMENTS:
-        parent = _CHUNK_FOLDERS.sub("", parent)
-    return absolute(parent)

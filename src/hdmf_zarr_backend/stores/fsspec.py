@@ -12,13 +12,11 @@ from functools import partial
 from typing import Any
 
 from hdmf_zarr_backend.errors import UsageError
-from hdmf_zarr_backend.stores.base import Abilities, Range, Write
-from hdmf_zarr_backend.stores.failures import library_errors, status_of, tell_of_bucket
-from hdmf_zarr_backend.stores.file_state import FileState, plain_tag
-from hdmf_zarr_backend.stores.memory import OF_THIS_PROCESS
-from hdmf_zarr_backend.stores.obstore_settings import AZURE_SCHEMES, GOOGLE_SCHEMES, S3_SCHEMES
-from hdmf_zarr_backend.stores.remote import FarKeys
-from hdmf_zarr_backend.stores.retries import Retries
+from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, Write
+from hdmf_zarr_backend.stores.failures import library_errors, raise_if_not_absent, status_of
+from hdmf_zarr_backend.stores.locations import AZURE_SCHEMES, GOOGLE_SCHEMES, S3_SCHEMES
+from hdmf_zarr_backend.stores.memory import not_shared
+from hdmf_zarr_backend.stores.remote import RemoteStore, Retries, plain_tag
 
 _ABSENT = (FileNotFoundError, IsADirectoryError, NotADirectoryError, KeyError)
 _WEB_TIMEOUT = 30.0
@@ -26,21 +24,21 @@ _PART_BYTES = 8 * 2**20  # 10,000 parts, the most that S3 takes, are 80 GB; Goog
 # the libraries of these write a file in parts, and an upload that is not ended leaves no object
 _IN_PARTS = S3_SCHEMES | GOOGLE_SCHEMES | AZURE_SCHEMES
 _NO_SUCH_RANGE = 416
-# how servers say, through libraries that have no error for it, that a key is there that was not to be
-_IS_THERE = ("PreconditionFailed", "pre-conditions", "412")
+# how servers report, through libraries without an error for it, that a key to be created exists
+_EXISTS = ("PreconditionFailed", "pre-conditions", "412")
 
 # by the protocol that a chain begins with
 _READ_ONLY = {
-    "http": Abilities(write=False, change=False, listing=False, is_far=True, why="a web server is read only"),
-    "reference": Abilities(write=False, change=False, is_far=True, why="a file of references is read only"),
+    "http": Abilities(write=False, change=False, listing=False, is_remote=True, why="a web server is read only"),
+    "reference": Abilities(write=False, change=False, is_remote=True, why="a file of references is read only"),
     "zip": Abilities(write=False, change=False, why="a zip file behind a URL is read only"),
-    "cache": Abilities(write=False, change=False, is_far=True, why="what is read through a cache is read only"),
+    "cache": Abilities(write=False, change=False, is_remote=True, why="what is read through a cache is read only"),
 }
 _NEEDED = {"reference": "Name the file of references: 'reference::/folder/references.json'."}
 _GROUPS = {"https": "http", "tar": "zip", "filecache": "cache", "blockcache": "cache", "simplecache": "cache"}
 
 
-class FsspecKeys(FarKeys):
+class FsspecStore(RemoteStore):
     """One Zarr file of a file system of fsspec.
 
     Parameters
@@ -56,8 +54,9 @@ class FsspecKeys(FarKeys):
     """
 
     opens_by_url = True
-    stream_bytes = 3 * _PART_BYTES
-    """What is held of a value that is streamed: what is collected, and what the library makes of it for a request."""
+    stream_bytes = 3 * _PART_BYTES  # what is collected, and what the library makes of it for a request
+
+    _absent = _ABSENT
 
     def __init__(
         self, location: str, options: Mapping[str, Any], *, filesystem: Any = None, root: str | None = None
@@ -69,31 +68,26 @@ class FsspecKeys(FarKeys):
         first = location.partition("::")[0].partition("://")[0]
         self._scheme = first
         self.streams_values = first in _IN_PARTS  # elsewhere fsspec writes a value as a whole
-        self._retries = Retries.of(self.options.get("retry_config"), location)
-        abilities = _READ_ONLY.get(_GROUPS.get(first, first)) or Abilities(is_far=first not in ("memory", "file"))
+        self._retries = Retries(self.options.get("retry_config"), location)
+        abilities = _READ_ONLY.get(_GROUPS.get(first, first)) or Abilities(is_remote=first not in ("memory", "file"))
         # a cache in front of a web server has no more of a listing than that
         behind = location.rpartition("::")[2]
-        if abilities.listing and abilities.is_far and behind.startswith("http") and first != "reference":
+        if abilities.listing and abilities.is_remote and behind.startswith("http") and first != "reference":
             abilities = _READ_ONLY["http"]
         self.abilities = abilities
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.location.startswith("memory://"):
-            raise UsageError(
-                OF_THIS_PROCESS,
-                store=self.location,
-                remedy='Use executor="threads".',
-            )
+            raise not_shared(self.location)
         rules = {"read_rules": self.read_rules}
         if self._given:
-            return _of_filesystem, (self.location, self._fs, self._root), rules
-        return FsspecKeys, (self.location, self.options), rules
+            return partial(FsspecStore, filesystem=self._fs, root=self._root), (self.location, {}), rules
+        return FsspecStore, (self.location, self.options), rules
 
-    def neighbour(self, location: str) -> FsspecKeys | None:
-        """Return the keys of another file of a file system that was given; None where a URL opens it."""
+    def neighbour(self, location: str) -> FsspecStore | None:
         if not self._given or location.rpartition("://")[0] != self.location.rpartition("://")[0]:
             return None
-        return FsspecKeys(location, {}, filesystem=self._fs, root=self._fs._strip_protocol(location))
+        return FsspecStore(location, {}, filesystem=self._fs, root=self._fs._strip_protocol(location))
 
     @property
     def _filesystem(self) -> Any:
@@ -135,59 +129,44 @@ class FsspecKeys(FarKeys):
     def _path(self, key: str) -> str:
         self.check_url()  # which finds the root
         root = self._root
-        if self.location.startswith("http"):  # the key is no part of a query
+        if self.location.startswith("http"):  # the key is not a part of a query
             from urllib.parse import quote
 
             root, mark, query = str(root).partition("?")
             return f"{root.rstrip('/')}/{quote(key)}{mark}{query}"
         return f"{root.rstrip('/')}/{key}" if root else key
 
-    def _get(self, key: str) -> bytes | None:
+    def _get(self, key: str) -> bytes:
         try:
             return bytes(self._filesystem.cat_file(self._path(key), start=0, end=self._most + 1))
-        except _ABSENT as error:
-            tell_of_bucket(error)
-            return None
+        except _ABSENT:
+            raise
         except library_errors() as error:
-            if _is_of_range(error) and self._size(key) == 0:
+            is_of_range = status_of(error) == _NO_SUCH_RANGE or "range" in str(error).lower()
+            if is_of_range and self._state(key).size == 0:
                 return b""  # a server has no range in what is empty
             raise
 
-    def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
+    def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes]:
         path = self._path(key)
-        try:
-            if self._scheme in AZURE_SCHEMES and any(start < 0 for start, _ in ranges):
-                ranges = self._from_the_start(path, ranges)
-            if len(ranges) == 1:
-                return [bytes(self._filesystem.cat_file(path, start=ranges[0][0], end=ranges[0][1]))]
-            starts, ends = [start for start, _ in ranges], [stop for _, stop in ranges]
-            parts = self._filesystem.cat_ranges([path] * len(ranges), starts, ends, on_error="return")
-            for part in parts:
-                if isinstance(part, BaseException):
-                    raise part
-            return [bytes(part) for part in parts]
-        except _ABSENT as error:
-            tell_of_bucket(error)
-            return None
+        if self._scheme in AZURE_SCHEMES and any(start < 0 for start, _ in ranges):
+            ranges = self._from_the_start(path, ranges)
+        if len(ranges) == 1:
+            return [bytes(self._filesystem.cat_file(path, start=ranges[0][0], end=ranges[0][1]))]
+        starts, ends = [start for start, _ in ranges], [stop for _, stop in ranges]
+        parts = self._filesystem.cat_ranges([path] * len(ranges), starts, ends, on_error="return")
+        for part in parts:
+            if isinstance(part, BaseException):
+                raise part
+        return [bytes(part) for part in parts]
 
     def _from_the_start(self, path: str, ranges: Sequence[Range]) -> list[Range]:
         """Return ranges without any that count from the end, which Azure does not know."""
         size = int(self._filesystem.info(path)["size"])
         return [slice(start, stop).indices(size)[:2] for start, stop in ranges]
 
-    def _size(self, key: str) -> int | None:
-        try:
-            return int(self._filesystem.info(self._path(key))["size"])
-        except _ABSENT as error:
-            tell_of_bucket(error)
-            return None
-
-    def _state(self, key: str) -> FileState | None:
-        try:
-            found = self._filesystem.info(self._path(key))
-        except _ABSENT as error:
-            tell_of_bucket(error)
-            return None
+    def _state(self, key: str) -> FileState:
+        found = self._filesystem.info(self._path(key))
         tag = plain_tag(next((found[name] for name in ("ETag", "etag") if found.get(name)), None))
         changed: Any = next((found[name] for name in ("LastModified", "mtime", "created") if found.get(name)), None)
         seconds = changed.timestamp() if hasattr(changed, "timestamp") else changed
@@ -201,12 +180,11 @@ class FsspecKeys(FarKeys):
 
     def _make_folder(self, path: str) -> None:
         """Make the folder of a file, where it would have to be there."""
-        if is_on_disk(self._filesystem):
+        if _is_on_disk(self._filesystem):
             self._filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)
 
     @contextmanager
     def stream(self, key: str) -> Iterator[Write]:
-        """Give a function that appends to a new value of ``key``: an upload in parts where the library has one."""
         if not self.streams_values:
             with super().stream(key) as append:
                 yield append
@@ -237,7 +215,7 @@ class FsspecKeys(FarKeys):
         except FileExistsError:
             return False
         except OSError as error:
-            if any(word in str(error) for word in _IS_THERE):
+            if any(text in str(error) for text in _EXISTS):
                 return False
             raise
         return True
@@ -247,7 +225,7 @@ class FsspecKeys(FarKeys):
             try:
                 self._retried(partial(self._filesystem.rm_file, self._path(key)))
             except _ABSENT as error:
-                tell_of_bucket(error)
+                raise_if_not_absent(error)
 
     def _list(self, prefix: str) -> Iterator[tuple[str, int]]:
         filesystem = self._filesystem
@@ -256,7 +234,7 @@ class FsspecKeys(FarKeys):
         try:
             found = filesystem.find(top, detail=True)
         except _ABSENT as error:
-            tell_of_bucket(error)
+            raise_if_not_absent(error)
             return
         start = len(str(self._root).strip("/"))
         for path, entry in found.items():
@@ -266,8 +244,17 @@ class FsspecKeys(FarKeys):
                 yield inside[start:].lstrip("/"), int(entry.get("size") or 0)
 
 
-def is_on_disk(filesystem: Any) -> bool:
-    """Tell whether a file system of fsspec is that of this machine, or a part of it."""
+def store_of_fsmap(mapping: Any) -> FsspecStore | None:
+    """Return the store of what fsspec's ``get_mapper`` has given; None for any other mapping."""
+    filesystem: Any = getattr(mapping, "fs", None)
+    if not hasattr(filesystem, "unstrip_protocol") or getattr(filesystem, "asynchronous", False):
+        return None
+    location = str(filesystem.unstrip_protocol(mapping.root)).rstrip("/")
+    return FsspecStore(location, {}, filesystem=filesystem, root=mapping.root)
+
+
+def _is_on_disk(filesystem: Any) -> bool:
+    """Return whether a file system of fsspec is that of this machine, or a part of it."""
     inner = filesystem
     while inner is not None:
         filesystem, inner = inner, getattr(inner, "sync_fs", None) or getattr(inner, "fs", None)
@@ -282,14 +269,6 @@ def _abandon(file: Any) -> None:
     file.closed = True
     with suppress(*library_errors()):
         file.close()  # what else it holds, such as connections
-
-
-def _is_of_range(error: BaseException) -> bool:
-    return status_of(error) == _NO_SUCH_RANGE or "range" in str(error).lower()
-
-
-def _of_filesystem(location: str, filesystem: Any, root: str) -> FsspecKeys:
-    return FsspecKeys(location, {}, filesystem=filesystem, root=root)
 
 
 def _web_timeout() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How much of a file is read before something says no, and what reading it may do: the rules that go with a store.
+"""Limits and rules of reading: how much of a file is read before it is refused, and where its links may lead.
 
 A file can state anything: a document of a terabyte, a chunk of an exabyte, a kilobyte that becomes gigabytes. Each
 thing that grows with what a file states has a limit here, and an error that names it. The rules are kept with the
@@ -31,7 +31,7 @@ def _memory() -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a file may ask for. Each limit has a name, and whoever runs into it is told that name.
+    """What a file may ask for. Each limit has a name, which the error of a file that exceeds it contains.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class Limits:
             raise self.exceeded(name, value, what)
 
     def exceeded(self, name: str, value: int, what: str) -> LimitError:
-        """Return the error of `check`, which says what ``name``, ``value`` and ``what`` are."""
+        """Return the error of `check`; parameters as there."""
         return LimitError(
             f"{what}: the limit {name} is {getattr(self, name):,}",
             remedy=f"If this file is to be trusted, raise it: limits=Limits({name}={_rounded(value)}).",
@@ -123,9 +123,9 @@ class ReadRules:
         How much.
     missing_chunks : {"fill", "error"}, optional
         What a chunk that is not stored reads as: the fill value, or a `ChunkError`. None: the fill value; but an error
-        where the chunk is to be copied, and the file says of itself that all its chunks were stored.
+        where the chunk is to be copied, and the file states that all its chunks were stored.
     is_whole, is_copied : bool
-        Whether the file says that of itself, and whether it is being copied.
+        Whether the file states that, and whether it is being copied.
     is_linked : bool
         Whether it was not the user but another file that named this one.
     external_links : {"follow", "within", "never"}, optional

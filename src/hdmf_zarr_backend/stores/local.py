@@ -1,7 +1,8 @@
-"""A local directory as keys and bytes.
+"""A local directory as a store, by the operating system's own calls.
 
-It is done with the operating system's own calls, since a node of an NWB file is a few hundred bytes and a detour
-through an event loop costs ten times that.
+A node of an NWB file is a few hundred bytes, and a detour through an event loop costs ten times that.
+
+Source: issue "Nothing lost, nobody let in", "Done when": no reader sees a mixed state.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import re
 import stat
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -19,36 +20,35 @@ from hdmf_zarr_backend.errors import StoreError
 from hdmf_zarr_backend.model.nodes import join
 from hdmf_zarr_backend.stores.base import (
     DOCUMENTS,
-    KeyStore,
+    FileState,
     Range,
+    Store,
+    Write,
     check_value_size,
     is_outside,
     refuse_outside,
 )
-from hdmf_zarr_backend.stores.disk import (
+from hdmf_zarr_backend.stores.failures import disk_failure, os_errors
+from hdmf_zarr_backend.stores.files import (
     READING,
+    OpenValue,
     create_file,
-    disk_failure,
-    followed,
+    follow_link,
     is_folder,
     make_folder,
     read_part,
     read_rest,
     size_of,
-    told,
+    sync_files,
     write_all,
     write_file,
 )
-from hdmf_zarr_backend.stores.durable import sync_files
-from hdmf_zarr_backend.stores.file_state import FileState
 from hdmf_zarr_backend.stores.json_text import parse_fast
-from hdmf_zarr_backend.stores.open_value import OpenValue
-from hdmf_zarr_backend.stores.pinned import PinnedFolder
 
 _PARTIAL = re.compile(r"\.[0-9a-f]{32}\.partial$")
 
 
-class LocalKeys(KeyStore):
+class LocalStore(Store):
     """A local directory.
 
     Parameters
@@ -57,7 +57,7 @@ class LocalKeys(KeyStore):
         Absolute path of the directory. It need not exist. A symbolic link is followed, once.
     replace : bool
         Write each key beside its place and rename it there (for files that others may be reading). In a directory that
-        nobody knows of yet this is not needed.
+        is not in its place yet this is not needed.
     location : str, optional
         What links and messages name, if it is not ``root`` (a directory that will be renamed).
     """
@@ -66,22 +66,22 @@ class LocalKeys(KeyStore):
     streams_values = True
 
     def __init__(self, root: str, *, replace: bool = True, location: str | None = None) -> None:
-        self.root = self.folder = followed(root)
+        self.root = self.folder = follow_link(root)
         self.location = location if location is not None else root
         self._replace = replace
         self._made: set[str] = set()
-        self._pinned: PinnedFolder | None = None
+        self._opened: OpenFolder | None = None
 
     def __repr__(self) -> str:
-        return f"LocalKeys({self.root!r})"
+        return f"LocalStore({self.root!r})"
 
     def pin(self) -> None:
         """Read from the directory that is there now; a value that is gone since it was replaced is an error then."""
-        self._pinned = PinnedFolder.at(self.root)
+        self._opened = OpenFolder.at(self.root)
 
-    def _check_pinned(self) -> None:
-        if self._pinned is not None:
-            self._pinned.check(self.location)
+    def _check_opened(self) -> None:
+        if self._opened is not None:
+            self._opened.check(self.location)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_made": set()}  # which folders there are is not sent along with each task
@@ -92,7 +92,6 @@ class LocalKeys(KeyStore):
         return f"{self.root}/{key}"
 
     def get(self, key: str) -> bytes | None:
-        """Return the value of ``key``, or None."""
         found = self._open(key)
         if found is None:
             return None
@@ -108,7 +107,6 @@ class LocalKeys(KeyStore):
             os.close(file)
 
     def open_value(self, key: str) -> OpenValue | None:
-        """Return the value of ``key``, open, to read parts of it; None where it is not there."""
         found = self._open(key)
         return None if found is None else OpenValue(*found)
 
@@ -120,7 +118,7 @@ class LocalKeys(KeyStore):
         try:
             info = os.fstat(file)
             if not stat.S_ISREG(info.st_mode):
-                what = "a directory" if stat.S_ISDIR(info.st_mode) else "no plain file"
+                what = "a directory" if stat.S_ISDIR(info.st_mode) else "not a plain file"
                 raise StoreError(f"the key {key!r} is {what}", store=self.location, remedy="Restore it from a copy.")
             check_value_size(self, key, info.st_size)
         except BaseException:
@@ -131,19 +129,18 @@ class LocalKeys(KeyStore):
     def _descriptor(self, key: str) -> int | None:
         path = self._path(key)
         try:
-            if self._pinned is None or not key:
+            if self._opened is None or not key:
                 return os.open(path, READING)
-            return self._pinned.open(key, READING)
+            return self._opened.open(key, READING)
         except (FileNotFoundError, NotADirectoryError, UnicodeEncodeError):
-            self._check_pinned()
+            self._check_opened()
             return None  # a surrogate is in no name
         except OSError as error:
             if error.errno == errno.ENAMETOOLONG:
-                return None  # nobody can have set it
+                return None  # it cannot have been set
             raise disk_failure(error, self.location, key, "read") from error
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
-        """Return several ranges of bytes of the value of ``key``, or None where it is not there."""
         found = self._descriptor(key)
         if found is None:
             return None
@@ -155,54 +152,46 @@ class LocalKeys(KeyStore):
             raise disk_failure(error, self.location, key, "read") from error
 
     def set(self, key: str, value: bytes) -> None:
-        """Set ``key``."""
         path = self._path(key)
-        try:
+        with os_errors(self.location, "written", key):
             self._make_parent(path)
             if self._replaces(key):
-                self._write_beside(path, value)
+                with self._beside(path, key) as partial:
+                    write_file(partial, value)
             else:
                 write_file(path, value, exclusive=False)
-        except OSError as error:
-            raise disk_failure(error, self.location, key, "written") from error
 
     def _make_parent(self, path: str) -> None:
         parent = os.path.dirname(path)
         if parent not in self._made:
-            self._check_pinned()
+            self._check_opened()
             make_folder(parent, inside=self.root if self._made else "")
             self._made.add(parent)
 
-    @staticmethod
-    def _write_beside(path: str, value: bytes) -> None:
-        partial = f"{path}.{uuid.uuid4().hex}.partial"
-        try:
-            write_file(partial, value)
-            os.replace(partial, path)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(partial)
-            raise
-
     @contextmanager
-    def stream(self, key: str) -> Iterator[Callable[[bytes], None]]:
-        """Give what appends to a new value of ``key``, which is set when the block ends without an error."""
-        path, owner = self._path(key), os.getpid()
-        partial = f"{path}.{uuid.uuid4().hex}.partial"
+    def stream(self, key: str) -> Iterator[Write]:
+        path = self._path(key)
 
         def append(piece: bytes) -> None:
-            with told(self.location, "written", key):
+            with os_errors(self.location, "written", key):
                 write_all(file, piece)
 
-        try:
-            with told(self.location, "written", key):
+        with self._beside(path, key) as partial:
+            with os_errors(self.location, "written", key):
                 self._make_parent(path)
                 file = create_file(partial)
             try:  # what the block raises does not come from here
                 yield append
             finally:
                 os.close(file)
-            with told(self.location, "written", key):
+
+    @contextmanager
+    def _beside(self, path: str, key: str) -> Iterator[str]:
+        """Give the path of a file that is renamed to ``path`` if the block ends without an error, else deleted."""
+        partial, owner = f"{path}.{uuid.uuid4().hex}.partial", os.getpid()
+        try:
+            yield partial
+            with os_errors(self.location, "written", key):
                 os.replace(partial, path)
         except BaseException:
             if owner == os.getpid():  # a fork that ends has not failed
@@ -211,11 +200,10 @@ class LocalKeys(KeyStore):
             raise
 
     def _replaces(self, key: str) -> bool:
-        """Tell whether a value is written beside its place first."""
+        """Return whether a value is written beside its place first."""
         return self._replace
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete those ``keys`` that are there."""
         for key in keys:
             try:
                 os.unlink(self._path(key))
@@ -225,7 +213,6 @@ class LocalKeys(KeyStore):
                 raise disk_failure(error, self.location, key, "deleted") from error
 
     def list_documents(self) -> Iterator[str]:
-        """Yield the keys of all metadata documents; arrays are not searched for chunks."""
         stack = [""]
         while stack:
             prefix = stack.pop()
@@ -235,28 +222,39 @@ class LocalKeys(KeyStore):
                 stack.extend(f"{prefix}{name}/" for name, entry in names.items() if is_folder(entry))
 
     def _has_chunks(self, prefix: str, names: Iterable[str]) -> bool:
-        """Tell whether folders below a document of format 3 are those of chunks; a group may have a member ``c``."""
+        """Return whether folders below a document of format 3 are those of chunks; a group may have a member ``c``."""
         if "zarr.json" not in names or not any(name == "c" or name.isdigit() for name in names):
             return False
         try:
             document = parse_fast(self.get(f"{prefix}zarr.json") or b"")
         except (ValueError, RecursionError):
-            return False  # whoever reads it will say so
+            return False  # reading it raises the error
         return isinstance(document, dict) and document.get("node_type") == "array"
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        """Return ``{key: bytes}`` of all keys below ``prefix/``."""
-        start = f"{prefix}/" if prefix else ""
-        found: dict[str, int] = {}
-        stack = [start]
+        files = ((key, size_of(entry)) for key, entry, is_parent in self._walk(prefix) if not is_parent)
+        return {key: size for key, size in files if size is not None}
+
+    def keys_outside(self, arrays: Collection[str]) -> Iterator[str]:
+        if "" in arrays:
+            return
+        yield from (key for key, _, is_parent in self._walk("", arrays) if not is_parent)
+
+    def names_without_values(self, path: str) -> Iterator[str]:
+        for key, entry, _ in self._walk(path):
+            if size_of(entry) is None and self.is_blocked(key):
+                yield key[len(path) + 1 if path else 0 :]
+
+    def _walk(self, path: str, closed: Collection[str] = ()) -> Iterator[tuple[str, os.DirEntry[str], bool]]:
+        """Yield everything below a path but not below ``closed``: its key, its entry and whether it is a folder."""
+        stack = [path]
         while stack:
             here = stack.pop()
             for entry in self._entries(here):
-                if is_folder(entry):
-                    stack.append(f"{here}{entry.name}/")
-                elif (size := size_of(entry)) is not None:
-                    found[here + entry.name] = size
-        return found
+                key, is_parent = join(here, entry.name), is_folder(entry)
+                yield key, entry, is_parent
+                if is_parent and key not in closed:
+                    stack.append(key)
 
     def _entries(self, prefix: str) -> list[os.DirEntry[str]]:
         try:
@@ -269,14 +267,13 @@ class LocalKeys(KeyStore):
             raise disk_failure(error, self.location, prefix.rstrip("/"), "listed") from error
 
     def exists(self) -> bool:
-        """Tell whether anything is at the location."""
         return os.path.lexists(self.root)
 
     def delete_below(self, path: str) -> None:
         """Delete everything at and below ``path``; of a symbolic link the link itself, never what it leads to."""
         top = self._path(path)
         self._made.clear()
-        with told(self.location, "deleted", path):
+        with os_errors(self.location, "deleted", path):
             if os.path.islink(top):
                 os.unlink(top)
                 return
@@ -287,7 +284,6 @@ class LocalKeys(KeyStore):
                     os.rmdir(folder)
 
     def delete_unfinished(self, folders: Iterable[str]) -> None:
-        """Delete the files in ``folders`` that were being written when their writer died."""
         for folder in folders:
             with suppress(FileNotFoundError, NotADirectoryError), os.scandir(f"{self.root}/{folder}") as entries:
                 for entry in entries:
@@ -295,7 +291,6 @@ class LocalKeys(KeyStore):
                         os.unlink(entry.path)
 
     def link_value(self, source: str, target: str) -> bool:
-        """Give the value of ``source`` a second key by a hard link; return whether the file system made one."""
         if is_outside(source):
             return False
         try:
@@ -307,51 +302,23 @@ class LocalKeys(KeyStore):
         return True
 
     def sync(self) -> None:
-        """Wait until everything that was set is on the disk."""
-        with told(self.location, "written"):
+        with os_errors(self.location, "written"):
             sync_files(self.root)
 
     def is_empty_folder(self) -> bool:
-        """Return whether the folder is there, and nothing in it that could be lost."""
         if not os.path.isdir(self.root):
             return False
-        with told(self.location, "read"), os.scandir(self.root) as entries:
+        with os_errors(self.location, "read"), os.scandir(self.root) as entries:
             return next(entries, None) is None
 
     def state(self, key: str) -> FileState | None:
-        """Return size and time of a file, None where it is not there."""
         try:
             found = os.stat(os.path.join(self.root, key))
         except (FileNotFoundError, NotADirectoryError):
             return None
         return FileState(found.st_size, None, found.st_mtime_ns)
 
-    def keys_outside(self, arrays: Collection[str]) -> Iterator[str]:
-        """Yield the keys that are not below an array; the folders of arrays are not searched."""
-        stack = [] if "" in arrays else [""]
-        while stack:
-            here = stack.pop()
-            for entry in self._entries(here):
-                path = join(here, entry.name)
-                if not is_folder(entry):
-                    yield path
-                elif path not in arrays:
-                    stack.append(path)
-
-    def names_without_values(self, path: str) -> Iterator[str]:
-        """Yield the names below ``path/`` that have no value but a folder, a pipe or a device."""
-        stack = [path]
-        while stack:
-            here = stack.pop()
-            for entry in self._entries(here):
-                place = join(here, entry.name)
-                if is_folder(entry):
-                    stack.append(place)
-                if size_of(entry) is None and self.is_blocked(place):
-                    yield place[len(path) + 1 if path else 0 :]
-
     def is_blocked(self, key: str) -> bool:
-        """Return whether a folder, a pipe or a device is where the value of a key would be."""
         if is_outside(key):
             return False
         try:
@@ -360,7 +327,6 @@ class LocalKeys(KeyStore):
             return False  # nothing is there, or nothing can be called so
 
     def check_inside(self, names: Iterable[str], paths: Iterable[str]) -> None:
-        """Refuse keys and paths of nodes that lead out of the folder, by their name or by a symbolic link."""
         names, paths = list(names), list(paths)
         super().check_inside(names, paths)
         root = os.path.realpath(self.root)
@@ -374,3 +340,90 @@ class LocalKeys(KeyStore):
             return os.path.realpath(os.path.join(self.root, folder))
         except UnicodeEncodeError:  # no file system has such a name
             return ""
+
+
+class OpenFolder:
+    """A directory that is held open, so that what is read of it is never of another one that took its place.
+
+    A file is replaced by a rename, and by its path a reader would find chunks of the new file under documents of the
+    old one. While a descriptor of a directory is open the system gives its number to no other, and names are looked up
+    in it wherever it was moved.
+
+    Parameters
+    ----------
+    descriptor : int
+        Of the directory; closed with this. Negative: the directory was not there any more.
+    identity : int
+        Number of the directory in its file system.
+    root : str
+        Where it was.
+    """
+
+    def __init__(self, descriptor: int, identity: int, root: str) -> None:
+        self._descriptor = descriptor
+        self._identity = identity
+        self._root = root
+
+    @classmethod
+    def at(cls, root: str) -> OpenFolder | None:
+        """Hold the directory at ``root``; None where there is none, or it cannot be held: many files are open."""
+        if os.open not in os.supports_dir_fd or not hasattr(os, "O_DIRECTORY"):
+            return None
+        import resource  # of systems that can hold directories
+
+        try:
+            descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except (OSError, ValueError):  # ValueError: no path, such as one with a NUL
+            return None
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if limit != resource.RLIM_INFINITY and descriptor > limit // 2:  # half of all are left for reading files
+            os.close(descriptor)
+            return None
+        return cls(descriptor, os.fstat(descriptor).st_ino, root)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _open_again, (self._root, self._identity)
+
+    def __del__(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+
+    def open(self, key: str, flags: int) -> int:
+        """Open a file in the directory.
+
+        Raises
+        ------
+        OSError
+            As of ``os.open``.
+        """
+        if self._descriptor < 0:
+            raise FileNotFoundError(self._root)
+        return os.open(key, flags, dir_fd=self._descriptor)
+
+    def check(self, location: str) -> None:
+        """Make sure that this directory is still in its place.
+
+        Raises
+        ------
+        StoreError
+            It was replaced, moved or removed; ``location`` is the file to name.
+        """
+        if not self._is_there():
+            problem = "the file was replaced or removed while it was open"
+            raise StoreError(problem, store=location, remedy="Open it again.")
+
+    def _is_there(self) -> bool:
+        if self._descriptor < 0:
+            return False
+        try:
+            return os.path.samestat(os.stat(self._root), os.fstat(self._descriptor))
+        except FileNotFoundError:
+            return False
+
+
+def _open_again(root: str, identity: int) -> OpenFolder:
+    """Hold the same directory in another process; by its number alone, since other machines number disks anew."""
+    found = OpenFolder.at(root)
+    if found is None or found._identity != identity:
+        return OpenFolder(-1, identity, root)
+    return found

@@ -1,6 +1,7 @@
 """Object stores and web servers through obstore: no request beside the one that is wanted.
 
 `s3://`, `gs://` and `az://` need no more than the wheel of obstore; a web server is read, never written or listed.
+``storage_options`` are those of obstore, and some names of s3fs, gcsfs and adlfs that have the same meaning.
 
 Source: issue "Format 3, shards, and any store, near or far", parts 4 and 5.
 """
@@ -8,33 +9,32 @@ Source: issue "Format 3, shards, and any store, near or far", parts 4 and 5.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
+from importlib.util import find_spec
 from typing import Any
 
-from hdmf_zarr_backend.errors import StoreError
-from hdmf_zarr_backend.stores.base import Abilities, Range
-from hdmf_zarr_backend.stores.failures import tell_of_bucket
-from hdmf_zarr_backend.stores.file_state import FileState, plain_tag
-from hdmf_zarr_backend.stores.obstore_settings import AZURE_SCHEMES, GOOGLE_SCHEMES, WEB_SCHEMES, object_settings
-from hdmf_zarr_backend.stores.remote import FarKeys, at_once
-from hdmf_zarr_backend.stores.retries import ONCE, Retries
+from hdmf_zarr_backend.errors import StoreError, UsageError
+from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, Write
+from hdmf_zarr_backend.stores.failures import raise_if_not_absent
+from hdmf_zarr_backend.stores.locations import AZURE_SCHEMES, GOOGLE_SCHEMES, S3_SCHEMES, WEB_SCHEMES
+from hdmf_zarr_backend.stores.remote import ONCE, RemoteStore, Retries, at_once, completed, plain_tag
 
 _MULTIPART_BYTES = 64 * 2**20
 _PART_BYTES = 8 * 2**20
 _PARTS_AT_ONCE = 2  # 10,000 parts, the most that S3 takes, are 80 GB
 _DELETED_AT_ONCE = 1000
 
-_BUCKET = Abilities(is_far=True, control_characters=False)  # which obstore takes for no path
-_WEB = Abilities(write=False, change=False, listing=False, is_far=True, why="a web server is read only")
+_BUCKET = Abilities(is_remote=True, control_characters=False)  # obstore has no paths with them
+_WEB = Abilities(write=False, change=False, listing=False, is_remote=True, why="a web server is read only")
 
-# kinds of stores of obstore: scheme of their URL, and what they call the bucket
+# kinds of stores of obstore: scheme of their URL, and their name of the bucket
 _KINDS = {"S3Store": ("s3", "bucket"), "GCSStore": ("gs", "bucket"), "AzureStore": ("az", "container_name")}
 
 
-def keys_of_bucket(store: Any, path: str = "") -> ObjectKeys | None:
-    """Return the keys of a file in a bucket that a user has opened with obstore; None for another kind of store.
+def store_of_bucket(store: Any, path: str = "") -> ObjectStore | None:
+    """Return a file in a bucket that a user has opened with obstore; None for another kind of store.
 
     Its settings go along to neighbours and to workers, as ``storage_options`` would.
 
@@ -50,14 +50,13 @@ def keys_of_bucket(store: Any, path: str = "") -> ObjectKeys | None:
     scheme, bucket = _KINDS[type(store).__name__]
     settings = dict(store.config)
     location = "/".join(part for part in (f"{scheme}://{settings.pop(bucket)}", store.prefix, path) if part)
-    given = {"client_options": store.client_options, "retry_config": store.retry_config}
-    given["credential_provider"] = store.credential_provider
+    given = {name: getattr(store, name) for name in ("client_options", "retry_config", "credential_provider")}
     options = {**settings, **{name: value for name, value in given.items() if value is not None}}
-    words = object_settings(location, options)
-    return None if words is None else ObjectKeys(location.rstrip("/"), words, options)
+    arguments = object_settings(location, options)
+    return None if arguments is None else ObjectStore(location.rstrip("/"), arguments, options)
 
 
-class ObjectKeys(FarKeys):
+class ObjectStore(RemoteStore):
     """One Zarr file of an object store or a web server.
 
     Parameters
@@ -73,22 +72,20 @@ class ObjectKeys(FarKeys):
     opens_by_url = True
     streams_values = True
     stream_bytes = (_PARTS_AT_ONCE + 1) * _PART_BYTES
-    """What is held of a value that is streamed."""
+
+    _absent = (FileNotFoundError,)
 
     def __init__(self, location: str, settings: dict[str, Any], options: Mapping[str, Any]) -> None:
         super().__init__(location, options)
         self._settings = settings
-        self._retries = Retries.of(settings.get("retry_config"), location)
-        self.abilities = _WEB if location.startswith("http") else _BUCKET
+        self._scheme = location.partition("://")[0]
+        self._retries = Retries(settings.get("retry_config"), location)
+        self.abilities = _WEB if self._scheme in WEB_SCHEMES else _BUCKET
         self._store: Any = None
         self._pid = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ObjectKeys, (self.location, self._settings, self.options), {"read_rules": self.read_rules}
-
-    @property
-    def _is_azure(self) -> bool:
-        return self.location.partition("://")[0] in AZURE_SCHEMES
+        return ObjectStore, (self.location, self._settings, self.options), {"read_rules": self.read_rules}
 
     @property
     def opened(self) -> Any:
@@ -103,36 +100,28 @@ class ObjectKeys(FarKeys):
             )
         return self._store
 
-    def _get(self, key: str) -> bytes | None:
+    def _get(self, key: str) -> bytes:
         import obstore
 
-        try:
-            found = obstore.get(self.opened, key)
-            self._check_size(key, int(found.meta["size"]))  # the answer is not read yet
-            return bytes(found.bytes())
-        except FileNotFoundError as error:
-            tell_of_bucket(error)
-            return None
+        found = obstore.get(self.opened, key)
+        self._check_size(key, int(found.meta["size"]))  # the answer is not read yet
+        return bytes(found.bytes())
 
-    def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
+    def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes]:
         import obstore
 
         plain = [(start, stop) for start, stop in ranges if start >= 0 and stop is not None]
-        try:
-            if len(plain) == len(ranges):
-                starts, ends = [start for start, _ in plain], [stop for _, stop in plain]
-                return [bytes(part) for part in obstore.get_ranges(self.opened, key, starts=starts, ends=ends)]
+        if len(plain) < len(ranges):
             return [self._get_part(key, start, stop) for start, stop in ranges]
-        except FileNotFoundError as error:
-            tell_of_bucket(error)
-            return None
+        starts, ends = [start for start, _ in plain], [stop for _, stop in plain]
+        return [bytes(part) for part in obstore.get_ranges(self.opened, key, starts=starts, ends=ends)]
 
     def _get_part(self, key: str, start: int, stop: int | None) -> bytes:
         import obstore
 
         if start >= 0 and stop is not None:
             return bytes(obstore.get_range(self.opened, key, start=start, end=stop))
-        if start < 0 and self._is_azure:  # which has no ranges that count from the end
+        if start < 0 and self._scheme in AZURE_SCHEMES:  # which has no ranges that count from the end
             size = int(obstore.head(self.opened, key)["size"])
             first, last = max(0, size + start), size if stop is None else max(0, size + stop)
             return self._get_part(key, first, last) if first < last else b""
@@ -142,35 +131,18 @@ class ObjectKeys(FarKeys):
 
     def beginning(self, key: str, count: int) -> bytes | None:
         """Return the first ``count`` bytes of the value of ``key``; of a server without ranges as well."""
-        return self._called(lambda: self._beginning(key, count), key, "read")
+        return self._read(lambda: self._beginning(key, count), key)
 
-    def _beginning(self, key: str, count: int) -> bytes | None:
+    def _beginning(self, key: str, count: int) -> bytes:
         import obstore
 
-        try:
-            stream = obstore.get(self.opened, key).stream(min_chunk_size=count)
-            return next((bytes(part)[:count] for part in stream), b"")
-        except FileNotFoundError as error:
-            tell_of_bucket(error)
-            return None
+        stream = obstore.get(self.opened, key).stream(min_chunk_size=count)
+        return next((bytes(part)[:count] for part in stream), b"")
 
-    def _size(self, key: str) -> int | None:
+    def _state(self, key: str) -> FileState:
         import obstore
 
-        try:
-            return int(obstore.head(self.opened, key)["size"])
-        except FileNotFoundError as error:
-            tell_of_bucket(error)
-            return None
-
-    def _state(self, key: str) -> FileState | None:
-        import obstore
-
-        try:
-            found = obstore.head(self.opened, key)
-        except FileNotFoundError as error:
-            tell_of_bucket(error)
-            return None
+        found = obstore.head(self.opened, key)
         changed = int(found["last_modified"].timestamp()) * 10**9
         return FileState(int(found["size"]), plain_tag(found.get("e_tag")), changed)
 
@@ -180,12 +152,12 @@ class ObjectKeys(FarKeys):
         obstore.put(self.opened, key, value, use_multipart=None if len(value) > _MULTIPART_BYTES else False)
 
     @contextmanager
-    def stream(self, key: str) -> Iterator[Callable[[bytes], Any]]:
+    def stream(self, key: str) -> Iterator[Write]:
         """Give what appends to a new value of ``key``: an upload in parts, which an error leaves unfinished."""
         import obstore
 
         self._refuse_change()
-        # a part that was sent in vain is known to nobody but obstore, which sends it again
+        # only obstore knows which part was sent in vain, and sends it again
         store = _opened(self.location, self._settings)
         file = self._called(
             lambda: obstore.open_writer(store, key, buffer_size=_PART_BYTES, max_concurrency=_PARTS_AT_ONCE),
@@ -209,7 +181,7 @@ class ObjectKeys(FarKeys):
         return True
 
     def _delete(self, keys: Sequence[str]) -> None:
-        if self.location.partition("://")[0] in GOOGLE_SCHEMES:  # obstore sends a request for each key
+        if self._scheme in GOOGLE_SCHEMES:  # obstore sends a request for each key
             for _ in at_once(lambda key: self._delete_some([key]), keys):
                 pass
             return
@@ -223,8 +195,8 @@ class ObjectKeys(FarKeys):
         try:
             self._retried(partial(obstore.delete, self.opened, keys))
         except FileNotFoundError as error:
-            tell_of_bucket(error)
-            # but for S3, what comes after a key that is not there may not be deleted
+            raise_if_not_absent(error)
+            # but for S3, what comes after a key that is absent may not be deleted
             for key in keys if len(keys) > 1 else ():
                 self._delete_some([key])
 
@@ -248,3 +220,191 @@ def _opened(location: str, settings: Mapping[str, Any]) -> Any:
         return AzureStore.from_url(f"{scheme if scheme == 'abfss' else 'abfs'}://{rest}", **settings)
     kind: Any = HTTPStore if scheme in WEB_SCHEMES else S3Store
     return kind.from_url(location, **settings)
+
+
+# ---- storage options -----------------------------------------------------------------------------------------------
+
+_CLIENT: dict[str, Any] = {"timeout": "30s", "connect_timeout": "10s"}
+_ANY_STORE = frozenset({"client_options", "retry_config", "credential_provider"})
+
+# names of s3fs, gcsfs and adlfs, and those of obstore; those of its dict client_kwargs
+_NAMES = {
+    "S3Store": {
+        "key": "access_key_id", "secret": "secret_access_key", "token": "session_token", "anon": "skip_signature",
+        "endpoint_url": "endpoint", "requester_pays": "request_payer",
+    },
+    "GCSStore": {"anon": "skip_signature"},
+    "AzureStore": {"anon": "skip_signature", "sas_token": "sas_key"},
+}  # fmt: skip
+_CLIENT_KWARGS = {"endpoint_url": "endpoint", "region_name": "region"}
+
+_IDENTITY = {
+    "S3Store": ("access_key_id", "skip_signature", "credential_provider", "role_arn", "web_identity_token_file"),
+    "GCSStore": (
+        "service_account", "service_account_key", "application_credentials", "bearer_token", "skip_signature",
+        "credential_provider",
+    ),
+    "AzureStore": ("account_key", "client_id", "sas_key", "credential_provider", "token", "use_azure_cli"),
+}  # fmt: skip
+_IDENTITY_VARIABLES = {
+    "S3Store": ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"),
+    "GCSStore": (
+        "GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_PATH", "GOOGLE_SERVICE_ACCOUNT_KEY", "GOOGLE_BEARER_TOKEN",
+        "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_SKIP_SIGNATURE",
+    ),
+}  # fmt: skip
+_ENDPOINT_VARIABLES = {
+    "S3Store": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+    "GCSStore": ("GOOGLE_BASE_URL",),
+    "AzureStore": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+}
+_CONNECTION_NAMES = {
+    "AccountName": "account_name",
+    "AccountKey": "account_key",
+    "BlobEndpoint": "endpoint",
+    "SharedAccessSignature": "sas_key",
+}
+
+
+def object_settings(location: str, options: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return obstore's settings for a URL, None where another library has to open it.
+
+    That is so without obstore, for schemes that it does not have, for options that only s3fs, gcsfs or adlfs has, and
+    where the credentials are those of an AWS profile, or are to be found by Google's or Azure's own library.
+
+    Parameters
+    ----------
+    location : str
+        The URL.
+    options : mapping
+        The user's ``storage_options``.
+
+    Raises
+    ------
+    UsageError
+        The URL names an account of Azure, and the options another one.
+    """
+    scheme = location.partition("://")[0]
+    if find_spec("obstore") is None:
+        return None
+    if scheme in WEB_SCHEMES:
+        is_known = options.keys() <= {"client_options", "retry_config"}
+        return _with_bounds(dict(options), location, location) if is_known else None
+    kinds = ((S3_SCHEMES, "S3Store", _s3), (GOOGLE_SCHEMES, "GCSStore", _google), (AZURE_SCHEMES, "AzureStore", _azure))
+    for schemes, kind, settings_of in kinds:
+        if scheme in schemes:
+            settings = settings_of(location, dict(options))
+            if settings is None or not _is_known(kind, frozenset(settings.keys() - _ANY_STORE)):
+                return None
+            endpoint = settings.get("endpoint") or settings.get("base_url")
+            variables = (os.environ.get(name) for name in _ENDPOINT_VARIABLES[kind])
+            return _with_bounds(settings, str(endpoint or next(filter(None, variables), "")), location)
+    return None
+
+
+def _with_bounds(settings: dict[str, Any], endpoint: str, location: str) -> dict[str, Any]:
+    """Return settings with the bounds of time that the user does not set; a server is plain if its URL begins so."""
+    client = {**_CLIENT, **settings.pop("client_options", {})}
+    if endpoint.startswith("http://"):
+        client.setdefault("allow_http", True)
+    retries = completed(settings.pop("retry_config", None), location)
+    return {**settings, "client_options": client, "retry_config": retries}
+
+
+@cache
+def _is_known(kind: str, names: frozenset[str]) -> bool:
+    """Return whether a store of obstore has options of these names."""
+    if not names:
+        return True
+    import obstore.store
+    from obstore.exceptions import BaseError, UnknownConfigurationKeyError
+
+    make: Any = getattr(obstore.store, kind)
+    try:
+        make("bucket", **dict.fromkeys(names, "x"))
+    except (UnknownConfigurationKeyError, TypeError):
+        return False
+    except BaseError:  # the value is meaningless, but the name is known
+        return True
+    return True
+
+
+def _renamed(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options by the names of obstore, without those that are None."""
+    names = _NAMES[kind]
+    return {names.get(name, name): value for name, value in options.items() if value is not None}
+
+
+def _has_identity(kind: str, settings: Mapping[str, Any]) -> bool:
+    """Return whether options or variables of the environment contain credentials."""
+    variables = _IDENTITY_VARIABLES.get(kind, ())
+    return any(name in settings for name in _IDENTITY[kind]) or any(name in os.environ for name in variables)
+
+
+def _s3(location: str, options: dict[str, Any]) -> dict[str, Any] | None:
+    client = options.get("client_kwargs")
+    if client is not None and _CLIENT_KWARGS.keys() >= client.keys():
+        del options["client_kwargs"]
+        options.update({_CLIENT_KWARGS[name]: value for name, value in client.items()})
+    settings = _renamed("S3Store", options)
+    if _has_identity("S3Store", settings) or find_spec("s3fs") is None:
+        return settings
+    folder = os.path.expanduser("~/.aws")  # s3fs reads profiles, and obstore does not
+    has_profile = any(os.path.exists(f"{folder}/{name}") for name in ("credentials", "config"))
+    return None if has_profile or "AWS_PROFILE" in os.environ else settings
+
+
+def _google(location: str, options: dict[str, Any]) -> dict[str, Any] | None:
+    options.pop("project", None)  # of gcsfs: who pays for a new bucket, which is not made here
+    if options.get("token") in ("anon", "google_default", None):
+        options["anon"] = True if options.pop("token", None) == "anon" else options.get("anon")
+    settings = _renamed("GCSStore", options)
+    # an emulator has the interface of gcsfs, and obstore does not know the variable
+    if "STORAGE_EMULATOR_HOST" in os.environ and not settings.keys() & {
+        "base_url", "service_account", "service_account_key",
+    }:  # fmt: skip
+        return None
+    login = os.path.expanduser("~/.config/gcloud/application_default_credentials.json")
+    # without an identity obstore asks the machine, for minutes
+    is_identified = _has_identity("GCSStore", settings) or os.path.exists(login)
+    return settings if is_identified or find_spec("gcsfs") is None else None
+
+
+def _azure(location: str, options: dict[str, Any]) -> dict[str, Any] | None:
+    account = location.partition("://")[2].partition("/")[0].partition("@")[2].partition(".")[0]
+    is_any = options.get("anon") is False  # of adlfs: with whatever identity this machine has
+    found = _of_connection(options, account)
+    if found is None:
+        return None
+    host = options.pop("account_host", None)
+    if host is not None:
+        found["endpoint"] = f"https://{host}"
+    settings = {**found, **_renamed("AzureStore", options)}
+    if account and settings.pop("account_name", account) != account:  # obstore takes it once
+        raise UsageError(
+            f"the URL names the account {account!r}, and the options another one",
+            store=location,
+            remedy=f"Give the options of {account!r}, or another URL.",
+        )
+    is_any = is_any and not _has_identity("AzureStore", settings)
+    return None if is_any and find_spec("adlfs") is not None else settings
+
+
+def _of_connection(options: dict[str, Any], account: str) -> dict[str, Any] | None:
+    """Return the settings in a connection string, of the options or the environment; None for one of another kind."""
+    text = options.pop("connection_string", None)
+    is_given = text is not None
+    if not is_given and not options.keys() & {"account_name", "endpoint", "account_host"}:
+        text = os.environ.get("AZURE_STORAGE_CONNECTION_STRING")
+    if text is None:
+        return {}
+    parts = dict(part.partition("=")[::2] for part in str(text).split(";") if part)
+    settings: dict[str, Any] = {name: parts[of] for of, name in _CONNECTION_NAMES.items() if parts.get(of)}
+    if "account_name" not in settings:
+        return None
+    if account and not is_given and settings["account_name"] != account:
+        return {}  # the environment is about another account
+    suffix = parts.get("EndpointSuffix", "core.windows.net")
+    protocol = parts.get("DefaultEndpointsProtocol", "https")
+    settings.setdefault("endpoint", f"{protocol}://{settings['account_name']}.blob.{suffix}")
+    return settings

@@ -1,15 +1,15 @@
-"""What a user gives as the place of a file -> its keys. Nothing is touched yet, and no library of a store is loaded.
+"""Opening of stores: what a user gives as the location of a file -> its store. No library of a store is loaded yet.
 
 =============================  =========================================================================
-``"/a/b.nwb.zarr"``, a Path,   `LocalKeys`
+``"/a/b.nwb.zarr"``, a Path,   `LocalStore`
 ``"file://"``, ``"local://"``
-``"/a/b.nwb.zarr.zip"``        `ZipKeys`
-``"/a/b.nwb.zarr.json"``       `ReferenceKeys`
-``"s3://"``, ``"gs://"``,      `ObjectKeys` where obstore is installed and knows the options, else `FsspecKeys`
+``"/a/b.nwb.zarr.zip"``        `ZipStore`
+``"/a/b.nwb.zarr.json"``       `ReferenceStore`
+``"s3://"``, ``"gs://"``,      `ObjectStore` where obstore is installed and knows the options, else `FsspecStore`
 ``"az://"``, ``"https://"``
-any other URL, ``"a::b"``      `FsspecKeys`
-a mapping                      `MappingKeys`
-a store or group of zarr       `ZarrStoreKeys`; `ObjectKeys` where it is a bucket that obstore has opened
+any other URL, ``"a::b"``      `FsspecStore`
+a mapping                      `MemoryStore`
+a store or group of zarr       `ZarrPythonStore`; `ObjectStore` where it is a bucket that obstore has opened
 =============================  =========================================================================
 """
 
@@ -23,64 +23,58 @@ from typing import Any
 
 from hdmf_zarr_backend.errors import StoreError, StoreExistsError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.model.locations import is_url
-from hdmf_zarr_backend.stores import references as referencekeys
-from hdmf_zarr_backend.stores import zip as zipkeys
-from hdmf_zarr_backend.stores.base import KeyStore
-from hdmf_zarr_backend.stores.disk import check_followed
-from hdmf_zarr_backend.stores.fsspec import FsspecKeys
-from hdmf_zarr_backend.stores.link_policy import authority
-from hdmf_zarr_backend.stores.local import LocalKeys
-from hdmf_zarr_backend.stores.memory import MappingKeys
-from hdmf_zarr_backend.stores.obstore import ObjectKeys, keys_of_bucket
-from hdmf_zarr_backend.stores.obstore_settings import (
-    AZURE_SCHEMES,
-    GOOGLE_SCHEMES,
-    S3_SCHEMES,
+from hdmf_zarr_backend.stores import references
+from hdmf_zarr_backend.stores import zip as zip_files
+from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.files import check_link
+from hdmf_zarr_backend.stores.fsspec import FsspecStore, store_of_fsmap
+from hdmf_zarr_backend.stores.local import LocalStore
+from hdmf_zarr_backend.stores.locations import (
+    HDF5_SIGNATURE,
+    SERVER_SCHEMES,
     WEB_SCHEMES,
-    object_settings,
+    authority,
+    is_hdf5,
+    location_of,
+    split_location,
 )
-from hdmf_zarr_backend.stores.paths import HDF5_SIGNATURE, is_hdf5, location_of
-from hdmf_zarr_backend.stores.referenced_files import parted
-from hdmf_zarr_backend.stores.references import ReferenceKeys
-from hdmf_zarr_backend.stores.remote_zip import FarZipKeys
-from hdmf_zarr_backend.stores.zip import ZipKeys
+from hdmf_zarr_backend.stores.memory import MemoryStore
+from hdmf_zarr_backend.stores.obstore import ObjectStore, object_settings
+from hdmf_zarr_backend.stores.references import ReferenceStore
+from hdmf_zarr_backend.stores.zip import RemoteZipStore, ZipStore
 
 NOWHERE = "object://"
-"""How the location of a store begins that has no address, so that no other file can name it."""
+"""Prefix of the location of a store without an address, so that no other file can name it."""
 
-_WITH_PLACE = S3_SCHEMES | GOOGLE_SCHEMES | AZURE_SCHEMES | WEB_SCHEMES
-
-FILE_SUFFIXES = (zipkeys.SUFFIX, referencekeys.SUFFIX)
-"""How the names of local Zarr files end that are no directories."""
+FILE_SUFFIXES = (zip_files.SUFFIX, references.SUFFIX)
+"""Suffixes of the names of local Zarr files that are not directories."""
 
 
-def open_keys(place: Any, storage_options: Mapping[str, Any] | None = None, *, replace: bool = True) -> KeyStore:
-    """Return the keys of the file at ``place``; nothing is touched yet.
+def open_store(place: Any, storage_options: Mapping[str, Any] | None = None) -> Store:
+    """Return the store of the file at ``place``; nothing is touched yet.
 
     Parameters
     ----------
     place : str, Path, Mapping, zarr.abc.store.Store, zarr.storage.StorePath or zarr.Group
         Path or URL, or what holds the file.
     storage_options : mapping, optional
-        For URLs, in the words of fsspec or obstore.
-    replace : bool
-        As of `LocalKeys`.
+        For URLs, those of obstore or fsspec.
 
     Raises
     ------
     UsageError
-        It is nothing that a file can be in.
+        A file cannot be in it.
     """
     options = dict(storage_options or {})
     if isinstance(place, (str, os.PathLike)):
         location = location_of(place)
-        return _of_url(location, options) if is_url(location) else _of_path(location, options, replace=replace)
+        return _of_url(location, options) if is_url(location) else _of_path(location, options)
     if options:
         raise UsageError("storage_options are for URLs", remedy="Give them to the store, when it is made.")
     return _of_object(place)
 
 
-def _of_path(location: str, options: dict[str, Any], *, replace: bool) -> KeyStore:
+def _of_path(location: str, options: dict[str, Any]) -> Store:
     try:
         is_path = b"\0" not in os.fsencode(location)
     except UnicodeEncodeError:
@@ -88,52 +82,46 @@ def _of_path(location: str, options: dict[str, Any], *, replace: bool) -> KeySto
     if not is_path:
         raise UsageError(f"{location!r} is not a path", remedy="Remove the characters that no file name has.")
     if not os.path.isdir(location):
-        if location.endswith(zipkeys.SUFFIX):
-            return ZipKeys(location)
-        if location.endswith(referencekeys.SUFFIX):
-            return ReferenceKeys(location, options, folder_keys)
-    return LocalKeys(location, replace=replace)
+        if location.endswith(zip_files.SUFFIX):
+            return ZipStore(location)
+        if location.endswith(references.SUFFIX):
+            return ReferenceStore(location, options, open_folder)
+    return LocalStore(location)
 
 
-def _of_url(location: str, options: dict[str, Any]) -> KeyStore:
+def _of_url(location: str, options: dict[str, Any]) -> Store:
     scheme, _, rest = location.partition("://")
-    if not rest.strip("/") and scheme in _WITH_PLACE:
+    if not rest.strip("/") and scheme in SERVER_SCHEMES:
         whose = "host" if scheme in WEB_SCHEMES else "bucket"
         raise UsageError(
             f"{location!r} names no place",
             store=location,
             remedy=f"Name {whose} and file: {scheme}://{whose}/a.nwb.zarr.",
         )
-    if location.endswith(referencekeys.SUFFIX) and "::" not in location:
-        return ReferenceKeys(location, options, folder_keys)
-    if location.endswith(zipkeys.SUFFIX) and "::" not in location:
-        folder, name = parted(location)
-        return FarZipKeys(location, folder_keys(folder, options), name)
-    return folder_keys(location, options)
+    if location.endswith(references.SUFFIX) and "::" not in location:
+        return ReferenceStore(location, options, open_folder)
+    if location.endswith(zip_files.SUFFIX) and "::" not in location:
+        folder, name = split_location(location)
+        return RemoteZipStore(location, open_folder(folder, options), name)
+    return open_folder(location, options)
 
 
-def folder_keys(location: str, options: Mapping[str, Any]) -> KeyStore:
-    """Return the keys below a folder or a URL, whatever its name looks like."""
+def open_folder(location: str, options: Mapping[str, Any]) -> Store:
+    """Return the store of a folder or of a URL, whatever its name looks like."""
     if not is_url(location):
-        return LocalKeys(location)
+        return LocalStore(location)
     settings = object_settings(location, options)
-    return FsspecKeys(location, options) if settings is None else ObjectKeys(location, settings, options)
+    return FsspecStore(location, options) if settings is None else ObjectStore(location, settings, options)
 
 
-def _of_object(place: Any) -> KeyStore:
-    if isinstance(place, KeyStore):
+def _of_object(place: Any) -> Store:
+    if isinstance(place, Store):
         return place
     if isinstance(place, Mapping):
-        filesystem = getattr(place, "fs", None)
-        if (
-            filesystem is not None
-            and hasattr(filesystem, "unstrip_protocol")
-            and not getattr(filesystem, "asynchronous", False)
-        ):
-            location = str(filesystem.unstrip_protocol(place.root)).rstrip("/")  # type: ignore[attr-defined] # FSMap
-            return FsspecKeys(location, {}, filesystem=filesystem, root=place.root)  # type: ignore[attr-defined]
-        return MappingKeys(place)
-    found = _of_zarr(place)
+        return store_of_fsmap(place) or MemoryStore(place)
+    from hdmf_zarr_backend.stores.zarr_python import store_of_zarr  # zarr is imported where it is used
+
+    found = store_of_zarr(place)
     if found is None:
         raise UsageError(
             f"{place!r} is nothing that a Zarr file can be in",
@@ -142,28 +130,8 @@ def _of_object(place: Any) -> KeyStore:
     return found
 
 
-def _of_zarr(place: Any) -> KeyStore | None:
-    import zarr
-    from zarr.abc.store import Store
-    from zarr.storage import ObjectStore, StorePath
-
-    from hdmf_zarr_backend.stores.zarr_python import keys_of_store
-
-    path = ""
-    if isinstance(place, zarr.Group):
-        place = place.store_path
-    if isinstance(place, StorePath):
-        place, path = place.store, place.path
-    if type(place).__module__.partition(".")[0] == "obstore":
-        place = ObjectStore(place)
-    if not isinstance(place, Store):
-        return None
-    bucket = keys_of_bucket(place.store, path) if isinstance(place, ObjectStore) and not place.read_only else None
-    return bucket or keys_of_store(place, path)
-
-
-def open_neighbour(keys: KeyStore, location: str) -> KeyStore:
-    """Return the keys of another file, at ``location``, that ``keys`` link to: opened alike where that can be.
+def open_neighbour(store: Store, location: str) -> Store:
+    """Return another file, at ``location``, that the file in ``store`` links to: opened alike where that can be.
 
     Options, which may be credentials, go along to the same kind of store, of a web server to the same host only.
     Everything else is opened without options. The rules for reading go along in any case.
@@ -171,37 +139,37 @@ def open_neighbour(keys: KeyStore, location: str) -> KeyStore:
     Raises
     ------
     StoreError
-        What is linked to is nothing that can be opened.
+        What is linked to cannot be opened.
     """
-    origin = keys.unwrapped
+    origin = store.unwrapped
     found = origin.neighbour(location)
     if found is None:
         alike = authority(location) == authority(origin.location)
         try:
-            found = open_keys(location, origin.options if alike else {})
+            found = open_store(location, origin.options if alike else {})
             found.check_url()
-        except UsageError as error:  # it is not the caller who said so, but a file
+        except UsageError as error:  # it was not the caller who named it, but a file
             raise StoreError(error.problem, store=error.store, path=error.path, remedy=error.remedy) from error
-    found.read_rules = replace(keys.read_rules, is_whole=False, is_linked=True)  # of another file, that is to be seen
+    found.read_rules = replace(store.read_rules, is_whole=False, is_linked=True)  # of another file, that is to be seen
     return found
 
 
-def is_of_hdf5(keys: KeyStore) -> bool:
-    """Tell whether what is at the location of ``keys``, a path or a URL, is an HDF5 file."""
-    store = keys.unwrapped
+def is_of_hdf5(store: Store) -> bool:
+    """Return whether an HDF5 file is at the location of a store, a path or a URL."""
+    store = store.unwrapped
     if store.folder is not None:
         return is_hdf5(store.location)
     if not store.opens_by_url:
         return False
-    folder, name = parted(store.location)
+    folder, name = split_location(store.location)
     try:
-        return folder_keys(folder, store.options).beginning(name, len(HDF5_SIGNATURE)) == HDF5_SIGNATURE
-    except ZarrBackendError:  # what is wrong with the place itself is told of the place
+        return open_folder(folder, store.options).beginning(name, len(HDF5_SIGNATURE)) == HDF5_SIGNATURE
+    except ZarrBackendError:  # what is wrong with the location itself is raised where it is opened
         return False
 
 
 def may_exist(location: str) -> bool:
-    """Tell whether a file that a link names is worth opening; of a URL only its server can tell."""
+    """Return whether a file that a link names is worth opening; of a URL only its server knows."""
     if location.startswith(NOWHERE):
         return False
     if is_url(location) or os.path.isdir(location):
@@ -209,12 +177,12 @@ def may_exist(location: str) -> bool:
     return location.endswith(FILE_SUFFIXES) and os.path.isfile(location)
 
 
-def check_free(keys: KeyStore, *, overwrite: bool, empty_folder: bool = True) -> None:
+def check_free(store: Store, *, overwrite: bool, empty_folder: bool = True) -> None:
     """Refuse to make a file where something is.
 
     Parameters
     ----------
-    keys : KeyStore
+    store : Store
         Where the file will be.
     overwrite : bool
         Refuse nothing.
@@ -226,17 +194,17 @@ def check_free(keys: KeyStore, *, overwrite: bool, empty_folder: bool = True) ->
     StoreExistsError
         Something is there, or a symbolic link that leads nowhere.
     """
-    check_followed(keys.location)
-    if not overwrite and keys.exists() and not (empty_folder and keys.is_empty_folder()):
+    check_link(store.location)
+    if not overwrite and store.exists() and not (empty_folder and store.is_empty_folder()):
         raise StoreExistsError(
             "the target exists already",
-            store=keys.location,
+            store=store.location,
             remedy="Choose another path, or pass overwrite=True to replace it.",
         )
 
 
-def remove_empty_folder(keys: KeyStore) -> None:
+def remove_empty_folder(store: Store) -> None:
     """Remove the empty folder that a new file is to take the place of, if there is one."""
-    if keys.folder is not None:
+    if store.folder is not None:
         with suppress(OSError):
-            os.rmdir(keys.folder)
+            os.rmdir(store.folder)

@@ -1,10 +1,19 @@
-"""A file of references: a JSON that says of each key its bytes, or where they lie in other files (kerchunk, LINDI).
+"""A file of references: a JSON that has for each key its bytes, or where they are in other files (kerchunk, LINDI).
 
 Values are text, ``base64:`` and encoded bytes, a JSON object (LINDI), ``[url]``, or ``[url, offset, length]``. A URL
 may be relative to the folder of the file of references.
 
+Of the files that this package refers to there is a record: size, the server's tag or the time of the last change, a
+digest of both ends, and the path from the folder of the references. So a pair of files that was moved or copied
+together is found again, and a file that has changed is an error. References of other programs have no record; there
+only the rules for links hold.
+
+Which files may be read: from a server its own files, in the folder of the references and below; never a file of this
+machine. From this machine files in that folder and on servers, and others if the record proves that whoever made the
+references had that very file. ``external_links`` widens or narrows that.
+
 Source: kerchunk's specification of references, versions 0 and 1; issue "Format 3, shards, and any store, near or far",
-part 4.
+part 4; issue "Nothing lost, nobody let in", part 5.
 """
 
 from __future__ import annotations
@@ -16,24 +25,31 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from hdmf_zarr_backend.errors import MetadataError, NotZarrError, ReadOnlyStoreError, StoreError, StoreNotFoundError
-from hdmf_zarr_backend.model.locations import is_url
-from hdmf_zarr_backend.stores.base import Abilities, KeyStore, Range, cut_ranges
-from hdmf_zarr_backend.stores.link_policy import authority
-from hdmf_zarr_backend.stores.referenced_files import Recorded, ReferredFiles, parse_record, parted
-from hdmf_zarr_backend.stores.remote import FarKeys
+from hdmf_zarr_backend.errors import (
+    LinkRefusedError,
+    MetadataError,
+    NotZarrError,
+    ReadOnlyStoreError,
+    StoreError,
+    StoreNotFoundError,
+)
+from hdmf_zarr_backend.model.locations import is_url, resolve_source
+from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, Store, cut_ranges
+from hdmf_zarr_backend.stores.locations import authority, split_location, why_not
+from hdmf_zarr_backend.stores.remote import RemoteStore
 
 SUFFIX = ".json"
 
-Opener = Callable[[str, Mapping[str, Any]], KeyStore]
+Opener = Callable[[str, Mapping[str, Any]], Store]
 
 _WHY = "a file of references is read only"
 _REMEDY = "Export it to a directory and change that."
 
 
-class ReferenceKeys(FarKeys):
+class ReferenceStore(RemoteStore):
     """A file of references.
 
     Parameters
@@ -43,62 +59,49 @@ class ReferenceKeys(FarKeys):
     options : mapping
         ``storage_options``; ``remote_options`` in it are those of the files that are referred to, if they differ.
     opener : callable
-        Returns the keys of a folder or of a prefix, by location and options; a function of a module.
+        Returns the store of a folder or of a prefix, by location and options; a function of a module.
     """
 
-    abilities = Abilities(write=False, change=False, is_far=True, why=_WHY)
+    abilities = Abilities(write=False, change=False, is_remote=True, why=_WHY)
 
     def __init__(self, location: str, options: Mapping[str, Any], opener: Opener) -> None:
         super().__init__(location, options)
         self._opener = opener
         self._loaded: dict[str, Any] | None = None
-        self._files: ReferredFiles | None = None
-        self._folders: dict[str, KeyStore] = {}
-        self._lock = threading.Lock()
+        self._recorded: dict[str, Recorded] = {}
+        self._folders: dict[str, Store] = {}
+        self._found: dict[str, _Found] = {}
+        self._loading = threading.Lock()
+        self._choosing = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
         rules = {"read_rules": self.read_rules}
-        return ReferenceKeys, (self.location, self.options, self._opener), rules
+        return ReferenceStore, (self.location, self.options, self._opener), rules
 
     @property
     def _references(self) -> dict[str, Any]:
-        with self._lock:
+        with self._loading:
             if self._loaded is None:
-                self._loaded, recorded = _parse(self._text(), self.location)
-                self._files = ReferredFiles(self.location, recorded, self._folder, lambda: self.read_rules)
+                self._loaded, self._recorded = _parse(self._text(), self.location)
             return self._loaded
 
     def _text(self) -> bytes:
         options = {name: value for name, value in self.options.items() if name != "remote_options"}
-        folder, name = parted(self.location)
+        folder, name = split_location(self.location)
         text = self._opener(folder, options).get(name)
         if text is None:
             raise StoreNotFoundError("nothing is there", store=self.location, remedy="Check the path.")
         self.read_rules.limits.check("max_document_bytes", len(text), f"the file of references has {len(text):,} bytes")
         return text
 
-    def _folder(self, folder: str) -> KeyStore:
-        """Return the keys of a folder; options, which may be credentials, do not go from one server to another."""
-        if folder not in self._folders:
-            options = self.options.get("remote_options")
-            if options is None:
-                goes_along = not is_url(self.location) or authority(folder) == authority(self.location)
-                options = self.options if goes_along else {}
-            self._folders[folder] = self._opener(folder, options)
-        return self._folders[folder]
-
-    def _source(self, url: str) -> tuple[KeyStore, str]:
-        """Return the keys of the folder of a file that is referred to, and its name there."""
-        assert self._files is not None  # made with the references
-        return self._files.find(url)
-
     def _get(self, key: str) -> bytes | None:
         value = self._references.get(key)
         if value is None or isinstance(value, bytes):
             return value
         self._check_size(key, *value[2:] or (0,))
-        keys, name = self._source(value[0])
-        found = keys.get(name) if len(value) == 1 else keys.get_range(name, value[1], value[1] + value[2])
+        file = self._source(value[0])
+        store, name = file.store, file.name
+        found = store.get(name) if len(value) == 1 else store.get_range(name, value[1], value[1] + value[2])
         if found is None or (len(value) == 3 and len(found) != value[2]):
             raise StoreError(
                 f"what {key!r} refers to is not there: {value}",
@@ -110,9 +113,10 @@ class ReferenceKeys(FarKeys):
     def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
         value = self._references.get(key)
         if isinstance(value, list) and len(value) == 3:
-            keys, name = self._source(value[0])
+            file = self._source(value[0])
             spans = [slice(start, stop).indices(value[2])[:2] for start, stop in ranges]
-            return keys.get_ranges(name, [(value[1] + start, value[1] + max(start, stop)) for start, stop in spans])
+            shifted = [(value[1] + start, value[1] + max(start, stop)) for start, stop in spans]
+            return file.store.get_ranges(file.name, shifted)
         whole = self._get(key)
         return None if whole is None else cut_ranges(whole, ranges)
 
@@ -129,11 +133,112 @@ class ReferenceKeys(FarKeys):
                 yield key, len(value) if isinstance(value, bytes) else int((value[2:] or [0])[0])
 
     def exists(self) -> bool:
-        """Tell whether anything is at the location."""
         if not is_url(self.location):
             return os.path.lexists(self.location)
-        folder, name = parted(self.location)
+        folder, name = split_location(self.location)
         return self._opener(folder, self.options).get_range(name, 0, 1) is not None
+
+    # ---- the files that are referred to -----------------------------------------------------------------------------
+
+    def _source(self, url: str) -> _Found:
+        """Return a file that is referred to.
+
+        Raises
+        ------
+        LinkRefusedError
+            It may not be read.
+        StoreNotFoundError
+            It is recorded, and absent.
+        StoreError
+            It is recorded, and has changed.
+        """
+        with self._choosing:
+            found = self._found.get(url)
+            if found is None:
+                found = self._found[url] = self._choose(url)
+            elif found.state is not None and found.store.folder is not None:
+                now = found.store.state(found.name)  # of a server it is asked once
+                if now != found.state:
+                    raise self._missing(found.location) if now is None else self._changed(found.location)
+        return found
+
+    def _choose(self, url: str) -> _Found:
+        recorded = self._recorded.get(url)
+        original = self._resolved(url)
+        if recorded is None:
+            refusal = self._refusal(original)
+            if refusal is not None:
+                raise refusal
+            folder, name = split_location(original)
+            return _Found(self._folder(folder), name, original)
+        beside = original if recorded.relative is None else self._resolved(recorded.relative)
+        refusals = {each: self._refusal(each, is_recorded=True) for each in (original, beside)}
+        changed: _Found | None = None
+        for location in (each for each, refusal in refusals.items() if refusal is None):
+            found = self._at(location)
+            if found is not None and self._is_same(found, recorded, is_original=location == original):
+                return found
+            changed = changed or found
+        if changed is not None:
+            raise self._changed(changed.location)
+        raise next(filter(None, refusals.values()), None) or self._missing(*refusals)
+
+    def _resolved(self, url: str) -> str:
+        location = url if is_url(url) or os.path.isabs(url) else resolve_source(f"../{url}", self.location)
+        return resolve_source(location, location)  # file:// URLs are paths
+
+    def _at(self, location: str) -> _Found | None:
+        folder, name = split_location(location)
+        store = self._folder(folder)
+        state = store.state(name)
+        return None if state is None else _Found(store, name, location, state)
+
+    @staticmethod
+    def _is_same(found: _Found, recorded: Recorded, *, is_original: bool) -> bool:
+        """Return whether a file is the one that is recorded, or a copy of it."""
+        state = found.state
+        assert state is not None
+        if recorded.state.is_certainly(state):
+            return True
+        if state.size != recorded.state.size or (is_original and recorded.state.has_same_kind(state)):
+            return False
+        # a copy has another time
+        return recorded.sample is not None and found.store.sample(found.name, state.size) == recorded.sample
+
+    def _refusal(self, location: str, *, is_recorded: bool = False) -> LinkRefusedError | None:
+        """Return the error for a location that the rules do not allow."""
+        rule = why_not(location, self.location, self.read_rules.external_links, free=is_recorded, kind="references")
+        if rule is None:
+            return None
+        problem, remedy = rule
+        remedy = (
+            f"{remedy}, if you trust the file."
+            if remedy
+            else ("Do not trust it; or download it together with the file that it refers to.")
+        )
+        return LinkRefusedError(
+            f"the reference to {location!r} is refused: {problem}", store=self.location, remedy=remedy
+        )
+
+    def _missing(self, *locations: str) -> StoreNotFoundError:
+        return StoreNotFoundError(
+            f"the file that it refers to is not there: {' nor '.join(locations)}",
+            store=self.location,
+            remedy=f"Put it beside {self.location}, or make the references anew.",
+        )
+
+    def _changed(self, location: str) -> StoreError:
+        return StoreError(f"the file that it refers to, {location}, has changed", store=self.location, remedy=_ANEW)
+
+    def _folder(self, folder: str) -> Store:
+        """Return the store of a folder; options, which may be credentials, do not go from one server to another."""
+        if folder not in self._folders:
+            options = self.options.get("remote_options")
+            if options is None:
+                goes_along = not is_url(self.location) or authority(folder) == authority(self.location)
+                options = self.options if goes_along else {}
+            self._folders[folder] = self._opener(folder, options)
+        return self._folders[folder]
 
 
 def _parse(text: bytes, location: str) -> tuple[dict[str, Any], dict[str, Recorded]]:
@@ -165,18 +270,87 @@ def _value(key: str, value: Any, templates: dict[str, Any], location: str) -> by
         try:
             return base64.b64decode(value[7:], validate=True)
         except (ValueError, binascii.Error):
-            raise _damaged(key, location) from None
+            raise _damaged(f"the reference of {key!r}", location) from None
     if isinstance(value, dict):
         return json.dumps(value).encode("utf-8")
     if not isinstance(value, list) or len(value) not in (1, 3) or not isinstance(value[0], str):
-        raise _damaged(key, location)
+        raise _damaged(f"the reference of {key!r}", location)
     if any(type(number) is not int or number < 0 for number in value[1:]):
-        raise _damaged(key, location)
+        raise _damaged(f"the reference of {key!r}", location)
     url = value[0]
-    for name, said in templates.items():
-        url = url.replace("{{" + name + "}}", str(said)).replace("{{ " + name + " }}", str(said))
+    for name, text in templates.items():
+        url = url.replace("{{" + name + "}}", str(text)).replace("{{ " + name + " }}", str(text))
     return [sys.intern(url), *value[1:]]  # there may be a million
 
 
-def _damaged(key: str, location: str) -> MetadataError:
-    return MetadataError(f"the reference of {key!r} is damaged", store=location, remedy="Make the references anew.")
+def _damaged(what: str, location: str) -> MetadataError:
+    return MetadataError(f"{what} is damaged", store=location, remedy="Make the references anew.")
+
+
+# ---- the record ----------------------------------------------------------------------------------------------------
+
+RECORD = "_hdmf"
+"""Key of the record beside ``refs``."""
+
+_ANEW = "Make the references anew: `zarrio convert --virtual --force`, or restore that file as it was."
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What is recorded of one file.
+
+    Attributes
+    ----------
+    state : FileState
+        As it was.
+    relative : str, optional
+        Path from the folder of the references.
+    sample : str, optional
+        Digest of both ends.
+    """
+
+    state: FileState
+    relative: str | None = None
+    sample: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as it is stored."""
+        more = {"relative": self.relative, "sample": self.sample}
+        return {**{name: value for name, value in more.items() if value is not None}, **self.state.as_json()}
+
+
+def parse_record(document: Mapping[str, Any], location: str) -> dict[str, Recorded]:
+    """Return ``{url: Recorded}`` of a file of references, ``{}`` where it has no record.
+
+    Raises
+    ------
+    MetadataError
+        The record is damaged.
+    """
+    record = document.get(RECORD, {})
+    sources = record.get("sources", {}) if isinstance(record, dict) else None
+    if not isinstance(sources, dict):
+        raise _damaged("the record of its sources", location)
+    return {url: _recorded(entry, location) for url, entry in sources.items()}
+
+
+def _recorded(entry: Any, location: str) -> Recorded:
+    if not isinstance(entry, dict) or type(entry.get("size")) is not int:
+        raise _damaged("the record of its sources", location)
+    texts = [entry.get(name) for name in ("etag", "relative", "sample")]
+    if not all(text is None or isinstance(text, str) for text in texts):
+        raise _damaged("the record of its sources", location)
+    time = entry.get("mtime_ns")
+    if time is not None and type(time) is not int:
+        raise _damaged("the record of its sources", location)
+    return Recorded(FileState(entry["size"], texts[0], time), texts[1], texts[2])
+
+
+@dataclass(slots=True)
+class _Found:
+    """A file that is referred to: the store of its folder, its name there, its location, and its state if recorded."""
+
+    store: Store
+    name: str
+    location: str
+    state: FileState | None = None

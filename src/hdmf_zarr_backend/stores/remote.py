@@ -1,24 +1,40 @@
-"""What all remote stores have in common: many requests under way at once, bounded, and one kind of error.
+"""What all remote stores share: many requests under way at once, bounded; retries; and one kind of error.
 
-A kind of store says how one key is read, set, deleted and listed, with the synchronous calls of its library; the calls
-wait in threads of a pool, which costs nothing where each takes milliseconds.
+A kind of store defines how one key is read, set, deleted and listed, with the synchronous calls of its library; the
+calls wait in threads of a pool, which costs nothing where each takes milliseconds.
+
+The libraries of stores retry connections that are refused as patiently as servers that are busy, and cannot be
+configured otherwise. So they send each request once, and it is sent again here. A server that cannot be reached fails
+at once; one that is busy, silent, or drops the connection is asked again for about ten seconds. ``retry_config`` in
+``storage_options`` changes that, in the terms of obstore.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import random
+import re
+import sys
+import threading
+import time
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
-from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreError
-from hdmf_zarr_backend.stores.base import Abilities, KeyStore, Range, check_inside
-from hdmf_zarr_backend.stores.failures import telling, without_ranges
-from hdmf_zarr_backend.stores.file_state import FileState
-from hdmf_zarr_backend.stores.retries import Retries
+from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreError, UsageError
+from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, Store, check_inside
+from hdmf_zarr_backend.stores.failures import (
+    library_errors,
+    library_errors_named,
+    raise_if_not_absent,
+    status_of,
+    without_ranges,
+)
 
 REQUESTS = 32
 """Requests of this process that may be under way at once."""
@@ -59,6 +75,12 @@ def at_once(function: Callable[[A], B], items: Iterable[A]) -> Iterator[B]:
                 future.exception()
 
 
+def get_at_once(store: Store, keys: Sequence[str]) -> dict[str, bytes]:
+    """Return the values of those ``keys`` that are in a store, asked for at once."""
+    values = at_once(store.get, keys) if len(keys) > 1 else map(store.get, keys)
+    return {key: value for key, value in zip(keys, values, strict=True) if value is not None}
+
+
 def _submitted(function: Callable[[A], B], item: A) -> Future[B]:
     try:
         return request_pool().submit(function, item)
@@ -68,8 +90,135 @@ def _submitted(function: Callable[[A], B], item: A) -> Future[B]:
         return done
 
 
-class FarKeys(KeyStore):
-    """The contract of `stores.base.KeyStore` for stores that answer in milliseconds.
+# ---- retries -------------------------------------------------------------------------------------------------------
+
+DEFAULT: dict[str, Any] = {
+    "max_retries": 15,
+    "backoff": {"init_backoff": timedelta(seconds=0.2), "max_backoff": timedelta(seconds=3), "base": 2},
+    "retry_timeout": timedelta(seconds=10),
+}
+"""The bounds that hold unless the user sets others, as obstore's ``retry_config``."""
+
+ONCE = {**DEFAULT, "max_retries": 0}
+"""The ``retry_config`` of a library that sends each request once."""
+
+_BUSY = frozenset({408, 425, 429, 500, 502, 503, 504})
+_UNREACHABLE = ("ConnectionRefusedError", "gaierror", "ClientConnectorDNSError", "EndpointConnectionError", "SSLError")
+_DROPPED = (
+    "TimeoutError", "ConnectionResetError", "BrokenPipeError", "ConnectionAbortedError",
+    "ServerDisconnectedError", "ClientPayloadError", "ClientOSError", "IncompleteRead",
+    "ConnectTimeoutError", "ReadTimeoutError", "ConnectionClosedError", "ResponseStreamingError",
+)  # fmt: skip
+# obstore has one error for all of this, and the rest in its text
+_STATUS = re.compile(r"status code: (\d{3})")
+_KIND = re.compile(r"HttpError \{\s+kind: (\w+)")
+_OBSTORE_DROPPED = frozenset({"Timeout", "Interrupted", "Request"})
+
+_lock = threading.Lock()
+_reported: set[str] = set()
+
+
+class Retries:
+    """How often and how long a request is sent again.
+
+    Parameters
+    ----------
+    config : mapping, optional
+        A ``retry_config``; errors as of `completed`.
+    location : str
+        URL of the file.
+    """
+
+    def __init__(self, config: Mapping[str, Any] | None, location: str) -> None:
+        self._config = completed(config, location)
+        self._location = location
+
+    def call(self, function: Callable[[], A]) -> A:
+        """Return what ``function`` returns, called again while what it raises is transient."""
+        backoff, seconds = self._config["backoff"], self._config["retry_timeout"].total_seconds()
+        start, pause = time.monotonic(), backoff["init_backoff"].total_seconds()
+        for _ in range(int(self._config["max_retries"])):
+            try:
+                return function()
+            except library_errors() as error:
+                left = seconds - (time.monotonic() - start)
+                if left <= 0 or not is_transient(error):
+                    raise
+                _report(self._location, seconds)
+            time.sleep(min(pause * random.uniform(0.5, 1), left))  # noqa: S311 - so that not all come back at once
+            pause = min(pause * float(backoff["base"]), backoff["max_backoff"].total_seconds())
+        return function()
+
+
+def completed(config: Mapping[str, Any] | None, location: str) -> dict[str, Any]:
+    """Return a ``retry_config`` with the values of `DEFAULT` for what it leaves out; durations may be in seconds.
+
+    Raises
+    ------
+    UsageError
+        It is not in the terms of obstore.
+    """
+    try:
+        found = {**DEFAULT, **(config or {})}
+        found["backoff"] = {**DEFAULT["backoff"], **found["backoff"]}
+        if int(found["max_retries"]) < 0:
+            raise ValueError("max_retries is negative")
+        found["retry_timeout"] = _duration(found["retry_timeout"])
+        for name in ("init_backoff", "max_backoff"):
+            found["backoff"][name] = _duration(found["backoff"][name])
+        float(found["backoff"]["base"])
+    except (TypeError, ValueError, OverflowError) as error:
+        remedy = 'For example {"max_retries": 3, "retry_timeout": 30}, in seconds.'
+        raise UsageError(f"retry_config={config!r} cannot be used ({error})", store=location, remedy=remedy) from error
+    return found
+
+
+def _duration(value: Any) -> timedelta:
+    return value if isinstance(value, timedelta) else timedelta(seconds=float(value))
+
+
+def is_transient(error: BaseException) -> bool:
+    """Return whether the same request may well be answered a moment later."""
+    text = str(error)
+    status = status_of(error) or next(map(int, _STATUS.findall(text)), None)
+    if status is not None:
+        return status in _BUSY
+    kind = _KIND.search(text)
+    if kind is not None:
+        # before 0.9 obstore has no kind of its own for an answer that is cut short
+        return kind[1] in _OBSTORE_DROPPED or (kind[1] == "Unknown" and "IncompleteBody" in text)
+    names = {parent.__name__ for cause in _causes(error) for parent in type(cause).__mro__}
+    return names.isdisjoint(_UNREACHABLE) and not names.isdisjoint(_DROPPED)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and those behind it."""
+    seen: list[BaseException] = []
+    waiting: list[Any] = [error]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, BaseException) and not any(found is other for other in seen):
+            seen.append(found)
+            yield found
+            waiting += [found.__cause__, found.__context__, getattr(found, "os_error", None)]
+
+
+def _report(location: str, seconds: float) -> None:
+    """Report on a terminal, once for each server, why nothing happens."""
+    server = urlsplit(location).netloc or location
+    with _lock:
+        if server in _reported or not sys.stderr.isatty():
+            return
+        _reported.add(server)
+    sys.stderr.write(f"{server} does not answer as it should; retrying for up to {seconds:.0f} s\n")
+    sys.stderr.flush()
+
+
+# ---- the store -----------------------------------------------------------------------------------------------------
+
+
+class RemoteStore(Store):
+    """The contract of `stores.base.Store` for stores that answer in milliseconds.
 
     Parameters
     ----------
@@ -79,7 +228,10 @@ class FarKeys(KeyStore):
         The user's ``storage_options``.
     """
 
-    abilities = Abilities(is_far=True)
+    abilities = Abilities(is_remote=True)
+
+    _absent: tuple[type[Exception], ...] = ()
+    """What the library raises for a key that is absent."""
 
     def __init__(self, location: str, options: Mapping[str, Any] | None = None) -> None:
         self.location = location
@@ -97,24 +249,26 @@ class FarKeys(KeyStore):
     def _check_size(self, key: str, size: int) -> None:
         """Refuse a value that is larger; where its size is known before, before memory is taken for it."""
         if size > self._most:
-            limits = self.read_rules.limits
-            raise limits.exceeded("max_stored_bytes", size, f"the value of the key {key!r} has {size:,} bytes")
+            what = f"the value of the key {key!r} has {size:,} bytes"
+            raise self.read_rules.limits.exceeded("max_stored_bytes", size, what).located(store=self.location)
 
-    def _got(self, key: str) -> bytes | None:
-        value = self._get(key)
-        if value is not None:
-            self._check_size(key, len(value))
-        return value
-
-    # ---- what a kind of store says ----------------------------------------------------------------------------------
+    # ---- what a kind of store defines -------------------------------------------------------------------------------
 
     @abstractmethod
     def _get(self, key: str) -> bytes | None:
-        """Return the value of ``key``, None where it is not there; as little as can be of one that is too large."""
+        """Return the value of ``key``; as little as possible of one that is too large.
+
+        This and the next two return None where the key is absent, or raise one of `_absent`.
+        """
 
     @abstractmethod
     def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
-        """Return ranges of the value of ``key``, None where it is not there."""
+        """Return ranges of the value of ``key``."""
+
+    def _state(self, key: str) -> FileState | None:
+        """Return size, tag and time of the value of ``key``."""
+        value = self._get(key)
+        return None if value is None else FileState(len(value))
 
     @abstractmethod
     def _set(self, key: str, value: bytes) -> None:
@@ -122,7 +276,7 @@ class FarKeys(KeyStore):
 
     @abstractmethod
     def _delete(self, keys: Sequence[str]) -> None:
-        """Delete ``keys``, some of which may not be there.
+        """Delete ``keys``, some of which may be absent.
 
         It retries each of its requests, not all of them together: those that succeeded would only be sent again.
         """
@@ -131,84 +285,67 @@ class FarKeys(KeyStore):
     def _list(self, prefix: str) -> Iterator[tuple[str, int]]:
         """Yield key and size of all that is below ``prefix/``."""
 
-    def _size(self, key: str) -> int | None:
-        """Return the size of the value of ``key``, None where it is not there."""
-        value = self._get(key)
-        return None if value is None else len(value)
-
-    def _state(self, key: str) -> FileState | None:
-        """Return size, tag and time of the value of ``key``, None where it is not there."""
-        size = self._size(key)
-        return None if size is None else FileState(size)
+    def _create(self, key: str, value: bytes) -> bool | None:
+        """Set ``key`` if it is absent, in one step; return whether it was set, None where there is no such request."""
+        return None
 
     # ---- the contract -----------------------------------------------------------------------------------------------
 
     def _called(self, function: Callable[[], B], key: str, doing: str, *, once: bool = False) -> B:
         """Return what a function of the library returns; ``once``: a second call would do something else."""
         check_inside(key, self.location)
-        with telling(self.location, key, doing):
+        with library_errors_named(self.location, key, doing):
             return function() if once else self._retried(function)
 
     def _retried(self, function: Callable[[], B]) -> B:
         """Return what a function returns, called again while what it raises is transient."""
-        return function() if self._retries is None else self._retries.call(function, self.location)
+        return function() if self._retries is None else self._retries.call(function)
+
+    def _read(self, function: Callable[[], B | None], key: str) -> B | None:
+        """Return what a function of the library returns, None where it reports that the key is absent."""
+
+        def found() -> B | None:
+            try:
+                return function()
+            except self._absent as error:
+                raise_if_not_absent(error)
+                return None
+
+        return self._called(found, key, "read")
 
     def get(self, key: str) -> bytes | None:
-        """Return the value of ``key``, or None."""
-        return self._called(lambda: self._got(key), key, "read")
+        value = self._read(lambda: self._get(key), key)
+        if value is not None:
+            self._check_size(key, len(value))
+        return value
 
     def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
-        """Return the values of those ``keys`` that are there; asked for at once."""
-        wanted = list(keys)
-        if len(wanted) == 1:
-            value = self.get(wanted[0])
-            return {} if value is None else {wanted[0]: value}
-        values = at_once(self.get, wanted)
-        return {key: value for key, value in zip(wanted, values, strict=True) if value is not None}
+        return get_at_once(self, list(keys))
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
-        """Return several ranges of bytes of the value of ``key``, or None where it is not there."""
-        parts = self._called(lambda: self._get_ranges(key, ranges), key, "read")
+        parts = self._read(lambda: self._get_ranges(key, ranges), key)
         for (start, stop), part in zip(ranges, parts or (), strict=False):
             most = -start if start < 0 else math.inf if stop is None else max(0, stop - start)
             if len(part) > most:  # fsspec takes the whole value for the range
                 raise without_ranges(self.location, key)
         return parts
 
-    def size(self, key: str) -> int | None:
-        """Return the bytes of the value of ``key``, or None where it is not there."""
-        return self._called(lambda: self._size(key), key, "read")
-
     def state(self, key: str) -> FileState | None:
-        """Return size, tag and time of the value of ``key``, or None where it is not there."""
-        return self._called(lambda: self._state(key), key, "read")
+        return self._read(lambda: self._state(key), key)
 
     def set(self, key: str, value: bytes) -> None:
-        """Set ``key``."""
         self._refuse_change()
         self._called(lambda: self._set(key, value), key, "written")
 
     def create(self, key: str, value: bytes) -> bool | None:
-        """Set ``key`` if it is not there, in one step.
-
-        Returns
-        -------
-        bool or None
-            Whether it was set; None where there is no such request.
-        """
         self._refuse_change()
         return self._called(lambda: self._create(key, value), key, "written")
 
-    def _create(self, key: str, value: bytes) -> bool | None:
-        return None
-
     def set_many(self, items: Mapping[str, bytes]) -> None:
-        """Set several keys, at once."""
         for _ in at_once(lambda item: self.set(*item), items.items()):
             pass
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete those ``keys`` that are there."""
         gone = list(keys)
         if gone:
             self._refuse_change()
@@ -219,7 +356,6 @@ class FarKeys(KeyStore):
             raise ReadOnlyStoreError(self.abilities.why, store=self.location, remedy="Write to another place.")
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        """Return ``{key: bytes}`` of all keys below ``prefix/``."""
         if not self.abilities.listing:
             raise StoreError(
                 "this server cannot list what it has",
@@ -229,7 +365,11 @@ class FarKeys(KeyStore):
         return self._called(lambda: dict(self._list(prefix)), prefix, "listed")
 
     def exists(self) -> bool:
-        """Tell whether anything is at the location."""
         if not self.abilities.listing:
             return bool(self.get_many([".zgroup", "zarr.json", ".zarray"]))
         return self._called(lambda: next(iter(self._list("")), None) is not None, "", "listed")
+
+
+def plain_tag(tag: object) -> str | None:
+    """Return an entity tag without what is not part of it."""
+    return tag.removeprefix("W/").strip('"') or None if isinstance(tag, str) else None

@@ -1,4 +1,4 @@
-"""A store that the user opened with zarr-python, or a group in one, as keys and bytes.
+"""Stores of zarr-python as stores of this package, and files of this package as groups and arrays of zarr-python.
 
 Of an Icechunk session it is the user who commits; there is no consolidated document in it, and format 3 only.
 """
@@ -13,32 +13,37 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
-from zarr.abc.store import OffsetByteRequest, RangeByteRequest, Store, SuffixByteRequest
+import zarr
+import zarr.abc.store
+import zarr.storage
+from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
 from zarr.buffer import default_buffer_prototype
 from zarr.core.sync import sync
-from zarr.storage import FsspecStore, LocalStore, MemoryStore, ObjectStore, ZipStore
 
-from hdmf_zarr_backend.errors import StoreNotFoundError, UsageError
-from hdmf_zarr_backend.stores.base import DOCUMENTS, Abilities, KeyStore, Range
-from hdmf_zarr_backend.stores.failures import node_of
+from hdmf_zarr_backend.errors import NotZarrError, StoreNotFoundError, UsageError
+from hdmf_zarr_backend.model.nodes import absolute
+from hdmf_zarr_backend.stores.base import DOCUMENTS, Abilities, Range, Store, node_of
+from hdmf_zarr_backend.stores.fsspec import FsspecStore
 from hdmf_zarr_backend.stores.json_text import load
-from hdmf_zarr_backend.stores.local import LocalKeys
-from hdmf_zarr_backend.stores.memory import OF_THIS_PROCESS
-from hdmf_zarr_backend.stores.remote import FarKeys, at_once
+from hdmf_zarr_backend.stores.local import LocalStore
+from hdmf_zarr_backend.stores.memory import MemoryStore, not_shared
+from hdmf_zarr_backend.stores.obstore import ObjectStore, store_of_bucket
+from hdmf_zarr_backend.stores.remote import RemoteStore, at_once
+from hdmf_zarr_backend.stores.zip import ZipStore
 
 B = TypeVar("B")
 
-_ICECHUNK = Abilities(is_far=True, consolidates=False, formats=(3,), why="Icechunk knows Zarr format 3 only")
+_ICECHUNK = Abilities(is_remote=True, consolidates=False, formats=(3,), why="Icechunk knows Zarr format 3 only")
 _ICECHUNK_READ_ONLY = Abilities(
-    write=False, change=False, is_far=True, formats=(3,), why="this session of Icechunk is read only"
+    write=False, change=False, is_remote=True, formats=(3,), why="this session of Icechunk is read only"
 )
-_OF_ZIP = "a ZipStore that is open is read only here; give the path of the zip file to write it"
+_ZIP_IS_OPEN = "a ZipStore that is open is read only here; give the path of the zip file to write it"
 _READ_ONLY = "this store was opened for reading, or cannot be written"
 
 
-class ZarrStoreKeys(FarKeys):
+class ZarrPythonStore(RemoteStore):
     """One Zarr file in a store of zarr-python.
 
     Parameters
@@ -59,16 +64,18 @@ class ZarrStoreKeys(FarKeys):
 
     def __reduce__(self) -> tuple[Any, ...]:
         inner = getattr(self.store, "store", None)
-        if isinstance(self.store, MemoryStore) or type(inner).__name__ == "MemoryStore":
-            raise UsageError(OF_THIS_PROCESS, store=self.location, remedy='Use executor="threads".')
-        return ZarrStoreKeys, (self.store, self.path, self.location), {"read_rules": self.read_rules}
+        if isinstance(self.store, zarr.storage.MemoryStore) or type(inner).__name__ == "MemoryStore":
+            raise not_shared(self.location)
+        return ZarrPythonStore, (self.store, self.path, self.location), {"read_rules": self.read_rules}
 
-    def neighbour(self, location: str) -> KeyStore | None:
-        """Return the keys of another file of the same server or bucket; None where it has to be opened by its URL."""
+    def neighbour(self, location: str) -> Store | None:
         store = self.store
-        if isinstance(store, FsspecStore) and location.partition("://")[0] == self.location.partition("://")[0]:
-            other = FsspecStore(store.fs, path=store.fs._strip_protocol(location), read_only=True)
-            return ZarrStoreKeys(other, "", location)
+        if (
+            isinstance(store, zarr.storage.FsspecStore)
+            and location.partition("://")[0] == self.location.partition("://")[0]
+        ):
+            other = zarr.storage.FsspecStore(store.fs, path=store.fs._strip_protocol(location), read_only=True)
+            return ZarrPythonStore(other, "", location)
         return None
 
     def _called(self, function: Callable[[], B], key: str, doing: str, *, once: bool = False) -> B:
@@ -113,8 +120,11 @@ class ZarrStoreKeys(FarKeys):
             sync(self.store.delete(self._full(key)))
 
     def _keys(self, prefix: str) -> list[str]:
+        async def listed(start: str) -> list[str]:
+            return [key async for key in self.store.list_prefix(start)]
+
         start = self._full(prefix)
-        names = sync(_listed(self.store, f"{start}/" if start else ""))
+        names = sync(listed(f"{start}/" if start else ""))
         cut = len(self.path) + 1 if self.path else 0
         return [name[cut:] for name in names]
 
@@ -123,21 +133,15 @@ class ZarrStoreKeys(FarKeys):
         return zip(keys, at_once(lambda key: int(sync(self.store.getsize(self._full(key)))), keys), strict=True)
 
     def list_prefix(self, prefix: str) -> Iterator[str]:
-        """Yield all keys below ``prefix/``."""
         return iter(self._called(lambda: self._keys(prefix), prefix, "listed"))
 
-    def list_documents(self) -> Iterator[str]:
-        """Yield the keys of all metadata documents; sizes are not asked for."""
-        return (key for key in self.list_prefix("") if key.rpartition("/")[2] in DOCUMENTS)
-
     def exists(self) -> bool:
-        """Tell whether anything is at the location."""
         if self.path or not self.abilities.listing:
             return bool(self.get_many([".zgroup", "zarr.json", ".zarray"]))
         return not self._called(lambda: sync(self.store.is_empty("")), "", "listed")
 
 
-class IcechunkKeys(ZarrStoreKeys):
+class IcechunkStore(ZarrPythonStore):
     """One Zarr file in a session of Icechunk, which takes no chunk that the document of its array does not have.
 
     A chunk that is set before the document of its array, or before that says that the array has grown, waits in a
@@ -146,7 +150,7 @@ class IcechunkKeys(ZarrStoreKeys):
     Parameters
     ----------
     store, path, location
-        As of `ZarrStoreKeys`.
+        As of `ZarrPythonStore`.
     """
 
     def __init__(self, store: Any, path: str, location: str) -> None:
@@ -162,14 +166,14 @@ class IcechunkKeys(ZarrStoreKeys):
                 store=self.location,
                 remedy='Use executor="threads".',
             )
-        return IcechunkKeys, (self.store, self.path, self.location), {"read_rules": self.read_rules}
+        return IcechunkStore, (self.store, self.path, self.location), {"read_rules": self.read_rules}
 
     @property
-    def _waiting(self) -> LocalKeys:
+    def _waiting(self) -> LocalStore:
         if self._folder is None:
             self._folder = tempfile.mkdtemp(prefix="hdmf-zarr-")
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        return LocalKeys(self._folder, replace=False)
+        return LocalStore(self._folder, replace=False)
 
     def _get(self, key: str) -> bytes | None:
         waiting = None if self._folder is None else self._waiting.get(key)
@@ -181,8 +185,8 @@ class IcechunkKeys(ZarrStoreKeys):
             if key.rpartition("/")[2] in DOCUMENTS:
                 super()._set(key, value)
                 self._grids[node] = _grid(key, value)
-                self._let_go(node)
-            elif self._has_place(node, key):
+                self._set_waiting(node)
+            elif self._is_in_grid(node, key):
                 super()._set(key, value)
             else:
                 self._waiting.set(key, value)
@@ -196,8 +200,8 @@ class IcechunkKeys(ZarrStoreKeys):
                     super()._delete([key])
                 self._grids.pop(node_of(key).strip("/"), None)
 
-    def _has_place(self, node: str, key: str) -> bool:
-        """Tell whether a chunk is one of those that the document of its array has."""
+    def _is_in_grid(self, node: str, key: str) -> bool:
+        """Return whether a chunk is one of those that the document of its array has."""
         if node not in self._grids:
             name = f"{node}/zarr.json".lstrip("/")
             document = super()._get(name)
@@ -207,11 +211,11 @@ class IcechunkKeys(ZarrStoreKeys):
         index = [int(number) for number in re.findall(r"\d+", key[len(node) :])]
         return all(position < length for position, length in zip(index, self._grids[node], strict=False))
 
-    def _let_go(self, node: str) -> None:
+    def _set_waiting(self, node: str) -> None:
         if self._folder is None:
             return
         for key in [key for key in self._waiting.list_prefix(node) if node_of(key).strip("/") == node]:
-            if not self._has_place(node, key):
+            if not self._is_in_grid(node, key):
                 continue
             value = self._waiting.get(key)
             assert value is not None
@@ -221,15 +225,11 @@ class IcechunkKeys(ZarrStoreKeys):
 
 def _grid(key: str, document: bytes) -> tuple[int, ...]:
     """Return the number of chunks, or of shards, along each axis of an array; of a group, nothing."""
-    said = load(document, key=key)
-    if "shape" not in said:
+    node = load(document, key=key)
+    if "shape" not in node:
         return ()
-    chunks = said["chunk_grid"]["configuration"]["chunk_shape"]
-    return tuple(-(-length // chunk) for length, chunk in zip(said["shape"], chunks, strict=True))
-
-
-async def _listed(store: Any, prefix: str) -> list[str]:
-    return [key async for key in store.list_prefix(prefix)]
+    chunks = node["chunk_grid"]["configuration"]["chunk_shape"]
+    return tuple(-(-length // chunk) for length, chunk in zip(node["shape"], chunks, strict=True))
 
 
 def _is_icechunk(store: Any) -> bool:
@@ -239,40 +239,53 @@ def _is_icechunk(store: Any) -> bool:
 def _abilities(store: Any) -> Abilities:
     if _is_icechunk(store):
         return _ICECHUNK_READ_ONLY if store.read_only else _ICECHUNK
-    if isinstance(store, ZipStore):
-        return Abilities(write=False, change=False, why=_OF_ZIP)
+    if isinstance(store, zarr.storage.ZipStore):
+        return Abilities(write=False, change=False, why=_ZIP_IS_OPEN)
     writes = bool(store.supports_writes and store.supports_deletes and not store.read_only)
     why = "" if writes else _READ_ONLY
     return Abilities(
         write=writes,
         change=writes,
         listing=bool(store.supports_listing),
-        is_far=not isinstance(store, MemoryStore),
-        control_characters=not isinstance(store, ObjectStore),
+        is_remote=not isinstance(store, zarr.storage.MemoryStore),
+        control_characters=not isinstance(store, zarr.storage.ObjectStore),
         why=why,
     )
 
 
-def keys_of_store(store: Store, path: str = "") -> KeyStore:
-    """Return the keys of a store of zarr-python, beginning at ``path`` in it."""
+def store_of_zarr(place: Any) -> Store | None:
+    """Return the file in a store or group of zarr-python, or in a store of obstore; None for anything else."""
+    path = ""
+    if isinstance(place, zarr.Group):
+        place = place.store_path
+    if isinstance(place, zarr.storage.StorePath):
+        place, path = place.store, place.path
+    if type(place).__module__.partition(".")[0] == "obstore":
+        place = zarr.storage.ObjectStore(place)
+    if isinstance(place, zarr.storage.ObjectStore) and not place.read_only:
+        bucket = store_of_bucket(place.store, path)
+        if bucket is not None:
+            return bucket
+    return _adapted(place, path) if isinstance(place, zarr.abc.store.Store) else None
+
+
+def _adapted(store: zarr.abc.store.Store, path: str) -> Store:
     root = _folder(store)
     if root is not None:
-        keys = LocalKeys(os.path.abspath(os.path.join(root, path)))
+        found = LocalStore(os.path.abspath(os.path.join(root, path)))
         if store.read_only:
-            keys.abilities = Abilities(write=False, change=False, why=_READ_ONLY)
-        return keys
+            found.abilities = Abilities(write=False, change=False, why=_READ_ONLY)
+        return found
     base = _location(store)
-    location = base if not path else f"{base}/{path}"
-    if _is_icechunk(store):
-        return IcechunkKeys(store, path, location)
-    return ZarrStoreKeys(store, path, location)
+    kind = IcechunkStore if _is_icechunk(store) else ZarrPythonStore
+    return kind(store, path, base if not path else f"{base}/{path}")
 
 
-def _folder(store: Store) -> str | None:
+def _folder(store: zarr.abc.store.Store) -> str | None:
     """Return the local folder that a store is, None where it is something else."""
-    if isinstance(store, LocalStore):
+    if isinstance(store, zarr.storage.LocalStore):
         return str(store.root)
-    if isinstance(store, FsspecStore):  # that of "file://", which makes no folders unless it is told to
+    if isinstance(store, zarr.storage.FsspecStore):  # that of "file://", which makes no folders by default
         filesystem: Any = getattr(store.fs, "sync_fs", store.fs)
         return str(store.path) if type(filesystem).__name__ == "LocalFileSystem" else None
     return None
@@ -280,20 +293,75 @@ def _folder(store: Store) -> str | None:
 
 def _location(store: Any) -> str:
     """Return the URL of a store; something that names it in this process where it has none."""
-    if isinstance(store, ZipStore):
+    if isinstance(store, zarr.storage.ZipStore):
         return os.path.abspath(str(store.path))
-    if isinstance(store, FsspecStore):
+    if isinstance(store, zarr.storage.FsspecStore):
         return str(store.fs.unstrip_protocol(store.path)).rstrip("/")
+    inner = store.store if isinstance(store, zarr.storage.ObjectStore) else store
+    if inner is not store:
+        url = getattr(inner, "url", None)  # of a web server
+        if isinstance(url, str):
+            return url.rstrip("/")
+        scheme = {"S3Store": "s3", "GCSStore": "gs"}.get(type(inner).__name__)
+        if scheme is not None:
+            return f"{scheme}://{inner.config['bucket']}/{inner.prefix or ''}".rstrip("/")
+    return f"object://{id(inner):x}"
+
+
+# ---- files as groups and arrays of zarr-python ---------------------------------------------------------------------
+
+
+def open_zarr_group(store: Store, *, mode: Literal["r", "r+"] = "r") -> Any:
+    """Return the file as a ``zarr.Group``, past any consolidated document that could be stale.
+
+    Raises
+    ------
+    NotZarrError
+        zarr finds no group there.
+    """
+    try:
+        return zarr.open_group(_zarr_location(store), mode=mode, use_consolidated=False)
+    except FileNotFoundError as error:
+        raise NotZarrError("zarr finds no group", store=store.location) from error
+
+
+def open_zarr_array(store: Store, path: str) -> Any:
+    """Return the array at ``path`` as a ``zarr.Array``.
+
+    Raises
+    ------
+    NotZarrError
+        This release of zarr-python cannot open it: before 3.2 it does not know ``struct``.
+    """
+    try:
+        return zarr.open_array(_zarr_location(store), path=path, mode="r")
+    except (ValueError, TypeError, KeyError) as error:
+        raise NotZarrError(
+            f"zarr-python {zarr.__version__} cannot open this array ({error})",
+            store=store.location,
+            path=absolute(path),
+            remedy="Index the dataset itself, or install zarr 3.3 or newer.",
+        ) from error
+
+
+def _zarr_location(store: Store) -> Any:
+    """Return what zarr opens: a path, or a store."""
+    store = store.unwrapped
+    if isinstance(store, LocalStore):
+        return store.root
+    if isinstance(store, ZarrPythonStore):
+        return zarr.storage.StorePath(store.store, store.path)
     if isinstance(store, ObjectStore):
-        return _object_location(store.store) or f"object://{id(store.store):x}"
-    return f"object://{id(store):x}"
-
-
-def _object_location(store: Any) -> str | None:
-    url = getattr(store, "url", None)
-    if isinstance(url, str):
-        return url.rstrip("/")
-    scheme = {"S3Store": "s3", "GCSStore": "gs"}.get(type(store).__name__)
-    if scheme is None:
-        return None
-    return f"{scheme}://{store.config['bucket']}/{store.prefix or ''}".rstrip("/")
+        return zarr.storage.ObjectStore(store.opened, read_only=not store.abilities.write)
+    if isinstance(store, FsspecStore):
+        return zarr.storage.FsspecStore.from_url(store.location, storage_options=dict(store.options), read_only=True)
+    if isinstance(store, MemoryStore):
+        buffers: dict[str, Any] = {
+            key: zarr.buffer.cpu.Buffer.from_bytes(value) for key, value in store.mapping.items()
+        }
+        return zarr.storage.MemoryStore(buffers)
+    if type(store) is ZipStore:
+        return zarr.storage.ZipStore(store.location, mode="r")
+    raise NotZarrError(
+        "zarr has no view of this store", store=store.location, remedy="Open a directory, a zip file or a URL."
+    )

@@ -1,9 +1,12 @@
-"""A Zarr file in one zip file: read in place, and written in one pass, each key once.
+"""A Zarr file in one zip file: read in place or from a server, and written in one pass, each key once.
 
 The entries are stored as they are (the chunks are compressed already), in the order in which they were set, with a
-date that says nothing, so that the same content gives the same file.
+constant date, so that the same content gives the same file. Of a zip file on a server the end is fetched once and kept:
+it has the directory, and often the consolidated document, which is written last. A value that is stored as it is comes
+with its own header in one piece.
 
-Source: issue "Format 3, shards, and any store, near or far", part 4.
+Source: issue "Format 3, shards, and any store, near or far", parts 4 and 5; PKWARE's APPNOTE, section 4.3.7, for the
+header in front of a value.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import threading
 import weakref
 import zipfile
 import zlib
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -26,37 +30,49 @@ from hdmf_zarr_backend.errors import (
     ReadOnlyStoreError,
     StoreError,
     StoreExistsError,
+    StoreNotFoundError,
     UsageError,
     ZarrBackendError,
 )
 from hdmf_zarr_backend.stores.base import (
     Abilities,
-    KeyStore,
     Range,
+    Store,
     check_inside,
     check_value_size,
-    cut_ranges,
     is_document,
 )
-from hdmf_zarr_backend.stores.disk import followed, told
-from hdmf_zarr_backend.stores.durable import sync_files, sync_folder
-from hdmf_zarr_backend.stores.partials import Staged, partial_path
-from hdmf_zarr_backend.stores.renames import place, replace
+from hdmf_zarr_backend.stores.failures import os_errors
+from hdmf_zarr_backend.stores.files import (
+    Staged,
+    follow_link,
+    partial_path,
+    place,
+    read_part,
+    replace,
+    sync_files,
+    sync_folder,
+)
+from hdmf_zarr_backend.stores.remote import get_at_once
 
 SUFFIX = ".zip"
 
-_ABILITIES = Abilities(change=False, why="a zip file cannot be changed once it is written")
+_WHY = "a zip file cannot be changed once it is written"
 _REMEDY = "Export it to a directory, change that, and export it to a zip file again."
 _DATE = (1980, 1, 1, 0, 0, 0)
 _MODE = 0o644 << 16
 _STEP = 2**20
 _SMALL_STEP = 2**12
+_TAIL_BYTES = 2**18
+_BUFFER = 2**16
+_HEADER = struct.Struct("<4s22xHH")  # of an entry: magic; lengths of its name and of what else precedes the value
+_MAGIC = b"PK\3\4"
 _NO_ZIP = (zipfile.BadZipFile, RuntimeError, ValueError, OverflowError, struct.error)
 """What `zipfile` raises for a directory or an entry that makes no sense, is encrypted, or is compressed unusually."""
 
 
-class ZipKeys(KeyStore):
-    """A zip file that is there, or will be.
+class ZipStore(Store):
+    """A zip file that exists, or will be written by `new_zip`.
 
     Parameters
     ----------
@@ -64,22 +80,22 @@ class ZipKeys(KeyStore):
         Absolute path. A symbolic link is followed, once, when a new file is written.
     """
 
-    abilities = _ABILITIES
+    abilities = Abilities(change=False, why=_WHY)
 
     def __init__(self, path: str) -> None:
         self.location = path
-        self.zip_file = self.path = followed(path)
+        self.zip_file = self.path = follow_link(path)
         self._archive: zipfile.ZipFile | None = None
         self._opened = threading.Lock()
 
     def __repr__(self) -> str:
-        return f"ZipKeys({self.location!r})"
+        return f"ZipStore({self.location!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ZipKeys, (self.location,), {"read_rules": self.read_rules}
+        return ZipStore, (self.location,), {"read_rules": self.read_rules}
 
     def _zip(self) -> zipfile.ZipFile | None:
-        with self._opened, told(self.location, "read"):
+        with self._opened, os_errors(self.location, "read"):
             if self._archive is None and self.exists():
                 try:
                     self._archive = zipfile.ZipFile(self._file())
@@ -97,25 +113,27 @@ class ZipKeys(KeyStore):
         return self.location
 
     def get(self, key: str) -> bytes | None:
-        """Return the value of ``key``, or None."""
-        archive = self._zip()
         check_inside(key, self.location)
-        return None if archive is None else self._entry(archive, key)
+        info = self._info(key)
+        return None if info is None else self._value(info)
 
-    def _entry(self, archive: zipfile.ZipFile, key: str) -> bytes | None:
-        try:
-            info = archive.getinfo(key)
-        except KeyError:
-            return None
+    def _info(self, key: str) -> zipfile.ZipInfo | None:
+        archive = self._zip()
+        return None if archive is None else archive.NameToInfo.get(key)
+
+    def _value(self, info: zipfile.ZipInfo) -> bytes:
         self._check_entry(info)
-        with self._reading(key), told(self.location, "read", key):
-            return _inflated(archive, info)
+        with self._open(info) as file:
+            return _inflated(file, info)
 
     @contextmanager
-    def _reading(self, key: str) -> Iterator[None]:
-        """Turn what an entry that is damaged or encrypted raises into our error."""
+    def _open(self, info: zipfile.ZipInfo) -> Iterator[Any]:
+        """Open an entry; what one that is damaged or encrypted raises becomes an error of ours."""
+        key, archive = info.filename, self._zip()
+        assert archive is not None
         try:
-            yield
+            with os_errors(self.location, "read", key), archive.open(info) as file:
+                yield file
         except ZarrBackendError:
             raise
         except (EOFError, zlib.error, lzma.LZMAError, OSError, *_NO_ZIP) as error:
@@ -130,11 +148,10 @@ class ZipKeys(KeyStore):
         is_inflated = info.compress_type != zipfile.ZIP_STORED
         check_value_size(self, info.filename, info.file_size, is_inflated=is_inflated)
 
-    def _check_documents(self, keys: Sequence[str]) -> None:
+    def _check_documents(self, keys: Iterable[str]) -> None:
         """Refuse documents that are too large together, before the first of them is read."""
-        archive = self._zip()
-        known = archive.NameToInfo if archive is not None else {}
-        size = sum(known[key].file_size for key in keys if key in known and is_document(key))
+        infos = (self._info(key) for key in keys if is_document(key))
+        size = sum(info.file_size for info in infos if info is not None)
         what = f"the metadata documents have {size:,} bytes"
         try:
             self.read_rules.limits.check("max_document_bytes", size, what)
@@ -142,66 +159,47 @@ class ZipKeys(KeyStore):
             raise error.located(store=self.location) from None
 
     def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
-        """Return the values of those ``keys`` that are there."""
         keys = list(keys)
         self._check_documents(keys)
         return super().get_many(keys)
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
-        """Return several ranges of bytes of the value of ``key``, or None where it is not there."""
-        archive = self._zip()
-        try:
-            info = None if archive is None else archive.getinfo(key)
-        except KeyError:
-            return None
-        if archive is None or info is None:
-            return None
-        if info.compress_type != zipfile.ZIP_STORED:
-            value = self.get(key)
-            return None if value is None else cut_ranges(value, ranges)
-        parts = []
-        with self._reading(key), told(self.location, "read", key), archive.open(info) as file:
-            for start, stop in ranges:
-                first, end, _ = slice(start, stop).indices(info.file_size)
-                file.seek(first)
-                parts.append(file.read(max(0, end - first)))
-        return parts
+        info = self._info(key)
+        if info is None or info.compress_type != zipfile.ZIP_STORED:
+            return super().get_ranges(key, ranges)
+        with self._open(info) as file:
+            return [read_part(file, *slice(start, stop).indices(info.file_size)[:2]) for start, stop in ranges]
 
     def set(self, key: str, value: bytes) -> None:
-        """Refuse: a new zip file is written by `new_zip`, and none is changed."""
-        raise ReadOnlyStoreError(_ABILITIES.why, store=self.location, remedy=_REMEDY)
+        raise ReadOnlyStoreError(_WHY, store=self.location, remedy=_REMEDY)
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Refuse, as `set`."""
-        raise ReadOnlyStoreError(_ABILITIES.why, store=self.location, remedy=_REMEDY)
+        raise ReadOnlyStoreError(_WHY, store=self.location, remedy=_REMEDY)
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        """Return ``{key: bytes}`` of all keys below ``prefix/``."""
         archive, start = self._zip(), f"{prefix}/" if prefix else ""
         infos = [] if archive is None else archive.infolist()
         sizes = {info.filename: info.file_size for info in infos if not info.is_dir()}
         return {name: size for name, size in sizes.items() if name.startswith(start)}
 
     def exists(self) -> bool:
-        """Tell whether anything is at the location."""
         return os.path.lexists(self.location)
 
 
-def _inflated(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+def _inflated(file: Any, info: zipfile.ZipInfo) -> bytes:
     """Return the value of an entry; one that becomes more than the directory states is damaged.
 
     `zipfile.ZipFile.read` bounds a step of the inflation by two gigabytes only, whatever the entry states.
     """
     value = io.BytesIO()
-    with archive.open(info) as file:
-        # of bzip2 and LZMA a step is so many compressed bytes
-        step = _STEP if info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) else _SMALL_STEP
-        while piece := file.read(step):
-            value.write(piece)
+    # of bzip2 and LZMA a step is so many compressed bytes
+    step = _STEP if info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) else _SMALL_STEP
+    while piece := file.read(step):
+        value.write(piece)
     return value.getvalue()
 
 
-class NewZipKeys(ZipKeys):
+class NewZipStore(ZipStore):
     """A zip file that is being written.
 
     Parameters
@@ -222,55 +220,47 @@ class NewZipKeys(ZipKeys):
     def __reduce__(self) -> tuple[Any, ...]:
         raise UsageError("a zip file is written by one process", store=self.location, remedy='Use executor="threads".')
 
-    def _zip(self) -> zipfile.ZipFile | None:
+    def _zip(self) -> zipfile.ZipFile:
+        assert self._archive is not None
         return self._archive
 
     def get(self, key: str) -> bytes | None:
-        """Return the value of ``key``, or None."""
         with self._writing:
             return super().get(key)
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
-        """Return several ranges of bytes of the value of ``key``, or None where it is not there."""
-        value = self.get(key)
-        return None if value is None else cut_ranges(value, ranges)
+        return Store.get_ranges(self, key, ranges)
 
     def set(self, key: str, value: bytes) -> None:
-        """Add ``key``; what it was before (a chunk that was filled in two steps) is left out of the directory."""
         check_inside(key, self.location)
         with self._writing:
-            archive = self._archive
-            assert archive is not None
             self._leave_out(key)
             info = zipfile.ZipInfo(key, _DATE)
             info.external_attr = _MODE
-            with told(self.location, "written", key):
-                archive.writestr(info, value)
+            with os_errors(self.location, "written", key):
+                self._zip().writestr(info, value)
 
     def _leave_out(self, key: str) -> None:
-        archive = self._archive
-        assert archive is not None
+        archive = self._zip()
         known = archive.NameToInfo.pop(key, None)
         if known is not None:
             archive.filelist.remove(known)
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Leave ``keys`` out of the directory of the zip file."""
         with self._writing:
             for key in keys:
                 self._leave_out(key)
 
     def close(self) -> None:
         """Write the directory of the zip file, after which it is whole."""
-        assert self._archive is not None
-        self._archive.close()
+        self._zip().close()
 
 
 @contextmanager
 def new_zip(
     target: str, *, exclusive: bool = False, durable: bool = False, location: str | None = None
-) -> Iterator[NewZipKeys]:
-    """Give the keys of a zip file beside ``target`` that takes its place when the block ends without an error.
+) -> Iterator[NewZipStore]:
+    """Give the store of a zip file beside ``target`` that takes its place when the block ends without an error.
 
     Parameters
     ----------
@@ -289,34 +279,34 @@ def new_zip(
         Something has come to be at ``target`` that is not to be replaced.
     """
     partial, own = partial_path(target), Staged(target)
-    with told(target, "written"):
+    with os_errors(target, "written"):
         os.makedirs(os.path.dirname(target), exist_ok=True)
-        keys = NewZipKeys(partial, location or target)
+        store = NewZipStore(partial, location or target)
     try:
-        yield keys
+        yield store
         own.check()
-        with told(target, "written"):
-            keys.close()
+        with os_errors(target, "written"):
+            store.close()
             if durable:
                 sync_files(partial)
-            (_place if exclusive else replace)(partial, target)
+            (_move_new if exclusive else replace)(partial, target)
             if durable:
                 sync_folder(os.path.dirname(target))
     except BaseException:
         with suppress(OSError, ValueError):
-            keys.close()
+            store.close()
         own.discard(partial)
         raise
 
 
-_new: weakref.WeakSet[NewZipKeys] = weakref.WeakSet()
+_new: weakref.WeakSet[NewZipStore] = weakref.WeakSet()
 
 
 def _forget_all() -> None:
     """Let a fork write nowhere: it has the file open as well, and would write what is buffered when it ends."""
     nowhere = os.open(os.devnull, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
-    for keys in list(_new):
-        file = keys._archive.fp if keys._archive is not None else None
+    for store in list(_new):
+        file = store._zip().fp
         if file is not None:
             os.dup2(nowhere, file.fileno(), inheritable=False)
     os.close(nowhere)
@@ -326,7 +316,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_all)
 
 
-def _place(partial: str, target: str) -> None:
+def _move_new(partial: str, target: str) -> None:
     try:
         place(partial, target)
     except FileExistsError as error:
@@ -335,3 +325,159 @@ def _place(partial: str, target: str) -> None:
             store=target,
             remedy="Choose another path, or mode 'w' to replace it.",
         ) from error
+
+
+# ---- on a server ---------------------------------------------------------------------------------------------------
+
+
+class RemoteZipStore(ZipStore):
+    """A zip file on a server, read by ranges of bytes.
+
+    Parameters
+    ----------
+    location : str
+        URL of the zip file.
+    folder : Store
+        What the zip file lies in.
+    name : str
+        Name of the zip file there.
+    """
+
+    abilities = Abilities(write=False, change=False, is_remote=True, why="a zip file on a server is read only")
+
+    def __init__(self, location: str, folder: Store, name: str) -> None:
+        super().__init__(location)
+        self.zip_file = None
+        self._folder = folder
+        self._name = name
+        self._size: int | None = None
+        self._ends: list[int] = []
+        self._begins: dict[str, int] = {}
+        self._remote: _RemoteFile | None = None
+        self.options = folder.options
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RemoteZipStore, (self.location, self._folder, self._name), {"read_rules": self.read_rules}
+
+    def exists(self) -> bool:
+        if self._size is None:
+            self._size = self._folder.size(self._name)
+        return self._size is not None
+
+    def _file(self) -> Any:
+        if not self.exists():
+            raise StoreNotFoundError("nothing is there", store=self.location, remedy="Check the path.")
+        assert self._size is not None
+        self._remote = _RemoteFile(self._folder, self._name, self._size)
+        self._piece(max(0, self._size - 1), self._size)  # zipfile would take an error of the server for a damaged file
+        return io.BufferedReader(self._remote, buffer_size=_BUFFER)
+
+    def _value(self, info: zipfile.ZipInfo) -> bytes:
+        if not _is_plain(info):
+            return super()._value(info)
+        self._check_entry(info)
+        piece = self._piece(info.header_offset, self._end_of(info))
+        begin = self._begin(info, piece)
+        value = piece[begin : begin + info.file_size]
+        if len(value) != info.file_size or zlib.crc32(value) != info.CRC:
+            raise self._damaged(info.filename, "its checksum is another one")
+        return value
+
+    def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
+        wanted = [key for key in keys if self._info(key) is not None]
+        self._check_documents(wanted)
+        return get_at_once(self, wanted)
+
+    def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
+        info = self._info(key)
+        if info is None or not _is_plain(info):
+            return super().get_ranges(key, ranges)
+        if key not in self._begins:
+            self._begin(info, self._piece(info.header_offset, info.header_offset + _HEADER.size))
+        first = info.header_offset + self._begins[key]
+        found = [slice(start, stop).indices(info.file_size)[:2] for start, stop in ranges]
+        return [self._piece(first + start, first + max(start, stop)) for start, stop in found]
+
+    def _begin(self, info: zipfile.ZipInfo, piece: bytes) -> int:
+        """Return where the value of an entry begins, counted from its header, with which ``piece`` begins."""
+        if len(piece) < _HEADER.size or not piece.startswith(_MAGIC):
+            raise self._damaged(info.filename, "no header is where the directory says")
+        _, name, extra = _HEADER.unpack_from(piece)
+        begin = self._begins[info.filename] = _HEADER.size + int(name) + int(extra)
+        return begin
+
+    def _end_of(self, info: zipfile.ZipInfo) -> int:
+        """Return where the next entry or the directory begins: a value reaches no further."""
+        archive = self._zip()
+        assert archive is not None
+        if not self._ends:
+            self._ends = sorted({*(entry.header_offset for entry in archive.filelist), archive.start_dir})
+        following = bisect_right(self._ends, info.header_offset)
+        most = info.header_offset + _HEADER.size + 2 * 2**16 + info.file_size
+        return min(self._ends[following], most) if following < len(self._ends) else most
+
+    def _piece(self, start: int, stop: int) -> bytes:
+        assert self._remote is not None
+        try:
+            return self._remote.piece(start, stop)
+        except EOFError as error:
+            raise StoreError(str(error), store=self.location, remedy="Open the file again.") from error
+
+    def _damaged(self, key: str, why: str) -> StoreError:
+        return StoreError(
+            f"the entry {key!r} cannot be read ({why})", store=self.location, remedy="Fetch or write the file again."
+        )
+
+
+def _is_plain(info: zipfile.ZipInfo) -> bool:
+    return info.compress_type == zipfile.ZIP_STORED and not info.flag_bits & 1  # an encrypted one
+
+
+class _RemoteFile(io.RawIOBase):
+    """A value of a store as a file that can be read from any place; its end is fetched once and kept."""
+
+    def __init__(self, store: Store, name: str, size: int) -> None:
+        self._store = store
+        self._name = name
+        self._size = size
+        self._position = 0
+        self._kept_from = max(0, size - _TAIL_BYTES)
+        self._kept: bytes | None = None
+
+    def piece(self, start: int, stop: int) -> bytes:
+        """Return the bytes ``start:stop``, fewer at the end of the file."""
+        stop = min(stop, self._size)
+        if stop <= start:
+            return b""
+        if start >= self._kept_from:
+            if self._kept is None:
+                self._kept = self._fetch(self._kept_from, self._size)
+            return self._kept[start - self._kept_from : stop - self._kept_from]
+        return self._fetch(start, stop)
+
+    def _fetch(self, start: int, stop: int) -> bytes:
+        part = self._store.get_range(self._name, start, stop)
+        if part is None or len(part) != stop - start:
+            raise EOFError("the file on the server is shorter than it was")
+        return part
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = start + offset
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        part = self.piece(self._position, self._position + len(view))
+        view[: len(part)] = part
+        self._position += len(part)
+        return len(part)

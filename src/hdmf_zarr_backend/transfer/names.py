@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from hdmf_zarr_backend.errors import NameRefusedError, NestingError, PortableNameWarning
 from hdmf_zarr_backend.model.nodes import absolute, split
-from hdmf_zarr_backend.stores.base import KeyStore
-from hdmf_zarr_backend.stores.partials import partial_path
+from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.files import partial_path
 
 _STORE_NAMES = frozenset({".zarray", ".zgroup", ".zattrs", ".zmetadata", "zarr.json"})
 _JOURNAL = ".hdmf_zarr_journal"
@@ -40,14 +40,14 @@ def checked_name(name: str) -> str:
     return name
 
 
-def check_names(paths: Iterable[str], keys: KeyStore) -> None:
+def check_names(paths: Iterable[str], keys: Store) -> None:
     """Refuse names that the keys of a store cannot have.
 
     Parameters
     ----------
     paths : iterable of str
         Of nodes that are to be written.
-    keys : KeyStore
+    keys : Store
         The store of the file.
 
     Raises

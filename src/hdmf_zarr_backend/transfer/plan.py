@@ -17,7 +17,7 @@ from hdmf_zarr_backend.formats.chunking import DEFAULT_COMPRESSOR, SHARD_BYTES, 
 from hdmf_zarr_backend.formats.dtypes import JSON2
 from hdmf_zarr_backend.formats.reserved import DTYPE, notes_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, Shards, absolute
-from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.transfer.sources import Array, ArraySource, Region, cast_block
 
 
@@ -256,7 +256,7 @@ def checked_shards(shards: Any, zarr_format: int) -> ShardsOfFile:
     return tuple(shards)
 
 
-def shard_bytes_for(keys: KeyStore, memory_budget: int) -> int:
+def shard_bytes_for(keys: Store, memory_budget: int) -> int:
     """Return the bytes of a shard that is chosen: less where a store takes it as a whole, from memory, only."""
     return SHARD_BYTES if keys.streams_values else max(1, min(SHARD_BYTES, memory_budget // _SHARE))
 

@@ -34,11 +34,11 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.formats.registry import FORMATS
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
-from hdmf_zarr_backend.stores.base import KeyStore
-from hdmf_zarr_backend.stores.disk import told
+from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.failures import os_errors
+from hdmf_zarr_backend.stores.files import PARTIAL, Staged, conversion_prefix, discard, interrupted_conversions
 from hdmf_zarr_backend.stores.json_text import dump, load
-from hdmf_zarr_backend.stores.local import LocalKeys
-from hdmf_zarr_backend.stores.partials import PARTIAL, Staged, conversion_prefix, discard, interrupted_conversions
+from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.transfer.names import check_names
 from hdmf_zarr_backend.transfer.plan import WritePlan
 from hdmf_zarr_backend.transfer.staging import moved, new_file
@@ -117,7 +117,7 @@ class ConversionRecord:
         return found or ["what is planned has changed, by another version of a library or an environment"]
 
 
-class StagedKeys(LocalKeys):
+class StagedKeys(LocalStore):
     """The folder of a conversion.
 
     Parameters
@@ -212,7 +212,7 @@ def _is_chunk(key: str) -> bool:
 
 @contextmanager
 def converted_file(
-    keys: KeyStore,
+    keys: Store,
     plan: WritePlan,
     sources: Iterable[str],
     options: dict[str, Any],
@@ -220,12 +220,12 @@ def converted_file(
     resume: bool,
     exclusive: bool = False,
     durable: bool = False,
-) -> Iterator[KeyStore]:
+) -> Iterator[Store]:
     """Give the keys to write a converted file with; it is there, whole, when the block ends without an error.
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         Where the file will be.
     plan : WritePlan
         What will be written.
@@ -242,7 +242,7 @@ def converted_file(
     if keys.folder is not None:
         check_names((path for path, _ in plan.hierarchy.walk()), keys)
         record = ConversionRecord.of(plan, sources, options)
-        local = LocalKeys(keys.folder, location=keys.location)
+        local = LocalStore(keys.folder, location=keys.location)
         with staged_conversion(local, record, resume=resume, exclusive=exclusive, durable=durable) as new:
             yield new
         return
@@ -258,7 +258,7 @@ def converted_file(
 
 @contextmanager
 def staged_conversion(
-    target: LocalKeys, record: ConversionRecord, *, resume: bool, exclusive: bool = False, durable: bool = False
+    target: LocalStore, record: ConversionRecord, *, resume: bool, exclusive: bool = False, durable: bool = False
 ) -> Iterator[StagedKeys]:
     """Give the keys of a folder that takes the place of ``target`` when the block ends without an error.
 
@@ -268,7 +268,7 @@ def staged_conversion(
 
     Parameters
     ----------
-    target : LocalKeys
+    target : LocalStore
         The file.
     record : ConversionRecord
         What is made of what.
@@ -290,7 +290,7 @@ def staged_conversion(
     """
     with one_writer(target):
         own = Staged(target.root)
-        with told(target.location, "written"):
+        with os_errors(target.location, "written"):
             keys = _open(target, record, own, resume=resume)
         try:
             yield keys
@@ -312,7 +312,7 @@ def staged_conversion(
             raise
 
 
-def _open(keys: LocalKeys, record: ConversionRecord, own: Staged, *, resume: bool) -> StagedKeys:
+def _open(keys: LocalStore, record: ConversionRecord, own: Staged, *, resume: bool) -> StagedKeys:
     target = keys.root
     name = f"{conversion_prefix(target)}-{record.identity()}{PARTIAL}"
     root = os.path.join(os.path.dirname(target), name)
@@ -337,7 +337,7 @@ def _open(keys: LocalKeys, record: ConversionRecord, own: Staged, *, resume: boo
     boot = begun[root].boot if begun else now
     os.makedirs(root, exist_ok=True)
     try:
-        LocalKeys(root, location=keys.location).set(RECORD, dump({**asdict(record), "boot": boot}))
+        LocalStore(root, location=keys.location).set(RECORD, dump({**asdict(record), "boot": boot}))
     except BaseException:
         if not begun:
             own.discard(root)
@@ -355,7 +355,7 @@ class _Begun:
 
 def _recorded(root: str) -> _Begun | None:
     """Return the record of a folder, None without one that can be read."""
-    text = LocalKeys(root).get(RECORD)
+    text = LocalStore(root).get(RECORD)
     if not text:
         return None
     try:

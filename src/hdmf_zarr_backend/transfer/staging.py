@@ -22,14 +22,20 @@ from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreExistsError
 from hdmf_zarr_backend.formats import zarr2
 from hdmf_zarr_backend.formats.reserved import NOTES, WRITING
 from hdmf_zarr_backend.model.nodes import Attributes, GroupNode, Hierarchy
-from hdmf_zarr_backend.stores.base import KeyStore
-from hdmf_zarr_backend.stores.disk import told
-from hdmf_zarr_backend.stores.durable import sync_files, sync_folder
+from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.failures import os_errors
+from hdmf_zarr_backend.stores.files import (
+    Staged,
+    interrupted_conversions,
+    partial_path,
+    place,
+    replace,
+    sync_files,
+    sync_folder,
+)
 from hdmf_zarr_backend.stores.json_text import dump
-from hdmf_zarr_backend.stores.local import LocalKeys
-from hdmf_zarr_backend.stores.partials import Staged, interrupted_conversions, partial_path
-from hdmf_zarr_backend.stores.queued import QueuedKeys
-from hdmf_zarr_backend.stores.renames import place, replace
+from hdmf_zarr_backend.stores.local import LocalStore
+from hdmf_zarr_backend.stores.wrappers import QueuedStore
 from hdmf_zarr_backend.stores.zip import new_zip
 from hdmf_zarr_backend.transfer.names import check_names
 
@@ -37,7 +43,7 @@ from hdmf_zarr_backend.transfer.names import check_names
 @contextmanager
 def staged(
     target: str, *, exclusive: bool = False, durable: bool = False, location: str | None = None
-) -> Iterator[LocalKeys]:
+) -> Iterator[LocalStore]:
     """Give the keys of a directory beside ``target`` that takes its place when the block ends without an error.
 
     Whoever calls this is the only writer of ``target``.
@@ -63,9 +69,9 @@ def staged(
     partial, own = partial_path(target), Staged(target)
     made = _missing(os.path.dirname(target))
     try:
-        with told(target, "written"):
+        with os_errors(target, "written"):
             os.makedirs(partial)
-        yield LocalKeys(partial, replace=False, location=location or target)
+        yield LocalStore(partial, replace=False, location=location or target)
         own.check()
         moved(partial, target, exclusive=exclusive, durable=durable)
         for path in interrupted_conversions(target):  # nobody goes on to make what has been made otherwise
@@ -96,7 +102,7 @@ def moved(partial: str, target: str, *, exclusive: bool, durable: bool) -> None:
     StoreExistsError
         ``exclusive``, and something has come to be at ``target``.
     """
-    with told(target, "written"):
+    with os_errors(target, "written"):
         if durable:
             sync_files(partial)
         (_place if exclusive else replace)(partial, target)
@@ -131,18 +137,18 @@ _COMMIT = (zarr2.ATTRIBUTES, zarr2.CONSOLIDATED, _ROOT_3)
 
 @contextmanager
 def new_file(
-    keys: KeyStore,
+    keys: Store,
     hierarchy: Hierarchy,
     *,
     exclusive: bool = False,
     durable: bool = False,
     is_locked: bool = False,
-) -> Iterator[KeyStore]:
+) -> Iterator[Store]:
     """Give the keys to write a new file with; it is there, whole, when the block ends without an error.
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         Where the file will be. What is there is replaced.
     hierarchy : Hierarchy
         What is going to be written.
@@ -181,12 +187,12 @@ def new_file(
                 yield new
 
 
-def can_stage(keys: KeyStore) -> bool:
+def can_stage(keys: Store) -> bool:
     """Tell whether what is at a place stays until the new file is whole; else it goes first."""
     return (keys.folder or keys.zip_file) is not None
 
 
-def _unstaged(store: KeyStore, *, exclusive: bool, zarr_format: int) -> AbstractContextManager[QueuedKeys]:
+def _unstaged(store: Store, *, exclusive: bool, zarr_format: int) -> AbstractContextManager[QueuedStore]:
     if exclusive and store.exists():
         raise StoreExistsError(
             "something has come to be there, and is not replaced",
@@ -197,14 +203,14 @@ def _unstaged(store: KeyStore, *, exclusive: bool, zarr_format: int) -> Abstract
 
 
 @contextmanager
-def _marked(store: KeyStore, zarr_format: int) -> Iterator[QueuedKeys]:
+def _marked(store: Store, zarr_format: int) -> Iterator[QueuedStore]:
     """Give a queue of puts to ``store``; what commits a file is set when the block ends without an error."""
     is_transaction = not store.abilities.consolidates
     kept: set[str] = set()
     if not is_transaction:
         kept = _mark(store, zarr_format)
     store.delete(key for key in store.list_prefix("") if key not in kept)
-    queue, own = QueuedKeys(store, () if is_transaction else _COMMIT), Staged(store.location)
+    queue, own = QueuedStore(store, () if is_transaction else _COMMIT), Staged(store.location)
     try:
         yield queue
         own.check()
@@ -215,7 +221,7 @@ def _marked(store: KeyStore, zarr_format: int) -> Iterator[QueuedKeys]:
         raise
 
 
-def _mark(store: KeyStore, zarr_format: int) -> set[str]:
+def _mark(store: Store, zarr_format: int) -> set[str]:
     """Let the root say that the file is being written; return the keys that do."""
     if zarr_format == 2:
         store.delete([zarr2.CONSOLIDATED, _ROOT_3, JOURNAL])  # what readers would trust, and what writers would undo

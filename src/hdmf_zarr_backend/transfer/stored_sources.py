@@ -28,7 +28,7 @@ from hdmf_zarr_backend.hdf5.contiguous import plan_contiguous
 from hdmf_zarr_backend.hdf5.describe import Description, is_dataset
 from hdmf_zarr_backend.hdf5.rawcopy import plan_raw
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
-from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.limits import Limits
 from hdmf_zarr_backend.transfer.plan import PlannedArray, Sharding, encode_fill
 from hdmf_zarr_backend.transfer.sources import Array, ArraySource, Region, StoredSource, cast_block
@@ -66,7 +66,7 @@ class StoredChunks:
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         The store of the array.
     path : str
         The array.
@@ -76,7 +76,7 @@ class StoredChunks:
         What the chunks decode to.
     """
 
-    def __init__(self, keys: KeyStore, path: str, node: ArrayNode[Attributes], values: ArraySource) -> None:
+    def __init__(self, keys: Store, path: str, node: ArrayNode[Attributes], values: ArraySource) -> None:
         self.shape: tuple[int, ...] = values.shape
         self._keys = keys
         self._path = path
@@ -123,7 +123,7 @@ class ZarrSource:
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         The store of the array.
     path : str
         The array.
@@ -133,7 +133,7 @@ class ZarrSource:
         Type that is stored; blocks are cast to it.
     """
 
-    def __init__(self, keys: KeyStore, path: str, node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> None:
+    def __init__(self, keys: Store, path: str, node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> None:
         self.shape: tuple[int, ...] = node.shape
         self._keys = keys
         self._path = path

@@ -33,7 +33,7 @@ from hdmf_zarr_backend.formats.reserved import DIMENSIONS, NOTES
 from hdmf_zarr_backend.hdf5.rawsource import forget_decoded
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, Node, absolute, join
 from hdmf_zarr_backend.progress import SILENT, Progress
-from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.transfer.iterators import WAITING_BYTES, GrowingArray
 from hdmf_zarr_backend.transfer.names import warn_of_names
@@ -44,7 +44,7 @@ from hdmf_zarr_backend.transfer.stored_sources import source_caches
 __all__ = ["MEMORY_BUDGET", "Writer", "is_inlined", "is_read_at_open", "planned_bytes", "settle"]
 
 
-class PlannedKeys(KeyStore):
+class PlannedKeys(Store):
     """The chunks of a plan; its documents are no keys, since whoever has the plan has the hierarchy.
 
     Parameters
@@ -115,7 +115,7 @@ class Writer:
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         The store.
     plan : WritePlan
         What to write.
@@ -138,7 +138,7 @@ class Writer:
 
     def __init__(
         self,
-        keys: KeyStore,
+        keys: Store,
         plan: WritePlan,
         *,
         strict_json: bool = False,

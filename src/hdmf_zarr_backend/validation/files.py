@@ -8,10 +8,10 @@ from typing import Any
 
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
-from hdmf_zarr_backend.stores.base import KeyStore
-from hdmf_zarr_backend.stores.garbage import uncollected
+from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits, ReadRules
-from hdmf_zarr_backend.stores.opening import open_keys
+from hdmf_zarr_backend.stores.opening import open_store
 from hdmf_zarr_backend.validation.checking import check
 from hdmf_zarr_backend.validation.documents import document_of
 from hdmf_zarr_backend.validation.findings import Validation
@@ -77,7 +77,7 @@ def validate(
     """
     keys, parsed = _opened(source, storage_options, limits, external_links)
     try:
-        with uncollected():  # what is made here is no garbage, and looking for some takes longer than making it
+        with gc_paused():  # what is made here is no garbage, and looking for some takes longer than making it
             texts, cached = _texts(keys, parsed, use_cached=use_cached)
             names = namespaces_to_hold(texts, parsed.hierarchy, namespace, cached=cached)
             if full:
@@ -177,19 +177,19 @@ def _opened(
     storage_options: Mapping[str, Any] | None,
     limits: Limits | None,
     external_links: ExternalLinks | None,
-) -> tuple[KeyStore, ParsedFile]:
-    keys = open_keys(source, storage_options)
+) -> tuple[Store, ParsedFile]:
+    keys = open_store(source, storage_options)
     keys.read_rules = ReadRules(limits=limits or Limits(), external_links=external_links)
     parsed = parse(keys)
     return parsed.keys(keys), parsed
 
 
-def _texts(keys: KeyStore, parsed: ParsedFile, *, use_cached: bool) -> tuple[Texts, bool]:
+def _texts(keys: Store, parsed: ParsedFile, *, use_cached: bool) -> tuple[Texts, bool]:
     texts = cached_texts(keys, parsed.hierarchy) if use_cached else ()
     return (texts, True) if texts else (installed_texts(nwb=is_nwb(parsed.hierarchy)), False)
 
 
-def _full(keys: KeyStore, parsed: ParsedFile, texts: Texts, names: list[str], *, cached: bool) -> Validation:
+def _full(keys: Store, parsed: ParsedFile, texts: Texts, names: list[str], *, cached: bool) -> Validation:
     from hdmf_zarr_backend.validation.full import findings_of_hdmf  # on use: hdmf takes its time to load
 
     versions = {name: compile_types(texts, name).version for name in names}

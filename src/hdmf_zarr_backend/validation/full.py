@@ -14,7 +14,7 @@ from hdmf_zarr_backend.builders.resolver import ReadSession
 from hdmf_zarr_backend.errors import MetadataError, ZarrBackendError
 from hdmf_zarr_backend.files.parser import ParsedFile
 from hdmf_zarr_backend.model.nodes import Node
-from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.validation.findings import Finding
 from hdmf_zarr_backend.validation.inheritance import Texts
 from hdmf_zarr_backend.validation.view import type_key_of
@@ -31,12 +31,12 @@ _KINDS = {
 }
 
 
-def findings_of_hdmf(keys: KeyStore, parsed: ParsedFile, texts: Texts, namespaces: list[str]) -> list[Finding]:
+def findings_of_hdmf(keys: Store, parsed: ParsedFile, texts: Texts, namespaces: list[str]) -> list[Finding]:
     """Return what hdmf's validator finds.
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         The store.
     parsed : ParsedFile
         Its metadata.

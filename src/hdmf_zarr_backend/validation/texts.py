@@ -9,7 +9,7 @@ from hdmf_zarr_backend.errors import MetadataError, UsageError
 from hdmf_zarr_backend.formats.namespaces import NAMESPACE, spec_location
 from hdmf_zarr_backend.formats.reserved import SPECLOC
 from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, join
-from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.validation.inheritance import Texts, frozen_texts, included
 from hdmf_zarr_backend.validation.view import type_key_of
 
@@ -17,7 +17,7 @@ _CORE = "core"
 _IGNORED = "hdmf-experimental"
 
 
-def cached_texts(keys: KeyStore, hierarchy: Hierarchy) -> Texts:
+def cached_texts(keys: Store, hierarchy: Hierarchy) -> Texts:
     """Return the newest version of each namespace that is cached in a file; nothing where there is none.
 
     Raises

@@ -16,7 +16,7 @@ from hdmf_zarr_backend.execution.tasks import Index, task_bytes_for
 from hdmf_zarr_backend.formats.reserved import ALL_CHUNKS, CHUNKS, notes_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, absolute, join
 from hdmf_zarr_backend.progress import Progress
-from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.verification.problems import Problem, Report
 from hdmf_zarr_backend.verification.stored import StoredObjects, indices_of, stored_names
 
@@ -57,7 +57,7 @@ class DecodeTask:
 
     Attributes
     ----------
-    keys : KeyStore
+    keys : Store
         The store.
     path : str
         The array.
@@ -67,7 +67,7 @@ class DecodeTask:
         The chunks; those of a shard may not be stored.
     """
 
-    keys: KeyStore
+    keys: Store
     path: str
     node: ArrayNode[Attributes]
     indices: list[Index]
@@ -123,7 +123,7 @@ def has_checksum(node: ArrayNode[Attributes], data: bytes) -> bool:
 
 
 def check_chunks(
-    keys: KeyStore,
+    keys: Store,
     hierarchy: Hierarchy,
     report: Report,
     runner: Runner,
@@ -136,7 +136,7 @@ def check_chunks(
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         The store.
     hierarchy : Hierarchy
         Its nodes.
@@ -155,7 +155,7 @@ def check_chunks(
 
 
 class _ChunkCheck:
-    def __init__(self, keys: KeyStore, hierarchy: Hierarchy, report: Report, told: Collection[str]) -> None:
+    def __init__(self, keys: Store, hierarchy: Hierarchy, report: Report, told: Collection[str]) -> None:
         self._keys = keys
         self._report = report
         arrays = [(path, node) for path, node in hierarchy.walk() if isinstance(node, ArrayNode)]

@@ -19,9 +19,9 @@ from hdmf_zarr_backend.files.parser import check_keys
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join, split
 from hdmf_zarr_backend.progress import SILENT, Progress
-from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.limits import Limits, ReadRules
-from hdmf_zarr_backend.stores.opening import open_keys
+from hdmf_zarr_backend.stores.opening import open_store
 from hdmf_zarr_backend.verification.chunks import DecodeTask
 from hdmf_zarr_backend.verification.conformance_documents import document_findings, parse_document
 from hdmf_zarr_backend.verification.conformance_rules import ConformanceReport
@@ -77,7 +77,7 @@ def conformance(
 
     Source: Zarr v2 specification; issue "Open to every other tool", part 6.
     """
-    keys = open_keys(source, storage_options)
+    keys = open_store(source, storage_options)
     keys.read_rules = ReadRules(limits=limits or Limits())
     report = ConformanceReport(keys.location)
     try:
@@ -92,7 +92,7 @@ def conformance(
 
 
 class _Check:
-    def __init__(self, keys: KeyStore, report: ConformanceReport) -> None:
+    def __init__(self, keys: Store, report: ConformanceReport) -> None:
         self._keys = keys
         self._report = report
         self._sizes = _listed(keys)
@@ -217,7 +217,7 @@ class _Check:
         return found
 
 
-def _listed(keys: KeyStore) -> dict[str, int]:
+def _listed(keys: Store) -> dict[str, int]:
     """Return ``{key: bytes}`` of a whole store of format 2."""
     if not keys.abilities.listing:
         raise UsageError(

@@ -22,7 +22,7 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.formats import registry, zarr2, zarr3
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, split
-from hdmf_zarr_backend.stores.base import KeyStore, is_outside
+from hdmf_zarr_backend.stores.base import Store, is_outside
 from hdmf_zarr_backend.verification.chunks import kind_of
 from hdmf_zarr_backend.verification.stored import Index, StoredObjects
 
@@ -217,13 +217,13 @@ def without_block(document: Any) -> Any:
 
 
 def inlined_differences(
-    keys: KeyStore, inlined: Mapping[str, bytes], hierarchy: Hierarchy, changed: Collection[str]
+    keys: Store, inlined: Mapping[str, bytes], hierarchy: Hierarchy, changed: Collection[str]
 ) -> Iterator[Difference]:
     """Yield what is not the same of the chunks that the consolidated document holds itself.
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         The store.
     inlined : mapping
         ``{key: bytes}`` of those chunks.
@@ -239,7 +239,7 @@ def inlined_differences(
             yield _difference_of(keys, key, (value, there), (hierarchy, changed))
 
 
-def _stored(keys: KeyStore, wanted: list[str]) -> dict[str, bytes | ZarrBackendError]:
+def _stored(keys: Store, wanted: list[str]) -> dict[str, bytes | ZarrBackendError]:
     """Return those values that are there, or the error with which each of them cannot be read."""
     found: dict[str, bytes | ZarrBackendError] = {}
     try:
@@ -256,7 +256,7 @@ def _stored(keys: KeyStore, wanted: list[str]) -> dict[str, bytes | ZarrBackendE
 
 
 def _difference_of(
-    keys: KeyStore,
+    keys: Store,
     key: str,
     values: tuple[bytes, bytes | ZarrBackendError | None],
     known: tuple[Hierarchy, Collection[str]],
@@ -292,7 +292,7 @@ def _owner(hierarchy: Hierarchy, key: str) -> tuple[str, ArrayNode[Attributes], 
     return None
 
 
-def _error_of(keys: KeyStore, owner: tuple[str, ArrayNode[Attributes], Index], data: bytes) -> ZarrBackendError | None:
+def _error_of(keys: Store, owner: tuple[str, ArrayNode[Attributes], Index], data: bytes) -> ZarrBackendError | None:
     """Return the error that decoding a chunk ends with, None where it decodes."""
     path, node, index = owner
     try:

@@ -13,7 +13,7 @@ from hdmf_zarr_backend.formats import registry, zarr2, zarr3, zarr3_forms
 from hdmf_zarr_backend.formats.consolidated import INLINE_KEY, inlined_chunks, unwrap
 from hdmf_zarr_backend.formats.reserved import WRITING, notes_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Hierarchy, absolute, split
-from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.json_text import dump, load
 from hdmf_zarr_backend.verification.copies import (
     Comparison,
@@ -59,12 +59,12 @@ class Structure:
     told: set[str] = field(default_factory=set)
 
 
-def check_structure(keys: KeyStore, report: Report) -> Structure | None:
+def check_structure(keys: Store, report: Report) -> Structure | None:
     """Look at all documents of a file.
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         The file.
     report : Report
         Takes the findings.
@@ -88,7 +88,7 @@ def check_structure(keys: KeyStore, report: Report) -> Structure | None:
 
 
 class _Documents:
-    def __init__(self, keys: KeyStore, report: Report) -> None:
+    def __init__(self, keys: Store, report: Report) -> None:
         self._keys = keys
         self._report = report
         self._limits = keys.read_rules.limits

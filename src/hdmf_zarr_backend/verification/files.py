@@ -10,9 +10,9 @@ from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.execution.executors import runner
 from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
 from hdmf_zarr_backend.progress import SILENT, Progress
-from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits, ReadRules
-from hdmf_zarr_backend.stores.opening import open_keys
+from hdmf_zarr_backend.stores.opening import open_store
 from hdmf_zarr_backend.verification.chunks import check_chunks
 from hdmf_zarr_backend.verification.documents import Structure, check_structure
 from hdmf_zarr_backend.verification.problems import Report
@@ -74,7 +74,7 @@ def verify(
     """
     if level not in LEVELS:
         raise UsageError(f"there is no level {level!r}", remedy=f"Use one of {', '.join(LEVELS)}.")
-    keys = open_keys(source, storage_options)
+    keys = open_store(source, storage_options)
     keys.read_rules = ReadRules(limits=limits or Limits(), external_links=external_links)
     report = Report(keys.location, level)
     structure = check_structure(keys, report)
@@ -85,12 +85,12 @@ def verify(
     return report
 
 
-def _links(keys: KeyStore, structure: Structure, report: Report, *_: Any) -> None:
+def _links(keys: Store, structure: Structure, report: Report, *_: Any) -> None:
     check_targets(Targets(keys, structure.hierarchy), report)
 
 
 def _chunks(
-    keys: KeyStore, structure: Structure, report: Report, who: Any, memory_budget: int, progress: Progress
+    keys: Store, structure: Structure, report: Report, who: Any, memory_budget: int, progress: Progress
 ) -> None:
     check_chunks(
         keys,
@@ -103,7 +103,7 @@ def _chunks(
     )
 
 
-def _schema(keys: KeyStore, structure: Structure, report: Report, *_: Any) -> None:
+def _schema(keys: Store, structure: Structure, report: Report, *_: Any) -> None:
     from hdmf_zarr_backend.verification.schema import check_schema  # on use: hdmf takes its time to load
 
     check_schema(keys, structure.hierarchy, report)

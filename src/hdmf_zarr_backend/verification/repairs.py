@@ -27,9 +27,9 @@ from hdmf_zarr_backend.formats.links import decode_links
 from hdmf_zarr_backend.formats.registry import FORMATS
 from hdmf_zarr_backend.formats.reserved import LINKS
 from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, absolute, join, split
-from hdmf_zarr_backend.stores.base import DOCUMENTS, KeyStore
+from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 from hdmf_zarr_backend.stores.json_text import dump
-from hdmf_zarr_backend.stores.opening import open_keys
+from hdmf_zarr_backend.stores.opening import open_store
 from hdmf_zarr_backend.verification.documents import Structure, check_structure
 from hdmf_zarr_backend.verification.problems import Problem, Report
 from hdmf_zarr_backend.verification.targets import CircularError, Targets
@@ -88,7 +88,7 @@ def consolidate(
     StoreLockedError
         Another writer has the file open.
     """
-    keys = open_keys(source, storage_options)
+    keys = open_store(source, storage_options)
     _check_changeable(keys)
     with one_writer(keys):
         left = pending(keys)
@@ -102,7 +102,7 @@ def consolidate(
         _consolidate(keys, hierarchy, {})
 
 
-def _check_changeable(keys: KeyStore) -> None:
+def _check_changeable(keys: Store) -> None:
     abilities = keys.abilities
     if not (abilities.change and abilities.consolidates):
         raise ReadOnlyStoreError(
@@ -112,7 +112,7 @@ def _check_changeable(keys: KeyStore) -> None:
         )
 
 
-def _whole_hierarchy(keys: KeyStore) -> Hierarchy:
+def _whole_hierarchy(keys: Store) -> Hierarchy:
     """Return what the documents of the nodes say, if the consolidated one has nothing that is nowhere else."""
     report = Report(keys.location, "structure")
     structure = check_structure(keys, report)
@@ -130,7 +130,7 @@ def _whole_hierarchy(keys: KeyStore) -> Hierarchy:
     return structure.hierarchy
 
 
-def _consolidate(keys: KeyStore, hierarchy: Hierarchy, kept: Mapping[str, bytes]) -> None:
+def _consolidate(keys: Store, hierarchy: Hierarchy, kept: Mapping[str, bytes]) -> None:
     """Set the consolidated document; of the chunks in ``kept`` it goes on to have what it had."""
     chunks = {
         join(path, node.chunk_name((0,) * len(node.shape))): node
@@ -191,13 +191,13 @@ def repair(
     StoreLockedError
         Another writer has the file open.
     """
-    keys = open_keys(source, storage_options)
+    keys = open_store(source, storage_options)
     _check_changeable(keys)
     with one_writer(keys, break_lock=break_lock):
         return _repaired(keys, drop_links=drop_links)
 
 
-def _repaired(keys: KeyStore, *, drop_links: bool) -> Repairs:
+def _repaired(keys: Store, *, drop_links: bool) -> Repairs:
     repairs = Repairs()
     recovered = recover(keys)
     keys.delete_unfinished([""])
@@ -218,12 +218,12 @@ def _repaired(keys: KeyStore, *, drop_links: bool) -> Repairs:
     return repairs
 
 
-def _looked_at(keys: KeyStore) -> tuple[Structure | None, list[Problem]]:
+def _looked_at(keys: Store) -> tuple[Structure | None, list[Problem]]:
     report = Report(keys.location, "structure")
     return check_structure(keys, report), report.problems
 
 
-def _write_back(keys: KeyStore, structure: Structure, repairs: Repairs) -> bool:
+def _write_back(keys: Store, structure: Structure, repairs: Repairs) -> bool:
     """Write what only the consolidated document has to its place; tell whether there was anything.
 
     A chunk that does not decode is replaced. A document never is: a disk that takes two names for one may have it.
@@ -241,7 +241,7 @@ def _write_back(keys: KeyStore, structure: Structure, repairs: Repairs) -> bool:
     return bool(written)
 
 
-def _drop_links(keys: KeyStore, structure: Structure, repairs: Repairs) -> bool:
+def _drop_links(keys: Store, structure: Structure, repairs: Repairs) -> bool:
     """Remove links to nothing; tell whether there were any."""
     hierarchy = structure.hierarchy
     targets = Targets(keys, hierarchy)

@@ -14,18 +14,18 @@ from hdmf_zarr_backend.builders.resolver import ReadSession
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.files.parser import ParsedFile
 from hdmf_zarr_backend.model.nodes import Hierarchy
-from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.verification.problems import Problem, Report
 
 _VALIDATION = (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError)
 
 
-def check_schema(keys: KeyStore, hierarchy: Hierarchy, report: Report) -> None:
+def check_schema(keys: Store, hierarchy: Hierarchy, report: Report) -> None:
     """Validate a file by the namespace that its root names.
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         The store.
     hierarchy : Hierarchy
         Its nodes.
@@ -51,7 +51,7 @@ def check_schema(keys: KeyStore, hierarchy: Hierarchy, report: Report) -> None:
         report.add(Problem(_absolute(finding.location), "schema", f"{finding.name}: {finding.reason}"))
 
 
-def _validated_nwb(keys: KeyStore) -> list[Any]:
+def _validated_nwb(keys: Store) -> list[Any]:
     import pynwb
 
     from hdmf_zarr_backend.nwb import NWBZarrIO
@@ -61,7 +61,7 @@ def _validated_nwb(keys: KeyStore) -> list[Any]:
     return found
 
 
-def _validated(keys: KeyStore, hierarchy: Hierarchy, namespace: str) -> list[Any]:
+def _validated(keys: Store, hierarchy: Hierarchy, namespace: str) -> list[Any]:
     type_map = get_type_map()  # hdmf's own, since many a file has only a part of hdmf-common cached
     load_cached_namespaces(type_map, keys, hierarchy)
     manager = BuildManager(type_map)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
-from hdmf_zarr_backend.stores.base import DOCUMENTS, KeyStore
+from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 
 Index = tuple[int, ...]
 
@@ -87,12 +87,12 @@ class StoredObjects:
             yield tuple(start + i for start, i in zip(starts, inner, strict=True))
 
 
-def stored_names(keys: KeyStore, path: str) -> list[str]:
+def stored_names(keys: Store, path: str) -> list[str]:
     """Return the names of all keys below an array."""
     return [key[len(path) + 1 if path else 0 :] for key in keys.sizes(path)]
 
 
-def stored_rows(keys: KeyStore, path: str, node: ArrayNode[Attributes]) -> list[int]:
+def stored_rows(keys: Store, path: str, node: ArrayNode[Attributes]) -> list[int]:
     """Return which chunks along the first axis there is anything of; all of them where the store cannot list.
 
     Raises

@@ -10,7 +10,7 @@ from typing import Any
 
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy, split
-from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.base import Store
 
 _SHOWN = 5
 _LONGEST = 20  # digits of the number of a chunk
@@ -18,13 +18,13 @@ _PREFIX = "c"  # of the keys of chunks in format 3
 
 
 def nodes_without_document(
-    keys: KeyStore, documents: Mapping[str, Any], damaged: Collection[str], hierarchy: Hierarchy
+    keys: Store, documents: Mapping[str, Any], damaged: Collection[str], hierarchy: Hierarchy
 ) -> Iterator[tuple[str, str]]:
     """Yield path and message of each node whose document is gone while something else of it is there.
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         A store that can be listed.
     documents : mapping
         ``{key: document}`` of the nodes.

@@ -17,7 +17,7 @@ from hdmf_zarr_backend.formats.references import Reference, decode_attribute_ref
 from hdmf_zarr_backend.formats.reserved import DTYPE, LINKS, SPECLOC, notes_of
 from hdmf_zarr_backend.model.locations import THIS_FILE, resolve_source, sibling_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, Node, absolute, join
-from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.opening import may_exist, open_neighbour
 from hdmf_zarr_backend.verification.problems import Problem, Report
 from hdmf_zarr_backend.verification.stored import stored_rows
@@ -32,13 +32,13 @@ class LinkedFile:
 
     Attributes
     ----------
-    keys : KeyStore
+    keys : Store
         Its store.
     hierarchy : Hierarchy
         Its nodes.
     """
 
-    keys: KeyStore
+    keys: Store
     hierarchy: Hierarchy
     links: dict[str, list[Link]] = field(default_factory=dict)
 
@@ -72,13 +72,13 @@ class Targets:
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         The file.
     hierarchy : Hierarchy
         Its nodes.
     """
 
-    def __init__(self, keys: KeyStore, hierarchy: Hierarchy) -> None:
+    def __init__(self, keys: Store, hierarchy: Hierarchy) -> None:
         self.own = LinkedFile(keys, hierarchy)
         self._rules = keys.read_rules
         self._files: dict[str, LinkedFile] = {keys.location: self.own}

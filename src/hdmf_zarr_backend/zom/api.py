@@ -16,10 +16,10 @@ from hdmf_zarr_backend.errors import NotZarrError, UsageError
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats import consolidated, zarr2, zarr3
 from hdmf_zarr_backend.model.nodes import Hierarchy
-from hdmf_zarr_backend.stores.base import KeyStore
-from hdmf_zarr_backend.stores.garbage import uncollected
+from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.json_text import dump
-from hdmf_zarr_backend.stores.opening import check_free, open_keys, remove_empty_folder
+from hdmf_zarr_backend.stores.opening import check_free, open_store, remove_empty_folder
 from hdmf_zarr_backend.transfer.staging import new_file
 from hdmf_zarr_backend.zom.documents import (
     FormatMapping,
@@ -281,9 +281,9 @@ def to_zom(source: Any, *, storage_options: Mapping[str, Any] | None = None) -> 
         The io has neither read nor written anything.
     """
     hierarchy = _hierarchy_of(source)
-    with uncollected():  # a new model is no garbage, and looking for some takes longer than making it
+    with gc_paused():  # a new model is no garbage, and looking for some takes longer than making it
         if hierarchy is None:
-            hierarchy = parse(open_keys(source, storage_options), use_inlined=False).hierarchy
+            hierarchy = parse(open_store(source, storage_options), use_inlined=False).hierarchy
         model = from_hierarchy(hierarchy)
     if not isinstance(model, GROUPS):
         raise NotZarrError("the root is an array, not a group", store=source)
@@ -330,14 +330,14 @@ def create(model: GroupModel, target: Any, *, consolidate: bool = True, overwrit
     """
     hierarchy = to_hierarchy(model)
     check(model)
-    keys = open_keys(target)
+    keys = open_store(target)
     check_free(keys, overwrite=overwrite)
     with new_file(keys, hierarchy, exclusive=not overwrite) as new:
         _write(new, hierarchy, consolidate=consolidate)
         remove_empty_folder(keys)
 
 
-def _write(keys: KeyStore, hierarchy: Hierarchy, *, consolidate: bool) -> None:
+def _write(keys: Store, hierarchy: Hierarchy, *, consolidate: bool) -> None:
     last: dict[str, Any] = {}
     if hierarchy.zarr_format == 2:
         documents = zarr2.to_documents(hierarchy)

@@ -20,7 +20,7 @@ from hdmf_zarr_backend.formats import consolidated, registry, zarr2, zarr3, zarr
 from hdmf_zarr_backend.formats.nczarr import is_nczarr
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, notes_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node, absolute, join, split
-from hdmf_zarr_backend.stores.memory import MappingKeys
+from hdmf_zarr_backend.stores.memory import MemoryStore
 from hdmf_zarr_backend.transfer.names import checked_name
 from hdmf_zarr_backend.transfer.plan import adapt_plan
 from hdmf_zarr_backend.zom.models import ARRAYS, GROUPS, ArrayV2, ArrayV3, GroupModel, GroupV2, GroupV3, Model, walk
@@ -506,7 +506,7 @@ def to_format(model: GroupModel, zarr_format: Literal[2, 3]) -> FormatMapping:
     if hierarchy.zarr_format == 3:
         hierarchy = zarr3_forms.canonical_hierarchy(hierarchy)
     planner = ZarrPlanner(
-        MappingKeys({}, _NOWHERE), hierarchy, None, zarr_format=zarr_format, is_in_place=True, reads_values=False
+        MemoryStore({}, _NOWHERE), hierarchy, None, zarr_format=zarr_format, is_in_place=True, reads_values=False
     )
     plan = planner.plan_file()
     encoded = [path for path, planned in plan.arrays.items() if not has_stored_chunks(planned)]

@@ -35,10 +35,10 @@ from hdmf_zarr_backend.hdf5.rawsource import forget_decoded
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from hdmf_zarr_backend.io import ZarrIO
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, absolute, join
-from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.limits import Limits
-from hdmf_zarr_backend.stores.paths import local_path
+from hdmf_zarr_backend.stores.locations import local_path
 from hdmf_zarr_backend.transfer.plan import (
     PlannedArray,
     ShardsOfFile,
@@ -291,7 +291,7 @@ def _of_hdf5(
             forget_decoded()
 
 
-def _schema(source: str, planned: KeyStore, hierarchy: Hierarchy) -> Any:
+def _schema(source: str, planned: Store, hierarchy: Hierarchy) -> Any:
     """Return the schema from which `convert` takes the names of axes; what is cached if pynwb cannot read the file."""
     try:
         catalog = check_planned(source, planned, hierarchy) if check_version(source) else None

@@ -1,4 +1,4 @@
-"""Putting off the collection of garbage, where it would cost more than what it is meant to save."""
+"""Pausing the cyclic garbage collector, where a search costs more than it frees."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
-    """Let nothing be collected inside of the block, as far as it is for this process to say."""
+def gc_paused() -> Iterator[None]:
+    """Pause the collector of this process inside of the block."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

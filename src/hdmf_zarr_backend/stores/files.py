@@ -1,0 +1,516 @@
+"""Files and folders of this machine: read and written, put in place in one step, synced to disk, and cleaned up.
+
+What is written beside its target has a name that begins with a dot and the name of the target, and ends in
+``.partial``. What is moved aside while a target is replaced, on systems that cannot exchange two names, ends in
+``.old`` as well, and is the old target itself. What could not be deleted ends in ``.left``, and is ignored afterwards.
+
+Source: issue "Nothing lost, nobody let in", parts 1 and 6; Linux's ``renameat2``, which exchanges two names or gives a
+name only where it is free, and ``syncfs``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import hashlib
+import os
+import re
+import shutil
+import stat
+import sys
+import uuid
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from hdmf_zarr_backend.errors import ChunkError, StoreExistsError, StoreLockedError, UsageError
+
+NO_LINKS = (
+    getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+"""Flags for opening a file of ours for writing: a symbolic link is refused, and a pipe does not block."""
+
+READING = os.O_RDONLY | NO_LINKS & ~getattr(os, "O_NOFOLLOW", 0)
+"""Flags for opening the file of a value for reading."""
+
+PARTIAL = ".partial"
+_ASIDE = ".old"
+_LEFT = ".left"
+_NAME_LETTERS = 40
+_READ_BYTES = 2**24
+
+
+# ---- reading and writing --------------------------------------------------------------------------------------------
+
+
+class OpenValue:
+    """A file that holds one value, open for reading; all that is read from it is of one version of the value.
+
+    Parameters
+    ----------
+    file : int
+        Its descriptor, which is closed with this.
+    size : int
+        Its bytes when it was opened.
+    """
+
+    def __init__(self, file: int, size: int) -> None:
+        self.size = size
+        self._file = file
+
+    def __enter__(self) -> OpenValue:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        os.close(self._file)
+
+    def read_into(self, start: int, buffer: memoryview) -> None:
+        """Fill ``buffer`` with the bytes that begin at ``start``.
+
+        Raises
+        ------
+        ChunkError
+            There are not so many: the file was cut since it was opened.
+        """
+        while buffer.nbytes:
+            if hasattr(os, "preadv"):
+                count = os.preadv(self._file, [buffer], start)
+            else:
+                os.lseek(self._file, start, os.SEEK_SET)
+                part = os.read(self._file, buffer.nbytes)
+                count = len(part)
+                buffer[:count] = part
+            if not count:
+                raise ChunkError("a chunk was cut while it was read", remedy="Restore it from a copy.")
+            start, buffer = start + count, buffer[count:]
+
+
+def read_rest(file: int) -> bytes:
+    """Return what is left of an open file."""
+    parts = []
+    while part := os.read(file, _READ_BYTES):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def read_part(file: Any, start: int, stop: int) -> bytes:
+    """Return the bytes ``start:stop`` of a file object, fewer where it ends before."""
+    parts, left = [], max(0, stop - start)
+    file.seek(start)
+    while left and (part := file.read(left)):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+def make_folder(path: str, *, inside: str = "") -> None:
+    """Make a folder, and those above it.
+
+    Parameters
+    ----------
+    path : str
+        The folder.
+    inside : str
+        A folder above it that has to exist: one that was removed is not made anew, with a part of what was in it.
+
+    Raises
+    ------
+    FileNotFoundError
+        ``inside`` does not exist.
+    """
+    if inside:
+        os.stat(inside)
+    try:
+        os.mkdir(path)  # most often the one above exists
+    except FileExistsError:
+        pass
+    except FileNotFoundError:
+        os.makedirs(path, exist_ok=True)
+
+
+def create_file(path: str, *, exclusive: bool = True) -> int:
+    """Open a file for writing and return its descriptor; a symbolic link, pipe or device in its place is refused.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    exclusive : bool
+        The file must not exist yet. False: a regular file that exists is emptied.
+
+    Raises
+    ------
+    OSError
+        Naming ``path``.
+    """
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | NO_LINKS | (os.O_EXCL if exclusive else 0), 0o666)
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", path)
+        if not exclusive:
+            os.ftruncate(file, 0)
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
+def write_file(path: str, value: bytes, *, exclusive: bool = True) -> None:
+    """Write a file; arguments as of `create_file`."""
+    file = create_file(path, exclusive=exclusive)
+    try:
+        write_all(file, value)
+    finally:
+        os.close(file)
+
+
+def write_all(file: int, value: bytes) -> None:
+    """Append all of ``value`` to an open file, in as many calls as the system needs."""
+    view = memoryview(value)
+    while view.nbytes:
+        view = view[os.write(file, view) :]
+
+
+def follow_link(path: str) -> str:
+    """Return the path that the symbolic link at ``path`` leads to; ``path`` itself if it is not a link.
+
+    A new file is made beside the file that it replaces, and renamed to it, so that the link stays.
+    """
+    return os.path.realpath(path) if os.path.islink(path) else path
+
+
+def check_link(path: str) -> None:
+    """Refuse to write to a symbolic link that leads nowhere: a disk may be missing there.
+
+    Raises
+    ------
+    StoreExistsError
+        Such a link is at ``path``.
+    """
+    if os.path.islink(path) and not os.path.exists(path):
+        raise StoreExistsError(
+            f"this is a symbolic link to {os.readlink(path)!r}, which does not exist",
+            store=path,
+            remedy="Delete the link, or create what it should lead to.",
+        )
+
+
+def is_folder(entry: os.DirEntry[str]) -> bool:
+    """Return whether to look into an entry; links that lead back to a folder on the way to them would never end."""
+    if not entry.is_symlink():
+        return entry.is_dir()
+    folder, above = os.path.realpath(entry.path), os.path.dirname(entry.path)
+    if not os.path.isdir(folder):
+        return False
+    while os.path.commonpath([folder, os.path.realpath(above)]) != folder:
+        if above == os.path.dirname(above):
+            return True
+        above = os.path.dirname(above)
+    return False
+
+
+def size_of(entry: os.DirEntry[str]) -> int | None:
+    """Return the bytes of a file; None for anything else, such as a symbolic link that leads to itself."""
+    try:
+        return entry.stat().st_size if entry.is_file() else None
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOENT, errno.ENOTDIR):
+            return None
+        raise
+
+
+# ---- syncing to disk ------------------------------------------------------------------------------------------------
+
+
+def sync_files(path: str) -> None:
+    """Wait until all that was written to the file system of ``path`` is on its disk.
+
+    One call for all that was written costs a few hundredths of the time of writing thousands of files; one call per
+    file costs five times that time.
+
+    Parameters
+    ----------
+    path : str
+        Something that exists.
+
+    Raises
+    ------
+    UsageError
+        The system has no such call.
+    OSError
+        Something could not be written to the disk.
+    """
+    call = _linux_call("syncfs")
+    if call is not None:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            if call(descriptor) != 0:
+                code = ctypes.get_errno()
+                raise OSError(code, os.strerror(code), path)
+        finally:
+            os.close(descriptor)
+    elif hasattr(os, "sync"):
+        os.sync()
+    else:
+        raise UsageError("this system cannot be asked to write everything to disk", remedy="Leave out durable=True.")
+
+
+def sync_folder(path: str) -> None:
+    """Wait until the names in a folder are on disk, after a rename; systems that open no folders need no such call."""
+    with suppress(PermissionError):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _linux_call(name: str) -> Any:
+    """Return a function of Linux's C library; None on other systems and where the library does not have it."""
+    return getattr(ctypes.CDLL(None, use_errno=True), name, None) if sys.platform.startswith("linux") else None
+
+
+# ---- putting in place -----------------------------------------------------------------------------------------------
+
+_AT_FDCWD = -100
+_NO_REPLACE = 1
+_EXCHANGE = 2
+_UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM)
+
+
+def replace(partial: str, target: str) -> None:
+    """Move ``partial`` to ``target`` and delete what was there; if the move fails, what was there is there again.
+
+    Warns
+    -----
+    UserWarning
+        What was there could not be deleted.
+    """
+    if not os.path.lexists(target):
+        os.rename(partial, target)
+        return
+    if not _renameat2(partial, target, _EXCHANGE):
+        aside = f"{partial}{_ASIDE}"
+        os.rename(target, aside)
+        try:
+            os.rename(partial, target)
+        except BaseException:
+            os.rename(aside, target)
+            raise
+        partial = aside
+    try:
+        remove(partial)
+    except OSError as error:
+        warnings.warn(f"the new file is in its place; {partial!r}, the old one, stays: {error}", stacklevel=3)
+
+
+def place(partial: str, target: str) -> None:
+    """Move ``partial`` to ``target``, where nothing may be, whoever else tries the same at this moment.
+
+    Raises
+    ------
+    FileExistsError
+        Something is there; ``partial`` stays where it is.
+    """
+    if _renameat2(partial, target, _NO_REPLACE):
+        return
+    if os.name == "nt":
+        os.rename(partial, target)  # which replaces nothing there
+        return
+    if os.path.isfile(partial):
+        _link(partial, target)
+        return
+    os.mkdir(target)  # takes the name, in one step; a folder may then be renamed onto an empty one
+    try:
+        os.rename(partial, target)
+    except BaseException:
+        with suppress(OSError):
+            os.rmdir(target)
+        raise
+
+
+def _link(partial: str, target: str) -> None:
+    """Give a file its name, if that is free, in one step where the file system has hard links."""
+    try:
+        os.link(partial, target)
+    except FileExistsError:
+        raise
+    except OSError:
+        if os.path.lexists(target):
+            raise
+        os.rename(partial, target)
+        return
+    os.unlink(partial)
+
+
+def _renameat2(one: str, other: str, flag: int) -> bool:
+    """Rename as ``flag`` says, in one step; False where the system cannot."""
+    call = _linux_call("renameat2")
+    if call is None:
+        return False
+    if call(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), flag) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in _UNSUPPORTED:
+        return False
+    raise OSError(code, os.strerror(code), other)
+
+
+# ---- beside the target ----------------------------------------------------------------------------------------------
+
+
+def _prefix(target: str) -> str:
+    """Return what the names of everything beside ``target`` that belongs to it begin with."""
+    name = os.path.basename(target)
+    digest = hashlib.sha256(os.fsencode(name)).hexdigest()[:8]  # the name is cut, and others may begin like it
+    return f".{name[:_NAME_LETTERS]}.{digest}"
+
+
+def partial_path(target: str) -> str:
+    """Return a path beside ``target`` that is not used yet."""
+    return os.path.join(os.path.dirname(target), f"{_prefix(target)}.{uuid.uuid4().hex}{PARTIAL}")
+
+
+def sweep(target: str) -> None:
+    """Remove what a writer that died has left beside ``target``, and give the old file its place back.
+
+    Whoever calls this is the only writer.
+    """
+    folder = os.path.dirname(target)
+    pattern = re.compile(re.escape(_prefix(target)) + rf"\.[0-9a-f]{{32}}{PARTIAL}({_ASIDE})?")
+    with suppress(FileNotFoundError):
+        for name in sorted(os.listdir(folder)):
+            found = pattern.fullmatch(name)
+            if found is None:
+                continue
+            path = os.path.join(folder, name)
+            if found[1] and not os.path.lexists(target):
+                os.rename(path, target)
+            else:
+                with suppress(OSError):  # another user's, in a folder for all; its name is never used again
+                    discard(path)
+
+
+def interrupted_conversions(target: str) -> list[str]:
+    """Return the paths of what conversions to ``target`` that were interrupted have left, to be resumed."""
+    folder = os.path.dirname(target)
+    pattern = re.compile(re.escape(conversion_prefix(target)) + r"-[0-9a-f]{12}" + re.escape(PARTIAL))
+    try:
+        return sorted(os.path.join(folder, name) for name in os.listdir(folder) if pattern.fullmatch(name))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def conversion_prefix(target: str) -> str:
+    """Return what the names of all that belongs to a conversion to ``target`` begin with."""
+    return f"{_prefix(target)}.conversion"
+
+
+def remove(path: str) -> None:
+    """Delete a file, a link or a whole folder, however deep it is."""
+    if not os.path.isdir(path) or os.path.islink(path):
+        os.unlink(path)
+        return
+    try:
+        shutil.rmtree(path)
+    except (OSError, RecursionError):  # its paths are too long, or there are too many folders in each other
+        _flatten(path)
+        shutil.rmtree(path)
+
+
+def _flatten(path: str) -> None:
+    """Move all folders below a folder to its top; two are open at a time, and no path becomes long."""
+    if not {os.open, os.rename} <= os.supports_dir_fd or os.scandir not in os.supports_fd:
+        return
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    with _opened(path, flags) as top:
+        waiting = _folders(top)
+        while waiting:
+            with _opened(waiting.pop(), flags, dir_fd=top) as here:
+                for name in _folders(here):
+                    new = uuid.uuid4().hex
+                    os.rename(name, new, src_dir_fd=here, dst_dir_fd=top)
+                    waiting.append(new)
+
+
+@contextmanager
+def _opened(path: str, flags: int, *, dir_fd: int | None = None) -> Iterator[int]:
+    descriptor = os.open(path, flags, dir_fd=dir_fd)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _folders(descriptor: int) -> list[str]:
+    with os.scandir(descriptor) as entries:
+        return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+
+
+def discard(path: str) -> None:
+    """Delete what is not needed any more; what cannot be deleted gets another name.
+
+    Raises
+    ------
+    OSError
+        It can have no other name either.
+
+    Warns
+    -----
+    UserWarning
+        It could not be deleted, and stays.
+    """
+    try:
+        remove(path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        aside = f"{path}.{uuid.uuid4().hex[:8]}{_LEFT}"
+        os.rename(path, aside)
+        warnings.warn(f"{aside!r} could not be deleted: {error}; it is not needed", stacklevel=3)
+
+
+class Staged:
+    """What this process writes beside its target, and removes if it fails.
+
+    A process that was forked meanwhile leaves it alone, however it ends.
+
+    Parameters
+    ----------
+    target : str
+        Absolute path of the file.
+    """
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        self._pid = os.getpid()
+
+    @property
+    def is_own(self) -> bool:
+        """Whether this is the process that began to write."""
+        return self._pid == os.getpid()
+
+    def check(self) -> None:
+        """Make sure that this is the process that began to write.
+
+        Raises
+        ------
+        StoreLockedError
+            It is a fork of that.
+        """
+        if not self.is_own:
+            raise StoreLockedError(
+                f"this file is written by process {self._pid}, of which this process is a fork",
+                store=self._target,
+                remedy="End a forked process with os._exit(), or start it with another method than 'fork'.",
+            )
+
+    def discard(self, path: str) -> None:
+        """Delete what was written, as far as it can be deleted; not in a fork."""
+        if self.is_own:
+            with suppress(OSError):
+                discard(path)

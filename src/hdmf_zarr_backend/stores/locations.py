@@ -1,0 +1,216 @@
+"""Paths and URLs of files: what a user gives as a location, where it is, and where a file may lead to.
+
+Source: issue "Nothing lost, nobody let in", part 5.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from hdmf_zarr_backend.errors import StoreExistsError, StoreNotFoundError, UsageError
+from hdmf_zarr_backend.model.locations import LOCAL_URLS, is_url, split_chain
+from hdmf_zarr_backend.stores.failures import os_errors
+from hdmf_zarr_backend.stores.limits import ExternalLinks
+
+S3_SCHEMES = frozenset({"s3", "s3a"})
+GOOGLE_SCHEMES = frozenset({"gs", "gcs"})
+AZURE_SCHEMES = frozenset({"az", "abfs", "abfss", "azure", "adl"})
+WEB_SCHEMES = frozenset({"http", "https"})
+SERVER_SCHEMES = S3_SCHEMES | GOOGLE_SCHEMES | AZURE_SCHEMES | WEB_SCHEMES
+"""Protocols of servers, which cannot lead to a file of this machine."""
+
+HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+_LOCAL_SCHEMES = frozenset({"file", "local"})
+_WRAPPER = re.compile("[a-z]+")
+
+_FOLLOW = 'Pass external_links="follow"'
+
+# protocols of fsspec that keep a copy of what another one reads
+_CACHES = frozenset({"simplecache", "filecache", "blockcache", "cached"})
+
+
+def local_path(path: str | os.PathLike[str]) -> str:
+    """Return the absolute path that ``path`` means now, so that a later change of directory does no harm.
+
+    Raises
+    ------
+    UsageError
+        It is neither a path nor a URL of a local file.
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise UsageError(f"{path!r} is no path", remedy="Give a str or a pathlib.Path.")
+    text = os.fspath(path)
+    if text.startswith(LOCAL_URLS):
+        given, text = text, unquote(urlsplit(text).path)
+        if not text:
+            raise UsageError(f"{given!r} names no place", remedy="Name the file: file:///folder/a.nwb.zarr.")
+    if is_url(text):
+        raise UsageError(f"{text!r} is not local", remedy="Only local directories can be opened by this version.")
+    return os.path.abspath(text)
+
+
+def location_of(path: str | os.PathLike[str]) -> str:
+    """Return the location of a file: an absolute path, or a URL without a slash at its end.
+
+    Raises
+    ------
+    UsageError
+        It is neither a path nor a URL.
+    """
+    if isinstance(path, str) and is_url(path) and not path.startswith(LOCAL_URLS):
+        scheme, mark, rest = path.partition("://")
+        stripped = rest.rstrip("/")
+        return f"{scheme}{mark}{stripped}" if stripped else path
+    return local_path(path)
+
+
+def check_apart(source: str, target: str) -> None:
+    """Refuse to write over the source, or over something that the source lies in or that lies in the source.
+
+    Parameters
+    ----------
+    source, target : str
+        Absolute paths.
+
+    Raises
+    ------
+    StoreExistsError
+        They are the same file, or one lies in the other.
+    StoreNotFoundError
+        The folder of the target does not exist.
+    """
+    is_local = not is_url(source) and not is_url(target)
+    one, other = (os.path.realpath(source), os.path.realpath(target)) if is_local else (source, target)
+    if (
+        one == other
+        or f"{one}{os.sep}".startswith(f"{other}{os.sep}")
+        or f"{other}{os.sep}".startswith(f"{one}{os.sep}")
+    ):
+        raise StoreExistsError(
+            "source and target are the same file, or one lies in the other",
+            store=target,
+            remedy="Choose another target.",
+        )
+    folder = os.path.dirname(target)
+    if not is_url(target) and not os.path.isdir(folder):
+        raise StoreNotFoundError("the folder of the target is not there", store=folder, remedy="Make it first.")
+
+
+def is_hdf5(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file carries the HDF5 signature, at 0 or after a user block of 512, 1024, 2048 ... bytes."""
+    if not os.path.isfile(path):
+        return False
+    with os_errors(os.fspath(path), "read"), open(path, "rb") as stream:
+        end = stream.seek(0, os.SEEK_END)
+        offset = 0
+        while offset < end:
+            stream.seek(offset)
+            if stream.read(len(HDF5_SIGNATURE)) == HDF5_SIGNATURE:
+                return True
+            offset = 2 * offset or 512
+    return False
+
+
+def split_location(location: str) -> tuple[str, str]:
+    """Return folder and name of a file; a query stays with the folder, to which it gives access."""
+    if not is_url(location):
+        return os.path.split(location)
+    parts = urlsplit(location)
+    folder, _, name = parts.path.rpartition("/")
+    return urlunsplit((parts.scheme, parts.netloc, folder, parts.query, "")), name
+
+
+# ---- links to other files ------------------------------------------------------------------------------------------
+
+
+def _is_local(location: str) -> bool:
+    """Return whether a location, or a part of a chain, is on this machine."""
+    return "file" in _protocols(location)
+
+
+def _protocols(location: str) -> list[str]:
+    """Return the protocols of a chain of fsspec, the one of the file itself last; ``file`` for local paths."""
+    parts = location.split("::")
+    found = [_protocol(part) for part in parts]
+    if not _WRAPPER.fullmatch(parts[-1]):
+        return found
+    return [*found[:-1], "file"]  # a path that looks like a protocol
+
+
+def _protocol(part: str) -> str:
+    scheme, mark, _ = part.partition("://")
+    if mark:
+        name = scheme.lower() if len(scheme) > 1 else "file"  # a drive of Windows
+        return "file" if name in _LOCAL_SCHEMES else name
+    return part if _WRAPPER.fullmatch(part) else "file"
+
+
+def why_not(
+    target: str, origin: str, policy: ExternalLinks | None, *, free: bool, kind: str = "links"
+) -> tuple[str, str] | None:
+    """Return why a file may not lead to another one, and what to do about it; None if it may.
+
+    This is the one rule for links, references, the files that chunk references name, and external files of HDF5.
+
+    Parameters
+    ----------
+    target, origin : str
+        Locations of the file that is named, and of the one that names it.
+    policy : {"follow", "within", "never"} or None
+        As of `ReadRules`.
+    free : bool
+        Whether a local file may lead out of its folder where ``policy`` is None.
+    kind : str
+        What names the file, for messages.
+    """
+    if policy == "never":
+        return f"{kind} to other files are not followed", 'Pass external_links="within" or "follow"'
+    is_remote = is_url(origin)
+    if is_remote and _is_local(target):
+        return "a file on a server does not lead to files of this machine", ""
+    is_path = not is_url(target) and "::" not in target
+    if not is_path and not _is_followed(target, origin, policy):
+        problem = f"the protocols {', '.join(_protocols(target))} are not followed"
+        return problem, "" if is_remote else _FOLLOW
+    default = free if is_path else not is_remote
+    if (default if policy is None else policy == "follow") or _is_within(target, origin):
+        return None
+    return f"{kind} out of the folder that holds the file are not followed", _FOLLOW
+
+
+def _is_followed(target: str, origin: str, policy: ExternalLinks | None) -> bool:
+    """Return whether the protocols of a URL are those of servers, or of the URL that names it."""
+    chain = _protocols(target)
+    if chain[-1] in SERVER_SCHEMES and set(chain[:-1]) <= _CACHES:
+        return True
+    return chain == _protocols(origin) if is_url(origin) else policy == "follow"
+
+
+def _is_within(target: str, origin: str) -> bool:
+    """Return whether a file is in the folder that holds ``origin``, or below it."""
+    if not is_url(origin):
+        folder = os.path.dirname(os.path.realpath(origin))
+        try:
+            return not is_url(target) and os.path.realpath(target).startswith(folder.rstrip(os.sep) + os.sep)
+        except ValueError:  # no path of this machine has a NUL or a lone surrogate
+            return False
+    how, place = split_chain(origin)
+    target_how, target_place = split_chain(target)
+    folder = posixpath.dirname(place.rstrip("/")) + "/"
+    plain = unquote(target_place)
+    if target_how != how or ".." in plain.replace("\\", "/").split("/"):
+        return False
+    return folder.count("/") > 2 and target_place.startswith(folder)
+
+
+def authority(location: str) -> tuple[str, str]:
+    """Return what has to be equal for options to be passed on: how a file is read, and whose server it is.
+
+    That is the host of a web server, and the account in a URL such as ``abfss://container@account/...``.
+    """
+    scheme, _, rest = location.rpartition("://")
+    host = rest.partition("/")[0]
+    return scheme, host if scheme.endswith(("http", "https")) else host.partition("@")[2]

@@ -1,0 +1,370 @@
+"""Stores in front of another store: one that has some values in memory already, one that queues what is set.
+
+Source: issue "Format 3, shards, and any store, near or far", part 5.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
+from hdmf_zarr_backend.stores.base import FileState, Range, Store, Write, cut_ranges
+from hdmf_zarr_backend.stores.files import OpenValue
+from hdmf_zarr_backend.stores.limits import ReadRules
+from hdmf_zarr_backend.stores.remote import request_pool
+
+PUTS = 32
+"""Puts that may be under way at once."""
+
+PUT_BYTES = 64 * 2**20
+"""Bytes of the values of the puts under way; a larger value goes alone."""
+
+_PUT_ERRORS = (ZarrBackendError, OSError, RuntimeError, ValueError, TypeError)
+
+
+class WrapperStore(Store):
+    """A store in front of another one, to which everything goes that a subclass does not do itself.
+
+    Parameters
+    ----------
+    store : Store
+        The store behind it.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.location = store.location
+        self.abilities = store.abilities
+        self.options = store.options
+        self.folder = store.folder
+        self.zip_file = store.zip_file
+        self.opens_by_url = store.opens_by_url
+        self.opens_values = store.opens_values
+        self.streams_values = store.streams_values
+        self.stream_bytes = store.stream_bytes
+
+    @property
+    def unwrapped(self) -> Store:
+        return self.store.unwrapped
+
+    @property
+    def read_rules(self) -> ReadRules:
+        return self.unwrapped.read_rules
+
+    @read_rules.setter
+    def read_rules(self, rules: ReadRules) -> None:
+        self.unwrapped.read_rules = rules
+
+    def get(self, key: str) -> bytes | None:
+        return self.store.get(key)
+
+    def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
+        return self.store.get_many(keys)
+
+    def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
+        return self.store.get_ranges(key, ranges)
+
+    def open_value(self, key: str) -> OpenValue | None:
+        return self.store.open_value(key)
+
+    def inlined(self, key: str) -> bytes | None:
+        return self.store.inlined(key)
+
+    def pin(self) -> None:
+        self.store.pin()
+
+    def set(self, key: str, value: bytes) -> None:
+        self.store.set(key, value)
+
+    def create(self, key: str, value: bytes) -> bool | None:
+        return self.store.create(key, value)
+
+    @contextmanager
+    def stream(self, key: str) -> Iterator[Write]:
+        """Give a function that appends to a new value of ``key``, past this wrapper if the store streams values."""
+        with self.store.stream(key) if self.streams_values else super().stream(key) as write:
+            yield write
+
+    def link_value(self, source: str, target: str) -> bool:
+        return self.store.link_value(source, target)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        self.store.delete(keys)
+
+    def delete_below(self, path: str) -> None:
+        self.store.delete_below(path)
+
+    def delete_unfinished(self, folders: Iterable[str]) -> None:
+        self.store.delete_unfinished(folders)
+
+    def drain(self) -> None:
+        self.store.drain()
+
+    def abandon(self) -> None:
+        self.store.abandon()
+
+    def end_task(self) -> None:
+        self.store.end_task()
+
+    def sync(self) -> None:
+        self.store.sync()
+
+    def complete_chunks(self, path: str, node: ArrayNode[Attributes]) -> frozenset[str]:
+        return self.store.complete_chunks(path, node)
+
+    def list_documents(self) -> Iterator[str]:
+        return self.store.list_documents()
+
+    def list_prefix(self, prefix: str) -> Iterator[str]:
+        return self.store.list_prefix(prefix)
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        return self.store.sizes(prefix)
+
+    def exists(self) -> bool:
+        return self.store.exists()
+
+    def is_empty_folder(self) -> bool:
+        return self.store.is_empty_folder()
+
+    def state(self, key: str) -> FileState | None:
+        return self.store.state(key)
+
+    def keys_outside(self, arrays: Collection[str]) -> Iterator[str]:
+        return self.store.keys_outside(arrays)
+
+    def names_without_values(self, path: str) -> Iterator[str]:
+        return self.store.names_without_values(path)
+
+    def is_blocked(self, key: str) -> bool:
+        return self.store.is_blocked(key)
+
+    def check_inside(self, names: Iterable[str], paths: Iterable[str]) -> None:
+        self.store.check_inside(names, paths)
+
+    def neighbour(self, location: str) -> Store | None:
+        return self.store.neighbour(location)
+
+    def check_url(self) -> None:
+        self.store.check_url()
+
+
+class InlinedStore(WrapperStore):
+    """A store some of whose values are in memory already: those in the consolidated document of the file itself.
+
+    Parameters
+    ----------
+    store : Store
+        The store, to which everything else goes.
+    values : dict
+        ``{key: bytes}``.
+    """
+
+    def __init__(self, store: Store, values: dict[str, bytes]) -> None:
+        super().__init__(store)
+        self.values = values
+
+    def __repr__(self) -> str:
+        return f"InlinedStore({self.store!r}, {len(self.values)} values)"
+
+    def inlined(self, key: str) -> bytes | None:
+        return self.values.get(key)
+
+    def get(self, key: str) -> bytes | None:
+        value = self.values.get(key)
+        return value if value is not None else self.store.get(key)
+
+    def open_value(self, key: str) -> OpenValue | None:
+        return None if key in self.values else self.store.open_value(key)
+
+    def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
+        found: dict[str, bytes] = {}
+        missing: list[str] = []
+        for key in keys:
+            if key in self.values:
+                found[key] = self.values[key]
+            else:
+                missing.append(key)
+        return {**found, **self.store.get_many(missing)} if missing else found
+
+    def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
+        value = self.values.get(key)
+        return cut_ranges(value, ranges) if value is not None else self.store.get_ranges(key, ranges)
+
+    def set(self, key: str, value: bytes) -> None:
+        self.values.pop(key, None)
+        self.store.set(key, value)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        gone = list(keys)
+        for key in gone:
+            self.values.pop(key, None)
+        self.store.delete(gone)
+
+
+class QueuedStore(WrapperStore):
+    """A store whose puts return before they are done: many are under way at once, bounded in number and in bytes.
+
+    What was set is seen by `get` at once. The first put that fails is raised by the next call that writes, or by
+    `flush`, after all others have ended. What was set before `drain` is in the store when that returns.
+
+    Parameters
+    ----------
+    store : Store
+        The store; safe for threads.
+    held : sequence of str
+        Keys that commit a file: they are set by `commit` only, in that order.
+    """
+
+    def __init__(self, store: Store, held: Sequence[str] = ()) -> None:
+        super().__init__(store)
+        self._is_remote = store.abilities.is_remote  # else a put is done at once
+        self._held: dict[str, bytes | None] = dict.fromkeys(held)
+        self._pending: dict[str, tuple[bytes, Future[None]]] = {}
+        self._bytes = 0
+        self._failed: BaseException | None = None
+        self._changed = threading.Condition()
+        self._is_copy = False
+
+    def __repr__(self) -> str:
+        return f"QueuedStore({self.store!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _copy_of, (self.store,)  # in another process, which has its own queue and ends each task with `end_task`
+
+    # ---- writing ----------------------------------------------------------------------------------------------------
+
+    def set(self, key: str, value: bytes) -> None:
+        """Set ``key``, soon.
+
+        Raises
+        ------
+        ZarrBackendError
+            An earlier put has failed.
+        """
+        if key in self._held:
+            self._held[key] = value
+            return
+        if not self._is_remote:
+            self.store.set(key, value)
+            return
+        with self._changed:
+            # a later value must not be overtaken by an earlier one
+            self._changed.wait_for(lambda: self._failed or (key not in self._pending and self._may_start(len(value))))
+            self._raise_failed()
+            try:
+                future = request_pool().submit(self._put, key, value)
+            except RuntimeError:  # the interpreter is ending, and starts no threads any more
+                self.store.set(key, value)
+                return
+            self._bytes += len(value)
+            self._pending[key] = (value, future)
+
+    def _may_start(self, size: int) -> bool:
+        return not self._pending or (len(self._pending) < PUTS and self._bytes + size <= PUT_BYTES)
+
+    def _put(self, key: str, value: bytes) -> None:
+        try:
+            if self._failed is None:
+                self.store.set(key, value)
+        except _PUT_ERRORS as error:
+            with self._changed:
+                self._failed = self._failed or error
+        finally:
+            with self._changed:
+                self._bytes -= len(value)
+                self._pending.pop(key, None)
+                self._changed.notify_all()
+
+    def _raise_failed(self) -> None:
+        if self._failed is not None:
+            self._changed.wait_for(lambda: not self._pending)
+            raise self._failed
+
+    def flush(self) -> None:
+        """Wait until everything that was set is in the store.
+
+        Raises
+        ------
+        ZarrBackendError
+            A put has failed; the others have ended, well or not.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: not self._pending)
+            self._raise_failed()
+
+    drain = flush
+
+    def commit(self) -> None:
+        """Wait for everything else, and set the keys that were held back, one after the other."""
+        self.flush()
+        for key, value in self._held.items():
+            if value is not None:
+                self.store.set(key, value)
+        self._held.clear()
+
+    def abandon(self) -> None:
+        with suppress(*_PUT_ERRORS):
+            self.flush()
+
+    def end_task(self) -> None:
+        if self._is_copy:
+            self.flush()
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Delete those ``keys`` that are there, now."""
+        gone = list(keys)
+        for key in gone:
+            if key in self._held:
+                self._held[key] = None
+        self.flush()
+        self.store.delete(gone)
+
+    # ---- reading ----------------------------------------------------------------------------------------------------
+
+    def _waiting(self, key: str) -> bytes | None:
+        held = self._held.get(key)
+        if held is not None:
+            return held
+        with self._changed:
+            pending = self._pending.get(key)
+        return None if pending is None else pending[0]
+
+    def get(self, key: str) -> bytes | None:
+        value = self._waiting(key)
+        return value if value is not None else self.store.get(key)
+
+    def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
+        wanted = list(keys)
+        found = {key: value for key in wanted if (value := self._waiting(key)) is not None}
+        return {**found, **self.store.get_many([key for key in wanted if key not in found])}
+
+    def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
+        value = self._waiting(key)
+        return cut_ranges(value, ranges) if value is not None else self.store.get_ranges(key, ranges)
+
+    def list_documents(self) -> Iterator[str]:
+        self.flush()
+        return self.store.list_documents()
+
+    def list_prefix(self, prefix: str) -> Iterator[str]:
+        self.flush()
+        return self.store.list_prefix(prefix)
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        self.flush()
+        return self.store.sizes(prefix)
+
+    def exists(self) -> bool:
+        return bool(self._pending) or self.store.exists()
+
+
+def _copy_of(store: Store) -> QueuedStore:
+    copy = QueuedStore(store)
+    copy._is_copy = True
+    return copy
