@@ -18,14 +18,13 @@ PACKAGE = "hdmf_zarr_backend"
 ROOMS: dict[str, frozenset[str]] = {
     room: frozenset(allowed.split())
     for room, allowed in {
-        "__init__": "alias io nwb dataio conversion validation verification comparison zom interop formats "
+        "__init__": "alias io nwb dataio conversion checks comparison zom interop formats "
         "changes arrays stores progress",
         "alias": "io nwb dataio hdf5 builders files formats arrays stores model",
-        "cli": "__init__ conversion report validation verification comparison zom interop io files model progress",
-        "report": "comparison verification files model",
+        "cli": "__init__ conversion report checks comparison zom interop io files model progress",
+        "report": "comparison checks files model",
         "conversion": "nwb io dataio builders transfer hdf5 execution files changes arrays formats stores model progress",
-        "validation": "verification builders files formats arrays stores model",
-        "verification": "nwb io builders execution files changes arrays formats stores model progress",
+        "checks": "nwb io builders transfer execution files changes arrays formats stores model progress",
         "comparison": "hdf5 files formats stores model",
         "zom": "conversion io builders transfer hdf5 execution files formats arrays stores model dataio",
         "interop": "files changes arrays formats stores model",
@@ -89,7 +88,7 @@ LIBRARIES: dict[str, Library] = {
     "zarr": _in("stores", "arrays"),
     "filelock": _in("changes"),
     "orjson": _in("stores"),
-    "pynwb": _in("nwb", "conversion/readability", "validation/full", "validation/texts", "verification/schema"),
+    "pynwb": _in("nwb", "conversion/readability", "checks/hdmf_validator", "checks/validate"),
     "h5py": _on_use_in("transfer/sources", "hdf5", "conversion/readability"),
     "hdf5plugin": _on_use_in("hdf5"),
     "dask": _on_use_in("transfer/sources", "interop"),

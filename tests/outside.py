@@ -8,7 +8,7 @@ _HAND_MADE = "reads documents that are made or spoiled by hand, key by key, on a
 _PEER = "about another program, which opens or writes local files of a format that the test names"
 _COMMAND = "the command line: what it says and how it ends; far files in `tests/cli/test_far.py`"
 _COMPARE = "about the comparing tool, in files made for it"
-_VALIDATION = "about what is found, not about where; far files in `tests/validation/test_files.py`"
+_VALIDATION = "about what is found, not about where; far files in `tests/checks/test_validate.py`"
 _VERIFICATION = "damage is planted key by key, on a disk; what it is called is of one format"
 _KILLED = "ends processes at each of their steps in one kind of store, or has the system refuse them"
 _WORKERS = "about who does the work; executors on other stores in `tests/stores/test_kinds.py`"
@@ -176,15 +176,15 @@ OUTSIDE: dict[str, str] = {
     "tests.test_progress": _BELOW,
     "tests.test_store_operations": "counts what is asked of a local directory; requests in `tests/stores/test_far.py`",
     "tests.test_virtual": "about data that stay in HDF5 files",
-    "tests.validation.test_corpus": _VALIDATION,
-    "tests.validation.test_files": _VALIDATION,
-    "tests.validation.test_planted": _VALIDATION,
-    "tests.validation.test_rules": _VALIDATION,
-    "tests.validation.test_tiny": _VALIDATION,
-    "tests.verification.test_conformance": _VERIFICATION,
-    "tests.verification.test_repair": _VERIFICATION,
-    "tests.verification.test_strays": _VERIFICATION,
-    "tests.verification.test_verify": _VERIFICATION,
+    "tests.checks.test_conformance": _VERIFICATION,
+    "tests.checks.test_corpus": _VALIDATION,
+    "tests.checks.test_planted": _VALIDATION,
+    "tests.checks.test_repair": _VERIFICATION,
+    "tests.checks.test_rules": _VALIDATION,
+    "tests.checks.test_strays": _VERIFICATION,
+    "tests.checks.test_tiny": _VALIDATION,
+    "tests.checks.test_validate": _VALIDATION,
+    "tests.checks.test_verify": _VERIFICATION,
     "tests.write.test_appended_shards": _ONE_FORMAT + ", over the kinds of stores that take changes",
     "tests.write.test_converted_shards": _ONE_FORMAT,
     "tests.write.test_datasets": _BELOW,

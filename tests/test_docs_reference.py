@@ -20,7 +20,7 @@ import pytest
 import hdmf_zarr_backend
 from hdmf_zarr_backend import errors
 from hdmf_zarr_backend.arrays.lazy import LazyArray
-from hdmf_zarr_backend.verification.problems import DAMAGE, REMARKS
+from hdmf_zarr_backend.checks.findings import DAMAGE, REMARKS
 from hdmf_zarr_backend.zom import api
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -1,6 +1,6 @@
 """The table of rules on the page of conformance: taken from the rules, put onto the page by this.
 
-``python docs/_scripts/conformance_page.py`` rewrites it; ``tests/verification/test_conformance.py`` holds the page to
+``python docs/_scripts/conformance_page.py`` rewrites it; ``tests/checks/test_conformance.py`` holds the page to
 it.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from generated import ROOT, table, with_parts
 
-from hdmf_zarr_backend.verification.conformance_rules import RULES
+from hdmf_zarr_backend.checks.conformance import RULES
 
 PAGE = ROOT / "docs" / "explanation" / "conformance.md"
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from generated import ROOT, code_list, parts, table, with_parts
 
+from hdmf_zarr_backend.checks.findings import DAMAGE, REMARKS, REPAIRABLE
 from hdmf_zarr_backend.cli.main import COMMANDS, build_parser
-from hdmf_zarr_backend.verification.problems import DAMAGE, REMARKS, REPAIRABLE
 
 COMMAND_LINE = ROOT / "docs" / "reference" / "command-line.md"
 FINDINGS = ROOT / "docs" / "how-to" / "verify.md"

@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from hdmf_zarr_backend.arrays.lazy import LazyArray
     from hdmf_zarr_backend.arrays.zarr_legacy import enable_legacy_files
     from hdmf_zarr_backend.changes.editable import EditableArray
+    from hdmf_zarr_backend.checks.conformance import conformance
+    from hdmf_zarr_backend.checks.repair import consolidate, repair
+    from hdmf_zarr_backend.checks.validate import validate
+    from hdmf_zarr_backend.checks.verify import verify
     from hdmf_zarr_backend.conversion.convert import convert
     from hdmf_zarr_backend.conversion.upgrade import upgrade
     from hdmf_zarr_backend.dataio import ZarrDataIO
@@ -51,10 +55,6 @@ if TYPE_CHECKING:
     from hdmf_zarr_backend.io import ZarrIO
     from hdmf_zarr_backend.nwb import NWBZarrIO
     from hdmf_zarr_backend.stores.limits import Limits
-    from hdmf_zarr_backend.validation.files import validate
-    from hdmf_zarr_backend.verification.conformance import conformance
-    from hdmf_zarr_backend.verification.files import verify
-    from hdmf_zarr_backend.verification.repairs import consolidate, repair
     from hdmf_zarr_backend.zom.api import to_zom
     from hdmf_zarr_backend.zom.dryrun import dry_run
 
@@ -70,20 +70,20 @@ _ROOMS = {
     "ZarrIO": "io",
     "ZarrReference": "formats.references",
     "add_nczarr": "interop.nczarr",
-    "conformance": "verification.conformance",
-    "consolidate": "verification.repairs",
+    "conformance": "checks.conformance",
+    "consolidate": "checks.repair",
     "convert": "conversion.convert",
     "dry_run": "zom.dryrun",
     "enable_legacy_files": "arrays.zarr_legacy",
     "install_hdmf_zarr_alias": "alias.installing",
     "open_netcdf": "interop.netcdf",
     "remove_nczarr": "interop.nczarr",
-    "repair": "verification.repairs",
+    "repair": "checks.repair",
     "tensorstore_spec": "interop.tensorstore",
     "to_zom": "zom.api",
     "upgrade": "conversion.upgrade",
-    "validate": "validation.files",
-    "verify": "verification.files",
+    "validate": "checks.validate",
+    "verify": "checks.verify",
 }
 
 

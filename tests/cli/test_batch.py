@@ -76,10 +76,10 @@ def test_problems_and_files_that_cannot_be_read_are_told_apart(
 def test_each_file_is_told_when_it_is_done(
     files: list[Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hdmf_zarr_backend.verification import repairs
+    from hdmf_zarr_backend.verification.repairs import repair
 
     shown: list[str] = []
-    monkeypatch.setattr(repairs, "consolidate", lambda path, **_: shown.append(capsys.readouterr().out))
+    monkeypatch.setattr(repair, "consolidate", lambda path, **_: shown.append(capsys.readouterr().out))
     assert main(["consolidate", str(files[0]), str(files[3])]) == 0
     assert shown == ["", f"{files[0]}: consolidated\n"]
 

@@ -14,8 +14,8 @@ import h5py
 import pytest
 
 from hdmf_zarr_backend import dataio
+from hdmf_zarr_backend.cli.command import CODECS
 from hdmf_zarr_backend.cli.main import main
-from hdmf_zarr_backend.cli.options import CODECS
 from hdmf_zarr_backend.errors import UnsupportedFileError
 from hdmf_zarr_backend.progress import SILENT
 from tests.samples import plain_nwbfile, write_hdf5

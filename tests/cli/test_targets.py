@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from hdmf_zarr_backend.cli.convert import pairs_of
 from hdmf_zarr_backend.cli.main import main
-from hdmf_zarr_backend.cli.targets import pairs_of
 from tests.samples import plain_nwbfile, write_hdf5
 
 

@@ -14,7 +14,7 @@ import pytest
 import hdmf_zarr_backend
 from hdmf_zarr_backend.cli.command import Command, complain
 from hdmf_zarr_backend.cli.main import COMMANDS, build_parser
-from hdmf_zarr_backend.cli.wording import ARGUMENTS, told, worded
+from hdmf_zarr_backend.cli.wording import ARGUMENTS, error_text, remedy_text
 from hdmf_zarr_backend.conversion.convert import convert
 from hdmf_zarr_backend.errors import ReferenceTargetError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.stores.limits import Limits
@@ -66,7 +66,7 @@ def test_what_conversions_refuse_is_in_the_table() -> None:
 def test_no_message_names_an_argument_after_it_was_worded() -> None:
     for path, text in TEXTS:
         for command in COMMANDS:
-            for clause in re.split(r"(?<=[.;!?]) +", worded(text, command)):
+            for clause in re.split(r"(?<=[.;!?]) +", remedy_text(text, command)):
                 left = {name for name in named(clause) if name in ARGUMENTS}
                 assert not left or clause.lower().startswith("in python: "), (path.name, command.name, clause)
 
@@ -114,20 +114,20 @@ def test_the_options_of_the_table_are_there() -> None:
     ],
 )  # fmt: skip
 def test_what_is_said_to_somebody_who_types(command: str, text: str, wanted: str) -> None:
-    assert worded(text, COMMAND[command]) == wanted
-    assert worded(text, None) == text
+    assert remedy_text(text, COMMAND[command]) == wanted
+    assert remedy_text(text, None) == text
 
 
 def test_the_parts_of_an_error_are_worded_and_names_of_files_are_not() -> None:
     remedy = "Leave zarr_format= out."
     error = UsageError("zarr_format=3 is none", store="/a/resume=True", path="/check=False", remedy=remedy)
-    assert told(error, COMMAND["convert"]) == (
+    assert error_text(error, COMMAND["convert"]) == (
         "--zarr-format 3 is none (store '/a/resume=True', node '/check=False'). Leave --zarr-format out."
     )
-    assert told(error, COMMAND["inspect"]).startswith("zarr_format=3 is none (store")
-    assert told(error, None) == str(error)
-    assert told(ReferenceTargetError("gone", remedy="Look."), COMMAND["diff"]) == "gone. Look."
-    assert told(OSError("resume=True"), COMMAND["convert"]) == "resume=True"
+    assert error_text(error, COMMAND["inspect"]).startswith("zarr_format=3 is none (store")
+    assert error_text(error, None) == str(error)
+    assert error_text(ReferenceTargetError("gone", remedy="Look."), COMMAND["diff"]) == "gone. Look."
+    assert error_text(OSError("resume=True"), COMMAND["convert"]) == "resume=True"
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)

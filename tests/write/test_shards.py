@@ -21,6 +21,7 @@ from hdmf_zarr_backend.arrays.chunks import ChunkCache
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.arrays.shards import chunks_in_shard, shard_grid, shard_named, stored_chunks
+from hdmf_zarr_backend.checks.verify import verify
 from hdmf_zarr_backend.errors import DamagedFileError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET, ShardTask, cut_shards
 from hdmf_zarr_backend.formats.chunking import SHARD_BYTES, chunks_inside, shards_by_bytes
@@ -31,7 +32,6 @@ from hdmf_zarr_backend.transfer.plan import PlannedArray, Sharding, give_shards,
 from hdmf_zarr_backend.transfer.resume import StagedKeys
 from hdmf_zarr_backend.transfer.sources import StoredSource
 from hdmf_zarr_backend.transfer.stored_sources import ZarrSource
-from hdmf_zarr_backend.verification.files import verify
 from tests import samples
 from tests.keystores import MemoryKeys
 from tests.peers import Peer

@@ -1,4 +1,4 @@
-"""What a command of `zarrio` is: one module that makes one `Command`, and how it tells its result."""
+"""The shared parts of all commands of `zarrio`: `Command`, output, options, and work on many files."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ import json
 import math
 import re
 import sys
-from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterable, Sequence
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import Any, TextIO, TypeVar
 
+from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
 from hdmf_zarr_backend.model.render import ASCII, UNICODE, Symbols
+from hdmf_zarr_backend.progress import Progress, terminal_progress
 
 T = TypeVar("T")
 
+_LINES = 100
 _PARTICULARS = re.compile(r"""'[^']*'|"[^"]*"|\d[\d.,]*""")
 
 
@@ -29,22 +33,22 @@ class Exit(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command.
+    """One command of `zarrio`.
 
     Parameters
     ----------
     name : str
-        What the user types.
+        The name on the command line.
     summary : str
         One line, for the list of commands.
     description : str
         What it does, for its own help.
     examples : str
-        At least one line that can be typed.
+        At least one command line.
     configure : callable
         Adds its arguments to a parser.
     run : callable
-        Does it, and returns the exit code.
+        Runs it, and returns the exit code.
     """
 
     name: str
@@ -55,37 +59,38 @@ class Command:
     run: Callable[[Namespace], Exit]
 
 
-def complain(said: str | BaseException, command: Command | None = None) -> None:
+def complain(message: str | BaseException, command: Command | None = None) -> None:
     """Write one line to standard error.
 
     Parameters
     ----------
-    said : str or BaseException
-        A message, or the error that has it.
+    message : str or BaseException
+        A message, or an error.
     command : Command, optional
-        The command that was typed: what the message says of arguments in Python is said of its options.
+        The command that runs: arguments of Python in the message are replaced by its options.
     """
-    from hdmf_zarr_backend.cli.wording import told, worded  # on use: most commands have nothing to complain about
+    from hdmf_zarr_backend.cli.wording import error_text, remedy_text  # on use: most commands succeed
 
-    text = told(said, command) if isinstance(said, BaseException) else worded(said, command)
+    text = remedy_text(message, command) if isinstance(message, str) else error_text(message, command)
     print(f"zarrio: {' '.join(text.split())}", file=sys.stderr)
 
 
 def finding_lines(
     findings: Iterable[T], line: Callable[[T], str], alike: Callable[[T], str], *, verbose: bool
 ) -> list[str]:
-    """Return the lines about findings, those that are alike in one.
+    """Return lines about findings, with those that are alike in one line.
 
     Parameters
     ----------
     findings : iterable
-        What was found.
+        The findings.
     line : callable
-        Gives the line about one of them.
+        Returns the line about one of them.
     alike : callable
-        Gives the text that tells kinds of findings apart; names in quotation marks and numbers in it do not count.
+        Returns a text that is the same for findings that are alike; names in quotation marks and numbers in it are
+        ignored.
     verbose : bool
-        A line for each finding.
+        One line for each finding.
     """
     groups: dict[object, list[T]] = {}
     for number, finding in enumerate(findings):
@@ -97,8 +102,13 @@ def _others(count: int) -> str:
     return f" (and {count:,} more like this one; --verbose shows each)" if count else ""
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number with a noun, such as "1 finding" or "2,000 findings"."""
+    return f"{count:,} {noun}{'s'[: count != 1]}"
+
+
 def print_limited(lines: Sequence[object], limit: int) -> None:
-    """Write at most ``limit`` lines to standard output, all of them if it is 0, and how many there are more."""
+    """Write at most ``limit`` lines to standard output, all of them if it is 0, and the number of the others."""
     shown = lines if limit <= 0 else lines[:limit]
     for line in shown:
         print(line)
@@ -109,7 +119,7 @@ def print_limited(lines: Sequence[object], limit: int) -> None:
 def print_json(document: Any) -> None:
     """Write a document to standard output as strict JSON.
 
-    ASCII only, so that no terminal and no pipe can spoil it; NaN and infinities, which JSON has no word for, as text.
+    In ASCII, which every terminal and pipe passes on; NaN and infinities, which are not in JSON, are strings.
     """
     print(json.dumps(_strict(document), indent=2, allow_nan=False))
 
@@ -127,9 +137,205 @@ def _strict(value: Any) -> Any:
 
 
 def symbols_for(stream: TextIO) -> Symbols:
-    """Return what a tree can be drawn with on `stream`."""
+    """Return the symbols of a tree that `stream` can show."""
     try:
         "".join(getattr(UNICODE, field.name) for field in fields(UNICODE)).encode(stream.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
         return ASCII
     return UNICODE
+
+
+# ---- options --------------------------------------------------------------------------------------------------------
+
+CODECS = ("keep", "blosc", "zstd", "zlib", "none")
+"""Names that `convert` and `dry_run` take as ``codec``."""
+
+
+def add_storage_option(parser: ArgumentParser) -> None:
+    """Add the option ``--storage-option`` to a command."""
+    parser.add_argument(
+        "-O",
+        "--storage-option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an option for URLs, such as anon=true or endpoint_url=http://host:9000; can be repeated",
+    )
+
+
+def storage_options(arguments: Namespace) -> dict[str, Any]:
+    """Return the values of ``--storage-option``.
+
+    Raises
+    ------
+    UsageError
+        One of them has no name.
+    """
+    options: dict[str, Any] = {}
+    for pair in arguments.storage_option:
+        name, mark, text = pair.partition("=")
+        if not (name and mark):
+            raise UsageError(f"the storage option {pair!r} has no name and value", remedy="Write NAME=VALUE.")
+        try:
+            options[name] = json.loads(text)
+        except ValueError:
+            options[name] = text
+    return options
+
+
+def add_verbose_option(parser: ArgumentParser, text: str = "print each finding, also those that are alike") -> None:
+    """Add the option ``--verbose`` to a command, with its help."""
+    parser.add_argument("-v", "--verbose", action="store_true", help=text)
+
+
+def add_finding_options(parser: ArgumentParser, what: str, verbose: str) -> None:
+    """Add the options ``--limit`` and ``--verbose`` to a command that prints lines about ``what``."""
+    parser.add_argument(
+        "--limit",
+        type=int,
+        default=_LINES,
+        metavar="N",
+        help=f"print at most N {what}; 0: all (default: %(default)s)",
+    )
+    add_verbose_option(parser, verbose)
+
+
+def add_json_option(parser: ArgumentParser, text: str) -> None:
+    """Add the option ``--json`` to a command, with its help."""
+    parser.add_argument("--json", action="store_true", help=text)
+
+
+def add_jobs_option(parser: Any) -> None:
+    """Add the option ``--jobs`` to a command, or to a group of its options."""
+    parser.add_argument("--jobs", type=_number, metavar="N", help="number of threads (default: one per core)")
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise ArgumentTypeError(f"{text!r} is no number of threads; give a whole number from 1")
+    return int(text)
+
+
+def executor_of(arguments: Namespace) -> Any:
+    """Return the ``executor`` for the value of ``--jobs``."""
+    return arguments.jobs or "threads"
+
+
+def add_format_option(parser: ArgumentParser, text: str, *, default: int | None = None) -> None:
+    """Add the option ``--zarr-format`` to a command, with its help."""
+    parser.add_argument("--zarr-format", type=int, choices=(2, 3), default=default, help=text)
+
+
+def add_encoding_options(parser: ArgumentParser) -> None:
+    """Add the options ``--codec``, ``--shards`` and ``--nczarr`` to a command, for how a Zarr file is stored."""
+    parser.add_argument(
+        "--codec",
+        choices=CODECS,
+        default="keep",
+        help="HDF5 to Zarr: keep the chunks of large datasets, or compress them anew (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--shards",
+        type=_shards,
+        metavar="auto|N,...",
+        help="to Zarr format 3: put the chunks of large arrays together in shards, chosen by bytes, or of these "
+        "lengths (of arrays with as many axes)",
+    )
+    parser.add_argument(
+        "--nczarr", action="store_true", help="to Zarr format 2: let netcdf-c open the file, in its mode nczarr"
+    )
+
+
+def _shards(text: str) -> tuple[int, ...] | str:
+    if text == "auto":
+        return text
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() and int(part) for part in parts):
+        raise ArgumentTypeError(f"invalid shards value: {text!r}; give auto, or lengths such as 40000,64")
+    return tuple(map(int, parts))
+
+
+def add_external_links_option(parser: ArgumentParser) -> None:
+    """Add the option ``--external-links`` to a command that reads."""
+    parser.add_argument(
+        "--external-links",
+        choices=("follow", "within", "never"),
+        help="which other files links are followed to (default: any from a local file, its folder from a remote one)",
+    )
+
+
+# ---- many files: each on its own ------------------------------------------------------------------------------------
+
+
+@contextmanager
+def shown_progress(label: str) -> Iterator[Progress]:
+    """Show a progress bar, and remove it in any case, so that it does not share its line with a message."""
+    progress = terminal_progress(label)
+    try:
+        yield progress
+    finally:
+        progress.finish()
+
+
+def failure_of(error: ZarrBackendError | OSError, source: str, arguments: Namespace) -> str:
+    """Report an error with a file, with its name; return the error as text for the command line."""
+    from hdmf_zarr_backend.cli.wording import error_text  # on use: most files are good
+
+    text = error_text(error, arguments.command)
+    complain(text if source in text else f"{source}: {text}")
+    return text
+
+
+def each_file(
+    arguments: Namespace,
+    work: Callable[[str], T],
+    show: Callable[[str, T], None],
+    *,
+    labels: tuple[str, str],
+    as_json: Callable[[T], dict[str, Any]],
+    is_good: Callable[[T], bool] = lambda _: True,
+) -> Exit:
+    """Do the same work with each of ``arguments.paths``, and write the JSON of all or the totals of several.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        With ``paths``, ``json`` and ``command``.
+    work : callable
+        Takes a path and returns a result. An error is reported, and the other files follow.
+    show : callable
+        Prints the result of a path, as soon as it is known; not called if the output is JSON.
+    labels : tuple of str
+        Of a good file, and of one with an error: "sound", "not looked at".
+    as_json : callable
+        Returns a result as JSON.
+    is_good : callable
+        Returns whether a result has no findings.
+    """
+    documents: list[dict[str, Any]] = []
+    bad: list[str] = []
+    failed: list[str] = []
+    for path in arguments.paths:
+        try:
+            result = work(path)
+        except (ZarrBackendError, OSError) as error:
+            documents.append({"source": path, "error": failure_of(error, path, arguments)})
+            failed.append(path)
+            continue
+        if not is_good(result):
+            bad.append(path)
+        if arguments.json:
+            documents.append({"source": path, "error": None, **as_json(result)})
+        else:
+            show(path, result)
+    count = len(arguments.paths)
+    if arguments.json:
+        print_json(documents)
+    elif count > 1:
+        print(f"{count - len(bad) - len(failed)} of {count} files {labels[0]}")
+        for label, paths in ((f"not {labels[0]}", bad), (labels[1], failed)):
+            for path in paths:
+                print(f"  {label}: {path}")
+    if failed:
+        return Exit.FAILED
+    return Exit.FOUND if bad else Exit.OK

@@ -2,28 +2,44 @@
 
 from __future__ import annotations
 
+import os
 import time
 from argparse import ArgumentParser, Namespace
 from dataclasses import asdict, dataclass
+from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import urlsplit
 
-from hdmf_zarr_backend.cli.batch import failure_of, shown_progress
-from hdmf_zarr_backend.cli.command import Command, Exit, complain, print_json
-from hdmf_zarr_backend.cli.options import (
+from hdmf_zarr_backend.cli.command import (
+    Command,
+    Exit,
     add_encoding_options,
     add_format_option,
     add_jobs_option,
+    add_json_option,
     add_storage_option,
+    complain,
     executor_of,
+    failure_of,
+    print_json,
+    shown_progress,
     storage_options,
 )
-from hdmf_zarr_backend.cli.targets import check_source, is_done, name_of, pairs_of
-from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
+from hdmf_zarr_backend.model.locations import ZARR_SUFFIXES, is_url, split_chain
+
+_ZARR = ".zarr"
+_VIRTUAL = ".zarr.json"
+_ZARR_FILES = (_ZARR, ".zarr.zip", _VIRTUAL, ".zip")
+_HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+_HDF5_SUFFIXES = frozenset({".nwb", ".h5", ".hdf5"})
+_ZARR_MARKS = frozenset({".zgroup", ".zmetadata", "zarr.json"})
+_DEFAULT_FORMAT = 2
 
 
 @dataclass(slots=True)
 class _Outcome:
-    """What became of one file."""
+    """The outcome for one file."""
 
     source: str
     target: str
@@ -51,11 +67,13 @@ def _configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--skip-existing",
         action="store_true",
-        help="leave out a source whose target is there: a complete file of the format that is wanted, and not older; "
+        help="leave out a source whose target exists: a complete file of the wanted format, and not older; "
         "with --force, replace the other targets that exist",
     )
     parser.add_argument(
-        "--no-check", action="store_true", help="convert NWB files too that pynwb cannot read; this is not tried then"
+        "--no-check",
+        action="store_true",
+        help="do not try whether pynwb can read an NWB file, and convert it in any case",
     )
     parser.add_argument(
         "--to",
@@ -72,9 +90,9 @@ def _configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--missing-chunks",
         choices=("fill", "error"),
-        help="from Zarr: what becomes of a chunk that is gone (default: error, if the file says that all were stored)",
+        help="from Zarr: what to do about a missing chunk (default: error, if the file states that all were stored)",
     )
-    links = parser.add_mutually_exclusive_group()  # they are for opposite directions
+    links = parser.add_mutually_exclusive_group()  # for opposite directions
     links.add_argument(
         "--linked-data",
         choices=("keep", "copy"),
@@ -83,7 +101,7 @@ def _configure(parser: ArgumentParser) -> None:
     )
     links.add_argument(
         "--external-links",
-        choices=("follow", "within", "never", "keep", "copy"),  # the last two are what --linked-data was called before
+        choices=("follow", "within", "never", "keep", "copy"),  # the last two are old names of --linked-data
         metavar="{follow,within,never}",
         help="from HDF5: which other files may be read: any, those in the folder of the source and below, or none "
         "(default: raw files with values inside the folder; external links and virtual datasets anywhere)",
@@ -93,23 +111,23 @@ def _configure(parser: ArgumentParser) -> None:
     who.add_argument(
         "--scheduler",
         metavar="ADDRESS",
-        help="let the workers of a running dask cluster do it: host:port of its scheduler",
+        help="use the workers of a running dask cluster: host:port of its scheduler",
     )
     parser.add_argument(
         "--resume",
         action="store_true",
-        help="HDF5 to Zarr: go on with a conversion that was interrupted or killed, instead of beginning anew",
+        help="HDF5 to Zarr: continue a conversion that was interrupted or killed, instead of beginning anew",
     )
     parser.add_argument(
         "--virtual",
         action="store_true",
-        help="HDF5, a file or a URL, to one JSON, NAME.nwb.zarr.json: large data stay in the HDF5 file, which has to "
-        "stay as it is",
+        help="HDF5, a file or a URL, to one JSON, NAME.nwb.zarr.json: large data stay in the HDF5 file, which must "
+        "not change",
     )
     parser.add_argument(
-        "--durable", action="store_true", help="return when a local target is on the disk itself, for a power cut"
+        "--durable", action="store_true", help="return when a local target is on the disk itself, safe from a power cut"
     )
-    parser.add_argument("--json", action="store_true", help="print what was done as one JSON document")
+    add_json_option(parser, "print what was done as one JSON document")
     add_storage_option(parser)
 
 
@@ -136,11 +154,11 @@ def _run(arguments: Namespace) -> Exit:
         outcome = _convert(source, target, options, arguments)
         outcomes.append(outcome)
         if outcome.error is None and not arguments.json:
-            print(f"{source} -> {target}: {_told(outcome)}")
+            print(f"{source} -> {target}: {_outcome_text(outcome)}")
     if arguments.json:
         print_json([_as_json(outcome) for outcome in outcomes])
     elif len(outcomes) > 1:
-        _print_sum(outcomes)
+        _print_totals(outcomes)
     return Exit.FAILED if any(outcome.error is not None for outcome in outcomes) else Exit.OK
 
 
@@ -159,7 +177,7 @@ def _convert(source: str, target: str, options: dict[str, Any], arguments: Names
         if arguments.skip_existing and is_done(source, target, arguments, options["storage_options"]):
             outcome.skipped = True
             return outcome
-        # here and not above: hdmf and zarr take seconds to start
+        # on use: hdmf and zarr take seconds to import
         from hdmf_zarr_backend.conversion.convert import convert
 
         with shown_progress(name_of(source)) as progress:
@@ -174,13 +192,13 @@ def _convert(source: str, target: str, options: dict[str, Any], arguments: Names
     return outcome
 
 
-def _told(outcome: _Outcome) -> str:
+def _outcome_text(outcome: _Outcome) -> str:
     if outcome.skipped:
         return "skipped, a complete file is there"
     return f"{outcome.report} in {outcome.seconds:.1f} s"
 
 
-def _print_sum(outcomes: list[_Outcome]) -> None:
+def _print_totals(outcomes: list[_Outcome]) -> None:
     failed = [outcome for outcome in outcomes if outcome.error is not None]
     skipped = sum(outcome.skipped for outcome in outcomes)
     also = f", {skipped} skipped" if skipped else ""
@@ -191,17 +209,203 @@ def _print_sum(outcomes: list[_Outcome]) -> None:
 
 def _as_json(outcome: _Outcome) -> dict[str, Any]:
     done = {} if outcome.report is None else asdict(outcome.report)
-    said = {"source": outcome.source, "target": outcome.target, "seconds": round(outcome.seconds, 3)}
-    return {**done, **said, "skipped": outcome.skipped, "error": outcome.error}
+    return {
+        **done,
+        "source": outcome.source,
+        "target": outcome.target,
+        "seconds": round(outcome.seconds, 3),
+        "skipped": outcome.skipped,
+        "error": outcome.error,
+    }
+
+
+# ---- the target of each source --------------------------------------------------------------------------------------
+
+
+def pairs_of(arguments: Namespace) -> list[tuple[str, str]]:
+    """Return pairs of source and target; the folder of the targets exists afterwards.
+
+    A target that is an existing folder, other than a Zarr file, or that ends in a slash, is the folder of the target,
+    as with ``--output``. Without a target the new file is made beside its source.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        With ``paths``, ``output``, ``to``, ``zarr_format`` and ``virtual``.
+
+    Raises
+    ------
+    UsageError
+        The paths are not a source and a target, or two sources would become one target, or the folder is a file.
+    """
+    paths, folder = arguments.paths, arguments.output
+    if folder is None:
+        if len(paths) > 2:
+            raise UsageError(
+                f"{len(paths)} paths are given",
+                remedy="Give a source and a target, or any number of sources and --output FOLDER.",
+            )
+        source, target = paths[0], paths[-1]
+        if len(paths) == 1:
+            return [(source, _beside(source, arguments))]
+        if not _is_folder(target):
+            return [(source, target)]
+        paths, folder = [source], target
+    pairs: dict[str, str] = {}
+    for source in paths:
+        target = _joined(folder, _target_name(source, arguments))
+        if target in pairs:
+            raise UsageError(
+                f"{pairs[target]} and {source} would both become {target}", remedy="Convert them to different folders."
+            )
+        pairs[target] = source
+    _make_folder(folder)
+    return [(source, target) for target, source in pairs.items()]
+
+
+def _beside(source: str, arguments: Namespace) -> str:
+    if is_url(source):
+        raise UsageError(
+            "no target is given, and the source is a URL",
+            store=source,
+            remedy="Give a target, or a folder with --output FOLDER.",
+        )
+    return os.path.join(os.path.dirname(source.rstrip("/")), _target_name(source, arguments))
+
+
+def _is_folder(target: str) -> bool:
+    """Return whether a target is the folder of the new file, not the new file itself."""
+    if target.rstrip("/").endswith((*ZARR_SUFFIXES, ".json")):
+        return False
+    if target.endswith(("/", os.sep)):
+        return is_url(target) or not _is_zarr(target)
+    return not is_url(target) and os.path.isdir(target) and not _is_zarr(target)
+
+
+def _is_zarr(folder: str) -> bool:
+    return any(os.path.lexists(os.path.join(folder, name)) for name in _ZARR_MARKS)
+
+
+def _joined(folder: str, name: str) -> str:
+    if is_url(folder):
+        return f"{folder}{name}" if folder.endswith("/") else f"{folder}/{name}"
+    return os.path.join(folder, name)
+
+
+def _make_folder(folder: str) -> None:
+    """Make a local folder; a URL needs none."""
+    if is_url(folder):
+        return
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise UsageError(f"{error.filename} is a file", remedy="Name a folder.") from error
+
+
+def _target_name(source: str, arguments: Namespace) -> str:
+    name = name_of(source)
+    if arguments.virtual:
+        return f"{name}{_VIRTUAL}"
+    suffix = next((suffix for suffix in _ZARR_FILES if name.endswith(suffix)), "")
+    is_zarr = bool(suffix) or os.path.isdir(source)
+    stem = name.removesuffix(suffix)
+    if arguments.to == "zarr" or arguments.zarr_format is not None or (arguments.to is None and not is_zarr):
+        return stem + _ZARR
+    return stem if Path(stem).suffix else f"{stem}.nwb"
+
+
+def name_of(source: str) -> str:
+    """Return the last part of a path, or of a URL without its query."""
+    return PurePosixPath(urlsplit(split_chain(source)[1]).path).name if is_url(source) else Path(source).name
+
+
+def check_source(source: str) -> None:
+    """Refuse a folder of HDF5 files.
+
+    Raises
+    ------
+    UsageError
+        Naming the files.
+    """
+    if not os.path.isdir(source):
+        return
+    names = sorted(os.listdir(source))
+    suffixes = {os.path.splitext(name)[1] for name in names} & _HDF5_SUFFIXES
+    if suffixes and not _ZARR_MARKS & set(names):
+        raise UsageError(
+            "this is a folder of HDF5 files",
+            store=source,
+            remedy=f"Give the files themselves, {os.path.join(source, '*' + min(suffixes))}, and --output FOLDER.",
+        )
+
+
+# ---- targets that exist ------------------------------------------------------------------------------------------
+
+
+def is_done(source: str, target: str, arguments: Namespace, storage_options: dict[str, object]) -> bool:
+    """Return whether the target is a complete file of the wanted format, and not older than the source.
+
+    The times of local files are compared, not those of URLs. No chunk of a Zarr file is read.
+
+    Raises
+    ------
+    StoreRefusedError, StoreUnreachableError
+        A server does not answer, or refuses.
+    """
+    to_zarr = arguments.virtual or target.rstrip("/").endswith(ZARR_SUFFIXES)
+    wanted = arguments.to or ("zarr" if to_zarr else "hdf5")
+    if wanted == "hdf5":
+        is_whole = _is_hdf5(target)
+    else:
+        # on use: NumPy is slow to import
+        from hdmf_zarr_backend.files.parser import is_whole as is_whole_zarr
+
+        is_whole = is_whole_zarr(target, arguments.zarr_format or _DEFAULT_FORMAT, storage_options)
+    if not is_whole or is_url(source) or is_url(target):
+        return is_whole
+    return os.path.lexists(source) and _time_made(target) >= _time_changed(source)
+
+
+def _is_hdf5(target: str) -> bool:
+    if is_url(target) or not os.path.isfile(target):
+        return False
+    with open(target, "rb") as stream:
+        if stream.read(len(_HDF5_SIGNATURE)) != _HDF5_SIGNATURE:
+            return False
+    from hdmf_zarr_backend.comparison import open_facts
+
+    try:
+        open_facts(target).close()
+    except (ZarrBackendError, OSError):
+        return False
+    return True
+
+
+def _time_changed(source: str) -> int:
+    """Return the time of the last change of a file, or of any file below a folder."""
+    times = [os.stat(source).st_mtime_ns] if os.path.isfile(source) else _times(source)
+    return max(times, default=0)
+
+
+def _time_made(target: str) -> int:
+    """Return the time when a file was made, or the first document at the root of a folder."""
+    if os.path.isfile(target):
+        return os.stat(target).st_mtime_ns
+    with os.scandir(target) as entries:
+        return min((entry.stat().st_mtime_ns for entry in entries if entry.is_file()), default=0)
+
+
+def _times(folder: str) -> list[int]:
+    return [os.stat(os.path.join(place, name)).st_mtime_ns for place, _, names in os.walk(folder) for name in names]
 
 
 COMMAND = Command(
     name="convert",
     summary="convert HDF5 to Zarr, or Zarr to HDF5",
     description=(
-        "Convert an HDMF or NWB file, HDF5 to Zarr or Zarr to HDF5; the format of the source is told by its content.\n"
+        "Convert an HDMF or NWB file, HDF5 to Zarr or Zarr to HDF5; the content of the source shows its format.\n"
         "A target that exists is refused, unless --force is given. Without a target the new file is made beside its\n"
-        "source. With --output any number of files is converted; one that cannot be is reported, and the others go on."
+        "source. With --output any number of files is converted; a failure is reported, and the others follow."
     ),
     examples="""\
   zarrio convert session.nwb session.nwb.zarr

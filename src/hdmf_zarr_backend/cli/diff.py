@@ -1,4 +1,4 @@
-"""`zarrio diff`: everything in which two files differ, each in Zarr or HDF5."""
+"""`zarrio diff`: all differences of two files, each in Zarr or HDF5."""
 
 from __future__ import annotations
 
@@ -6,13 +6,21 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from hdmf_zarr_backend.cli.command import Command, Exit, finding_lines, print_json, print_limited
-from hdmf_zarr_backend.cli.options import add_storage_option, add_verbose_option, storage_options
+from hdmf_zarr_backend.cli.command import (
+    Command,
+    Exit,
+    add_finding_options,
+    add_json_option,
+    add_storage_option,
+    counted,
+    finding_lines,
+    print_json,
+    print_limited,
+    storage_options,
+)
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.comparison import Difference
-
-_LINES = 100
 
 
 def _configure(parser: ArgumentParser) -> None:
@@ -28,20 +36,13 @@ def _configure(parser: ArgumentParser) -> None:
         metavar="KIND",
         help="leave out differences of this kind, such as chunks, or of several, separated by commas; can be repeated",
     )
-    parser.add_argument(
-        "--limit",
-        type=int,
-        default=_LINES,
-        metavar="N",
-        help="print at most N differences; 0: all (default: %(default)s)",
-    )
-    add_verbose_option(parser, "print each difference, also those that are alike")
-    parser.add_argument("--json", action="store_true", help="print all differences as one JSON document")
+    add_finding_options(parser, "differences", "print each difference, also those that are alike")
+    add_json_option(parser, "print all differences as one JSON document")
     add_storage_option(parser)
 
 
 def _run(arguments: Namespace) -> Exit:
-    # here and not above: NumPy takes longer to start than the rest of the command line
+    # on use: NumPy is slow to import
     from hdmf_zarr_backend.comparison import compare, summarise
 
     ignored = {kind.strip() for part in arguments.ignore for kind in part.split(",") if kind.strip()}
@@ -65,11 +66,8 @@ def _print(found: Sequence[Difference], counts: dict[str, int], arguments: Names
     lines = finding_lines(found, str, lambda one: f"{one.kind} {one.attribute} {one.said}", verbose=arguments.verbose)
     print_limited(lines, arguments.limit)
     if found:
-        print(f"{len(found):,} difference{'' if len(found) == 1 else 's'}: {_list(counts)}")
-
-
-def _list(counts: dict[str, int]) -> str:
-    return ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
+        print(f"{counted(len(found), 'difference')}: {kinds}")
 
 
 def _as_json(difference: Difference) -> dict[str, Any]:
@@ -86,11 +84,11 @@ def _as_json(difference: Difference) -> dict[str, Any]:
 
 COMMAND = Command(
     name="diff",
-    summary="show in what two files differ",
+    summary="show the differences of two files",
     description=(
         "Show all differences of two files: groups, datasets, links, types, shapes, values, references, attributes.\n"
-        "Prints nothing if there are none. A Zarr file is compared with an HDF5 file as the dataset that it was, or\n"
-        "would be, in HDF5; two Zarr files also by their own chunks and codecs."
+        "Prints nothing if there are none. A Zarr file is compared with an HDF5 file by the datasets that it was made\n"
+        "of, or would become, in HDF5; two Zarr files also by their own chunks and codecs."
     ),
     examples="""\
   zarrio diff session.nwb session.nwb.zarr

@@ -1,4 +1,4 @@
-"""`zarrio`: the command line. Each command is a module of its own; this one finds it and tells what went wrong."""
+"""`zarrio`: the command line, which runs one command and reports errors."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from typing import Any
 
 from hdmf_zarr_backend import __version__
 from hdmf_zarr_backend.cli import (
-    completion,
-    consolidate,
     convert,
     diff,
     inspect,
@@ -27,6 +25,37 @@ from hdmf_zarr_backend.cli import (
 from hdmf_zarr_backend.cli.command import Command, Exit, complain
 from hdmf_zarr_backend.errors import ZarrBackendError
 
+_SHELLS = ("bash", "zsh", "tcsh")
+
+
+def _configure_completion(parser: ArgumentParser) -> None:
+    parser.add_argument("shell", choices=_SHELLS, help="the shell that the script is for")
+
+
+def _run_completion(arguments: Namespace) -> Exit:
+    import shtab
+
+    print(shtab.complete(build_parser(), shell=arguments.shell))
+    return Exit.OK
+
+
+_COMPLETION = Command(
+    name="completion",
+    summary="print a script that completes commands and options",
+    description=(
+        "Print a script with which a shell completes the commands and options of zarrio. Needs the extra cli.\n"
+        "bash: put its output into ~/.local/share/bash-completion/completions/zarrio. zsh: into a file _zarrio\n"
+        "in one of the folders of $fpath. tcsh: into a file that ~/.tcshrc sources."
+    ),
+    examples="""\
+  zarrio completion bash
+  zarrio completion zsh
+""",
+    configure=_configure_completion,
+    run=_run_completion,
+)
+
+
 COMMANDS: tuple[Command, ...] = (
     convert.COMMAND,
     inspect.COMMAND,
@@ -35,18 +64,18 @@ COMMANDS: tuple[Command, ...] = (
     report.COMMAND,
     validate.COMMAND,
     verify.COMMAND,
-    repair.COMMAND,
-    consolidate.COMMAND,
+    repair.REPAIR,
+    repair.CONSOLIDATE,
     upgrade.COMMAND,
-    completion.COMMAND,
+    _COMPLETION,
 )
 """All commands, in the order of the help."""
 
-_EXTRAS = {"h5py": "hdf5", "pynwb": "nwb", "shtab": "cli"}  # library -> the extra that brings it
+_EXTRAS = {"h5py": "hdf5", "pynwb": "nwb", "shtab": "cli"}  # library -> the extra that installs it
 
 _EXIT_CODES = """\
 exit codes:
-  0  done, and nothing to complain about
+  0  done, and nothing was found
   1  done, and differences or problems were found
   2  not done, or not with all files: a wrong call, no such file, a file that cannot be read or written
 """
@@ -63,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0: done; 1: done, and something was found; 2: not done. What is wrong was told on standard error.
+        0: done; 1: done, with findings; 2: not done. Errors are on standard error.
 
     Source: POSIX, ``diff`` and ``grep``, for the exit codes.
     """
@@ -71,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments, unknown = build_parser().parse_known_args(argv)
         if unknown:
             arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
-    except SystemExit as stop:  # argparse has printed help or what is wrong with the call
+    except SystemExit as stop:  # argparse has printed the help or an error
         return int(stop.code or 0)
     with _warnings_in_one_line(arguments.command):
         return int(_run(arguments))
@@ -85,12 +114,12 @@ def _run(arguments: Namespace) -> Exit:
     except ZarrBackendError as error:
         complain(error, command)
     except BrokenPipeError:
-        # whoever read our output has seen enough; Python must not complain when it flushes at its end
+        # the reader of our output has closed it; Python must not complain when it flushes at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
     except ModuleNotFoundError as error:
         if error.name not in _EXTRAS:
-            raise  # no optional library: something is wrong with the installation
+            raise  # not an optional library: the installation is broken
         complain(f"this needs {error.name}; install it with: pip install 'hdmf-zarr-backend[{_EXTRAS[error.name]}]'")
     except OSError as error:
         complain(f"the operating system refuses: {error}")
@@ -102,7 +131,7 @@ def _run(arguments: Namespace) -> Exit:
 
 
 def build_parser() -> ArgumentParser:
-    """Return the parser of the whole command line; the help of the documentation comes from it too."""
+    """Return the parser of the whole command line, also for the documentation."""
     parser = ArgumentParser(
         prog="zarrio",
         description="Convert, look at and compare HDMF and NWB files in Zarr and HDF5.",
@@ -126,7 +155,7 @@ def build_parser() -> ArgumentParser:
 
 @contextmanager
 def _warnings_in_one_line(command: Command) -> Iterator[None]:
-    """Show each warning once, as one line without the place in the code, which means nothing to a user."""
+    """Show each warning once, as one line without its place in the code."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         complain(f"warning: {message}", command)

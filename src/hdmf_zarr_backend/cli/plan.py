@@ -1,13 +1,19 @@
-"""`zarrio plan`: what a conversion to Zarr would put on disk, before it is done."""
+"""`zarrio plan`: what a conversion to Zarr would write."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from hdmf_zarr_backend.cli.command import Command, Exit, print_json
-from hdmf_zarr_backend.cli.options import add_encoding_options, add_format_option
-from hdmf_zarr_backend.cli.tree import add_tree_options, tree_lines
+from hdmf_zarr_backend.cli.command import (
+    Command,
+    Exit,
+    add_encoding_options,
+    add_format_option,
+    add_json_option,
+    print_json,
+)
+from hdmf_zarr_backend.cli.inspect import add_tree_options, tree_lines
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.model.render import size_text
@@ -22,13 +28,13 @@ def _configure(parser: ArgumentParser) -> None:
     add_encoding_options(parser)
     add_tree_options(parser)
     parser.add_argument("--no-estimate", action="store_true", help="read no values: no estimate of what is stored")
-    parser.add_argument("--json", action="store_true", help="print one JSON document: sums and arrays")
+    add_json_option(parser, "print one JSON document: totals and arrays")
     parser.add_argument("--model", action="store_true", help="print the Zarr Object Model as JSON")
 
 
 def _run(arguments: Namespace) -> Exit:
     _check(arguments)
-    # here and not above: hdmf takes its time to start
+    # on use: hdmf is slow to import
     from hdmf_zarr_backend.zom.dryrun import dry_run
 
     found = dry_run(
@@ -52,12 +58,12 @@ def _run(arguments: Namespace) -> Exit:
 
 
 def _check(arguments: Namespace) -> None:
-    """Refuse what `zarrio convert` would refuse, before anything is loaded."""
+    """Refuse what `zarrio convert` refuses, before anything is loaded."""
     if is_url(arguments.path) and not arguments.path.startswith("file://"):
         raise UsageError(
             "a plan is made of an HDF5 file on this machine",
             store=arguments.path,
-            remedy="Download it first; of a Zarr file, `zarrio inspect` tells what is in it.",
+            remedy="Download it first; `zarrio inspect` shows the content of a Zarr file.",
         )
     if arguments.nczarr and arguments.zarr_format == 3:
         raise UsageError("NCZarr has no attributes in format 3", remedy="Leave --nczarr out, or use --zarr-format 2.")

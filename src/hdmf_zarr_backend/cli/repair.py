@@ -1,11 +1,20 @@
-"""`zarrio repair`: mend what can be mended with no loss."""
+"""`zarrio repair`: repairs without loss; `zarrio consolidate`: a new consolidated document."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from hdmf_zarr_backend.cli.command import Command, Exit, finding_lines, print_json
-from hdmf_zarr_backend.cli.options import add_storage_option, add_verbose_option, storage_options
+from hdmf_zarr_backend.cli.command import (
+    Command,
+    Exit,
+    add_json_option,
+    add_storage_option,
+    add_verbose_option,
+    each_file,
+    finding_lines,
+    print_json,
+    storage_options,
+)
 
 
 def _configure(parser: ArgumentParser) -> None:
@@ -16,17 +25,17 @@ def _configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--break-lock",
         action="store_true",
-        help="take the lock of the file from a writer that is gone, or cannot be asked since it is on another machine",
+        help="take the lock of the file from a writer that is gone, or that is on another machine and cannot be asked",
     )
     add_verbose_option(parser)
-    parser.add_argument("--json", action="store_true", help="print what was done, and what is left, as a JSON document")
+    add_json_option(parser, "print what was done, and what is left, as a JSON document")
     add_storage_option(parser)
 
 
 def _run(arguments: Namespace) -> Exit:
-    # here and not above: NumPy takes longer to start than the rest of the command line
+    # on use: NumPy is slow to import
+    from hdmf_zarr_backend.checks.repair import repair
     from hdmf_zarr_backend.cli.wording import problem_document, problem_line
-    from hdmf_zarr_backend.verification.repairs import repair
 
     repairs = repair(
         arguments.path,
@@ -52,15 +61,15 @@ def _run(arguments: Namespace) -> Exit:
     return Exit.FOUND if repairs.left else Exit.OK
 
 
-COMMAND = Command(
+REPAIR = Command(
     name="repair",
-    summary="mend what can be mended with no loss",
+    summary="repair what can be repaired without loss",
     description=(
-        "Undo a change that was interrupted, or finish it where it had come to its end. Make the consolidated\n"
-        "document anew where it is not true. Documents that are gone, and scalars whose chunk is gone or damaged, are\n"
-        "written back from the consolidated document if it has them; while anything else is gone or damaged, that\n"
-        "document stays as it is. No chunk and no document of a node is deleted but those that an interrupted change\n"
-        "had made. Exits with 1 if damage is left."
+        "Undo a change that was interrupted, or finish it if it had been recorded whole. Make the consolidated\n"
+        "document anew if it is wrong. Documents that are missing, and scalars whose chunk is missing or damaged, are\n"
+        "written back from the consolidated document if it has them; while anything else is missing or damaged, that\n"
+        "document stays as it is. No chunk and no document of a node is deleted except those of an interrupted\n"
+        "change. Exits with 1 if damage is left."
     ),
     examples="""\
   zarrio repair session.nwb.zarr
@@ -68,4 +77,54 @@ COMMAND = Command(
 """,
     configure=_configure,
     run=_run,
+)
+
+
+# ---- consolidate ----------------------------------------------------------------------------------------------------
+
+
+def _configure_consolidate(parser: ArgumentParser) -> None:
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="Zarr files, paths or URLs")
+    parser.add_argument(
+        "--forget",
+        action="store_true",
+        help="drop what only the consolidated document has: another program has removed it on purpose",
+    )
+    add_json_option(parser, "print what was done as one JSON document")
+    add_storage_option(parser)
+
+
+def _run_consolidate(arguments: Namespace) -> Exit:
+    # on use: NumPy is slow to import
+    from hdmf_zarr_backend.checks.repair import consolidate
+
+    options = storage_options(arguments)
+
+    def work(path: str) -> str:
+        consolidate(path, forget=arguments.forget, storage_options=options)
+        return path
+
+    return each_file(
+        arguments,
+        work,
+        lambda path, _: print(f"{path}: consolidated"),
+        labels=("consolidated", "not consolidated"),
+        as_json=lambda _: {},
+    )
+
+
+CONSOLIDATE = Command(
+    name="consolidate",
+    summary="make the consolidated document anew",
+    description=(
+        "Make the consolidated document of each file from the documents of its nodes, with the scalars in it. Run\n"
+        "this when another program has changed a file; until then readers see the file as it was before. A file with\n"
+        "an error is reported, and the others follow."
+    ),
+    examples="""\
+  zarrio consolidate session.nwb.zarr
+  zarrio consolidate *.nwb.zarr --json
+""",
+    configure=_configure_consolidate,
+    run=_run_consolidate,
 )

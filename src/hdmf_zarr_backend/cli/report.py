@@ -6,8 +6,7 @@ import os
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from hdmf_zarr_backend.cli.command import Command, Exit
-from hdmf_zarr_backend.cli.options import add_storage_option, storage_options
+from hdmf_zarr_backend.cli.command import Command, Exit, add_storage_option, storage_options
 from hdmf_zarr_backend.errors import StoreExistsError, UsageError
 from hdmf_zarr_backend.model.locations import is_url
 
@@ -26,18 +25,18 @@ def _configure(parser: ArgumentParser) -> None:
         metavar="FILE",
         help="the page (default: in this folder, the name of PATH with .html after it)",
     )
-    parser.add_argument("--force", action="store_true", help="replace a page that is there")
+    parser.add_argument("--force", action="store_true", help="replace a page that exists")
     parser.add_argument(
         "--level",
         choices=("structure", "links", "chunks", "schema"),
-        help=f"of one file: how far to look for problems, as of verify (default: {_LEVEL})",
+        help=f"of one file: how much to check for problems, as of verify (default: {_LEVEL})",
     )
     parser.add_argument("--structure", action="store_true", help="of two files: do not compare the values of datasets")
     add_storage_option(parser)
 
 
 def _run(arguments: Namespace) -> Exit:
-    # here and not above: NumPy takes longer to start than the rest of the command line
+    # on use: NumPy is slow to import
     from hdmf_zarr_backend.report.page import report
 
     output = arguments.output or f"{os.path.basename(arguments.path.rstrip('/'))}.html"
@@ -60,11 +59,22 @@ def _run(arguments: Namespace) -> Exit:
 
 
 def _check(arguments: Namespace, output: str) -> None:
-    """Refuse, before anything is read, a page that could not be written, and an option that would have no effect."""
+    """Refuse, before anything is read, an option without effect, and a page that cannot be written."""
     if arguments.structure and arguments.other is None:
         raise UsageError("--structure is about two files", remedy="Name a second file, or leave it out.")
     if arguments.level is not None and arguments.other is not None:
         raise UsageError("--level is about one file", remedy="Leave it out; make a page of each file for the problems.")
+    _check_output(output)
+    if not os.path.lexists(output):
+        return
+    if not arguments.force:
+        raise _exists(output)
+    for path in (arguments.path, arguments.other or arguments.path):
+        if _is_same_file(path, output):
+            raise StoreExistsError("the page would replace the file", store=path, remedy="Name another file with -o.")
+
+
+def _check_output(output: str) -> None:
     if is_url(output):
         raise UsageError(f"{output}: a page is written to a local path", remedy="Upload it afterwards.")
     folder = os.path.dirname(output)
@@ -72,11 +82,10 @@ def _check(arguments: Namespace, output: str) -> None:
         raise UsageError(f"there is no folder {folder}", remedy="Make it first, or name another file with -o.")
     if os.path.isdir(output):
         raise UsageError(f"{output} is a folder", remedy="Name a file in it with -o.")
-    if os.path.lexists(output) and not arguments.force:
-        raise _exists(output)
-    for path in (arguments.path, arguments.other):
-        if path is not None and os.path.exists(output) and os.path.exists(path) and os.path.samefile(path, output):
-            raise StoreExistsError("the page would replace the file", store=path, remedy="Name another file with -o.")
+
+
+def _is_same_file(path: str, output: str) -> bool:
+    return os.path.exists(output) and os.path.exists(path) and os.path.samefile(path, output)
 
 
 def _exists(output: str) -> StoreExistsError:
@@ -90,7 +99,7 @@ COMMAND = Command(
     summary="make a page about a Zarr file, for a browser",
     description=(
         "Make one HTML page: the sizes of groups and arrays as a picture, chunks, codecs and compression ratios,\n"
-        "links, problems, and the tree. With two files: their sizes side by side, and all in which they differ.\n"
+        "links, problems, and the tree. With two files: their sizes side by side, and all differences.\n"
         "The page needs no network and no other file."
     ),
     examples="""\

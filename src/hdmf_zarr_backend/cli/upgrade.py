@@ -1,4 +1,4 @@
-"""`zarrio upgrade`: make files of Zarr format 2 files of format 3, where they are."""
+"""`zarrio upgrade`: files of Zarr format 2 to format 3, in place."""
 
 from __future__ import annotations
 
@@ -7,9 +7,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hdmf_zarr_backend.cli.batch import each_file, finish, shown_progress
-from hdmf_zarr_backend.cli.command import Command, Exit
-from hdmf_zarr_backend.cli.options import add_jobs_option, add_storage_option, executor_of, storage_options
+from hdmf_zarr_backend.cli.command import (
+    Command,
+    Exit,
+    add_jobs_option,
+    add_json_option,
+    add_storage_option,
+    each_file,
+    executor_of,
+    shown_progress,
+    storage_options,
+)
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.conversion.upgrade import UpgradeReport
@@ -18,12 +26,12 @@ if TYPE_CHECKING:
 def _configure(parser: ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", metavar="PATH", help="Zarr files of format 2, paths or URLs")
     add_jobs_option(parser)
-    parser.add_argument("--json", action="store_true", help="print what was done as one JSON document")
+    add_json_option(parser, "print what was done as one JSON document")
     add_storage_option(parser)
 
 
 def _run(arguments: Namespace) -> Exit:
-    # here and not above: hdmf and zarr take seconds to start
+    # on use: hdmf and zarr take seconds to import
     from hdmf_zarr_backend.conversion.upgrade import upgrade
 
     options = storage_options(arguments)
@@ -32,17 +40,22 @@ def _run(arguments: Namespace) -> Exit:
         with shown_progress(Path(path).name) as progress:
             return upgrade(path, storage_options=options, executor=executor_of(arguments), progress=progress)
 
-    outcomes = each_file(arguments, work, lambda path, report: print(f"{path}: {report}"))
-    return finish(arguments, outcomes, done="are of format 3", failed="not upgraded", as_json=asdict)
+    return each_file(
+        arguments,
+        work,
+        lambda path, report: print(f"{path}: {report}"),
+        labels=("are of format 3", "not upgraded"),
+        as_json=asdict,
+    )
 
 
 COMMAND = Command(
     name="upgrade",
-    summary="make files of Zarr format 2 files of format 3, where they are",
+    summary="upgrade files of Zarr format 2 to format 3, in place",
     description=(
         "Give each file the metadata of Zarr format 3. Chunks of numbers and text are left untouched; references and\n"
-        "rows are encoded anew. The file is one of format 2 until the last document is set, and one of format 3 then;\n"
-        "if the command is killed, run it again. A file that cannot be upgraded is told, and the others go on."
+        "rows are encoded anew. The file is one of format 2 until the last document is written, and then of format 3;\n"
+        "if the command is killed, run it again. A file that cannot be upgraded is reported, and the others follow."
     ),
     examples="""\
   zarrio upgrade session.nwb.zarr

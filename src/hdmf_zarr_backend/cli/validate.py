@@ -1,23 +1,27 @@
-"""`zarrio validate`: whether files are what their schema says."""
+"""`zarrio validate`: whether files are valid by their schema."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from hdmf_zarr_backend.cli.batch import each_file, finish
-from hdmf_zarr_backend.cli.command import Command, Exit, finding_lines, print_json, print_limited
-from hdmf_zarr_backend.cli.options import (
+from hdmf_zarr_backend.cli.command import (
+    Command,
+    Exit,
     add_external_links_option,
+    add_finding_options,
     add_storage_option,
-    add_verbose_option,
+    counted,
+    each_file,
+    finding_lines,
+    print_json,
+    print_limited,
     storage_options,
 )
 
 if TYPE_CHECKING:
-    from hdmf_zarr_backend.validation.findings import Validation
-
-_LINES = 100
+    from hdmf_zarr_backend.checks.findings import Validation
 
 
 def _configure(parser: ArgumentParser) -> None:
@@ -25,20 +29,16 @@ def _configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--full",
         action="store_true",
-        help="let hdmf's own validator do it, which reads data and takes far longer",
+        help="use hdmf's own validator, which reads data and takes much longer",
     )
     parser.add_argument(
-        "--namespace", metavar="NAME", help="hold the files against this namespace (default: the most specific ones)"
+        "--namespace", metavar="NAME", help="check the files against this namespace (default: the most specific ones)"
     )
     parser.add_argument(
-        "--installed", action="store_true", help="take the installed namespaces, not those that are cached in the files"
+        "--installed", action="store_true", help="use the installed namespaces, not those that are cached in the files"
     )
     add_external_links_option(parser)
-    parser.add_argument(
-        "--limit", type=int, default=_LINES, metavar="N", help="print at most N findings of a file; 0: all "
-        "(default: %(default)s)"
-    )  # fmt: skip
-    add_verbose_option(parser)
+    add_finding_options(parser, "findings of a file", "print each finding, also those that are alike")
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print all findings as one JSON document")
     output.add_argument(
@@ -48,8 +48,9 @@ def _configure(parser: ArgumentParser) -> None:
 
 
 def _run(arguments: Namespace) -> Exit:
-    # here and not above: NumPy takes longer to start than the rest of the command line
-    from hdmf_zarr_backend.validation.files import json_schema_for, validate
+    # on use: NumPy is slow to import
+    from hdmf_zarr_backend.checks.json_schema import json_schema_for
+    from hdmf_zarr_backend.checks.validate import validate
 
     options: dict[str, Any] = {
         "namespace": arguments.namespace,
@@ -63,12 +64,11 @@ def _run(arguments: Namespace) -> Exit:
     def work(path: str) -> Validation:
         return validate(path, full=arguments.full, external_links=arguments.external_links, **options)
 
-    outcomes = each_file(arguments, work, lambda path, found: _print(path, found, arguments))
-    return finish(
+    return each_file(
         arguments,
-        outcomes,
-        done="valid",
-        failed="not validated",
+        work,
+        lambda path, found: _print(path, found, arguments),
+        labels=("valid", "not validated"),
         as_json=_as_json,
         is_good=lambda found: found.is_valid,
     )
@@ -79,8 +79,7 @@ def _print(path: str, found: Validation, arguments: Namespace) -> None:
         found.findings, str, lambda finding: f"{finding.kind} {finding.message}", verbose=arguments.verbose
     )
     print_limited(lines, arguments.limit)
-    count = len(found.findings)
-    verdict = "valid" if found.is_valid else f"{count:,} finding{'s'[: count != 1]}"
+    verdict = "valid" if found.is_valid else counted(len(found.findings), "finding")
     against = ", ".join(f"{name} {version}" for name, version in found.namespaces.items())
     print(f"{path}: {verdict} ({against}{'' if found.cached else ', installed'})")
 
@@ -92,28 +91,18 @@ def _as_json(found: Validation) -> dict[str, Any]:
         "namespaces": found.namespaces,
         "cached": found.cached,
         "counts": found.counts,
-        "findings": [
-            {
-                "path": finding.path,
-                "attribute": finding.attribute,
-                "kind": finding.kind,
-                "message": finding.message,
-                "rule": finding.rule,
-                "remedy": finding.remedy,
-            }
-            for finding in found.findings
-        ],
+        "findings": [{**asdict(finding), "remedy": finding.remedy} for finding in found.findings],
     }
 
 
 COMMAND = Command(
     name="validate",
-    summary="hold Zarr files against their schema",
+    summary="check Zarr files against their schema",
     description=(
-        "Hold Zarr files against the namespaces that are cached in them, as pynwb.validate does, from the metadata\n"
-        "alone: types, shapes, required groups, datasets, attributes and links, targets of links and references. This\n"
-        "takes milliseconds, of remote files too. Exits with 0 if all files are valid. A file that cannot be read is\n"
-        "told, and the others are looked at all the same."
+        "Check Zarr files against the namespaces that are cached in them, as pynwb.validate does, from the metadata\n"
+        "only: types, shapes, required groups, datasets, attributes and links, targets of links and references. This\n"
+        "takes milliseconds, also for remote files. Exits with 0 if all files are valid. A file that cannot be read\n"
+        "is reported, and the others follow."
     ),
     examples="""\
   zarrio validate session.nwb.zarr

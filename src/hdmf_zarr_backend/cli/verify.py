@@ -1,26 +1,30 @@
-"""`zarrio verify`: whether a file is whole and true to itself."""
+"""`zarrio verify`: whether a file is whole, or with ``--spec`` whether it conforms to Zarr format 2."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from hdmf_zarr_backend.cli.batch import each_file, finish, shown_progress
-from hdmf_zarr_backend.cli.command import Command, Exit, finding_lines, print_limited
-from hdmf_zarr_backend.cli.options import (
+from hdmf_zarr_backend.cli.command import (
+    Command,
+    Exit,
     add_external_links_option,
+    add_finding_options,
     add_jobs_option,
+    add_json_option,
     add_storage_option,
-    add_verbose_option,
+    counted,
+    each_file,
     executor_of,
+    finding_lines,
+    print_limited,
+    shown_progress,
     storage_options,
 )
 
 if TYPE_CHECKING:
-    from hdmf_zarr_backend.verification.conformance_rules import ConformanceReport, Finding
-    from hdmf_zarr_backend.verification.problems import Problem, Report
-
-_LINES = 100
+    from hdmf_zarr_backend.checks.conformance import ConformanceReport, Finding
+    from hdmf_zarr_backend.checks.findings import Problem, Report
 
 
 def _configure(parser: ArgumentParser) -> None:
@@ -30,21 +34,21 @@ def _configure(parser: ArgumentParser) -> None:
         "--level",
         choices=("structure", "links", "chunks", "schema"),
         default="chunks",
-        help="how far to look; each level begins with all before it (default: %(default)s)",
+        help="how much to check; each level includes all before it (default: %(default)s)",
     )
     what.add_argument(
         "--spec",
         action="store_true",
-        help="hold the store against the specification of Zarr format 2 instead, rule by rule",
+        help="check the store against the specification of Zarr format 2 instead, rule by rule",
     )
     add_jobs_option(parser)
     add_external_links_option(parser)
-    parser.add_argument(
-        "--limit", type=int, default=_LINES, metavar="N", help="print at most N findings of a file; 0: all "
-        "(default: %(default)s)"
-    )  # fmt: skip
-    add_verbose_option(parser, "print each finding, also those that are alike, and remarks that are true of most files")
-    parser.add_argument("--json", action="store_true", help="print all findings as one JSON document")
+    add_finding_options(
+        parser,
+        "findings of a file",
+        "print each finding, also those that are alike, and remarks that are true of most files",
+    )
+    add_json_option(parser, "print all findings as one JSON document")
     add_storage_option(parser)
 
 
@@ -53,8 +57,8 @@ def _run(arguments: Namespace) -> Exit:
 
 
 def _run_levels(arguments: Namespace) -> Exit:
-    # here and not above: NumPy takes longer to start than the rest of the command line
-    from hdmf_zarr_backend.verification.files import verify
+    # on use: NumPy is slow to import
+    from hdmf_zarr_backend.checks.verify import verify
 
     options = storage_options(arguments)
 
@@ -69,20 +73,19 @@ def _run_levels(arguments: Namespace) -> Exit:
                 progress=progress,
             )
 
-    outcomes = each_file(arguments, work, lambda path, report: _print(path, report, arguments))
-    return finish(
+    return each_file(
         arguments,
-        outcomes,
-        done="sound",
-        failed="not looked at",
+        work,
+        lambda path, report: _print(path, report, arguments),
+        labels=("sound", "not looked at"),
         as_json=lambda report: _as_json(report, arguments.command),
         is_good=lambda report: report.is_sound,
     )
 
 
 def _print(path: str, report: Report, arguments: Namespace) -> None:
+    from hdmf_zarr_backend.checks.findings import FACTS
     from hdmf_zarr_backend.cli.wording import problem_line
-    from hdmf_zarr_backend.verification.problems import FACTS
 
     def line(problem: Problem) -> str:
         return ("" if problem.is_damage else "remark: ") + problem_line(problem, arguments.command)
@@ -90,7 +93,7 @@ def _print(path: str, report: Report, arguments: Namespace) -> None:
     found = [*report.problems, *(remark for remark in report.remarks if arguments.verbose or remark.kind not in FACTS)]
     lines = finding_lines(found, line, lambda problem: f"{problem.kind} {problem.message}", verbose=arguments.verbose)
     print_limited(lines, arguments.limit)
-    verdict = "sound" if report.is_sound else f"{len(report.problems):,} problem{'s'[: len(report.problems) != 1]}"
+    verdict = "sound" if report.is_sound else counted(len(report.problems), "problem")
     print(f"{path}: {verdict} ({report.looked_at})")
 
 
@@ -116,7 +119,7 @@ def _as_json(report: Report, command: Command) -> dict[str, Any]:
 
 
 def _run_spec(arguments: Namespace) -> Exit:
-    from hdmf_zarr_backend.verification.conformance import conformance
+    from hdmf_zarr_backend.checks.conformance import conformance
 
     options = storage_options(arguments)
 
@@ -124,20 +127,19 @@ def _run_spec(arguments: Namespace) -> Exit:
         with shown_progress("verify") as progress:
             return conformance(path, executor=executor_of(arguments), storage_options=options, progress=progress)
 
-    outcomes = each_file(arguments, work, lambda path, report: _print_spec(path, report, arguments))
-    return finish(
+    return each_file(
         arguments,
-        outcomes,
-        done="conforming",
-        failed="not looked at",
+        work,
+        lambda path, report: _print_spec(path, report, arguments),
+        labels=("conforming", "not looked at"),
         as_json=_spec_as_json,
         is_good=lambda report: report.conforms,
     )
 
 
 def _print_spec(path: str, report: ConformanceReport, arguments: Namespace) -> None:
-    from hdmf_zarr_backend.cli.wording import worded
-    from hdmf_zarr_backend.verification.conformance_rules import RULES
+    from hdmf_zarr_backend.checks.conformance import RULES
+    from hdmf_zarr_backend.cli.wording import remedy_text
 
     def line(finding: Finding) -> str:
         rule = RULES[finding.rule]
@@ -151,12 +153,10 @@ def _print_spec(path: str, report: ConformanceReport, arguments: Namespace) -> N
     for finding in report.remarks:
         by_rule.setdefault(finding.rule, []).append(finding)
     for rule, found in by_rule.items():
-        number = "1 key" if len(found) == 1 else f"{len(found):,} keys"
-        print(f"remark: {number}, {found[0]}: {worded(RULES[rule].remark, arguments.command)}")
+        print(f"remark: {counted(len(found), 'key')}, {found[0]}: {remedy_text(RULES[rule].remark, arguments.command)}")
     for array, reason in report.undecoded.items():
         print(f"remark: {array}: its chunks were not decoded: {reason}")
-    count = len(report.violations)
-    verdict = "conforms" if report.conforms else f"{count:,} violation{'s'[: count != 1]}"
+    verdict = "conforms" if report.conforms else counted(len(report.violations), "violation")
     print(f"{path}: {verdict} ({report.groups:,} groups, {report.arrays:,} arrays, {report.chunks:,} chunks)")
 
 
@@ -180,13 +180,13 @@ COMMAND = Command(
     name="verify",
     summary="look for damage in Zarr files",
     description=(
-        "Look for damage. structure: documents parse, and the consolidated one says the same as they. links: targets\n"
-        "of links and references are there, and are the objects that were meant. chunks: each one is there, decodes,\n"
-        "and is of full size. schema: the file is valid by the namespaces that are cached in it. Changes nothing.\n"
-        "Exits with 0 if nothing is wrong; remarks are no damage. Findings that are alike are one line, with their\n"
-        "number; --verbose shows each, and how many chunks have no checksum. A file that cannot be read is told, and\n"
-        "the others are looked at all the same. With --spec, each demand of the specification of Zarr format 2 is a\n"
-        "rule, and each finding names one."
+        "Look for damage. structure: documents parse, and agree with the consolidated one. links: targets of links\n"
+        "and references exist, and are the objects that were meant. chunks: each one is stored, decodes, and has its\n"
+        "full size. schema: the file is valid by the namespaces that are cached in it. Changes nothing. Exits with 0\n"
+        "if nothing is wrong; remarks are not damage. Findings that are alike are one line, with their number;\n"
+        "--verbose shows each, and how many chunks have no checksum. A file that cannot be read is reported, and the\n"
+        "others follow. With --spec, each demand of the specification of Zarr format 2 is a rule, and each finding\n"
+        "names one."
     ),
     examples="""\
   zarrio verify session.nwb.zarr

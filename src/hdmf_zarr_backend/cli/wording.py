@@ -1,4 +1,4 @@
-"""Messages of the package in the words of the command line: options take the place of Python's arguments."""
+"""Messages of the package for the command line: its options take the place of arguments of Python."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from hdmf_zarr_backend.errors import ZarrBackendError
 
 if TYPE_CHECKING:
+    from hdmf_zarr_backend.checks.findings import Problem
     from hdmf_zarr_backend.cli.command import Command
-    from hdmf_zarr_backend.verification.problems import Problem
 
-__all__ = ["ARGUMENTS", "problem_document", "problem_line", "told", "worded"]
+__all__ = ["ARGUMENTS", "error_text", "problem_document", "problem_line", "remedy_text"]
 
 ARGUMENTS: dict[str, tuple[str, ...]] = {
     "break_lock": ("--break-lock",),
@@ -47,10 +47,10 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "virtual": ("--virtual",),
     "zarr_format": ("--zarr-format",),
 }
-"""Argument in Python -> the options that say the same where a command has one of them; none: only Python has it."""
+"""Argument of Python -> its options, of which a command has at most one; none: only Python has the argument."""
 
 _OPPOSITES = frozenset({"--no-check", "--installed"})
-"""Options that stand for False."""
+"""Options for the value False."""
 
 _PHRASES: tuple[tuple[str, str, str], ...] = (
     ("pass break_lock=True, or run `zarrio repair", "", "run `zarrio repair"),
@@ -78,9 +78,9 @@ _PHRASES: tuple[tuple[str, str, str], ...] = (
     ("mode 'w' to replace it", "--force", "use --force to replace it"),
     ("`strict_json=True` writes", "", "`zarrio convert --strict-json` writes"),
 )  # fmt: skip
-"""What Python says -> if the command has this option ("": in any case) -> what the command line says instead."""
+"""Phrase for Python, the option that the command must have ("": any command), phrase for the command line."""
 
-# compiled when they are used: `zarrio --help` has no time for it
+# compiled when they are used, which keeps `zarrio --help` fast
 _ASSIGNED = r"""(?x)(?<![\w-])(?P<name>[a-z][a-z_]*)=
         (?:(?P<value>True|False|None|\w+\([^()]*\)|\d+|(['"])[^'"]*['"](?:\ or\ ['"][^'"]*['"])*)|(?=[\s.,;:)`]|$))"""
 _BARE = r"(?<=[Ll]eave )[a-z_]+(?= out\b| away\b)|(?<=[Ll]eave out )[a-z_]+|\bstorage_options\b"
@@ -98,22 +98,22 @@ def _options(command: Command) -> dict[str, Action]:
     return {name: action for action in parser._actions if action.help != SUPPRESS for name in action.option_strings}
 
 
-def told(error: BaseException, command: Command | None) -> str:
-    """Return what an error says, to somebody who has typed a command."""
+def error_text(error: BaseException, command: Command | None) -> str:
+    """Return the message of an error for the command that runs."""
     if command is None or not isinstance(error, ZarrBackendError):
         return str(error)
     problem, _ = _replaced(error.problem, _options(command))
-    return str(ZarrBackendError(problem, store=error.store, path=error.path, remedy=worded(error.remedy, command)))
+    return str(ZarrBackendError(problem, store=error.store, path=error.path, remedy=remedy_text(error.remedy, command)))
 
 
-def worded(text: str, command: Command | None) -> str:
-    """Return what to do about something, to somebody who has typed a command.
+def remedy_text(text: str, command: Command | None) -> str:
+    """Return a remedy for the command that runs.
 
     Parameters
     ----------
     text : str
-        Sentences that may name arguments of Python, such as ``resume=True``. Where the command has no option that
-        says the same, the clause is said to be about Python.
+        Sentences that may name arguments of Python, such as ``resume=True``. Where the command has no option for
+        one, the clause is marked as being about Python.
     command : Command, optional
         The command; None: the text stays as it is.
     """
@@ -134,7 +134,7 @@ def _clause(text: str, options: dict[str, Action]) -> str:
 
 
 def _replaced(text: str, options: dict[str, Action]) -> tuple[str, bool]:
-    """Return a text with options for arguments, and whether there was one for each."""
+    """Return a text with options in place of arguments, and whether there is one for each."""
     missed: list[str] = []
 
     def option_for(match: re.Match[str]) -> str:
@@ -150,7 +150,7 @@ def _replaced(text: str, options: dict[str, Action]) -> tuple[str, bool]:
 
 
 def _option(name: str, value: str | None, options: dict[str, Action]) -> str | None:
-    """Return the option that says ``name=value``; ``value`` None: whatever the value is."""
+    """Return the option for ``name=value``; ``value`` None: for any value."""
     for option in ARGUMENTS.get(name, ()):
         action = options.get(option)
         if action is None:
@@ -169,10 +169,10 @@ def _option(name: str, value: str | None, options: dict[str, Action]) -> str | N
 
 def problem_line(problem: Problem, command: Command) -> str:
     """Return a finding of `verify` as a line."""
-    return f"{problem.path}: {problem.kind}: {problem.message}. {worded(problem.remedy, command)}"
+    return f"{problem.path}: {problem.kind}: {problem.message}. {remedy_text(problem.remedy, command)}"
 
 
 def problem_document(problem: Problem, command: Command) -> dict[str, str]:
     """Return a finding of `verify` for JSON."""
-    remedy = worded(problem.remedy, command)
+    remedy = remedy_text(problem.remedy, command)
     return {"path": problem.path, "kind": problem.kind, "message": problem.message, "remedy": remedy}

@@ -1,0 +1,344 @@
+"""Chunks of a file: which are stored, and whether each decodes to its full size, in tasks that any executor can run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.arrays.codecs import chunk_codec
+from hdmf_zarr_backend.arrays.shards import ShardReader
+from hdmf_zarr_backend.checks.findings import Problem, Report
+from hdmf_zarr_backend.errors import ChunkError, LimitError, StoreError, UnsafeDataError, ZarrBackendError
+from hdmf_zarr_backend.execution.executors import Runner
+from hdmf_zarr_backend.execution.tasks import Index, task_bytes_for
+from hdmf_zarr_backend.formats.reserved import ALL_CHUNKS, CHUNKS, notes_of
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, absolute, join
+from hdmf_zarr_backend.progress import Progress
+from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
+
+_SHOWN = 5
+_TASK_CHUNKS = 4096
+_MOST_DIGITS = 20  # of the number of a chunk
+_CHECKED = frozenset({"zlib", "gzip", "bz2", "lzma", "crc32", "crc32c", "adler32", "fletcher32", "jenkins_lookup3"})
+_ZSTD_CHECKSUM = 0x04
+_ZSTD_DESCRIPTOR = 4  # after the magic number
+
+
+# ---- what is stored -------------------------------------------------------------------------------------------------
+
+
+def is_chunk_number(text: str) -> bool:
+    """Return whether a part of a key is the number of a chunk."""
+    return text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS
+
+
+def _indices_of(grid: Index) -> Iterator[Index]:
+    """Yield all indices of a grid in order; a file may state one that no memory holds the ranges of."""
+    for number in range(math.prod(grid)):
+        index, rest = [], number
+        for length in reversed(grid):
+            rest, i = divmod(rest, length)
+            index.append(i)
+        yield tuple(reversed(index))
+
+
+class StoredObjects:
+    """The objects in which the chunks of an array are: the chunks themselves, or shards of them.
+
+    Parameters
+    ----------
+    node : ArrayNode
+        The array.
+
+    Attributes
+    ----------
+    grid : tuple of int
+        Number of objects along each axis.
+    inner : tuple of int
+        Number of chunks along each axis of an object.
+    """
+
+    def __init__(self, node: ArrayNode[Attributes]) -> None:
+        self._node = node
+        shape = node.chunks if node.shards is None else node.shards.shape
+        self.grid = tuple(-(-n // c) for n, c in zip(node.shape, shape, strict=True))
+        self.inner = tuple(s // c for s, c in zip(shape, node.chunks, strict=True))
+
+    def all_chunks(self) -> Iterator[Index]:
+        """Yield the index of every chunk."""
+        return _indices_of(self._node.grid)
+
+    def first_missing(self, there: Collection[Index]) -> list[str]:
+        """Return the names of the first few objects that are not ``there``."""
+        first = islice(_indices_of(self.grid), len(there) + _SHOWN)
+        return [self._node.chunk_name(index) for index in first if index not in there][:_SHOWN]
+
+    def sort(self, names: Iterable[str]) -> tuple[set[Index], list[str]]:
+        """Return the indices of those ``names`` that are objects of the array, and the other names."""
+        found: set[Index] = set()
+        unknown: list[str] = []
+        for name in names:
+            index = self._index(name)
+            if index is not None:
+                found.add(index)
+            elif name not in DOCUMENTS:
+                unknown.append(name)
+        return found, sorted(unknown)
+
+    def _index(self, name: str) -> Index | None:
+        parts = name.split(self._node.separator)
+        axes = len(self.grid) if self._node.key_axes is None else self._node.key_axes
+        if self._node.prefix:
+            if parts.pop(0) != self._node.prefix:
+                return None
+        elif not axes:
+            return () if name == "0" else None
+        if len(parts) != axes or not all(map(is_chunk_number, parts)):
+            return None
+        index = (*map(int, parts), *(0,) * (len(self.grid) - axes))
+        is_inside = all(i < n for i, n in zip(index, self.grid, strict=True))
+        return index if is_inside and self._node.chunk_name(index) == name else None
+
+    def chunks_in(self, index: Index) -> Iterator[Index]:
+        """Yield the chunks in the object at ``index``."""
+        if self._node.shards is None:
+            yield index
+            return
+        starts = [i * n for i, n in zip(index, self.inner, strict=True)]
+        ends = [min(s + n, g) for s, n, g in zip(starts, self.inner, self._node.grid, strict=True)]
+        lengths = tuple(end - start for start, end in zip(starts, ends, strict=True))
+        for inner in _indices_of(lengths):
+            yield tuple(start + i for start, i in zip(starts, inner, strict=True))
+
+
+def _stored_names(keys: Store, path: str) -> list[str]:
+    """Return the names of all keys below an array."""
+    return [key[len(path) + 1 if path else 0 :] for key in keys.sizes(path)]
+
+
+def stored_rows(keys: Store, path: str, node: ArrayNode[Attributes]) -> list[int]:
+    """Return the numbers of the chunks along the first axis with anything stored; all where the store cannot list.
+
+    Raises
+    ------
+    LimitError
+        They are more than ``max_read_chunks``.
+    """
+    if not node.shape:
+        return [0]
+    stored = StoredObjects(node)
+    if not keys.abilities.listing:
+        _check_count(keys, node.grid[0])
+        return list(range(node.grid[0]))
+    found, _ = stored.sort(_stored_names(keys, path))
+    objects = {index[0] for index in found}
+    _check_count(keys, len(objects) * stored.inner[0])
+    rows = (row * stored.inner[0] + i for row in objects for i in range(stored.inner[0]))
+    return sorted(row for row in rows if row < node.grid[0])
+
+
+def _check_count(keys: Store, count: int) -> None:
+    keys.read_rules.limits.check("max_read_chunks", count, f"{count:,} chunks are stated")
+
+
+# ---- decoding -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Decoded:
+    """The outcome of a `DecodeTask`.
+
+    Attributes
+    ----------
+    problems : list of tuple
+        Kind and message of each finding.
+    missing : list of tuple of int
+        Chunks that are not stored.
+    chunks, nbytes, unchecked : int
+        Number and stored bytes of the chunks that were decoded, and how many of them have no checksum.
+    done : int
+        Bytes of the values, for the progress.
+    """
+
+    problems: list[tuple[str, str]] = field(default_factory=list)
+    missing: list[Index] = field(default_factory=list)
+    chunks: int = 0
+    nbytes: int = 0
+    unchecked: int = 0
+    done: int = 0
+
+
+@dataclass(slots=True)
+class DecodeTask:
+    """Decodes some chunks of one array, one after the other.
+
+    Attributes
+    ----------
+    keys : Store
+        The store.
+    path : str
+        The array.
+    node : ArrayNode
+        Its metadata.
+    indices : list of tuple of int
+        The chunks; those of a shard may not be stored.
+    """
+
+    keys: Store
+    path: str
+    node: ArrayNode[Attributes]
+    indices: list[Index]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of values in memory: one chunk at a time."""
+        return _chunk_bytes(self.node)
+
+    def run(self) -> Decoded:
+        """Decode the chunks."""
+        found = Decoded(done=self.nbytes * len(self.indices))
+        reader = ChunkReader(self.keys, self.path, self.node, ChunkCache(0))
+        shards = None if self.node.shards is None else ShardReader(self.keys, self.path, self.node)
+        for index in self.indices:
+            name = self.node.chunk_name(index) if shards is None else str(index)
+            try:
+                data = shards.get(index) if shards is not None else self.keys.get(join(self.path, name))
+                if data is None:
+                    found.missing.append(index)
+                    continue
+                reader.decode(index, data)
+            except ZarrBackendError as error:
+                found.problems.append((kind_of(error), error.problem))
+                continue
+            except OSError as error:
+                found.problems.append(("chunk-damaged", f"the chunk {name!r} cannot be read ({error})"))
+                continue
+            found.chunks += 1
+            found.nbytes += len(data)
+            found.unchecked += not _has_checksum(self.node, data)
+        return found
+
+
+def kind_of(error: ZarrBackendError) -> str:
+    """Return the kind of finding for an error with a chunk."""
+    damaged = (ChunkError, StoreError)  # it cannot be decoded, or the system cannot read it
+    kinds = ((UnsafeDataError, "unsafe"), (LimitError, "limit"), (damaged, "chunk-damaged"))
+    return next((kind for cls, kind in kinds if isinstance(error, cls)), "document-damaged")
+
+
+def _chunk_bytes(node: ArrayNode[Attributes]) -> int:
+    return math.prod(node.chunks) * chunk_codec(node).dtype.itemsize
+
+
+def _has_checksum(node: ArrayNode[Attributes], data: bytes) -> bool:
+    """Return whether decoding finds a bit that flips in a stored chunk."""
+    configs = [*(node.filters or []), *([node.compressor] if node.compressor else [])]
+    if any(config.get("id") in _CHECKED for config in configs):
+        return True
+    is_zstd = bool(configs) and configs[-1].get("id") == "zstd"
+    return is_zstd and len(data) > _ZSTD_DESCRIPTOR and bool(data[_ZSTD_DESCRIPTOR] & _ZSTD_CHECKSUM)
+
+
+# ---- all chunks of a file -------------------------------------------------------------------------------------------
+
+
+class ChunkCheck:
+    """Decodes all chunks of a file, and reports those that are missing or damaged.
+
+    Parameters
+    ----------
+    keys : Store
+        The store.
+    hierarchy : Hierarchy
+        Its nodes.
+    report : Report
+        Takes the findings.
+    reported : set of str
+        Paths of arrays with a missing or damaged chunk that is in the report already; one that has no other is left
+        out.
+    """
+
+    def __init__(self, keys: Store, hierarchy: Hierarchy, report: Report, reported: Collection[str] = ()) -> None:
+        self._keys = keys
+        self._report = report
+        arrays = [(path, node) for path, node in hierarchy.walk() if isinstance(node, ArrayNode)]
+        self._arrays = [(path, node) for path, node in arrays if path not in reported or math.prod(node.grid) > 1]
+        self._should_all_be_stored = notes_of(hierarchy.root.attributes).get(CHUNKS) == ALL_CHUNKS
+
+    def _add(self, path: str, kind: str, message: str) -> None:
+        self._report.add(Problem(absolute(path), kind, message))
+
+    def run(self, runner: Runner, *, memory_budget: int, progress: Progress) -> None:
+        """Decode all chunks, with at most ``memory_budget`` bytes of values in flight."""
+        progress.start(0)
+        missing: dict[str, list[Index]] = {}
+        unchecked = 0
+        for task, found in runner.run(self._tasks(memory_budget, runner.workers), memory_budget=memory_budget):
+            for kind, message in dict.fromkeys(found.problems):
+                self._add(task.path, kind, message)
+            if found.missing:
+                missing.setdefault(task.path, []).extend(found.missing[:_SHOWN])
+            self._report.chunks += found.chunks
+            self._report.nbytes += found.nbytes
+            unchecked += found.unchecked
+            progress.advance(absolute(task.path), found.done)
+        for path, indices in missing.items():
+            self._add_missing(path, None, [str(index) for index in indices])
+        if unchecked:
+            self._add(
+                "",
+                "unchecked",
+                f"{unchecked:,} of {self._report.chunks:,} chunks have no checksum: they decode, and a bit that "
+                "flipped in them would not be found",
+            )
+        progress.finish()
+
+    def _add_missing(self, path: str, count: int | None, names: list[str]) -> None:
+        shown = ", ".join(sorted(names)[:_SHOWN])
+        number = "chunks" if count is None else "a chunk" if count == 1 else f"{count:,} chunks"
+        verb = "is" if count == 1 else "are"
+        if self._should_all_be_stored:
+            self._add(path, "chunk-missing", f"{number} {verb} gone, though all were stored: {shown}")
+        else:
+            self._add(path, "unwritten", f"{number} {verb} not stored: {shown}")
+
+    def _tasks(self, memory_budget: int, workers: int) -> Iterator[DecodeTask]:
+        for path, node in self._arrays:
+            try:
+                ChunkReader(self._keys, path, node, ChunkCache(0))
+                size = max(1, _chunk_bytes(node))
+                stored = StoredObjects(node)
+                # the number of chunks that are checked where the store can list, else the number that is stated
+                _check_count(self._keys, math.prod(stored.inner if self._keys.abilities.listing else node.grid))
+            except ZarrBackendError as error:
+                self._add(path, kind_of(error), error.problem)
+                continue
+            count = max(1, min(task_bytes_for(memory_budget, workers) // size, _TASK_CHUNKS))
+            indices = iter(self._present(path, node, stored))
+            while batch := list(islice(indices, count)):
+                yield DecodeTask(self._keys, path, node, batch)
+
+    def _present(self, path: str, node: ArrayNode[Attributes], stored: StoredObjects) -> Iterator[Index]:
+        """Yield the chunks that are stored, and report how many are not; stored chunks are counted, not stated ones."""
+        if not self._keys.abilities.listing:
+            yield from stored.all_chunks()
+            return
+        found, unknown = stored.sort(_stored_names(self._keys, path))
+        if unknown:
+            self._add(path, "unknown-file", f"{len(unknown):,} keys are not chunks: {', '.join(unknown[:_SHOWN])}")
+        wanted = math.prod(stored.grid)
+        if len(found) < wanted:
+            blocked, _ = stored.sort(self._keys.names_without_values(path))
+            if blocked:
+                shown = ", ".join(node.chunk_name(index) for index in sorted(blocked)[:_SHOWN])
+                what = "a folder, a pipe or a device is in the place of"
+                self._add(path, "chunk-damaged", f"{what} {len(blocked):,} chunks: {shown}")
+            known = found | blocked
+            names = stored.first_missing(known)
+            if names:
+                self._add_missing(path, wanted - len(known), names)
+        for index in sorted(found):
+            yield from stored.chunks_in(index)

@@ -1,0 +1,251 @@
+"""What `verify` and `validate` report: kinds of findings with their remedies, one finding, and the report of a file.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Final
+
+_RESTORE = "Restore it from a copy."
+_REPAIR = "Run `zarrio repair`, which writes it back from the consolidated document."
+_FORGET = "If it was removed on purpose, run `zarrio consolidate --forget` instead."
+_ONE_OF_BOTH = (
+    "If another program has changed it, run `zarrio consolidate`. If none has, delete that chunk, and run "
+    "`zarrio repair`, which writes it back."
+)
+_CONSOLIDATE = "Run `zarrio consolidate` on the file."
+_REWRITE = "Write the file again."
+
+# ---- verify ---------------------------------------------------------------------------------------------------------
+
+DAMAGE: Final[dict[str, str]] = {
+    "incomplete": "Wait until it is written; if nobody writes it any more, write it again.",
+    "change-interrupted": "Run `zarrio repair`, or open the file with mode 'r+': the change is undone, or finished.",
+    "journal-damaged": "Export what the file shows to a new one.",
+    "limit": "If the file is to be trusted, raise the limit that is named.",
+    "unsafe": "Do not trust this file; nothing of it was run.",
+    "document-missing": f"{_RESTORE} {_FORGET}",
+    "document-damaged": _RESTORE,
+    "group-implied": "Write a .zgroup document there; other programs do not see the group without it.",
+    "consolidated-damaged": _CONSOLIDATE,
+    "consolidated-stale": _CONSOLIDATE,
+    "inlined-stale": _ONE_OF_BOTH,
+    "link-damaged": "Run `zarrio repair --drop-links` to remove it, or write the link again.",
+    "link-dangling": "Put the target back, or run `zarrio repair --drop-links` to remove the link.",
+    "link-circular": "Run `zarrio repair --drop-links` to remove one of the links.",
+    "link-wrong-target": "Look whether the target was replaced; write the link again if it is right.",
+    "reference-damaged": _REWRITE,
+    "reference-dangling": "Put the target back, or write the reference again.",
+    "reference-wrong-target": "Look whether the target was replaced; write the reference again if it is right.",
+    "chunk-missing": _RESTORE,
+    "chunk-damaged": _RESTORE,
+    "schema": "Change what is named to what the schema demands.",
+}
+"""Kinds of damage -> what to do about it. Kinds are only ever added."""
+
+REPAIRABLE: Final[dict[str, str]] = {
+    "document-missing": f"{_REPAIR} {_FORGET}",
+    "chunk-missing": _REPAIR,
+    "chunk-damaged": _REPAIR,
+}
+"""What to do instead where the consolidated document has a good copy."""
+
+REMARKS: Final[dict[str, str]] = {
+    "not-consolidated": _CONSOLIDATE,
+    "not-listed": "Verify a copy on a disk, where all documents can be found.",
+    "unknown-key": "Other programs may refuse the document.",
+    "unknown-file": "Nothing reads it; delete it if it is not yours.",
+    "link-refused": "Verify with external_links='follow' to check the target too.",
+    "reference-refused": "Verify with external_links='follow' to check the target too.",
+    "unwritten": "It reads as the fill value, which may be right: the file does not state that all chunks are stored.",
+    "unchecked": "Write with a codec that has a checksum (zstd, zlib) where this matters.",
+    "no-schema": "Cache the namespaces in the file, or run `zarrio validate --installed`.",
+}
+"""Kinds of findings that may be right as they are -> what to know about them."""
+
+FACTS: Final[frozenset[str]] = frozenset({"unchecked"})
+"""Remarks that are true of nearly every file; the command line prints them with ``--verbose`` only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One finding of `verify`.
+
+    Attributes
+    ----------
+    path : str
+        Absolute path of the node, ``"/"`` for the file as a whole.
+    kind : str
+        One of `DAMAGE` or `REMARKS`.
+    message : str
+        What was found, without a full stop.
+    is_repairable : bool
+        Whether `repair` can write back what is missing or damaged.
+    """
+
+    path: str
+    kind: str
+    message: str
+    is_repairable: bool = False
+
+    @property
+    def is_damage(self) -> bool:
+        """Whether it is damage, not a remark."""
+        return self.kind in DAMAGE
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it."""
+        repair = REPAIRABLE.get(self.kind) if self.is_repairable else None
+        return repair or DAMAGE.get(self.kind) or REMARKS.get(self.kind, "")
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.kind}: {self.message}. {self.remedy}"
+
+
+@dataclass(slots=True)
+class Report:
+    """What `verify` found.
+
+    Attributes
+    ----------
+    source : str
+        Location of the file.
+    level : str
+        How much was checked.
+    problems, remarks : list of Problem
+        Findings of the kinds in `DAMAGE`, and of those in `REMARKS`.
+    groups, arrays, links, references, chunks : int
+        How many were checked.
+    nbytes : int
+        Bytes of the stored chunks that were decoded.
+    """
+
+    source: str
+    level: str
+    problems: list[Problem] = field(default_factory=list)
+    remarks: list[Problem] = field(default_factory=list)
+    groups: int = 0
+    arrays: int = 0
+    links: int = 0
+    references: int = 0
+    chunks: int = 0
+    nbytes: int = 0
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether there is no damage."""
+        return not self.problems
+
+    @property
+    def looked_at(self) -> str:
+        """What was checked, as text."""
+        text = f"{self.groups:,} groups, {self.arrays:,} arrays"
+        if self.level != "structure":
+            text += f", {self.links:,} links, {self.references:,} references"
+        if self.level in ("chunks", "schema"):
+            text += f", {self.chunks:,} chunks"
+        return text
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of findings by kind."""
+        return dict(Counter(problem.kind for problem in [*self.problems, *self.remarks]))
+
+    def add(self, problem: Problem) -> None:
+        """Add ``problem``, a finding."""
+        (self.problems if problem.is_damage else self.remarks).append(problem)
+
+
+# ---- validate -------------------------------------------------------------------------------------------------------
+
+KINDS: Final[dict[str, str]] = {
+    "missing": "Write what is missing.",
+    "quantity": "Keep as many as the schema demands.",
+    "dtype": "Write the value with the type that the schema demands.",
+    "shape": "Write the value with the shape that the schema demands.",
+    "time": "Write the time as ISO 8601 with a time zone, such as 2026-03-14T12:00:00+00:00.",
+    "target-type": "Refer to an object of the type that the schema demands.",
+    "illegal-link": "Write the object itself, not a link to it.",
+    "wrong-node": "Write a group where the schema has a group, a dataset where it has a dataset.",
+    "unknown-type": "Cache the namespace that defines the type in the file, or correct the name of the type.",
+    "failed": "Look with `zarrio verify` whether the file is whole.",
+    "other": "See the message.",
+}
+"""Kinds of findings of `validate` -> what to do about them. Kinds are only ever added."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One finding of `validate`: something that the schema does not allow.
+
+    Attributes
+    ----------
+    path : str
+        Absolute path of the group or dataset.
+    attribute : str or None
+        Name of the attribute that it is about, None where it is about the object itself.
+    kind : str
+        One of `KINDS`.
+    message : str
+        What was expected and what was found, without a full stop.
+    rule : str
+        Where the schema has the rule: a type, and the path inside of it.
+    """
+
+    path: str
+    attribute: str | None
+    kind: str
+    message: str
+    rule: str = field(default="", compare=False)
+
+    @property
+    def place(self) -> str:
+        """Path, with the attribute after a dot."""
+        return self.path if self.attribute is None else f"{self.path}.{self.attribute}"
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it."""
+        return KINDS[self.kind]
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.kind}: {self.message}. {self.remedy}"
+
+
+@dataclass(slots=True)
+class Validation:
+    """What `validate` found.
+
+    Attributes
+    ----------
+    source : str
+        Location of the file.
+    namespaces : dict
+        ``{name: version}`` of the namespaces that it was validated against.
+    cached : bool
+        Whether these are cached in the file; False: they are the installed ones.
+    findings : list of Finding
+        What they do not allow, each once, in the order of the file.
+    items : int
+        Groups and datasets that were checked; 0 where hdmf's validator checked them.
+    """
+
+    source: str
+    namespaces: dict[str, str] = field(default_factory=dict)
+    cached: bool = True
+    findings: list[Finding] = field(default_factory=list)
+    items: int = 0
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether nothing was found."""
+        return not self.findings
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of findings by kind."""
+        return dict(Counter(finding.kind for finding in self.findings))

@@ -1,0 +1,311 @@
+"""Targets of links and references: whether each exists, and is the object that was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.builders.arraykinds import field_list
+from hdmf_zarr_backend.checks.chunks import stored_rows
+from hdmf_zarr_backend.checks.findings import Problem, Report
+from hdmf_zarr_backend.errors import LinkRefusedError, MetadataError, ReferenceTargetError, ZarrBackendError
+from hdmf_zarr_backend.files.link_policy import check_link
+from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.formats.attributes import decode_attributes
+from hdmf_zarr_backend.formats.links import Link, decode_links
+from hdmf_zarr_backend.formats.namespaces import spec_location
+from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference, decode_reference
+from hdmf_zarr_backend.formats.reserved import DTYPE, LINKS, SPECLOC, notes_of
+from hdmf_zarr_backend.model.locations import THIS_FILE, resolve_source, sibling_source
+from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, Node, absolute, join
+from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.opening import may_exist, open_neighbour
+
+_REFERENCE_TYPES = frozenset({"object", "region", "ref", "reference"})
+_CACHE_BYTES = 2**24
+
+
+@dataclass(slots=True)
+class LinkedFile:
+    """A file that links lead from or to.
+
+    Attributes
+    ----------
+    keys : Store
+        Its store.
+    hierarchy : Hierarchy
+        Its nodes.
+    links : dict
+        ``{path: links}`` of the groups that were asked for.
+    """
+
+    keys: Store
+    hierarchy: Hierarchy
+    links: dict[str, list[Link]] = field(default_factory=dict)
+
+    @property
+    def root_id(self) -> Any:
+        """Object id of the root."""
+        return self.hierarchy.root.attributes.get("object_id")
+
+    def links_of(self, path: str, node: GroupNode[Any]) -> list[Link]:
+        """Return the links of the group at ``path``, without the damaged ones."""
+        if path not in self.links:
+            self.links[path] = [link for link, _ in entries_of(node) if link is not None]
+        return self.links[path]
+
+
+def entries_of(node: GroupNode[Any]) -> Iterator[tuple[Link | None, str]]:
+    """Yield each entry of ``zarr_link`` as a link, or None and the reason why it is not one."""
+    entries = node.attributes.get(LINKS, [])
+    if not isinstance(entries, list):
+        yield None, f"{LINKS} is no list"
+        return
+    for entry in entries:
+        try:
+            yield decode_links({LINKS: [entry]})[0], ""
+        except MetadataError as error:
+            yield None, error.problem
+
+
+class Targets:
+    """Finds the targets of links and references of one file; other files are opened once, for reading.
+
+    Parameters
+    ----------
+    keys : Store
+        The file.
+    hierarchy : Hierarchy
+        Its nodes.
+    """
+
+    def __init__(self, keys: Store, hierarchy: Hierarchy) -> None:
+        self.own = LinkedFile(keys, hierarchy)
+        self._rules = keys.read_rules
+        self._files: dict[str, LinkedFile] = {keys.location: self.own}
+
+    def find(self, reference: Reference, file: LinkedFile | None = None) -> tuple[LinkedFile, Node]:
+        """Return the target of a link or a reference of the file, or of another `file` that one leads to.
+
+        Raises
+        ------
+        ReferenceTargetError
+            There is no such object, or links go round in a circle.
+        LinkRefusedError
+            It is in a file that the policy does not open.
+        ZarrBackendError, OSError
+            That file cannot be opened.
+        """
+        return self._find(self.own if file is None else file, reference, frozenset())
+
+    def _find(
+        self, file: LinkedFile, reference: Reference, seen: frozenset[tuple[str, str]]
+    ) -> tuple[LinkedFile, Node]:
+        file = self._file(file, reference.source)
+        here = (file.keys.location, reference.node_path)
+        if here in seen:
+            raise CircularError("links go round in a circle")
+        self._rules.limits.check("max_links", len(seen), f"{len(seen)} links lead from one to the next")
+        node: Node = file.hierarchy.root
+        parts = reference.node_path.split("/") if reference.node_path else []
+        for position, part in enumerate(parts):
+            if isinstance(node, GroupNode) and part in node.members:
+                node = node.members[part]
+                continue
+            path = "/".join(parts[:position])
+            links = file.links_of(path, node) if isinstance(node, GroupNode) else []
+            link = next((link for link in links if link.name == part), None)
+            if link is None:
+                raise ReferenceTargetError(f"there is no {reference.path!r} in {file.keys.location!r}")
+            rest = "/".join([link.target.node_path, *parts[position + 1 :]]).strip("/")
+            return self._find(file, Reference(link.target.source, absolute(rest)), seen | {here})
+        return file, node
+
+    def _file(self, file: LinkedFile, source: str) -> LinkedFile:
+        if source in (THIS_FILE, ""):
+            return file
+        origin = file.keys.location
+        candidates = [resolve_source(source, origin)]
+        if "version" not in notes_of(file.hierarchy.root.attributes):
+            candidates.append(sibling_source(source, origin))  # hdmf-zarr 0.10
+        refused: LinkRefusedError | None = None
+        for location in dict.fromkeys(candidates):
+            try:
+                if location not in self._files:
+                    check_link(location, origin, self._rules.external_links)
+            except LinkRefusedError as error:
+                refused = refused or error
+                continue
+            if location in self._files or may_exist(location):
+                return self._opened(location)
+        if refused is not None:
+            raise refused
+        raise ReferenceTargetError(f"the file {source!r} is not there")
+
+    def _opened(self, location: str) -> LinkedFile:
+        if location not in self._files:
+            count = len(self._files)
+            self._rules.limits.check("max_files", count, f"links lead to {count} other files")
+            keys = open_neighbour(self.own.keys, location)
+            parsed = parse(keys)
+            self._files[location] = LinkedFile(parsed.keys(keys), parsed.hierarchy)
+        return self._files[location]
+
+
+class CircularError(ReferenceTargetError):
+    """Links go round in a circle."""
+
+
+def check_targets(targets: Targets, report: Report) -> None:
+    """Check all links and references of a file, and report those without the right target."""
+    checker = _Checker(targets, report)
+    for path, node in targets.own.hierarchy.walk():
+        if isinstance(node, GroupNode):
+            checker.check_links(path, node)
+        checker.check_attributes(path, node)
+        if isinstance(node, ArrayNode):
+            checker.check_array(path, node)
+
+
+_Problem = tuple[str, str]
+"""The kind of a finding, without whether it is of a link or a reference, and the message."""
+
+
+class _Checker:
+    def __init__(self, targets: Targets, report: Report) -> None:
+        self._targets = targets
+        self._report = report
+        self._known: dict[tuple[Any, ...], _Problem | None] = {}
+        self._cache = ChunkCache(_CACHE_BYTES)
+        self._specs = spec_location(targets.own.hierarchy.root.attributes.get(SPECLOC))
+
+    def _add(self, path: str, kind: str, message: str) -> None:
+        self._report.add(Problem(absolute(path), kind, message))
+
+    def check_links(self, path: str, node: GroupNode[Any]) -> None:
+        """Check the links of a group."""
+        for link, damage in entries_of(node):
+            self._report.links += 1
+            if link is None:
+                self._add(path, "link-damaged", damage)
+                continue
+            place = join(path, link.name)
+            if link.name in node.members:
+                self._add(place, "link-damaged", "a group or an array has the same name")
+            problem = self._problem(link.target)
+            if problem is not None:
+                self._add(place, f"link-{problem[0]}", problem[1])
+
+    def check_attributes(self, path: str, node: Node) -> None:
+        """Check the attributes of a node, and the references in them."""
+        references: list[Any] = []
+        try:
+            decode_attributes(node.attributes, resolve=references.append)
+        except MetadataError as error:
+            self._add(path, "document-damaged", error.problem)
+            return
+        for value in references:
+            self._report.references += 1
+            try:
+                reference = decode_attribute_reference(value)
+            except MetadataError as error:
+                self._add(path, "reference-damaged", error.problem)
+                continue
+            self._add_reference(path, self._problem(reference))
+
+    def check_array(self, path: str, node: ArrayNode[Any]) -> None:
+        """Check the references in an array."""
+        if self._specs is not None and path.startswith(f"{self._specs}/"):
+            return
+        columns = _reference_columns(node)
+        if columns is None or not node.size:
+            return
+        found: dict[_Problem, int] = {}
+        try:
+            reader = ChunkReader(self._targets.own.keys, path, node, self._cache)
+            for cell in _cells(reader, node, columns):
+                self._report.references += 1
+                problem = self._problem_of_cell(cell)
+                if problem is not None:
+                    found[problem] = found.get(problem, 0) + 1
+        except (ZarrBackendError, OSError) as error:
+            self._add(path, "reference-damaged", f"references cannot be read ({_message(error)})")
+        for problem, count in found.items():
+            self._add_reference(path, problem, count)
+
+    def _add_reference(self, path: str, problem: _Problem | None, count: int = 1) -> None:
+        if problem is not None:
+            kind = "dangling" if problem[0] == "circular" else problem[0]
+            self._add(path, f"reference-{kind}", problem[1] + (f" ({count:,} references)" if count > 1 else ""))
+
+    def _problem_of_cell(self, cell: Any) -> _Problem | None:
+        if cell is None:
+            return None
+        try:
+            return self._problem(decode_reference(cell))
+        except MetadataError as error:
+            return "damaged", error.problem
+
+    def _problem(self, reference: Reference) -> _Problem | None:
+        """Return the problem with a target, None where there is none; each distinct target is looked up once."""
+        key = (reference.source, reference.path, reference.object_id, reference.source_object_id)
+        if key not in self._known:
+            self._known[key] = self._look_up(reference)
+        return self._known[key]
+
+    def _look_up(self, reference: Reference) -> _Problem | None:
+        try:
+            file, node = self._targets.find(reference)
+        except CircularError as error:
+            return "circular", error.problem
+        except LinkRefusedError as error:
+            return "refused", error.problem
+        except (ZarrBackendError, OSError) as error:
+            return "dangling", _message(error)
+        for what, wanted, actual in (
+            (f"the object at {reference.path!r}", reference.object_id, node.attributes.get("object_id")),
+            (f"the file {reference.source!r}", reference.source_object_id, file.root_id),
+        ):
+            if wanted is not None and isinstance(actual, str) and wanted != actual:
+                return "wrong-target", f"{what} has the object_id {actual}, not {wanted}"
+        return None
+
+
+def _message(error: BaseException) -> str:
+    return error.problem if isinstance(error, ZarrBackendError) else str(error)
+
+
+def _reference_columns(node: ArrayNode[Any]) -> list[int] | list[str] | None:
+    """Return the columns of an array with references: ``[]`` for all of it, None for none."""
+    word = node.attributes.get(DTYPE)
+    if word in ("object", "region"):
+        return []
+    if isinstance(node.data_type, list):
+        fields = [entry for entry in node.data_type if isinstance(entry, list)]
+        return [str(entry[0]) for entry in fields if entry[1:2] == ["|O"]] or None
+    if isinstance(word, list) and node.data_type == "|O":
+        return [i for i, kind in enumerate(field_list(word)[1]) if kind in _REFERENCE_TYPES] or None
+    return None
+
+
+def _cells(reader: ChunkReader, node: ArrayNode[Any], columns: list[int] | list[str]) -> Iterator[Any]:
+    for row in stored_rows(reader.keys, reader.path, node):
+        block = reader.read(slice(row * node.chunks[0], (row + 1) * node.chunks[0]) if node.shape else ())
+        if not columns:
+            yield from block.reshape(-1)
+        elif block.dtype.names is not None:
+            for name in columns:
+                yield from block[name].reshape(-1)
+        else:
+            for cells in _rows(block):
+                yield from (cells[column] for column in columns if isinstance(column, int) and column < len(cells))
+
+
+def _rows(block: Any) -> Iterator[Any]:
+    """Yield the rows of a compound that is stored as objects: one row a list, or an axis of its own."""
+    if block.ndim > 1:
+        yield from block.reshape(-1, block.shape[-1])
+    else:
+        yield from (row for row in block.reshape(-1).tolist() if isinstance(row, (list, tuple)))

@@ -1,0 +1,273 @@
+"""`repair` and `consolidate`: repairs without loss, and a new consolidated document.
+
+Source: issue "Nothing lost, nobody let in", part 4.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hdmf_zarr_backend.changes.recovery import pending, recover
+from hdmf_zarr_backend.changes.writer_lock import one_writer
+from hdmf_zarr_backend.checks.findings import Problem, Report
+from hdmf_zarr_backend.checks.links import CircularError, Targets
+from hdmf_zarr_backend.checks.structure import Structure, check_structure
+from hdmf_zarr_backend.errors import (
+    ConflictError,
+    DamagedFileError,
+    IncompleteStoreError,
+    ReadOnlyStoreError,
+    ZarrBackendError,
+)
+from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.formats.consolidated import is_inlined, is_read_at_open
+from hdmf_zarr_backend.formats.links import decode_links
+from hdmf_zarr_backend.formats.registry import FORMATS
+from hdmf_zarr_backend.formats.reserved import LINKS
+from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, absolute, join, split
+from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
+from hdmf_zarr_backend.stores.json_text import dump
+from hdmf_zarr_backend.stores.opening import open_store
+
+_NOT_WHOLE = frozenset({"incomplete", "limit", "document-damaged"})
+_LOST = frozenset({"document-missing", "chunk-missing", "chunk-damaged", "unsafe"})
+_OF_THE_COPY = frozenset({"consolidated-damaged", "consolidated-stale"})
+_SHOWN = 5
+
+
+@dataclass(slots=True)
+class Repairs:
+    """What `repair` did.
+
+    Attributes
+    ----------
+    done : list of str
+        Each repair.
+    left : list of Problem
+        The damage of documents and links that is left, and of the chunks that differ from those in the consolidated
+        document.
+    """
+
+    done: list[str] = field(default_factory=list)
+    left: list[Problem] = field(default_factory=list)
+
+
+def consolidate(
+    source: str | os.PathLike[str] | Any, *, forget: bool = False, storage_options: Mapping[str, Any] | None = None
+) -> None:
+    """Make the consolidated document of a file anew, from the documents of the nodes and with the scalars in it.
+
+    Call this when another program has changed a file; until then readers see the file as it was before.
+
+    Parameters
+    ----------
+    source : str, Path, mapping, zarr.abc.store.Store or zarr.Group
+        The file.
+    forget : bool
+        Drop what only the consolidated document has: another program has removed nodes, attributes or values on
+        purpose. Otherwise that is an error, since it may be the only good copy.
+    storage_options : dict, optional
+        For URLs.
+
+    Raises
+    ------
+    StoreNotFoundError, NotZarrError
+        There is no Zarr file.
+    ReadOnlyStoreError
+        A store of this kind cannot be changed.
+    IncompleteStoreError, MetadataError
+        The file is being written, a change of it was interrupted, or a document is damaged: nothing was changed.
+    ConflictError
+        The consolidated document has nodes, attributes or values that are missing or damaged elsewhere: nothing was
+        changed.
+    StoreLockedError
+        Another writer has the file open.
+    """
+    keys = open_store(source, storage_options)
+    _check_changeable(keys)
+    with one_writer(keys):
+        left = pending(keys)
+        if left is not None:
+            raise IncompleteStoreError(
+                f"a change of this file was interrupted: {left.holder}",
+                store=keys.location,
+                remedy="Run `zarrio repair`.",
+            )
+        hierarchy = parse(keys, use_consolidated=False).hierarchy if forget else _whole_hierarchy(keys)
+        _consolidate(keys, hierarchy, {})
+
+
+def _check_changeable(keys: Store) -> None:
+    abilities = keys.abilities
+    if not (abilities.change and abilities.consolidates):
+        raise ReadOnlyStoreError(
+            f"{abilities.why or 'this kind of store has no consolidated document'}: nothing can be repaired there",
+            store=keys.location,
+            remedy="Repair a copy on a disk.",
+        )
+
+
+def _whole_hierarchy(keys: Store) -> Hierarchy:
+    """Return the hierarchy of the documents of the nodes, if the consolidated one has no only copy of anything."""
+    report = Report(keys.location, "structure")
+    structure = check_structure(keys, report)
+    lost = [problem for problem in report.problems if problem.kind in _LOST]
+    if lost and structure is not None and structure.is_consolidated:
+        shown = "; ".join(f"{problem.path}: {problem.message}" for problem in lost[:_SHOWN])
+        raise ConflictError(
+            f"what is gone or damaged would be forgotten: {shown}{'; ...' if len(lost) > _SHOWN else ''}",
+            store=keys.location,
+            remedy="Run `zarrio repair`, which writes it back. If it was removed on purpose, consolidate with "
+            "forget=True (`zarrio consolidate --forget`).",
+        )
+    if structure is None or any(problem.kind in _NOT_WHOLE for problem in report.problems):
+        return parse(keys, use_consolidated=False).hierarchy  # raises an error with the reason
+    return structure.hierarchy
+
+
+def _consolidate(keys: Store, hierarchy: Hierarchy, kept: Mapping[str, bytes]) -> None:
+    """Set the consolidated document; it keeps the chunks in ``kept``."""
+    chunks = {
+        join(path, node.chunk_name((0,) * len(node.shape))): node
+        for path, node in hierarchy.walk()
+        if isinstance(node, ArrayNode) and node.shards is None and is_read_at_open(node)
+    }
+    found = keys.get_many(chunks)
+    inlined = {key: data for key, data in found.items() if is_inlined(chunks[key], data)}
+    inlined |= {key: data for key, data in kept.items() if key in chunks}
+    for key, document in FORMATS[hierarchy.zarr_format].last(hierarchy, inlined, consolidate=True).items():
+        keys.set(key, dump(document))
+
+
+def repair(
+    source: str | os.PathLike[str] | Any,
+    *,
+    drop_links: bool = False,
+    break_lock: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Repairs:
+    """Repair what can be repaired without loss.
+
+    A change of the file that was interrupted is undone, or finished if it had been recorded whole. Documents that are
+    missing, and scalars whose chunk is missing or damaged, are written back from the consolidated document if it has
+    them. If that document is wrong in another way, it is made anew.
+
+    No chunk and no document of a node is deleted except those of an interrupted change. While anything is missing or
+    damaged that cannot be written back, the consolidated document stays as it is, since it may be the only good copy;
+    and so does its copy of a scalar whose chunk differs.
+
+    Parameters
+    ----------
+    source : str, Path, mapping, zarr.abc.store.Store or zarr.Group
+        The file.
+    drop_links : bool
+        Remove the links that are damaged, lead to nothing, or round in a circle.
+    break_lock : bool
+        Take the lock of the file from a writer that is gone, or that is on another machine and cannot be asked; never
+        from a live process of this machine.
+    storage_options : dict, optional
+        For URLs.
+
+    Returns
+    -------
+    Repairs
+        What was repaired, and what is left.
+
+    Raises
+    ------
+    StoreNotFoundError, NotZarrError
+        There is no Zarr file.
+    ReadOnlyStoreError
+        A store of this kind cannot be changed.
+    MetadataError
+        The journal of an interrupted change is damaged.
+    StoreError
+        A key that would be written back leads out of the store.
+    StoreLockedError
+        Another writer has the file open.
+    """
+    keys = open_store(source, storage_options)
+    _check_changeable(keys)
+    with one_writer(keys, break_lock=break_lock):
+        return _repaired(keys, drop_links=drop_links)
+
+
+def _repaired(keys: Store, *, drop_links: bool) -> Repairs:
+    repairs = Repairs()
+    recovered = recover(keys)
+    keys.delete_unfinished([""])
+    if recovered is not None:
+        repairs.done.append(recovered)
+    structure, repairs.left = _checked(keys)
+    if structure is not None and _write_back(keys, structure, repairs):
+        structure, repairs.left = _checked(keys)
+    kinds = {problem.kind for problem in repairs.left}
+    if structure is None or kinds & (_NOT_WHOLE | _LOST):
+        return repairs
+    dropped = _drop_links(keys, structure, repairs) if drop_links else False
+    stale = sum(1 for problem in repairs.left if problem.kind == "inlined-stale")
+    if dropped or kinds & _OF_THE_COPY or stale > len(structure.other_chunks):
+        _consolidate(keys, structure.hierarchy, structure.other_chunks)
+        repairs.done.append("made the consolidated document anew")
+    repairs.left = _checked(keys)[1]
+    return repairs
+
+
+def _checked(keys: Store) -> tuple[Structure | None, list[Problem]]:
+    report = Report(keys.location, "structure")
+    return check_structure(keys, report), report.problems
+
+
+def _write_back(keys: Store, structure: Structure, repairs: Repairs) -> bool:
+    """Write the only copies in the consolidated document to their places; return whether there were any.
+
+    A chunk that does not decode is replaced. A document never is: two names can be one file on some disks.
+    """
+    if any(problem.kind in ("incomplete", "limit") for problem in repairs.left):
+        return False
+    copies = structure.only_copies
+    keys.check_inside(copies, [])
+    there = keys.get_many(key for key in copies if split(key)[1] in DOCUMENTS)
+    written = {key: data for key, data in copies.items() if key not in there}
+    keys.set_many(written)
+    if written:
+        shown = ", ".join(sorted(written)[:_SHOWN]) + (", ..." if len(written) > _SHOWN else "")
+        repairs.done.append(f"wrote back from the consolidated document: {shown}")
+    return bool(written)
+
+
+def _drop_links(keys: Store, structure: Structure, repairs: Repairs) -> bool:
+    """Remove links to nothing; return whether there were any."""
+    hierarchy = structure.hierarchy
+    targets = Targets(keys, hierarchy)
+    dropped = False
+    for path, node in hierarchy.walk():
+        if not isinstance(node, GroupNode) or LINKS not in node.attributes:
+            continue
+        stated = node.attributes[LINKS]
+        entries = stated if isinstance(stated, list) else [None]  # None is not a link
+        kept = [entry for entry in entries if _leads_somewhere(entry, targets)]
+        count = len(entries) - len(kept)
+        if not count:
+            continue
+        dropped = True
+        rest = {name: value for name, value in node.attributes.items() if name != LINKS}
+        node.attributes = {**rest, LINKS: kept} if kept else rest
+        node.keeps_attributes = True
+        for key, document in FORMATS[hierarchy.zarr_format].documents(path, node):
+            keys.set(key, dump(document))
+        repairs.done.append(f"removed {count} link{'s' if count > 1 else ''} to nothing from {absolute(path)}")
+    return dropped
+
+
+def _leads_somewhere(entry: Any, targets: Targets) -> bool:
+    try:
+        targets.find(decode_links({LINKS: [entry]})[0].target)
+    except (DamagedFileError, CircularError):
+        return False
+    except (ZarrBackendError, OSError):
+        return True  # its target could not be checked: a server may be down
+    return True

@@ -1,0 +1,589 @@
+"""Metadata documents of a file: whether each parses, and whether the consolidated document agrees with the others.
+
+Readers trust the consolidated document. If a document or a chunk of a node is in it and nowhere else, it is the only
+good copy: to make the consolidated document anew would lose it, and to write it back repairs the file.
+
+Source: issue "Nothing lost, nobody let in", part 4.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.changes.recovery import pending
+from hdmf_zarr_backend.checks.chunks import StoredObjects, is_chunk_number, kind_of
+from hdmf_zarr_backend.checks.findings import Problem, Report
+from hdmf_zarr_backend.errors import (
+    IncompleteStoreError,
+    LimitError,
+    MetadataError,
+    StoreRefusedError,
+    StoreUnreachableError,
+    ZarrBackendError,
+)
+from hdmf_zarr_backend.execution.tasks import Index
+from hdmf_zarr_backend.files.parser import check_document, check_texts, parse, read_documents
+from hdmf_zarr_backend.formats import registry, zarr2, zarr3, zarr3_forms
+from hdmf_zarr_backend.formats.consolidated import INLINE_KEY, inlined_chunks, unwrap
+from hdmf_zarr_backend.formats.reserved import WRITING, notes_of
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, split
+from hdmf_zarr_backend.stores.base import Store, is_outside
+from hdmf_zarr_backend.stores.json_text import dump, load
+
+Documents = dict[str, Any]
+"""``{key: document}``."""
+
+_MAIN = (zarr2.GROUP, zarr2.ARRAY)
+_SEPARATOR = "dimension_separator"
+_ONLY = "is in the consolidated document only"
+_GROUP_KEYS = frozenset({"zarr_format", "node_type", "attributes", zarr3.CONSOLIDATED})
+_ARRAY_KEYS = frozenset({"zarr_format", "node_type", "attributes", "shape", "data_type", "chunk_grid", "fill_value",
+                         "chunk_key_encoding", "codecs", "dimension_names", "storage_transformers"})  # fmt: skip
+_BLOCK_KEYS = frozenset({"kind", "must_understand", "metadata", INLINE_KEY})
+_LOST_CHUNK = frozenset({"chunk-missing", "chunk-damaged"})
+_CHUNK_PREFIX = "c"  # of the keys of chunks in format 3
+_SHOWN = 5
+
+
+@dataclass(slots=True)
+class Structure:
+    """The result of a check of the documents.
+
+    Attributes
+    ----------
+    hierarchy : Hierarchy
+        All nodes whose documents parse.
+    is_consolidated : bool
+        Whether there is a consolidated document, be it right or wrong.
+    only_copies : dict
+        ``{key: bytes}`` of the chunks and documents of which the consolidated document has the only good copy.
+    other_chunks : dict
+        ``{key: bytes}`` of its chunks that are whole there and in the store, and differ.
+    lost_chunks : set of str
+        Paths of the arrays with a chunk that is missing or damaged in the store, compared with the copy.
+    """
+
+    hierarchy: Hierarchy
+    is_consolidated: bool
+    only_copies: dict[str, bytes] = field(default_factory=dict)
+    other_chunks: dict[str, bytes] = field(default_factory=dict)
+    lost_chunks: set[str] = field(default_factory=set)
+
+
+def check_structure(keys: Store, report: Report) -> Structure | None:
+    """Check all documents of a file; return None where nothing can be read, and the report has the reason.
+
+    Raises
+    ------
+    StoreNotFoundError, NotZarrError
+        There is no Zarr file.
+    """
+    try:
+        return _Check(keys, report).run()
+    except (LimitError, MetadataError, IncompleteStoreError) as error:
+        kinds = {LimitError: "limit", MetadataError: "document-damaged", IncompleteStoreError: "incomplete"}
+        report.add(Problem(error.path or "/", kinds[type(error)], error.problem))
+        return None
+
+
+class _Check:
+    def __init__(self, keys: Store, report: Report) -> None:
+        self._keys = keys
+        self._report = report
+        self._limits = keys.read_rules.limits
+        self._damaged: set[str] = set()
+        self._differences: list[_Difference] = []
+        self._copies: Documents = {}
+        self._inlined: dict[str, bytes] = {}
+
+    def _add(self, path: str, kind: str, message: str) -> None:
+        self._report.add(Problem(absolute(path), kind, message))
+
+    def run(self) -> Structure:
+        """Return what can be read."""
+        is_changing = self._check_journal()
+        texts = self._keys.get_many(registry.FIRST_KEYS)
+        check_texts(texts.values(), self._limits)
+        key = zarr3.DOCUMENT if zarr3.DOCUMENT in texts else zarr2.CONSOLIDATED
+        consolidated = self._consolidated(key, texts[key]) if key in texts else None
+        if not self._keys.abilities.listing:
+            parsed = parse(self._keys)  # raises where there is nothing to read
+            self._add("", "not-listed", "this server cannot list what it has: its documents were not compared")
+            self._compare_inlined(parsed.hierarchy)
+            return self._structure(parsed.hierarchy, is_consolidated=True)
+        documents = self._documents({zarr3.DOCUMENT} if key == zarr3.DOCUMENT else zarr2.DOCUMENT_NAMES)
+        if consolidated is not None:
+            self._compare(consolidated, documents)
+        elif zarr2.CONSOLIDATED not in texts:
+            self._add("", "not-consolidated", "there is no consolidated document")
+        self._check_root(documents, is_consolidated=consolidated is not None)
+        hierarchy = self._hierarchy(documents)
+        writing = notes_of(hierarchy.root.attributes).get(WRITING)
+        if writing is not None:
+            self._add("", "incomplete", f"the file is being written, or its writer died: {writing}")
+        elif not is_changing:
+            self._check_nodes_without_document(documents, hierarchy)
+        return self._structure(hierarchy, is_consolidated=consolidated is not None or zarr2.CONSOLIDATED in texts)
+
+    def _check_journal(self) -> bool:
+        """Return whether a change of the file is under way, or was interrupted."""
+        if not self._keys.abilities.change:
+            return False
+        try:
+            left = pending(self._keys)
+        except MetadataError as error:
+            self._add("", "journal-damaged", error.problem)
+            return True
+        if left is not None:
+            self._add(
+                "", "change-interrupted", f"a change of this file is under way, or was interrupted: {left.holder}"
+            )
+        return left is not None
+
+    def _check_root(self, documents: Documents, *, is_consolidated: bool) -> None:
+        if {zarr2.GROUP, zarr3.DOCUMENT} & (documents.keys() | self._copies.keys()):
+            return
+        if not is_consolidated:
+            parse(self._keys, use_consolidated=False)  # raises an error with the reason
+        self._add("", "document-missing", "the document of the root is not there")
+
+    def _structure(self, hierarchy: Hierarchy, *, is_consolidated: bool) -> Structure:
+        nodes = [node for _, node in hierarchy.walk()]
+        arrays = sum(isinstance(node, ArrayNode) for node in nodes)
+        self._report.arrays += arrays
+        self._report.groups += len(nodes) - arrays
+        kinds = {found.key: found.kind for found in self._differences if found.is_good and found.key in self._inlined}
+        lost = {key: self._inlined[key] for key, kind in kinds.items() if kind in _LOST_CHUNK}
+        return Structure(
+            hierarchy,
+            is_consolidated,
+            only_copies=lost | {key: dump(document) for key, document in self._copies.items()},
+            other_chunks={key: self._inlined[key] for key, kind in kinds.items() if kind == "inlined-stale"},
+            lost_chunks={found.path for found in self._differences if found.kind in _LOST_CHUNK},
+        )
+
+    # ---- the documents of the nodes ---------------------------------------------------------------------------------
+
+    def _documents(self, names: Collection[str]) -> Documents:
+        documents: Documents = {}
+        for key, text in read_documents(self._keys, names).items():
+            try:
+                documents[key] = load(text, key=key)
+            except MetadataError as error:
+                self._damaged.add(key)
+                self._add(split(key)[0], "document-damaged", error.problem)
+        return documents
+
+    def _hierarchy(self, documents: Documents) -> Hierarchy:
+        """Return the hierarchy of the documents without damage."""
+        good = {key: document for key, document in documents.items() if self._is_good(key, documents)}
+        if zarr3.DOCUMENT in good:
+            self._drop_unreadable(good)
+        elif zarr3.DOCUMENT not in documents:
+            self._check_ancestors(good)
+        hierarchy = registry.parse_documents(good)
+        self._compare_inlined(registry.parse_documents({**good, **self._copies}) if self._copies else hierarchy)
+        return hierarchy
+
+    def _drop_unreadable(self, documents: Documents) -> None:
+        """Drop the documents of arrays of format 3 that this package cannot read."""
+        for path, node in zarr3.from_documents(documents).walk():
+            if isinstance(node, ArrayNode):
+                try:
+                    zarr3_forms.canonical(node)
+                except ZarrBackendError as error:
+                    self._add(path, "document-damaged", error.problem)
+                    del documents[zarr3.key_of(path)]
+
+    def _is_good(self, key: str, documents: Documents) -> bool:
+        path, _ = split(key)
+        try:
+            unknown = _unknown_keys(key, documents[key])
+        except MetadataError as error:
+            self._add(path, "document-damaged", error.problem)
+            return False
+        self._check_unknown(path, key, unknown)
+        above = _array_above(documents, path)
+        if above is not None:
+            self._add(path, "document-damaged", f"it is inside of the array {absolute(above)!r}")
+        return above is None
+
+    def _check_unknown(self, path: str, key: str, unknown: Collection[str]) -> None:
+        if unknown:
+            names = ", ".join(sorted(map(str, unknown)))
+            self._add(path, "unknown-key", f"{key!r} has the keys {names}, which the format does not know")
+
+    def _check_ancestors(self, documents: Documents) -> None:
+        """Report groups that only their members imply (Zarr v2: each ancestor MUST have a ``.zgroup``)."""
+        there = map(split, (*documents, *self._copies))
+        known = {path for path, name in there if name in _MAIN}
+        implied: set[str] = set()
+        for path in known:
+            above = path
+            while above and (above := split(above)[0]) not in known and above not in implied:
+                implied.add(above)
+        for path in sorted(implied):
+            self._add(path, "group-implied", "members are there, and no .zgroup")
+
+    def _check_nodes_without_document(self, documents: Documents, hierarchy: Hierarchy) -> None:
+        """Report nodes with chunks or attributes, and without a document; readers show nothing of them."""
+        reported = {split(key)[0] for key in self._copies}
+        what = zarr3.DOCUMENT if zarr3.DOCUMENT in documents else f"{zarr2.ARRAY} or {zarr2.GROUP}"
+        there = [split(key) for key in (*documents, *self._damaged)]
+        for path, names in sorted(_nodes_without_document(self._keys, there, hierarchy).items()):
+            if path not in reported:
+                shown = ", ".join(sorted(names)[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+                verb = "is" if len(names) == 1 else "are"
+                self._add(path, "document-missing", f"there is no {what}, but there {verb} {shown}")
+
+    # ---- the consolidated document ----------------------------------------------------------------------------------
+
+    def _consolidated(self, key: str, text: bytes) -> Documents | None:
+        """Return the documents in the consolidated one, by their own keys; None if it is damaged or missing."""
+        try:
+            document = load(text, key=key)
+            check_document(document, self._limits)
+            if key == zarr2.CONSOLIDATED:
+                metadata, block = unwrap(document), document
+            else:
+                block = document.get(zarr3.CONSOLIDATED) if isinstance(document, dict) else None
+                if block is None:
+                    return None
+                if not isinstance(block, dict) or not isinstance(block.get("metadata"), dict):
+                    raise MetadataError("the consolidated block has no documents")
+                metadata = {zarr3.key_of(path): _without_block(inner) for path, inner in block["metadata"].items()}
+                self._check_unknown("", key, block.keys() - _BLOCK_KEYS)
+        except MetadataError as error:
+            self._add("", "consolidated-damaged", error.problem)
+            return None
+        try:
+            self._inlined = inlined_chunks(block)
+        except MetadataError as error:
+            self._add("", "consolidated-damaged", error.problem)
+        return metadata
+
+    def _compare(self, consolidated: Documents, documents: Documents) -> None:
+        for found in _Comparison(consolidated, documents, self._damaged).differences():
+            self._add_difference(found)
+            if found.is_good:
+                self._copies[found.key] = consolidated[found.key]
+
+    def _compare_inlined(self, hierarchy: Hierarchy) -> None:
+        other = [found for found in self._differences if not found.is_good]
+        changed = {found.path for found in other if split(found.key)[1] != zarr2.ATTRIBUTES}
+        for found in _InlinedComparison(self._keys, hierarchy, changed).differences(self._inlined):
+            self._add_difference(found)
+
+    def _add_difference(self, found: _Difference) -> None:
+        self._differences.append(found)
+        self._report.add(Problem(absolute(found.path), found.kind, found.message, is_repairable=found.is_good))
+
+
+# ---- one document ---------------------------------------------------------------------------------------------------
+
+
+def _unknown_keys(key: str, document: Any) -> Collection[str]:
+    """Return the keys of a document that its format does not know.
+
+    Raises
+    ------
+    MetadataError
+        It is damaged.
+    """
+    path, name = split(key)
+    if name == zarr3.DOCUMENT:
+        is_array = isinstance(zarr3.parse_node(document, path), ArrayNode)
+        return set(document) - (_ARRAY_KEYS if is_array else _GROUP_KEYS)
+    if name == zarr2.ARRAY:
+        return zarr2.parse_array(document, {}, path).extra.keys() - {_SEPARATOR}
+    if name == zarr2.GROUP:
+        return zarr2.parse_group(document, {}, path).extra.keys()
+    if not isinstance(document, dict):
+        raise MetadataError(f"{name} is no JSON object")
+    return ()
+
+
+def _is_array_at(documents: Documents, path: str) -> bool:
+    document = documents.get(zarr3.key_of(path))
+    return zarr2.key_of(path, zarr2.ARRAY) in documents or (
+        isinstance(document, dict) and document.get("node_type") == "array"
+    )
+
+
+def _array_above(documents: Documents, path: str) -> str | None:
+    """Return the path of an array that the node at ``path`` would be inside of, None where there is none."""
+    while path:
+        path = split(path)[0]
+        if _is_array_at(documents, path):
+            return path
+    return None
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Return whether two documents mean the same: NaN equals NaN, and a default may be left out."""
+    if one == other:
+        return True
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return False
+    return json.dumps(_plain(one), sort_keys=True) == json.dumps(_plain(other), sort_keys=True)
+
+
+def _plain(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a document without what zarr-python adds to it when it consolidates."""
+    added = {zarr3.CONSOLIDATED}
+    if document.get("zarr_format") == 2 and document.get(_SEPARATOR) == ".":
+        added.add(_SEPARATOR)
+    return {key: value for key, value in document.items() if key not in added}
+
+
+def _without_block(document: Any) -> Any:
+    """Return a document of format 3 without the consolidated ones in it."""
+    if isinstance(document, dict) and zarr3.CONSOLIDATED in document:
+        return {key: value for key, value in document.items() if key != zarr3.CONSOLIDATED}
+    return document
+
+
+# ---- documents without, and keys outside of, nodes ------------------------------------------------------------------
+
+
+def _nodes_without_document(keys: Store, there: list[tuple[str, str]], hierarchy: Hierarchy) -> dict[str, list[str]]:
+    """Return ``{path: names}`` of what is stored of nodes without a document; of many names, the first few.
+
+    ``there`` are paths and names of all documents.
+    """
+    described = {path for path, name in there if name != zarr2.ATTRIBUTES}
+    found = {path: [name] for path, name in there if path not in described and path not in hierarchy}
+    groups = {path for path, node in hierarchy.walk() if isinstance(node, GroupNode)}
+    for key in keys.keys_outside(described - groups):
+        path = _array_path_of(key, hierarchy)
+        if path is not None:
+            names = found.setdefault(path, [])
+            if len(names) <= _SHOWN:
+                names.append(key[len(path) + 1 :])
+    return found
+
+
+def _array_path_of(key: str, hierarchy: Hierarchy) -> str | None:
+    """Return the path of the array that a key looks like a chunk of, None where it looks like none."""
+    parts = key.split("/")
+    end = _start_of_name(parts, _CHUNK_PREFIX if hierarchy.zarr_format == 3 else None)
+    while end < len(parts) and "/".join(parts[:end]) in hierarchy:
+        end += 1  # a group is there, not an array
+    return "/".join(parts[:end]) if end < len(parts) else None
+
+
+def _start_of_name(parts: list[str], prefix: str | None) -> int:
+    """Return where the name of a chunk begins among the parts of a key; their number where it is not one."""
+    end = len(parts) - 1
+    if prefix is not None and parts[end] == prefix:
+        return end  # the one chunk of a scalar
+    numbers = parts[end].split(".")
+    if not all(map(is_chunk_number, numbers[1:] if numbers[0] == prefix else numbers)):
+        return len(parts)
+    while end and is_chunk_number(parts[end - 1]):
+        end -= 1
+    return end - (end > 0 and parts[end - 1] == prefix)
+
+
+# ---- differences between the consolidated document and the others ---------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    """A difference between the consolidated document and the store.
+
+    Attributes
+    ----------
+    key, path : str
+        Of the document or the chunk, and of the node that it belongs to.
+    kind, message : str
+        As of `Problem`.
+    is_good : bool
+        The consolidated document has a whole copy, which fits to the node as it is.
+    """
+
+    key: str
+    path: str
+    kind: str
+    message: str
+    is_good: bool = False
+
+
+def _stale(key: str, message: str) -> _Difference:
+    return _Difference(key, split(key)[0], "consolidated-stale", message)
+
+
+class _Comparison:
+    """Compares the documents in the consolidated one with those of the nodes.
+
+    ``damaged`` are keys of documents that are there and cannot be read, and are in the report already.
+    """
+
+    def __init__(self, consolidated: Documents, documents: Documents, damaged: Collection[str]) -> None:
+        self._consolidated = consolidated
+        self._documents = documents
+        self._damaged = damaged
+        self._names = {zarr3.DOCUMENT} if zarr3.DOCUMENT in documents else zarr2.DOCUMENT_NAMES
+        self._with_members: set[str] | None = None
+
+    def differences(self) -> Iterator[_Difference]:
+        """Yield the differences, by keys."""
+        for key in sorted(self._consolidated.keys() | self._documents.keys()):
+            if key == zarr3.DOCUMENT or key in self._damaged:
+                continue  # the root of format 3 is the consolidated document itself
+            default: Any = (
+                {} if split(key)[1] == zarr2.ATTRIBUTES else None
+            )  # no attributes, with or without a document
+            there, stated = self._documents.get(key, default), self._consolidated.get(key, default)
+            if _is_same(there, stated):
+                continue
+            if key in self._documents:
+                what = "says something else than" if key in self._consolidated else "is not in"
+                yield _stale(key, f"{key!r} {what} the consolidated document")
+            else:
+                yield self._only_copy(key)
+
+    def _only_copy(self, key: str) -> _Difference:
+        """Return the difference about a document that is in the consolidated one only."""
+        why_not = self._why_not_of_this_file(key)
+        if why_not:
+            return _stale(key, f"{key!r} {_ONLY}: {why_not}")
+        hindrance = self._hindrance(key)
+        message = f"{key!r} {_ONLY}" + (f": {hindrance}" if hindrance else "")
+        return _Difference(key, split(key)[0], "document-missing", message, is_good=not hindrance)
+
+    def _why_not_of_this_file(self, key: str) -> str:
+        """Return why there cannot have been such a document in this file; ``""`` where there can."""
+        path, name = split(key)
+        if is_outside(key):
+            return "it leads out of the store"
+        if name not in self._names or (path and {"", "."} & set(path.split("/"))):
+            return "no document is called so"
+        if _array_above(self._consolidated, path) is not None:
+            return "an array has no members"
+        mains = [zarr2.key_of(path, main) for main in _MAIN]
+        if name == zarr2.ATTRIBUTES and not any(main in self._consolidated or self._is_there(main) for main in mains):
+            return "it belongs to no node"
+        document = self._consolidated[key]
+        try:
+            if name == zarr3.DOCUMENT:
+                registry.parse_array({name: document}, path)
+            else:
+                _unknown_keys(key, document)
+        except MetadataError as error:
+            return error.problem
+        return ""
+
+    def _hindrance(self, key: str) -> str:
+        """Return why a document cannot be written back; ``""`` where it can."""
+        path, name = split(key)
+        if _array_above(self._documents, path) is not None:
+            return "an array is above it now"
+        other = {zarr2.GROUP: zarr2.ARRAY, zarr2.ARRAY: zarr2.GROUP}.get(name)
+        if other is not None and self._is_there(zarr2.key_of(path, other)):
+            return "the node is something else now"
+        if _is_array_at({key: self._consolidated[key]}, path) and path in self._parents():
+            return "there are nodes below it now"
+        if name == zarr2.ATTRIBUTES and not self._is_same_node(path):
+            return "the node is another one now"
+        return ""
+
+    def _is_there(self, key: str) -> bool:
+        return key in self._documents or key in self._damaged
+
+    def _is_same_node(self, path: str) -> bool:
+        """Return whether the node, without its attributes, is as in the consolidated document."""
+        mains = [zarr2.key_of(path, name) for name in _MAIN]
+        if any(key in self._damaged for key in mains):
+            return False
+        there = [key for key in mains if key in self._documents]
+        return all(_is_same(self._documents[key], self._consolidated.get(key)) for key in there)
+
+    def _parents(self) -> set[str]:
+        """Return the paths that have a node below them."""
+        if self._with_members is None:
+            self._with_members = set()
+            for key in self._documents:
+                path, _ = split(key)
+                while path and (path := split(path)[0]) not in self._with_members:
+                    self._with_members.add(path)
+        return self._with_members
+
+
+_Owner = tuple[str, ArrayNode[Attributes], Index]
+
+
+class _InlinedComparison:
+    """Compares the chunks in the consolidated document with those of the store.
+
+    ``hierarchy`` has all nodes, those of the consolidated document among them; ``changed`` are the paths of those whose
+    documents differ.
+    """
+
+    def __init__(self, keys: Store, hierarchy: Hierarchy, changed: Collection[str]) -> None:
+        self._keys = keys
+        self._hierarchy = hierarchy
+        self._changed = changed
+
+    def differences(self, inlined: Mapping[str, bytes]) -> Iterator[_Difference]:
+        """Yield the differences of ``{key: bytes}``, the chunks in the consolidated document."""
+        stored = self._stored([key for key in inlined if not is_outside(key)])
+        for key, copy in inlined.items():
+            there = stored.get(key)
+            if there != copy:
+                yield self._difference(key, copy, there)
+
+    def _stored(self, wanted: list[str]) -> dict[str, bytes | ZarrBackendError]:
+        """Return the stored values, or the errors with which they cannot be read."""
+        found: dict[str, bytes | ZarrBackendError] = {}
+        try:
+            found.update(self._keys.get_many(wanted))
+        except (StoreRefusedError, StoreUnreachableError):
+            raise  # nothing is known of any of them
+        except ZarrBackendError:
+            for key in wanted:
+                try:
+                    found.update(self._keys.get_many([key]))
+                except ZarrBackendError as error:
+                    found[key] = error
+        return found
+
+    def _difference(self, key: str, copy: bytes, there: bytes | ZarrBackendError | None) -> _Difference:
+        owner = None if is_outside(key) else self._owner(key)
+        if owner is None:
+            message = f"the chunk {key!r} in the consolidated document belongs to no array"
+            return _Difference(key, split(key)[0], "inlined-stale", message)
+        path, node, index = owner
+        is_good = path not in self._changed and not self._keys.is_blocked(key) and self._error(owner, copy) is None
+        error = there if isinstance(there, ZarrBackendError) else self._error(owner, there)
+        if error is not None:
+            return _Difference(key, path, kind_of(error), error.problem, is_good)
+        chunk = f"the chunk {node.chunk_name(index)!r}"
+        if there is None:
+            return _Difference(key, path, "chunk-missing", f"{chunk} {_ONLY}", is_good)
+        return _Difference(key, path, "inlined-stale", f"{chunk} is another one in the consolidated document", is_good)
+
+    def _owner(self, key: str) -> _Owner | None:
+        """Return the array that a key is a chunk of, and which one; None where there is no such array."""
+        path = key
+        while path:
+            path, _ = split(path)
+            node = self._hierarchy.get(path)
+            if isinstance(node, ArrayNode):
+                found, _ = StoredObjects(node).sort([key[len(path) + 1 :]])
+                return (path, node, found.pop()) if found and node.shards is None else None
+        return None
+
+    def _error(self, owner: _Owner, data: bytes | None) -> ZarrBackendError | None:
+        """Return the error that decoding a chunk ends with, None where it decodes, or is not there."""
+        path, node, index = owner
+        try:
+            if data is not None:
+                ChunkReader(self._keys, path, node, ChunkCache(0)).decode(index, data)
+        except ZarrBackendError as error:
+            return error
+        return None

@@ -1,0 +1,335 @@
+"""A file as a schema sees it: groups, datasets and links with their types, from the metadata only.
+
+A value has what a schema has rules about: type and shape, the type of the target of a reference, and whether a text is
+a time. Links are members with their targets, in this file or another; a link or a reference to nothing is left out, as
+it is when the file is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.builders.arraykinds import field_list, field_type, is_scalar
+from hdmf_zarr_backend.checks.links import LinkedFile, Targets
+from hdmf_zarr_backend.checks.rules import NATURAL, REFERENCE
+from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.formats import dtypes
+from hdmf_zarr_backend.formats.attributes import decode_attributes
+from hdmf_zarr_backend.formats.namespaces import spec_location
+from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference
+from hdmf_zarr_backend.formats.reserved import DTYPE, NCZARR_ATTR, SPECLOC, notes_of
+from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Node, absolute, join
+
+Word: TypeAlias = "str | tuple[str, ...] | None"
+
+_NOT_FOLLOWED = (ZarrBackendError, OSError)
+
+
+# ---- times: ISO 8601 as in hdmf -------------------------------------------------------------------------------------
+
+ISO: Final = "isodatetime"
+NAIVE: Final = "isodatetime without timezone"
+OTHER: Final = "other"
+UNKNOWN: Final = "unknown"
+
+FORMATS: Final = (ISO, NAIVE, OTHER, UNKNOWN)
+"""Formats of a text: a time with a time zone, a time or a date without, not a time, and a text that was not read."""
+
+_TIME = re.compile(
+    r"-?[0-9]{4,}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
+    r"(?P<time>T(?:[01][0-9]|2[0-3])(?::[0-5][0-9]){2}(?:\.[0-9]+)?"
+    r"(?P<zone>Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])?)?"
+)
+
+
+def text_format(text: Any, *, is_scalar: bool = True) -> str:
+    """Return which of `FORMATS` a text is.
+
+    Parameters
+    ----------
+    text : str, bytes or None
+        None if it was not read.
+    is_scalar : bool
+        False: it is an element of an array, which needs no time zone.
+    """
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "replace")
+    if not isinstance(text, str):
+        return UNKNOWN
+    match = _TIME.fullmatch(text)
+    if match is None:
+        return OTHER
+    return ISO if match["zone"] or not is_scalar else NAIVE
+
+
+# ---- groups, datasets and links -------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Value:
+    """The value of an attribute or a dataset, as much as a schema has rules about.
+
+    Attributes
+    ----------
+    dtype : str, tuple of str or None
+        NumPy's name of the type, ``"utf"``, ``"ascii"``, ``"reference"``; of a compound, those of its fields. None of
+        an empty value without a type.
+    shape : tuple of int or None
+        None of a value that is not an array.
+    read : callable, optional
+        Returns the first text, None where it is not part of the metadata.
+    target : str or None
+        Type of the target of a reference in an attribute, "" where it has none; None of everything else, also of
+        references in datasets, whose targets are data.
+    """
+
+    dtype: Word
+    shape: tuple[int, ...] | None = None
+    read: Callable[[], Any] | None = None
+    target: str | None = None
+
+    @property
+    def format(self) -> str | None:
+        """Which of `FORMATS` a text has; None of a value that is not a text."""
+        if self.dtype not in ("utf", "ascii"):
+            return None
+        return UNKNOWN if self.read is None else text_format(self.read(), is_scalar=self.shape in (None, ()))
+
+
+@dataclass(slots=True, eq=False)
+class Item:
+    """A group or a dataset.
+
+    Attributes
+    ----------
+    path : str
+        Absolute path in its file.
+    data_type : str or None
+        Its type.
+    attributes : dict
+        ``{name: Value}``.
+    value : Value or None
+        The value of a dataset; None of a group.
+    members : list of Member
+        Of a group: datasets, groups, links.
+    """
+
+    path: str
+    data_type: str | None
+    attributes: dict[str, Value]
+    value: Value | None = None
+    members: list[Member] = field(default_factory=list)
+
+    @property
+    def is_group(self) -> bool:
+        """Whether it is a group, not a dataset."""
+        return self.value is None
+
+
+@dataclass(slots=True, frozen=True)
+class Member:
+    """An item in a group, or the target of a link in it."""
+
+    name: str
+    item: Item
+    is_link: bool = False
+
+
+def type_key_of(root: Node) -> str:
+    """Return the name of the attribute with types in a file: ``neurodata_type`` in NWB."""
+    return "neurodata_type" if "neurodata_type" in root.attributes else "data_type"
+
+
+def view(targets: Targets) -> Item:
+    """Return the root of a file.
+
+    Raises
+    ------
+    MetadataError
+        Attributes are damaged.
+    """
+    return _Viewer(targets).item(targets.own, "", targets.own.hierarchy.root)
+
+
+class _Pending:
+    """The JSON of a reference."""
+
+    __slots__ = ("json",)
+
+    def __init__(self, json: dict[str, Any]) -> None:
+        self.json = json
+
+
+class _Viewer:
+    """Makes the items of a file, and of targets of links in other files; one item for each node."""
+
+    def __init__(self, targets: Targets) -> None:
+        self._targets = targets
+        self._type_key = type_key_of(targets.own.hierarchy.root)
+        self._items: dict[int, Item] = {}
+        self._cache = ChunkCache()
+
+    def item(self, file: LinkedFile, path: str, node: Node) -> Item:
+        """Return the item of a node with all items below it, and the targets of links."""
+        stack: list[Any] = []
+        found = self._made(stack, file, path, node)
+        while stack:  # no recursion: a file may be nested deeper than Python's calls
+            self._fill(stack, *stack.pop())
+        return found
+
+    def _made(self, stack: list[Any], file: LinkedFile, path: str, node: Node) -> Item:
+        if id(node) not in self._items:
+            attributes = self._attributes(file, path, node)
+            value = self._value(file, path, node) if isinstance(node, ArrayNode) else None
+            self._items[id(node)] = Item(absolute(path), self._type_of(node), attributes, value)
+            if isinstance(node, GroupNode):
+                stack.append((file, path, node))
+        return self._items[id(node)]
+
+    def _fill(self, stack: list[Any], file: LinkedFile, path: str, node: Node) -> None:
+        assert isinstance(node, GroupNode)
+        specs = spec_location(file.hierarchy.root.attributes.get(SPECLOC))
+        members = []
+        for name in sorted(node.members):
+            place = join(path, name)
+            if place != specs:
+                members.append(Member(name, self._made(stack, file, place, node.members[name])))
+        members.sort(key=lambda member: member.item.is_group)  # as hdmf checks them: datasets, then groups
+        for link in file.links_of(path, node):
+            found = self._found(file, link.target)
+            if found is not None:
+                item = self._made(stack, found[0], link.target.node_path, found[1])
+                members.append(Member(link.name, item, is_link=True))
+        self._items[id(node)].members = members
+
+    def _found(self, file: LinkedFile, reference: Reference) -> tuple[LinkedFile, Node] | None:
+        try:
+            return self._targets.find(reference, file)
+        except _NOT_FOLLOWED:
+            return None
+
+    def _type_of(self, node: Node) -> str | None:
+        found = node.attributes.get(self._type_key)
+        return found if isinstance(found, str) else None
+
+    # ---- attributes -------------------------------------------------------------------------------------------------
+
+    def _attributes(self, file: LinkedFile, path: str, node: Node) -> dict[str, Value]:
+        try:
+            decoded = decode_attributes(node.attributes, resolve=_Pending)
+            keeps_types = NCZARR_ATTR in node.attributes
+            values = {name: self._attribute(file, value, keeps_types=keeps_types) for name, value in decoded.items()}
+        except ZarrBackendError as error:
+            raise error.located(store=file.keys.location, path=absolute(path)) from error.__cause__
+        return {name: value for name, value in values.items() if value is not None}
+
+    def _attribute(self, file: LinkedFile, value: Any, *, keeps_types: bool) -> Value | None:
+        if isinstance(value, _Pending):
+            reference = decode_attribute_reference(value.json)
+            found = self._found(file, reference)
+            if found is None:
+                return None
+            word = REFERENCE if reference.region is None else "region"
+            return Value(word, target=self._type_of(found[1]) or "")
+        if isinstance(value, list) and value and isinstance(value[0], _Pending):
+            return Value("references", (len(value),))
+        found_value = value_of(value)
+        if not keeps_types and _may_be_unsigned(value):
+            found_value.dtype = NATURAL
+        return found_value
+
+    # ---- datasets ---------------------------------------------------------------------------------------------------
+
+    def _value(self, file: LinkedFile, path: str, node: ArrayNode[Any]) -> Value:
+        scalar = is_scalar(node)
+        try:
+            word, is_text = _word_of_array(node, is_scalar=scalar)
+        except (ValueError, TypeError, SyntaxError, ZarrBackendError):
+            return Value(str(node.data_type), tuple(node.shape))  # no schema has a rule for a type that cannot be read
+        shape: tuple[int, ...] | None = tuple(node.shape)
+        if isinstance(word, tuple):
+            shape = () if scalar else tuple(node.shape[:1])
+        elif scalar:
+            shape = None if word in ("utf", "ascii", REFERENCE) else ()
+        return Value(word, shape, (lambda: self._inlined_text(file, path, node)) if is_text else None)
+
+    def _inlined_text(self, file: LinkedFile, path: str, node: ArrayNode[Any]) -> Any:
+        """Return the first text of an array whose one chunk is part of the consolidated metadata."""
+        if not node.size:
+            return ""
+        key = join(path, node.chunk_name((0,) * len(node.shape)))
+        keys = file.keys
+        if keys.inlined(key) is None:
+            return None
+        try:
+            return np.asarray(ChunkReader(keys, path, node, self._cache).read()).reshape(-1)[0]
+        except (*_NOT_FOLLOWED, IndexError):
+            return None
+
+
+def _may_be_unsigned(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.dtype == np.int64 and bool(value.size) and bool(value.min() >= 0)
+    return type(value) is int and value >= 0
+
+
+def value_of(value: Any) -> Value:
+    """Return the type and shape of the value of an attribute, as in hdmf."""
+    if isinstance(value, (str, bytes)):
+        return Value("utf" if isinstance(value, str) else "ascii", None, lambda: value)
+    if isinstance(value, np.ndarray):
+        if value.dtype.names is not None:
+            return Value(value.dtype.name, value.shape)
+        if not value.size:
+            return Value(None, value.shape)
+        first = value_of(value.reshape(-1)[0])
+        return Value(first.dtype, value.shape, first.read)
+    if isinstance(value, list):
+        return _value_of_list(value)
+    if isinstance(value, np.generic):
+        return Value(value.dtype.name, ())
+    return Value({float: "float64", int: "int64"}.get(type(value), type(value).__name__))
+
+
+def _value_of_list(value: list[Any]) -> Value:
+    if not value:
+        return Value(None, (0,))
+    first = value_of(value[0])
+    return Value(first.dtype, (len(value), *(first.shape or ())), first.read)
+
+
+_TEXT = {"S": "ascii", "U": "utf"}
+
+
+def _word_of_array(node: ArrayNode[Any], *, is_scalar: bool) -> tuple[Word, bool]:
+    """Return the type of what an array holds, and whether that is text of any length."""
+    word = node.attributes.get(DTYPE)
+    dtype = dtypes.from_zarr_type(node.data_type)
+    if isinstance(word, list) and dtype.hasobject:
+        return tuple(map(_field_word, field_list(word)[1])), False
+    if dtype.names is not None:
+        return tuple(_word_of_field(dtype[name].base) for name in dtype.names), False
+    if dtype.kind != "O":
+        return _TEXT.get(dtype.kind, dtype.name), False
+    if word in ("object", "region"):
+        return REFERENCE, False
+    if is_scalar or not node.size:
+        return "utf", True
+    filters = node.filters or [{}]
+    is_bytes = notes_of(node.attributes).get("text") == "ascii" or filters[0].get("id") == "vlen-bytes"
+    return "ascii" if is_bytes else "utf", True
+
+
+def _word_of_field(dtype: np.dtype[Any]) -> str:
+    return REFERENCE if dtype.hasobject and dtype.names is None else _TEXT.get(dtype.kind, dtype.name)
+
+
+def _field_word(word: str) -> str:
+    found = field_type(word)
+    return REFERENCE if found == "object" else found

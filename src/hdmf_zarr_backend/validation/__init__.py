@@ -1,1 +1,0 @@
-"""Whether a file is what its schema says, told from its metadata alone."""

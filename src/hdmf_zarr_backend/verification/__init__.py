@@ -1,1 +1,0 @@
-"""Whether a file is whole and true to itself, and what can be mended."""

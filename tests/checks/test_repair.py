@@ -1,0 +1,316 @@
+"""`repair` and `consolidate`: what is mended, and what is left alone because it may be the only copy."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+
+from hdmf_zarr_backend import ZarrIO, consolidate, repair, verify
+from hdmf_zarr_backend.errors import ConflictError, MetadataError, ReadOnlyStoreError, StoreError, StoreNotFoundError
+from tests.checks.test_verify import (
+    attributes_of,
+    change_attributes,
+    chunk,
+    found,
+    is_v3,
+    links_of,
+    store,
+    written,
+)
+
+__all__ = ["store", "written"]
+
+
+def keys_of(path: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
+
+
+def content_of(path: Path) -> dict[str, Any]:
+    """Return the keys with the values of documents, whatever the order in them."""
+    names = (".zgroup", ".zarray", ".zattrs", ".zmetadata", "zarr.json")
+    return {key: json.loads(text) if key.endswith(names) else text for key, text in keys_of(path).items()}
+
+
+def test_nothing_to_repair(store):
+    before = keys_of(store)
+    repairs = repair(store)
+    assert (repairs.done, repairs.left) == ([], [])
+    assert keys_of(store) == before
+
+
+def test_consolidating_a_whole_file_changes_nothing(store):
+    before = keys_of(store)
+    consolidate(store)
+    assert {key: json.loads(value) for key, value in keys_of(store).items() if key.endswith(("json", "metadata"))} == {
+        key: json.loads(value) for key, value in before.items() if key.endswith(("json", "metadata"))
+    }
+
+
+def test_a_change_of_another_program_is_seen_after_consolidating(store):
+    group = zarr.open_group(store, mode="r+", use_consolidated=False)
+    group.create_group("new").attrs["x"] = 5
+    group["box"].attrs["y"] = 6
+    with ZarrIO(store) as io:
+        assert "new" not in io.read_builder().groups
+    assert not verify(store).is_sound
+    consolidate(store)
+    assert verify(store).is_sound
+    with ZarrIO(store) as io:
+        root = io.read_builder()
+        assert root["new"].attributes["x"] == 5
+        assert root["box"].attributes["y"] == 6
+
+
+def test_a_stale_consolidated_document_is_made_anew(store):
+    path = attributes_of(store, "box")
+    document = json.loads(path.read_text())
+    (document["attributes"] if is_v3(store) else document)["new"] = 1
+    path.write_text(json.dumps(document))
+    assert not verify(store, "structure").is_sound
+    repairs = repair(store)
+    assert repairs.done == ["made the consolidated document anew"]
+    assert repairs.left == []
+    assert verify(store).is_sound
+    with ZarrIO(store) as io:
+        assert io.read_builder()["box"].attributes["new"] == 1
+
+
+def test_links_to_nothing_are_dropped_on_request_only(store):
+    change_attributes(store, "", lambda attributes: links_of(attributes)[0].update(path="/gone"))
+    assert repair(store).done == []
+    assert found(verify(store, "links")) == {("/link", "link-dangling")}
+    repairs = repair(store, drop_links=True)
+    assert repairs.done[0] == "removed 1 link to nothing from /"
+    assert verify(store, "links").is_sound
+    with ZarrIO(store) as io:
+        assert not io.read_builder().links
+
+
+def test_damaged_documents_stop_a_repair(store):
+    attributes_of(store, "box").write_text("{")
+    before = keys_of(store)
+    repairs = repair(store, drop_links=True)
+    assert repairs.done == []
+    assert ("/box", "document-damaged") in {(problem.path, problem.kind) for problem in repairs.left}
+    assert keys_of(store) == before
+    with pytest.raises(MetadataError):
+        consolidate(store)
+    assert keys_of(store) == before
+
+
+def test_what_cannot_be_repaired(tmp_path):
+    with pytest.raises(StoreNotFoundError):
+        repair(tmp_path / "nothing.zarr")
+    with ZarrIO(tmp_path / "a.zarr.zip", "w") as io:
+        from tests import trees
+
+        io.write_builder(trees.root(trees.dataset("a", [1])))
+    with pytest.raises(ReadOnlyStoreError):
+        consolidate(tmp_path / "a.zarr.zip")
+
+
+# ---- what only the consolidated document has ------------------------------------------------------------------------
+
+LOST = {
+    "the attributes of a group": ("box/.zattrs", "box/zarr.json"),
+    "a group": ("box/.zgroup", "box/zarr.json"),
+    "an array": ("texts/.zarray", "texts/zarr.json"),
+    "the attributes of an array": ("rows/.zattrs", "rows/zarr.json"),
+    "a scalar": ("scalar/.zarray", "scalar/zarr.json"),
+    "the chunk of a scalar": ("scalar/0", "scalar/c"),
+    "the chunk of a few texts": ("texts/0", "texts/c/0"),
+    "the root": (".zgroup", ""),
+    "the attributes of the root": (".zattrs", ""),
+}
+"""What is lost -> its key in both formats, of which the second has the root in the consolidated document itself."""
+
+
+@pytest.mark.parametrize("what", LOST)
+def test_what_only_the_consolidated_document_has_is_written_back(store, what):
+    key = LOST[what][is_v3(store)]
+    if not key:
+        pytest.skip("the root of format 3 is the consolidated document")
+    before = content_of(store)
+    (store / key).unlink()
+    spoiled = keys_of(store)
+    kind = "chunk-missing" if "chunk" in what else "document-missing"
+    report = verify(store)
+    assert ("/" + key.rpartition("/")[0].removesuffix("/c"), kind) in found(report)
+    assert "`zarrio repair`" in next(p.remedy for p in report.problems if p.kind == kind)
+    with pytest.raises(ConflictError, match="zarrio consolidate --forget") as caught:
+        consolidate(store)
+    assert repr(key) in str(caught.value) or "the chunk" in str(caught.value)
+    assert keys_of(store) == spoiled
+    repairs = repair(store)
+    assert repairs.done == [f"wrote back from the consolidated document: {key}"]
+    assert repairs.left == []
+    assert content_of(store) == before
+    assert verify(store).is_sound
+
+
+SPOILED = {
+    "cut": lambda data: data[:-1],
+    "empty": lambda data: b"",
+    "longer": lambda data: data + b"x" * 9,
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILED.values(), ids=SPOILED)
+def test_the_spoiled_chunk_of_a_scalar_is_written_back(store, spoil):
+    place = chunk(store, "scalar") if is_v3(store) else chunk(store, "scalar", 0)
+    before = place.read_bytes()
+    place.write_bytes(spoil(before))
+    assert found(verify(store)) == {("/scalar", "chunk-damaged")}
+    with pytest.raises(ConflictError):
+        consolidate(store)
+    assert repair(store).left == []
+    assert place.read_bytes() == before
+    assert verify(store).is_sound
+
+
+def test_a_value_that_both_have_otherwise_is_not_decided(store):
+    """A bit that flipped looks the same as a change of another program."""
+    place = chunk(store, "scalar") if is_v3(store) else chunk(store, "scalar", 0)
+    place.write_bytes(np.array(4.5).tobytes())
+    path = attributes_of(store, "box")
+    document = json.loads(path.read_text())
+    (document["attributes"] if is_v3(store) else document)["new"] = 1
+    path.write_text(json.dumps(document))
+    repairs = repair(store)
+    assert repairs.done == ["made the consolidated document anew"]
+    assert [(problem.path, problem.kind) for problem in repairs.left] == [("/scalar", "inlined-stale")]
+    with ZarrIO(store) as io:
+        root = io.read_builder()
+        assert (root["scalar"].data, root["box"].attributes["new"]) == (3.5, 1)
+    assert repair(store).done == []
+    place.unlink()
+    assert repair(store).left == []
+    assert np.frombuffer(place.read_bytes()) == 3.5
+    place.write_bytes(np.array(4.5).tobytes())
+    consolidate(store)
+    with ZarrIO(store) as io:
+        assert io.read_builder()["scalar"].data == 4.5
+    assert verify(store).is_sound
+
+
+def test_a_value_that_is_whole_nowhere_is_left(store):
+    place = chunk(store, "scalar") if is_v3(store) else chunk(store, "scalar", 0)
+    place.write_bytes(b"x")
+    top = store / ("zarr.json" if is_v3(store) else ".zmetadata")
+    document = json.loads(top.read_text())
+    block = document["consolidated_metadata"] if is_v3(store) else document
+    block["hdmf_inline"]["chunks"][str(place.relative_to(store))] = "eHg="
+    top.write_text(json.dumps(document))
+    before = keys_of(store)
+    repairs = repair(store)
+    assert repairs.done == []
+    assert [(problem.path, problem.kind) for problem in repairs.left] == [("/scalar", "chunk-damaged")]
+    assert keys_of(store) == before
+
+
+def test_a_stale_copy_of_a_whole_value_is_made_anew(store):
+    top = store / ("zarr.json" if is_v3(store) else ".zmetadata")
+    document = json.loads(top.read_text())
+    block = document["consolidated_metadata"] if is_v3(store) else document
+    block["hdmf_inline"]["chunks"]["scalar/c" if is_v3(store) else "scalar/0"] = "eHg="
+    top.write_text(json.dumps(document))
+    assert found(verify(store)) == {("/scalar", "inlined-stale")}
+    assert repair(store).done == ["made the consolidated document anew"]
+    assert verify(store).is_sound
+
+
+@pytest.mark.parametrize("name", ["texts", "scalar"])
+def test_a_node_that_is_wholly_gone_comes_back(store, name):
+    before = content_of(store)
+    shutil.rmtree(store / name)
+    repairs = repair(store)
+    assert repairs.left == []
+    assert content_of(store) == before
+    assert verify(store).is_sound
+
+
+def test_documents_come_back_where_the_chunks_are_lost(store):
+    shutil.rmtree(store / "numbers")
+    assert found(verify(store)) == {("/numbers", "document-missing")}
+    assert repair(store).left == []
+    assert found(verify(store)) == {("/numbers", "chunk-missing")}
+
+
+def test_what_was_removed_on_purpose_is_forgotten_on_request(store):
+    shutil.rmtree(store / "texts")
+    with pytest.raises(ConflictError):
+        consolidate(store)
+    consolidate(store, forget=True)
+    assert verify(store).is_sound
+    with ZarrIO(store) as io:
+        assert "texts" not in io.read_builder().datasets
+
+
+def test_what_is_new_is_seen_when_what_is_lost_is_back(store):
+    zarr.open_group(store, mode="r+", use_consolidated=False).create_group("new")
+    shutil.rmtree(store / "texts")
+    assert repair(store).done[1:] == ["made the consolidated document anew"]
+    assert verify(store).is_sound
+    with ZarrIO(store) as io:
+        assert {"new", "box"} == set(io.read_builder().groups)
+
+
+def test_nothing_is_written_back_to_another_node(store):
+    if is_v3(store):
+        pytest.skip("a node of format 3 has one document")
+    (store / "rows" / ".zattrs").unlink()
+    document = json.loads((store / "rows" / ".zarray").read_text())
+    (store / "rows" / ".zarray").write_text(json.dumps({**document, "fill_value": 5}))
+    (store / "texts" / ".zarray").unlink()
+    (store / "texts" / ".zgroup").write_text('{"zarr_format": 2}')
+    (store / "box" / ".zgroup").unlink()
+    (store / "box" / ".zarray").write_text(json.dumps(document))
+    before = keys_of(store)
+    repairs = repair(store)
+    assert repairs.done == []
+    messages = {problem.path: problem.message for problem in repairs.left if problem.kind == "document-missing"}
+    assert messages["/rows"].endswith("the node is another one now")
+    assert messages["/texts"].endswith("the node is something else now")
+    assert messages["/box/target"].endswith("an array is above it now")
+    assert keys_of(store) == before
+
+
+CRAFTED = ["../../outside/{}", "/outside/{}", "box//new/{}", "box/./target/{}", "texts/in/{}", "new/.zmetadata"]
+
+
+@pytest.mark.parametrize("name", CRAFTED)
+def test_nothing_is_written_where_no_node_can_be(store, name):
+    top = store / ("zarr.json" if is_v3(store) else ".zmetadata")
+    document = json.loads(top.read_text())
+    if is_v3(store):
+        metadata = document["consolidated_metadata"]["metadata"]
+        if name.endswith(".zmetadata"):
+            pytest.skip("it is a node of format 3 as any other")
+        metadata[name.format("").rstrip("/")] = {"zarr_format": 3, "node_type": "group", "attributes": {}}
+    else:
+        document["metadata"][name.format(".zgroup")] = {"zarr_format": 2}
+    top.write_text(json.dumps(document))
+    before = {str(path) for path in store.parent.rglob("*")}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert "consolidated-stale" in {problem.kind for problem in verify(store).problems}
+        assert repair(store).done == ["made the consolidated document anew"]
+    assert {str(path) for path in store.parent.rglob("*") if path.name != ".file.zarr.lock"} == before
+    assert verify(store).is_sound
+
+
+def test_nothing_is_written_behind_a_symbolic_link(store):
+    shutil.move(store / "texts", store.parent / "outside")
+    (store / "texts").symlink_to(store.parent / "outside")
+    name = "zarr.json" if is_v3(store) else ".zarray"
+    (store.parent / "outside" / name).unlink()
+    with pytest.raises(StoreError, match="leads out of the store"):
+        repair(store)
+    assert not (store.parent / "outside" / name).exists()

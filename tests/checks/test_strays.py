@@ -1,0 +1,167 @@
+"""What is in a file beside its nodes and chunks: chunks without a document, and what is in the place of a chunk."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO, verify
+from hdmf_zarr_backend.errors import ChunkError
+from tests import trees
+from tests.checks.test_verify import FORMATS, chunk, found, is_v3, tree
+
+WITHOUT_CONSOLIDATED = pytest.mark.parametrize("zarr_format", FORMATS, ids=lambda n: f"format {n}")
+
+
+@pytest.fixture(scope="module", params=FORMATS, ids=lambda n: f"format {n}")
+def listed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("listed") / "file.zarr"
+    with ZarrIO(path, "w", zarr_format=request.param) as io:
+        io.write_builder(tree(), consolidate_metadata=False)
+    return path
+
+
+@pytest.fixture
+def store(listed: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(listed, tmp_path / "file.zarr"))
+
+
+def lose(store: Path, array: str) -> None:
+    for name in (".zarray", ".zattrs", "zarr.json"):
+        (store / array / name).unlink(missing_ok=True)
+
+
+# ---- nodes without a document ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("array", ["numbers", "texts", "scalar", "box/target"])
+def test_an_array_whose_document_is_gone(store, array):
+    lose(store, array)
+    kinds = found(verify(store, "structure"))
+    assert kinds == {(f"/{array}", "document-missing")}
+    (problem,) = verify(store, "structure").problems
+    assert "zarr.json" in problem.message if is_v3(store) else ".zarray" in problem.message
+
+
+def test_an_array_of_which_the_attributes_are_left(store):
+    if is_v3(store):
+        pytest.skip("they are in one document")
+    (store / "texts" / ".zarray").unlink()
+    (problem,) = verify(store, "structure").problems
+    assert (problem.path, problem.kind) == ("/texts", "document-missing")
+    assert problem.message == "there is no .zarray or .zgroup, but there are .zattrs, 0"
+
+
+def test_attributes_of_nothing(store):
+    if is_v3(store):
+        pytest.skip("they are in one document")
+    (store / "more").mkdir()
+    (store / "more" / ".zattrs").write_text("{}")
+    assert found(verify(store, "structure")) == {("/more", "document-missing")}
+
+
+def test_many_chunks_without_a_document_are_one_finding(tmp_path):
+    path = tmp_path / "file.zarr"
+    with ZarrIO(path, "w") as io:
+        many = trees.dataset("many", ZarrDataIO(np.zeros((30, 2), "i1"), chunks=(1, 2)))
+        io.write_builder(trees.root(many), consolidate_metadata=False)
+    lose(path, "many")
+    (problem,) = verify(path).problems
+    assert problem.message.endswith(", ...")
+    assert problem.message.count("0") == 5
+
+
+def test_the_document_of_an_array_with_slashes_in_its_keys(tmp_path):
+    import zarr
+
+    path = tmp_path / "file.zarr"
+    group = zarr.open_group(path, mode="w", zarr_format=2)
+    encoding = {"name": "v2", "separator": "/"}
+    group.create_array("0", shape=(4, 4), chunks=(2, 2), dtype="i4", chunk_key_encoding=encoding)[:] = 7
+    group.create_group("1").create_array("2", shape=(4,), chunks=(2,), dtype="i4")[:] = 7
+    assert verify(path).is_sound
+    (path / "0" / ".zarray").unlink()
+    (path / "0" / ".zattrs").unlink(missing_ok=True)
+    assert found(verify(path)) == {("/0", "document-missing")}
+
+
+@WITHOUT_CONSOLIDATED
+@pytest.mark.parametrize("place", ["mapping", "local"])
+def test_nothing_is_found_in_groups_and_arrays_that_numbers_name(tmp_path, zarr_format, place):
+    target: Any = {} if place == "mapping" else tmp_path / "file.zarr"
+    inner = trees.group("1", trees.dataset("2", np.arange(4)), trees.group("c", trees.dataset("c", 5)))
+    with ZarrIO(target, "w", zarr_format=zarr_format) as io:
+        io.write_builder(trees.root(trees.group("0", inner), trees.dataset("3.0", [1])), consolidate_metadata=False)
+    assert verify(target).problems == []
+
+
+@WITHOUT_CONSOLIDATED
+def test_a_document_that_is_gone_from_a_mapping(zarr_format):
+    files: dict[str, bytes] = {}
+    with ZarrIO(files, "w", zarr_format=zarr_format) as io:
+        io.write_builder(tree(), consolidate_metadata=False)
+    for key in [key for key in files if key.startswith("numbers/") and key.endswith((".zarray", ".zattrs", ".json"))]:
+        del files[key]
+    assert found(verify(files)) == {("/numbers", "document-missing")}
+
+
+def test_a_file_beside_the_nodes_is_no_chunk(store):
+    for name in ("notes.txt", "box/readme.md", "1.txt", "box/5"):
+        (store / name).write_text("words")
+    assert verify(store).problems == []
+
+
+# ---- what is in the place of a chunk --------------------------------------------------------------------------------
+
+
+def make_folder(place: Path) -> None:
+    place.mkdir()
+
+
+def make_pipe(place: Path) -> None:
+    os.mkfifo(place)
+
+
+KINDS = [make_folder] + [make_pipe] * hasattr(os, "mkfifo")
+
+
+@pytest.mark.parametrize("make", KINDS)
+@pytest.mark.parametrize("array", ["numbers", "scalar"])
+def test_something_else_is_in_the_place_of_a_chunk(store, make, array):
+    place = chunk(store, array, *([1, 0] if array == "numbers" else [] if is_v3(store) else [0]))
+    place.unlink()
+    make(place)
+    assert found(verify(store)) == {(f"/{array}", "chunk-damaged")}
+    with ZarrIO(store) as io, pytest.raises(ChunkError, match="a folder, a pipe or a device is in the place") as caught:
+        io.read_builder()[array].data[:]
+    assert caught.value.path == f"/{array}"
+    assert caught.value.store == str(store)
+
+
+def test_chunks_that_are_gone_are_told_from_those_that_are_blocked(store):
+    for row, make in ((0, None), (1, make_folder)):
+        place = chunk(store, "numbers", row, 0)
+        place.unlink()
+        if make is not None:
+            make(place)
+    assert found(verify(store)) == {("/numbers", "chunk-missing"), ("/numbers", "chunk-damaged")}
+    messages = {problem.kind: problem.message for problem in verify(store).problems}
+    assert chunk(store, "numbers", 1, 0).name in messages["chunk-damaged"]
+    assert "a chunk is gone" in messages["chunk-missing"]
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_something_else_is_in_the_place_of_a_large_chunk(tmp_path, make):
+    """Of a large chunk only the blocks are read that are wanted, from the file itself."""
+    path = tmp_path / "file.zarr"
+    with ZarrIO(path, "w") as io:
+        io.write_builder(trees.root(trees.dataset("a", ZarrDataIO(np.zeros((2**19, 4), "i2"), chunks=(2**19, 4)))))
+    (path / "a" / "0.0").unlink()
+    make(path / "a" / "0.0")
+    with ZarrIO(path) as io, pytest.raises(ChunkError, match=r"'0\.0'"):
+        io.read_builder()["a"].data[5]

@@ -1,0 +1,475 @@
+"""`verify`: each kind of damage is planted, found at its place, and nothing else is."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numcodecs
+import numpy as np
+import pytest
+import zarr
+from hdmf.build import GroupBuilder, LinkBuilder, ReferenceBuilder
+
+from hdmf_zarr_backend import Limits, ZarrDataIO, ZarrIO, consolidate, verify
+from hdmf_zarr_backend.checks.findings import DAMAGE, REMARKS, Report
+from hdmf_zarr_backend.errors import ChunkError, NotZarrError, StoreNotFoundError, UsageError
+from hdmf_zarr_backend.progress import Progress
+from hdmf_zarr_backend.stores.base import Abilities
+from hdmf_zarr_backend.stores.local import LocalStore
+from tests import samples, trees
+
+FORMATS = (2, 3)
+
+
+def tree() -> GroupBuilder:
+    target = trees.dataset("target", np.arange(6.0), attributes={"object_id": "t-1"})
+    box = trees.group("box", target, object_id="b-1")
+    numbers = np.arange(24, dtype="i2").reshape(6, 4)
+    root = trees.root(box, trees.dataset("numbers", ZarrDataIO(numbers, chunks=(2, 4))), object_id="r-1")
+    root.set_dataset(trees.dataset("texts", ["a", "bc", "d"]))
+    root.set_dataset(trees.dataset("scalar", 3.5))
+    root.set_dataset(trees.dataset("references", [ReferenceBuilder(target), ReferenceBuilder(box)], "object"))
+    words = [{"name": "n", "dtype": "int32"}, {"name": "to", "dtype": {"target_type": "X", "reftype": "object"}}]
+    root.set_dataset(trees.dataset("rows", [(1, ReferenceBuilder(target)), (2, ReferenceBuilder(box))], words))
+    root.set_attribute("to", ReferenceBuilder(target))
+    root.set_link(LinkBuilder(builder=box, name="link"))
+    return root
+
+
+@pytest.fixture(scope="module", params=FORMATS, ids=lambda n: f"format {n}")
+def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("written") / "file.zarr"
+    with ZarrIO(path, "w", zarr_format=request.param) as io:
+        io.write_builder(tree())
+    return path
+
+
+@pytest.fixture
+def store(written: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(written, tmp_path / "file.zarr"))
+
+
+def found(report: Report) -> set[tuple[str, str]]:
+    return {(problem.path, problem.kind) for problem in report.problems}
+
+
+def is_v3(store: Path) -> bool:
+    return (store / "zarr.json").exists()
+
+
+def chunk(store: Path, array: str, *index: int) -> Path:
+    folder = store / array
+    return folder / "c" / "/".join(map(str, index)) if is_v3(store) else folder / ".".join(map(str, index))
+
+
+def attributes_of(store: Path, node: str) -> Path:
+    return store / node / ("zarr.json" if is_v3(store) else ".zattrs")
+
+
+def change_attributes(store: Path, node: str, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change the attributes of a node, in its own document and in the consolidated one."""
+    path = attributes_of(store, node)
+    document = json.loads(path.read_text())
+    change(document["attributes"] if is_v3(store) else document)
+    path.write_text(json.dumps(document))
+    top = store / ("zarr.json" if is_v3(store) else ".zmetadata")
+    whole = json.loads(top.read_text())
+    if is_v3(store):
+        if node:
+            change(whole["consolidated_metadata"]["metadata"][node]["attributes"])
+            top.write_text(json.dumps(whole))
+    else:
+        change(whole["metadata"][f"{node}/.zattrs" if node else ".zattrs"])
+        top.write_text(json.dumps(whole))
+
+
+def links_of(attributes: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the list of links of either format, to be changed in place."""
+    return attributes["_LINKS"] if "_LINKS" in attributes else attributes["zarr_link"]  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("executor", [None, 2, "threads"])
+def test_a_whole_file_is_sound(store, executor):
+    report = verify(store, executor=executor)
+    assert report.is_sound
+    assert not report.problems
+    assert (report.groups, report.arrays, report.links) == (2, 6, 1)
+    assert report.references == 1 + 2 + 2
+    assert report.chunks == 3 + 5
+    assert report.nbytes > 0
+    assert {remark.kind for remark in report.remarks} <= {"unchecked"}
+
+
+def test_a_whole_nwb_file_is_sound_and_valid(tmp_path):
+    path = samples.write_zarr(tmp_path / "file.nwb.zarr", samples.rich_nwbfile())
+    report = verify(path, "schema")
+    assert report.problems == []
+    assert report.references > 10
+
+
+def test_levels_look_at_more_and_more(store):
+    chunk(store, "numbers", 0, 0).write_bytes(b"no chunk")
+    assert verify(store, "structure").is_sound
+    assert verify(store, "links").is_sound
+    assert not verify(store, "chunks").is_sound
+    with pytest.raises(UsageError, match="level 'everything'"):
+        verify(store, "everything")
+
+
+def test_what_is_no_file_is_an_error(tmp_path):
+    with pytest.raises(StoreNotFoundError):
+        verify(tmp_path / "nothing.zarr")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(NotZarrError):
+        verify(tmp_path / "folder")
+
+
+# ---- chunks ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_chunk_that_is_gone(store):
+    """D-10: a deleted chunk reads as zeros, and passes validation, elsewhere."""
+    chunk(store, "numbers", 1, 0).unlink()
+    report = verify(store)
+    assert found(report) == {("/numbers", "chunk-missing")}
+    (problem,) = report.problems
+    assert "a chunk is gone, though all were stored" in problem.message
+    assert chunk(store, "numbers", 1, 0).name[-1] in problem.message
+    with ZarrIO(store) as io:
+        assert io.read_builder()["numbers"].data[:][2].tolist() == [0, 0, 0, 0]
+    with ZarrIO(store, missing_chunks="error") as io:
+        data = io.read_builder()["numbers"].data
+        with pytest.raises(ChunkError, match="is not stored") as caught:
+            data[:]
+        assert caught.value.path == "/numbers"
+        assert data[0].tolist() == [0, 1, 2, 3]
+
+
+def test_a_chunk_that_nobody_said_was_stored(store):
+    change_attributes(store, "", lambda attributes: attributes["_hdmf"].pop("chunks"))
+    chunk(store, "numbers", 1, 0).unlink()
+    report = verify(store)
+    assert report.is_sound
+    assert ("/numbers", "unwritten") in {(remark.path, remark.kind) for remark in report.remarks}
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "cut": lambda data: data[:-1],
+    "empty": lambda data: b"",
+    "longer": lambda data: data + b"x" * 9,
+    "other": lambda data: b"??",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+@pytest.mark.parametrize("array", ["numbers", "texts"])
+def test_a_chunk_that_does_not_decode(store, array, damage):
+    place = chunk(store, array, *((0, 0) if array == "numbers" else (0,)))
+    data = damage(place.read_bytes())
+    place.write_bytes(data)
+    kinds = {kind for path, kind in found(verify(store)) if path == f"/{array}"}
+    if data.endswith(b"x" * 9):  # Blosc knows where a chunk ends
+        assert kinds <= {"chunk-damaged", "inlined-stale"}
+    else:
+        assert "chunk-damaged" in kinds
+
+
+def test_a_chunk_that_is_a_folder(store):
+    place = chunk(store, "numbers", 0, 0)
+    place.unlink()
+    place.mkdir()
+    (place / "x").write_bytes(b"")
+    report = verify(store)
+    assert found(report) == {("/numbers", "chunk-damaged")}
+    assert "unknown-file" in {remark.kind for remark in report.remarks}
+
+
+@pytest.mark.parametrize("zarr_format", FORMATS)
+def test_a_bit_that_flips_is_found_where_there_is_a_checksum(tmp_path, zarr_format):
+    """scale.md, section 6: zstd frames have a checksum, whatever the document says."""
+    path = tmp_path / "file.zarr"
+    values = np.random.default_rng(1).integers(0, 2**15, 5000).astype("i2")
+    with ZarrIO(path, "w", zarr_format=zarr_format) as io:
+        io.write_builder(trees.root(trees.dataset("a", ZarrDataIO(values, compressor=numcodecs.Zstd(1)))))
+    document = (path / "a" / ("zarr.json" if zarr_format == 3 else ".zarray")).read_text()
+    assert '"checksum":true' not in document or zarr_format == 3
+    report = verify(path)
+    assert report.is_sound
+    assert "unchecked" not in report.counts
+    place = chunk(path, "a", 0)
+    data = bytearray(place.read_bytes())
+    data[len(data) // 2] ^= 4
+    place.write_bytes(data)
+    assert found(verify(path)) == {("/a", "chunk-damaged")}
+
+
+def test_chunks_without_a_checksum_are_told_of(store):
+    (remark,) = (remark for remark in verify(store).remarks if remark.kind == "unchecked")
+    assert "have no checksum" in remark.message
+
+
+def test_shards(tmp_path):
+    path = tmp_path / "file.zarr"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import zarr
+
+        group = zarr.open_group(path, mode="w", zarr_format=3)
+        group.create_array("a", shape=(16, 8), chunks=(2, 4), shards=(8, 8), dtype="i4")[:] = 7
+    report = verify(path)
+    assert report.is_sound
+    assert report.chunks == 16
+    shard = path / "a" / "c" / "1" / "0"
+    shard.write_bytes(shard.read_bytes()[:-3])
+    report = verify(path)
+    assert found(report) == {("/a", "chunk-damaged")}
+    shard.unlink()
+    assert "unwritten" in verify(path).counts
+
+
+def test_nothing_is_gone_after_an_append(tmp_path):
+    path = tmp_path / "file.zarr"
+    with ZarrIO(path, "w") as io:
+        io.write_builder(tree())
+    with ZarrIO(path, "r+") as io:
+        data = io.read_builder()["numbers"].data
+        data.resize((20, 4))
+        data[19] = 5
+    report = verify(path)
+    assert report.problems == []
+    assert report.chunks == 10 + 5
+
+
+# ---- links and references -------------------------------------------------------------------------------------------
+
+
+def test_a_link_to_nothing(store):
+    change_attributes(store, "", lambda attributes: links_of(attributes)[0].update(path="/gone"))
+    assert found(verify(store, "links")) == {("/link", "link-dangling")}
+
+
+def test_a_link_to_a_file_that_is_not_there(store):
+    change_attributes(store, "", lambda attributes: links_of(attributes)[0].update(source="../gone.zarr"))
+    report = verify(store, "links")
+    assert found(report) == {("/link", "link-dangling")}
+    assert "gone.zarr" in report.problems[0].message
+
+
+def test_links_in_a_circle(store):
+    change_attributes(store, "", lambda attributes: links_of(attributes)[0].update(path="/link"))
+    assert found(verify(store, "links")) == {("/link", "link-circular")}
+
+
+def test_a_link_to_another_object(store):
+    change_attributes(store, "box", lambda attributes: attributes.update(object_id="b-2"))
+    kinds = found(verify(store, "links"))
+    assert ("/link", "link-wrong-target") in kinds or is_v3(store)
+    assert kinds
+    assert {kind for _, kind in kinds} <= {"link-wrong-target", "reference-wrong-target"}
+
+
+def test_a_link_that_is_none(store):
+    change_attributes(store, "", lambda attributes: links_of(attributes).append({"path": 3}))
+    kinds = {kind for _, kind in found(verify(store, "links"))}
+    assert kinds & {"link-damaged", "document-damaged"}
+
+
+def test_references_to_nothing(store):
+    shutil.rmtree(store / "box" / "target")
+    top = store / ("zarr.json" if is_v3(store) else ".zmetadata")
+    document = json.loads(top.read_text())
+    metadata = document["consolidated_metadata"]["metadata"] if is_v3(store) else document["metadata"]
+    for key in [key for key in metadata if key.startswith("box/target")]:
+        del metadata[key]
+    top.write_text(json.dumps(document))
+    report = verify(store, "links")
+    assert found(report) == {
+        ("/", "reference-dangling"), ("/references", "reference-dangling"), ("/rows", "reference-dangling")
+    }  # fmt: skip
+    assert "'/box/target'" in report.problems[0].message
+
+
+def test_links_to_other_files_by_policy(tmp_path):
+    folder = tmp_path / "here"
+    folder.mkdir()
+    for path in (tmp_path / "far.zarr", folder / "near.zarr"):
+        with ZarrIO(path, "w") as io:
+            io.write_builder(trees.root(trees.group("box")))
+    with ZarrIO(folder / "file.zarr", "w") as io:
+        io.write_builder(trees.root(trees.dataset("a", [1])))
+    change = [
+        {"name": "near", "source": "../near.zarr", "path": "/box"},
+        {"name": "far", "source": "../../far.zarr", "path": "/box"},
+    ]
+    path = folder / "file.zarr"
+    document = json.loads((path / ".zattrs").read_text())
+    (path / ".zattrs").write_text(json.dumps({**document, "zarr_link": change}))
+    (path / ".zmetadata").unlink()
+    assert verify(path).is_sound
+    for policy, refused in (("follow", set()), ("within", {"/far"}), ("never", {"/near", "/far"})):
+        report = verify(path, external_links=policy)
+        assert report.is_sound
+        assert {remark.path for remark in report.remarks if remark.kind == "link-refused"} == refused
+
+
+# ---- documents ------------------------------------------------------------------------------------------------------
+
+
+def test_a_document_that_does_not_parse(store):
+    attributes_of(store, "box").write_text("{")
+    assert ("/box", "document-damaged") in found(verify(store, "structure"))
+
+
+def test_a_consolidated_document_that_does_not_parse(store):
+    if is_v3(store):
+        document = json.loads((store / "zarr.json").read_text())
+        (store / "zarr.json").write_text(json.dumps({**document, "consolidated_metadata": {}}))
+    else:
+        (store / ".zmetadata").write_text("{")
+    assert found(verify(store, "structure")) == {("/", "consolidated-damaged")}
+
+
+def test_a_consolidated_document_that_is_stale(store):
+    path = attributes_of(store, "box")
+    document = json.loads(path.read_text())
+    (document["attributes"] if is_v3(store) else document)["new"] = 1
+    path.write_text(json.dumps(document))
+    assert found(verify(store, "structure")) == {("/box", "consolidated-stale")}
+
+
+def test_what_zarr_consolidates_is_not_stale(store):
+    """It says more of each array than the array's document does, and nothing else."""
+    if is_v3(store) and not hasattr(zarr.dtype, "Struct"):
+        pytest.skip("this release of zarr knows no rows in format 3")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        zarr.consolidate_metadata(str(store))
+    assert verify(store, "structure").problems == []
+
+
+def test_nodes_that_only_one_of_them_has(store):
+    shutil.copytree(store / "box", store / "box2")
+    shutil.rmtree(store / "texts")
+    kinds = found(verify(store, "structure"))
+    assert {("/box2", "consolidated-stale"), ("/box2/target", "consolidated-stale")} <= kinds
+    assert {kind for path, kind in kinds if path == "/texts"} == {"document-missing", "chunk-missing"}
+
+
+def test_a_chunk_that_the_consolidated_document_has_otherwise(store):
+    place = store / "scalar" / ("c" if is_v3(store) else "0")
+    place.write_bytes(np.array(4.5).tobytes())
+    assert found(verify(store)) == {("/scalar", "inlined-stale")}
+
+
+def test_no_consolidated_document_is_a_remark(tmp_path):
+    path = tmp_path / "file.zarr"
+    with ZarrIO(path, "w") as io:
+        io.write_builder(tree(), consolidate_metadata=False)
+    report = verify(path)
+    assert report.is_sound
+    assert "not-consolidated" in report.counts
+
+
+def test_a_group_that_only_its_members_imply(tmp_path):
+    path = tmp_path / "file.zarr"
+    with ZarrIO(path, "w") as io:
+        io.write_builder(tree(), consolidate_metadata=False)
+    (path / "box" / ".zgroup").unlink()
+    assert ("/box", "group-implied") in found(verify(path, "structure"))
+
+
+def test_a_file_that_is_being_written(store):
+    change_attributes(store, "", lambda attributes: attributes["_hdmf"].update(writing={"pid": 1}))
+    assert ("/", "incomplete") in found(verify(store, "structure"))
+
+
+def test_a_limit(store):
+    report = verify(store, limits=Limits(max_document_bytes=100))
+    assert found(report) == {("/", "limit")}
+    assert "max_document_bytes" in report.problems[0].message
+    assert found(verify(store, limits=Limits(max_chunk_bytes=10))) >= {("/numbers", "limit")}
+
+
+def test_memory_is_bounded_and_progress_is_told(tmp_path):
+    path = tmp_path / "file.zarr"
+    values = np.zeros((64, 2**16), "u1")
+    with ZarrIO(path, "w") as io:
+        io.write_builder(trees.root(trees.dataset("a", ZarrDataIO(values, chunks=(1, 2**16)))))
+
+    class Sum(Progress):
+        done = 0
+
+        def advance(self, path: str, done: int) -> None:
+            self.done += done
+
+    heard = Sum()
+    report = verify(path, executor=2, memory_budget=2**20, progress=heard)
+    assert report.chunks == 64
+    assert heard.done == values.nbytes
+
+
+def test_every_kind_has_a_remedy():
+    assert not DAMAGE.keys() & REMARKS.keys()
+    assert all(text.endswith(".") for text in (*DAMAGE.values(), *REMARKS.values()))
+
+
+# ---- the schema, and other stores -----------------------------------------------------------------------------------
+
+
+def test_what_the_schema_asks_for_is_missing(tmp_path):
+    path = samples.write_zarr(tmp_path / "file.nwb.zarr", samples.plain_nwbfile())
+    assert verify(path, "schema").problems == []
+    shutil.rmtree(path / "session_description")
+    consolidate(path, forget=True)
+    assert verify(path, "chunks").is_sound
+    report = verify(path, "schema")
+    assert {problem.kind for problem in report.problems} == {"schema"}
+    assert "session_description" in report.problems[0].message
+
+
+def test_a_file_without_cached_namespaces_is_not_validated(store):
+    report = verify(store, "schema")
+    assert report.is_sound
+    assert "no-schema" in report.counts
+
+
+class Unlisted(LocalStore):
+    """A web server: it gives what is asked for by name."""
+
+    abilities = Abilities(write=False, change=False, listing=False, why="it is read-only")
+
+    def list_documents(self) -> Iterator[str]:
+        raise AssertionError
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        raise AssertionError
+
+
+def test_a_store_that_cannot_list(store):
+    report = verify(Unlisted(str(store)))
+    assert report.is_sound
+    assert "not-listed" in report.counts
+    assert (report.chunks, report.references) == (3 + 5, 5)
+    chunk(store, "numbers", 1, 0).unlink()
+    chunk(store, "numbers", 2, 0).write_bytes(b"no chunk")
+    assert found(verify(Unlisted(str(store)))) == {("/numbers", "chunk-missing"), ("/numbers", "chunk-damaged")}
+
+
+def test_processes_find_the_same(store):
+    chunk(store, "numbers", 1, 0).write_bytes(b"no chunk")
+    assert verify(store, executor="processes").problems == verify(store).problems
+
+
+@pytest.mark.parametrize("path", ["store", "mapping", "zip"])
+def test_other_places(tmp_path, path):
+    places: dict[str, Any] = {"store": tmp_path / "a.zarr", "mapping": {}, "zip": tmp_path / "a.zarr.zip"}
+    with ZarrIO(places[path], "w") as io:
+        io.write_builder(tree())
+    report = verify(places[path])
+    assert report.problems == []
+    assert report.chunks == 8
