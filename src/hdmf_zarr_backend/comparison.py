@@ -21,11 +21,11 @@ from hdmf_zarr_backend.errors import StoreError, StoreNotFoundError, StoreUnreac
 from hdmf_zarr_backend.files.facts import ZarrFacts, is_zarr, is_zarr_3
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.hdf5.facts import Hdf5Facts, is_hdf5
+from hdmf_zarr_backend.model.elements import Element
 from hdmf_zarr_backend.model.facts import (
     AttributeFacts,
     DatasetFacts,
     DatatypeFacts,
-    ElementType,
     FileFacts,
     LinkFacts,
     NodeFacts,
@@ -204,7 +204,7 @@ def _corners(steps: Sequence[range]) -> Iterator[tuple[int, ...]]:
             yield start, *rest
 
 
-def _element_bytes(dtype: ElementType) -> int:
+def _element_bytes(dtype: Element) -> int:
     if dtype.fields:
         return sum(_element_bytes(member) for _, member in dtype.fields)
     if dtype.kind == "array" and dtype.base is not None:
@@ -225,7 +225,7 @@ def _canonical_json(values: Values) -> Values:
 class Findings:
     """What differs between two arrays given block by block: by kind, a count and the first place with both values."""
 
-    def __init__(self, a: ElementType, b: ElementType) -> None:
+    def __init__(self, a: Element, b: Element) -> None:
         self._types = a, b
         self.by_kind: dict[str, tuple[int, str, object, object]] = {}
 
@@ -253,7 +253,7 @@ class Findings:
 
 
 def _columns(
-    a: Values, b: Values, type_a: ElementType, type_b: ElementType, field: str = ""
+    a: Values, b: Values, type_a: Element, type_b: Element, field: str = ""
 ) -> Iterator[tuple[str, str, Values, Values, Callable[[Values, Values], _Mask]]]:
     """Take two arrays apart into plain columns: kind of finding, name of the column, values, what compares them."""
     if type_a.kind == type_b.kind == "compound":
@@ -271,7 +271,7 @@ def _columns(
         yield "reference" if inner.kind in _REFERENCES else "value", field, a, b, unequal
 
 
-def _comparison(a: ElementType, b: ElementType) -> Callable[[Values, Values], _Mask] | None:
+def _comparison(a: Element, b: Element) -> Callable[[Values, Values], _Mask] | None:
     if a.kind in _NUMBERS and b.kind in _NUMBERS:
         return _unequal_numbers
     if a.kind in _REFERENCES and b.kind in _REFERENCES:
@@ -311,7 +311,7 @@ def _unequal_objects(a: Values, b: Values) -> _Mask:
     return np.asarray(a != b, dtype=np.bool_)
 
 
-def _unequal_sequences(base_a: ElementType, base_b: ElementType, a: Values, b: Values) -> _Mask:
+def _unequal_sequences(base_a: Element, base_b: Element, a: Values, b: Values) -> _Mask:
     unequal = np.zeros(a.size, dtype=np.bool_)
     for index, (item_a, item_b) in enumerate(zip(a.flat, b.flat, strict=True)):
         found = Findings(base_a, base_b)
@@ -593,12 +593,12 @@ def _compare_attributes(
             yield Difference(path, kind if part == "value" else part, item_a, item_b, name, place, count)
 
 
-def _compare_types(path: str, a: ElementType, b: ElementType) -> Iterator[Difference]:
+def _compare_types(path: str, a: Element, b: Element) -> Iterator[Difference]:
     for kind in sorted(_type_changes(a, b)):
         yield Difference(path, kind, a, b)
 
 
-def _type_changes(a: ElementType, b: ElementType) -> set[str]:
+def _type_changes(a: Element, b: Element) -> set[str]:
     if a == b:
         return set()
     if a.kind != b.kind or a.shape != b.shape:

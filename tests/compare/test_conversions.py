@@ -20,7 +20,8 @@ from hdmf_zarr_backend import ZarrIO
 from hdmf_zarr_backend.comparison import Difference, compare, open_facts
 from hdmf_zarr_backend.conversion.convert import convert as convert_file
 from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.model.facts import DatasetFacts, ElementType, NodeFacts, Reference
+from hdmf_zarr_backend.model.elements import Element, Reference
+from hdmf_zarr_backend.model.facts import DatasetFacts, NodeFacts
 from tests.compare import planted
 from tests.compare.planted_zarr import changed, edit
 from tests.samples import attribute_values, dataset_builders, reference_tree
@@ -310,7 +311,7 @@ def is_documented(d: Difference) -> bool:
         return d.kind == "attribute" and d.a is None
     if d.kind in {"text-encoding", "attribute-text-encoding"}:
         # attributes and scalars become str, whatever text they were
-        assert isinstance(d.a, ElementType)
+        assert isinstance(d.a, Element)
         return d.a.encoding == "ascii"
     if d.kind == "dtype":
         return (str(d.a), str(d.b)) == ("region", "reference")

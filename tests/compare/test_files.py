@@ -25,7 +25,8 @@ from hdmf_zarr_backend.comparison import (
 )
 from hdmf_zarr_backend.errors import DamagedFileError
 from hdmf_zarr_backend.hdf5.facts import is_hdf5
-from hdmf_zarr_backend.model.facts import AttributeFacts, DatasetFacts, ElementType, GroupFacts, NodeFacts, Reference
+from hdmf_zarr_backend.model.elements import Element, Reference
+from hdmf_zarr_backend.model.facts import AttributeFacts, DatasetFacts, GroupFacts, NodeFacts
 from tests.compare.planted import PLANTED, SPEC, change_row, changed, put, write_sample
 
 
@@ -262,7 +263,7 @@ def test_facts_of_a_dataset(sample: Path) -> None:
     numbers = dataset(facts["/numbers"])
     assert (numbers.shape, numbers.maxshape, numbers.chunks) == ((6, 4), (None, 4), (3, 2))
     assert [(step.name, step.options) for step in numbers.filters] == [("shuffle", ()), ("deflate", (4,))]
-    assert numbers.dtype == ElementType("int", 4, "<")
+    assert numbers.dtype == Element("int", 4, "<")
     assert numbers.fill is not None
     assert numbers.fill == -1
     assert numbers.read((slice(2, 4), slice(1, 3))).tolist() == [[9, 10], [13, 14]]
@@ -300,12 +301,12 @@ class MemoryFacts(dict[str, NodeFacts]):
 
 def memory_dataset(read: Callable[[tuple[slice, ...]], np.ndarray]) -> DatasetFacts:
     fill = np.zeros((), "<i4")
-    number = ElementType("int", 4, "<")
+    number = Element("int", 4, "<")
     return DatasetFacts({}, number, (3,), (3,), None, ("contiguous",), (), fill, read)
 
 
 def test_another_format_is_plugged_in(tmp_path: Path) -> None:
-    attributes = {"unit": AttributeFacts(ElementType("text", encoding="utf-8"), (), np.array("V", dtype=object))}
+    attributes = {"unit": AttributeFacts(Element("text", encoding="utf-8"), (), np.array("V", dtype=object))}
     facts = MemoryFacts(
         {"/": GroupFacts(attributes), "/data": memory_dataset(lambda part: np.arange(3, dtype="<i4")[part])}
     )
@@ -414,8 +415,8 @@ def is_documented(difference: Difference) -> bool:
         return d.kind == "attribute" and d.a is None  # and says where, also if the source had none
     if d.kind in {"attribute-text-encoding", "text-encoding"}:
         # ascii attributes become utf-8, null-terminated fixed text null-padded
-        assert isinstance(d.a, ElementType)
-        assert isinstance(d.b, ElementType)
+        assert isinstance(d.a, Element)
+        assert isinstance(d.b, Element)
         return d.a.size == d.b.size and d.a.encoding == "ascii"
     if d.kind == "dtype":
         return (str(d.a), str(d.b)) == ("region", "reference")  # hdmf reads regions as the whole

@@ -11,7 +11,8 @@ import pytest
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import ChunkError, DamagedFileError
 from hdmf_zarr_backend.files.facts import ZarrFacts
-from hdmf_zarr_backend.model.facts import DatasetFacts, NodeFacts, Reference
+from hdmf_zarr_backend.model.elements import Reference
+from hdmf_zarr_backend.model.facts import DatasetFacts, NodeFacts
 from tests.compare.planted_zarr import PLANTED, Parts, changed, edit, write
 
 

@@ -13,7 +13,8 @@ import pytest
 from hdmf_zarr_backend.comparison import compare, open_facts, summarise
 from hdmf_zarr_backend.errors import ChunkError, MetadataError
 from hdmf_zarr_backend.files.facts import ZarrFacts, is_zarr
-from hdmf_zarr_backend.model.facts import DatasetFacts, ElementType, NodeFacts, Reference
+from hdmf_zarr_backend.model.elements import Element, Reference
+from hdmf_zarr_backend.model.facts import DatasetFacts, NodeFacts
 
 
 def dataset(facts: NodeFacts) -> DatasetFacts:
@@ -145,7 +146,7 @@ def test_what_hdmf_zarr_wrote_is_understood(tmp_path: Path) -> None:
     assert dataset(facts["/rows"]).read((slice(0, 2),)).tolist() == [(1, "x"), (2, "y")]
     assert dataset(facts["/spec"]).shape == ()
     assert dataset(facts["/spec"]).read(())[()] == "{}"
-    assert dataset(facts["/times"]).dtype == ElementType("text", encoding="ascii")
+    assert dataset(facts["/times"]).dtype == Element("text", encoding="ascii")
     assert dataset(facts["/times"]).read((slice(0, 1),)).tolist() == ["2020"]
 
 

@@ -19,7 +19,6 @@ from hdmf_zarr_backend.arrays.chunks import ChunkCache
 from hdmf_zarr_backend.arrays.fills import check_unwritten
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.arrays.stored_chunks import stored_chunks
-from hdmf_zarr_backend.builders.arraykinds import field_list, field_type, is_scalar
 from hdmf_zarr_backend.builders.columns import EditableColumn
 from hdmf_zarr_backend.builders.datasets import BuilderReferences, BuilderTable, Resolver
 from hdmf_zarr_backend.builders.namespaces import spec_location
@@ -39,6 +38,7 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.files.link_policy import check_link
 from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.dimensions import decode_dimensions
+from hdmf_zarr_backend.formats.elements import Described, describe, hdmf_type, is_scalar
 from hdmf_zarr_backend.formats.links import decode_links, find_link
 from hdmf_zarr_backend.formats.references import (
     Reference,
@@ -46,7 +46,7 @@ from hdmf_zarr_backend.formats.references import (
     decode_attribute_reference,
     decode_reference,
 )
-from hdmf_zarr_backend.formats.reserved import DTYPE, LINKS, SPECLOC, notes_of
+from hdmf_zarr_backend.formats.reserved import LINKS, SPECLOC, notes_of
 from hdmf_zarr_backend.model.locations import THIS_FILE, resolve_source, sibling_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, join, relative, split
 from hdmf_zarr_backend.stores.base import Store
@@ -257,7 +257,11 @@ class DatasetMaker:
 
     def fetch_scalars(self, nodes: list[tuple[str, Any]]) -> dict[str, bytes]:
         """Fetch together the values that builders must hold."""
-        names = [(path, node.chunk_name((0,) * len(node.shape))) for path, node in nodes if is_scalar(node)]
+        names = [
+            (path, node.chunk_name((0,) * len(node.shape)))
+            for path, node in nodes
+            if isinstance(node, ArrayNode) and is_scalar(node)
+        ]
         return stored_chunks(self._keys, names)
 
     def lazy(self, path: str, node: ArrayNode[Attributes]) -> LazyArray:
@@ -278,11 +282,12 @@ class DatasetMaker:
         self, path: str, name: str, node: ArrayNode[Attributes], attributes: dict[str, Any], scalars: dict[str, bytes]
     ) -> Any:
         """Return the builder of the array at ``path``; ``scalars`` are the values that `fetch_scalars` returned."""
-        if is_scalar(node):
-            data, dtype = self._scalar(path, node, scalars)
+        means = describe(node)
+        if means.is_scalar:
+            data, dtype = self._scalar(path, node, means, scalars)
             return make_dataset(name, data=data, dtype=dtype, attributes=attributes, source=self._source)
         lazy = self.lazy(path, node)
-        data, dtype = self._array(lazy, node)
+        data, dtype = self._array(lazy, means)
         return make_dataset(
             name,
             data=data,
@@ -294,68 +299,40 @@ class DatasetMaker:
             source=self._source,
         )
 
-    def _array(self, lazy: LazyArray, node: ArrayNode[Attributes]) -> tuple[Any, Any]:
-        word = node.attributes.get(DTYPE)
-        if isinstance(word, list):
-            names, words = field_list(word)
-            if lazy.dtype.hasobject:
-                return BuilderTable(lazy, self._resolver, names, words), _dtype_list(names, words)
-        if lazy.dtype.names is not None:
-            return self._structured(lazy)
-        if word in ("object", "region") and lazy.dtype == object:
+    def _array(self, lazy: LazyArray, means: Described) -> tuple[Any, Any]:
+        kind = means.stored.kind
+        if means.form == "rows":
+            return BuilderTable(lazy, self._resolver, dict(means.stored.fields)), hdmf_type(means.stored)
+        if kind in ("reference", "region"):
             return BuilderReferences(lazy, self._resolver), "object"
-        if lazy.dtype == object:
-            filters = node.filters or [{}]
-            is_bytes = notes_of(node.attributes).get("text") == "ascii" or filters[0].get("id") == "vlen-bytes"
-            return lazy, "ascii" if is_bytes else "utf8"
-        return lazy, lazy.dtype
+        if means.form == "objects":
+            return lazy, "ascii" if means.stored.encoding == "ascii" else "utf8"
+        return lazy, hdmf_type(means.stored) if kind == "compound" else lazy.dtype
 
-    def _structured(self, lazy: LazyArray) -> tuple[Any, Any]:
-        if not lazy.dtype.hasobject:
-            return lazy, _fields_of(lazy.dtype)
-        names = list(lazy.dtype.names or ())
-        words = ["object" if lazy.dtype[n].hasobject else lazy.dtype[n].base.name for n in names]
-        return BuilderTable(lazy, self._resolver, names, words), _dtype_list(names, words)
-
-    def _scalar(self, path: str, node: ArrayNode[Attributes], scalars: dict[str, bytes]) -> tuple[Any, Any]:
+    def _scalar(
+        self, path: str, node: ArrayNode[Attributes], means: Described, scalars: dict[str, bytes]
+    ) -> tuple[Any, Any]:
         lazy = self.lazy(path, node)
         values = lazy.decoded(scalars.get(join(path, node.chunk_name((0,) * len(node.shape)))))
-        word = node.attributes.get(DTYPE)
-        value = values.reshape(-1)[0] if word not in ("object", "region") else values.item(0)
-        if isinstance(word, list) and lazy.dtype.hasobject:
-            names, words = field_list(word)
+        if means.form == "rows":
             if not node.shape:
                 raise MetadataError("rows need an axis, and this array has none", remedy="Give it the shape [1].")
             # its references lead to builders that may not be there yet
-            self.scalar_rows[path] = BuilderTable(lazy, self._resolver, names, words)
-            return None, _dtype_list(names, words)
-        if word in ("object", "region") and isinstance(value, dict):
+            self.scalar_rows[path] = BuilderTable(lazy, self._resolver, dict(means.stored.fields))
+            return None, hdmf_type(means.stored)
+        value = values.item(0) if means.form == "objects" else values.reshape(-1)[0]
+        if means.stored.kind in ("reference", "region") and isinstance(value, dict):
             self.scalar_references[path] = decode_reference(value)
             return None, "object"
         if isinstance(value, np.void):
-            return np.array(value, dtype=lazy.dtype), _fields_of(lazy.dtype)
+            fields = means.stored.kind == "compound"
+            return np.array(value, dtype=lazy.dtype), hdmf_type(means.stored) if fields else lazy.dtype
         if isinstance(value, bytes):
             try:
                 value = value.decode("utf-8")
             except UnicodeDecodeError:
                 return value, "bytes"
         return value, "utf8" if isinstance(value, str) else lazy.dtype
-
-
-def _dtype_list(names: list[str], words: list[str]) -> list[dict[str, str]]:
-    return [{"name": name, "dtype": field_type(word)} for name, word in zip(names, words, strict=True)]
-
-
-_TEXT = {"S": "ascii", "U": "utf"}
-
-
-def _fields_of(dtype: np.dtype[Any]) -> list[dict[str, Any]]:
-    """Return HDMF's words for the fields of a structured type without objects; one inside another is a list again."""
-    bases = {name: dtype[name].base for name in dtype.names or ()}
-    return [
-        {"name": name, "dtype": _fields_of(base) if base.names else _TEXT.get(base.kind) or field_type(base.name)}
-        for name, base in bases.items()
-    ]
 
 
 def _to_ascii(values: Any) -> Any:

@@ -18,9 +18,10 @@ import numpy.typing as npt
 from hdmf.query import BuilderResolver, ContainerResolver, HDMFDataset, ReferenceResolver
 
 from hdmf_zarr_backend.arrays.lazy import LazyArray
-from hdmf_zarr_backend.builders.arraykinds import field_type
 from hdmf_zarr_backend.errors import DamagedFileError
 from hdmf_zarr_backend.formats import dtypes
+from hdmf_zarr_backend.formats.elements import hdmf_type
+from hdmf_zarr_backend.model.elements import Element
 from hdmf_zarr_backend.model.nodes import absolute
 
 Array = npt.NDArray[Any]
@@ -45,7 +46,7 @@ class Resolver(Protocol):
     def append_reference(self, dataset: LazyArray, target: Any) -> None:
         """Add a reference to ``target`` (a container or builder) at the end of ``dataset``."""
 
-    def append_row(self, dataset: LazyArray, row: Sequence[Any], words: Sequence[str]) -> None:
+    def append_row(self, dataset: LazyArray, row: Sequence[Any], fields: Sequence[Element]) -> None:
         """Add a row at the end of ``dataset``."""
 
 
@@ -153,26 +154,25 @@ class _Table(_Resolving):
         An ``(n, k)`` array of objects, an array of tuples, or a structured array.
     resolver : Resolver
         Finds targets.
-    names, words : sequence of str
-        The fields and what they hold, in the words of ``zarr_dtype``.
+    fields : dict
+        What the fields hold, by name.
     """
 
-    def __init__(self, dataset: LazyArray, resolver: Resolver, names: Sequence[str], words: Sequence[str]) -> None:
+    def __init__(self, dataset: LazyArray, resolver: Resolver, fields: dict[str, Element]) -> None:
         super().__init__(dataset, resolver)
-        self.field_names = list(names)
-        self.field_words = list(words)
-        self._row_dtype = np.dtype([(n, _field_dtype(w)) for n, w in zip(names, words, strict=True)])
-        self._references = [n for n, w in zip(names, words, strict=True) if dtypes.kind_of(w) in ("object", "region")]
-        self._bytes = [n for n, w in zip(names, words, strict=True) if dtypes.kind_of(w) in ("ascii", "bytes")]
+        self.fields = fields
+        self._row_dtype = np.dtype([(name, dtypes.dtype_of(field)) for name, field in fields.items()])
+        self._references = [name for name, field in fields.items() if field.kind in ("reference", "region")]
+        self._bytes = [name for name, field in fields.items() if field.encoding == "ascii"]
 
     @property
     def dtype(self) -> list[str]:
-        """HDMF's words for the fields."""
-        return [field_type(word) for word in self.field_words]
+        """What HDMF calls the types of the fields."""
+        return [hdmf_type(field) for field in self.fields.values()]
 
     @property
     def types(self) -> list[str]:
-        """HDMF's words for the fields."""
+        """What HDMF calls the types of the fields."""
         return self.dtype
 
     @property
@@ -181,7 +181,7 @@ class _Table(_Resolving):
         return super().shape[:1]
 
     def _arguments(self) -> tuple[Any, ...]:
-        return (self.dataset, self.resolver, self.field_names, self.field_words)
+        return (self.dataset, self.resolver, self.fields)
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
@@ -213,17 +213,17 @@ class _Table(_Resolving):
         rows = np.empty(len(flat), self._row_dtype)
         try:
             if flat.ndim == 2:
-                for column, name in enumerate(self.field_names):
+                for column, name in enumerate(list(self.fields)):
                     rows[name] = flat[:, column]
             elif flat.dtype.names is not None:
-                for stored, name in zip(flat.dtype.names, self.field_names, strict=True):
+                for stored, name in zip(flat.dtype.names, list(self.fields), strict=True):
                     rows[name] = flat[stored]
             else:
                 for position, row in enumerate(flat):
                     rows[position] = tuple(row)
         except (ValueError, TypeError, IndexError) as error:
             raise DamagedFileError(
-                f"a row does not fit the fields {self.field_names} ({error})",
+                f"a row does not fit the fields {list(self.fields)} ({error})",
                 store=lazy.location,
                 path=absolute(lazy.path),
             ) from error
@@ -250,11 +250,7 @@ class _Table(_Resolving):
 
     def append(self, arg: Any) -> None:
         """Add a row at the end."""
-        self.resolver.append_row(self.dataset, arg, self.field_words)
-
-
-def _field_dtype(word: str) -> np.dtype[Any]:
-    return dtypes.numpy_of(word) if dtypes.kind_of(word) == "number" else np.dtype(object)
+        self.resolver.append_row(self.dataset, arg, list(self.fields.values()))
 
 
 class BuilderTable(BuilderResolver, _Table):  # type: ignore[misc]

@@ -8,7 +8,8 @@ from typing import Any
 from hdmf.spec import RefSpec
 
 from hdmf_zarr_backend.formats.dimensions import decode_dimensions, encode_dimensions
-from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, NOTES, notes_of
+from hdmf_zarr_backend.formats.elements import describe_any
+from hdmf_zarr_backend.formats.reserved import DIMENSIONS, NOTES, notes_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, join, split
 from hdmf_zarr_backend.transfer.plan import WritePlan
 
@@ -188,13 +189,13 @@ def _dataset_spec(catalog: Any, above: Any, name: str, attributes: Attributes) -
 
 def _labels_of(spec: Any, node: ArrayNode[Attributes]) -> tuple[str | None, ...] | None:
     """Return the labels that belong to the shape of an array; None where its shape is none that is allowed."""
-    notes = notes_of(node.attributes)
+    means = describe_any(node)
     if spec.shape is None or spec.dims is None or not spec.shape:
         return None
-    if node.attributes.get(DTYPE) == "scalar" or notes.get("scalar"):
+    if means.is_scalar:
         return None
-    is_row = isinstance(spec.dtype, (list, RefSpec)) or notes.get("rows") or node.attributes.get(DTYPE) == "object"
-    shape = node.shape[:1] if is_row else node.shape
+    is_row = isinstance(spec.dtype, (list, RefSpec)) or means.stored.kind == "reference"
+    shape = means.axes[:1] if is_row else means.axes
     if not isinstance(spec.shape[0], (list, tuple)):
         return tuple(spec.dims) if _allows(spec.shape, shape) else None
     fitting = [index for index, allowed in enumerate(spec.shape) if _allows(allowed, shape)]

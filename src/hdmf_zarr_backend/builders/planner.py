@@ -21,10 +21,11 @@ from hdmf_zarr_backend.errors import NameRefusedError, UsageError, ZarrBackendEr
 from hdmf_zarr_backend.formats import dtypes
 from hdmf_zarr_backend.formats.attributes import encode_attributes
 from hdmf_zarr_backend.formats.dimensions import encode_dimensions
+from hdmf_zarr_backend.formats.elements import describe, row_word
 from hdmf_zarr_backend.formats.links import Link, encode_link, link_or_copy
 from hdmf_zarr_backend.formats.references import Reference
 from hdmf_zarr_backend.formats.registry import parse_array
-from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DOC, DTYPE, LINKS, root_notes
+from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DOC, LINKS, root_notes
 from hdmf_zarr_backend.hdf5.describe import is_dataset
 from hdmf_zarr_backend.model.locations import THIS_FILE, relative_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, absolute, join
@@ -221,12 +222,11 @@ class Planner:
         self, builder: Any, planned: PlannedArray, options: StorageOptions, path: str, taken: dict[str, int]
     ) -> None:
         array: ArrayNode[Attributes] = planned.node
-        scalar = array.attributes.get("zarr_dtype") == "scalar" or planned.notes.get("scalar")
+        means = describe(array, planned.notes)
         maxshape = options.maxshape or builder.maxshape
-        if maxshape is not None and not scalar and "maxshape" not in planned.notes:
+        if maxshape is not None and not means.is_scalar and "maxshape" not in planned.notes:
             maxshape = (maxshape,) if isinstance(maxshape, int) else tuple(maxshape)
-            shape = array.shape[:1] if planned.notes.get("rows") else array.shape  # fields are no axis
-            if maxshape != shape and len(maxshape) == len(shape):
+            if maxshape != means.axes and len(maxshape) == len(means.axes):
                 planned.notes["maxshape"] = list(maxshape)
         reserved = dict(array.attributes)
         if planned.iterator is None:  # the lengths of an iterator are known when it is exhausted
@@ -324,9 +324,9 @@ class Planner:
                 planned.source.data = data  # its elements are builders, where h5py's are addresses
             return planned
         if isinstance(data.dtype, list):
-            fields = list(zip(data.field_names, data.field_words, strict=True))
+            fields = [(name, row_word(field)) for name, field in data.fields.items()]
             return dataset_plans.plan_rows(data, len(data), fields, options, self.targets.encode)
-        word = kept.node.attributes.get(DTYPE) if isinstance(kept, LazyArray) else None
+        word = row_word(describe(kept.node).stored) if isinstance(kept, LazyArray) else None
         return dataset_plans.plan_references(data, tuple(data.shape), options, self.targets.encode, word=word)
 
 

@@ -17,6 +17,7 @@ from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.formats import dtypes
 from hdmf_zarr_backend.formats.references import RegionReference, decode_reference
 from hdmf_zarr_backend.formats.reserved import NCZARR_ATTR
+from hdmf_zarr_backend.model.elements import Element
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.opening import open_neighbour
@@ -104,9 +105,9 @@ class FileResolver:
         """
         dataset.append(_block([DeferredReference(target)], 1))
 
-    def append_row(self, dataset: LazyArray, row: Sequence[Any], words: Sequence[str]) -> None:
+    def append_row(self, dataset: LazyArray, row: Sequence[Any], fields: Sequence[Element]) -> None:
         """Add a row at the end of ``dataset``."""
-        cells = [_cell(value, word) for value, word in zip(row, words, strict=True)]
+        cells = [_cell(value, field) for value, field in zip(row, fields, strict=True)]
         if dataset.dtype.names is not None:
             block = np.empty(1, dataset.dtype)
             block[0] = tuple(cells)
@@ -115,13 +116,11 @@ class FileResolver:
             dataset.append(_block([cells], 2))
 
 
-def _cell(value: Any, word: str) -> Any:
-    kind = dtypes.kind_of(word)
-    if kind in ("object", "region"):
+def _cell(value: Any, field: Element) -> Any:
+    if field.kind in ("reference", "region"):
         return DeferredReference(value)
-    dtype = dtypes.numpy_of(word) if kind == "number" else None
-    if dtype is not None and dtype.kind in "mM":
-        return dtypes.date_number(value, dtype)
+    if field.kind == "datetime":
+        return dtypes.date_number(value, dtypes.dtype_of(field))
     return value.item() if isinstance(value, np.generic) else value
 
 

@@ -14,16 +14,17 @@ from hdmf_zarr_backend.errors import LinkRefusedError, MetadataError, ReferenceT
 from hdmf_zarr_backend.files.link_policy import check_link
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats.attributes import decode_attributes
+from hdmf_zarr_backend.formats.elements import describe_any
 from hdmf_zarr_backend.formats.links import Link, decode_links
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference, decode_reference
-from hdmf_zarr_backend.formats.reserved import DTYPE, LINKS, SPECLOC, notes_of
+from hdmf_zarr_backend.formats.reserved import LINKS, SPECLOC, notes_of
 from hdmf_zarr_backend.model.locations import THIS_FILE, resolve_source, sibling_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, Node, absolute, join
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.opening import may_exist, open_neighbour
 
-_REFERENCE_TYPES = frozenset({"object", "region", "ref", "reference"})
+_REFERENCES = frozenset({"reference", "region"})
 _CACHE_BYTES = 2**24
 
 
@@ -277,20 +278,18 @@ def _message(error: BaseException) -> str:
     return error.problem if isinstance(error, ZarrBackendError) else str(error)
 
 
-def _reference_columns(node: ArrayNode[Any]) -> list[int] | list[str] | None:
-    """Return the columns of an array with references: ``[]`` for all of it, None for none."""
-    word = node.attributes.get(DTYPE)
-    if word in ("object", "region"):
-        return []
-    if isinstance(node.data_type, list):
-        fields = [entry for entry in node.data_type if isinstance(entry, list)]
-        return [str(entry[0]) for entry in fields if entry[1:2] == ["|O"]] or None
-    if isinstance(word, list) and node.data_type == "|O":
-        return [i for i, kind in enumerate(field_list(word)[1]) if kind in _REFERENCE_TYPES] or None
-    return None
+def _reference_columns(node: ArrayNode[Any]) -> dict[str, int] | None:
+    """Return names and positions of the fields that hold references: ``{}`` for all of the array, None for none."""
+    means = describe_any(node)
+    if means.stored.kind in _REFERENCES:
+        return {}
+    if means.form != "rows":
+        return None
+    fields = enumerate(means.stored.fields)
+    return {name: position for position, (name, field) in fields if field.kind in _REFERENCES} or None
 
 
-def _cells(reader: ChunkReader, node: ArrayNode[Any], columns: list[int] | list[str]) -> Iterator[Any]:
+def _cells(reader: ChunkReader, node: ArrayNode[Any], columns: dict[str, int]) -> Iterator[Any]:
     for row in stored_rows(reader.keys, reader.path, node):
         block = reader.read(slice(row * node.chunks[0], (row + 1) * node.chunks[0]) if node.shape else ())
         if not columns:
@@ -300,7 +299,7 @@ def _cells(reader: ChunkReader, node: ArrayNode[Any], columns: list[int] | list[
                 yield from block[name].reshape(-1)
         else:
             for cells in _rows(block):
-                yield from (cells[column] for column in columns if isinstance(column, int) and column < len(cells))
+                yield from (cells[column] for column in columns.values() if column < len(cells))
 
 
 def _rows(block: Any) -> Iterator[Any]:

@@ -19,11 +19,12 @@ from hdmf_zarr_backend.builders.arraykinds import field_list, field_type, is_sca
 from hdmf_zarr_backend.checks.links import LinkedFile, Targets
 from hdmf_zarr_backend.checks.rules import NATURAL, REFERENCE
 from hdmf_zarr_backend.errors import ZarrBackendError
-from hdmf_zarr_backend.formats import dtypes
 from hdmf_zarr_backend.formats.attributes import decode_attributes
+from hdmf_zarr_backend.formats.elements import describe, hdmf_type
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference
-from hdmf_zarr_backend.formats.reserved import DTYPE, NCZARR_ATTR, SPECLOC, notes_of
+from hdmf_zarr_backend.formats.reserved import NCZARR_ATTR, SPECLOC
+from hdmf_zarr_backend.model.elements import Element
 from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Node, absolute, join
 
 Word: TypeAlias = "str | tuple[str, ...] | None"
@@ -247,17 +248,18 @@ class _Viewer:
     # ---- datasets ---------------------------------------------------------------------------------------------------
 
     def _value(self, file: LinkedFile, path: str, node: ArrayNode[Any]) -> Value:
-        scalar = is_scalar(node)
         try:
-            word, is_text = _word_of_array(node, is_scalar=scalar)
-        except (ValueError, TypeError, SyntaxError, ZarrBackendError):
-            return Value(str(node.data_type), tuple(node.shape))  # no schema has a rule for a type that cannot be read
-        shape: tuple[int, ...] | None = tuple(node.shape)
-        if isinstance(word, tuple):
-            shape = () if scalar else tuple(node.shape[:1])
-        elif scalar:
-            shape = None if word in ("utf", "ascii", REFERENCE) else ()
-        return Value(word, shape, (lambda: self._inlined_text(file, path, node)) if is_text else None)
+            means = describe(node)
+        except ZarrBackendError:
+            return Value(str(node.data_type), tuple(node.shape))  # what cannot be read is of no type that is asked for
+        is_text = means.form == "objects" and means.stored.kind == "text"
+        word = _word_of(means.stored)
+        if is_text and (means.is_scalar or not node.size):  # hdmf reads a scalar as str, and takes what is empty for it
+            word = "utf"
+        is_one = means.is_scalar and word in ("utf", "ascii", REFERENCE)
+        return Value(
+            word, None if is_one else means.axes, (lambda: self._inlined_text(file, path, node)) if is_text else None
+        )
 
     def _inlined_text(self, file: LinkedFile, path: str, node: ArrayNode[Any]) -> Any:
         """Return the first text of an array whose one chunk is part of the consolidated metadata."""
@@ -304,32 +306,15 @@ def _value_of_list(value: list[Any]) -> Value:
     return Value(first.dtype, (len(value), *(first.shape or ())), first.read)
 
 
-_TEXT = {"S": "ascii", "U": "utf"}
+def _word_of(element: Element) -> Word:
+    """Return the type of what an array holds, as rules name it."""
+    found = hdmf_type(element)
+    if isinstance(found, list):
+        return tuple(_word_of_field(field["dtype"]) for field in found)
+    return _word_of_field(found)
 
 
-def _word_of_array(node: ArrayNode[Any], *, is_scalar: bool) -> tuple[Word, bool]:
-    """Return the type of what an array holds, and whether that is text of any length."""
-    word = node.attributes.get(DTYPE)
-    dtype = dtypes.from_zarr_type(node.data_type)
-    if isinstance(word, list) and dtype.hasobject:
-        return tuple(map(_field_word, field_list(word)[1])), False
-    if dtype.names is not None:
-        return tuple(_word_of_field(dtype[name].base) for name in dtype.names), False
-    if dtype.kind != "O":
-        return _TEXT.get(dtype.kind, dtype.name), False
-    if word in ("object", "region"):
-        return REFERENCE, False
-    if is_scalar or not node.size:
-        return "utf", True
-    filters = node.filters or [{}]
-    is_bytes = notes_of(node.attributes).get("text") == "ascii" or filters[0].get("id") == "vlen-bytes"
-    return "ascii" if is_bytes else "utf", True
-
-
-def _word_of_field(dtype: np.dtype[Any]) -> str:
-    return REFERENCE if dtype.hasobject and dtype.names is None else _TEXT.get(dtype.kind, dtype.name)
-
-
-def _field_word(word: str) -> str:
-    found = field_type(word)
-    return REFERENCE if found == "object" else found
+def _word_of_field(dtype: Any) -> str:
+    if isinstance(dtype, list):
+        return "compound"
+    return REFERENCE if dtype == "object" else str(dtype)

@@ -14,6 +14,7 @@ import numpy as np
 from hdmf_zarr_backend.builders.dataset_plans import plan_described
 from hdmf_zarr_backend.formats.attributes import encode_attributes
 from hdmf_zarr_backend.formats.dimensions import encode_dimensions
+from hdmf_zarr_backend.formats.elements import describe
 from hdmf_zarr_backend.formats.links import Link, encode_link
 from hdmf_zarr_backend.formats.references import encode_attribute_reference
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, LINKS, NOTES, SPECLOC, root_notes
@@ -212,7 +213,8 @@ class Hdf5Planner:
         maxshape = planned.notes.get("maxshape")
         if maxshape is None:
             return
-        if planned.notes.get("scalar") or maxshape == list(planned.node.shape)[: len(maxshape)]:  # rows: an axis more
+        means = describe(planned.node, planned.notes)
+        if means.is_scalar or maxshape == list(means.axes):
             planned.notes.pop("maxshape", None)
 
     # ---- links ------------------------------------------------------------------------------------------------------

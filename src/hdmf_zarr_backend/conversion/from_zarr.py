@@ -21,11 +21,13 @@ from hdmf_zarr_backend.builders.namespaces import text_array
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.formats import dtypes
 from hdmf_zarr_backend.formats.dimensions import decode_dimensions, encode_dimensions
+from hdmf_zarr_backend.formats.elements import describe, row_word
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.nczarr import is_nczarr, strip
 from hdmf_zarr_backend.formats.reserved import CHUNKS, DIMENSIONS, DTYPE, LINKS, NOTES, SPECLOC, notes_of, root_notes
 from hdmf_zarr_backend.formats.zarr3_codecs import in_format_2
 from hdmf_zarr_backend.formats.zarr3_types import word_of_type
+from hdmf_zarr_backend.model.elements import Element
 from hdmf_zarr_backend.model.locations import THIS_FILE, relative_source, resolve_source, sibling_source
 from hdmf_zarr_backend.model.nodes import (
     ArrayNode,
@@ -198,14 +200,15 @@ class ZarrPlanner:
     def _planned(self, lazy: LazyArray) -> PlannedArray:
         node = lazy.node
         word = node.attributes.get(DTYPE)
-        if lazy.dtype.hasobject and (isinstance(word, list) or lazy.dtype.names is not None):
-            return self._rows(lazy, word)
-        if lazy.dtype.hasobject and word in _REFERENCES:
+        means = describe(node)
+        if means.form == "rows":
+            return self._rows(lazy, dict(means.stored.fields))
+        if means.stored.kind in ("reference", "region"):
             made = self._new(lazy, [dict(dtypes.JSON2)])
             made.fill_value = None
-            made.attributes[DTYPE] = word
+            made.attributes[DTYPE] = row_word(means.stored)
             return PlannedArray(made, ElementSource(lazy, made.shape, self._reference))
-        if lazy.dtype.hasobject:
+        if means.form == "objects":
             return self._text(lazy, word)
         made = self._new(lazy, in_format_2(node.filters))
         made.attributes[DTYPE] = word if word is not None else word_of_type(node.data_type)
@@ -249,15 +252,15 @@ class ZarrPlanner:
         source = ElementSource(self._scalar(lazy) if not lazy.shape else lazy, made.shape, to_text)
         return PlannedArray(made, source, notes={} if is_scalar else {"text": "ascii"})
 
-    def _rows(self, lazy: LazyArray, word: Any) -> PlannedArray:
-        fields = _fields(lazy, word)
+    def _rows(self, lazy: LazyArray, fields: dict[str, Element]) -> PlannedArray:
         length = lazy.shape[0] if lazy.shape else 1
         made = self._new(lazy, [dict(dtypes.JSON2)])
         made.shape = (length, len(fields))
         made.data_type, made.fill_value = "|O", None
         made.chunks = (made.chunks[0], len(fields))
-        made.attributes[DTYPE] = [{"name": name, "dtype": word} for name, word in fields]
-        converters = [self._reference if word in _REFERENCES else _cell for _, word in fields]
+        made.attributes[DTYPE] = [{"name": name, "dtype": row_word(field)} for name, field in fields.items()]
+        is_reference = [field.kind in ("reference", "region") for field in fields.values()]
+        converters = [self._reference if is_one else _cell for is_one in is_reference]
         source = RowSource(lazy if lazy.shape else self._scalar(lazy), length, converters)
         return PlannedArray(made, source, notes={"rows": True})
 
@@ -309,24 +312,6 @@ def _blocks(lazy: LazyArray) -> Iterator[Any]:
         return
     for start in range(0, len(lazy), _BLOCK_ROWS):
         yield lazy[start : start + _BLOCK_ROWS]
-
-
-def _fields(lazy: LazyArray, word: Any) -> list[tuple[str, str]]:
-    """Return name and word of the fields of rows; hdmf-zarr repeated some, and had no words for others."""
-    fields: dict[str, str] = {}
-    for entry in word if isinstance(word, list) else ():
-        if isinstance(entry, dict) and "name" in entry:
-            fields.setdefault(str(entry["name"]), _word(entry.get("dtype")))
-    if not fields:
-        dtype = lazy.dtype
-        fields = {name: "object" if dtype[name].hasobject else dtype[name].base.name for name in dtype.names or ()}
-    return list(fields.items())
-
-
-def _word(dtype: Any) -> str:
-    if isinstance(dtype, dict):
-        return "region" if dtype.get("reftype") == "region" else "object"
-    return str(dtype)
 
 
 def _cell(value: Any) -> Any:

@@ -27,6 +27,7 @@ from hdmf_zarr_backend.errors import (
     WriteError,
 )
 from hdmf_zarr_backend.formats.chunking import WHOLE_BYTES
+from hdmf_zarr_backend.formats.elements import describe
 from hdmf_zarr_backend.formats.reserved import CHUNKS, FORMAT_VERSION, notes_of
 from hdmf_zarr_backend.formats.zarr3_codecs import is_expressible
 from hdmf_zarr_backend.hdf5.datasets import Hdf5Data
@@ -195,7 +196,7 @@ def _leave(plan: WritePlan, tree: Hdf5Tree, target: str) -> dict[str, VirtualSou
 
 
 def _unwritten(planned: PlannedArray, placed: Placed) -> VirtualSource | None:
-    if not isinstance(planned.source, StoredSource) or planned.node.data_type == "|O":
+    if not isinstance(planned.source, StoredSource) or describe(planned.node, planned.notes).form != "plain":
         return None
     return unwritten(Hdf5Data(placed.file, placed.raw).dataset(), planned.node.shape)
 

@@ -14,31 +14,31 @@ import math
 import os
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from hdmf_zarr_backend.errors import DamagedFileError, MetadataError, StoreError, UsageError, ZarrBackendError
+from hdmf_zarr_backend.errors import DamagedFileError, StoreError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.files.parser import parse
-from hdmf_zarr_backend.formats import dtypes, zarr2, zarr3
+from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.formats.attributes import decode_attributes, is_reference
+from hdmf_zarr_backend.formats.dtypes import dtype_of, element_of
+from hdmf_zarr_backend.formats.elements import REFERENCE, REGION, UTF8, Described, describe, noted_element
 from hdmf_zarr_backend.formats.links import Link, decode_links
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference as StoredReference
 from hdmf_zarr_backend.formats.references import decode_attribute_reference, decode_reference
-from hdmf_zarr_backend.formats.reserved import DTYPE, LINKS, SPECLOC, notes_of, visible
+from hdmf_zarr_backend.formats.reserved import LINKS, SPECLOC, notes_of, visible
+from hdmf_zarr_backend.model.elements import Element, Reference, Region
 from hdmf_zarr_backend.model.facts import (
     AttributeFacts,
     DatasetFacts,
     DatatypeFacts,
-    ElementType,
     FilterFacts,
     GroupFacts,
     LinkFacts,
     NodeFacts,
-    Reference,
-    Region,
     Selection,
     Values,
     even_steps,
@@ -53,254 +53,22 @@ from hdmf_zarr_backend.stores.opening import open_store
 
 __all__ = ["ZarrFacts", "is_zarr"]
 
-UTF8 = ElementType("text", encoding="utf-8")
-ASCII = ElementType("text", encoding="ascii")
-REFERENCE = ElementType("reference")
-REGION = ElementType("region")
-
-_KINDS = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex"}
-_PADDING = {"nullterm": "null-terminated", "nullpad": "null-padded", "spacepad": "space-padded"}
-_WORDS = {"bool": ElementType("bool", 1), "object": REFERENCE, "region": REGION}
-_DATETIME_TAG = "NUMPY:"  # what h5py calls the opaque types of NumPy's dates
-_MAX_DEPTH = 32
-
-
-# ---- of data types ------------------------------------------------------------------------------------------------
-
-
-def numpy_element(dtype: np.dtype[Any], words: dict[str, str] | None = None) -> ElementType:
-    """Return what a NumPy dtype is.
-
-    Parameters
-    ----------
-    dtype : numpy.dtype
-        Fields that hold objects are references, unless their word says text.
-    words : dict, optional
-        HDMF's words for the fields, where there are any.
-    """
-    if dtype.subdtype is not None:
-        base, shape = dtype.subdtype
-        return ElementType("array", base=numpy_element(base), shape=shape)
-    if dtype.names is not None and dtype.fields is not None:
-        known = words or {}
-        fields = []
-        for name in dtype.names:
-            field = dtype.fields[name][0]
-            fields.append((name, word_element(known.get(name, "object")) if field.hasobject else numpy_element(field)))
-        return ElementType("compound", fields=tuple(fields))
-    if dtype.kind in _KINDS:
-        return ElementType(_KINDS[dtype.kind], dtype.itemsize, _order(dtype))
-    if dtype.kind in "mM":
-        return ElementType("datetime", dtype.itemsize, _order(dtype), detail=dtype.name)
-    if dtype.kind == "S":
-        return ElementType("text", max(1, dtype.itemsize), encoding="ascii", detail="null-padded")
-    return ElementType("opaque", dtype.itemsize) if dtype.kind == "V" else UTF8
-
-
-def _order(dtype: np.dtype[Any]) -> Literal["<", ">", "|"]:
-    order = dtype.str[0]
-    return "<" if order == "<" else ">" if order == ">" else "|"
-
-
-def word_element(word: str) -> ElementType:
-    """Return what HDMF's ``word`` for the field of a row is.
-
-    Raises
-    ------
-    ValueRefusedError
-        No such word.
-    """
-    kind = dtypes.kind_of(word)
-    if kind == "number":
-        return numpy_element(dtypes.numpy_of(word))
-    if kind in ("object", "region"):
-        return REFERENCE if kind == "object" else REGION
-    return ASCII if kind in ("ascii", "bytes") else UTF8
-
-
-def field_words(node: ArrayNode[Attributes]) -> dict[str, str] | None:
-    """Return ``{field: word}`` of an array of rows, None for any other; hdmf-zarr repeated some entries."""
-    word = node.attributes.get(DTYPE)
-    if not isinstance(word, list):
-        return None
-    words: dict[str, str] = {}
-    for entry in word:
-        if isinstance(entry, dict) and "name" in entry:
-            words.setdefault(str(entry["name"]), _field_word(entry.get("dtype")))
-    return words
-
-
-def _field_word(word: Any) -> str:
-    if isinstance(word, dict):
-        return "region" if word.get("reftype") == "region" else "object"
-    return str(word)
-
-
-def array_element(node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> ElementType:
-    """Return what the elements of an array are.
-
-    Parameters
-    ----------
-    node : ArrayNode
-        The array.
-    dtype : numpy.dtype
-        Of its data type.
-
-    Raises
-    ------
-    MetadataError
-        The noted type is none.
-    ValueRefusedError
-        ``zarr_dtype`` names no type.
-    """
-    notes = notes_of(node.attributes)
-    hdf5 = notes.get("hdf5")
-    hdf5 = hdf5 if isinstance(hdf5, dict) else {}
-    plain = _plain_element(node, dtype, notes, hdf5)
-    if "type" not in hdf5:
-        return plain
-    noted = noted_element(hdf5["type"])
-    if noted.kind == "array" and (not noted.shape or node.shape[-len(noted.shape) :] != noted.shape):
-        return plain  # the inner axes are the last ones of the array
-    return noted if _fits(noted, plain) else plain
-
-
-def _plain_element(
-    node: ArrayNode[Attributes], dtype: np.dtype[Any], notes: dict[str, Any], hdf5: dict[str, Any]
-) -> ElementType:
-    words = field_words(node)
-    if dtype.kind != "O":
-        element = numpy_element(dtype, words)
-        members = hdf5.get("enum")
-        if isinstance(members, dict) and element.kind in ("int", "uint"):
-            return replace(element, kind="enum", detail=element.kind, members=tuple(members.items()))
-        return replace(element, encoding=str(hdf5.get("charset", "ascii"))) if element.kind == "text" else element
-    if words is not None:
-        return ElementType("compound", fields=tuple((name, word_element(word)) for name, word in words.items()))
-    word = node.attributes.get(DTYPE)
-    if word in ("object", "region"):
-        return REFERENCE if word == "object" else REGION
-    codec = (node.filters or [{}])[0].get("id")
-    return ASCII if notes.get("text") == "ascii" or (codec == "vlen-bytes" and word != "scalar") else UTF8
-
-
-# ---- noted types --------------------------------------------------------------------------------------------------
-
-
-def _fits(noted: ElementType, plain: ElementType) -> bool:
-    """Tell whether a noted type can be that of what is stored; if not, the array was replaced since the conversion."""
-    if noted.base is not None and noted.kind == "array":
-        noted = noted.base
-    if plain.kind == "compound" or noted.kind == "compound":
-        return [name for name, _ in noted.fields] == [name for name, _ in plain.fields]
-    references = {"reference", "region"}
-    if plain.kind == "text" or noted.kind == "text":
-        return plain.kind == noted.kind
-    return (plain.kind in references) == (noted.kind in references)
-
-
-def noted_element(value: Any) -> ElementType:
-    """Return what the JSON of an HDF5 type says.
-
-    Raises
-    ------
-    MetadataError
-        It is none.
-    """
-    try:
-        return _noted(value, 0)
-    except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
-        raise MetadataError(f"{value!r} describes no HDF5 type ({error})", remedy="Run `zarrio verify`.") from error
-
-
-def _noted(value: Any, depth: int) -> ElementType:
-    if depth > _MAX_DEPTH:
-        raise ValueError("nested too deep")
-    if isinstance(value, str):
-        return _WORDS.get(value) or numpy_element(np.dtype(value))
-    for key, read in _READERS.items():
-        if key in value:
-            return read(value, depth + 1)
-    raise KeyError("it has none of the words of a type")
-
-
-def _noted_text(value: dict[str, Any], _: int) -> ElementType:
-    padding = _PADDING[value["pad"]] if "pad" in value or "size" in value else ""
-    return ElementType("text", value.get("size"), encoding=str(value["text"]), detail=padding)
-
-
-def _noted_enum(value: dict[str, Any], depth: int) -> ElementType:
-    base = _noted(value["base"], depth)
-    members = tuple((str(name), int(number)) for name, number in value["enum"])
-    return replace(base, kind="enum", detail=base.kind, members=members)
-
-
-def _noted_complex(value: dict[str, Any], depth: int) -> ElementType:
-    part = _noted(value["complex"], depth)
-    return replace(part, kind="complex", size=2 * (part.size or 0), detail="native")
-
-
-def _noted_array(value: dict[str, Any], depth: int) -> ElementType:
-    return ElementType("array", base=_noted(value["array"], depth), shape=tuple(map(int, value["shape"])))
-
-
-def _noted_number(value: dict[str, Any], _: int) -> ElementType:
-    """Return a number with a layout of its own, told as `hdf5.facttypes` tells it."""
-    name = str(value["number"])
-    size = int(name[2:])
-    layout = int(value["precision"]), int(value["offset"])
-    detail = "" if layout == (8 * size, 0) else f"{layout[0]} bits from bit {layout[1]}"
-    if "bias" in value:
-        detail = f"sign, exponent and mantissa {tuple(map(int, value['fields']))}, bias {int(value['bias'])}"
-    order: Literal["<", ">", "|"] = "|" if size == 1 else ">" if name[0] == ">" else "<"
-    return ElementType(_KINDS[name[1]], size, order, detail=detail)
-
-
-def _noted_compound(value: dict[str, Any], depth: int) -> ElementType:
-    fields = [(str(name), _noted(inner, depth)) for name, inner in value["fields"]]
-    if [name for name, _ in fields] == ["r", "i"] and fields[0][1] == fields[1][1] and fields[0][1].kind == "float":
-        part = fields[0][1]  # how h5py stores complex numbers
-        return replace(part, kind="complex", size=2 * (part.size or 0))
-    return ElementType("compound", fields=tuple(fields))
-
-
-def _noted_opaque(value: dict[str, Any], _: int) -> ElementType:
-    tag = str(value.get("tag", ""))
-    if tag.startswith(_DATETIME_TAG):
-        return numpy_element(np.dtype(tag.removeprefix(_DATETIME_TAG)))
-    return ElementType("opaque", int(value["opaque"]), detail=tag)
-
-
-_READERS: dict[str, Callable[[dict[str, Any], int], ElementType]] = {
-    "text": _noted_text,
-    "number": _noted_number,  # before "fields", which such a number has too
-    "fields": _noted_compound,
-    "enum": _noted_enum,
-    "bitfield": lambda value, _: replace(numpy_element(np.dtype(value["bitfield"])), kind="bitfield"),
-    "opaque": _noted_opaque,
-    "complex": _noted_complex,
-    "array": _noted_array,
-    "sequence": lambda value, depth: ElementType("sequence", base=_noted(value["sequence"], depth)),
-}
-
-
 Resolve: TypeAlias = Callable[[Any], Reference]
 
-_CODES = {"bool": "?", "int": "i", "uint": "u", "float": "f", "complex": "c", "bitfield": "u"}
 _JSON_ERRORS = (ValueError, TypeError, KeyError, IndexError, OverflowError, binascii.Error)
 
 
 # ---- blocks of arrays ---------------------------------------------------------------------------------------------
 
 
-def block_values(values: Values, element: ElementType, shape: tuple[int, ...], resolve: Resolve) -> Values:
+def block_values(values: Values, element: Element, shape: tuple[int, ...], resolve: Resolve) -> Values:
     """Return a decoded block in the form of facts.
 
     Parameters
     ----------
     values : numpy.ndarray
         As the codecs give it; rows as ``(n, k)`` objects, or as ``n`` tuples.
-    element : ElementType
+    element : Element
         What it holds.
     shape : tuple of int
         Of the block as HDMF sees it, without the axes that an element has itself.
@@ -317,10 +85,9 @@ def block_values(values: Values, element: ElementType, shape: tuple[int, ...], r
         return json_values(list(rows), element, resolve).reshape(shape)
     if element.kind == "text" and values.dtype.kind == "O":
         values = _objects([_text(item) for item in values.flat], values.shape)
-    inner = element.shape if element.kind == "array" else ()
-    if values.size != math.prod((*shape, *inner)):
+    if values.size != math.prod((*shape, *element.shape)):
         raise DamagedFileError(f"the values have not the shape that their type {element} asks for")
-    return plain_values(values.reshape((*shape, *inner)), element, resolve)
+    return plain_values(values.reshape((*shape, *element.shape)), element, resolve)
 
 
 def _text(item: Any) -> Any:
@@ -328,7 +95,7 @@ def _text(item: Any) -> Any:
     return item if item is None or isinstance(item, str | bytes) else json.dumps(item, default=repr)
 
 
-def json_values(items: Sequence[Any], element: ElementType, resolve: Resolve) -> Values:
+def json_values(items: Sequence[Any], element: Element, resolve: Resolve) -> Values:
     """Return an array of values that are stored as JSON: rows, noted attributes and fill values.
 
     Raises
@@ -336,7 +103,7 @@ def json_values(items: Sequence[Any], element: ElementType, resolve: Resolve) ->
     DamagedFileError
         One does not fit its type.
     """
-    dtype = _json_dtype(element)
+    dtype = dtype_of(element)
     base, inner = dtype.subdtype if dtype.subdtype is not None else (dtype, ())
     made: Values = np.empty((len(items), *inner), base)
     try:
@@ -347,21 +114,7 @@ def json_values(items: Sequence[Any], element: ElementType, resolve: Resolve) ->
     return made
 
 
-def _json_dtype(element: ElementType) -> np.dtype[Any]:
-    """Return the NumPy dtype of values as facts have them."""
-    if element.kind == "compound":
-        return np.dtype([(name, _json_dtype(member)) for name, member in element.fields])
-    if element.kind == "array" and element.base is not None:
-        return np.dtype((_json_dtype(element.base), element.shape))
-    if element.kind == "datetime":
-        return np.dtype(f"{'M' if element.detail.startswith('d') else 'm'}8{element.detail.partition('64')[2]}")
-    code = _CODES.get(element.detail if element.kind == "enum" else element.kind)
-    if code is None:
-        return np.dtype(object)
-    return np.dtype(code if code == "?" else f"{code}{element.size}")
-
-
-def _json_value(item: Any, element: ElementType, resolve: Resolve) -> Any:
+def _json_value(item: Any, element: Element, resolve: Resolve) -> Any:
     if element.kind in ("reference", "region"):
         return resolve(item)
     if element.kind == "text":
@@ -410,20 +163,19 @@ def nested_array(value: Any) -> Values | None:
     return found if found.ndim == depth else None
 
 
-def default_element(element: ElementType, dtype: np.dtype[Any]) -> Values:
+def default_element(element: Element, dtype: np.dtype[Any]) -> Values:
     """Return what HDF5 fills with where nothing else was chosen: zero, empty text, a null reference.
 
     Parameters
     ----------
-    element : ElementType
+    element : Element
         What the array holds.
     dtype : numpy.dtype
         Of its data type.
     """
-    inner = element.shape if element.kind == "array" else ()
     if dtype.kind == "O" and element.kind == "compound":
-        dtype = _json_dtype(element)
-    return plain_values(np.zeros(inner, dtype), element, _null)
+        dtype = dtype_of(element)
+    return plain_values(np.zeros(element.shape, dtype), element, _null)
 
 
 def _null(_: Any) -> Reference:
@@ -489,14 +241,14 @@ def attribute_facts(value: Any) -> AttributeFacts:
     if array.dtype.kind in "OUT":
         texts = [_text(item) for item in array.flat]
         return AttributeFacts(_text_type(texts), array.shape, _objects([text_of(item) for item in texts], array.shape))
-    element = numpy_element(array.dtype)
+    element = element_of(array.dtype)
     return AttributeFacts(element, array.shape, plain_values(array, element, _null))
 
 
-def _text_type(texts: list[Any]) -> ElementType:
+def _text_type(texts: list[Any]) -> Element:
     if texts and all(isinstance(item, bytes) for item in texts):
         size = max(1, *map(len, texts))
-        return ElementType("text", size, encoding="ascii", detail="null-padded")  # as h5py writes bytes
+        return Element("text", size, encoding="ascii", detail="null-padded")  # as h5py writes bytes
     return UTF8
 
 
@@ -535,7 +287,7 @@ def noted_attribute(found: AttributeFacts | None, note: dict[str, Any], resolve:
     return _as_noted(found, element)
 
 
-def _as_noted(found: AttributeFacts, element: ElementType) -> AttributeFacts:
+def _as_noted(found: AttributeFacts, element: Element) -> AttributeFacts:
     """Return the attribute with the noted type, unless it holds something else since."""
     values, shape = found.value, found.shape
     assert values is not None
@@ -553,7 +305,7 @@ def _as_noted(found: AttributeFacts, element: ElementType) -> AttributeFacts:
     return found
 
 
-def _reference_type(value: Reference) -> ElementType:
+def _reference_type(value: Reference) -> Element:
     return REFERENCE if value.region is None else REGION
 
 
@@ -562,29 +314,6 @@ def _objects(items: Sequence[object], shape: tuple[int, ...]) -> Values:
     for position, item in enumerate(items):
         made[position] = item
     return made.reshape(shape)
-
-
-@dataclass(slots=True)
-class _Array:
-    """What is known of an array before any of its values is read.
-
-    Attributes
-    ----------
-    dtype : numpy.dtype
-        Of its data type.
-    element : ElementType
-        What it holds.
-    shape : tuple of int or None
-        Of the dataset: rows are one axis, a scalar has none, None without a dataspace.
-    note : dict or None
-        What was noted of the dataset in HDF5; None where it never was there.
-    """
-
-    node: ArrayNode[Attributes]
-    dtype: np.dtype[Any]
-    element: ElementType
-    shape: tuple[int, ...] | None
-    note: dict[str, Any] | None
 
 
 class ArrayReader:
@@ -630,9 +359,10 @@ class ArrayReader:
         MetadataError, ValueRefusedError
             Its type cannot be understood.
         """
-        array = _array(node, is_spec=is_spec)
-        chunks, filters = self._storage(array)
-        axes = len(array.shape or ())
+        means = describe(node, is_spec=is_spec)
+        shape = means.shape
+        chunks, filters = self._storage(node, means)
+        axes = len(shape or ())
 
         def read(selection: Selection) -> Values:
             from hdmf_zarr_backend.arrays.fills import check_unwritten
@@ -641,86 +371,71 @@ class ArrayReader:
                 if path not in self._checked:
                     check_unwritten(self._keys, path, node)
                     self._checked.add(path)
-                return self._read(path, array, selection)
+                return self._read(path, node, means, selection)
             except ZarrBackendError as error:
                 raise error.located(store=self._keys.location, path=absolute(path)) from error.__cause__
 
         return DatasetFacts(
             attributes=attributes,
-            dtype=array.element,
-            shape=array.shape,
-            maxshape=None if array.shape is None else _maxshape(node, array.shape),
+            dtype=means.element,
+            shape=shape,
+            maxshape=None if shape is None else _maxshape(node, shape),
             chunks=chunks,
-            layout=self._layout(array, chunks),
+            layout=self._layout(means.note, chunks),
             filters=filters,
-            fill=self._fill(array),
+            fill=self._fill(node, means),
             read=read,
             grid=node.chunks[:axes] if axes else None,
         )
 
-    def _read(self, path: str, array: _Array, selection: Selection) -> Values:
+    def _read(self, path: str, node: ArrayNode[Attributes], means: Described, selection: Selection) -> Values:
         from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
 
         if self._cache is None:
             self._cache = ChunkCache()
-        reader = ChunkReader(self._keys, path, array.node, self._cache)
-        rest = len(array.node.shape) - len(array.shape or ())
+        reader = ChunkReader(self._keys, path, node, self._cache)
+        rest = len(node.shape) - len(selection)
         block = reader.read((*selection, *[slice(None)] * rest))
         lengths = tuple(part.stop - part.start for part in selection)
-        return block_values(block, array.element, lengths, self._resolve)
+        return block_values(block, means.element, lengths, self._resolve)
 
     # ---- storage ----------------------------------------------------------------------------------------------------
 
-    def _storage(self, array: _Array) -> tuple[tuple[int, ...] | None, tuple[FilterFacts, ...]]:
-        node = array.node
-        chunks = node.chunks[: len(array.shape)] if array.shape else None
+    def _storage(
+        self, node: ArrayNode[Attributes], means: Described
+    ) -> tuple[tuple[int, ...] | None, tuple[FilterFacts, ...]]:
+        shape = means.shape
+        chunks = node.chunks[: len(shape)] if shape else None
         if not self._as_hdf5:
             return chunks, _codecs(node)
-        if array.note is not None:
-            return _noted_storage(array.note)
-        # what makes bytes of objects is no filter in HDF5, it is part of the type
-        filters = _codecs(node)[1:] if node.data_type == "|O" else _codecs(node)
-        return chunks, filters if array.shape else ()
+        if means.note is not None:
+            return _noted_storage(means.note)
+        # what makes bytes of objects is not a filter in HDF5, it is part of the type
+        filters = _codecs(node) if means.form == "plain" else _codecs(node)[1:]
+        return chunks, filters if shape else ()
 
-    def _layout(self, array: _Array, chunks: tuple[int, ...] | None) -> tuple[str, ...]:
-        if not self._as_hdf5 or array.note is None or chunks is not None:
+    def _layout(self, note: dict[str, Any] | None, chunks: tuple[int, ...] | None) -> tuple[str, ...]:
+        if not self._as_hdf5 or note is None or chunks is not None:
             return ()
-        return (str(array.note.get("layout", "contiguous")),)
+        return (str(note.get("layout", "contiguous")),)
 
-    def _fill(self, array: _Array) -> Values | None:
-        note = (array.note or {}).get("fill")
+    def _fill(self, node: ArrayNode[Attributes], means: Described) -> Values | None:
+        from hdmf_zarr_backend.arrays.codecs import numpy_dtype
+        from hdmf_zarr_backend.arrays.fills import fill_scalar
+
+        element = means.element
+        note = (means.note or {}).get("fill")
         if isinstance(note, dict) and "value" in note:
-            return json_values([note["value"]], array.element, self._resolve)[0:1].reshape(())
+            return json_values([note["value"]], element, self._resolve)[0:1].reshape(())
         if self._as_hdf5 and note == "undefined":
             return None
         # a fill value of rows or references is a pickle in old files: never decoded, and never needed
-        if array.node.fill_value is not None and (array.dtype.kind != "O" or array.element.kind == "text"):
-            from hdmf_zarr_backend.arrays.fills import fill_scalar
-
-            chosen = fill_scalar(array.node, array.dtype)
+        dtype = numpy_dtype(node.data_type)
+        if node.fill_value is not None and (means.form == "plain" or element.kind == "text"):
+            chosen = fill_scalar(node, dtype)
             if chosen is not None:
-                inner = array.element.shape if array.element.kind == "array" else ()
-                return block_values(np.full(inner, chosen, array.dtype), array.element, (), self._resolve)
-        return default_element(array.element, array.dtype) if self._as_hdf5 else None
-
-
-def _array(node: ArrayNode[Attributes], *, is_spec: bool) -> _Array:
-    from hdmf_zarr_backend.arrays.codecs import numpy_dtype
-
-    dtype = numpy_dtype(node.data_type)
-    element = array_element(node, dtype)
-    notes = notes_of(node.attributes)
-    note = notes.get("hdf5")
-    note = note if isinstance(note, dict) else None
-    shape = node.shape
-    if element.kind == "compound" and dtype.kind == "O" and len(shape) == 2:
-        shape = shape[:1]
-    elif element.kind == "array":
-        shape = shape[: len(shape) - len(element.shape)]
-    if note is not None and note.get("null") is True and 0 in node.shape:
-        return _Array(node, dtype, element, None, note)
-    marked = node.attributes.get(DTYPE) == "scalar" or notes.get("scalar") is True or (is_spec and note is None)
-    return _Array(node, dtype, element, () if marked and math.prod(shape) == 1 else shape, note)
+                return block_values(np.full(element.shape, chosen, dtype), element, (), self._resolve)
+        return default_element(element, dtype) if self._as_hdf5 else None
 
 
 def _maxshape(node: ArrayNode[Attributes], shape: tuple[int, ...]) -> tuple[int | None, ...]:
@@ -1003,7 +718,7 @@ def _empty_attributes(stored: Attributes) -> dict[str, AttributeFacts]:
     """Return the attributes that have a type and no value; decoded they look like arrays of length 0."""
     remarks = _dict(notes_of(stored).get("attributes"))
     return {
-        name: AttributeFacts(numpy_element(np.dtype(str(remark["dtype"]))), None, None)
+        name: AttributeFacts(element_of(np.dtype(str(remark["dtype"]))), None, None)
         for key, name in visible(stored).items()
         if isinstance(remark := remarks.get(key), dict) and remark.get("null") and "dtype" in remark
     }

@@ -14,12 +14,13 @@ from typing import Any
 
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.formats.elements import describe_any
 from hdmf_zarr_backend.formats.links import decode_links
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, LINKS, SPECLOC, notes_of, visible
 from hdmf_zarr_backend.formats.tensorstore import find_obstacle
-from hdmf_zarr_backend.formats.typewords import codec_words, element_bytes, type_word
+from hdmf_zarr_backend.formats.labels import codec_labels, type_label
 from hdmf_zarr_backend.model.locations import THIS_FILE, resolve_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node, absolute, join
 from hdmf_zarr_backend.model.render import UNICODE, Column, Description, Leaf, size_text
@@ -30,7 +31,7 @@ __all__ = ["Outline", "open_outline"]
 
 _TYPE_NAMES = ("neurodata_type", "data_type")
 _VALUE_LENGTH = 80
-_WORD_LENGTH = 60
+_LABEL_LENGTH = 60
 _COLUMNS = (Column("type"), Column("dtype"), Column("shape"), Column("chunks"), Column("count", "right"),
             Column("codecs"), Column("size", "right"))  # fmt: skip
 _STORED_COLUMNS = (Column("stored", "right"), Column("ratio", "right"))
@@ -111,19 +112,19 @@ class Outline:
         return {**found, **self._attributes(path, node)}
 
     def _array(self, path: str, node: ArrayNode[Attributes]) -> dict[str, Any]:
-        itemsize = element_bytes(node.data_type)
+        means = describe_any(node)
         found = {
             "path": absolute(path),
             "kind": "array",
             "type": _type_name(node),
-            "dtype": type_word(node),
-            "shape": list(_shape(node)),
+            "dtype": type_label(node),
+            "shape": list(means.axes),
             "maxshape": notes_of(node.attributes).get("maxshape"),
             "dimensions": node.attributes.get(DIMENSIONS),
             "chunks": list(node.chunks),
             "chunk_count": math.prod(node.grid),
-            "codecs": codec_words(node),
-            "bytes": None if itemsize is None else itemsize * node.size,
+            "codecs": codec_labels(node),
+            "bytes": None if means.itemsize is None else means.itemsize * node.size,
             "tensorstore": self._obstacle(node),
         }
         if self.stored is not None:
@@ -205,23 +206,23 @@ class Outline:
         return Description([name], attributes=attributes, links=links, likeness=name)
 
     def _describe_array(self, path: str, node: ArrayNode[Attributes], attributes: list[Leaf]) -> Description:
-        itemsize = element_bytes(node.data_type)
-        size = 0 if itemsize is None else itemsize * node.size
-        shape, word = _shape(node), type_word(node)
+        means = describe_any(node)
+        size = (means.itemsize or 0) * node.size
+        label = type_label(node)
         count = math.prod(node.grid)
         cells = [
             _type_name(node) or "",
-            word if len(word) <= _WORD_LENGTH else f"{word[: _WORD_LENGTH - 4]}...}}",
-            self._lengths(shape) or "scalar",
+            label if len(label) <= _LABEL_LENGTH else f"{label[: _LABEL_LENGTH - 4]}...}}",
+            self._lengths(means.axes) or "scalar",
             self._lengths(node.chunks) if count > 1 else "",
             f"{count:,}",
-            ", ".join(codec_words(node)),
-            "" if itemsize is None else size_text(size),
+            ", ".join(codec_labels(node)),
+            "" if means.itemsize is None else size_text(size),
         ]
         if self.stored is not None:
             stored = self.stored.get(path, 0)
             cells += [size_text(stored), f"{size / stored:.1f}" if stored and size else ""]
-        return Description(cells, size, attributes, likeness=(cells[0], word))
+        return Description(cells, size, attributes, likeness=(cells[0], label))
 
     def _lengths(self, lengths: tuple[int, ...]) -> str:
         return f" {self.times} ".join(f"{n:,}" for n in lengths)
@@ -243,7 +244,7 @@ class Outline:
         for path, node in self._visible():
             if isinstance(node, ArrayNode):
                 arrays += 1
-                size += (element_bytes(node.data_type) or 0) * node.size
+                size += (describe_any(node).itemsize or 0) * node.size
             else:
                 groups += 1
                 links += len(self._links(path, node))
@@ -318,14 +319,6 @@ def _stored_sizes(keys: Store, hierarchy: Hierarchy) -> dict[str, int]:
 def _type_name(node: Node) -> str | None:
     found = (node.attributes.get(name) for name in _TYPE_NAMES)
     return next((value for value in found if isinstance(value, str)), None)
-
-
-def _shape(node: ArrayNode[Attributes]) -> tuple[int, ...]:
-    """Return the shape as HDMF sees it: rows are one axis, a scalar has none."""
-    notes = notes_of(node.attributes)
-    shape = node.shape[:1] if notes.get("rows") is True else node.shape
-    scalar = node.attributes.get(DTYPE) == "scalar" or notes.get("scalar") is True
-    return () if scalar and math.prod(shape) == 1 else shape
 
 
 def _values(node: Node) -> dict[str, Any]:

@@ -20,7 +20,8 @@ from typing import Any
 
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.formats import zarr2
-from hdmf_zarr_backend.formats.reserved import DTYPE, notes_of
+from hdmf_zarr_backend.formats.elements import is_scalar
+from hdmf_zarr_backend.formats.reserved import DTYPE
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy
 
 FORMAT_KEY = "zarr_consolidated_format"
@@ -130,7 +131,7 @@ def is_read_at_open(node: ArrayNode[Attributes]) -> bool:
     """
     if not node.size or node.shards is not None or math.prod(node.grid) != 1:
         return False
-    if node.attributes.get(DTYPE) == "scalar" or notes_of(node.attributes).get("scalar") is True:
+    if is_scalar(node):
         return True
     few_texts = node.attributes.get(DTYPE) == "str" and node.size <= _FEW
     return few_texts or node.attributes.get("neurodata_type", node.attributes.get("data_type")) == "ElementIdentifiers"

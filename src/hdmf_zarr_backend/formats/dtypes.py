@@ -13,24 +13,14 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from hdmf_zarr_backend.errors import ValueRefusedError
+from hdmf_zarr_backend.formats import elements
+from hdmf_zarr_backend.formats.elements import WORDS
+from hdmf_zarr_backend.model.elements import Element
 
 Kind: TypeAlias = Literal["number", "text", "ascii", "bytes", "object", "region", "compound"]
 
-NUMBERS: dict[str, np.dtype[Any]] = {
-    "float": np.dtype("f4"), "float32": np.dtype("f4"), "double": np.dtype("f8"), "float64": np.dtype("f8"),
-    "float16": np.dtype("f2"), "long": np.dtype("i8"), "int64": np.dtype("i8"), "int": np.dtype("i4"),
-    "int32": np.dtype("i4"), "short": np.dtype("i2"), "int16": np.dtype("i2"), "int8": np.dtype("i1"),
-    "uint": np.dtype("u4"), "uint64": np.dtype("u8"), "uint32": np.dtype("u4"), "uint16": np.dtype("u2"),
-    "uint8": np.dtype("u1"), "bool": np.dtype("?"), "complex64": np.dtype("c8"), "complex128": np.dtype("c16"),
-}  # fmt: skip
-"""Number of HDMF -> NumPy. ``int`` is 32 bits and ``float`` single precision, as the specification's table says."""
-
-WORDS: dict[str, Kind] = {
-    "text": "text", "utf": "text", "utf8": "text", "utf-8": "text", "isodatetime": "text", "datetime": "text",
-    "str": "text", "str_": "text", "ascii": "ascii", "bytes": "bytes", "bytes_": "bytes", "object": "object",
-    "object_": "object", "ref": "object", "reference": "object", "region": "region",
-}  # fmt: skip
-"""Word of HDMF or ``zarr_dtype`` -> kind of element."""
+NUMBERS: dict[str, np.dtype[Any]] = {word: np.dtype(data_type) for word, data_type in elements.NUMBERS.items()}
+"""Number of HDMF -> NumPy."""
 
 _KINDS: dict[str, Kind | None] = {"S": "bytes", "U": "text", "T": "text", "V": "compound", "O": None}
 
@@ -111,6 +101,35 @@ def plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
     if dtype.hasobject:
         return np.dtype(object)
     return np.dtype(dtype.str if dtype.itemsize or dtype.kind not in "SU" else f"{dtype.str[:2]}1")
+
+
+def element_of(dtype: np.dtype[Any]) -> Element:
+    """Return what a NumPy dtype is; fields that hold objects are references."""
+    if dtype.subdtype is not None:
+        return Element("array", base=element_of(dtype.base), shape=dtype.shape)
+    if dtype.names is not None:
+        fields = [
+            (name, elements.REFERENCE if dtype[name].kind == "O" else element_of(dtype[name])) for name in dtype.names
+        ]
+        return Element("compound", fields=tuple(fields))
+    return elements.UTF8 if dtype.kind in "OUT" else elements.type_element(dtype.str)
+
+
+_CODES = {"bool": "?", "int": "i", "uint": "u", "float": "f", "complex": "c", "bitfield": "u"}
+
+
+def dtype_of(element: Element) -> np.dtype[Any]:
+    """Return the NumPy dtype of values in memory: in the byte order of the machine; text and references are objects."""
+    if element.kind == "compound":
+        return np.dtype([(name, dtype_of(member)) for name, member in element.fields])
+    if element.kind == "array" and element.base is not None:
+        return np.dtype((dtype_of(element.base), element.shape))
+    if element.kind == "datetime":
+        return np.dtype(element.detail)
+    code = _CODES.get(element.detail if element.kind == "enum" else element.kind)
+    if code is None:
+        return np.dtype(object)
+    return np.dtype(code if code == "?" else f"{code}{element.size}")
 
 
 def word_of(dtype: Any) -> Any:

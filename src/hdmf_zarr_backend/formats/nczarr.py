@@ -23,7 +23,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from hdmf_zarr_backend.formats.dimensions import stored_names
-from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, NCZARR_ATTR, notes_of
+from hdmf_zarr_backend.formats.elements import is_scalar
+from hdmf_zarr_backend.formats.reserved import DIMENSIONS, NCZARR_ATTR, notes_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node, join
 
 SUPERBLOCK = "_nczarr_superblock"
@@ -41,7 +42,6 @@ _NAME = re.compile(r"[0-9A-Za-z_\x80-\ud7ff\ue000-\U0010ffff][ -.0-~\x80-\ud7ff\
 _UNNAMED = re.compile(r"[\x00-\x1f/\x7f]")
 _LONGEST_NAME = 256  # bytes
 _LONGEST_LABEL = 200  # which leaves room for a length
-_SCALAR = "scalar"
 _TYPES_OF = "types"
 _TEXTS = "|S128"
 """netcdf-c's type of a list of text; the length says nothing."""
@@ -147,11 +147,6 @@ def _is_readable(value: list[Any]) -> bool:
     return len({type(item) for item in value}) < 2 or _needed_type(value) is not None
 
 
-def _is_scalar(node: ArrayNode[Attributes]) -> bool:
-    scalar = node.attributes.get(DTYPE) == _SCALAR or notes_of(node.attributes).get(_SCALAR) is True
-    return scalar and node.shape == (1,) and node.compressor is None
-
-
 def _of_group(path: str, node: GroupNode[Attributes]) -> tuple[dict[str, Any], dict[str, Attributes]]:
     """Return what a group says, and the attributes of its arrays by their paths.
 
@@ -163,7 +158,7 @@ def _of_group(path: str, node: GroupNode[Attributes]) -> tuple[dict[str, Any], d
     for name, child in sorted(node.members.items()):
         if not isinstance(child, ArrayNode) or not is_name(name) or not is_listed(child):
             continue
-        if _is_scalar(child):
+        if is_scalar(child) and child.shape == (1,) and child.compressor is None:
             arrays[name] = {ARRAY: {"dimension_references": [], "scalar": 1, "storage": "chunked"}}
             continue
         names = stored_names(_labels(child), child.shape, taken)

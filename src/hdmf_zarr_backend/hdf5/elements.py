@@ -1,25 +1,15 @@
-"""What an array of a Zarr file is as an HDF5 dataset: scalar or not, rows, references, text, and the type by default.
-
-Old files say it in several ways: rows were pickled tuples or structured arrays with objects inside, and a field's name
-could be listed twice. All of them end here.
-
-Source: hdmf-zarr storage specification, "dtype mappings"; what hdmf-zarr 0.1 to 0.13 wrote.
-"""
+"""What an array of a Zarr file is as an HDF5 dataset: how its values are stored, its type and its shape."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from hdmf_zarr_backend.arrays.codecs import numpy_dtype
-from hdmf_zarr_backend.formats import dtypes
-from hdmf_zarr_backend.formats.reserved import DTYPE
-from hdmf_zarr_backend.hdf5.types import ASCII, OBJECT, REGION, UTF8, TypeJSON, type_of_dtype
+from hdmf_zarr_backend.formats.elements import Form, describe
+from hdmf_zarr_backend.hdf5.types import UTF8, TypeJSON, type_of_dtype, type_of_element
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
-
-Form = Literal["plain", "objects", "rows"]
 
 
 @dataclass(slots=True)
@@ -29,9 +19,9 @@ class Elements:
     Attributes
     ----------
     form : {"plain", "objects", "rows"}
-        Numbers and the like; text or references, one object each; compound rows, however they are stored.
+        As of `formats.elements.Described`.
     type : str or dict
-        The HDF5 type by default, as JSON.
+        The HDF5 type, as JSON: the recorded one, or what the array leads to.
     shape : tuple of int
         Shape of the dataset, ``()`` of a scalar.
     """
@@ -41,78 +31,25 @@ class Elements:
     shape: tuple[int, ...]
 
 
-def elements_of(node: ArrayNode[Attributes], notes: dict[str, Any]) -> Elements:
+def elements_of(node: ArrayNode[Attributes], *, is_spec: bool = False) -> Elements:
     """Return what the elements of an array are.
 
     Parameters
     ----------
     node : ArrayNode
         The array.
-    notes : dict
-        Its note.
+    is_spec : bool
+        It holds a cached specification.
     """
-    dtype = numpy_dtype(node.data_type)
-    word = node.attributes.get(DTYPE)
-    shape = node.shape
-    form: Form = "objects" if dtype.hasobject else "plain"
-    if dtype.hasobject and (isinstance(word, list) or dtype.names is not None):
-        form = "rows"
-        if notes.get("rows") or (dtype.names is None and len(shape) == 2):
-            shape = shape[:-1]
-    return Elements(form, default_type(node, notes), () if _is_scalar(word, notes, shape) else shape)
-
-
-def _is_scalar(word: Any, notes: dict[str, Any], shape: tuple[int, ...]) -> bool:
-    marked = word == "scalar" or notes.get("scalar") is True
-    return not shape or (marked and int(np.prod(shape)) == 1)
+    found = describe(node, is_spec=is_spec)
+    recorded = found.note["type"] if found.note is not None and found.noted is not None else None
+    shape = found.shape
+    return Elements(found.form, recorded or type_of_element(found.stored), found.axes if shape is None else shape)
 
 
 def default_type(node: ArrayNode[Attributes], notes: dict[str, Any]) -> TypeJSON:
     """Return the JSON of the HDF5 type that an array leads to where its note names none."""
-    dtype = numpy_dtype(node.data_type)
-    word = node.attributes.get(DTYPE)
-    note = notes.get("hdf5")
-    note = note if isinstance(note, dict) else {}
-    if dtype.hasobject and (isinstance(word, list) or dtype.names is not None):
-        return _row_type(word, dtype)
-    if dtype.kind == "O":
-        return _object_type(node, word, notes)
-    if isinstance(note.get("enum"), dict) and dtype.kind in "iu":
-        return {"enum": [[name, value] for name, value in note["enum"].items()], "base": type_of_dtype(dtype)}
-    if dtype.kind == "S":
-        return {"text": note.get("charset", "ascii"), "size": max(1, dtype.itemsize), "pad": "nullpad"}
-    return type_of_dtype(dtype)
-
-
-def _object_type(node: ArrayNode[Attributes], word: Any, notes: dict[str, Any]) -> TypeJSON:
-    if word in (OBJECT, REGION):
-        return str(word)
-    codec = (node.filters or [{}])[0].get("id")
-    is_bytes = notes.get("text") == "ascii" or (codec == "vlen-bytes" and word != "scalar")
-    return dict(ASCII if is_bytes else UTF8)
-
-
-def _row_type(word: Any, dtype: np.dtype[Any]) -> TypeJSON:
-    fields: dict[str, TypeJSON] = {}
-    for entry in word if isinstance(word, list) else ():
-        if isinstance(entry, dict) and "name" in entry:
-            fields.setdefault(str(entry["name"]), _field_type(entry.get("dtype"), str(entry["name"]), dtype))
-    for name in dtype.names or ():
-        fields.setdefault(name, OBJECT if dtype[name].hasobject else type_of_dtype(dtype[name]))
-    return {"fields": [[name, kind] for name, kind in fields.items()]}
-
-
-def _field_type(word: Any, name: str, dtype: np.dtype[Any]) -> TypeJSON:
-    if dtype.names is not None and name in dtype.names and not dtype[name].hasobject:
-        return type_of_dtype(dtype[name])
-    if isinstance(word, dict):
-        return REGION if word.get("reftype") == REGION else OBJECT
-    kind = dtypes.kind_of(str(word))
-    if kind in (OBJECT, REGION):
-        return kind
-    if kind == "number":
-        return type_of_dtype(dtypes.numpy_of(str(word)))
-    return dict(ASCII if kind in ("ascii", "bytes") else UTF8)
+    return type_of_element(describe(node, notes).stored)
 
 
 def default_attribute_type(value: Any) -> TypeJSON:

@@ -13,15 +13,14 @@ from hdmf_zarr_backend.hdf5.attributenames import attribute_names
 from hdmf_zarr_backend.hdf5.facttypes import buffer_for, element_type, filter_at, layout_of, read_block, region_of
 from hdmf_zarr_backend.hdf5.failures import H5_ERRORS, UnreadableHdf5Error, reading
 from hdmf_zarr_backend.hdf5.rawfiles import check_other_files
+from hdmf_zarr_backend.model.elements import Element, Reference
 from hdmf_zarr_backend.model.facts import (
     AttributeFacts,
     DatasetFacts,
     DatatypeFacts,
-    ElementType,
     GroupFacts,
     LinkFacts,
     NodeFacts,
-    Reference,
     Selection,
     Values,
     plain_values,
@@ -170,7 +169,7 @@ class Hdf5Facts(Mapping[str, NodeFacts]):
             read=read,
         )
 
-    def _fill(self, creation: Any, tid: Any, dtype: ElementType) -> Values | None:
+    def _fill(self, creation: Any, tid: Any, dtype: Element) -> Values | None:
         from h5py import h5d
 
         defined = creation.fill_value_defined()

@@ -13,16 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.hdf5.types import memory_type
-from hdmf_zarr_backend.model.facts import (
-    ElementType,
-    FilterFacts,
-    Region,
-    Selection,
-    Values,
-    even_steps,
-    hdf5_filter,
-    text_of,
-)
+from hdmf_zarr_backend.model.elements import Element, Region
+from hdmf_zarr_backend.model.facts import FilterFacts, Selection, Values, even_steps, hdf5_filter, text_of
 
 # IEEE 754: (sign, exponent and mantissa positions and sizes as HDF5 gives them), exponent bias
 _IEEE_FLOATS = {2: ((15, 10, 5, 0, 10), 15), 4: ((31, 23, 8, 0, 23), 127), 8: ((63, 52, 11, 0, 52), 1023)}
@@ -82,16 +74,16 @@ def filter_at(creation: Any, index: int, size: int) -> FilterFacts:
     return hdf5_filter(code, tuple(options), size)
 
 
-def element_type(tid: Any) -> ElementType:
+def element_type(tid: Any) -> Element:
     """Return what an HDF5 type is."""
     from h5py import h5t
 
     dtype = _numpy_type(tid)
     if dtype is None:
-        return ElementType("opaque", tid.get_size(), detail=f"HDF5 type class {tid.get_class()}")
+        return Element("opaque", tid.get_size(), detail=f"HDF5 type class {tid.get_class()}")
     if dtype.kind == "c" and dtype.subdtype is None:
         native = "" if tid.get_class() == h5t.COMPOUND else "native"
-        return ElementType("complex", tid.get_size(), _order(dtype), detail=native)
+        return Element("complex", tid.get_size(), _order(dtype), detail=native)
     describe = {
         h5t.INTEGER: _number_type,
         h5t.FLOAT: _number_type,
@@ -108,7 +100,7 @@ def _order(dtype: np.dtype[Any]) -> Literal["<", ">", "|"]:
     return "<" if order == "<" else ">" if order == ">" else "|"
 
 
-def _number_type(tid: Any, _: np.dtype[Any]) -> ElementType:
+def _number_type(tid: Any, _: np.dtype[Any]) -> Element:
     from h5py import h5t
 
     size, detail = tid.get_size(), ""
@@ -118,42 +110,42 @@ def _number_type(tid: Any, _: np.dtype[Any]) -> ElementType:
     if layout != (8 * size, 0):
         detail = f"{layout[0]} bits from bit {layout[1]}"
     if tid.get_class() == h5t.INTEGER:
-        return ElementType("uint" if tid.get_sign() == h5t.SGN_NONE else "int", size, order, detail=detail)
+        return Element("uint" if tid.get_sign() == h5t.SGN_NONE else "int", size, order, detail=detail)
     parts = tuple(tid.get_fields()), tid.get_ebias()
     if _IEEE_FLOATS.get(size) != parts:
         detail = f"sign, exponent and mantissa {parts[0]}, bias {parts[1]}"
-    return ElementType("float", size, order, detail=detail)
+    return Element("float", size, order, detail=detail)
 
 
-def _bitfield_type(tid: Any, dtype: np.dtype[Any]) -> ElementType:
-    return ElementType("bitfield", tid.get_size(), _order(dtype))
+def _bitfield_type(tid: Any, dtype: np.dtype[Any]) -> Element:
+    return Element("bitfield", tid.get_size(), _order(dtype))
 
 
-def _text_type(tid: Any, _: np.dtype[Any]) -> ElementType:
+def _text_type(tid: Any, _: np.dtype[Any]) -> Element:
     from h5py import h5t
 
     encoding = "utf-8" if tid.get_cset() == h5t.CSET_UTF8 else "ascii"
     padding = {h5t.STR_NULLTERM: "null-terminated", h5t.STR_NULLPAD: "null-padded", h5t.STR_SPACEPAD: "space-padded"}
     if tid.is_variable_str():
-        return ElementType("text", encoding=encoding, detail=padding[tid.get_strpad()] if tid.get_strpad() else "")
-    return ElementType("text", tid.get_size(), encoding=encoding, detail=padding[tid.get_strpad()])
+        return Element("text", encoding=encoding, detail=padding[tid.get_strpad()] if tid.get_strpad() else "")
+    return Element("text", tid.get_size(), encoding=encoding, detail=padding[tid.get_strpad()])
 
 
-def _opaque_type(tid: Any, dtype: np.dtype[Any]) -> ElementType:
+def _opaque_type(tid: Any, dtype: np.dtype[Any]) -> Element:
     if dtype.kind in "mM":
-        return ElementType("datetime", tid.get_size(), _order(dtype), detail=dtype.name)
-    return ElementType("opaque", tid.get_size(), detail=text_of(tid.get_tag()))
+        return Element("datetime", tid.get_size(), _order(dtype), detail=dtype.name)
+    return Element("opaque", tid.get_size(), detail=text_of(tid.get_tag()))
 
 
-def _enum_type(tid: Any, dtype: np.dtype[Any]) -> ElementType:
+def _enum_type(tid: Any, dtype: np.dtype[Any]) -> Element:
     base = element_type(tid.get_super())
     if dtype.kind == "b":
-        return ElementType("bool", base.size, base.byte_order)
+        return Element("bool", base.size, base.byte_order)
     members = tuple((text_of(tid.get_member_name(i)), tid.get_member_value(i)) for i in range(tid.get_nmembers()))
-    return ElementType("enum", base.size, base.byte_order, detail=base.kind, members=members)
+    return Element("enum", base.size, base.byte_order, detail=base.kind, members=members)
 
 
-def _nested_type(tid: Any, _: np.dtype[Any]) -> ElementType:
+def _nested_type(tid: Any, _: np.dtype[Any]) -> Element:
     import h5py
     from h5py import h5t
 
@@ -161,15 +153,15 @@ def _nested_type(tid: Any, _: np.dtype[Any]) -> ElementType:
     if form == h5t.COMPOUND:
         members = range(tid.get_nmembers())
         fields = tuple((text_of(tid.get_member_name(i)), element_type(tid.get_member_type(i))) for i in members)
-        return ElementType("compound", fields=fields)
+        return Element("compound", fields=fields)
     if form == h5t.REFERENCE:
-        return ElementType("region" if h5py.check_ref_dtype(tid.dtype) is h5py.RegionReference else "reference")
+        return Element("region" if h5py.check_ref_dtype(tid.dtype) is h5py.RegionReference else "reference")
     base = element_type(tid.get_super())
     if form == h5t.ARRAY and base.kind == "array":  # NumPy makes one array of them
-        return ElementType("array", base=base.base, shape=(*tid.get_array_dims(), *base.shape))
+        return Element("array", base=base.base, shape=(*tid.get_array_dims(), *base.shape))
     if form == h5t.ARRAY:
-        return ElementType("array", base=base, shape=tuple(tid.get_array_dims()))
-    return ElementType("sequence", base=base)
+        return Element("array", base=base, shape=tuple(tid.get_array_dims()))
+    return Element("sequence", base=base)
 
 
 def region_of(space: Any) -> Region:

@@ -25,6 +25,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
+from hdmf_zarr_backend.formats.dtypes import element_of
+from hdmf_zarr_backend.model.elements import Element
 
 TypeJSON: TypeAlias = "str | dict[str, Any]"
 
@@ -38,6 +40,7 @@ _NUMBER = re.compile(r"^[<>|][iuf](\d{1,2})$")
 _STANDARD = ("1", "2", "4", "8")
 _PADDING = ("nullterm", "nullpad", "spacepad")  # in the order of HDF5's own numbers
 _BOOL_MEMBERS = [["FALSE", 0], ["TRUE", 1]]
+_CODES = {"int": "i", "uint": "u", "float": "f"}
 _MAX_DEPTH = 32
 
 
@@ -154,26 +157,39 @@ def _name(raw: Any) -> str:
 
 
 def type_of_dtype(dtype: np.dtype[Any]) -> TypeJSON:
-    """Return the JSON of the type in which h5py stores values of a plain NumPy ``dtype``.
+    """Return the JSON of the type in which h5py stores values of a plain NumPy ``dtype``."""
+    return type_of_element(element_of(dtype))
+
+
+def type_of_element(element: Element) -> TypeJSON:
+    """Return the JSON of the type in which h5py stores elements that were never in HDF5.
 
     It stores no ``datetime64`` and ``timedelta64``; `decode_type` refuses what is returned for those. In an HDF5 file
     they are opaque values with a tag, and are noted as such.
     """
-    if dtype.subdtype is not None:
-        return {"array": type_of_dtype(dtype.base), "shape": list(dtype.shape)}
-    if dtype.names is not None:
-        return {"fields": [[name, type_of_dtype(dtype[name])] for name in dtype.names]}
-    part = f"{'>' if dtype.str[0] == '>' else '<'}f{dtype.itemsize // 2}"
-    types: dict[str, TypeJSON] = {
-        "b": BOOL,
-        "c": {"fields": [["r", part], ["i", part]]},
-        "S": {"text": "ascii", "size": max(1, dtype.itemsize), "pad": "nullpad"},
-        "V": {"opaque": dtype.itemsize, "tag": ""},
-        "O": UTF8,
-        "U": UTF8,
-        "T": UTF8,
+    kind, size, order = element.kind, element.size, element.byte_order
+    if element.base is not None:
+        return {"array": type_of_element(element.base), "shape": list(element.shape)}
+    if kind == "compound":
+        return {"fields": [[name, type_of_element(member)] for name, member in element.fields]}
+    if kind == "text":
+        text = {"text": element.encoding}
+        return text if size is None else {**text, "size": size, "pad": "nullpad"}
+    if kind == "enum":
+        base = f"{order}{_CODES[element.detail]}{size}"
+        return {"enum": [[name, value] for name, value in element.members], "base": base}
+    if kind == "datetime":
+        return np.dtype(element.detail).newbyteorder(order).str
+    if kind == "complex":
+        part = f"{order}f{(size or 0) // 2}"
+        return {"fields": [["r", part], ["i", part]]}
+    named: dict[str, TypeJSON] = {
+        "bool": BOOL,
+        "reference": OBJECT,
+        "region": REGION,
+        "opaque": {"opaque": size, "tag": ""},
     }
-    return types.get(dtype.kind, dtype.str)
+    return named.get(kind) or f"{order}{_CODES[kind]}{size}"
 
 
 # ---- JSON -> HDF5 ---------------------------------------------------------------------------------------------------

@@ -6,16 +6,13 @@ written is found before the bulk of the data is touched.
 
 from __future__ import annotations
 
-import math
 import os
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 from hdmf.backends.warnings import BrokenLinkWarning
 
-from hdmf_zarr_backend.arrays.codecs import numpy_dtype
 from hdmf_zarr_backend.errors import NameRefusedError
 from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
 from hdmf_zarr_backend.formats.attributes import decode_attributes
@@ -31,7 +28,7 @@ from hdmf_zarr_backend.hdf5.order import LINKS as LINK_ORDER
 from hdmf_zarr_backend.hdf5.order import in_order, order_links, set_orders
 from hdmf_zarr_backend.hdf5.placement import HDF5, Placed, Placement, ZarrFile, hdf5_note
 from hdmf_zarr_backend.hdf5.regions import decode_region
-from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, decode_type, is_sparse
+from hdmf_zarr_backend.hdf5.types import decode_type, is_sparse
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, absolute
 
 
@@ -149,9 +146,7 @@ class Hdf5Writer:
 
         notes = notes_of(node.attributes)
         note = notes[HDF5] if isinstance(notes.get(HDF5), dict) else None
-        elements = _noted(elements_of(node, notes), note or {}, numpy_dtype(node.data_type))
-        if _is_specification(placed):
-            elements.shape = elements.shape if note is not None else ()
+        elements = elements_of(node, is_spec=_is_specification(placed))
         tid = self._named_type((note or {}).get("named"), self._checked(decode_type(elements.type)))
         shape = elements.shape
         maxshape = _maxshape(notes.get("maxshape"), shape)
@@ -258,26 +253,6 @@ class Hdf5Writer:
         return self._references[place]
 
 
-def _noted(elements: Elements, note: dict[str, Any], stored: np.dtype[Any]) -> Elements:
-    """Return the elements with the type that is noted, as long as that fits what is stored, of the type ``stored``."""
-    noted = note.get("type")
-    if noted is None:
-        return elements
-    wanted = decode_type(noted).dtype
-    if elements.form == "rows":
-        stored = decode_type(elements.type).dtype
-    if elements.form == "objects":
-        fits = (elements.type in (OBJECT, REGION)) == (noted in (OBJECT, REGION))
-    elif stored.names is not None:
-        fits = stored.names == wanted.base.names
-    else:
-        fits = stored.newbyteorder("=") == wanted.base.newbyteorder("=")
-    if not fits:
-        return elements
-    inner = len(wanted.shape) if elements.form == "plain" else 0
-    return Elements(elements.form, noted, elements.shape[: len(elements.shape) - inner])
-
-
 def _maxshape(noted: Any, shape: tuple[int, ...]) -> tuple[int | None, ...]:
     """Return the largest shape; the one that is noted may have been written with axes that an element has itself."""
     if not isinstance(noted, list) or len(noted) < len(shape):
@@ -287,11 +262,7 @@ def _maxshape(noted: Any, shape: tuple[int, ...]) -> tuple[int | None, ...]:
 
 def _is_specification(placed: Placed) -> bool:
     location = spec_location(placed.file.hierarchy.root.attributes.get(SPECLOC))
-    return (
-        location is not None
-        and placed.own.startswith(f"{location}/")
-        and math.prod(getattr(placed.node, "shape", ())) == 1
-    )
+    return location is not None and placed.own.startswith(f"{location}/")
 
 
 def _raw(path: str) -> bytes:

@@ -33,6 +33,7 @@ from hdmf_zarr_backend.errors import ChunkError, MetadataError, NotZarrError, Za
 from hdmf_zarr_backend.files.parser import check_texts, parse, read_documents
 from hdmf_zarr_backend.formats import nczarr, zarr2
 from hdmf_zarr_backend.formats.attributes import decode_attributes
+from hdmf_zarr_backend.formats.dtypes import element_of
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, NCZARR_ATTR
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Node, absolute, join, split
 from hdmf_zarr_backend.stores.base import Store
@@ -66,6 +67,8 @@ COMPLEX = "_Complex"
 NUMBERS = {"i1": "byte", "u1": "ubyte", "i2": "short", "u2": "ushort", "i4": "int", "u4": "uint", "i8": "int64",
            "u8": "uint64", "f4": "float", "f8": "double"}  # fmt: skip
 """netCDF's names of numbers."""
+
+_KINDS = {"bool": "ubyte", "datetime": "string", "complex": COMPLEX, "compound": "compound"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,17 +138,12 @@ def complex_type(dtype: np.dtype[Any]) -> NetcdfType:
 
 def kind_of(dtype: np.dtype[Any]) -> str:
     """Return netCDF's name for a data type."""
-    if dtype.kind == "b":
-        return "ubyte"
-    if dtype.kind == "S":
-        return "char" if dtype.itemsize == 1 else "string"
-    if dtype.kind in "mMOUT":
-        return "string"
-    if dtype.kind == "c":
-        return COMPLEX
-    if dtype.names is not None:
-        return "compound"
-    return f"opaque({dtype.itemsize})" if dtype.kind == "V" else NUMBERS.get(dtype.str[1:], dtype.name)
+    element = element_of(dtype)
+    if element.kind == "text":
+        return "char" if element.size == 1 else "string"
+    if element.kind in _KINDS:
+        return _KINDS[element.kind]
+    return f"opaque({element.size})" if element.kind == "opaque" else NUMBERS.get(dtype.str[1:], dtype.name)
 
 
 def as_netcdf(values: Array) -> Array:

@@ -1,6 +1,6 @@
 """What a file says, node by node, for comparing: the vocabulary, whatever the format.
 
-``ElementType`` and the ``...Facts`` classes are what every kind of file is described with, in the words of HDF5, which
+``Element`` and the ``...Facts`` classes are what every kind of file is described with, in the words of HDF5, which
 has more of them than Zarr; ``FileFacts`` is what the comparing tool asks of a reader of a format. A fact that a format
 cannot state is left empty, and is not compared: see the fields.
 
@@ -12,23 +12,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from hdmf_zarr_backend.model.elements import Element, Reference
 
 __all__ = [
     "AttributeFacts",
     "DatasetFacts",
     "DatatypeFacts",
-    "ElementType",
     "FileFacts",
     "FilterFacts",
     "GroupFacts",
     "LinkFacts",
     "NodeFacts",
-    "Reference",
-    "Region",
     "Selection",
     "Values",
     "even_steps",
@@ -39,92 +38,13 @@ __all__ = [
 
 Values: TypeAlias = npt.NDArray[Any]
 Selection: TypeAlias = tuple[slice, ...]
-Region: TypeAlias = tuple[tuple[str, tuple[Any, ...]], ...]
-"""A selection in one spelling: an entry per axis, ``("slice", (start, stop, step))`` or ``("index", (...))``, or one
-entry for the whole: ``("points", ((...), ...))`` in the order of the file, or ``("none", ())``."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """An object or region reference, resolved.
-
-    Parameters
-    ----------
-    path : str or None
-        Absolute path of the target; None for a null reference, ``"<dangling>"`` where nothing is found,
-        ``"<unlinked>"`` where an object is found that no path leads to.
-    region : tuple, optional
-        The selection, see `Region`; None for an object reference.
-    source : str
-        The file of the target; empty for the same file.
-    """
-
-    path: str | None
-    region: Region | None = None
-    source: str = ""
-
-    def __str__(self) -> str:
-        region = "" if self.region is None else f" {dict(enumerate(self.region))}"
-        return f"reference to {self.source + ':' if self.source else ''}{self.path}{region}"
-
-
-@dataclass(frozen=True, slots=True)
-class ElementType:
-    """Type of one element, as it is stored.
-
-    Parameters
-    ----------
-    kind : str
-        ``int``, ``uint``, ``float``, ``complex``, ``bool``, ``enum``, ``bitfield``, ``text``, ``opaque``, ``datetime``,
-        ``reference``, ``region``, ``compound``, ``array`` (fixed shape) or ``sequence`` (variable length).
-    size : int or None
-        Bytes of one element; None where it varies, and for compounds, whose padding is not compared.
-    byte_order : {'<', '>', '|'}
-        ``|`` where there is none.
-    encoding : str
-        ``utf-8`` or ``ascii``, for text.
-    detail : str
-        Whatever else tells two types apart: padding of fixed text, unit, tag, a non-standard float.
-    members : tuple of (str, int)
-        Names and values, for enums.
-    fields : tuple of (str, ElementType)
-        In stored order, for compounds.
-    base : ElementType or None
-        Element of an array or sequence.
-    shape : tuple of int
-        Of an array.
-    """
-
-    kind: str
-    size: int | None = None
-    byte_order: Literal["<", ">", "|"] = "|"
-    encoding: str = ""
-    detail: str = ""
-    members: tuple[tuple[str, int], ...] = ()
-    fields: tuple[tuple[str, ElementType], ...] = ()
-    base: ElementType | None = None
-    shape: tuple[int, ...] = ()
-
-    def __str__(self) -> str:
-        detail = f" ({self.detail})" if self.detail else ""
-        if self.kind == "compound":
-            return "{" + ", ".join(f"{name}: {member}" for name, member in self.fields) + "}"
-        if self.kind == "text":
-            length = "variable-length" if self.size is None else f"{self.size}-byte"
-            return f"{length} {self.encoding} text{detail}"
-        if self.base is not None:
-            return f"{self.kind}{list(self.shape) if self.shape else ''} of {self.base}"
-        bits = "" if self.size is None else str(8 * self.size)
-        order = {"<": " little-endian", ">": " big-endian", "|": ""}[self.byte_order]
-        members = " {" + ", ".join(f"{name}={value}" for name, value in self.members) + "}" if self.members else ""
-        return f"{self.kind}{bits}{order}{members}{detail}"
 
 
 @dataclass(frozen=True, slots=True)
 class AttributeFacts:
     """One attribute: its type, shape (None for an empty dataspace) and value (None likewise)."""
 
-    dtype: ElementType
+    dtype: Element
     shape: tuple[int, ...] | None
     value: Values | None = field(compare=False)
 
@@ -160,7 +80,7 @@ class DatatypeFacts:
 
     kind: ClassVar[str] = "datatype"
     attributes: Mapping[str, AttributeFacts]
-    dtype: ElementType
+    dtype: Element
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +116,7 @@ class DatasetFacts:
     Parameters
     ----------
     attributes : mapping of str to AttributeFacts
-    dtype : ElementType
+    dtype : Element
     shape : tuple of int or None
         None for an empty dataspace.
     maxshape : tuple of (int or None) or None
@@ -217,7 +137,7 @@ class DatasetFacts:
 
     kind: ClassVar[str] = "dataset"
     attributes: Mapping[str, AttributeFacts]
-    dtype: ElementType
+    dtype: Element
     shape: tuple[int, ...] | None
     maxshape: tuple[int | None, ...] | None
     chunks: tuple[int, ...] | None
@@ -294,14 +214,14 @@ def text_of(item: Any) -> str:
     return str(item) if isinstance(item, str) else ""
 
 
-def plain_values(values: Values, dtype: ElementType, resolve: Callable[[Any], Reference]) -> Values:
+def plain_values(values: Values, dtype: Element, resolve: Callable[[Any], Reference]) -> Values:
     """Return values as h5py or Zarr give them in the form that `model.facts` describes.
 
     Parameters
     ----------
     values : numpy.ndarray
         Any shape; text as ``bytes`` or ``str``, references as the format has them.
-    dtype : ElementType
+    dtype : Element
         What they are.
     resolve : callable
         Returns the `Reference` that a stored reference means.
@@ -311,7 +231,8 @@ def plain_values(values: Values, dtype: ElementType, resolve: Callable[[Any], Re
     if dtype.kind in {"reference", "region"}:
         return _objects(values, resolve)
     if dtype.kind == "opaque":
-        return _objects(values, np.void.tobytes)
+        never_written = bytes(dtype.size or 0)
+        return _objects(values, lambda item: item.tobytes() if isinstance(item, np.void) else never_written)
     if dtype.base is not None and dtype.kind == "array":
         return plain_values(values, dtype.base, resolve)
     if dtype.base is not None:
@@ -326,7 +247,7 @@ def plain_values(values: Values, dtype: ElementType, resolve: Callable[[Any], Re
     return values
 
 
-def _sequence(item: Any, base: ElementType, resolve: Callable[[Any], Reference]) -> Values:
+def _sequence(item: Any, base: Element, resolve: Callable[[Any], Reference]) -> Values:
     if not isinstance(item, np.ndarray):
         return np.empty(0)  # never written
     if item.dtype.isnative and base.byte_order != "|":

@@ -15,7 +15,8 @@ from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
 from hdmf_zarr_backend.formats import chunking, zarr3_codecs, zarr3_forms
 from hdmf_zarr_backend.formats.chunking import DEFAULT_COMPRESSOR, SHARD_BYTES, chunks_by_elements, default_chunks
 from hdmf_zarr_backend.formats.dtypes import JSON2
-from hdmf_zarr_backend.formats.reserved import DTYPE, notes_of
+from hdmf_zarr_backend.formats.elements import describe
+from hdmf_zarr_backend.formats.reserved import DTYPE
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, Shards, absolute
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.transfer.sources import Array, ArraySource, Region, cast_block
@@ -231,7 +232,7 @@ def ask_for_shards(planned: PlannedArray, shards: ShardsOfFile) -> None:
         planned.sharding = Sharding("auto")
     elif shards is not None:
         is_whole = math.prod(node.grid) < 2  # one chunk, or none
-        if is_whole or len(shards) != len(node.shape) or planned.notes.get("rows") is True:
+        if is_whole or len(shards) != len(node.shape) or describe(node, planned.notes).form == "rows":
             return
         shape = tuple(-(-shard // chunk) * chunk for shard, chunk in zip(shards, node.chunks, strict=True))
         planned.sharding = Sharding(shape, are_chunks_given=True)
@@ -398,7 +399,7 @@ def _adapt(planned: PlannedArray, shard_bytes: int) -> None:
     before = _encoding(node)
     if node.data_type != "|O" and not zarr3_codecs.is_expressible(node.filters, node.compressor):
         node.filters, node.compressor = None, dict(chunking.DEFAULT_COMPRESSOR)
-    widths = _widths(planned) if notes_of(node.attributes).get("rows") is True else {}
+    widths = _widths(planned) if describe(node).form == "rows" else {}
     zarr3_forms.adapt(node, widths)
     itemsize = zarr3_forms.row_bytes(node)
     if itemsize is not None and node.chunks[0] == chunking.default_chunks(node.shape, chunking.OBJECT_BYTES)[0]:

@@ -17,8 +17,9 @@ from hdmf_zarr_backend.conversion.from_zarr import ZarrPlanner
 from hdmf_zarr_backend.conversion.upgrade import Fate, has_stored_chunks, keep_chunks
 from hdmf_zarr_backend.errors import MetadataError, NameRefusedError, UsageError
 from hdmf_zarr_backend.formats import consolidated, registry, zarr2, zarr3, zarr3_forms
+from hdmf_zarr_backend.formats.elements import describe_any
 from hdmf_zarr_backend.formats.nczarr import is_nczarr
-from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, notes_of
+from hdmf_zarr_backend.formats.reserved import DIMENSIONS
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node, absolute, join, split
 from hdmf_zarr_backend.stores.memory import MemoryStore
 from hdmf_zarr_backend.transfer.names import checked_name
@@ -544,14 +545,14 @@ def _extras(node: Node) -> Iterator[tuple[str, str]]:
 
 
 def _to_3(node: ArrayNode[Attributes], made: ArrayNode[Attributes]) -> Iterator[tuple[str, str]]:
-    word = node.attributes.get(DTYPE)
-    if notes_of(made.attributes).get("rows") is True:
+    means = describe_any(node)
+    if means.form == "rows":
         yield "values", "text and references in rows get a fixed length, that of the longest; the least is taken here"
-    elif node.data_type == "|O" and word in ("object", "region"):
+    elif means.stored.kind in ("reference", "region"):
         yield "object-ids", "references are paths; the object ids that stand beside them are left out"
-    elif node.data_type == "|O" and _first(node) == "vlen-bytes" and _first(made) == "vlen-utf8":
+    elif means.form == "objects" and _first(node) == "vlen-bytes" and _first(made) == "vlen-utf8":
         yield "values", "bytes are taken for text, which they are if all of them are UTF-8"
-    elif node.data_type != "|O" and _codecs(node) != _codecs(made):
+    elif means.form == "plain" and _codecs(node) != _codecs(made):
         yield "codecs", "format 3 has no place for these filters in this order; the default codec is taken"
 
 

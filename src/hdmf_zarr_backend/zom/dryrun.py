@@ -28,12 +28,13 @@ from hdmf_zarr_backend.dataio import codec_of_file
 from hdmf_zarr_backend.errors import StoreNotFoundError, UnsupportedFileError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.execution.tasks import encode_chunk
 from hdmf_zarr_backend.formats import registry
+from hdmf_zarr_backend.formats.elements import describe_any
 from hdmf_zarr_backend.formats.nczarr import overlay
-from hdmf_zarr_backend.formats.typewords import codec_words, element_bytes, type_word
 from hdmf_zarr_backend.hdf5.facts import is_hdf5
 from hdmf_zarr_backend.hdf5.rawsource import forget_decoded
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from hdmf_zarr_backend.io import ZarrIO
+from hdmf_zarr_backend.formats.labels import codec_labels, type_label
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, absolute, join
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.json_text import dump
@@ -352,13 +353,13 @@ def _lengths(planned: PlannedArray) -> tuple[int | None, ...]:
 def _storage(path: str, planned: PlannedArray, lengths: tuple[int | None, ...], stored: int | None) -> PlannedStorage:
     node = planned.node
     known = None not in lengths
-    itemsize = element_bytes(node.data_type)
+    itemsize = describe_any(node).itemsize
     return PlannedStorage(
         path=path,
-        dtype=type_word(node),
+        dtype=type_label(node),
         shape=lengths,
         chunks=node.chunks,
-        codecs=tuple(codec_words(node)),
+        codecs=tuple(codec_labels(node)),
         objects=_objects(node) if known else None,
         nbytes=node.size * itemsize if known and itemsize is not None else None,
         stored_bytes=stored,

@@ -1,4 +1,4 @@
-"""Words for types without NumPy agree with NumPy and with what the planner writes."""
+"""Labels of types without NumPy agree with NumPy and with what the planner writes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from hdmf_zarr_backend.formats.dtypes import zarr_type
-from hdmf_zarr_backend.formats.typewords import codec_words, element_bytes, type_word
+from hdmf_zarr_backend.formats.elements import describe, describe_any
+from hdmf_zarr_backend.formats.labels import codec_labels, type_label
 from hdmf_zarr_backend.model.nodes import ArrayNode
 
 TYPES = ["?", "i1", "<i2", ">i4", "<i8", "u1", ">u2", "<u4", "<u8", "<f2", "<f4", ">f8", "<c8", "<c16", "S7", "<U3",
@@ -23,14 +24,14 @@ def node(data_type: Any, **more: Any) -> ArrayNode[dict[str, Any]]:
 @pytest.mark.parametrize("name", TYPES)
 def test_sizes_are_those_of_numpy(name: str) -> None:
     dtype = np.dtype(name)
-    assert element_bytes(zarr_type(dtype)) == dtype.itemsize
+    assert describe(node(zarr_type(dtype))).itemsize == dtype.itemsize
     nested = np.dtype([("a", dtype), ("b", [("c", dtype, (3, 2)), ("d", "u1")])])
-    assert element_bytes(zarr_type(nested)) == nested.itemsize
+    assert describe(node(zarr_type(nested))).itemsize == nested.itemsize
 
 
 @pytest.mark.parametrize("name", [t for t in TYPES if np.dtype(t).kind in "?iufcMm"])
 def test_names_of_numbers_are_those_of_numpy(name: str) -> None:
-    word = type_word(node(zarr_type(np.dtype(name))))
+    word = type_label(node(zarr_type(np.dtype(name))))
     assert word.removesuffix(" big-endian") == np.dtype(name).name
     assert word.endswith(" big-endian") == name.startswith(">")
 
@@ -42,7 +43,7 @@ def test_names_of_numbers_are_those_of_numpy(name: str) -> None:
         ("<U3", {}, "text[3]"),
         ("|V5", {}, "opaque[5]"),
         ("|O", {"filters": [{"id": "vlen-utf8"}]}, "text"),
-        ("|O", {"filters": [{"id": "vlen-bytes"}]}, "bytes"),
+        ("|O", {"filters": [{"id": "vlen-bytes"}]}, "ascii"),
         ("|O", {"attributes": {"zarr_dtype": "str", "_hdmf": {"text": "isodatetime"}}}, "isodatetime"),
         ("|O", {"attributes": {"zarr_dtype": "object"}, "filters": [{"id": "json2"}]}, "reference"),
         ("|O", {"attributes": {"zarr_dtype": "region"}}, "region"),
@@ -66,18 +67,18 @@ def test_names_of_numbers_are_those_of_numpy(name: str) -> None:
         # what no writer writes must not fail
         ("nonsense", {}, "nonsense"),
         (17, {}, "17"),
-        ([["x"]], {}, "{}"),
+        ([["x"]], {}, "[['x']]"),
         ("|O", {"attributes": {"zarr_dtype": ["x", 3, {}]}}, "{}"),
     ],
     ids=str,
 )
 def test_words(data_type: Any, more: dict[str, Any], word: str) -> None:
-    assert type_word(node(data_type, **more)) == word
+    assert type_label(node(data_type, **more)) == word
 
 
 @pytest.mark.parametrize("data_type", ["|O", [["x", "<i4"], ["y", "|O"]], "nonsense", None])
 def test_what_has_no_fixed_size_has_none(data_type: Any) -> None:
-    assert element_bytes(data_type) is None
+    assert describe_any(node(data_type)).itemsize is None
 
 
 @pytest.mark.parametrize(
@@ -91,4 +92,4 @@ def test_what_has_no_fixed_size_has_none(data_type: Any) -> None:
     ],
 )
 def test_codecs(filters: Any, compressor: Any, words: list[str]) -> None:
-    assert codec_words(node("<i4", filters=filters, compressor=compressor)) == words
+    assert codec_labels(node("<i4", filters=filters, compressor=compressor)) == words

@@ -1,0 +1,513 @@
+"""What a stored array means: the type of its elements and its shape, from its document and attributes.
+
+`describe` is the one place that answers. HDMF builders, HDF5 datasets, netCDF variables, comparisons, validation and
+listings take their answers from it. What it says is decided in the format page, "What an array means". Standard
+library only, so that a file can be shown without NumPy.
+
+Source: hdmf-zarr storage specification, "dtype mappings"; what hdmf-zarr 0.1 to 0.13 wrote; `hdf5.types` for the JSON
+of HDF5 types.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
+from hdmf_zarr_backend.formats import zarr3_types
+from hdmf_zarr_backend.formats.reserved import DTYPE, notes_of
+from hdmf_zarr_backend.model.elements import Element
+from hdmf_zarr_backend.model.memo import Memo
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
+
+__all__ = [
+    "ASCII",
+    "NUMBERS",
+    "REFERENCE",
+    "REGION",
+    "UTF8",
+    "WORDS",
+    "Described",
+    "Form",
+    "describe",
+    "describe_any",
+    "hdmf_type",
+    "is_scalar",
+    "noted_element",
+    "row_fields",
+    "row_word",
+    "type_element",
+    "word_element",
+]
+
+Form: TypeAlias = Literal["plain", "objects", "rows"]
+
+UTF8 = Element("text", encoding="utf-8")
+ASCII = Element("text", encoding="ascii")
+REFERENCE = Element("reference")
+REGION = Element("region")
+
+NUMBERS: dict[str, str] = {
+    "float": "<f4", "float32": "<f4", "double": "<f8", "float64": "<f8", "float16": "<f2", "long": "<i8",
+    "int64": "<i8", "int": "<i4", "int32": "<i4", "short": "<i2", "int16": "<i2", "int8": "|i1", "uint": "<u4",
+    "uint64": "<u8", "uint32": "<u4", "uint16": "<u2", "uint8": "|u1", "bool": "|b1", "complex64": "<c8",
+    "complex128": "<c16",
+}  # fmt: skip
+"""Number of HDMF -> data type. ``int`` is 32 bits and ``float`` single precision, as the specification's table says."""
+
+WORDS: dict[str, Literal["text", "ascii", "bytes", "object", "region"]] = {
+    "text": "text", "utf": "text", "utf8": "text", "utf-8": "text", "isodatetime": "text", "datetime": "text",
+    "str": "text", "str_": "text", "ascii": "ascii", "bytes": "bytes", "bytes_": "bytes", "object": "object",
+    "object_": "object", "ref": "object", "reference": "object", "region": "region",
+}  # fmt: skip
+"""Other type of HDMF or ``zarr_dtype`` -> kind of element."""
+
+_OPEN = frozenset({"numeric", "any"})
+_ELEMENTS = {"text": UTF8, "ascii": ASCII, "bytes": ASCII, "object": REFERENCE, "region": REGION}
+_REFERENCES = frozenset({"reference", "region"})
+
+_OBJECTS = "|O"
+_SIMPLE = re.compile(r"([<>|]?)([biufcmMSUVO])([0-9]*)(?:\[([^\]]*)\])?")
+_ONE = re.compile(r"^1(?=[^0-9])")  # "1s" is "s"
+_KINDS = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex"}
+_SIZES = {"b": (1,), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8), "f": (2, 4, 8, 16), "c": (8, 16, 32)}
+_DATES = {"M": "datetime64", "m": "timedelta64"}
+_REMEDY = "Run `zarrio verify` on the file."
+_MAX_DEPTH = 32
+
+
+# ---- types of elements ----------------------------------------------------------------------------------------------
+
+
+def type_element(data_type: Any, words: dict[str, Element] | None = None) -> Element:
+    """Return what a data type of format 2 is.
+
+    Parameters
+    ----------
+    data_type : str or list
+        ``"<f4"``, or a list of ``[name, type]`` or ``[name, type, shape]``.
+    words : dict, optional
+        Elements of the fields that hold objects; without an entry they are references.
+
+    Raises
+    ------
+    MetadataError
+        It is not a data type.
+    """
+    try:
+        return _type_element(data_type, words or {}, 0)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, MetadataError):
+            raise
+        raise MetadataError(
+            f"the data type {data_type!r} is unknown ({error})",
+            remedy="Convert the array with the program that wrote it, or run `zarrio verify` on the file.",
+        ) from error
+
+
+def _type_element(data_type: Any, words: dict[str, Element], depth: int) -> Element:
+    if isinstance(data_type, str):
+        return _simple_element(data_type)
+    if not isinstance(data_type, list):
+        raise TypeError("a data type is a string or a list of fields")
+    if depth > _MAX_DEPTH:
+        raise ValueError("nested too deep")
+    fields = []
+    for name, kind, *shape in data_type:
+        member = words.get(str(name), REFERENCE) if kind == _OBJECTS else _type_element(kind, {}, depth + 1)
+        if lengths := _lengths(shape):
+            member = Element("array", base=member, shape=lengths)
+        fields.append((str(name), member))
+    return Element("compound", fields=tuple(fields))
+
+
+def _lengths(shape: list[Any]) -> tuple[int, ...]:
+    """Return the axes that a field has itself: ``[]``, ``[3]`` and ``[[3, 2]]`` of the rest of its entry."""
+    return tuple(map(int, shape[0] if isinstance(shape[0], list) else shape)) if shape else ()
+
+
+def _itemsize(data_type: Any) -> int:
+    """Return the bytes of one element of a known data type without objects."""
+    if isinstance(data_type, list):
+        return sum(_itemsize(kind) * math.prod(_lengths(shape)) for _, kind, *shape in data_type)
+    return zarr3_types.itemsize(data_type)
+
+
+def _simple_element(data_type: str) -> Element:
+    match = _SIMPLE.fullmatch(data_type)
+    if match is None:
+        raise ValueError("it is not one of Zarr's")
+    order, kind, digits, unit = match.groups()
+    size = int(digits or 0)
+    byte_order: Literal["<", ">"] = ">" if order == ">" else "<"
+    if kind in _DATES:
+        unit = f"[{_ONE.sub('', unit)}]" if unit else ""
+        return Element("datetime", 8, byte_order, detail=_DATES[kind] + unit)
+    if kind in _KINDS:
+        if size not in _SIZES[kind]:
+            raise ValueError(f"{_KINDS[kind]} does not have {size} bytes")
+        return Element(_KINDS[kind], size, "|" if size == 1 else byte_order)
+    if kind == "S":
+        return Element("text", max(1, size), encoding="ascii", detail="null-padded")
+    return Element("opaque", size) if kind == "V" else UTF8
+
+
+def word_element(word: Any) -> Element:
+    """Return what the type of a field of rows is, as ``zarr_dtype`` has it.
+
+    Raises
+    ------
+    ValueRefusedError
+        There is no such type.
+    """
+    if isinstance(word, dict):
+        return REGION if word.get("reftype") == "region" else REFERENCE
+    word = str(word)
+    if word in WORDS:
+        return _ELEMENTS[WORDS[word]]
+    if word in NUMBERS:
+        return _simple_element(NUMBERS[word])
+    if word in _OPEN:
+        return UTF8
+    try:
+        found = _simple_element(word.replace("datetime64", "<M8").replace("timedelta64", "<m8"))
+    except ValueError as error:
+        raise ValueRefusedError(f"{word!r} is not a data type that HDMF uses") from error
+    return ASCII if found.kind == "text" and found.size is not None else found
+
+
+def row_fields(word: Any) -> dict[str, Element]:
+    """Return the fields of rows by name, given their ``zarr_dtype``; hdmf-zarr repeated some.
+
+    Raises
+    ------
+    ValueRefusedError
+        A field has a type that does not exist.
+    """
+    fields: dict[str, Any] = {}
+    for entry in word if isinstance(word, list) else ():
+        if isinstance(entry, dict) and "name" in entry:
+            fields.setdefault(str(entry["name"]), entry.get("dtype"))
+    return {name: word_element(dtype) for name, dtype in fields.items()}
+
+
+def row_word(element: Element) -> str:
+    """Return the type of a field of rows as ``zarr_dtype`` has it; the inverse of `word_element`."""
+    if element.kind == "text":
+        return "str" if element.encoding == "utf-8" else "bytes"
+    return element.kind if element.kind == "region" else str(hdmf_type(element))
+
+
+def hdmf_type(element: Element) -> Any:
+    """Return what HDMF calls a type: the NumPy name of a number, "utf", "ascii", "object", or a list of fields."""
+    kind, size = element.kind, element.size
+    if kind == "compound":
+        return [{"name": name, "dtype": hdmf_type(member)} for name, member in element.fields]
+    if element.base is not None:
+        return hdmf_type(element.base)
+    if kind == "text":
+        return "utf" if element.encoding == "utf-8" and size is None else "ascii"
+    if kind in _REFERENCES:
+        return "object"
+    if kind in ("bool", "datetime"):
+        return element.detail or kind
+    if kind == "opaque":
+        return f"V{size}"
+    name = {"enum": element.detail, "bitfield": "uint"}.get(kind, kind)
+    return f"{name}{8 * (size or 0)}"
+
+
+# ---- arrays ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, frozen=True)
+class Described:
+    """What an array means.
+
+    Attributes
+    ----------
+    stored : Element
+        What its elements are as Zarr stores them, which is what HDMF reads.
+    form : {"plain", "objects", "rows"}
+        Numbers and the like; text or references, one object each; compound rows of objects, however they are stored.
+    axes : tuple of int
+        Its shape as HDMF sees it: rows are one axis, a scalar has none.
+    itemsize : int or None
+        Bytes of one element of the array in memory, None of text and references.
+    note : dict or None
+        What is recorded of the dataset in HDF5; None if it never was there.
+    is_marked : bool
+        It is a scalar if it has one element.
+    """
+
+    stored: Element
+    form: Form
+    axes: tuple[int, ...]
+    itemsize: int | None
+    note: dict[str, Any] | None
+    is_marked: bool
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether it stands for a scalar dataset of HDMF."""
+        return not self.axes
+
+    @property
+    def is_null(self) -> bool:
+        """Whether the dataset has an empty dataspace: a type, and nothing else."""
+        return self.note is not None and self.note.get("null") is True and 0 in self.axes
+
+    @property
+    def noted(self) -> Element | None:
+        """The type that the dataset had in HDF5, where it is recorded and what is stored can still be of it.
+
+        Raises
+        ------
+        MetadataError
+            What is recorded is not a type.
+        """
+        if self.note is None or "type" not in self.note:
+            return None
+        found = noted_element(self.note["type"])
+        if self.is_null:
+            return found  # nothing is stored that it could not fit
+        if found.kind == "array" and (not found.shape or self.axes[-len(found.shape) :] != found.shape):
+            return None  # the inner axes are the last ones of the array
+        return found if _fits(found, self.stored) else None
+
+    @property
+    def element(self) -> Element:
+        """What one element means: the recorded type of HDF5, or else what is stored."""
+        return self.noted or self.stored
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Shape of the dataset, without the axes of an element that is an array itself; None without a dataspace."""
+        if self.is_null:
+            return None
+        shape = self.axes[: len(self.axes) - len(self.element.shape)]
+        return () if self.is_marked and math.prod(shape) == 1 else shape
+
+
+def describe(node: ArrayNode[Attributes], notes: dict[str, Any] | None = None, *, is_spec: bool = False) -> Described:
+    """Return what a stored array means.
+
+    Parameters
+    ----------
+    node : ArrayNode
+        The array.
+    notes : dict, optional
+        Its note, where it is not among its attributes yet.
+    is_spec : bool
+        It holds a cached specification, which old files do not mark as a scalar.
+
+    Raises
+    ------
+    MetadataError
+        Its data type is unknown.
+    ValueRefusedError
+        A field of its rows has a type that does not exist.
+    """
+    notes = notes_of(node.attributes) if notes is None else notes
+    note = notes.get("hdf5")
+    note = note if isinstance(note, dict) else None
+    charset, enum = (note.get("charset"), note.get("enum")) if note else (None, None)
+    codec = node.filters[0].get("id") if node.filters else None
+    word = node.attributes.get(DTYPE)
+    stored, form, itemsize = _known(node.data_type, word, codec, notes.get("text"), charset, enum)
+    is_marked = _is_marked(word, notes) or (is_spec and note is None)
+    axes = _axes(node, word, notes)
+    if is_marked and math.prod(axes) == 1:
+        axes = ()
+    return Described(stored, form, axes, itemsize, note, is_marked)
+
+
+def describe_any(node: ArrayNode[Attributes]) -> Described:
+    """Return what `describe` returns; an array of unknown type has an element of kind ``unknown``. For listings."""
+    try:
+        return describe(node)
+    except ZarrBackendError:
+        return Described(
+            Element("unknown", detail=str(node.data_type)), "plain", node.shape, None, None, is_marked=False
+        )
+
+
+def is_scalar(node: ArrayNode[Attributes]) -> bool:
+    """Tell whether an array stands for a scalar dataset of HDMF, without looking at its type."""
+    notes = notes_of(node.attributes)
+    word = node.attributes.get(DTYPE)
+    axes = _axes(node, word, notes)
+    return not axes or (_is_marked(word, notes) and math.prod(axes) == 1)
+
+
+def _is_marked(word: Any, notes: dict[str, Any]) -> bool:
+    return word == "scalar" or notes.get("scalar") is True
+
+
+def _axes(node: ArrayNode[Attributes], word: Any, notes: dict[str, Any]) -> tuple[int, ...]:
+    """Return the shape without the axis of the fields, which rows of objects have last unless they are tuples."""
+    is_rows = node.data_type == _OBJECTS and isinstance(word, list)
+    return node.shape[:-1] if is_rows and (notes.get("rows") is True or len(node.shape) == 2) else node.shape
+
+
+def _stored_element(
+    data_type: Any, word: Any, codec: Any, text: Any, charset: Any, enum: Any
+) -> tuple[Element, Form, int | None]:
+    """Return what the elements of an array are as Zarr stores them, their form, and their bytes in memory."""
+    if data_type == _OBJECTS:
+        if isinstance(word, list):
+            return Element("compound", fields=tuple(row_fields(word).items())), "rows", None
+        if word in ("object", "region"):
+            return _ELEMENTS[word], "objects", None
+        is_ascii = text == "ascii" or (codec == "vlen-bytes" and word != "scalar")
+        return ASCII if is_ascii else UTF8, "objects", None
+    if _has_objects(data_type):
+        return type_element(data_type, row_fields(word)), "rows", None
+    return _plain_element(type_element(data_type), charset, enum), "plain", _itemsize(data_type)
+
+
+def _plain_element(element: Element, charset: Any, enum: Any) -> Element:
+    """Return what numbers and text of fixed length are, with the charset or the names recorded of HDF5."""
+    if isinstance(enum, dict) and element.kind in ("int", "uint"):
+        return replace(element, kind="enum", detail=element.kind, members=tuple(enum.items()))
+    if isinstance(charset, str) and element.kind == "text" and element.size is not None:
+        return replace(element, encoding=charset)
+    return element
+
+
+_known: Memo[tuple[Element, Form, int | None]] = Memo(_stored_element)
+
+
+def _has_objects(data_type: Any) -> bool:
+    if not isinstance(data_type, list):
+        return bool(data_type == _OBJECTS)
+    return any(_has_objects(field[1]) for field in data_type if isinstance(field, list) and len(field) > 1)
+
+
+def _fits(noted: Element, stored: Element) -> bool:
+    """Tell whether what is stored can be of a recorded type; if not, it was replaced since the conversion."""
+    if noted.kind == "array" and noted.base is not None:
+        noted = noted.base
+    if stored.kind == "compound" or noted.kind == "compound":
+        return [name for name, _ in noted.fields] == [name for name, _ in stored.fields]
+    if stored.kind in _REFERENCES or noted.kind in _REFERENCES:
+        return stored.kind in _REFERENCES and noted.kind in _REFERENCES
+    if stored.kind == "text" and stored.size is None:  # scalars of fixed length are stored so, too
+        return noted.kind == "text"
+    return _number_kind(noted) == _number_kind(stored) and _size_fits(noted, stored)
+
+
+def _size_fits(noted: Element, stored: Element) -> bool:
+    has_own_layout = bool(noted.detail) and noted.kind in ("int", "uint", "float")
+    return has_own_layout or noted.kind == "bool" or noted.size == stored.size
+
+
+def _number_kind(element: Element) -> str:
+    if element.kind in ("enum", "datetime"):
+        return element.detail
+    return "uint" if element.kind == "bitfield" else element.kind
+
+
+# ---- recorded types of HDF5 -----------------------------------------------------------------------------------------
+
+_PADDING = {"nullterm": "null-terminated", "nullpad": "null-padded", "spacepad": "space-padded"}
+_NAMED = {"bool": Element("bool", 1), "object": REFERENCE, "region": REGION}
+_BOOL_MEMBERS = (("FALSE", 0), ("TRUE", 1))
+_DATETIME_TAG = "NUMPY:"  # what h5py calls the opaque types of NumPy's dates
+
+
+def noted_element(value: Any) -> Element:
+    """Return what the JSON of an HDF5 type describes.
+
+    Raises
+    ------
+    MetadataError
+        It does not describe a type.
+    """
+    return _known_noted(value)
+
+
+def _noted_element(value: Any) -> Element:
+    try:
+        return _noted(value, 0)
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
+        raise MetadataError(f"{value!r} describes no HDF5 type ({error})", remedy=_REMEDY) from error
+
+
+_known_noted: Memo[Element] = Memo(_noted_element)
+
+
+def _noted(value: Any, depth: int) -> Element:
+    if depth > _MAX_DEPTH:
+        raise ValueError("nested too deep")
+    if isinstance(value, str):
+        return _NAMED.get(value) or _simple_element(value)
+    for key, read in _READERS.items():
+        if key in value:
+            return read(value, depth + 1)
+    raise KeyError("it has none of the keys of a type")
+
+
+def _noted_text(value: dict[str, Any], _: int) -> Element:
+    padding = _PADDING[value["pad"]] if "pad" in value or "size" in value else ""
+    return Element("text", value.get("size"), encoding=str(value["text"]), detail=padding)
+
+
+def _noted_enum(value: dict[str, Any], depth: int) -> Element:
+    base = _noted(value["base"], depth)
+    members = tuple((str(name), int(number)) for name, number in value["enum"])
+    if members == _BOOL_MEMBERS:  # h5py reads such enumerations of any size as bool
+        return replace(base, kind="bool")
+    return replace(base, kind="enum", detail=base.kind, members=members)
+
+
+def _noted_complex(value: dict[str, Any], depth: int) -> Element:
+    part = _noted(value["complex"], depth)
+    return replace(part, kind="complex", size=2 * (part.size or 0), detail="native")
+
+
+def _noted_array(value: dict[str, Any], depth: int) -> Element:
+    return Element("array", base=_noted(value["array"], depth), shape=tuple(map(int, value["shape"])))
+
+
+def _noted_number(value: dict[str, Any], _: int) -> Element:
+    """Return a number with a layout of its own, described as `hdf5.facttypes` describes it."""
+    name = str(value["number"])
+    size = int(name[2:])
+    layout = int(value["precision"]), int(value["offset"])
+    detail = "" if layout == (8 * size, 0) else f"{layout[0]} bits from bit {layout[1]}"
+    if "bias" in value:
+        detail = f"sign, exponent and mantissa {tuple(map(int, value['fields']))}, bias {int(value['bias'])}"
+    order: Literal["<", ">", "|"] = "|" if size == 1 else ">" if name[0] == ">" else "<"
+    return Element(_KINDS[name[1]], size, order, detail=detail)
+
+
+def _noted_compound(value: dict[str, Any], depth: int) -> Element:
+    fields = [(str(name), _noted(inner, depth)) for name, inner in value["fields"]]
+    if [name for name, _ in fields] == ["r", "i"] and fields[0][1] == fields[1][1] and fields[0][1].kind == "float":
+        part = fields[0][1]  # how h5py stores complex numbers
+        return replace(part, kind="complex", size=2 * (part.size or 0))
+    return Element("compound", fields=tuple(fields))
+
+
+def _noted_opaque(value: dict[str, Any], _: int) -> Element:
+    tag = str(value.get("tag", ""))
+    if tag.startswith(_DATETIME_TAG):
+        return _simple_element(tag.removeprefix(_DATETIME_TAG))
+    return Element("opaque", int(value["opaque"]), detail=tag)
+
+
+_READERS: dict[str, Callable[[dict[str, Any], int], Element]] = {
+    "text": _noted_text,
+    "number": _noted_number,  # before "fields", which such a number has too
+    "fields": _noted_compound,
+    "enum": _noted_enum,
+    "bitfield": lambda value, _: replace(_simple_element(value["bitfield"]), kind="bitfield"),
+    "opaque": _noted_opaque,
+    "complex": _noted_complex,
+    "array": _noted_array,
+    "sequence": lambda value, depth: Element("sequence", base=_noted(value["sequence"], depth)),
+}

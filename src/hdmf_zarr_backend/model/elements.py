@@ -1,0 +1,92 @@
+"""What the elements of a dataset are and what a reference leads to, whatever the format that stores them.
+
+`Element` is in the terms of HDF5, which has more types than Zarr. Equal data written in Zarr format 2, Zarr format 3
+and HDF5 have equal elements. Standard library only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+__all__ = ["Element", "Reference", "Region"]
+
+Region: TypeAlias = tuple[tuple[str, tuple[Any, ...]], ...]
+"""A selection in one spelling: an entry per axis, ``("slice", (start, stop, step))`` or ``("index", (...))``, or one
+entry for the whole: ``("points", ((...), ...))`` in the order of the file, or ``("none", ())``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """An object or region reference, resolved.
+
+    Parameters
+    ----------
+    path : str or None
+        Absolute path of the target; None for a null reference, ``"<dangling>"`` where nothing is found,
+        ``"<unlinked>"`` where an object is found that no path leads to.
+    region : tuple, optional
+        The selection, see `Region`; None for an object reference.
+    source : str
+        The file of the target; empty for the same file.
+    """
+
+    path: str | None
+    region: Region | None = None
+    source: str = ""
+
+    def __str__(self) -> str:
+        region = "" if self.region is None else f" {dict(enumerate(self.region))}"
+        return f"reference to {self.source + ':' if self.source else ''}{self.path}{region}"
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """Type of one element, as it is stored.
+
+    Parameters
+    ----------
+    kind : str
+        ``int``, ``uint``, ``float``, ``complex``, ``bool``, ``enum``, ``bitfield``, ``text``, ``opaque``, ``datetime``,
+        ``reference``, ``region``, ``compound``, ``array`` (fixed shape) or ``sequence`` (variable length).
+    size : int or None
+        Bytes of one element; None where it varies, and for compounds, whose padding is not compared.
+    byte_order : {'<', '>', '|'}
+        ``|`` where there is none.
+    encoding : str
+        ``utf-8`` or ``ascii``, for text.
+    detail : str
+        Whatever else tells two types apart: padding of fixed text, unit, tag, a non-standard float.
+    members : tuple of (str, int)
+        Names and values, for enums.
+    fields : tuple of (str, Element)
+        In stored order, for compounds.
+    base : Element or None
+        Element of an array or sequence.
+    shape : tuple of int
+        Of an array.
+    """
+
+    kind: str
+    size: int | None = None
+    byte_order: Literal["<", ">", "|"] = "|"
+    encoding: str = ""
+    detail: str = ""
+    members: tuple[tuple[str, int], ...] = ()
+    fields: tuple[tuple[str, Element], ...] = ()
+    base: Element | None = None
+    shape: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        detail = f" ({self.detail})" if self.detail else ""
+        if self.kind == "compound":
+            return "{" + ", ".join(f"{name}: {member}" for name, member in self.fields) + "}"
+        if self.kind == "text":
+            length = "variable-length" if self.size is None else f"{self.size}-byte"
+            return f"{length} {self.encoding} text{detail}"
+        if self.base is not None:
+            return f"{self.kind}{list(self.shape) if self.shape else ''} of {self.base}"
+        bits = "" if self.size is None else str(8 * self.size)
+        order = {"<": " little-endian", ">": " big-endian", "|": ""}[self.byte_order]
+        members = " {" + ", ".join(f"{name}={value}" for name, value in self.members) + "}" if self.members else ""
+        return f"{self.kind}{bits}{order}{members}{detail}"

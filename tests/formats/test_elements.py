@@ -1,0 +1,338 @@
+"""What an array means: equal in every format, and as the format page decides where older rules disagreed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from hdmf.build import GroupBuilder
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hdmf_zarr_backend import ZarrIO, convert
+from hdmf_zarr_backend.cli.main import main
+from hdmf_zarr_backend.comparison import open_facts
+from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
+from hdmf_zarr_backend.formats.dtypes import dtype_of, element_of, zarr_type
+from hdmf_zarr_backend.formats.elements import describe, is_scalar, noted_element, row_word, type_element, word_element
+from hdmf_zarr_backend.hdf5.types import type_of_dtype
+from hdmf_zarr_backend.model.elements import Element
+from hdmf_zarr_backend.model.facts import DatasetFacts
+from hdmf_zarr_backend.model.nodes import ArrayNode
+from tests.hdf5.random_files import RandomFile
+from tests.samples import dataset_builders, reference_tree
+from tests.strategies import PLAIN, STRUCTURED, raw_arrays
+from tests.trees import dataset, root
+
+Meaning = dict[str, tuple[Element, tuple[int, ...] | None]]
+
+
+def meaning(path: Path, *, as_hdf5: bool = True) -> Meaning:
+    """Return element and shape of every dataset of a file."""
+    facts = open_facts(path, as_hdf5=as_hdf5)
+    found = {name: facts[name] for name in facts}
+    return {name: (node.dtype, node.shape) for name, node in found.items() if isinstance(node, DatasetFacts)}
+
+
+def in_each_format(folder: Path, builder: GroupBuilder) -> list[Meaning]:
+    """Return the meaning of the same data written in format 2, in format 3, and in HDF5."""
+    places = []
+    for zarr_format in (2, 3):
+        places.append(folder / f"{zarr_format}.zarr")
+        with ZarrIO(places[-1], "w", zarr_format=zarr_format) as io:
+            io.write_builder(builder)
+    convert(places[0], folder / "a.h5")
+    return [meaning(place) for place in (*places, folder / "a.h5")]
+
+
+# ---- one meaning in every format ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [lambda: GroupBuilder(name="root", datasets=dataset_builders()), reference_tree])
+def test_equal_data_mean_the_same_in_every_format(tmp_path, make):
+    in_2, in_3, in_hdf5 = in_each_format(tmp_path, make())
+    assert in_2 == in_3 == in_hdf5
+    assert in_2
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_arrays_of_any_type_mean_the_same_in_both_formats(tmp_path_factory, data):
+    arrays = data.draw(st.lists(raw_arrays(PLAIN | STRUCTURED), min_size=1, max_size=4))
+    folder = tmp_path_factory.mktemp("a")
+    builder = root(*(dataset(f"d{number}", array) for number, array in enumerate(arrays)))
+    for zarr_format in (2, 3):
+        with ZarrIO(folder / f"{zarr_format}.zarr", "w", zarr_format=zarr_format) as io:
+            io.write_builder(builder)
+    found = meaning(folder / "2.zarr")
+    assert meaning(folder / "3.zarr") == found
+    for number, array in enumerate(arrays):
+        element, shape = found[f"/d{number}"]
+        assert (element, shape) == (element_of(array.dtype), array.shape)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(100, 112))
+def test_converted_hdf5_means_what_it_meant(tmp_path, seed):
+    RandomFile(tmp_path / "a.h5", seed)
+    expected = meaning(tmp_path / "a.h5")
+    for zarr_format in (2, 3):
+        convert(tmp_path / "a.h5", tmp_path / f"{zarr_format}.zarr", zarr_format=zarr_format)
+        found = meaning(tmp_path / f"{zarr_format}.zarr")
+        assert {path: found[path] for path in expected if path in found} == {
+            path: expected[path] for path in expected if path in found
+        }
+
+
+def test_real_files_mean_the_same_in_every_format(tmp_path, some_nwbfiles):
+    for number, path in enumerate(some_nwbfiles):
+        expected = meaning(path)
+        for zarr_format in (2, 3):
+            target = tmp_path / f"{number}.{zarr_format}.zarr"
+            convert(path, target, zarr_format=zarr_format, check=False)
+            found = meaning(target)
+            assert {key: expected[key] for key in found if key in expected} == {
+                key: found[key] for key in found if key in expected
+            }, path
+
+
+@given(dtype=PLAIN | STRUCTURED)
+def test_a_dtype_and_its_data_type_are_the_same_element(dtype):
+    assert element_of(dtype) == type_element(zarr_type(dtype))
+    node: ArrayNode[Any] = ArrayNode((3,), (3,), zarr_type(dtype))
+    found = describe(node)
+    assert (found.stored, found.element, found.shape, found.form) == (element_of(dtype), found.stored, (3,), "plain")
+    assert found.itemsize == dtype.itemsize
+
+
+@given(dtype=PLAIN)
+def test_a_type_of_a_field_is_read_as_it_is_written(dtype):
+    element = element_of(dtype)
+    found = word_element(row_word(element))
+    assert found.kind == element.kind
+    if element.kind != "text":
+        assert dtype_of(found) == dtype_of(element)
+
+
+@given(dtype=PLAIN | STRUCTURED)
+def test_a_recorded_type_of_hdf5_is_the_element_that_it_was_made_from(dtype):
+    if not any(kind in "mM" for kind in str(zarr_type(dtype))):  # HDF5 does not have dates
+        assert noted_element(type_of_dtype(dtype)) == element_of(dtype)
+
+
+# ---- what the format page decides -----------------------------------------------------------------------------------
+
+
+def write_array(
+    folder: Path, values: Any, *, shape: list[int], data_type: Any, filters: Any = None, **attributes: Any
+) -> Path:
+    """Write a file of format 2 with one array of one chunk, ``data``, key by key."""
+    path = folder / "a.zarr"
+    (path / "data").mkdir(parents=True)
+    document = {
+        "zarr_format": 2, "shape": shape, "chunks": shape, "dtype": data_type, "compressor": None, "fill_value": None,
+        "filters": filters, "order": "C",
+    }  # fmt: skip
+    (path / ".zgroup").write_text('{"zarr_format": 2}')
+    (path / "data" / ".zarray").write_text(json.dumps(document))
+    (path / "data" / ".zattrs").write_text(json.dumps(attributes))
+    raw = values if isinstance(values, bytes) else np.asarray(values).tobytes()
+    (path / "data" / ".".join("0" for _ in shape)).write_bytes(raw)
+    return path
+
+
+def shown(capsys: pytest.CaptureFixture[str], path: Path) -> tuple[str, list[int]]:
+    """Return the type and the shape that `zarrio inspect` shows."""
+    assert main(["inspect", str(path), "--json"]) == 0
+    (node,) = [node for node in json.loads(capsys.readouterr().out)["nodes"] if node["path"] == "/data"]
+    return node["dtype"], node["shape"]
+
+
+def is_equal_in_hdf5(path: Path) -> bool:
+    """Tell whether the file is equal to its conversion to HDF5, in chunks or not."""
+    convert(path, path.with_suffix(".h5"))
+    return main(["diff", str(path), str(path.with_suffix(".h5")), "--ignore", "chunks"]) == 0
+
+
+def vlen(*texts: bytes) -> bytes:
+    """Return the chunk of texts or bytes of variable length."""
+    return b"".join([len(texts).to_bytes(4, "little"), *(len(text).to_bytes(4, "little") + text for text in texts)])
+
+
+@pytest.mark.parametrize(
+    "recorded", ["<i2", "<f4", {"bitfield": "<u4"}, "object", {"text": "utf-8"}, {"opaque": 4, "tag": "x"}], ids=str
+)
+def test_a_recorded_type_that_the_values_cannot_have_is_ignored(tmp_path, capsys, recorded):
+    values = np.arange(3, dtype="<i4")
+    path = write_array(tmp_path, values, shape=[3], data_type="<i4", _hdmf={"hdf5": {"type": recorded}})
+    assert is_equal_in_hdf5(path)
+    with h5py.File(path.with_suffix(".h5")) as file:
+        assert file["data"].dtype == np.dtype("<i4")
+
+
+@pytest.mark.parametrize("recorded", ["<i2", {"fields": [["a", "<i4"]]}], ids=str)
+def test_text_is_not_of_a_recorded_number(tmp_path, capsys, recorded):
+    path = write_array(
+        tmp_path, vlen(b"one", b"two"), shape=[2], data_type="|O", filters=[{"id": "vlen-utf8"}], zarr_dtype="str",
+        _hdmf={"hdf5": {"type": recorded}},
+    )  # fmt: skip
+    assert is_equal_in_hdf5(path)
+    with h5py.File(path.with_suffix(".h5")) as file:
+        assert file["data"].asstr()[:].tolist() == ["one", "two"]
+
+
+def test_unicode_of_fixed_length_is_utf8_text(tmp_path, capsys):
+    path = write_array(tmp_path, np.array(["a", "ßx"], "<U3"), shape=[2], data_type="<U3", zarr_dtype="str")
+    assert shown(capsys, path) == ("text[3]", [2])
+    assert is_equal_in_hdf5(path)
+    with h5py.File(path.with_suffix(".h5")) as file:
+        assert h5py.check_string_dtype(file["data"].dtype).encoding == "utf-8"
+
+
+def test_text_of_fixed_length_has_the_recorded_charset(tmp_path, capsys):
+    path = write_array(
+        tmp_path, np.array([b"ab", b"c"], "S3"), shape=[2], data_type="|S3", _hdmf={"hdf5": {"charset": "utf-8"}}
+    )
+    assert shown(capsys, path) == ("text[3]", [2])
+    assert is_equal_in_hdf5(path)
+
+
+def test_bytes_of_variable_length_are_ascii_text(tmp_path, capsys):
+    path = write_array(
+        tmp_path, vlen(b"one", b"two"), shape=[2], data_type="|O", filters=[{"id": "vlen-bytes"}], zarr_dtype="bytes"
+    )
+    assert shown(capsys, path) == ("ascii", [2])
+    with ZarrIO(path, "r") as io:
+        assert io.read_builder()["data"].dtype == "ascii"
+    assert is_equal_in_hdf5(path)
+
+
+def test_a_scalar_of_bytes_is_text(tmp_path, capsys):
+    path = write_array(
+        tmp_path, vlen("größe".encode()), shape=[1], data_type="|O", filters=[{"id": "vlen-bytes"}], zarr_dtype="scalar"
+    )
+    assert shown(capsys, path) == ("text", [])
+    with ZarrIO(path, "r") as io:
+        builder = io.read_builder()["data"]
+        assert (builder.data, builder.dtype) == ("größe", "utf8")
+    assert is_equal_in_hdf5(path)
+
+
+JSON = [{"id": "json2"}]
+FIELDS = [{"name": "x", "dtype": "int32"}, {"name": "label", "dtype": "str"}]
+
+
+def rows_chunk(*rows: list[Any]) -> bytes:
+    """Return the chunk of rows as JSON."""
+    return json.dumps([*rows, "|O", [len(rows), 2]]).encode()
+
+
+@pytest.mark.parametrize("notes", [{}, {"rows": True}], ids=str)
+def test_rows_with_an_axis_for_fields_are_one_axis(tmp_path, capsys, notes):
+    path = write_array(
+        tmp_path, rows_chunk([1, "a"], [2, "b"], [3, "c"]), shape=[3, 2], data_type="|O", filters=JSON,
+        zarr_dtype=FIELDS, _hdmf=notes,
+    )  # fmt: skip
+    assert shown(capsys, path) == ("{x: int32, label: text}", [3])
+    with ZarrIO(path, "r") as io:
+        assert len(io.read_builder()["data"].data) == 3
+    assert is_equal_in_hdf5(path)
+
+
+@pytest.mark.parametrize("notes", [{"scalar": True}, {"scalar": True, "rows": True}], ids=str)
+def test_one_row_that_is_marked_is_a_scalar(tmp_path, capsys, notes):
+    path = write_array(
+        tmp_path, rows_chunk([1, "a"]), shape=[1, 2], data_type="|O", filters=JSON, zarr_dtype=FIELDS, _hdmf=notes
+    )
+    assert shown(capsys, path) == ("{x: int32, label: text}", [])
+    with ZarrIO(path, "r") as io:
+        assert np.shape(io.read_builder()["data"].data) == ()
+    assert is_equal_in_hdf5(path)
+
+
+def test_structured_values_keep_all_axes_and_those_of_their_fields(tmp_path, capsys):
+    dtype = np.dtype([("x", "<i4"), ("y", "<f8", (2,))])
+    path = write_array(
+        tmp_path, np.zeros((2, 3), dtype), shape=[2, 3], data_type=[["x", "<i4"], ["y", "<f8", [2]]],
+        zarr_dtype=[{"name": "x", "dtype": "int32"}, {"name": "y", "dtype": "float64"}],
+    )  # fmt: skip
+    assert shown(capsys, path) == ("{x: int32, y: float64[2]}", [2, 3])
+    assert is_equal_in_hdf5(path)
+
+
+def test_an_element_that_was_an_array_has_its_axes_in_zarr_only(tmp_path, capsys):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("data", (4,), np.dtype(("<f8", (3,))))
+    convert(tmp_path / "a.h5", tmp_path / "a.zarr")
+    assert shown(capsys, tmp_path / "a.zarr") == ("float64", [4, 3])
+    convert(tmp_path / "a.zarr", tmp_path / "b.h5")
+    with h5py.File(tmp_path / "b.h5") as file:
+        assert file["data"].shape == (4,)
+    assert main(["diff", str(tmp_path / "a.zarr"), str(tmp_path / "a.h5")]) == 0
+
+
+def test_an_empty_dataspace_keeps_any_recorded_type(tmp_path):
+    dtype = np.dtype([("a", h5py.ref_dtype), ("b", "S4")])
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("data", data=h5py.Empty(dtype))
+    convert(tmp_path / "a.h5", tmp_path / "a.zarr")
+    convert(tmp_path / "a.zarr", tmp_path / "b.h5")
+    with h5py.File(tmp_path / "b.h5") as file:
+        assert file["data"].shape is None
+        assert file["data"].dtype.names == ("a", "b")
+    assert main(["diff", str(tmp_path / "a.h5"), str(tmp_path / "a.zarr")]) == 0
+
+
+def test_fields_of_another_form_are_opaque(tmp_path, capsys):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        dtype = np.dtype([("to", h5py.ref_dtype), ("raw", "V3")])
+        file.create_dataset("data", (2,), dtype)
+    convert(tmp_path / "a.h5", tmp_path / "a.zarr")
+    assert shown(capsys, tmp_path / "a.zarr") == ("{to: reference, raw: opaque[3]}", [2])
+    assert main(["diff", str(tmp_path / "a.h5"), str(tmp_path / "a.zarr")]) == 0
+
+
+def test_structured_values_with_an_opaque_field_are_read_and_written_again(tmp_path):
+    values = np.array([(b"abc", 1), (b"\0\1\2", 2)], [("raw", "V3"), ("n", "<i4")])
+    with ZarrIO(tmp_path / "a.zarr", "w") as io:
+        io.write_builder(root(dataset("data", values)))
+    with ZarrIO(tmp_path / "a.zarr", "r") as io:
+        builder = io.read_builder()["data"]
+        assert builder.dtype == [{"name": "raw", "dtype": "V3"}, {"name": "n", "dtype": "int32"}]
+        with ZarrIO(tmp_path / "b.zarr", "w") as other:
+            other.write_builder(root(dataset("data", builder.data, builder.dtype)), link_data=False)
+    with ZarrIO(tmp_path / "b.zarr", "r") as io:
+        np.testing.assert_array_equal(io.read_builder()["data"].data[:], values)
+
+
+# ---- what is not a type ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "data_type", ["nonsense", "<i3", "<c4", 17, None, [["x"]], [["x", "<i4", ["a"]]], ["x"]], ids=str
+)
+def test_an_unknown_data_type_is_refused(data_type):
+    with pytest.raises(MetadataError, match="is unknown"):
+        describe(ArrayNode((1,), (1,), data_type))
+
+
+def test_a_field_of_an_unknown_type_is_refused():
+    node: ArrayNode[Any] = ArrayNode((1, 1), (1, 1), "|O", attributes={"zarr_dtype": [{"name": "a", "dtype": "blue"}]})
+    with pytest.raises(ValueRefusedError, match="'blue'"):
+        describe(node)
+
+
+@pytest.mark.parametrize(
+    "recorded", ["blue", 3, {}, {"text": "ascii", "size": 3, "pad": "none"}, {"array": "<i4"}], ids=str
+)
+def test_only_what_needs_a_recorded_type_refuses_one_that_is_damaged(recorded):
+    node: ArrayNode[Any] = ArrayNode((1,), (1,), "<i4", attributes={"_hdmf": {"hdf5": {"type": recorded}}})
+    found = describe(node)
+    assert found.stored == Element("int", 4, "<")
+    assert not is_scalar(node)
+    with pytest.raises(ZarrBackendError, match="describes no HDF5 type"):
+        _ = found.element
