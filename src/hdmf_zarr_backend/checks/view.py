@@ -15,7 +15,6 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
-from hdmf_zarr_backend.builders.arraykinds import field_list, field_type, is_scalar
 from hdmf_zarr_backend.checks.links import LinkedFile, Targets
 from hdmf_zarr_backend.checks.rules import NATURAL, REFERENCE
 from hdmf_zarr_backend.errors import ZarrBackendError

@@ -15,12 +15,12 @@ from typing import Any
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats.elements import describe_any
+from hdmf_zarr_backend.formats.labels import codec_labels, type_label
 from hdmf_zarr_backend.formats.links import decode_links
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, LINKS, SPECLOC, notes_of, visible
 from hdmf_zarr_backend.formats.tensorstore import find_obstacle
-from hdmf_zarr_backend.formats.labels import codec_labels, type_label
 from hdmf_zarr_backend.model.locations import THIS_FILE, resolve_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node, absolute, join
 from hdmf_zarr_backend.model.render import UNICODE, Column, Description, Leaf, size_text

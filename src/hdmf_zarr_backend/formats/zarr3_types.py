@@ -17,10 +17,7 @@ import re
 import struct
 from typing import Any, Literal
 
-import numpy as np
-
 from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.formats.dtypes import from_zarr_type
 
 Endian = Literal["little", "big"]
 
@@ -282,6 +279,8 @@ def encode_fill(value: Any, data_type: Any, stored: Any) -> Any:
 
 def _fill_fields(raw: bytes, data_type: list[Any], stored: Any) -> Any:
     """Return the bytes of a row as an object with the fields."""
+    from hdmf_zarr_backend.formats.zarr3_row_fills import fields_of_row
+
     return fields_of_row(raw, data_type, stored)
 
 
@@ -305,6 +304,8 @@ def decode_fill(value: Any, data_type: Any, stored: Any) -> Any:
     if isinstance(value, str) and _HEX.fullmatch(value):
         return _from_bits(value, data_type)
     if isinstance(value, dict):
+        from hdmf_zarr_backend.formats.zarr3_row_fills import row_of_fields
+
         raw = row_of_fields(value, data_type)
         return base64.b64encode(raw).decode() if any(raw) else None
     if isinstance(value, str) and isinstance(stored, dict) and stored.get("name") in _BASE64 and _is_zero_text(value):
@@ -349,73 +350,3 @@ def _from_bits(value: str, data_type: Any) -> Any:
     if math.isfinite(number):
         return number
     return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
-
-
-def fields_of_row(raw: bytes, data_type: Any, stored: Any) -> Any:
-    """Return the bytes of a row as ``{field: fill value of format 3}``.
-
-    Parameters
-    ----------
-    raw : bytes
-        Of one row.
-    data_type, stored : object
-        The data type, ours and of format 3.
-    """
-    dtype = from_zarr_type(data_type)
-    row = np.frombuffer(raw.ljust(dtype.itemsize, b"\0")[: dtype.itemsize], dtype)[0]
-    return _encode(row, stored)
-
-
-def _encode(value: Any, stored: Any) -> Any:
-    if isinstance(stored, dict) and stored["name"] == "struct":
-        fields = stored["configuration"]["fields"]
-        return {field["name"]: _encode(value[field["name"]], field["data_type"]) for field in fields}
-    if isinstance(value, (bytes, np.void, np.ndarray)):
-        return base64.b64encode(value if isinstance(value, bytes) else value.tobytes()).decode()
-    if isinstance(value, (np.datetime64, np.timedelta64)):
-        return int(value.astype("i8"))
-    item = value.item()
-    if isinstance(item, complex):
-        return [_number(item.real), _number(item.imag)]
-    return _number(item) if isinstance(item, float) else item
-
-
-def _number(value: float) -> Any:
-    if np.isfinite(value):
-        return value
-    return "NaN" if np.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
-def row_of_fields(value: dict[str, Any], data_type: Any) -> bytes:
-    """Return the bytes of the row that ``{field: fill value of format 3}`` means.
-
-    Raises
-    ------
-    MetadataError
-        The values do not fit the fields.
-    """
-    try:
-        row = np.zeros((), from_zarr_type(data_type))
-        _decode_cell(row, value)
-    except (ValueError, TypeError, KeyError, SyntaxError, OverflowError) as error:
-        raise MetadataError(
-            f"the fill value {value!r} does not fit {data_type!r} ({error})", remedy="Run `zarrio verify` on the file."
-        ) from error
-    return row.tobytes()
-
-
-def _decode_cell(row: Any, value: dict[str, Any]) -> None:
-    for name in row.dtype.names or ():
-        given = value[name]
-        field = row.dtype[name]
-        if isinstance(given, dict):
-            _decode_cell(row[name], given)
-        elif field.kind in "SV":
-            raw = base64.b64decode(given)
-            row[name] = np.frombuffer(raw.ljust(field.itemsize, b"\0")[: field.itemsize], field)[0]
-        elif field.kind == "c":
-            row[name] = complex(float(given[0]), float(given[1]))
-        elif field.kind in "mM":
-            row[name] = np.array(given, "i8" if type(given) is int else field).astype(field)
-        else:
-            row[name] = given

@@ -25,10 +25,10 @@ from hdmf_zarr_backend.arrays.shards import ShardReader, shard_grid
 from hdmf_zarr_backend.errors import StoreError, UsageError, ValueRefusedError
 from hdmf_zarr_backend.execution.executors import Sink
 from hdmf_zarr_backend.execution.tasks import ValuesTask
-from hdmf_zarr_backend.formats import chunking, dtypes
+from hdmf_zarr_backend.formats import chunking, dtypes, elements
 from hdmf_zarr_backend.formats.reserved import DTYPE
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
-from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.base import KeyStore
 from hdmf_zarr_backend.transfer.plan import PlannedArray, StorageOptions, encode_fill
 from hdmf_zarr_backend.transfer.sources import cast_block, to_text
 
@@ -161,7 +161,7 @@ def _dtype(data: Any, word: Any) -> np.dtype[Any] | None:
         return None
     if given is None:
         raise ValueRefusedError("the iterator has no dtype", remedy="Give it one.")
-    if isinstance(given, str) and given in dtypes.WORDS:
+    if isinstance(given, str) and given in elements.WORDS:
         return None
     if isinstance(given, str) and given in dtypes.NUMBERS:
         return dtypes.NUMBERS[given]
@@ -232,7 +232,7 @@ class GrowingArray:
 
     Parameters
     ----------
-    keys : Store
+    keys : KeyStore
         Where the chunks go.
     path : str
         Path of the array, in the model's spelling.
@@ -246,7 +246,7 @@ class GrowingArray:
 
     def __init__(
         self,
-        keys: Store,
+        keys: KeyStore,
         path: str,
         node: ArrayNode[Attributes],
         *,
