@@ -35,7 +35,7 @@ from hdmf_zarr_backend.errors import (
     UsageError,
     ValueRefusedError,
 )
-from hdmf_zarr_backend.hdf5 import creation
+from hdmf_zarr_backend.hdf5 import datasets
 from hdmf_zarr_backend.progress import Progress
 from tests import samples
 from tests.everything import write_everything
@@ -675,7 +675,7 @@ def test_a_filter_that_is_not_installed_is_told(tmp_path: Path, monkeypatch: pyt
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("x", data=np.arange(1000), chunks=(100,), compression="lzf", shuffle=True)
     convert(tmp_path / "a.h5", tmp_path / "a.zarr")
-    monkeypatch.setattr(creation, "usable", lambda pipeline: pipeline[0][0] != 32000)
+    monkeypatch.setattr(datasets, "usable", lambda pipeline: pipeline[0][0] != 32000)
     with pytest.warns(FilterReplacedWarning, match="filter 32000"):
         convert(tmp_path / "a.zarr", tmp_path / "b.h5")
     with h5py.File(tmp_path / "b.h5") as file:

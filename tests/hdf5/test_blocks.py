@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdmf_zarr_backend.hdf5 import blocks
-from hdmf_zarr_backend.hdf5.blocks import block_slices
+from hdmf_zarr_backend.hdf5 import filling
+from hdmf_zarr_backend.hdf5.filling import block_slices
 from hdmf_zarr_backend.model.nodes import ArrayNode
 
 LENGTHS = st.integers(1, 40)
@@ -25,11 +25,11 @@ def node_of(shape: tuple[int, ...], chunks: tuple[int, ...], data_type: Any = "<
 @given(axes=AXES, is_chunked=st.booleans(), most=st.sampled_from([8, 800, 80_000]))
 def test_blocks_cover_the_array_in_whole_chunks_of_hdf5(axes: Any, is_chunked: bool, most: int) -> None:
     shape, own, chunks = (tuple(axis) for axis in zip(*axes, strict=True))
-    bytes_before, blocks.BLOCK_BYTES = blocks.BLOCK_BYTES, most
+    bytes_before, filling.BLOCK_BYTES = filling.BLOCK_BYTES, most
     try:
         regions = list(block_slices(node_of(shape, own), shape, chunks if is_chunked else None))
     finally:
-        blocks.BLOCK_BYTES = bytes_before
+        filling.BLOCK_BYTES = bytes_before
     seen = np.zeros(shape, int)
     for region in regions:
         seen[region] += 1
@@ -56,7 +56,7 @@ def test_blocks_are_whole_chunks_of_zarr_where_they_can_be(own: Any, chunks: Any
     first = next(block_slices(node_of((100_000, 64), own), (100_000, 64), chunks))
     lengths = tuple(part.stop - part.start for part in first)
     assert all(n % z == 0 or n == s for n, z, s in zip(lengths, own, (100_000, 64), strict=True))
-    assert math.prod(lengths) * 8 <= max(blocks.BLOCK_BYTES, math.prod(own) * 8)
+    assert math.prod(lengths) * 8 <= max(filling.BLOCK_BYTES, math.prod(own) * 8)
     assert lengths == expected
 
 

@@ -16,7 +16,7 @@ from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.arrays.codecs import ChunkCodec
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.hdf5 import filling
-from hdmf_zarr_backend.hdf5.blocktasks import BlockTask
+from hdmf_zarr_backend.hdf5.filling import BlockTask
 from tests.hdf5.pipelines import COPIED, DECODED
 
 VALUES = np.cumsum(np.random.default_rng(0).integers(-3, 4, (21_000, 30), dtype="<i4"), axis=0, dtype="<i4")

@@ -33,14 +33,21 @@ from hdmf_zarr_backend.errors import ChunkError, StoreError, UsageError, ZarrBac
 from hdmf_zarr_backend.execution.tasks import ChunkTask, chunk_indices, region_of
 from hdmf_zarr_backend.formats import zarr2
 from hdmf_zarr_backend.formats.dtypes import zarr_type
-from hdmf_zarr_backend.hdf5 import contiguous, rawsource
-from hdmf_zarr_backend.hdf5.contiguous import ContiguousH5Source, plan_contiguous
-from hdmf_zarr_backend.hdf5.describe import describe
-from hdmf_zarr_backend.hdf5.filebytes import file_bytes
+from hdmf_zarr_backend.hdf5 import rawcopy
+from hdmf_zarr_backend.hdf5.chunks import UNFILTERED, RawChunks
+from hdmf_zarr_backend.hdf5.datasets import describe
+from hdmf_zarr_backend.hdf5.file_bytes import file_bytes
 from hdmf_zarr_backend.hdf5.filters import set_filters
-from hdmf_zarr_backend.hdf5.rawchunks import UNFILTERED, RawChunks
-from hdmf_zarr_backend.hdf5.rawcopy import RawPlan, plan_direct, plan_raw, write_direct
-from hdmf_zarr_backend.hdf5.rawsource import RawH5Source, forget_decoded
+from hdmf_zarr_backend.hdf5.rawcopy import (
+    ContiguousH5Source,
+    RawH5Source,
+    RawPlan,
+    forget_decoded,
+    plan_contiguous,
+    plan_direct,
+    plan_raw,
+    write_direct,
+)
 from hdmf_zarr_backend.hdf5.types import type_of_dtype
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 from hdmf_zarr_backend.stores.json_text import dump
@@ -680,8 +687,8 @@ def test_chunks_that_are_asked_for_in_part_are_decoded_once(path: Path, monkeypa
 
 
 def test_what_is_kept_of_decoded_chunks_is_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    recent = rawsource._Recent(5000)
-    monkeypatch.setattr(rawsource, "_recent", recent)
+    recent = rawcopy._Recent(5000)
+    monkeypatch.setattr(rawcopy, "_recent", recent)
     with h5py.File(path, "w") as file:
         file.create_dataset("x", data=np.arange(10_000), chunks=(100,), compression="gzip")
         file.create_dataset("y", data=np.arange(10_000), chunks=(1000,), compression="gzip")
@@ -947,7 +954,7 @@ def test_nothing_waits_for_ever_while_zarr_runs_in_other_threads(tmp_path: Path)
     program = textwrap.dedent("""
         import gc, sys, threading, time
         import h5py, numpy as np, zarr
-        from hdmf_zarr_backend.hdf5.describe import describe
+        from hdmf_zarr_backend.hdf5.datasets import describe
         from hdmf_zarr_backend.hdf5.rawcopy import plan_raw
 
         folder = sys.argv[1]
@@ -1068,9 +1075,9 @@ def test_any_region_of_a_dataset_in_one_piece_is_what_h5py_reads(
     with h5py.File(path, "w", userblock_size=data.draw(st.sampled_from([0, 512]))) as file:
         file["x"] = np.arange(np.prod(shape), dtype=">i4").reshape(shape)
     with h5py.File(path) as file, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contiguous, "_LEAST_RUN", data.draw(st.sampled_from([0, 2**16])))
-        patch.setattr(contiguous, "_SLAB", data.draw(st.sampled_from([1, 50, 2**20])))
-        patch.setattr(contiguous, "_MOST_WASTE", data.draw(st.sampled_from([1, 3, 100])))
+        patch.setattr(rawcopy, "_LEAST_RUN", data.draw(st.sampled_from([0, 2**16])))
+        patch.setattr(rawcopy, "_SLAB", data.draw(st.sampled_from([1, 50, 2**20])))
+        patch.setattr(rawcopy, "_MOST_WASTE", data.draw(st.sampled_from([1, 3, 100])))
         source = _contiguous(file["x"])
         _assert_equal(file["x"][region], source.read(region))
         _assert_equal(file["x"][region], pickle.loads(pickle.dumps(source.part([]))).read(region))

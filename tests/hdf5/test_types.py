@@ -13,7 +13,7 @@ import pytest
 from h5py import h5d, h5s, h5t
 
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
-from hdmf_zarr_backend.hdf5.regions import decode_region, encode_region
+from hdmf_zarr_backend.hdf5.references import decode_region, encode_region
 from hdmf_zarr_backend.hdf5.types import decode_type, encode_type, memory_type, type_of_dtype
 from hdmf_zarr_backend.hdf5.values import decode_array, encode_array
 from tests.everything import ASCII, ODD_ROW, PADDED_ROW, PLAIN_ROW, REF, REGION, UTF8, fixed_text, references

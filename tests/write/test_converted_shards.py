@@ -17,7 +17,7 @@ from hdmf_zarr_backend.arrays.shards import ShardReader
 from hdmf_zarr_backend.errors import ConflictError, UsageError
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats import chunking
-from hdmf_zarr_backend.hdf5.rawsource import DecodedH5Source
+from hdmf_zarr_backend.hdf5.rawcopy import DecodedH5Source
 from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.stores.local import LocalStore

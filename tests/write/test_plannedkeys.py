@@ -11,7 +11,7 @@ import pytest
 
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.errors import ModeError
-from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
+from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.transfer.writer import PlannedKeys, Writer
 

@@ -23,7 +23,7 @@ from hdmf_zarr_backend.errors import NaNPayloadWarning, ValueRefusedError
 from hdmf_zarr_backend.formats import chunking, dtypes
 from hdmf_zarr_backend.formats.references import RegionReference
 from hdmf_zarr_backend.formats.reserved import DTYPE
-from hdmf_zarr_backend.hdf5.describe import Description, describe, is_dataset, is_unusual_nan
+from hdmf_zarr_backend.hdf5.datasets import Description, describe, is_dataset, is_unusual_nan
 from hdmf_zarr_backend.hdf5.elements import default_type
 from hdmf_zarr_backend.hdf5.values import encoder
 from hdmf_zarr_backend.transfer.plan import PlannedArray, StorageOptions, encode_fill, new_node, object_node

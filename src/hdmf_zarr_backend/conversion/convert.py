@@ -29,8 +29,8 @@ from hdmf_zarr_backend.formats import registry
 from hdmf_zarr_backend.formats.reserved import LINKS
 from hdmf_zarr_backend.hdf5.facts import is_hdf5
 from hdmf_zarr_backend.hdf5.placement import ExternalLinks
-from hdmf_zarr_backend.hdf5.rawsource import forget_decoded
-from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
+from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
+from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
 from hdmf_zarr_backend.io import check_abilities
 from hdmf_zarr_backend.model.locations import ZARR_SUFFIXES, is_url
 from hdmf_zarr_backend.model.nodes import GroupNode
@@ -193,7 +193,7 @@ def convert(
     become soft links. Data in external raw files and virtual datasets become plain data. An undefined fill value
     becomes the default one.
 
-    Zarr -> HDF5: datasets that never were in HDF5 are laid out as `hdf5.creation` describes: compressed numbers of
+    Zarr -> HDF5: datasets that never were in HDF5 are laid out as `hdf5.reader` describes: compressed numbers of
     more than 64 KiB in chunks with shuffle and gzip 4, everything else in one piece.
     """
     origin, place = location_of(source), location_of(target)

@@ -16,11 +16,10 @@ from hdmf_zarr_backend.errors import UnsupportedFileError, ZarrBackendError
 from hdmf_zarr_backend.files.parser import ParsedFile
 from hdmf_zarr_backend.formats.namespaces import NAMESPACE, spec_location
 from hdmf_zarr_backend.formats.reserved import NOTES, SPECLOC
-from hdmf_zarr_backend.hdf5.failures import H5_ERRORS
-from hdmf_zarr_backend.hdf5.farfile import FarFile
+from hdmf_zarr_backend.hdf5.file_bytes import RemoteFile
+from hdmf_zarr_backend.hdf5.files import H5_ERRORS, check_other_files
 from hdmf_zarr_backend.hdf5.placement import ZarrFile
-from hdmf_zarr_backend.hdf5.rawfiles import check_other_files
-from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
+from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, join
 from hdmf_zarr_backend.stores.base import Store
@@ -72,8 +71,8 @@ def check_hdf5(
     _check_read(source, read)
 
 
-def _far(source: str, storage: Mapping[str, Any] | None) -> FarFile | None:
-    return FarFile(source, storage or {}) if is_url(source) else None
+def _far(source: str, storage: Mapping[str, Any] | None) -> RemoteFile | None:
+    return RemoteFile(source, storage or {}) if is_url(source) else None
 
 
 def check_version(source: str, storage: Mapping[str, Any] | None = None) -> bool:

@@ -30,9 +30,8 @@ from hdmf_zarr_backend.formats.chunking import WHOLE_BYTES
 from hdmf_zarr_backend.formats.elements import describe
 from hdmf_zarr_backend.formats.reserved import CHUNKS, FORMAT_VERSION, notes_of
 from hdmf_zarr_backend.formats.zarr3_codecs import is_expressible
-from hdmf_zarr_backend.hdf5.datasets import Hdf5Data
-from hdmf_zarr_backend.hdf5.rawsource import forget_decoded
-from hdmf_zarr_backend.hdf5.tree import Hdf5Tree, Placed
+from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
+from hdmf_zarr_backend.hdf5.reader import Hdf5Data, Hdf5Tree, Placed
 from hdmf_zarr_backend.hdf5.virtual import VirtualSource, unwritten, virtual_source
 from hdmf_zarr_backend.model.locations import is_url, relative_source, to_posix
 from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, join

@@ -41,7 +41,7 @@ from hdmf_zarr_backend.model.facts import (
     NodeFacts,
     Selection,
     Values,
-    even_steps,
+    canonical_region,
     hdf5_filter,
     plain_values,
     text_of,
@@ -180,39 +180,6 @@ def default_element(element: Element, dtype: np.dtype[Any]) -> Values:
 
 def _null(_: Any) -> Reference:
     return Reference(None)
-
-
-def canonical_region(region: Any, shape: tuple[int, ...] | None) -> Region | None:
-    """Return the selection of a region reference in the one spelling of `Region`, None where there is none.
-
-    Parameters
-    ----------
-    region : list, dict or None
-        As `formats.references` has it on disk. What is no region is kept as it is, so that it differs from every other.
-    shape : tuple of int or None
-        Of the target, which the ends of a slice may be left to.
-    """
-    if region is None:
-        return None
-    try:
-        if isinstance(region, dict):
-            points = tuple(tuple(int(n) for n in point) for point in region["points"])
-            return (("points", points),) if points else (("none", ()),)
-        axes = [_selected(entry, axis, shape) for axis, entry in enumerate(region)]
-    except (KeyError, TypeError, ValueError, IndexError):
-        return (("unknown", (json.dumps(region, sort_keys=True, default=repr),)),)
-    if any(not axis for axis in axes):
-        return (("none", ()),)
-    return tuple(even_steps(axis) or ("index", tuple(axis)) for axis in axes)
-
-
-def _selected(entry: dict[str, Any], axis: int, shape: tuple[int, ...] | None) -> list[int]:
-    if "slice" not in entry:
-        return [int(index) for index in entry["index"]]
-    start, stop, step = entry["slice"]
-    if start is None or stop is None or shape is not None:
-        return list(range(*slice(start, stop, step).indices((shape or ())[axis])))
-    return list(range(start, stop, 1 if step is None else step))
 
 
 # ---- attributes ---------------------------------------------------------------------------------------------------

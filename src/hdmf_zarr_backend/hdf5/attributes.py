@@ -14,7 +14,7 @@ A note that does not fit the value any more, because somebody changed the attrib
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,7 +23,6 @@ import numpy as np
 from hdmf_zarr_backend.errors import ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.formats.attributes import is_reference
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference, decode_reference
-from hdmf_zarr_backend.hdf5.describe import kind_of_type
 from hdmf_zarr_backend.hdf5.elements import default_attribute_type
 from hdmf_zarr_backend.hdf5.types import (
     OBJECT,
@@ -33,9 +32,16 @@ from hdmf_zarr_backend.hdf5.types import (
     decode_type,
     encode_type,
     is_sparse,
+    kind_of_type,
     memory_type,
 )
-from hdmf_zarr_backend.hdf5.values import Array, decode_array, decode_text, encode_array, encode_text, fill_array
+from hdmf_zarr_backend.hdf5.values import Array, array_of, decode_array, decode_text, encode_array, encode_text
+from hdmf_zarr_backend.model.facts import text_of
+
+LINK_ORDER = "link_order"
+ATTRIBUTE_ORDER = "attribute_order"
+
+_TRACKED, _INDEXED = 1, 2
 
 Encode = Callable[[Any], "dict[str, Any] | None"]
 Refer = Callable[[Reference], Any]
@@ -119,7 +125,7 @@ def _texts(values: Array) -> Any:
     texts = [encode_text(item) for item in values.flat]
     if not all(isinstance(text, str) for text in texts):
         texts = [decode_text(text) for text in texts]
-    found = fill_array(texts, values.shape, np.dtype(object))
+    found = array_of(texts, values.shape, np.dtype(object))
     return found if found.ndim else found[()]
 
 
@@ -211,7 +217,7 @@ def _typed(name: str, value: Any, note: dict[str, Any], refer: Refer) -> tuple[A
     if found is not None:
         wanted = REGION if any(item.region is not None for item in found.flat) else OBJECT
         tid = decode_type(wanted)
-        return tid, fill_array([refer(item) for item in found.flat], found.shape, tid.dtype)
+        return tid, array_of([refer(item) for item in found.flat], found.shape, tid.dtype)
     if not _is_mixed(value):
         for candidate in filter(None, (kind, default_attribute_type(value))):
             tid = decode_type(candidate)
@@ -224,7 +230,7 @@ def _typed(name: str, value: Any, note: dict[str, Any], refer: Refer) -> tuple[A
             f"HDF5 has no form for the attribute {name!r} of type {type(value).__name__}", remedy="Remove or change it."
         )
     tid = decode_type(UTF8)
-    return tid, fill_array([text.encode("utf-8", "surrogateescape")], (), tid.dtype)
+    return tid, array_of([text.encode("utf-8", "surrogateescape")], (), tid.dtype)
 
 
 def _is_mixed(value: Any) -> bool:
@@ -247,14 +253,14 @@ def _refer_json(refer: Refer) -> Callable[[Any], Any]:
 def _references(value: Any) -> Any:
     """Return an array of references where the value is one or is made of them."""
     if isinstance(value, Reference):
-        return fill_array([value], (), np.dtype(object))
+        return array_of([value], (), np.dtype(object))
     if not isinstance(value, (list, np.ndarray)):
         return None
     array = value if isinstance(value, np.ndarray) else np.array(value, dtype=object)
     if array.dtype != object or not array.size:
         return None
     if all(is_reference(item) for item in array.flat):  # those of several axes are left as JSON
-        return fill_array([decode_attribute_reference(item) for item in array.flat], array.shape, array.dtype)
+        return array_of([decode_attribute_reference(item) for item in array.flat], array.shape, array.dtype)
     return array if all(isinstance(item, Reference) for item in array.flat) else None
 
 
@@ -289,7 +295,7 @@ def _fitting_text(array: Array, dtype: np.dtype[Any]) -> Array | None:
     raws = [decode_text(item) for item in items]
     if dtype.kind == "S" and max(map(len, raws), default=0) > dtype.itemsize:
         return None
-    return fill_array(raws, array.shape, dtype)
+    return array_of(raws, array.shape, dtype)
 
 
 def _fitting_rows(array: Array, dtype: np.dtype[Any]) -> Array | None:
@@ -299,3 +305,108 @@ def _fitting_rows(array: Array, dtype: np.dtype[Any]) -> Array | None:
     for name in dtype.names or ():
         rows[name] = array[name]
     return rows
+
+
+def attribute_names(node: Any) -> Iterator[tuple[str, Any]]:
+    """Yield name and ``h5py.h5a.AttrID`` of the attributes of an object, by name."""
+    from h5py import h5a
+
+    names: list[bytes] = []
+    h5a.iterate(node, names.append)  # HDF5 sorts them anew for each that is opened by its index
+    for name in names:
+        yield text_of(name), h5a.open(node, name)
+
+
+def note_orders(node: Any, created: Any, note: dict[str, Any]) -> None:
+    """Add the orders that a group or dataset keeps to its note.
+
+    Parameters
+    ----------
+    node : h5py.h5g.GroupID or h5py.h5d.DatasetID
+        The object.
+    created : h5py.h5p.PropOCID
+        Its creation property list.
+    note : dict
+        What is noted of it.
+    """
+    from h5py import h5, h5a, h5g
+
+    flags = created.get_attr_creation_order()
+    if flags & _TRACKED:
+        names: list[bytes] = []
+        if h5a.get_num_attrs(node):
+            h5a.iterate(node, names.append, index_type=h5.INDEX_CRT_ORDER)
+        note[ATTRIBUTE_ORDER] = _noted(flags, names)
+    if isinstance(node, h5g.GroupID) and (flags := created.get_link_creation_order()) & _TRACKED:
+        note[LINK_ORDER] = _noted(flags, _links(node))
+
+
+def _noted(flags: int, names: list[bytes]) -> list[Any]:
+    return [flags] if names == sorted(names) else [flags, [text_of(name) for name in names]]
+
+
+def _links(group: Any) -> list[bytes]:
+    from h5py import h5
+
+    names: list[bytes] = []
+    group.links.iterate(names.append, idx_type=h5.INDEX_CRT_ORDER)
+    return names
+
+
+def set_orders(properties: Any, note: dict[str, Any]) -> None:
+    """Let a new object keep the orders that are noted.
+
+    Parameters
+    ----------
+    properties : h5py.h5p.PropOCID or h5py.h5p.PropFCID
+        Creation property list of the object, or of the file for its root.
+    note : dict
+        What is noted of the object.
+    """
+    if flags := _flags(note, ATTRIBUTE_ORDER):
+        properties.set_attr_creation_order(flags)
+    if flags := _flags(note, LINK_ORDER):
+        properties.set_link_creation_order(flags)
+
+
+def _flags(note: dict[str, Any], key: str) -> int:
+    """Return the noted flags; 0 where there are none that HDF5 has."""
+    noted = note.get(key)
+    flags = noted[0] if isinstance(noted, list) and noted else 0
+    return flags if flags in (_TRACKED, _TRACKED | _INDEXED) else 0
+
+
+def in_order(names: Iterable[str], note: dict[str, Any], key: str) -> list[str]:
+    """Return names in the noted order; those that it does not name come last, by name."""
+    if not _flags(note, key):
+        return list(names)
+    noted = note[key]
+    known = noted[1] if len(noted) > 1 and isinstance(noted[1], list) else []
+    rank = {name: place for place, name in enumerate(known) if isinstance(name, str)}
+    return sorted(names, key=lambda name: (rank.get(name, len(rank)), name.encode("utf-8", "surrogateescape")))
+
+
+def order_links(group: Any, note: dict[str, Any], creation: Any) -> None:
+    """Bring the links of a group into the noted order; they are counted as made when they are moved.
+
+    Parameters
+    ----------
+    group : h5py.h5g.GroupID
+        The group, with all links.
+    note : dict
+        What is noted of it.
+    creation : h5py.h5p.PropLCID
+        Property list of the links.
+    """
+    if not _flags(note, LINK_ORDER):
+        return
+    found = _links(group)
+    wanted = [name.encode("utf-8", "surrogateescape") for name in in_order(map(text_of, found), note, LINK_ORDER)]
+    if found == wanted:
+        return
+    aside = b"aside"
+    while aside in found:
+        aside += b"_"
+    for name in wanted:
+        group.links.move(name, group, aside, creation)
+        group.links.move(aside, group, name, creation)

@@ -1,136 +1,337 @@
-"""The values of an HDF5 dataset, block by block, in the layout that NumPy has for its type.
+"""What an HDF5 dataset is: kind of elements, types, chunks, filters, fill value, largest shape.
 
-h5py's own indexing cannot read every type (opaque data with a tag), keeps each dataset open, and names neither file nor
-dataset where something cannot be read.
+Nothing of h5py leaves this room but the dataset itself. The *note* is what Zarr has no word for; it is kept in the
+reserved attribute of the array, and Zarr -> HDF5 gives back the same dataset::
+
+    chunks   list of int, of a dataset in chunks
+    layout   "compact" where the values lie in the header; without it and chunks they lie in one piece
+    filters  list of [number, flags, [values]], in the order in which HDF5 applies them
+    enum     {name: value}, of an enumeration
+    charset  "utf-8", of text of fixed length
+    type     the type as JSON (see `types`), where it is not the one that the array leads to (`elements.default_type`)
+    fill     "undefined", or {"value": JSON} where Zarr has no such fill value: text, rows, NaN payloads, scalars
+    null     true, of a dataset without a dataspace
+    named    path of the named type that is its type
+    attribute_order  as of `order`, where the dataset keeps it
 """
 
 from __future__ import annotations
 
+import math
+import warnings
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from hdmf_zarr_backend.errors import UnsupportedFileError, ZarrBackendError
-from hdmf_zarr_backend.hdf5.describe import Description, describe
-from hdmf_zarr_backend.hdf5.failures import H5_ERRORS, unreadable
-from hdmf_zarr_backend.hdf5.filters import usable
-from hdmf_zarr_backend.hdf5.rawfiles import without_raw_file
-from hdmf_zarr_backend.hdf5.tree import SourceFile, text_of
-from hdmf_zarr_backend.hdf5.types import encode_type, memory_type
-from hdmf_zarr_backend.hdf5.values import Array
+from hdmf_zarr_backend.arrays.codecs import numpy_dtype
+from hdmf_zarr_backend.arrays.fills import fill_scalar
+from hdmf_zarr_backend.errors import FilterReplacedWarning
+from hdmf_zarr_backend.formats.chunking import CHUNK_BYTES, LEAST_CHUNK_BYTES, default_chunks
+from hdmf_zarr_backend.formats.dtypes import Kind, number_name, plain
+from hdmf_zarr_backend.hdf5.attributes import note_orders, set_orders
+from hdmf_zarr_backend.hdf5.filters import BUILT_IN, filters_of, pipeline_of, usable
+from hdmf_zarr_backend.hdf5.types import TypeJSON, encode_type, is_same_layout, kind_of_type
+from hdmf_zarr_backend.hdf5.values import Array, decode_array, encode_array
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
+
+FieldWord = str
+Shape = tuple[int, ...]
+MaxShape = tuple["int | None", ...]
+
+Step = tuple[int, int, tuple[int, ...]]
+
+_DEFLATE, _SHUFFLE, _SCALE_OFFSET, _BITSHUFFLE = 1, 2, 6, 32008
+_LOSSY = frozenset({32013, 32016, 32017, 32018, 32024, 32028})  # ZFP, FPZip, SZ, FCIDECOMP, SZ3, SPERR
+_OPTIONAL = 1
+_GZIP_LEVEL = 4
+_CHUNK_TARGET = 2**20  # of chunks that are cut anew: HDF5's cache of chunks
+_COMPACT_BYTES = 60_000  # HDF5 allows 64 KiB for a header message
 
 
-class Hdf5Data:
-    """The values of one dataset; it is opened when values are asked for.
-
-    Parameters
-    ----------
-    file : SourceFile
-        The file.
-    raw : bytes
-        Path of the dataset.
+@dataclass(slots=True)
+class Description:
+    """What is known of an HDF5 dataset.
 
     Attributes
     ----------
-    shape : tuple of int or None
-        Shape, with the axes that an element has itself; None without a dataspace.
+    kind : str
+        Kind of the elements; ``compound`` for rows that hold text or references, ``number`` for plain structured data
+        too.
+    dtype : numpy.dtype
+        Type of plain elements, packed and without metadata.
+    fields : list of (name, word)
+        Of a compound.
+    type : str or dict
+        The HDF5 type as JSON.
+    inner : tuple of int
+        Shape of an element that is an array itself; further axes of the Zarr array.
+    maxshape, chunks : tuple or None
+        As HDF5 has them.
+    fill_value : object
+        The fill value if the file defines one other than zero.
+    note : dict
+        To be kept.
     """
 
-    def __init__(self, file: SourceFile, raw: bytes) -> None:
-        self._file = file
-        self._raw = raw
-        node = file.open(raw)
-        encode_type(node.get_type())  # which refuses what NumPy has no type for
-        self._inner = tuple(node.get_type().dtype.shape)
-        self.shape: tuple[int, ...] | None = None if node.shape is None else (*map(int, node.shape), *self._inner)
+    kind: Kind
+    dtype: np.dtype[Any]
+    fields: list[tuple[str, FieldWord]] = field(default_factory=list)
+    type: TypeJSON = ""
+    inner: tuple[int, ...] = ()
+    maxshape: tuple[int | None, ...] | None = None
+    chunks: tuple[int, ...] | None = None
+    fill_value: Any = None
+    note: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def name(self) -> str:
-        """File and path, for messages."""
-        return f"{self._file.location}, {text_of(self._raw)}"
+    def element(self) -> np.dtype[Any]:
+        """Type of an element, with the axes that it has itself."""
+        return np.dtype((self.dtype, self.inner)) if self.inner else self.dtype
 
-    def describe(self) -> Description:
-        """Return what is known of the dataset; the filters that it needs are registered if hdf5plugin has them.
+    @property
+    def is_raw(self) -> bool:
+        """Whether elements in the file are byte for byte those of ``element``."""
+        return self.kind == "number" and is_same_layout(self.type, self.element)
 
-        Raises
-        ------
-        ValueRefusedError
-            A type that neither HDMF nor Zarr has.
-        """
-        found = describe(self.dataset())
-        usable(found.note.get("filters", []))
-        return found
 
-    def dataset(self) -> Any:
-        """Return the ``h5py.Dataset``, opened anew."""
+def _field_word(kind: TypeJSON, dtype: np.dtype[Any]) -> FieldWord:
+    word = {"text": "str", "ascii": "bytes", "object": "object", "region": "region"}.get(kind_of_type(kind))
+    if word is not None:
+        return word
+    if dtype.kind in "biuf":
+        return number_name(plain(dtype))
+    return "bytes" if dtype.kind == "S" else f"V{dtype.itemsize}"  # JSON of a form of its own
+
+
+def describe(dataset: Any) -> Description:
+    """Return what is known of an ``h5py.Dataset``."""
+    from h5py import h5d
+
+    tid, created = dataset.id.get_type(), dataset.id.get_create_plist()
+    found = encode_type(tid)
+    kind = kind_of_type(found)
+    dtype: np.dtype[Any] = tid.dtype
+    inner: tuple[int, ...] = ()
+    if dtype.subdtype is not None:
+        dtype, inner = dtype.subdtype
+    note: dict[str, Any] = {}
+    if dataset.shape is None:
+        note["null"] = True
+    if dataset.chunks is not None:
+        note["chunks"] = list(dataset.chunks)
+    elif created.get_layout() == h5d.COMPACT:
+        note["layout"] = "compact"
+    if filters := filters_of(created):
+        note["filters"] = filters
+    note_orders(dataset.id, created, note)
+    if isinstance(found, dict) and "enum" in found:
+        note["enum"] = dict(found["enum"])
+    if isinstance(found, dict) and "size" in found and found.get("text") == "utf-8":
+        note["charset"] = "utf-8"
+    description = Description(
+        kind=kind,
+        dtype=plain(dtype),
+        fields=_fields(found, dtype) if kind == "compound" else [],
+        type=found,
+        inner=tuple(inner),
+        maxshape=tuple(dataset.maxshape) if dataset.shape else None,
+        chunks=dataset.chunks,
+        note=note,
+    )
+    _describe_fill(description, created, tid.dtype)
+    return description
+
+
+def _fields(found: Any, dtype: np.dtype[Any]) -> list[tuple[str, FieldWord]]:
+    return [(name, _field_word(inner, dtype[name])) for name, inner in found["fields"]]
+
+
+def _describe_fill(description: Description, created: Any, dtype: np.dtype[Any]) -> None:
+    """Record the fill value where the file defines one other than zero."""
+    from h5py import h5d
+
+    if created.fill_value_defined() == h5d.FILL_VALUE_UNDEFINED:
+        description.note["fill"] = "undefined"
+    if not _has_readable_fill(description):
+        return
+    is_text = description.kind in ("text", "ascii")
+    value = stored_fill(created, dtype, is_text=is_text)
+    if not (value[()] if is_text else value.tobytes().strip(b"\0")):
+        return
+    if value.dtype.names is None and not is_text and description.maxshape is not None:
+        description.fill_value = value.astype(description.dtype)[()]
+    if description.fill_value is None or is_unusual_nan(value):
+        description.note["fill"] = {"value": encode_array(value, description.type, lambda reference: None)}
+
+
+def stored_fill(created: Any, dtype: np.dtype[Any], *, is_text: bool = False) -> Array:
+    """Return the fill value of a dataset as an array without axes, zero where it defines none.
+
+    Parameters
+    ----------
+    created : h5py.h5p.PropDCID
+        What the dataset was created with.
+    dtype : numpy.dtype
+        Of the value in memory; h5py cannot read one of arrays or sequences.
+    is_text : bool
+        The elements are text of variable length.
+    """
+    from h5py import h5d
+
+    value = np.zeros((1,) if is_text else (), dtype)  # h5py puts text into an array with one axis, all else into none
+    if created.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED:
+        created.get_fill_value(value)
+    return value.reshape(()) if is_text else value
+
+
+def is_unusual_nan(value: Any) -> bool:
+    """Tell whether a NumPy number is a NaN whose sign or payload JSON does not have."""
+    if value.dtype.kind not in "fc" or not np.isnan(value):
+        return False
+    return bool(value.tobytes() != np.array(np.nan, value.dtype).tobytes())
+
+
+def _has_readable_fill(description: Description) -> bool:
+    """Tell whether h5py can read such a fill value at all; it can write no other either."""
+    tagged = isinstance(description.type, dict) and bool(description.type.get("tag")) and description.dtype.kind == "V"
+    return not tagged and not description.inner and description.kind not in ("object", "region", "compound")
+
+
+def is_dataset(data: Any) -> bool:
+    """Tell whether ``data`` is an ``h5py.Dataset``, without importing h5py for data that cannot be one."""
+    if not any(cls.__module__.partition(".")[0] == "h5py" for cls in type(data).__mro__):
+        return False
+    import h5py
+
+    return isinstance(data, h5py.Dataset)
+
+
+def creation_list(
+    node: ArrayNode[Attributes], note: dict[str, Any] | None, kind: TypeJSON, tid: Any, shape: Shape, maxshape: MaxShape
+) -> Any:
+    """Return the ``h5py.h5p.PropDCID`` of a dataset.
+
+    Parameters
+    ----------
+    node : ArrayNode
+        The array in Zarr.
+    note : dict or None
+        What is noted of the dataset; None if it never was in HDF5.
+    kind, tid
+        Its type, as JSON and of HDF5.
+    shape, maxshape : tuple
+        Of the dataset; an axis of ``maxshape`` that is None has no bound.
+    """
+    from h5py import h5d, h5p
+
+    properties = h5p.create(h5p.DATASET_CREATE)
+    properties.set_obj_track_times(False)  # equal input, equal output
+    set_orders(properties, note or {})
+    if shape and not (note or {}).get("null"):
+        chunks = _chunks(node, note, tid, shape, maxshape)
+        if chunks is not None:
+            properties.set_chunk(tuple(chunks))
+            _set_filters(properties, _filters(node, note, tid), tid)
+    if (note or {}).get("layout") == "compact" and math.prod(shape) * tid.get_size() < _COMPACT_BYTES:
+        properties.set_layout(h5d.COMPACT)
+    _set_fill(properties, node, note or {}, kind, tid)
+    return properties
+
+
+def _chunks(
+    node: ArrayNode[Attributes], note: dict[str, Any] | None, tid: Any, shape: Shape, maxshape: MaxShape
+) -> Shape | None:
+    noted = (note or {}).get("chunks")
+    if isinstance(noted, list) and len(noted) == len(shape) and all(type(n) is int and n > 0 for n in noted):
+        return tuple(n if bound is None else max(1, min(n, bound)) for n, bound in zip(noted, maxshape, strict=True))
+    grows = maxshape != shape
+    if not grows and (note is not None or not _is_worth_compressing(node)):
+        return None
+    itemsize = tid.get_size()
+    own = node.chunks[: len(shape)]
+    if not numpy_dtype(node.data_type).hasobject and LEAST_CHUNK_BYTES <= math.prod(own) * itemsize <= CHUNK_BYTES:
+        chunks = own
+    else:
+        chunks = _cut(own, itemsize)
+    return tuple(n if bound is None else max(1, min(n, bound)) for n, bound in zip(chunks, maxshape, strict=True))
+
+
+def _is_worth_compressing(node: ArrayNode[Attributes]) -> bool:
+    dtype = numpy_dtype(node.data_type)
+    return node.compressor is not None and not dtype.hasobject and node.size * dtype.itemsize > LEAST_CHUNK_BYTES
+
+
+def _cut(chunks: Shape, itemsize: int) -> Shape:
+    """Cut chunks of Zarr that are too large for HDF5, into equal parts along the first axis where that goes."""
+    small = default_chunks(chunks, itemsize, target=_CHUNK_TARGET)
+    parts = -(-chunks[0] // small[0])
+    return (-(-chunks[0] // parts), *small[1:])
+
+
+def _filters(node: ArrayNode[Attributes], note: dict[str, Any] | None, tid: Any) -> list[Step]:
+    if note is None:
+        if not _is_worth_compressing(node):
+            return []
+        return _own_filters(node) or _default_filters(tid)
+    steps = note.get("filters", [])
+    found = [step for step in steps if isinstance(step, list) and len(step) == 3]
+    return [(int(code), int(flags), tuple(int(value) for value in values)) for code, flags, values in found]
+
+
+def _own_filters(node: ArrayNode[Attributes]) -> list[Step]:
+    """Return the codecs of an array as filters that every HDF5 library has; none if they are others."""
+    pipeline = pipeline_of(node.filters, node.compressor, numpy_dtype(node.data_type)) or []
+    if not {number for number, _, _ in pipeline} <= BUILT_IN:
+        return []
+    return [(number, flags, tuple(values)) for number, flags, values in pipeline]
+
+
+def _set_filters(properties: Any, steps: list[Step], tid: Any) -> None:
+    """Set the filters, with shuffle and gzip in the place of those that cannot be used."""
+    kept = [step for step in steps if not _is_lossy(step[0], tid) and usable([[step[0], step[1], list(step[2])]])]
+    if len(kept) < len(steps):
+        left_out = ", ".join(str(step[0]) for step in steps if step not in kept)
+        warnings.warn(
+            f"HDF5 filter {left_out} is lossy or not installed; shuffle and gzip are used instead. What loses "
+            f"precision is not applied a second time; hdf5plugin has many filters.",
+            FilterReplacedWarning,
+            stacklevel=2,
+        )
+        if _DEFLATE not in [step[0] for step in kept]:
+            after = [step for step in kept if step[0] != _SHUFFLE]
+            kept = [*_default_filters(tid), *after]
+    for code, flags, values in kept:
+        # bitshuffle itself puts three values before those of the user, again and again
+        properties.set_filter(code, flags, values[3:] if code == _BITSHUFFLE else values)
+
+
+def _default_filters(tid: Any) -> list[Step]:
+    shuffle: list[Step] = [(_SHUFFLE, _OPTIONAL, ())] if tid.get_size() > 1 else []
+    return [*shuffle, (_DEFLATE, _OPTIONAL, (_GZIP_LEVEL,))]
+
+
+def _is_lossy(code: int, tid: Any) -> bool:
+    from h5py import h5t
+
+    return code in _LOSSY or (code == _SCALE_OFFSET and tid.get_class() == h5t.FLOAT)
+
+
+def _set_fill(properties: Any, node: ArrayNode[Attributes], note: dict[str, Any], kind: TypeJSON, tid: Any) -> None:
+    """Set the fill value; h5py has no way to say that it is undefined, which makes no difference to what is stored."""
+    noted = note.get("fill")
+    dtype: np.dtype[Any] = tid.dtype
+    if isinstance(noted, dict) and "value" in noted:
+        value = decode_array(noted["value"], (), kind, dtype, lambda reference: None)
+    else:
+        own = numpy_dtype(node.data_type)
+        chosen = None if own.hasobject or dtype.subdtype is not None else fill_scalar(node, own)
+        if chosen is None or dtype.kind == "O":
+            return
+        value = np.array(chosen, own).astype(dtype)
+    if dtype.kind in "OS":
         import h5py
 
-        return h5py.Dataset(self._file.open(self._raw))
-
-    def __getitem__(self, key: Any) -> Any:
-        """Return a block, or the one value of a scalar dataset.
-
-        Parameters
-        ----------
-        key : int, slice, tuple of slices or ()
-            As many as axes or fewer; steps are 1. An integer drops the first axis.
-
-        Raises
-        ------
-        DamagedFileError, UnsupportedFileError
-            HDF5 cannot read the values, or lacks a filter; file and dataset are named.
-        """
-        if isinstance(key, int):
-            return self[key : key + 1][0]
-        shape = self.shape or ()
-        given = key if isinstance(key, tuple) else (key,)
-        slices = [part.indices(length) for part, length in zip(given, shape, strict=False)]
-        bounds = [(start, max(start, stop)) for start, stop, _ in slices] + [(0, n) for n in shape[len(given) :]]
-        outer = len(shape) - len(self._inner)
-        try:
-            values = self._read(bounds[:outer])
-        except H5_ERRORS as error:
-            raise self._unreadable(error) from error
-        inner: tuple[Any, ...] = tuple(slice(start, stop) for start, stop in bounds[outer:])
-        values = values[(..., *inner)] if inner else values
-        return values if values.ndim else values[()]
-
-    def _unreadable(self, error: Exception) -> ZarrBackendError:
-        from h5py import h5z
-
-        created = self._file.open(self._raw).get_create_plist()
-        gone = without_raw_file(created, self._file.location, text_of(self._raw))
-        if gone is not None:
-            return gone
-        missing = [
-            code for code, *_ in map(created.get_filter, range(created.get_nfilters())) if not h5z.filter_avail(code)
-        ]
-        if not missing:
-            return unreadable(error, self._file.location, text_of(self._raw))
-        return UnsupportedFileError(
-            f"HDF5 filter {missing[0]} is not installed",
-            store=self._file.location,
-            path=text_of(self._raw),
-            remedy="Install hdf5plugin.",
-        )
-
-    def _read(self, bounds: list[tuple[int, int]]) -> Array:
-        tid = self._file.open(self._raw).get_type()
-        return self.read_as(bounds, tid.dtype, memory_type(tid, writing=False))
-
-    def read_as(self, bounds: list[tuple[int, int]], dtype: np.dtype[Any], memory: Any) -> Array:
-        """Return a block as an array of ``dtype``, whose layout is that of the HDF5 type ``memory``."""
-        from h5py import h5s
-
-        node = self._file.open(self._raw)
-        lengths = tuple(stop - start for start, stop in bounds)
-        values: Array = np.zeros(lengths, dtype)
-        if not values.size:
-            return values
-        if not lengths:
-            node.read(h5s.ALL, h5s.ALL, values, memory)
-            return values
-        space = node.get_space()
-        space.select_hyperslab(tuple(start for start, _ in bounds), lengths)
-        node.read(h5s.create_simple(lengths), space, values, memory)
-        return values
+        charset = kind.get("text", "utf-8") if isinstance(kind, dict) else "utf-8"
+        value = np.array(value[()], dtype=h5py.string_dtype(charset))  # h5py writes garbage for any other text type
+    properties.set_fill_value(value)

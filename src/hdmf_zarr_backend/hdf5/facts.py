@@ -1,18 +1,22 @@
-"""What an HDF5 file says, node by node, for comparing."""
+"""What an HDF5 file contains, node by node, for comparing."""
 
 from __future__ import annotations
 
 import os
-import posixpath
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from typing import Any
 
-from hdmf_zarr_backend.hdf5.allocated import check_allocated
-from hdmf_zarr_backend.hdf5.attributenames import attribute_names
-from hdmf_zarr_backend.hdf5.facttypes import buffer_for, element_type, filter_at, layout_of, read_block, region_of
-from hdmf_zarr_backend.hdf5.failures import H5_ERRORS, UnreadableHdf5Error, reading
-from hdmf_zarr_backend.hdf5.rawfiles import check_other_files
+import numpy as np
+
+from hdmf_zarr_backend.errors import ValueRefusedError
+from hdmf_zarr_backend.formats.elements import noted_element
+from hdmf_zarr_backend.hdf5.attributes import attribute_names
+from hdmf_zarr_backend.hdf5.datasets import stored_fill
+from hdmf_zarr_backend.hdf5.files import H5_ERRORS, UnreadableHdf5Error, check_allocated, check_other_files, reading
+from hdmf_zarr_backend.hdf5.filters import filters_of, usable
+from hdmf_zarr_backend.hdf5.reader import SourceFile, read_block, soft_target
+from hdmf_zarr_backend.hdf5.references import encode_region
+from hdmf_zarr_backend.hdf5.types import any_type, memory_type
 from hdmf_zarr_backend.model.elements import Element, Reference
 from hdmf_zarr_backend.model.facts import (
     AttributeFacts,
@@ -23,6 +27,8 @@ from hdmf_zarr_backend.model.facts import (
     NodeFacts,
     Selection,
     Values,
+    canonical_region,
+    hdf5_filter,
     plain_values,
     text_of,
 )
@@ -30,8 +36,6 @@ from hdmf_zarr_backend.stores.limits import Limits
 from hdmf_zarr_backend.stores.locations import is_hdf5
 
 __all__ = ["Hdf5Facts", "UnreadableHdf5Error", "is_hdf5"]
-
-_FIRST_REGISTERED = 256  # smaller numbers are HDF5's own filters
 
 
 class Hdf5Facts(Mapping[str, NodeFacts]):
@@ -52,13 +56,10 @@ class Hdf5Facts(Mapping[str, NodeFacts]):
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        import h5py
-
         self.source = os.fspath(path)
-        with reading(self.source, None):
-            self._file = h5py.File(self.source, "r")
-            self._addresses: dict[int, str] = {}
-            self._nodes: dict[str, LinkFacts | None] = dict(self._walk())
+        self._file = SourceFile(self.source)
+        self._addresses: dict[tuple[int, int], str] = {}
+        self._nodes: dict[str, LinkFacts | None] = dict(self._walk())
 
     def close(self) -> None:
         """Close the file."""
@@ -77,112 +78,86 @@ class Hdf5Facts(Mapping[str, NodeFacts]):
         from h5py import h5d, h5o, h5t
 
         with reading(self.source, path):
-            node = h5o.open(self._file.id, path.encode("utf-8", "surrogateescape"))
+            node = h5o.open(self._file.file.id, path.encode("utf-8", "surrogateescape"))
             attributes = self._attributes(node)
             if isinstance(node, h5d.DatasetID):
                 return self._dataset(path, node, attributes)
             if isinstance(node, h5t.TypeID):
-                return DatatypeFacts(attributes, element_type(node))
+                return DatatypeFacts(attributes, _stored(node)[0])
             return GroupFacts(attributes)
 
     def _walk(self) -> Iterator[tuple[str, LinkFacts | None]]:
-        from h5py import h5g, h5l, h5o
+        for raw, form, info in self._file.walk(b"/", self._addresses):
+            path = text_of(raw)
+            if info is None:
+                yield path, self._link(raw, form)
+            elif (info.fileno, info.addr) in self._addresses:
+                yield path, LinkFacts("hard", self._addresses[info.fileno, info.addr])
+            else:
+                self._addresses[info.fileno, info.addr] = path
+                yield path, None
 
-        root = h5g.open(self._file.id, b"/")
-        pending = [b"/"]
-        while pending:
-            raw = pending.pop()
-            path = raw.decode("utf-8", "surrogateescape")
-            if raw != b"/" and root.links.get_info(raw).type != h5l.TYPE_HARD:
-                yield path, self._link(root, raw)
-                continue
-            info = h5o.get_info(root, raw)
-            first = self._addresses.setdefault(info.addr, path)
-            if first != path:
-                yield path, LinkFacts("hard", first)
-                continue
-            yield path, None
-            if info.type == h5o.TYPE_GROUP:
-                prefix = raw.rstrip(b"/") + b"/"
-                pending += [prefix + name for name in sorted(h5g.open(root, raw), reverse=True)]
-
-    def _link(self, root: Any, raw: bytes) -> LinkFacts:
+    def _link(self, raw: bytes, form: int) -> LinkFacts:
         from h5py import h5l
 
-        form = root.links.get_info(raw).type
         if form not in (h5l.TYPE_SOFT, h5l.TYPE_EXTERNAL):
             return LinkFacts("user-defined", f"link class {form}")
-        value = root.links.get_val(raw)
+        group, name = self._file.within(raw)
+        value = group.links.get_val(name)
         if form == h5l.TYPE_SOFT:
-            # a relative target starts at the group of the link; HDF5 knows "." but not ".."
-            parts = posixpath.join(posixpath.dirname(raw), value).split(b"/")
-            return LinkFacts("soft", "/" + text_of(b"/".join(part for part in parts if part not in {b"", b"."})))
+            return LinkFacts("soft", text_of(soft_target(raw, value)))
         file = os.fsdecode(value[0])
         location = os.path.abspath(os.path.join(os.path.dirname(self.source), file))
         return LinkFacts("external", "/" + text_of(value[1]).strip("/"), file, location)
 
     def _attributes(self, node: Any) -> dict[str, AttributeFacts]:
-        from h5py import h5s
-
         found = {}
         for name, attribute in attribute_names(node):
-            tid = attribute.get_type()
-            dtype = element_type(tid)
-            if attribute.get_space().get_simple_extent_type() == h5s.NULL:
-                found[name] = AttributeFacts(dtype, None, None)
+            element, dtype, memory = _stored(attribute.get_type())
+            if attribute.shape is None:
+                found[name] = AttributeFacts(element, None, None)
                 continue
-            values, memory = buffer_for(tid, attribute.shape)
+            values = np.zeros(attribute.shape, dtype)
             if values.size:
                 attribute.read(values, mtype=memory)
-            found[name] = AttributeFacts(dtype, attribute.shape, plain_values(values, dtype, self._resolve))
+            found[name] = AttributeFacts(element, attribute.shape, plain_values(values, element, self._resolve))
         return found
 
     def _dataset(self, path: str, node: Any, attributes: Mapping[str, AttributeFacts]) -> DatasetFacts:
-        from h5py import h5d, h5s
+        import h5py
 
         check_other_files(node, os.path.abspath(self.source), path, None)
-        tid, space, creation = node.get_type(), node.get_space(), node.get_create_plist()
-        dtype = element_type(tid)
-        empty = space.get_simple_extent_type() == h5s.NULL
-        chunked = creation.get_layout() == h5d.CHUNKED
-        limits = () if empty else space.get_simple_extent_dims(1)
-
-        filters = tuple(filter_at(creation, index, tid.get_size()) for index in range(creation.get_nfilters()))
+        dataset, creation, tid = h5py.Dataset(node), node.get_create_plist(), node.get_type()
+        element, dtype, memory = _stored(tid)
+        pipeline = filters_of(creation)
 
         def read(selection: Selection) -> Values:
-            import h5py
-
-            _register_plugins(creation)
-            with reading(self.source, path, creation):
-                check_allocated(h5py.Dataset(node), Limits())
-                return plain_values(read_block(node, tid, selection), dtype, self._resolve)
+            usable(pipeline)
+            with reading(self.source, path, node):
+                check_allocated(dataset, Limits())
+                values = read_block(node, [(part.start, part.stop) for part in selection], dtype, memory)
+                return plain_values(values, element, self._resolve)
 
         return DatasetFacts(
             attributes=attributes,
-            dtype=dtype,
-            shape=None if empty else node.shape,
-            maxshape=None if empty else tuple(None if n == h5s.UNLIMITED else n for n in limits),
-            chunks=creation.get_chunk() if chunked else None,
-            layout=layout_of(creation),
-            filters=filters,
-            fill=self._fill(creation, tid, dtype),
+            dtype=element,
+            shape=dataset.shape,
+            maxshape=dataset.maxshape,
+            chunks=dataset.chunks,
+            layout=_layout_of(creation),
+            filters=tuple(hdf5_filter(code, tuple(options), tid.get_size()) for code, _, options in pipeline),
+            fill=self._fill(creation, element, dtype),
             read=read,
         )
 
-    def _fill(self, creation: Any, tid: Any, dtype: Element) -> Values | None:
+    def _fill(self, creation: Any, element: Element, dtype: np.dtype[Any]) -> Values | None:
         from h5py import h5d
 
         defined = creation.fill_value_defined()
-        if defined == h5d.FILL_VALUE_UNDEFINED:
-            return None
-        if defined == h5d.FILL_VALUE_USER_DEFINED and dtype.kind in {"array", "sequence"}:
-            return None  # h5py has no way to read these
-        # h5py takes a text fill value into element 0 of a 1-d array, any other into a 0-d array
-        values, _ = buffer_for(tid, (1,) if dtype.kind == "text" else ())
-        if defined == h5d.FILL_VALUE_USER_DEFINED:
-            creation.get_fill_value(values)
-        plain = plain_values(values, dtype, self._resolve)
-        return plain[0:1].reshape(()) if dtype.kind == "text" else plain
+        is_own = defined == h5d.FILL_VALUE_USER_DEFINED
+        if defined == h5d.FILL_VALUE_UNDEFINED or (is_own and element.kind in {"array", "sequence"}):
+            return None  # h5py has no way to read those of arrays and sequences
+        return plain_values(stored_fill(creation, dtype, is_text=element.kind == "text"), element, self._resolve)
 
     def _resolve(self, reference: Any) -> Reference:
         import h5py
@@ -191,17 +166,40 @@ class Hdf5Facts(Mapping[str, NodeFacts]):
         if not reference:
             return Reference(None)
         try:
-            target = h5r.dereference(reference, self._file.id)
-            path = self._addresses.get(h5o.get_info(target).addr, "<unlinked>")
+            target = h5r.dereference(reference, self._file.file.id)
+            info = h5o.get_info(target)
+            path = self._addresses.get((info.fileno, info.addr), "<unlinked>")
             if not isinstance(reference, h5py.RegionReference):
                 return Reference(path)
-            return Reference(path, region_of(h5r.get_region(reference, self._file.id)))
+            space = h5r.get_region(reference, self._file.file.id)
+            return Reference(path, canonical_region(encode_region(space), space.shape))
         except H5_ERRORS:
             return Reference("<dangling>")
 
 
-def _register_plugins(creation: Any) -> None:
-    """Let HDF5 know the filters of hdf5plugin, where a dataset uses one that is not HDF5's own and it is installed."""
-    if any(creation.get_filter(index)[0] >= _FIRST_REGISTERED for index in range(creation.get_nfilters())):
-        with suppress(ModuleNotFoundError):
-            import hdf5plugin  # noqa: F401 - imported for what it registers
+def _stored(tid: Any) -> tuple[Element, np.dtype[Any], Any]:
+    """Return what an HDF5 type is, and the types of its values in NumPy and in memory; raw bytes if NumPy has none."""
+    try:
+        element, dtype = noted_element(any_type(tid)), tid.dtype
+    except ValueRefusedError:
+        size = tid.get_size()
+        return Element("opaque", size, detail=f"HDF5 type class {tid.get_class()}"), np.dtype(f"V{size}"), tid
+    if dtype.kind == "c" and element.kind == "compound":  # of floats with a layout of their own
+        element = Element("complex", tid.get_size())
+    return element, dtype, memory_type(tid, writing=False)
+
+
+def _layout_of(creation: Any) -> tuple[str, ...]:
+    """Return how a dataset is stored, with the files that hold its values where these are others."""
+    from h5py import h5d
+
+    names = {h5d.COMPACT: "compact", h5d.CONTIGUOUS: "contiguous", h5d.CHUNKED: "chunked", h5d.VIRTUAL: "virtual"}
+    layout = creation.get_layout()
+    files: list[str] = []
+    if layout == h5d.VIRTUAL:
+        for index in range(creation.get_virtual_count()):
+            files.append(f"{creation.get_virtual_filename(index)}:{creation.get_virtual_dsetname(index)}")
+    elif layout == h5d.CONTIGUOUS:
+        for index in range(creation.get_external_count()):
+            files.append(":".join(map(str, creation.get_external(index))))
+    return (names[layout], *files)

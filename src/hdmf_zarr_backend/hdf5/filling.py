@@ -11,11 +11,12 @@ Source: the issue on conversion without recompression; HDF5 reference manual, `H
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -23,23 +24,32 @@ from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.arrays.codecs import ChunkCodec, numpy_dtype
 from hdmf_zarr_backend.arrays.fills import check_unwritten, fill_array
 from hdmf_zarr_backend.arrays.stored_chunks import check_plausible
-from hdmf_zarr_backend.errors import ChunkError, ZarrBackendError
+from hdmf_zarr_backend.errors import ChunkError, MetadataError, StoreError, ZarrBackendError
 from hdmf_zarr_backend.execution.executors import Runner, runner
 from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET, chunk_indices, region_of, task_bytes_for
 from hdmf_zarr_backend.formats.references import Reference, decode_reference
 from hdmf_zarr_backend.hdf5.attributes import refusing
-from hdmf_zarr_backend.hdf5.blocks import BLOCK_BYTES, block_slices
-from hdmf_zarr_backend.hdf5.blocktasks import BlockTask, Index, Region
+from hdmf_zarr_backend.hdf5.datasets import stored_fill
 from hdmf_zarr_backend.hdf5.elements import Elements
-from hdmf_zarr_backend.hdf5.filters import CodecPipeline, Pipeline, codecs_of
-from hdmf_zarr_backend.hdf5.layout import is_same_layout
-from hdmf_zarr_backend.hdf5.memory import Conversion
+from hdmf_zarr_backend.hdf5.filters import CodecPipeline, codecs_of, filters_of
 from hdmf_zarr_backend.hdf5.placement import Placed, ZarrFile
 from hdmf_zarr_backend.hdf5.rawcopy import plan_direct, write_direct
-from hdmf_zarr_backend.hdf5.types import memory_type
-from hdmf_zarr_backend.hdf5.values import Array
+from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, TypeJSON, is_same_layout, memory_type
+from hdmf_zarr_backend.hdf5.values import Array, array_of, decode, decode_text
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
+from hdmf_zarr_backend.stores.base import Store
 
+BLOCK_BYTES = 8 * 2**20
+"""Bytes of one block, or one chunk of either side if that is larger."""
+
+Lengths = tuple[int, ...]
+Region = tuple[slice, ...]
+Index = tuple[int, ...]
+Encoded: TypeAlias = list[tuple[Index, bytes]]
+
+_ENOUGH_BYTES = 2**20
+_OBJECT_BYTES = 256
+_MOST_AXES = 4
 _LARGE_BYTES = 2**20
 _CACHE_SHARE = 4  # of the budget, for chunks that two blocks share
 
@@ -137,11 +147,11 @@ class Filler:
         dtype, inner = numpy_dtype(node.data_type), node.shape[len(elements.shape) :]
         if not is_same_layout(elements.type, np.dtype((dtype, inner)) if inner else dtype):
             return target
-        filters = _filters(created)
+        filters = filters_of(created)
         target.pipeline = codecs_of(filters, dtype)
         if target.chunks == node.chunks and node.shards is None and node.codecs is None:
             direct = plan_direct(node, elements.type, h5py.Dataset(dataset).maxshape, noted=filters)
-            target.is_kept = direct is not None and _numbers(direct) == _numbers(filters)
+            target.is_kept = direct is not None and [step[0] for step in direct] == [step[0] for step in filters]
         return target
 
     # ---- kept -------------------------------------------------------------------------------------------------------
@@ -242,23 +252,11 @@ class Filler:
                 dataset.write(h5s.ALL, h5s.ALL, values.reshape(tid.dtype.shape), memory)
 
 
-def _filters(created: Any) -> Pipeline:
-    """Return the filters of a property list, in order."""
-    entries = [created.get_filter(i) for i in range(created.get_nfilters())]
-    return [[int(number), int(flags), [int(value) for value in values]] for number, flags, values, _ in entries]
-
-
-def _numbers(pipeline: Pipeline) -> list[int]:
-    return [number for number, _, _ in pipeline]
-
-
 def _fills_alike(dataset: Any, node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> bool:
     """Tell whether HDF5 reads what is not stored as Zarr does; False where h5py may be unable to tell."""
     if dtype.kind not in "biufc":
         return False
-    value = np.zeros((), dtype)
-    dataset.get_create_plist().get_fill_value(value)
-    return bool(value.tobytes() == fill_array(node, dtype, ()).tobytes())
+    return stored_fill(dataset.get_create_plist(), dtype).tobytes() == fill_array(node, dtype, ()).tobytes()
 
 
 def _fill_chunk(node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> bytes:
@@ -281,3 +279,239 @@ def located(store: str, path: str) -> Iterator[None]:
     except OSError as error:
         error.add_note(f"while writing {path!r} of {store!r}")
         raise
+
+
+# ---- values ---------------------------------------------------------------------------------------------------------
+
+
+class Conversion:
+    """Makes the memory of a dataset out of what the chunks of an array hold.
+
+    Parameters
+    ----------
+    elements : Elements
+        What the elements are.
+    tid : h5py.h5t.TypeID
+        The type of the dataset.
+    refer : callable
+        Returns the h5py reference for the JSON of one.
+    """
+
+    def __init__(self, elements: Elements, tid: Any, refer: Callable[[Any], Any]) -> None:
+        self._form = elements.form
+        self._kind: TypeJSON = elements.type
+        self._dtype: np.dtype[Any] = tid.dtype
+        self._refer = refer
+
+    def __call__(self, block: Array, shape: tuple[int, ...]) -> Array:
+        """Return a block of the dataset.
+
+        Raises
+        ------
+        MetadataError
+            What is stored does not fit the type.
+        """
+        try:
+            if self._form == "rows":
+                return self._rows(block, shape)
+            if self._form == "objects" and self._kind in (OBJECT, REGION):
+                return array_of([self._refer(item) for item in block.flat], shape, self._dtype)
+            if self._form == "objects":
+                return array_of([_text(item) for item in block.flat], shape, self._dtype)
+            return self._plain(block, shape)
+        except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
+            if isinstance(error, ZarrBackendError):
+                raise
+            raise MetadataError(
+                f"the values do not fit the type {self._kind!r} ({error})", remedy="Run `zarrio verify` on the file."
+            ) from error
+
+    def _plain(self, block: Array, shape: tuple[int, ...]) -> Array:
+        base = self._dtype.base
+        if base.names is not None and block.dtype != base:
+            packed: Array = np.zeros(block.shape, base)
+            for name in base.names:
+                packed[name] = block[name]
+            block = packed
+        return block.astype(base, copy=False).reshape((*shape, *self._dtype.shape))
+
+    def _rows(self, block: Array, shape: tuple[int, ...]) -> Array:
+        fields = self._kind["fields"]  # type: ignore[index]
+        rows = (
+            block.reshape(-1, len(fields)) if block.dtype == object and block.ndim > len(shape) else block.reshape(-1)
+        )
+        made: Array = np.empty(len(rows), self._dtype)
+        for column, (name, kind) in enumerate(fields):
+            values = [decode(row[column], kind, self._dtype[name], self._refer) for row in rows]
+            made[name] = array_of(values, (len(rows),), self._dtype[name])
+        return made.reshape(shape)
+
+
+def _text(item: Any) -> bytes:
+    if isinstance(item, (str, bytes)):
+        return decode_text(item)
+    raise TypeError(f"{item!r} stands where text is expected")
+
+
+# ---- blocks ---------------------------------------------------------------------------------------------------------
+
+
+def block_slices(
+    node: ArrayNode[Attributes],
+    shape: tuple[int, ...],
+    chunks: tuple[int, ...] | None,
+    *,
+    block_bytes: int | None = None,
+    most_bytes: int = 0,
+) -> Iterator[Region]:
+    """Yield the regions of a dataset one by one, so that they cover it.
+
+    A region is whole chunks of HDF5, none of which is compressed twice. Of the shapes that are possible it has the one
+    with which the fewest chunks of Zarr are decoded: each once, if a common multiple of both fits.
+
+    Parameters
+    ----------
+    node : ArrayNode
+        The array in Zarr; it may have more axes than the dataset.
+    shape, chunks : tuple of int
+        Of the dataset in HDF5; ``chunks`` is None for one in one piece.
+    block_bytes : int, optional
+        Bound of a region, `BLOCK_BYTES` by default.
+    most_bytes : int
+        Bound where more chunks would be decoded twice with a smaller one.
+    """
+    dtype = numpy_dtype(node.data_type)
+    itemsize = (_OBJECT_BYTES if dtype.hasobject else dtype.itemsize) * math.prod(node.shape[len(shape) :])
+    own = tuple(min(c, n) for c, n in zip(node.chunks, shape, strict=False))
+    unit = own if chunks is None else tuple(min(c, n) for c, n in zip(chunks, shape, strict=True))
+    steps, needed = unit, 0
+    for limit in (block_bytes or BLOCK_BYTES, most_bytes):
+        bound = max(limit // max(1, itemsize), math.prod(own), math.prod(unit))
+        enough = min(bound, -(-_ENOUGH_BYTES // max(1, itemsize)))
+        found = min(_shapes(own, unit, shape, bound, enough), key=lambda step: _decoded(step, own, shape))
+        count = _decoded(found, own, shape)
+        if not needed or count < needed:
+            steps, needed = found, count
+        if needed == math.prod(-(-n // z) for n, z in zip(shape, own, strict=True)):
+            break
+    for corner in itertools.product(*(range(0, n, step) for n, step in zip(shape, steps, strict=True))):
+        yield tuple(slice(c, min(c + step, n)) for c, step, n in zip(corner, steps, shape, strict=True))
+
+
+def _shapes(own: Lengths, unit: Lengths, shape: Lengths, bound: int, enough: int) -> Iterator[Lengths]:
+    """Yield the shapes that a region of at most ``bound`` elements may have, the one that is easiest to write first.
+
+    One that covers whole chunks is not made larger still if it has ``enough`` elements: nothing of it is needed again.
+    """
+    axes = range(len(shape))
+    orders = itertools.permutations(reversed(axes)) if len(shape) <= _MOST_AXES else [tuple(reversed(axes))]
+    near = tuple(-(-z // u) * u for z, u in zip(own, unit, strict=True))
+    common = tuple(math.lcm(z, u) for z, u in zip(own, unit, strict=True))
+    for order in orders:
+        for cover in dict.fromkeys((near, common)):
+            whole = _grown(unit, cover, unit, bound, order)
+            yield whole if math.prod(whole) >= enough else _grown(whole, shape, cover, bound, order)
+
+
+def _decoded(steps: Lengths, own: Lengths, shape: Lengths) -> int:
+    """Return how many chunks of Zarr are decoded if regions have the shape ``steps``."""
+    count = 1
+    for step, z, n in zip(steps, own, shape, strict=True):
+        count *= sum(-(-min(start + step, n) // z) - start // z for start in range(0, n, step))
+    return count
+
+
+def _grown(block: Lengths, wanted: Lengths, unit: Lengths, bound: int, order: Sequence[int]) -> Lengths:
+    """Return ``block`` made larger towards ``wanted``, axis after axis, in whole units, to ``bound`` elements."""
+    grown = list(block)
+    for axis in order:
+        rest = math.prod(grown) // grown[axis]
+        most = max(grown[axis], bound // rest // unit[axis] * unit[axis])
+        grown[axis] = min(max(wanted[axis], grown[axis]), most)
+        if grown[axis] < wanted[axis]:
+            break
+    return tuple(grown)
+
+
+@dataclass(slots=True)
+class BlockTask:
+    """Decodes a block; it can be sent to another process.
+
+    Attributes
+    ----------
+    keys : Store
+        The store of the array.
+    path : str
+        The array.
+    node : ArrayNode
+        Its metadata.
+    region : tuple of slice
+        The block, along the axes of the dataset.
+    cache : ChunkCache
+        For chunks that two blocks share.
+    chunks : tuple of int, optional
+        Of the dataset; the block is whole ones.
+    pipeline : CodecPipeline, optional
+        What encodes those; None: the values are wanted.
+    number : int
+        For whoever made the task.
+    """
+
+    keys: Store
+    path: str
+    node: ArrayNode[Attributes]
+    region: Region
+    cache: ChunkCache
+    chunks: Index = ()
+    pipeline: CodecPipeline | None = None
+    number: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the values."""
+        inner = self.node.shape[len(self.region) :]
+        lengths = [part.stop - part.start for part in self.region]
+        return math.prod([*lengths, *inner]) * numpy_dtype(self.node.data_type).itemsize
+
+    def run(self) -> Array | Encoded:
+        """Return the values, or the chunks of the dataset with their indices.
+
+        Raises
+        ------
+        ZarrBackendError
+            Naming the store and the array.
+        """
+        try:
+            reader = ChunkReader(self.keys, self.path, self.node, self.cache)
+            inner = len(self.node.shape) - len(self.region)
+            block = reader.read((*self.region, *[slice(None)] * inner))
+            return block if self.pipeline is None else self._encoded(block, self.pipeline)
+        except ZarrBackendError as error:
+            raise error.located(store=self.keys.location, path=absolute(self.path)) from error.__cause__
+        except OSError as error:
+            raise StoreError(
+                f"a chunk could not be read ({error})", store=self.keys.location, path=absolute(self.path)
+            ) from error
+
+    def _encoded(self, block: Array, pipeline: CodecPipeline) -> Encoded:
+        codec = ChunkCodec(self.node.data_type, pipeline.filters, pipeline.compressor, "C")
+        whole = (*self.chunks, *self.node.shape[len(self.chunks) :])
+        corners = [range(0, n, c) for n, c in zip(block.shape, whole, strict=True)]
+        made: Encoded = []
+        for corner in itertools.product(*corners):
+            piece = block[tuple(slice(start, start + c) for start, c in zip(corner, whole, strict=True))]
+            made.append((self._index(corner), codec.encode(self._whole(piece, whole, codec.dtype))))
+        return made
+
+    def _index(self, corner: Index) -> Index:
+        return tuple(
+            (part.start + start) // c for part, start, c in zip(self.region, corner, self.chunks, strict=False)
+        )
+
+    def _whole(self, piece: Array, shape: Index, dtype: np.dtype[Any]) -> Array:
+        """Return a chunk of full size: HDF5 stores those at the edge whole too."""
+        if piece.shape == shape:
+            return np.ascontiguousarray(piece)
+        chunk = fill_array(self.node, dtype, shape)
+        chunk[tuple(slice(0, n) for n in piece.shape)] = piece
+        return chunk

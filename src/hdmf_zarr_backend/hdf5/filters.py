@@ -278,6 +278,12 @@ _FILTERS: dict[str, Callable[[Config, np.dtype[Any]], list[Any] | None]] = {
 }
 
 
+def filters_of(created: Any) -> Pipeline:
+    """Return the filters of a dataset creation property list (``h5py.h5p.PropDCID``), in order."""
+    entries = map(created.get_filter, range(created.get_nfilters()))
+    return [[int(number), int(flags), [int(value) for value in values]] for number, flags, values, _ in entries]
+
+
 def usable(pipeline: Pipeline) -> bool:
     """Tell whether this HDF5 library can read and write through ``pipeline``.
 

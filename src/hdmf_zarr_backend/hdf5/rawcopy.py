@@ -1,35 +1,391 @@
-"""Which HDF5 datasets are copied with their chunks as they are, and which Zarr arrays are.
+"""Copies of stored values without HDF5 in between: chunks as they are, or bytes of the file decoded by numcodecs.
 
-HDF5 -> Zarr: `plan_raw`; Zarr -> HDF5: `plan_direct` and `write_direct`. No value is decoded or encoded on the way, but
-for the chunks that one side can store and the other cannot.
+HDF5 -> Zarr: `plan_raw` for datasets in chunks and `plan_contiguous` for those in one piece give sources that need no
+HDF5 library: no thread waits for its lock, and any process can read them. Zarr -> HDF5: `plan_direct` and
+`write_direct`. No value is decoded or encoded on the way, but for the chunks that one side can store and the other
+cannot.
 
-Source: HDF5 reference manual, `H5Pset_chunk_opts`, `H5Pset_fill_time`, `H5Dwrite_chunk`; the issue on conversion
-without recompression.
+Source: HDF5 file format specification, "Data layout"; HDF5 reference manual, `H5Pset_chunk_opts`, `H5Pset_fill_time`,
+`H5Dwrite_chunk`; the Zarr v2 specification for what a chunk is; the issue on conversion without recompression.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from hdmf_zarr_backend.arrays.codecs import numpy_dtype
-from hdmf_zarr_backend.errors import ChunkError, MetadataError, UsageError
-from hdmf_zarr_backend.hdf5.describe import Description
-from hdmf_zarr_backend.hdf5.filters import BUILT_IN, LZ4, Config, Pipeline, codecs_of, lz4_to_hdf5, pipeline_of, usable
-from hdmf_zarr_backend.hdf5.layout import is_same_layout
-from hdmf_zarr_backend.hdf5.rawchunks import UNFILTERED, Index, RawChunks, is_listable
-from hdmf_zarr_backend.hdf5.rawsource import RawH5Source
-from hdmf_zarr_backend.hdf5.types import TypeJSON
+from hdmf_zarr_backend.arrays.codecs import ChunkCodec, numpy_dtype
+from hdmf_zarr_backend.errors import ChunkError, MetadataError, StoreError, UsageError, ZarrBackendError
+from hdmf_zarr_backend.formats.dtypes import zarr_type
+from hdmf_zarr_backend.hdf5.chunks import UNFILTERED, Array, Index, RawChunks, is_listable, plain_file
+from hdmf_zarr_backend.hdf5.datasets import Description, stored_fill
+from hdmf_zarr_backend.hdf5.file_bytes import FileBytes, RemoteFile
+from hdmf_zarr_backend.hdf5.filters import (
+    BUILT_IN,
+    LZ4,
+    CodecPipeline,
+    Config,
+    Pipeline,
+    codecs_of,
+    filters_of,
+    lz4_to_hdf5,
+    pipeline_of,
+    usable,
+)
+from hdmf_zarr_backend.hdf5.types import TypeJSON, is_same_layout
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
+
+Region = tuple[slice, ...]
+
+CACHE_BYTES = 32 * 2**20
+"""What all sources of a process keep of decoded chunks that were asked for in part."""
+
+_LEAST_RUN = 2**16
+_SLAB = 8 * 2**20
+_MOST_WASTE = 8
+_COMPARED = 4096
 
 _UNDECIDED = 16
 """How many chunks at the edge are looked at to find out whether those are filtered."""
 
 _MOST_BYTES = 2**32 - 1
 """HDF5 before 2.0 has no larger chunk."""
+
+_Key = tuple[int, Index]
+
+
+# ---- HDF5 -> Zarr: datasets in chunks -------------------------------------------------------------------------------
+
+
+class _Recent:
+    """The decoded chunks that were used last, up to a number of bytes; any number of threads."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._bytes = 0
+        self._chunks: OrderedDict[_Key, Array] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: _Key) -> Array | None:
+        with self._lock:
+            if key in self._chunks:
+                self._chunks.move_to_end(key)
+            return self._chunks.get(key)
+
+    def put(self, key: _Key, chunk: Array) -> None:
+        if chunk.nbytes > self._limit:
+            return
+        with self._lock:
+            if key not in self._chunks:
+                self._chunks[key] = chunk
+                self._bytes += chunk.nbytes
+            while self._bytes > self._limit:
+                self._bytes -= self._chunks.popitem(last=False)[1].nbytes
+
+    def clear(self) -> None:
+        with self._lock:
+            self._chunks.clear()
+            self._bytes = 0
+
+
+_recent = _Recent(CACHE_BYTES)
+_numbers = itertools.count()
+
+
+def forget_decoded() -> None:
+    """Free what is kept of decoded chunks; for the end of a conversion."""
+    _recent.clear()
+
+
+class DecodedH5Source:
+    """The values of a chunked dataset, decoded outside of the HDF5 library.
+
+    It can be sent to another process if ``raw.is_plain_file``.
+
+    Parameters
+    ----------
+    raw : RawChunks
+        The chunks.
+    dtype : numpy.dtype
+        Of the elements, packed.
+    pipeline : CodecPipeline
+        What decodes them.
+    fill : bytes
+        One element, for what is not stored.
+
+    Attributes
+    ----------
+    shape, chunks : tuple of int
+        Of the dataset.
+    """
+
+    def __init__(self, raw: RawChunks, dtype: np.dtype[Any], pipeline: CodecPipeline, fill: bytes) -> None:
+        self.raw = raw
+        self.dtype = dtype
+        self.pipeline = pipeline
+        self.shape = raw.shape
+        self.chunks = raw.chunks
+        self._fill = fill
+        self._number = next(_numbers)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.raw, self.dtype, self.pipeline, self._fill))
+
+    def part(self, indices: Iterable[Index]) -> DecodedH5Source:
+        """Return the same with nothing but the chunks at ``indices``, small enough to be sent with a task.
+
+        Asking it for any other chunk is an error.
+        """
+        return type(self)(self.raw.part(indices), self.dtype, self.pipeline, self._fill)
+
+    def covering(self, regions: Iterable[Region]) -> set[Index]:
+        """Return the indices of all chunks that overlap one of ``regions``."""
+        return {index for region in regions for index in self._overlapping(region)}
+
+    def decode(self, index: Index) -> Array:
+        """Return the whole chunk at ``index``, which may be read-only; the fill value where nothing is stored.
+
+        Raises
+        ------
+        ChunkError
+            It does not decode to a chunk; file and dataset are named.
+        """
+        try:
+            found = self.raw.find(index)
+            if found is None:
+                return np.broadcast_to(self.fill_scalar(), self.chunks)
+            data = self.raw.read_found(index, found)
+            buffer = memoryview(self.pipeline.decode(data, mask=found.mask)).cast("B")
+            if buffer.nbytes != math.prod(self.chunks) * self.dtype.itemsize:
+                raise ChunkError(
+                    f"the chunk {index} decodes to {buffer.nbytes} bytes instead of "
+                    f"{math.prod(self.chunks) * self.dtype.itemsize}",
+                    remedy="The HDF5 file is damaged; restore it from a copy.",
+                )
+            return np.frombuffer(buffer, self.dtype).reshape(self.chunks)
+        except ZarrBackendError as error:
+            raise error.located(store=self.raw.location, path=self.raw.name) from error.__cause__
+
+    def fill_scalar(self) -> Array:
+        """Return the fill value as an array without axes."""
+        return np.frombuffer(self._fill, self.dtype).reshape(())
+
+    def read(self, region: Region) -> Array:
+        """Return the values of ``region``, which may be read-only."""
+        overlapping = list(self._overlapping(region))
+        if len(overlapping) == 1:
+            return self._in_part(overlapping[0], region)
+        block: Array = np.empty(tuple(part.stop - part.start for part in region), self.dtype)
+        for index in overlapping:
+            inside = tuple(
+                slice(max(part.start, i * c) - part.start, min(part.stop, (i + 1) * c) - part.start)
+                for i, c, part in zip(index, self.chunks, region, strict=True)
+            )
+            block[inside] = self._in_part(index, region)
+        return block
+
+    def _overlapping(self, region: Region) -> Iterator[Index]:
+        return itertools.product(
+            *(range(part.start // c, -(-part.stop // c)) for part, c in zip(region, self.chunks, strict=True))
+        )
+
+    def _in_part(self, index: Index, region: Region) -> Array:
+        """Return what ``region`` has of the chunk at ``index``; one that is not used up is kept for a while."""
+        inside = tuple(
+            slice(max(part.start - i * c, 0), min(part.stop - i * c, c))
+            for i, c, part in zip(index, self.chunks, region, strict=True)
+        )
+        is_whole = all(
+            part.start <= i * c and part.stop >= min((i + 1) * c, n)
+            for i, c, n, part in zip(index, self.chunks, self.shape, region, strict=True)
+        )
+        chunk = _recent.get((self._number, index))
+        if chunk is None:
+            chunk = self.decode(index)
+            if not is_whole:
+                _recent.put((self._number, index), chunk)
+        return chunk[inside]
+
+
+class RawH5Source(DecodedH5Source):
+    """The same, for a Zarr array with the chunks and codecs of the dataset: most chunks are given as they are."""
+
+    _codec: ChunkCodec | None = None
+    _fill_chunk: bytes | None = None
+
+    def encoded(self, index: Index) -> bytes | None:
+        """Return the Zarr chunk at ``index``.
+
+        A chunk that has passed all filters is not decoded; one that HDF5 could not compress is encoded anew, and one
+        that is not stored is the fill value.
+
+        Raises
+        ------
+        ChunkError
+            It cannot be read, or has to be decoded and does not.
+        """
+        found = self.raw.find(index)
+        if found is None:
+            if self._fill_chunk is None:
+                self._fill_chunk = self._encode(self.decode(index))
+            return self._fill_chunk
+        try:
+            data = self.raw.read_found(index, found) if not found.mask & self._mask else None
+            stored = None if data is None else self.pipeline.stored(data)
+        except ZarrBackendError as error:
+            raise error.located(store=self.raw.location, path=self.raw.name) from error.__cause__
+        return stored if stored is not None else self._encode(self.decode(index))
+
+    def decoded(self) -> DecodedH5Source:
+        """Return the same for an array with other chunks or codecs."""
+        return DecodedH5Source(self.raw, self.dtype, self.pipeline, self._fill)
+
+    @property
+    def _mask(self) -> int:
+        return (1 << len(self.pipeline.codecs)) - 1
+
+    def _encode(self, chunk: Array) -> bytes:
+        if self._codec is None:
+            pipeline = self.pipeline
+            self._codec = ChunkCodec(zarr_type(self.dtype), pipeline.filters, pipeline.compressor, "C")
+        return self._codec.encode(np.ascontiguousarray(chunk))
+
+
+# ---- HDF5 -> Zarr: datasets in one piece ----------------------------------------------------------------------------
+
+
+class ContiguousH5Source:
+    """The values of a contiguous dataset; it can be sent to another process.
+
+    Parameters
+    ----------
+    file : FileBytes or RemoteFile
+        The file.
+    offset : int
+        Where the first element is.
+    shape : tuple of int
+        Of the dataset, the axes of elements that are arrays included.
+    dtype : numpy.dtype
+        Of the elements, packed.
+    name : str
+        Of the dataset, for messages.
+    """
+
+    def __init__(
+        self, file: FileBytes | RemoteFile, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any], name: str
+    ) -> None:
+        self.file = file
+        self.offset = offset
+        self.shape = shape
+        self.dtype = dtype
+        self.name = name
+
+    def part(self, indices: Iterable[Index]) -> ContiguousH5Source:
+        """Return this: it is small already."""
+        return self
+
+    def read(self, region: Region) -> Array:
+        """Return the values of ``region``, which may be read-only.
+
+        Raises
+        ------
+        StoreError
+            The file is gone or has changed.
+        ChunkError
+            It ends before the values do.
+        """
+        lengths = tuple(part.stop - part.start for part in region)
+        if not math.prod(lengths):
+            return np.empty(lengths, self.dtype)
+        try:
+            return self._read(region, lengths)
+        except ZarrBackendError as error:
+            raise error.located(store=self.file.path, path=self.name) from error.__cause__
+
+    def _read(self, region: Region, lengths: tuple[int, ...]) -> Array:
+        axis = len(region) - 1  # the last axis of which not all is wanted: what is behind it lies in one run
+        while axis > 0 and lengths[axis] == self.shape[axis]:
+            axis -= 1
+        if axis <= 0:
+            return self._run(region).reshape(lengths)
+        run = math.prod(lengths[axis:]) * self.dtype.itemsize
+        block: Array = np.empty(lengths, self.dtype)
+        if run < _LEAST_RUN and self.shape[axis] <= _MOST_WASTE * lengths[axis]:
+            self._fill_by_slabs(block, region, axis)
+        else:
+            for outer in itertools.product(*map(range, lengths[:axis])):
+                start = tuple(slice(part.start + i, part.start + i + 1) for i, part in zip(outer, region, strict=False))
+                block[outer] = self._run((*start, *region[axis:])).reshape(lengths[axis:])
+        return block
+
+    def _fill_by_slabs(self, block: Array, region: Region, axis: int) -> None:
+        """Read whole rows of ``axis`` and keep what is wanted: many short reads take longer."""
+        row = math.prod(self.shape[axis:]) * self.dtype.itemsize
+        step = max(1, _SLAB // row)
+        rows = region[axis - 1]
+        whole = [slice(0, n) for n in self.shape[axis:]]
+        for outer in itertools.product(*map(range, block.shape[: axis - 1])):
+            place = tuple(slice(part.start + i, part.start + i + 1) for i, part in zip(outer, region, strict=False))
+            for start in range(rows.start, rows.stop, step):
+                stop = min(start + step, rows.stop)
+                slab = self._run((*place, slice(start, stop), *whole))
+                inside: tuple[Any, ...] = (*outer, slice(start - rows.start, stop - rows.start))
+                block[inside] = slab.reshape(stop - start, *self.shape[axis:])[(slice(None), *region[axis:])]
+
+    def _run(self, region: Region) -> Array:
+        """Return the elements of a region that lies in one piece."""
+        first = 0
+        for part, length in zip(region, self.shape, strict=True):
+            first = first * length + part.start
+        count = math.prod(part.stop - part.start for part in region)
+        size = self.dtype.itemsize
+        return np.frombuffer(self.file.read(self.offset + first * size, count * size), self.dtype)
+
+
+def plan_contiguous(dataset: Any, description: Description) -> ContiguousH5Source | None:
+    """Return the values of a dataset that lies in one piece in a file, None if HDF5 has to read it.
+
+    Parameters
+    ----------
+    dataset : h5py.Dataset
+        Any; not kept.
+    description : Description
+        What `describe` says of it.
+    """
+    from h5py import h5d
+
+    if not description.is_raw or not dataset.shape or not dataset.size:
+        return None
+    if dataset.id.get_create_plist().get_layout() != h5d.CONTIGUOUS:
+        return None
+    file, offset = plain_file(dataset), dataset.id.get_offset()  # None for values in other files, and for none at all
+    if file is None or offset is None:
+        return None
+    shape = (*dataset.shape, *description.inner)
+    source = ContiguousH5Source(file, int(offset), shape, description.dtype, str(dataset.name))
+    return source if _reads_as(source, dataset) else None
+
+
+def _reads_as(source: ContiguousH5Source, dataset: Any) -> bool:
+    """Tell whether the first elements are the same read either way (offsets of old libraries left out user blocks)."""
+    outer = len(dataset.shape)
+    few = max(1, _COMPARED // max(1, math.prod(source.shape[outer:]) * source.dtype.itemsize))
+    region = (*(slice(0, 1) for _ in dataset.shape[:-1]), slice(0, min(few, dataset.shape[-1])))
+    whole = tuple(slice(0, n) for n in source.shape[outer:])
+    try:
+        ours = source.read((*region, *whole))
+    except (ChunkError, StoreError):
+        return False
+    return ours.tobytes() == np.ascontiguousarray(dataset[region]).tobytes()
+
+
+# ---- HDF5 -> Zarr: which datasets -----------------------------------------------------------------------------------
 
 
 class RawPlan(NamedTuple):
@@ -64,16 +420,15 @@ def plan_raw(dataset: Any, description: Description) -> RawPlan | None:
     the Zarr type (padded compounds, numbers with a layout of their own, terminated text); filters without a
     counterpart.
     """
-    if description.kind != "number" or not dataset.shape or not is_listable(dataset) or dataset.file.swmr_mode:
+    if not description.is_raw or not dataset.shape or not is_listable(dataset) or dataset.file.swmr_mode:
         return None
     dtype, inner = description.dtype, description.inner
-    element = np.dtype((dtype, inner)) if inner else dtype
     entries = description.note.get("filters", [])
     pipeline = codecs_of(entries, dtype)
     fill = _fill_bytes(dataset, dtype, has_inner=bool(inner))
-    if pipeline is None or fill is None or not is_same_layout(description.type, element):
+    if pipeline is None or fill is None:
         return None
-    size = math.prod(dataset.chunks) * element.itemsize
+    size = math.prod(dataset.chunks) * description.element.itemsize
     if any(size % config["elementsize"] for config in pipeline.codecs if config["id"] == "shuffle"):
         return None
     try:
@@ -96,9 +451,7 @@ def _fill_bytes(dataset: Any, dtype: np.dtype[Any], *, has_inner: bool) -> bytes
         return bytes(dtype.itemsize)
     if has_inner:
         return None  # h5py does not read the fill value of elements that are arrays
-    value = np.zeros((), dataset.dtype)
-    created.get_fill_value(value)
-    return value.tobytes()
+    return stored_fill(created, dataset.dtype).tobytes()
 
 
 def _decodes(source: RawH5Source, numbers: list[int]) -> bool:
@@ -220,9 +573,8 @@ def write_direct(dataset: Any, chunks: Iterable[tuple[Index, bytes | None]]) -> 
     ChunkError
         A chunk without filters has not the size of its values.
     """
-    created = dataset.id.get_create_plist()
-    count = created.get_nfilters()
-    is_framed = count > 0 and created.get_filter(count - 1)[0] == LZ4
+    pipeline = filters_of(dataset.id.get_create_plist())
+    is_framed = bool(pipeline) and pipeline[-1][0] == LZ4
     size = math.prod(dataset.chunks) * dataset.id.get_type().get_size()
     grid = [-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True)]
     written = 0
@@ -231,7 +583,7 @@ def write_direct(dataset: Any, chunks: Iterable[tuple[Index, bytes | None]]) -> 
             continue
         if len(index) != len(grid) or not all(0 <= i < n for i, n in zip(index, grid, strict=True)):
             raise UsageError(f"the chunk {index} lies outside of the dataset", path=dataset.name)
-        if not count and len(data) != size:
+        if not pipeline and len(data) != size:
             problem = f"the chunk {index} has {len(data)} bytes instead of {size}"
             raise ChunkError(problem, remedy="Run `zarrio verify` on the Zarr file.")
         stored = lz4_to_hdf5(data) if is_framed else data

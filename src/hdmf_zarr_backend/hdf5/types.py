@@ -19,13 +19,13 @@ Source: HDF5 reference manual, "Datatypes"; `h5py.h5t` for what NumPy has a word
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
-from hdmf_zarr_backend.formats.dtypes import element_of
+from hdmf_zarr_backend.formats.dtypes import Kind, element_of
 from hdmf_zarr_backend.model.elements import Element
 
 TypeJSON: TypeAlias = "str | dict[str, Any]"
@@ -35,6 +35,9 @@ REGION = "region"
 BOOL = "bool"
 UTF8: dict[str, Any] = {"text": "utf-8"}
 ASCII: dict[str, Any] = {"text": "ascii"}
+
+DATES = "NUMPY:"
+"""Beginning of the tag of opaque types that h5py stores NumPy's dates in."""
 
 _NUMBER = re.compile(r"^[<>|][iuf](\d{1,2})$")
 _STANDARD = ("1", "2", "4", "8")
@@ -53,7 +56,26 @@ def encode_type(tid: Any) -> TypeJSON:
     Raises
     ------
     ValueRefusedError
-        A type that NumPy has no word for, such as HDF5's times.
+        NumPy has no such type, such as HDF5's times, or its elements are arrays of arrays.
+    """
+    from h5py import h5t
+
+    found = any_type(tid)
+    if any(part.get_class() == h5t.ARRAY == part.get_super().get_class() for part in _parts(tid) if _has_super(part)):
+        raise ValueRefusedError(
+            "elements that are arrays of arrays have no place in HDMF",
+            remedy="Store the values in an array type with more axes.",
+        )
+    return found
+
+
+def any_type(tid: Any) -> TypeJSON:
+    """Return the JSON of a type; that of arrays of arrays as one array with more axes, which NumPy makes of them.
+
+    Raises
+    ------
+    ValueRefusedError
+        NumPy has no such type.
     """
     from h5py import h5t
 
@@ -67,26 +89,35 @@ def encode_type(tid: Any) -> TypeJSON:
         h5t.REFERENCE: _encode_reference,
         h5t.ENUM: _encode_enum,
         h5t.ARRAY: _encode_array,
-        h5t.VLEN: lambda t: {"sequence": encode_type(t.get_super())},
-        getattr(h5t, "COMPLEX", -1): lambda t: {"complex": encode_type(t.get_super())},
+        h5t.VLEN: lambda t: {"sequence": any_type(t.get_super())},
+        getattr(h5t, "COMPLEX", -1): lambda t: {"complex": any_type(t.get_super())},
     }
-    known = encode.get(tid.get_class())
     try:
-        if known is not None:
-            _ = tid.dtype
-            return known(tid)
-    except ValueRefusedError:
-        raise  # which says more
-    except TypeError as error:
-        raise _refused(tid) from error
-    raise _refused(tid)
+        _ = tid.dtype
+        return encode[tid.get_class()](tid)
+    except (TypeError, KeyError) as error:
+        raise ValueRefusedError(
+            f"the HDF5 type of class {tid.get_class()} and {tid.get_size()} bytes has no counterpart in NumPy",
+            remedy="Store the values in a standard type.",
+        ) from error
 
 
-def _refused(tid: Any) -> ValueRefusedError:
-    return ValueRefusedError(
-        f"the HDF5 type of class {tid.get_class()} and {tid.get_size()} bytes has no counterpart in NumPy",
-        remedy="Store the values in a standard type.",
-    )
+def _parts(tid: Any) -> Iterator[Any]:
+    """Yield a type and all types inside of it."""
+    from h5py import h5t
+
+    yield tid
+    if tid.get_class() == h5t.COMPOUND:
+        for index in range(tid.get_nmembers()):
+            yield from _parts(tid.get_member_type(index))
+    elif _has_super(tid):
+        yield from _parts(tid.get_super())
+
+
+def _has_super(tid: Any) -> bool:
+    from h5py import h5t
+
+    return tid.get_class() in (h5t.ARRAY, h5t.VLEN, h5t.ENUM)
 
 
 def _encode_number(tid: Any) -> TypeJSON:
@@ -126,25 +157,22 @@ def _encode_reference(tid: Any) -> TypeJSON:
 
 
 def _encode_enum(tid: Any) -> TypeJSON:
-    base = encode_type(tid.get_super())
+    base = any_type(tid.get_super())
     members = [[_name(tid.get_member_name(i)), int(tid.get_member_value(i))] for i in range(tid.get_nmembers())]
     return BOOL if members == _BOOL_MEMBERS and base == "|i1" else {"enum": members, "base": base}
 
 
 def _encode_array(tid: Any) -> TypeJSON:
-    inner = encode_type(tid.get_super())
+    inner, shape = any_type(tid.get_super()), list(tid.get_array_dims())
     if isinstance(inner, dict) and "array" in inner:
-        raise ValueRefusedError(
-            "elements that are arrays of arrays have no place in HDMF",
-            remedy="Store the values in an array type with more axes.",
-        )
-    return {"array": inner, "shape": list(tid.get_array_dims())}
+        return {"array": inner["array"], "shape": [*shape, *inner["shape"]]}
+    return {"array": inner, "shape": shape}
 
 
 def _encode_compound(tid: Any) -> TypeJSON:
     members = range(tid.get_nmembers())
     types = [tid.get_member_type(i) for i in members]
-    fields = [[_name(tid.get_member_name(i)), encode_type(types[i])] for i in members]
+    fields = [[_name(tid.get_member_name(i)), any_type(types[i])] for i in members]
     offsets = [tid.get_member_offset(i) for i in members]
     packed = np.cumsum([0, *(member.get_size() for member in types)]).tolist()
     if [*offsets, tid.get_size()] == packed:
@@ -318,18 +346,14 @@ def _decode_compound(value: dict[str, Any], depth: int) -> Any:
 
 
 def is_sparse(tid: Any) -> bool:
-    """Tell whether a type uses less than half of the bits of a number.
+    """Tell whether a type has numbers that use less than half of their bits.
 
     HDF5 2.0 takes such a type for damage in a file without checksums, which the oldest version of the format is.
     """
     from h5py import h5t
 
-    form = tid.get_class()
-    if form in (h5t.INTEGER, h5t.FLOAT):
-        return bool(tid.get_size() > 1 and 2 * tid.get_precision() < 8 * tid.get_size())
-    if form == h5t.COMPOUND:
-        return any(is_sparse(tid.get_member_type(index)) for index in range(tid.get_nmembers()))
-    return form in (h5t.ARRAY, h5t.VLEN, h5t.ENUM) and is_sparse(tid.get_super())
+    numbers = (part for part in _parts(tid) if part.get_class() in (h5t.INTEGER, h5t.FLOAT))
+    return any(part.get_size() > 1 and 2 * part.get_precision() < 8 * part.get_size() for part in numbers)
 
 
 def _raw(name: Any) -> bytes:
@@ -375,3 +399,70 @@ def memory_type(tid: Any, *, writing: bool) -> Any:
             memory.insert(tid.get_member_name(index), dtype.fields[name][1], member)
         return memory
     return h5t.py_create(dtype)
+
+
+# ---- kind and layout ------------------------------------------------------------------------------------------------
+
+
+def kind_of_type(kind: TypeJSON) -> Kind:
+    """Return the kind of the elements of a dataset.
+
+    Raises
+    ------
+    ValueRefusedError
+        Sequences of variable length, which neither HDMF nor Zarr has.
+    """
+    if isinstance(kind, str):
+        return "object" if kind == OBJECT else "region" if kind == REGION else "number"
+    if "text" in kind:
+        return "number" if "size" in kind else "text" if kind["text"] == "utf-8" else "ascii"
+    if "sequence" in kind:
+        raise ValueRefusedError(
+            "HDF5 sequences of variable length have no place in HDMF",
+            remedy="Store the values as a ragged column: data and index.",
+        )
+    if "array" in kind:
+        if kind_of_type(kind["array"]) != "number":
+            raise ValueRefusedError("elements that are arrays of text or references have no place in HDMF")
+        return "number"
+    if "fields" in kind and "number" not in kind:
+        return "compound" if any(kind_of_type(inner) != "number" for _, inner in kind["fields"]) else "number"
+    return "number"
+
+
+def is_same_layout(kind: TypeJSON, dtype: np.dtype[Any]) -> bool:
+    """Tell whether raw elements of an HDF5 type are elements of ``dtype``, without any conversion.
+
+    Parameters
+    ----------
+    kind : TypeJSON
+        The type, as `encode_type` gives it.
+    dtype : numpy.dtype
+        Packed, as `formats.dtypes.plain` gives it; a subarray for elements that are arrays.
+
+    Notes
+    -----
+    Not the same: padded compounds, numbers with a precision or fields of their own, and text that ends at a terminator
+    or is padded with spaces, which HDF5 changes when it is read into NumPy's.
+    """
+    return not dtype.hasobject and _as_stored(kind) == type_of_dtype(dtype)
+
+
+def _as_stored(kind: TypeJSON) -> TypeJSON | None:
+    """Return the type that `type_of_dtype` gives for elements of the same bytes, None if NumPy has no such elements."""
+    if isinstance(kind, str):
+        return kind
+    if "number" in kind or "sequence" in kind or "offsets" in kind:
+        return None
+    if "fields" in kind:
+        return {"fields": [[name, _as_stored(field)] for name, field in kind["fields"]]}
+    if "array" in kind:
+        return {"array": _as_stored(kind["array"]), "shape": kind["shape"]}
+    if "text" in kind:
+        return {**kind, "text": "ascii"} if "size" in kind else None
+    if "opaque" in kind:
+        tag = str(kind.get("tag", ""))
+        return tag.removeprefix(DATES) if tag.startswith(DATES) else {"opaque": kind["opaque"], "tag": ""}
+    if "complex" in kind:
+        return {"fields": [["r", kind["complex"]], ["i", kind["complex"]]]}
+    return _as_stored(kind["base"] if "enum" in kind else kind["bitfield"])

@@ -159,7 +159,7 @@ def decode_array(value: Any, shape: Any, kind: TypeJSON, dtype: np.dtype[Any], r
     """
     try:
         flat = _flatten(value, len(shape))
-        return fill_array([decode(flat_item, kind, dtype, reference) for flat_item in flat], tuple(shape), dtype)
+        return array_of([decode(flat_item, kind, dtype, reference) for flat_item in flat], tuple(shape), dtype)
     except _DECODE_ERRORS as error:
         raise MetadataError(f"a value does not fit the HDF5 type {kind!r} ({error})") from error
 
@@ -173,7 +173,7 @@ def _flatten(value: Any, depth: int) -> list[Any]:
     return rows
 
 
-def fill_array(values: list[Any], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+def array_of(values: list[Any], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Return an array of ``shape`` whose elements are ``values``, which may be sequences themselves."""
     base, inner = dtype.subdtype if dtype.subdtype is not None else (dtype, ())
     made: Array = np.empty((len(values), *inner), base)

@@ -16,11 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hdmf_zarr_backend.hdf5.contiguous import ContiguousH5Source
-from hdmf_zarr_backend.hdf5.describe import describe
+from hdmf_zarr_backend.hdf5.chunks import Array, Index
+from hdmf_zarr_backend.hdf5.datasets import describe
 from hdmf_zarr_backend.hdf5.filters import Config
-from hdmf_zarr_backend.hdf5.rawchunks import Array, Index
-from hdmf_zarr_backend.hdf5.rawsource import DecodedH5Source, RawH5Source, Region
+from hdmf_zarr_backend.hdf5.rawcopy import ContiguousH5Source, DecodedH5Source, RawH5Source, Region
 
 LEAST_BYTES = 256
 """Stored bytes of a chunk, on average, from which on a reference takes less room than the chunk itself."""

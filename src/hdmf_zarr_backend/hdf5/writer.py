@@ -19,15 +19,21 @@ from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference
 from hdmf_zarr_backend.formats.reserved import SPECLOC, notes_of
-from hdmf_zarr_backend.hdf5.attributes import NewerFormatNeededError, refusing, write_attribute
-from hdmf_zarr_backend.hdf5.creation import creation_list
+from hdmf_zarr_backend.hdf5.attributes import (
+    ATTRIBUTE_ORDER,
+    LINK_ORDER,
+    NewerFormatNeededError,
+    in_order,
+    order_links,
+    refusing,
+    set_orders,
+    write_attribute,
+)
+from hdmf_zarr_backend.hdf5.datasets import creation_list
 from hdmf_zarr_backend.hdf5.elements import Elements, elements_of
 from hdmf_zarr_backend.hdf5.filling import Filler, located, named
-from hdmf_zarr_backend.hdf5.order import ATTRIBUTES as ATTRIBUTE_ORDER
-from hdmf_zarr_backend.hdf5.order import LINKS as LINK_ORDER
-from hdmf_zarr_backend.hdf5.order import in_order, order_links, set_orders
 from hdmf_zarr_backend.hdf5.placement import HDF5, Placed, Placement, ZarrFile, hdf5_note
-from hdmf_zarr_backend.hdf5.regions import decode_region
+from hdmf_zarr_backend.hdf5.references import decode_region
 from hdmf_zarr_backend.hdf5.types import decode_type, is_sparse
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, absolute
 

@@ -10,6 +10,7 @@ elements are ``bytes``, variable-length sequences are arrays, and references are
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeAlias
@@ -17,7 +18,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.model.elements import Element, Reference
+from hdmf_zarr_backend.model.elements import Element, Reference, Region
 
 __all__ = [
     "AttributeFacts",
@@ -30,7 +31,7 @@ __all__ = [
     "NodeFacts",
     "Selection",
     "Values",
-    "even_steps",
+    "canonical_region",
     "hdf5_filter",
     "plain_values",
     "text_of",
@@ -263,8 +264,41 @@ def _objects(values: Values, convert: Callable[[Any], object]) -> Values:
     return made.reshape(values.shape)
 
 
-def even_steps(indices: list[int]) -> tuple[str, tuple[Any, ...]] | None:
+def _even_steps(indices: list[int]) -> tuple[str, tuple[Any, ...]] | None:
     """Return the one spelling of a selection on one axis whose rising `indices` have equal distances, else None."""
     step = indices[1] - indices[0] if len(indices) > 1 else 1
     stop = indices[-1] + 1
     return ("slice", (indices[0], stop, step)) if indices == list(range(indices[0], stop, step)) else None
+
+
+def canonical_region(region: Any, shape: tuple[int, ...] | None) -> Region | None:
+    """Return the selection of a region reference in the one spelling of `Region`, None where there is none.
+
+    Parameters
+    ----------
+    region : list, dict or None
+        As `formats.references` has it on disk. What is no region is kept as it is, so that it differs from every other.
+    shape : tuple of int or None
+        Of the target, which the ends of a slice may be left to.
+    """
+    if region is None:
+        return None
+    try:
+        if isinstance(region, dict):
+            points = tuple(tuple(int(n) for n in point) for point in region["points"])
+            return (("points", points),) if points else (("none", ()),)
+        axes = [_selected(entry, axis, shape) for axis, entry in enumerate(region)]
+    except (KeyError, TypeError, ValueError, IndexError):
+        return (("unknown", (json.dumps(region, sort_keys=True, default=repr),)),)
+    if any(not axis for axis in axes):
+        return (("none", ()),)
+    return tuple(_even_steps(axis) or ("index", tuple(axis)) for axis in axes)
+
+
+def _selected(entry: dict[str, Any], axis: int, shape: tuple[int, ...] | None) -> list[int]:
+    if "slice" not in entry:
+        return [int(index) for index in entry["index"]]
+    start, stop, step = entry["slice"]
+    if start is None or stop is None or shape is not None:
+        return list(range(*slice(start, stop, step).indices((shape or ())[axis])))
+    return list(range(start, stop, 1 if step is None else step))

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.arrays.codecs import keeps_dates
 from hdmf_zarr_backend.errors import ValueRefusedError
-from hdmf_zarr_backend.hdf5.describe import is_dataset
+from hdmf_zarr_backend.hdf5.datasets import is_dataset
 
 Array = npt.NDArray[Any]
 Region = tuple[slice, ...]

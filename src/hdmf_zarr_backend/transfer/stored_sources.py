@@ -23,10 +23,9 @@ from hdmf_zarr_backend.changes.editable import EditableArray
 from hdmf_zarr_backend.errors import ChunkError
 from hdmf_zarr_backend.formats.chunking import WHOLE_BYTES
 from hdmf_zarr_backend.formats.zarr3_codecs import in_format_2
-from hdmf_zarr_backend.hdf5.allocated import check_allocated
-from hdmf_zarr_backend.hdf5.contiguous import plan_contiguous
-from hdmf_zarr_backend.hdf5.describe import Description, is_dataset
-from hdmf_zarr_backend.hdf5.rawcopy import plan_raw
+from hdmf_zarr_backend.hdf5.datasets import Description, is_dataset
+from hdmf_zarr_backend.hdf5.files import check_allocated
+from hdmf_zarr_backend.hdf5.rawcopy import plan_contiguous, plan_raw
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.limits import Limits
@@ -172,7 +171,7 @@ def check_stored(data: Any, limits: Limits) -> None:
     Raises
     ------
     LimitError
-        As of `arrays.fills.check_unwritten` and `hdf5.allocated.check_allocated`; other data are never refused.
+        As of `arrays.fills.check_unwritten` and `hdf5.files.check_allocated`; other data are never refused.
     """
     stored = getattr(data, "dataset", data)
     if isinstance(stored, LazyArray) and not isinstance(stored, EditableArray):

@@ -30,7 +30,7 @@ from hdmf_zarr_backend.formats import nczarr, registry
 from hdmf_zarr_backend.formats.consolidated import is_inlined, is_read_at_open
 from hdmf_zarr_backend.formats.dimensions import encode_dimensions
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, NOTES
-from hdmf_zarr_backend.hdf5.rawsource import forget_decoded
+from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, Node, absolute, join
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store

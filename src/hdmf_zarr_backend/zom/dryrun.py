@@ -32,8 +32,8 @@ from hdmf_zarr_backend.formats.elements import describe_any
 from hdmf_zarr_backend.formats.labels import codec_labels, type_label
 from hdmf_zarr_backend.formats.nczarr import overlay
 from hdmf_zarr_backend.hdf5.facts import is_hdf5
-from hdmf_zarr_backend.hdf5.rawsource import forget_decoded
-from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
+from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
+from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
 from hdmf_zarr_backend.io import ZarrIO
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, absolute, join
 from hdmf_zarr_backend.stores.base import Store

@@ -26,8 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import ChunkError, StoreError, UsageError
-from hdmf_zarr_backend.hdf5.farfile import FarFile, far_file
-from hdmf_zarr_backend.hdf5.filebytes import FileBytes, file_bytes
+from hdmf_zarr_backend.hdf5.file_bytes import FileBytes, RemoteFile, file_bytes, remote_file
 
 Array = npt.NDArray[Any]
 Index = tuple[int, ...]
@@ -129,7 +128,7 @@ class RawChunks:
         return self._bytes is not None
 
     @property
-    def file(self) -> FileBytes | FarFile | None:
+    def file(self) -> FileBytes | RemoteFile | None:
         """What the chunks are read from by their offsets, None where HDF5 has to read them."""
         return self._bytes
 
@@ -312,11 +311,11 @@ def _uncertain(dataset: Any) -> UsageError:
     )
 
 
-def plain_file(dataset: Any) -> FileBytes | FarFile | None:
+def plain_file(dataset: Any) -> FileBytes | RemoteFile | None:
     """Return the file of ``dataset`` if it is the one that the HDF5 library has open, and not being written."""
     file = dataset.file
     if file.driver == "fileobj":
-        return far_file(str(file.filename))
+        return remote_file(str(file.filename))
     if file.driver != "sec2" or file.mode != "r" or file.swmr_mode:
         return None
     try:

@@ -1,8 +1,11 @@
-"""What is in an HDF5 file and where it goes in a Zarr file: groups, datasets, named types, links.
+"""What is in an HDF5 file and where it goes in a Zarr file: groups, datasets, named types, links; and their values.
 
 A Zarr file has no hard links and cannot point into HDF5. So an object is placed once, at the first of its paths
 (depth first, by name), and further paths are links to it; what an external link leads to is placed where the link is,
 with all that is below it, and likewise what links inside of that lead to.
+
+Values are read block by block, in the layout that NumPy has for their type. h5py's own indexing cannot read every type
+(opaque data with a tag), keeps each dataset open, and names neither file nor dataset where something cannot be read.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import os
 import posixpath
 import warnings
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,9 +23,12 @@ from hdmf.backends.warnings import BrokenLinkWarning
 
 from hdmf_zarr_backend.errors import LimitError, StoreNotFoundError, UnsupportedFileError, ZarrBackendError
 from hdmf_zarr_backend.formats.references import Reference
-from hdmf_zarr_backend.hdf5.failures import H5_ERRORS, reading
-from hdmf_zarr_backend.hdf5.farfile import FarFile
-from hdmf_zarr_backend.hdf5.rawfiles import check_other_files
+from hdmf_zarr_backend.hdf5.datasets import Description, describe
+from hdmf_zarr_backend.hdf5.file_bytes import RemoteFile
+from hdmf_zarr_backend.hdf5.files import H5_ERRORS, UnreadableHdf5Error, check_other_files, reading
+from hdmf_zarr_backend.hdf5.filters import filters_of, usable
+from hdmf_zarr_backend.hdf5.types import encode_type, memory_type
+from hdmf_zarr_backend.hdf5.values import Array
 from hdmf_zarr_backend.model.locations import THIS_FILE, is_url, relative_source, resolve_source
 from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits
@@ -34,6 +40,8 @@ _LETTERS = 200
 
 Address = tuple[int, int]
 """Number of an open file, and the place of an object in it."""
+
+Bounds = Sequence[tuple[int, int]]
 
 
 class SourceFile:
@@ -56,9 +64,9 @@ class SourceFile:
         import h5py
 
         self.location = location
-        self.far = FarFile(location, options or {}) if is_url(location) else None
+        remote = RemoteFile(location, options or {}) if is_url(location) else None
         try:
-            self.file: Any = h5py.File(location if self.far is None else self.far.stream(), "r")
+            self.file: Any = h5py.File(location if remote is None else remote.stream(), "r")
         except H5_ERRORS as error:
             if isinstance(error, ZarrBackendError):  # of the server
                 raise
@@ -96,6 +104,41 @@ class SourceFile:
             with reading(self.location, text_of(raw)):
                 self._last = (raw, h5o.open(*self.within(raw)))
         return self._last[1]
+
+    def walk(self, top: bytes, known: Container[Address]) -> Iterator[tuple[bytes, int, Any]]:
+        """Yield what is at a path and below it, depth first by name; links are not followed.
+
+        Parameters
+        ----------
+        top : bytes
+            The path.
+        known : container of Address
+            Objects that were visited already: what is in a group is yielded unless the group was known before it was
+            yielded itself.
+
+        Yields
+        ------
+        path : bytes
+        form : int
+            Class of the link at the path, `h5py.h5l.TYPE_HARD` of an object.
+        info : h5py.h5o.ObjInfo or None
+            Of an object.
+        """
+        from h5py import h5g, h5l, h5o
+
+        pending = [top]
+        while pending:
+            raw = pending.pop()
+            with reading(self.location, text_of(raw)):
+                group, name = self.within(raw)
+                form = h5l.TYPE_HARD if raw == top else group.links.get_info(name).type
+                info = h5o.get_info(group, name) if form == h5l.TYPE_HARD else None
+            is_group = info is not None and info.type == h5o.TYPE_GROUP and (info.fileno, info.addr) not in known
+            yield raw, form, info
+            if is_group:
+                with reading(self.location, text_of(raw)):
+                    prefix = raw.rstrip(b"/") + b"/"
+                    pending += [prefix + name for name in sorted(h5g.open(*self.within(raw)), reverse=True)]
 
     def close(self) -> None:
         """Close the file."""
@@ -207,51 +250,39 @@ class Hdf5Tree:
 
     # ---- where things go --------------------------------------------------------------------------------------------
 
-    def _descend(self, place: str, file: SourceFile, raw: bytes) -> None:
-        """Place an object and all that is below it."""
-        stack = [(place, raw)]
-        while stack:
-            path, here = stack.pop()
-            with reading(file.location, text_of(here)):
-                if here in (b"/", raw) or not self._set_aside(path, file, here):
-                    stack.extend(self._place(path, file, here))
-
-    def _set_aside(self, path: str, file: SourceFile, raw: bytes) -> bool:
-        """Keep a link for when all objects have their places."""
+    def _descend(self, place: str, file: SourceFile, top: bytes) -> None:
+        """Place an object and all that is below it; links are kept for when all objects have their places."""
         from h5py import h5l
 
-        group, name = file.within(raw)
-        form = group.links.get_info(name).type
-        if form == h5l.TYPE_HARD:
-            return False
-        (self._external if form == h5l.TYPE_EXTERNAL else self._soft).append(_Pending(path, file, raw))
-        return True
+        start = len(top.rstrip(b"/")) + 1
+        for raw, form, info in file.walk(top, self.places):
+            path = place if raw == top else join(place, text_of(raw[start:]))
+            if info is None:
+                (self._external if form == h5l.TYPE_EXTERNAL else self._soft).append(_Pending(path, file, raw))
+                continue
+            with reading(file.location, text_of(raw)):
+                known = self.places.get((info.fileno, info.addr))
+                if known is None:
+                    self._place(path, file, raw, info)
+                else:
+                    self.links.append(PlacedLink(path, self.reference_to(known), "hard"))
 
-    def _place(self, path: str, file: SourceFile, raw: bytes) -> list[tuple[str, bytes]]:
-        """Give one object its place, and return its members, last first."""
-        from h5py import h5g, h5o
+    def _place(self, path: str, file: SourceFile, raw: bytes, info: Any) -> None:
+        """Give one object its place."""
+        from h5py import h5o
 
-        info = h5o.get_info(*file.within(raw))
-        known = self.places.get((info.fileno, info.addr))
-        if known is not None:
-            self.links.append(PlacedLink(path, self.reference_to(known), "hard"))
-            return []
         kinds: dict[int, Kind] = {h5o.TYPE_GROUP: "group", h5o.TYPE_DATASET: "dataset"}
         placed = Placed(path, kinds.get(info.type, "datatype"), file, raw)
         self.places[info.fileno, info.addr] = placed
         self.nodes.append(placed)
         if placed.kind == "dataset":
-            check_other_files(h5o.open(file.file.id, raw), file.location, text_of(raw), self._policy)
-        if info.type != h5o.TYPE_GROUP:
-            return []
-        depth = path.count("/") + 1 if path else 0
-        try:
-            self._limits.check("max_depth", depth, f"groups are nested {depth:,} deep or deeper")
-        except LimitError as error:
-            raise error.located(store=file.location, path=f"{absolute(path)[:_LETTERS]}...") from None
-        prefix = raw.rstrip(b"/") + b"/"
-        names = sorted(h5g.open(*file.within(raw)), reverse=True)
-        return [(join(path, text_of(name)), prefix + name) for name in names]
+            check_other_files(h5o.open(*file.within(raw)), file.location, text_of(raw), self._policy)
+        elif placed.kind == "group":
+            depth = path.count("/") + 1 if path else 0
+            try:
+                self._limits.check("max_depth", depth, f"groups are nested {depth:,} deep or deeper")
+            except LimitError as error:
+                raise error.located(store=file.location, path=f"{absolute(path)[:_LETTERS]}...") from None
 
     def _place_link(self, link: _Pending) -> None:
         from h5py import h5l
@@ -271,9 +302,7 @@ class Hdf5Tree:
             )
 
     def _place_soft(self, link: _Pending, value: bytes) -> None:
-        # HDF5 starts a relative target at the group of the link, and knows "." but not ".."
-        parts = posixpath.join(posixpath.dirname(link.raw), value).split(b"/")
-        raw = b"/" + b"/".join(part for part in parts if part not in (b"", b"."))
+        raw = soft_target(link.raw, value)
         found = address_of(link.file, raw)
         known = None if found is None else self.places.get(found)
         if found is not None and known is None and link.file is not self.main:
@@ -369,6 +398,15 @@ def _real(location: str) -> str:
     return location if is_url(location) else os.path.realpath(location)
 
 
+def soft_target(raw: bytes, value: bytes) -> bytes:
+    """Return the absolute path that the soft link at ``raw`` leads to.
+
+    HDF5 starts a relative target at the group of the link, and knows "." but not "..".
+    """
+    parts = posixpath.join(posixpath.dirname(raw), value).split(b"/")
+    return b"/" + b"/".join(part for part in parts if part not in (b"", b"."))
+
+
 def address_of(file: SourceFile, raw: bytes) -> Address | None:
     """Return what is at a path, through links, None where nothing is."""
     from h5py import h5o
@@ -399,3 +437,128 @@ def _warn_broken(link: _Pending, target: str) -> None:
         BrokenLinkWarning,
         stacklevel=2,
     )
+
+
+class Hdf5Data:
+    """The values of one dataset; it is opened when values are asked for.
+
+    Parameters
+    ----------
+    file : SourceFile
+        The file.
+    raw : bytes
+        Path of the dataset.
+
+    Attributes
+    ----------
+    shape : tuple of int or None
+        Shape, with the axes that an element has itself; None without a dataspace.
+    """
+
+    def __init__(self, file: SourceFile, raw: bytes) -> None:
+        self._file = file
+        self._raw = raw
+        node = file.open(raw)
+        encode_type(node.get_type())  # which refuses what NumPy has no type for
+        self._inner = tuple(node.get_type().dtype.shape)
+        self.shape: tuple[int, ...] | None = None if node.shape is None else (*map(int, node.shape), *self._inner)
+
+    @property
+    def name(self) -> str:
+        """File and path, for messages."""
+        return f"{self._file.location}, {text_of(self._raw)}"
+
+    def describe(self) -> Description:
+        """Return what is known of the dataset; the filters that it needs are registered if hdf5plugin has them.
+
+        Raises
+        ------
+        ValueRefusedError
+            A type that neither HDMF nor Zarr has.
+        """
+        found = describe(self.dataset())
+        usable(found.note.get("filters", []))
+        return found
+
+    def dataset(self) -> Any:
+        """Return the ``h5py.Dataset``, opened anew."""
+        import h5py
+
+        return h5py.Dataset(self._file.open(self._raw))
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return a block, or the one value of a scalar dataset.
+
+        Parameters
+        ----------
+        key : int, slice, tuple of slices or ()
+            As many as axes or fewer; steps are 1. An integer drops the first axis.
+
+        Raises
+        ------
+        DamagedFileError, UnsupportedFileError
+            HDF5 cannot read the values, or lacks a filter; file and dataset are named.
+        """
+        from h5py import h5z
+
+        if isinstance(key, int):
+            return self[key : key + 1][0]
+        shape = self.shape or ()
+        given = key if isinstance(key, tuple) else (key,)
+        slices = [part.indices(length) for part, length in zip(given, shape, strict=False)]
+        bounds = [(start, max(start, stop)) for start, stop, _ in slices] + [(0, n) for n in shape[len(given) :]]
+        outer = len(shape) - len(self._inner)
+        node = self._file.open(self._raw)
+        try:
+            with reading(self._file.location, text_of(self._raw), node):
+                values = self._read(bounds[:outer])
+        except UnreadableHdf5Error as error:
+            missing = [number for number, _, _ in filters_of(node.get_create_plist()) if not h5z.filter_avail(number)]
+            if not missing:
+                raise
+            raise UnsupportedFileError(
+                f"HDF5 filter {missing[0]} is not installed",
+                store=self._file.location,
+                path=text_of(self._raw),
+                remedy="Install hdf5plugin.",
+            ) from error.__cause__
+        inner: tuple[Any, ...] = tuple(slice(start, stop) for start, stop in bounds[outer:])
+        values = values[(..., *inner)] if inner else values
+        return values if values.ndim else values[()]
+
+    def _read(self, bounds: Bounds) -> Array:
+        tid = self._file.open(self._raw).get_type()
+        return self.read_as(bounds, tid.dtype, memory_type(tid, writing=False))
+
+    def read_as(self, bounds: Bounds, dtype: np.dtype[Any], memory: Any) -> Array:
+        """Return a block as an array of ``dtype``, whose layout is that of the HDF5 type ``memory``."""
+        return read_block(self._file.open(self._raw), bounds, dtype, memory)
+
+
+def read_block(node: Any, bounds: Bounds, dtype: np.dtype[Any], memory: Any) -> Array:
+    """Return a block of a dataset as an array.
+
+    Parameters
+    ----------
+    node : h5py.h5d.DatasetID
+        The dataset.
+    bounds : sequence of (int, int)
+        Start and stop on each axis.
+    dtype : numpy.dtype
+        Of the array.
+    memory : h5py.h5t.TypeID
+        The HDF5 type with the layout of ``dtype``.
+    """
+    from h5py import h5s
+
+    lengths = tuple(stop - start for start, stop in bounds)
+    values: Array = np.zeros(lengths, dtype)
+    if not values.size:
+        return values
+    if not lengths:
+        node.read(h5s.ALL, h5s.ALL, values, memory)
+        return values
+    space = node.get_space()
+    space.select_hyperslab(tuple(start for start, _ in bounds), lengths)
+    node.read(h5s.create_simple(lengths), space, values, memory)
+    return values

@@ -1,29 +1,88 @@
-"""The other files that hold values of an HDF5 dataset: raw files ("external storage") and sources of virtual datasets.
+"""Reading HDF5 files: errors of HDF5 as ours, files that hold values of a dataset, and values that were never written.
 
-Any file can be a raw file, and HDF5 waits for a pipe. So a raw file is followed by default only inside the folder of
-the HDF5 file. The source of a virtual dataset has to be an HDF5 file, and is followed as an external link is.
+The values of a dataset can be in other files: raw files ("external storage") and the sources of virtual datasets. Any
+file can be a raw file, and HDF5 waits for a pipe. So a raw file is followed by default only inside the folder of the
+HDF5 file. The source of a virtual dataset has to be an HDF5 file, and is followed as an external link is.
+
+HDF5 allocates a dataset when it is written to, so that a file of some kilobytes can state terabytes of fill values. A
+copy has all chunks, so that it would have those too.
+
+Source: HDF5 reference manual, `H5Pset_external`, `H5Pset_virtual`, `H5Pset_alloc_time`; issue "Nothing lost, nobody let
+in", part 5.
 """
 
 from __future__ import annotations
 
 import glob
+import math
 import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from hdmf_zarr_backend.errors import DamagedFileError, LinkRefusedError
+from hdmf_zarr_backend.errors import DamagedFileError, LinkRefusedError, ZarrBackendError
 from hdmf_zarr_backend.model.locations import is_url
-from hdmf_zarr_backend.stores.limits import ExternalLinks
+from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits
 from hdmf_zarr_backend.stores.locations import why_not
 
-H5_ERRORS = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError, MemoryError)
+H5_ERRORS = (OSError, RuntimeError, LookupError, ValueError, TypeError, OverflowError, MemoryError)
 """What HDF5's errors, and sizes, types and names that only a damaged file has, become in h5py and NumPy."""
 
 _LONGEST_CHAIN = 64
 _Source = tuple[str, int]
 """A file, and the address of a dataset in it."""
+
+
+# ---- errors ---------------------------------------------------------------------------------------------------------
+
+
+class UnreadableHdf5Error(DamagedFileError, OSError):
+    """HDF5 cannot read a file, or a node of it; an ``OSError`` as well, as h5py raises one."""
+
+
+@contextmanager
+def reading(location: str, path: str | None, dataset: Any = None) -> Iterator[None]:
+    """Turn what h5py raises into errors of ours, and name file and node in those.
+
+    Parameters
+    ----------
+    location : str
+        The HDF5 file.
+    path : str or None
+        The node that is read; None: not known yet.
+    dataset : h5py.h5d.DatasetID, optional
+        The dataset whose values are read.
+    """
+    try:
+        yield
+    except ZarrBackendError as error:
+        raise error.located(store=location, path=path) from error.__cause__
+    except H5_ERRORS as error:
+        raise _explained(error, location, path, dataset) from error
+
+
+def _explained(error: Exception, location: str, path: str | None, dataset: Any) -> ZarrBackendError:
+    """Return the error of what HDF5 cannot read, for what h5py raised."""
+    names = [] if dataset is None else _raw_names(dataset.get_create_plist())
+    missing = [name for name in names if not os.path.exists(_raw_place(name, location))]
+    if missing:
+        return DamagedFileError(
+            f"its values are in the external file {missing[0]!r}, which is not there",
+            store=location,
+            path=path,
+            remedy="Put that file back. HDF5 looks for a relative name in the working directory, or in the folder "
+            "that the variable HDF5_EXTFILE_PREFIX names.",
+        )
+    return UnreadableHdf5Error(
+        f"HDF5 cannot read this ({str(error).strip(chr(39)) or type(error).__name__})",
+        store=location,
+        path=path,
+        remedy="If a filter is missing, install hdf5plugin; otherwise the file is damaged there (h5dump says more).",
+    )
+
+
+# ---- other files ----------------------------------------------------------------------------------------------------
 
 
 def check_other_files(dataset: Any, location: str, path: str, policy: ExternalLinks | None) -> None:
@@ -181,23 +240,41 @@ def _raw_place(name: str, location: str) -> str:
     return os.path.abspath(os.path.join(prefix, name))
 
 
-def without_raw_file(created: Any, location: str, path: str) -> DamagedFileError | None:
-    """Return the error of a dataset whose values are in raw files of their own, one of which is not there; else None.
+# ---- values that were never written ---------------------------------------------------------------------------------
+
+
+def check_allocated(dataset: Any, limits: Limits) -> None:
+    """Make sure that the values that a dataset lacks are few enough to be made.
+
+    What is stored is looked at only where the dataset states more than the limit in all.
 
     Parameters
     ----------
-    created : h5py.h5p.PropDCID
-        What the dataset was created with.
-    location, path : str
-        The file and the dataset.
+    dataset : h5py.Dataset
+        Any; one that is virtual, or in other files, is never refused, since those files say what they have.
+    limits : Limits
+        What holds.
+
+    Raises
+    ------
+    LimitError
+        They are more than ``max_unwritten_bytes``; file and dataset are named.
     """
-    missing = [name for name in _raw_names(created) if not os.path.exists(_raw_place(name, location))]
-    if not missing:
-        return None
-    return DamagedFileError(
-        f"its values are in the external file {missing[0]!r}, which is not there",
-        store=location,
-        path=path,
-        remedy="Put that file back. HDF5 looks for a relative name in the working directory, or in the folder that "
-        "the variable HDF5_EXTFILE_PREFIX names.",
-    )
+    element = dataset.id.get_type().get_size()
+    if not dataset.shape or dataset.is_virtual or dataset.id.get_create_plist().get_external_count():
+        return
+    if dataset.chunks is None:
+        absent = 0 if dataset.id.get_storage_size() else dataset.size * element
+        what = f"no byte of the {absent:,} of its values was ever written"
+    else:
+        chunk = math.prod(dataset.chunks) * element
+        stated = math.prod(-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True))
+        if stated * chunk <= limits.max_unwritten_bytes:
+            return
+        count = stated - dataset.id.get_num_chunks()
+        absent = count * chunk
+        what = f"{count:,} of its {stated:,} chunks were never written, and would be {absent:,} bytes of fill values"
+    try:
+        limits.check("max_unwritten_bytes", absent, what)
+    except ZarrBackendError as error:
+        raise error.located(store=dataset.file.filename, path=dataset.name) from None

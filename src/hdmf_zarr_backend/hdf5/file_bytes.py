@@ -1,0 +1,333 @@
+"""Byte ranges of an HDF5 file, read without the HDF5 library: a local file, or one behind a URL.
+
+A `FileBytes` is small data (a name, a size, a time) that can be sent to another process and opens the file there when
+it is first read. All that name the same state of a file share one descriptor: a file of thousands of datasets is opened
+once.
+
+A `RemoteFile` is read in blocks by ranged requests, by h5py or by offsets. h5py asks for a hundred bytes here and
+there, mostly near to what it asked for before; blocks that were used last are kept, so that the index of a file takes
+few requests. While HDF5 waits for bytes it holds its lock; the garbage collector must not free an object of h5py in a
+thread of the store then, since that would wait for the lock for ever.
+
+Source: issue 2019 of h5py for the lock; issue "Format 3, shards, and any store, near or far", part 4.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from hdmf_zarr_backend.errors import ChunkError, StoreError, StoreNotFoundError
+from hdmf_zarr_backend.stores.base import FileState, Store
+from hdmf_zarr_backend.stores.gc_pause import gc_paused
+from hdmf_zarr_backend.stores.locations import split_location
+from hdmf_zarr_backend.stores.opening import open_folder
+
+_State = tuple[str, int, int]
+_open: weakref.WeakValueDictionary[_State, FileBytes] = weakref.WeakValueDictionary()
+_lock = threading.Lock()
+
+BLOCK = 2**18
+"""Bytes of one request for the index."""
+
+_BLOCKS = 128
+_LARGE = 4 * BLOCK
+
+_known: weakref.WeakValueDictionary[str, RemoteFile] = weakref.WeakValueDictionary()
+
+
+def _changed(location: str) -> StoreError:
+    return StoreError(
+        "the source has changed since it was planned from",
+        store=location,
+        remedy="Wait until nobody writes to it, and start again.",
+    )
+
+
+class FileBytes:
+    """A local file that must not change while it is read; made by `file_bytes`.
+
+    Parameters
+    ----------
+    path : str
+        Absolute path.
+    size : int
+        Its length in bytes.
+    mtime_ns : int
+        When it was changed last.
+    """
+
+    def __init__(self, path: str, size: int, mtime_ns: int) -> None:
+        self.path = path
+        self.size = size
+        self.mtime_ns = mtime_ns
+        self._descriptor: int | None = None
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"FileBytes({self.path!r}, {self.size}, {self.mtime_ns})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_shared, (self.path, self.size, self.mtime_ns))
+
+    def check(self) -> None:
+        """Make sure that the file is the one that was planned from.
+
+        Raises
+        ------
+        StoreError
+            It is gone, or its size or time has changed.
+        """
+        self._check(os.fstat(self._opened()))
+
+    def identity(self) -> tuple[int, int]:
+        """Return device and number of the file that is open."""
+        state = os.fstat(self._opened())
+        return state.st_dev, state.st_ino
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return ``size`` bytes from ``offset``; any number of threads may read at once.
+
+        Raises
+        ------
+        ChunkError
+            The file ends before.
+        StoreError
+            The file cannot be read, is gone, or has changed since it was planned from.
+        """
+        data = self._read(offset, size)
+        while len(data) < size:  # the operating system gives at most 2 GB at a time
+            more = self._read(offset + len(data), size - len(data))
+            if not more:
+                self.check()
+                problem = f"the file ends before byte {offset + size}"
+                raise ChunkError(problem, store=self.path, remedy="It is damaged: restore a copy.")
+            data += more
+        self.check()
+        return data
+
+    def _read(self, offset: int, size: int) -> bytes:
+        descriptor = self._opened()
+        try:
+            if hasattr(os, "pread"):
+                return os.pread(descriptor, size, offset)
+            with self._lock:  # Windows
+                os.lseek(descriptor, offset, os.SEEK_SET)
+                return os.read(descriptor, size)
+        except (OSError, OverflowError) as error:
+            raise StoreError(f"{size} bytes from {offset} cannot be read ({error})", store=self.path) from error
+
+    def _opened(self) -> int:
+        descriptor = self._descriptor
+        if descriptor is not None:
+            return descriptor
+        with self._lock:
+            if self._descriptor is None:
+                self._descriptor = self._open_checked()
+            return self._descriptor
+
+    def _open_checked(self) -> int:
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
+        except OSError as error:
+            raise StoreError(f"the source cannot be opened ({error})", store=self.path) from error
+        try:
+            self._check(os.fstat(descriptor))
+        except StoreError:
+            os.close(descriptor)
+            raise
+        weakref.finalize(self, os.close, descriptor)
+        return descriptor
+
+    def _check(self, state: os.stat_result) -> None:
+        if (state.st_size, state.st_mtime_ns) != (self.size, self.mtime_ns):
+            raise _changed(self.path)
+
+
+def file_bytes(path: str) -> FileBytes:
+    """Return the bytes of the local file ``path`` as it is now.
+
+    Raises
+    ------
+    StoreError
+        There is no such file.
+    """
+    absolute = os.path.abspath(path)
+    try:
+        state = os.stat(absolute)
+    except OSError as error:
+        raise StoreError(f"the source cannot be opened ({error})", store=absolute) from error
+    return _shared(absolute, state.st_size, state.st_mtime_ns)
+
+
+def _shared(path: str, size: int, mtime_ns: int) -> FileBytes:
+    with _lock:
+        found = _open.get((path, size, mtime_ns))
+        if found is None:
+            found = _open[path, size, mtime_ns] = FileBytes(path, size, mtime_ns)
+        return found
+
+
+class RemoteFile:
+    """A file behind a URL that must not change while it is read.
+
+    Parameters
+    ----------
+    location : str
+        URL.
+    options : mapping
+        ``storage_options``.
+    state : FileState, optional
+        The state that it must be in; None: the present one.
+
+    Attributes
+    ----------
+    path : str
+        The URL, for messages.
+    state : FileState
+        Size, tag, time.
+
+    Raises
+    ------
+    StoreNotFoundError
+        Nothing is there.
+    StoreError
+        It has changed.
+    """
+
+    def __init__(self, location: str, options: Mapping[str, Any], state: FileState | None = None) -> None:
+        self.path = location
+        self.options = dict(options)
+        folder, self._name = split_location(location)
+        self._keys: Store = open_folder(folder, self.options)
+        found = self._keys.state(self._name)
+        if found is None:
+            raise StoreNotFoundError("nothing is there", store=location, remedy="Check the URL.")
+        if state is not None and found != state:
+            raise _changed(location)
+        self.state = found
+        self._blocks: OrderedDict[int, bytes] = OrderedDict()
+        self._lock = threading.Lock()
+        with _lock:
+            _known[repr(self)] = self
+
+    def __repr__(self) -> str:
+        return quote(self.path, safe="/:?&=%+,;@~!$'()*#[]")  # h5py takes it for the name of the file, in ASCII
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (self.path, self.options, self.state)
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.state.size
+
+    def check(self) -> None:
+        """Make sure that the file is the one that was opened.
+
+        Raises
+        ------
+        StoreError
+            It is gone or has changed.
+        """
+        if self._keys.state(self._name) != self.state:
+            raise _changed(self.path)
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return ``size`` bytes from ``offset``; any number of threads may read at once.
+
+        Raises
+        ------
+        ChunkError
+            The file ends before.
+        StoreError
+            It cannot be read.
+        """
+        data = self.read_up_to(offset, size)
+        if len(data) < size:
+            problem = f"the file ends before byte {offset + size}"
+            raise ChunkError(problem, store=self.path, remedy="It is damaged: restore a copy.")
+        return data
+
+    def read_up_to(self, offset: int, size: int) -> bytes:
+        """Return the bytes from ``offset``, fewer than ``size`` where the file ends."""
+        size = max(0, min(size, self.size - offset))
+        if size >= _LARGE:
+            return self._request(offset, offset + size)
+        first, last = offset // BLOCK, (offset + size - 1) // BLOCK
+        data = b"".join(self._block(number) for number in range(first, last + 1))
+        return data[offset - first * BLOCK :][:size]
+
+    def _block(self, number: int) -> bytes:
+        with self._lock:
+            found = self._blocks.get(number)
+            if found is not None:
+                self._blocks.move_to_end(number)
+                return found
+        found = self._request(number * BLOCK, min((number + 1) * BLOCK, self.size))
+        with self._lock:
+            self._blocks[number] = found
+            while len(self._blocks) > _BLOCKS:
+                self._blocks.popitem(last=False)
+        return found
+
+    def _request(self, start: int, stop: int) -> bytes:
+        with gc_paused():
+            found = self._keys.get_range(self._name, start, stop)
+        if found is None:
+            raise StoreNotFoundError("it has vanished while it was read", store=self.path, remedy="Start again.")
+        return found
+
+    def stream(self) -> _Stream:
+        """Return the file as h5py wants it."""
+        return _Stream(self)
+
+
+class _Stream(io.RawIOBase):
+    """A position in a `RemoteFile`."""
+
+    def __init__(self, file: RemoteFile) -> None:
+        self.file = file
+        self._position = 0
+
+    def __repr__(self) -> str:
+        return repr(self.file)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._position = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.file.size}[whence]
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        data = self.file.read_up_to(self._position, len(buffer))
+        buffer[: len(data)] = data
+        self._position += len(data)
+        return len(data)
+
+
+def remote_file(name: str) -> RemoteFile | None:
+    """Return the file that h5py knows by a name, None if it is none of these."""
+    with _lock:
+        return _known.get(name)
+
+
+def _again(location: str, options: Mapping[str, Any], state: FileState) -> RemoteFile:
+    """Return the file in another process; one for all datasets."""
+    for found in list(_known.values()):
+        if found.path == location and found.state == state:
+            return found
+    return RemoteFile(location, options, state)
