@@ -30,7 +30,7 @@ from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference as StoredReference
 from hdmf_zarr_backend.formats.references import decode_attribute_reference, decode_reference
 from hdmf_zarr_backend.formats.reserved import LINKS, SPECLOC, notes_of, visible
-from hdmf_zarr_backend.model.elements import Element, Reference, Region
+from hdmf_zarr_backend.model.elements import Element, Reference
 from hdmf_zarr_backend.model.facts import (
     AttributeFacts,
     DatasetFacts,

@@ -28,7 +28,7 @@ from hdmf_zarr_backend.execution.tasks import ValuesTask
 from hdmf_zarr_backend.formats import chunking, dtypes, elements
 from hdmf_zarr_backend.formats.reserved import DTYPE
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
-from hdmf_zarr_backend.stores.base import KeyStore
+from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.transfer.plan import PlannedArray, StorageOptions, encode_fill
 from hdmf_zarr_backend.transfer.sources import cast_block, to_text
 
@@ -232,7 +232,7 @@ class GrowingArray:
 
     Parameters
     ----------
-    keys : KeyStore
+    keys : Store
         Where the chunks go.
     path : str
         Path of the array, in the model's spelling.
@@ -246,7 +246,7 @@ class GrowingArray:
 
     def __init__(
         self,
-        keys: KeyStore,
+        keys: Store,
         path: str,
         node: ArrayNode[Attributes],
         *,
