@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -18,6 +19,8 @@ VARIABLES = (
     "AZURE_STORAGE_CONNECTION_STRING",
     "STORAGE_EMULATOR_HOST",
 )
+# options that obstore has since 0.9; before, another library opens the file
+LATER = {"base_url", "bearer_token"} if version("obstore").startswith("0.8.") else set()
 STRING = "DefaultEndpointsProtocol=https;AccountName=name;AccountKey=a2V5PT0=;EndpointSuffix=core.windows.net"
 
 
@@ -95,7 +98,7 @@ def words(url: str, **options: Any) -> dict[str, Any] | None:
     ],
 )
 def test_words(url: str, options: dict[str, Any], expected: dict[str, Any] | None) -> None:
-    assert words(url, **options) == expected
+    assert words(url, **options) == (None if LATER & options.keys() else expected)
 
 
 @pytest.mark.parametrize("url", ["s3://b/a", "gs://b/a", "az://b/a", "https://h/a"])
@@ -124,7 +127,8 @@ def test_an_emulator_of_google_is_for_gcsfs(monkeypatch: pytest.MonkeyPatch) -> 
     """obstore does not know the variable, and would go to the real one."""
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:4443")
     assert words("gs://b/a", token="anon") is None
-    assert words("gs://b/a", token="anon", base_url="https://h") == {"skip_signature": True, "base_url": "https://h"}
+    known = None if LATER else {"skip_signature": True, "base_url": "https://h"}
+    assert words("gs://b/a", token="anon", base_url="https://h") == known
     assert words("s3://b/a") == {}
 
 

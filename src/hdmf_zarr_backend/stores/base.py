@@ -373,13 +373,18 @@ def check_value_size(store: Store, key: str, size: int, *, is_inflated: bool = F
         Naming the limit.
     """
     limits = store.read_rules.limits
-    name = "max_document_bytes" if is_document(key) else "max_stored_bytes"
+    name = size_limit(key)
     if is_inflated:
         name = min(name, "max_object_bytes", key=lambda each: int(getattr(limits, each)))
     try:
         limits.check(name, size, f"the value of the key {key!r} has {size:,} bytes")
     except LimitError as error:
         raise error.located(store=store.location) from None
+
+
+def size_limit(key: str) -> str:
+    """Return the name of the limit for the value of a key."""
+    return "max_document_bytes" if is_document(key) else "max_stored_bytes"
 
 
 def is_document(key: str) -> bool:

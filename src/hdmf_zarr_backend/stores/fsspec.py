@@ -12,11 +12,11 @@ from functools import partial
 from typing import Any
 
 from hdmf_zarr_backend.errors import UsageError
-from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, Write
+from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, Write, size_limit
 from hdmf_zarr_backend.stores.failures import library_errors, raise_if_not_absent, status_of
 from hdmf_zarr_backend.stores.locations import AZURE_SCHEMES, GOOGLE_SCHEMES, S3_SCHEMES
 from hdmf_zarr_backend.stores.memory import not_shared
-from hdmf_zarr_backend.stores.remote import RemoteStore, Retries, plain_tag
+from hdmf_zarr_backend.stores.remote import RemoteStore, completed, plain_tag
 
 _ABSENT = (FileNotFoundError, IsADirectoryError, NotADirectoryError, KeyError)
 _WEB_TIMEOUT = 30.0
@@ -68,7 +68,7 @@ class FsspecStore(RemoteStore):
         first = location.partition("::")[0].partition("://")[0]
         self._scheme = first
         self.streams_values = first in _IN_PARTS  # elsewhere fsspec writes a value as a whole
-        self._retries = Retries(self.options.get("retry_config"), location)
+        self._retry_config = completed(self.options.get("retry_config"), location)
         abilities = _READ_ONLY.get(_GROUPS.get(first, first)) or Abilities(is_remote=first not in ("memory", "file"))
         # a cache in front of a web server has no more of a listing than that
         behind = location.rpartition("::")[2]
@@ -138,7 +138,8 @@ class FsspecStore(RemoteStore):
 
     def _get(self, key: str) -> bytes:
         try:
-            return bytes(self._filesystem.cat_file(self._path(key), start=0, end=self._most + 1))
+            most = getattr(self.read_rules.limits, size_limit(key))
+            return bytes(self._filesystem.cat_file(self._path(key), start=0, end=most + 1))
         except _ABSENT:
             raise
         except library_errors() as error:

@@ -100,7 +100,7 @@ class Limits:
             raise self.exceeded(name, value, what)
 
     def exceeded(self, name: str, value: int, what: str) -> LimitError:
-        """Return the error of `check`; parameters as there."""
+        """Return the error of `check` for the limit ``name``; ``value`` and ``what`` as there."""
         return LimitError(
             f"{what}: the limit {name} is {getattr(self, name):,}",
             remedy=f"If this file is to be trusted, raise it: limits=Limits({name}={_rounded(value)}).",

@@ -171,14 +171,17 @@ def why_not(
     is_remote = is_url(origin)
     if is_remote and _is_local(target):
         return "a file on a server does not lead to files of this machine", ""
-    is_path = not is_url(target) and "::" not in target
-    if not is_path and not _is_followed(target, origin, policy):
+    if not _is_path(target) and not _is_followed(target, origin, policy):
         problem = f"the protocols {', '.join(_protocols(target))} are not followed"
         return problem, "" if is_remote else _FOLLOW
-    default = free if is_path else not is_remote
+    default = free if _is_path(target) else not is_remote
     if (default if policy is None else policy == "follow") or _is_within(target, origin):
         return None
     return f"{kind} out of the folder that holds the file are not followed", _FOLLOW
+
+
+def _is_path(location: str) -> bool:
+    return not is_url(location) and "::" not in location
 
 
 def _is_followed(target: str, origin: str, policy: ExternalLinks | None) -> bool:

@@ -16,10 +16,10 @@ from importlib.util import find_spec
 from typing import Any
 
 from hdmf_zarr_backend.errors import StoreError, UsageError
-from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, Write
+from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, Write, check_value_size
 from hdmf_zarr_backend.stores.failures import raise_if_not_absent
 from hdmf_zarr_backend.stores.locations import AZURE_SCHEMES, GOOGLE_SCHEMES, S3_SCHEMES, WEB_SCHEMES
-from hdmf_zarr_backend.stores.remote import ONCE, RemoteStore, Retries, at_once, completed, plain_tag
+from hdmf_zarr_backend.stores.remote import ONCE, RemoteStore, at_once, completed, plain_tag
 
 _MULTIPART_BYTES = 64 * 2**20
 _PART_BYTES = 8 * 2**20
@@ -79,7 +79,7 @@ class ObjectStore(RemoteStore):
         super().__init__(location, options)
         self._settings = settings
         self._scheme = location.partition("://")[0]
-        self._retries = Retries(settings.get("retry_config"), location)
+        self._retry_config = settings["retry_config"]
         self.abilities = _WEB if self._scheme in WEB_SCHEMES else _BUCKET
         self._store: Any = None
         self._pid = 0
@@ -104,7 +104,7 @@ class ObjectStore(RemoteStore):
         import obstore
 
         found = obstore.get(self.opened, key)
-        self._check_size(key, int(found.meta["size"]))  # the answer is not read yet
+        check_value_size(self, key, int(found.meta["size"]))  # the answer is not read yet
         return bytes(found.bytes())
 
     def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes]:

@@ -37,7 +37,7 @@ from hdmf_zarr_backend.errors import (
     StoreNotFoundError,
 )
 from hdmf_zarr_backend.model.locations import is_url, resolve_source
-from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, Store, cut_ranges
+from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, Store, check_value_size, cut_ranges
 from hdmf_zarr_backend.stores.locations import authority, split_location, why_not
 from hdmf_zarr_backend.stores.remote import RemoteStore
 
@@ -98,7 +98,7 @@ class ReferenceStore(RemoteStore):
         value = self._references.get(key)
         if value is None or isinstance(value, bytes):
             return value
-        self._check_size(key, *value[2:] or (0,))
+        check_value_size(self, key, *value[2:] or (0,))
         file = self._source(value[0])
         store, name = file.store, file.name
         found = store.get(name) if len(value) == 1 else store.get_range(name, value[1], value[1] + value[2])

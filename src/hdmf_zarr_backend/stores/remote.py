@@ -27,7 +27,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreError, UsageError
-from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, Store, check_inside
+from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, Store, check_inside, check_value_size
 from hdmf_zarr_backend.stores.failures import (
     library_errors,
     library_errors_named,
@@ -118,36 +118,31 @@ _lock = threading.Lock()
 _reported: set[str] = set()
 
 
-class Retries:
-    """How often and how long a request is sent again.
+def retried(function: Callable[[], A], config: Mapping[str, Any], location: str) -> A:
+    """Return what ``function`` returns, called again while what it raises is transient.
 
     Parameters
     ----------
-    config : mapping, optional
-        A ``retry_config``; errors as of `completed`.
+    function : callable
+        Sends a request.
+    config : mapping
+        A ``retry_config``, as of `completed`.
     location : str
         URL of the file.
     """
-
-    def __init__(self, config: Mapping[str, Any] | None, location: str) -> None:
-        self._config = completed(config, location)
-        self._location = location
-
-    def call(self, function: Callable[[], A]) -> A:
-        """Return what ``function`` returns, called again while what it raises is transient."""
-        backoff, seconds = self._config["backoff"], self._config["retry_timeout"].total_seconds()
-        start, pause = time.monotonic(), backoff["init_backoff"].total_seconds()
-        for _ in range(int(self._config["max_retries"])):
-            try:
-                return function()
-            except library_errors() as error:
-                left = seconds - (time.monotonic() - start)
-                if left <= 0 or not is_transient(error):
-                    raise
-                _report(self._location, seconds)
-            time.sleep(min(pause * random.uniform(0.5, 1), left))  # noqa: S311 - so that not all come back at once
-            pause = min(pause * float(backoff["base"]), backoff["max_backoff"].total_seconds())
-        return function()
+    backoff, seconds = config["backoff"], config["retry_timeout"].total_seconds()
+    start, pause = time.monotonic(), backoff["init_backoff"].total_seconds()
+    for _ in range(int(config["max_retries"])):
+        try:
+            return function()
+        except library_errors() as error:
+            left = seconds - (time.monotonic() - start)
+            if left <= 0 or not is_transient(error):
+                raise
+            _report(location, seconds)
+        time.sleep(min(pause * random.uniform(0.5, 1), left))  # noqa: S311 - so that not all come back at once
+        pause = min(pause * float(backoff["base"]), backoff["max_backoff"].total_seconds())
+    return function()
 
 
 def completed(config: Mapping[str, Any] | None, location: str) -> dict[str, Any]:
@@ -236,21 +231,10 @@ class RemoteStore(Store):
     def __init__(self, location: str, options: Mapping[str, Any] | None = None) -> None:
         self.location = location
         self.options = dict(options or {})
-        self._retries: Retries | None = None
+        self._retry_config: Mapping[str, Any] | None = None  # a subclass sets it if its library sends a request once
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.location!r})"
-
-    @property
-    def _most(self) -> int:
-        """Bytes of the largest value that may be read."""
-        return self.read_rules.limits.max_stored_bytes
-
-    def _check_size(self, key: str, size: int) -> None:
-        """Refuse a value that is larger; where its size is known before, before memory is taken for it."""
-        if size > self._most:
-            what = f"the value of the key {key!r} has {size:,} bytes"
-            raise self.read_rules.limits.exceeded("max_stored_bytes", size, what).located(store=self.location)
 
     # ---- what a kind of store defines -------------------------------------------------------------------------------
 
@@ -299,7 +283,8 @@ class RemoteStore(Store):
 
     def _retried(self, function: Callable[[], B]) -> B:
         """Return what a function returns, called again while what it raises is transient."""
-        return function() if self._retries is None else self._retries.call(function)
+        config = self._retry_config
+        return function() if config is None else retried(function, config, self.location)
 
     def _read(self, function: Callable[[], B | None], key: str) -> B | None:
         """Return what a function of the library returns, None where it reports that the key is absent."""
@@ -316,7 +301,7 @@ class RemoteStore(Store):
     def get(self, key: str) -> bytes | None:
         value = self._read(lambda: self._get(key), key)
         if value is not None:
-            self._check_size(key, len(value))
+            check_value_size(self, key, len(value))
         return value
 
     def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:

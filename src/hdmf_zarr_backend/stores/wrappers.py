@@ -6,14 +6,13 @@ Source: issue "Format 3, shards, and any store, near or far", part 5.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from hdmf_zarr_backend.errors import ZarrBackendError
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
-from hdmf_zarr_backend.stores.base import FileState, Range, Store, Write, cut_ranges
+from hdmf_zarr_backend.stores.base import Range, Store, Write, cut_ranges
 from hdmf_zarr_backend.stores.files import OpenValue
 from hdmf_zarr_backend.stores.limits import ReadRules
 from hdmf_zarr_backend.stores.remote import request_pool
@@ -63,26 +62,8 @@ class WrapperStore(Store):
     def get(self, key: str) -> bytes | None:
         return self.store.get(key)
 
-    def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
-        return self.store.get_many(keys)
-
-    def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
-        return self.store.get_ranges(key, ranges)
-
-    def open_value(self, key: str) -> OpenValue | None:
-        return self.store.open_value(key)
-
-    def inlined(self, key: str) -> bytes | None:
-        return self.store.inlined(key)
-
-    def pin(self) -> None:
-        self.store.pin()
-
     def set(self, key: str, value: bytes) -> None:
         self.store.set(key, value)
-
-    def create(self, key: str, value: bytes) -> bool | None:
-        return self.store.create(key, value)
 
     @contextmanager
     def stream(self, key: str) -> Iterator[Write]:
@@ -90,38 +71,8 @@ class WrapperStore(Store):
         with self.store.stream(key) if self.streams_values else super().stream(key) as write:
             yield write
 
-    def link_value(self, source: str, target: str) -> bool:
-        return self.store.link_value(source, target)
-
     def delete(self, keys: Iterable[str]) -> None:
         self.store.delete(keys)
-
-    def delete_below(self, path: str) -> None:
-        self.store.delete_below(path)
-
-    def delete_unfinished(self, folders: Iterable[str]) -> None:
-        self.store.delete_unfinished(folders)
-
-    def drain(self) -> None:
-        self.store.drain()
-
-    def abandon(self) -> None:
-        self.store.abandon()
-
-    def end_task(self) -> None:
-        self.store.end_task()
-
-    def sync(self) -> None:
-        self.store.sync()
-
-    def complete_chunks(self, path: str, node: ArrayNode[Attributes]) -> frozenset[str]:
-        return self.store.complete_chunks(path, node)
-
-    def list_documents(self) -> Iterator[str]:
-        return self.store.list_documents()
-
-    def list_prefix(self, prefix: str) -> Iterator[str]:
-        return self.store.list_prefix(prefix)
 
     def sizes(self, prefix: str) -> dict[str, int]:
         return self.store.sizes(prefix)
@@ -129,29 +80,22 @@ class WrapperStore(Store):
     def exists(self) -> bool:
         return self.store.exists()
 
-    def is_empty_folder(self) -> bool:
-        return self.store.is_empty_folder()
 
-    def state(self, key: str) -> FileState | None:
-        return self.store.state(key)
+def _forwarded(name: str) -> Callable[..., Any]:
+    def method(self: WrapperStore, *arguments: Any) -> Any:
+        return getattr(self.store, name)(*arguments)
 
-    def keys_outside(self, arrays: Collection[str]) -> Iterator[str]:
-        return self.store.keys_outside(arrays)
+    return method
 
-    def names_without_values(self, path: str) -> Iterator[str]:
-        return self.store.names_without_values(path)
 
-    def is_blocked(self, key: str) -> bool:
-        return self.store.is_blocked(key)
-
-    def check_inside(self, names: Iterable[str], paths: Iterable[str]) -> None:
-        self.store.check_inside(names, paths)
-
-    def neighbour(self, location: str) -> Store | None:
-        return self.store.neighbour(location)
-
-    def check_url(self) -> None:
-        self.store.check_url()
+# what Store has a default for, and the store behind a wrapper may do better; all else goes through these
+for _name in (
+    "get_many", "get_ranges", "open_value", "inlined", "pin", "create", "link_value", "delete_below",
+    "delete_unfinished", "drain", "abandon", "end_task", "sync", "complete_chunks", "list_documents", "list_prefix",
+    "is_empty_folder", "state", "keys_outside", "names_without_values", "is_blocked", "check_inside", "neighbour",
+    "check_url",
+):  # fmt: skip
+    setattr(WrapperStore, _name, _forwarded(_name))
 
 
 class InlinedStore(WrapperStore):
