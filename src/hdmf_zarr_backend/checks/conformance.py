@@ -16,9 +16,10 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
@@ -331,7 +332,7 @@ def _is_separator(value: Any) -> bool:
     return value in (".", "/")
 
 
-# ---- rules: data types ----------------------------------------------------------------------------------------------
+# ---- data types -----------------------------------------------------------------------------------------------------
 
 _TYPE = re.compile(r"([<>|]?)([A-Za-z?])([0-9]{0,9})(?:\[([^\[\]]*)\])?", re.ASCII)
 _UNIT = re.compile(r"[0-9]{0,9}(?:Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as)", re.ASCII)
@@ -350,7 +351,6 @@ _OBJECT = "O"
 class _Simple(NamedTuple):
     """The parts of a data type that is a string."""
 
-    text: str
     order: str
     kind: str
     size: str
@@ -360,7 +360,7 @@ class _Simple(NamedTuple):
 def _simple(data_type: Any) -> _Simple | None:
     """Return the parts of a data type; None where it is not a string, or not a data type."""
     match = _TYPE.fullmatch(data_type) if isinstance(data_type, str) else None
-    return None if match is None else _Simple(match[0], match[1], match[2], match[3], match[4])
+    return None if match is None else _Simple(*match.groups())
 
 
 def _of_known_kind(data_type: Any) -> _Simple | None:
@@ -448,7 +448,7 @@ def _dtype_fields(data_type: Any) -> Found:
         yield "two fields have the same name"
 
 
-# ---- rules: fill values ---------------------------------------------------------------------------------------------
+# ---- fill values ----------------------------------------------------------------------------------------------------
 
 # Of a fill value that is not null, and a data type that breaks no rule but `dtype-object`, and is not an object itself.
 
@@ -546,7 +546,7 @@ _FITS: dict[str, Callable[[Any, str], bool]] = {
 }  # fmt: skip
 
 
-# ---- rules: chunks --------------------------------------------------------------------------------------------------
+# ---- chunks ---------------------------------------------------------------------------------------------------------
 
 
 def _chunk_key(unknown: Sequence[str], node: ArrayNode[Attributes]) -> Found:
@@ -557,7 +557,7 @@ def _chunk_size(problems: Sequence[tuple[str, str]]) -> Found:
     return (message for kind, message in problems if kind == "chunk-damaged")
 
 
-# ---- rules: the hierarchy -------------------------------------------------------------------------------------------
+# ---- the hierarchy --------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -660,6 +660,8 @@ _TABLE = (
 RULES: Final[dict[str, Rule]] = {rule.name: rule for rule in _TABLE}
 """All rules by name, in the order of the specification's subjects."""
 
+_BY_SUBJECT = {subject: [rule for rule in _TABLE if rule.subject == subject] for subject in {r.subject for r in _TABLE}}
+
 
 # ---- the check of a store -------------------------------------------------------------------------------------------
 
@@ -669,10 +671,19 @@ _BATCH = 10_000
 
 def _broken(subject: str, *values: Any) -> Iterator[tuple[str, Any]]:
     """Yield the names of the rules about a subject that it breaks, and what each of them yields."""
-    for rule in _TABLE:
-        if rule.subject == subject:
-            for found in rule.check(*values):
-                yield rule.name, found
+    for rule in _BY_SUBJECT[subject]:
+        for found in rule.check(*values):
+            yield rule.name, found
+
+
+def _broken_by_type(data_type: Any) -> Iterable[tuple[str, str]]:
+    is_short = isinstance(data_type, str) and len(data_type) <= _SHOWN
+    return _broken_by_string(data_type) if is_short else _broken(_DTYPE, data_type)
+
+
+@lru_cache(maxsize=64)
+def _broken_by_string(data_type: str) -> tuple[tuple[str, str], ...]:
+    return tuple(_broken(_DTYPE, data_type))  # many arrays have the same few types
 
 
 def _broken_by_document(name: str, document: Any) -> Iterator[tuple[str, str]]:
@@ -687,7 +698,7 @@ def _broken_by_document(name: str, document: Any) -> Iterator[tuple[str, str]]:
     if "dtype" not in document:
         return
     data_type, fill = document["dtype"], document.get("fill_value")
-    by_type = [found for part in _with_fields(data_type) for found in _broken(_DTYPE, part)]
+    by_type = [found for part in _with_fields(data_type) for found in _broken_by_type(part)]
     yield from by_type
     if fill is not None and not _is_object(data_type) and all(rule == "dtype-object" for rule, _ in by_type):
         yield from _broken(_FILL, fill, data_type)

@@ -26,9 +26,9 @@ from hdmf_zarr_backend.checks.rules import (
     Types,
     compile_types,
 )
-from hdmf_zarr_backend.checks.validate import Source, installed_texts, namespaces_to_check, open_source, texts_for
+from hdmf_zarr_backend.checks.validate import Source, installed_texts, namespaces_for, opened
 from hdmf_zarr_backend.checks.view import ISO, UNKNOWN, Item, Value, view
-from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
+from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits
 
 Schema: TypeAlias = "dict[str, Any]"
@@ -67,17 +67,14 @@ def json_schema_for(source: Source | None = None, namespace: str | None = None, 
         name = namespace or "core"
         return schema_of(compile_types(installed_texts(nwb=not name.startswith("hdmf-")), name))
     use_cached = options.pop("use_cached", True)
-    keys, parsed = open_source(source, options.pop("storage_options", None), options.pop("limits", None), None)
+    storage_options, limits = options.pop("storage_options", None), options.pop("limits", None)
     if options:
         raise UsageError(f"unknown options: {', '.join(options)}")
-    try:
-        texts, cached = texts_for(keys, parsed, use_cached=use_cached)
-        names = namespaces_to_check(texts, parsed.hierarchy, namespace, cached=cached)
+    with opened(source, storage_options, limits) as (keys, parsed):
+        texts, names, _ = namespaces_for(keys, parsed, namespace, use_cached=use_cached)
         if len(names) > 1:
             raise UsageError("there are several namespaces", remedy=f"Name one of {', '.join(names)}.")
         return schema_of(compile_types(texts, names[0]))
-    except ZarrBackendError as error:
-        raise error.located(store=keys.location) from error.__cause__
 
 
 def describe(
@@ -110,11 +107,8 @@ def describe(
 
     Source: issue "Open to every other tool", part 2.
     """
-    keys, parsed = open_source(source, storage_options, limits, external_links)
-    try:
+    with opened(source, storage_options, limits, external_links) as (keys, parsed):
         return document_of(view(Targets(keys, parsed.hierarchy)))
-    except ZarrBackendError as error:
-        raise error.located(store=keys.location) from error.__cause__
 
 
 # ---- a file as a document -------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -208,12 +208,7 @@ class _Checker:
             return
         for value in references:
             self._report.references += 1
-            try:
-                reference = decode_attribute_reference(value)
-            except MetadataError as error:
-                self._add(path, "reference-damaged", error.problem)
-                continue
-            self._add_reference(path, self._problem(reference))
+            self._add_reference(path, self._problem_of_value(value, decode_attribute_reference))
 
     def check_array(self, path: str, node: ArrayNode[Any]) -> None:
         """Check the references in an array."""
@@ -227,7 +222,7 @@ class _Checker:
             reader = ChunkReader(self._targets.own.keys, path, node, self._cache)
             for cell in _cells(reader, node, columns):
                 self._report.references += 1
-                problem = self._problem_of_cell(cell)
+                problem = None if cell is None else self._problem_of_value(cell, decode_reference)
                 if problem is not None:
                     found[problem] = found.get(problem, 0) + 1
         except (ZarrBackendError, OSError) as error:
@@ -240,11 +235,9 @@ class _Checker:
             kind = "dangling" if problem[0] == "circular" else problem[0]
             self._add(path, f"reference-{kind}", problem[1] + (f" ({count:,} references)" if count > 1 else ""))
 
-    def _problem_of_cell(self, cell: Any) -> _Problem | None:
-        if cell is None:
-            return None
+    def _problem_of_value(self, value: Any, decode: Callable[[Any], Reference]) -> _Problem | None:
         try:
-            return self._problem(decode_reference(cell))
+            return self._problem(decode(value))
         except MetadataError as error:
             return "damaged", error.problem
 

@@ -496,7 +496,7 @@ def _member(section: Any, spec: Spec, title: str) -> MemberRule:
     if isinstance(quantity, str) and quantity.isdigit():
         quantity = int(quantity)
     if not isinstance(quantity, (int, str)):
-        raise TypeError(f"{quantity!r} is no quantity")
+        raise TypeError(f"{quantity!r} is not a quantity")
     if section == "link":
         return MemberRule(section, name, _text(spec["target_type"]), quantity)
     data_type = def_of(spec) or inc_of(spec)

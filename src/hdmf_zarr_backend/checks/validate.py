@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from hdmf_zarr_backend.builders.namespaces import newest_versions, source_texts
@@ -96,44 +97,42 @@ def validate(
 
     Source: issue "Open to every other tool", part 2; hdmf 6, ``hdmf.validate``; pynwb 4, ``pynwb.validate``.
     """
-    keys, parsed = open_source(source, storage_options, limits, external_links)
-    try:
-        with gc_paused():  # none of these objects is garbage, and the search for it takes longer than making them
-            texts, cached = texts_for(keys, parsed, use_cached=use_cached)
-            names = namespaces_to_check(texts, parsed.hierarchy, namespace, cached=cached)
-            types = [compile_types(texts, name) for name in names]
-            result = Validation(keys.location, {one.namespace: one.version for one in types}, cached)
-            if full:
-                from hdmf_zarr_backend.checks.hdmf_validator import findings_of_hdmf  # on use: hdmf is slow to import
+    with (
+        opened(source, storage_options, limits, external_links) as (keys, parsed),
+        gc_paused(),  # none of these objects is garbage, and the search for it takes longer than making them
+    ):
+        texts, names, cached = namespaces_for(keys, parsed, namespace, use_cached=use_cached)
+        types = [compile_types(texts, name) for name in names]
+        result = Validation(keys.location, {one.namespace: one.version for one in types}, cached)
+        if full:
+            from hdmf_zarr_backend.checks.hdmf_validator import findings_of_hdmf  # on use: hdmf is slow to import
 
-                result.findings = findings_of_hdmf(keys, parsed, texts, names)
-                return result
-            root = view(Targets(keys, parsed.hierarchy))
-            for one in types:
-                found, result.items = check(root, one)
-                result.findings += (finding for finding in found if finding not in result.findings)
+            result.findings = findings_of_hdmf(keys, parsed, texts, names)
             return result
-    except ZarrBackendError as error:
-        raise error.located(store=keys.location) from error.__cause__
+        root = view(Targets(keys, parsed.hierarchy))
+        found: dict[Finding, None] = {}
+        for one in types:
+            of_one, result.items = check(root, one)
+            found |= dict.fromkeys(of_one)
+        result.findings = list(found)
+        return result
 
 
-def open_source(
+@contextmanager
+def opened(
     source: Source,
     storage_options: Mapping[str, Any] | None,
     limits: Limits | None,
-    external_links: ExternalLinks | None,
-) -> tuple[Store, ParsedFile]:
-    """Return the store and the metadata of a file."""
+    external_links: ExternalLinks | None = None,
+) -> Iterator[tuple[Store, ParsedFile]]:
+    """Give the store and the metadata of a file; errors name the store."""
     keys = open_store(source, storage_options)
     keys.read_rules = ReadRules(limits=limits or Limits(), external_links=external_links)
     parsed = parse(keys)
-    return parsed.keys(keys), parsed
-
-
-def texts_for(keys: Store, parsed: ParsedFile, *, use_cached: bool) -> tuple[Texts, bool]:
-    """Return the namespaces for a file, and whether they are cached in it."""
-    texts = _cached_texts(keys, parsed.hierarchy) if use_cached else ()
-    return (texts, True) if texts else (installed_texts(nwb=_is_nwb(parsed.hierarchy)), False)
+    try:
+        yield parsed.keys(keys), parsed
+    except ZarrBackendError as error:
+        raise error.located(store=keys.location) from error.__cause__
 
 
 # ---- namespaces: those in the file, else the installed ones ---------------------------------------------------------
@@ -158,16 +157,11 @@ def _sources(text: str, location: str, path: str) -> list[str]:
         return [entry["source"] for namespace in listed for entry in namespace["schema"] if "source" in entry]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise MetadataError(
-            f"the cached namespace is none ({type(error).__name__})",
+            f"the cached namespace is not valid ({type(error).__name__})",
             store=location,
             path=absolute(path),
             remedy=USE_INSTALLED,
         ) from error
-
-
-def _is_nwb(hierarchy: Hierarchy) -> bool:
-    """Return whether a file is NWB, by the name of the attribute with types."""
-    return type_key_of(hierarchy.root) == "neurodata_type"
 
 
 def installed_texts(*, nwb: bool) -> Texts:
@@ -182,13 +176,13 @@ def installed_texts(*, nwb: bool) -> Texts:
     return frozen_texts({name: sources for name, versions in texts.items() for sources in versions.values()})
 
 
-def namespaces_to_check(
-    texts: Texts, hierarchy: Hierarchy, wanted: str | None = None, *, cached: bool = True
-) -> list[str]:
-    """Return the namespaces, of those in ``texts``, to check a file against.
+def namespaces_for(
+    keys: Store, parsed: ParsedFile, wanted: str | None, *, use_cached: bool
+) -> tuple[Texts, list[str], bool]:
+    """Return the namespaces for a file, the names of those to check it against, and whether they are cached in it.
 
-    Of an NWB file these are the cached ones that no other includes, or the installed core, as in ``pynwb.validate``; of
-    another file the one that the root names.
+    Of an NWB file, it is checked against the cached ones that no other includes, or the installed core, as in
+    ``pynwb.validate``; another file against the one that the root names.
 
     Raises
     ------
@@ -197,12 +191,21 @@ def namespaces_to_check(
     MetadataError
         The root names none of them.
     """
+    is_nwb = type_key_of(parsed.hierarchy.root) == "neurodata_type"
+    texts = _cached_texts(keys, parsed.hierarchy) if use_cached else ()
+    if texts:
+        return texts, _names(texts, parsed.hierarchy, wanted, is_nwb=is_nwb, cached=True), True
+    texts = installed_texts(nwb=is_nwb)
+    return texts, _names(texts, parsed.hierarchy, wanted, is_nwb=is_nwb, cached=False), False
+
+
+def _names(texts: Texts, hierarchy: Hierarchy, wanted: str | None, *, is_nwb: bool, cached: bool) -> list[str]:
     known = [name for name, _ in texts]
     if wanted is not None:
         if wanted not in known:
             raise UsageError(f"there is no namespace {wanted!r}", remedy=f"There are: {', '.join(known)}.")
         return [wanted]
-    if _is_nwb(hierarchy):
+    if is_nwb:
         below = included(texts)
         specific = [name for name in known if cached and not any(name in others for others in below.values())]
         return [name for name in specific if name != _IGNORED] or [_CORE]

@@ -212,7 +212,7 @@ def add_jobs_option(parser: Any) -> None:
 
 def _number(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text)):
-        raise ArgumentTypeError(f"{text!r} is no number of threads; give a whole number from 1")
+        raise ArgumentTypeError(f"{text!r} is not a number of threads; give a whole number from 1")
     return int(text)
 
 
