@@ -41,7 +41,6 @@ from hdmf_zarr_backend.hdf5.filters import set_filters
 from hdmf_zarr_backend.hdf5.rawcopy import (
     ContiguousH5Source,
     RawH5Source,
-    RawPlan,
     forget_decoded,
     plan_contiguous,
     plan_direct,
@@ -102,20 +101,20 @@ def _values(shape: tuple[int, ...], dtype: np.dtype[Any], *, seed: int = 3) -> A
     return values.reshape(shape).astype(dtype)
 
 
-def _plan(dataset: Any) -> RawPlan | None:
+def _plan(dataset: Any) -> RawH5Source | None:
     return plan_raw(dataset, describe(dataset))
 
 
-def _planned(dataset: Any) -> RawPlan:
+def _planned(dataset: Any) -> RawH5Source:
     plan = _plan(dataset)
     assert plan is not None
     return plan
 
 
-def _node(plan: RawPlan, **changes: Any) -> ArrayNode[Attributes]:
+def _node(plan: RawH5Source, **changes: Any) -> ArrayNode[Attributes]:
     words = {
-        "shape": plan.source.shape, "chunks": plan.source.chunks, "data_type": zarr_type(plan.source.dtype),
-        "filters": plan.filters, "compressor": plan.compressor,
+        "shape": plan.shape, "chunks": plan.chunks, "data_type": zarr_type(plan.dtype),
+        "filters": plan.pipeline.filters, "compressor": plan.pipeline.compressor,
     } | changes  # fmt: skip
     return ArrayNode(**words)
 
@@ -137,18 +136,18 @@ def _assert_equal(one: Any, other: Any, what: object = "") -> None:
     assert np.ascontiguousarray(one).tobytes() == other.tobytes(), what
 
 
-def _assert_copied(folder: Path, dataset: Any, plan: RawPlan, what: object = "") -> dict[str, bytes]:
+def _assert_copied(folder: Path, dataset: Any, plan: RawH5Source, what: object = "") -> dict[str, bytes]:
     """Copy a dataset, and hold what plain zarr reads against what h5py reads."""
     expected = dataset[()]
     node = _node(plan)
     name = f"array{len(list(folder.glob('*')))}" if folder.exists() else "array"
-    chunks = _write(folder, name, node, plan.source)
+    chunks = _write(folder, name, node, plan)
     assert len(chunks) == int(np.prod(node.grid)), what
     if node.size:
         whole = tuple(slice(0, n) for n in node.shape)
-        _assert_equal(np.asarray(expected).astype(plan.source.dtype), plan.source.read(whole), what)
+        _assert_equal(np.asarray(expected).astype(plan.dtype), plan.read(whole), what)
     array = zarr.open_array(folder / name, mode="r")
-    _assert_equal(np.asarray(expected).astype(plan.source.dtype), array[...], what)
+    _assert_equal(np.asarray(expected).astype(plan.dtype), array[...], what)
     return chunks
 
 
@@ -195,7 +194,7 @@ def test_every_shape_is_copied_through_every_pipeline(tmp_path: Path, path: Path
             _assert_bytes_unchanged(file[name], plan, stored)
 
 
-def _assert_bytes_unchanged(dataset: Any, plan: RawPlan, chunks: dict[str, bytes]) -> None:
+def _assert_bytes_unchanged(dataset: Any, plan: RawH5Source, chunks: dict[str, bytes]) -> None:
     """Hold the chunks that were written against the bytes in the HDF5 file."""
     if pipeline_in(dataset)[-1:] and pipeline_in(dataset)[-1][0] == 32004:
         return  # another frame
@@ -221,7 +220,7 @@ def test_enumerations_are_copied_as_their_integers(tmp_path: Path, path: Path) -
         file.create_dataset("x", data=values, dtype=dtype, chunks=(8,), compression="gzip", shuffle=True)
     with h5py.File(path) as file:
         plan = _planned(file["x"])
-        assert plan.source.dtype == np.dtype(">i2")
+        assert plan.dtype == np.dtype(">i2")
         _assert_copied(tmp_path / "z", file["x"], plan)
 
 
@@ -233,8 +232,8 @@ def test_elements_that_are_arrays_become_axes(tmp_path: Path, path: Path) -> Non
         dataset[:25] = np.arange(150, dtype="<i2").reshape(25, 3, 2)
     with h5py.File(path) as file:
         plan = _planned(file["x"])
-        assert (plan.source.shape, plan.source.chunks) == ((30, 3, 2), (8, 3, 2))
-        assert plan.filters == [{"id": "shuffle", "elementsize": 12}]
+        assert (plan.shape, plan.chunks) == ((30, 3, 2), (8, 3, 2))
+        assert plan.pipeline.filters == [{"id": "shuffle", "elementsize": 12}]
         _assert_copied(tmp_path / "z", file["x"], plan)
 
 
@@ -324,10 +323,10 @@ def test_chunks_with_a_filter_mask_are_decoded_by_it_and_encoded_anew(tmp_path: 
     with h5py.File(path) as file:
         assert np.array_equal(file["x"][20:40], values)
         plan = _planned(file["x"])
-        assert plan.source.raw.masks().tolist() == [0, mask, 0]
+        assert plan.raw.masks().tolist() == [0, mask, 0]
         _assert_copied(tmp_path / "z", file["x"], plan)
-        found = plan.source.encoded((1,))
-        assert (found == plan.source.raw.read((1,))) == (mask == 0)
+        found = plan.encoded((1,))
+        assert (found == plan.raw.read((1,))) == (mask == 0)
 
 
 def test_a_plain_blosc_file_has_chunks_that_hdf5_did_not_compress(tmp_path: Path, path: Path) -> None:
@@ -337,7 +336,7 @@ def test_a_plain_blosc_file_has_chunks_that_hdf5_did_not_compress(tmp_path: Path
         file.create_dataset("x", data=values, chunks=(500,), **COPIED["blosc-blosclz-0"])
     with h5py.File(path) as file:
         plan = _planned(file["x"])
-        masks = plan.source.raw.masks()
+        masks = plan.raw.masks()
         assert 0 < np.count_nonzero(masks) < len(masks)
         _assert_copied(tmp_path / "z", file["x"], plan)
 
@@ -352,8 +351,8 @@ def test_lz4_chunks_that_hold_several_blocks_or_did_not_shrink_are_encoded_anew(
         for name, reframed in (("one", [True, False, True]), ("many", [False, False, False])):
             plan = _planned(file[name])
             _assert_copied(tmp_path / "z", file[name], plan)
-            data = [plan.source.raw.read((row, 0)) for row in range(3)]
-            assert [plan.source.pipeline.stored(d or b"") is not None for d in data] == reframed
+            data = [plan.raw.read((row, 0)) for row in range(3)]
+            assert [plan.pipeline.stored(d or b"") is not None for d in data] == reframed
 
 
 @pytest.mark.parametrize("fill_time", [h5py.h5d.FILL_TIME_IFSET, h5py.h5d.FILL_TIME_ALLOC, h5py.h5d.FILL_TIME_NEVER])
@@ -376,7 +375,7 @@ def test_chunks_that_are_not_stored_read_as_h5py_reads_them(
             dataset[4:8, 4:8] = 3  # the rest of a chunk that is never filled is whatever was in memory
     with h5py.File(path) as file:
         plan = _planned(file["x"])
-        assert len(plan.source.raw) == 1
+        assert len(plan.raw) == 1
         _assert_copied(tmp_path / "z", file["x"], plan)
 
 
@@ -386,7 +385,7 @@ def test_the_fill_value_of_rows_is_kept(tmp_path: Path, path: Path) -> None:
         file.create_dataset("x", (20,), _COMPOUND, chunks=(6,), fillvalue=fill, compression="gzip", shuffle=True)
     with h5py.File(path) as file:
         plan = _planned(file["x"])
-        assert plan.source.fill_scalar() == fill
+        assert plan.fill_scalar() == fill
         _assert_copied(tmp_path / "z", file["x"], plan)
 
 
@@ -431,8 +430,8 @@ def test_chunks_at_the_edge_may_be_unfiltered(tmp_path: Path, path: Path, filter
             plan = _planned(file[name])
             _assert_copied(tmp_path / "z", file[name], plan, name)
             if name == "random":
-                unfiltered = plan.source.raw.masks() == UNFILTERED
-                assert unfiltered.tolist() == (plan.source.raw.is_partial() & skip_edges).tolist()
+                unfiltered = plan.raw.masks() == UNFILTERED
+                assert unfiltered.tolist() == (plan.raw.is_partial() & skip_edges).tolist()
 
 
 def test_edges_that_cannot_be_told_are_left_to_hdf5(path: Path) -> None:
@@ -470,7 +469,7 @@ def test_every_index_of_chunks_is_listed(
             assert _plan(file["x"]) is None  # the library counts along the wrong axes
             return
         plan = _planned(file["x"])
-        assert list(plan.source.raw) == list(itertools.product(range(5), range(5)))
+        assert list(plan.raw) == list(itertools.product(range(5), range(5)))
         _assert_copied(tmp_path / "z", file["x"], plan)
 
 
@@ -604,7 +603,7 @@ def test_a_chunk_that_hdf5_does_not_find_is_an_error(path: Path) -> None:
     with h5py.File(path, "w") as file:
         dataset = file.create_dataset("x", (40,), "<i4", chunks=(10,), compression="gzip")
         dataset[:10] = 1
-        source = _planned(dataset).source
+        source = _planned(dataset)
         assert not source.raw.is_plain_file
         shown = _listing(dataset, lambda callback: callback(h5py.h5d.StoreInfo((20,), 0, 100, 20)))
         with pytest.raises(ChunkError, match=r"chunk \(2,\).*a\.h5.*'/x'"):
@@ -644,7 +643,7 @@ def test_any_region_is_what_h5py_reads(tmp_path_factory: pytest.TempPathFactory,
         dataset = file.create_dataset("x", shape, "<i4", chunks=chunks, compression="gzip", shuffle=True, fillvalue=4)
         dataset[tuple(slice(0, (n + 1) // 2) for n in shape)] = 5
     with h5py.File(path) as file:
-        source = _planned(file["x"]).source
+        source = _planned(file["x"])
         for _ in range(2):  # the second time from what was kept
             _assert_equal(file["x"][region], source.read(region))
 
@@ -656,7 +655,7 @@ def test_other_chunks_and_codecs_are_written_from_decoded_ones(tmp_path: Path, p
         file.create_dataset("x", data=values, chunks=(50, 16), compression="gzip", shuffle=True)
     with h5py.File(path) as file:
         plan = _planned(file["x"])
-    source = plan.source.decoded()
+    source = plan.decoded()
     assert not hasattr(source, "encoded")
     node = _node(plan, chunks=(33, 40), filters=None, compressor={"id": "zstd", "level": 1})
     keys = LocalStore(os.fspath(tmp_path / "z"))
@@ -671,7 +670,7 @@ def test_chunks_that_are_asked_for_in_part_are_decoded_once(path: Path, monkeypa
     with h5py.File(path, "w") as file:
         file.create_dataset("x", data=np.arange(1000), chunks=(100,), compression="gzip")
     with h5py.File(path) as file:
-        source = _planned(file["x"]).source
+        source = _planned(file["x"])
     decoded: list[Any] = []
     decode = RawH5Source.decode
     monkeypatch.setattr(RawH5Source, "decode", lambda self, index: decoded.append(index) or decode(self, index))
@@ -694,7 +693,7 @@ def test_what_is_kept_of_decoded_chunks_is_bounded(path: Path, monkeypatch: pyte
         file.create_dataset("y", data=np.arange(10_000), chunks=(1000,), compression="gzip")
     with h5py.File(path) as file:
         for name in ("x", "y"):  # the chunks of the second are too large to be kept, and drive none out
-            source = _planned(file[name]).source
+            source = _planned(file[name])
             for start in range(0, 10_000, 50):
                 assert source.read((slice(start, start + 50),))[0] == start
                 assert sum(chunk.nbytes for chunk in recent._chunks.values()) == recent._bytes <= 5000
@@ -717,7 +716,7 @@ def test_offsets_count_from_the_beginning_of_the_file(tmp_path: Path, path: Path
         file.create_dataset("x", data=np.arange(1000), chunks=(64,), compression="gzip")
     with h5py.File(path) as file:
         plan = _planned(file["x"])
-        assert plan.source.raw.is_plain_file
+        assert plan.raw.is_plain_file
         _assert_copied(tmp_path / "z", file["x"], plan)
 
 
@@ -745,7 +744,7 @@ def test_all_datasets_of_a_file_share_one_descriptor(path: Path) -> None:
 
 def test_the_hdf5_file_may_be_closed_when_the_chunks_are_read(filled: Path) -> None:
     with h5py.File(filled) as file:
-        source = _planned(file["x"]).source
+        source = _planned(file["x"])
     assert np.array_equal(source.read((slice(0, 1000),)), np.arange(1000))
 
 
@@ -765,7 +764,7 @@ def _being_written(path: Path) -> Any:
 
 def test_a_chunk_that_is_written_after_the_plan_is_an_error(filled: Path) -> None:
     with h5py.File(filled, "r+") as file:
-        source = _planned(file["x"]).source
+        source = _planned(file["x"])
         assert source.encoded((2,)) is not None
         file["x"][200:300] = np.random.default_rng(0).integers(0, 2**31, 100)
         file.flush()
@@ -777,10 +776,10 @@ def test_a_chunk_that_is_written_after_the_plan_is_an_error(filled: Path) -> Non
 def test_files_that_are_not_plain_are_read_through_hdf5(tmp_path: Path, filled: Path, opened: Any) -> None:
     with opened(filled) as file:
         plan = _planned(file["x"])
-        assert not plan.source.raw.is_plain_file
+        assert not plan.raw.is_plain_file
         _assert_copied(tmp_path / "z", file["x"], plan)
         with pytest.raises(UsageError, match="threads"):
-            pickle.dumps(plan.source)
+            pickle.dumps(plan)
 
 
 def test_a_file_that_was_replaced_under_its_name_is_read_through_hdf5(tmp_path: Path, filled: Path) -> None:
@@ -788,8 +787,8 @@ def test_a_file_that_was_replaced_under_its_name_is_read_through_hdf5(tmp_path: 
         os.rename(filled, tmp_path / "b.h5")
         filled.write_bytes((tmp_path / "b.h5").read_bytes())
         plan = _planned(file["x"])
-        assert not plan.source.raw.is_plain_file
-        assert np.array_equal(plan.source.read((slice(0, 1000),)), np.arange(1000))
+        assert not plan.raw.is_plain_file
+        assert np.array_equal(plan.read((slice(0, 1000),)), np.arange(1000))
 
 
 def test_a_relative_name_is_found_from_another_directory(
@@ -797,11 +796,11 @@ def test_a_relative_name_is_found_from_another_directory(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with h5py.File("a.h5") as file:
-        source = _planned(file["x"]).source
+        source = _planned(file["x"])
         assert source.raw.is_plain_file
         (tmp_path / "other").mkdir()
         monkeypatch.chdir(tmp_path / "other")
-        assert not _planned(file["x"]).source.raw.is_plain_file
+        assert not _planned(file["x"]).raw.is_plain_file
     assert np.array_equal(pickle.loads(pickle.dumps(source)).read((slice(5, 10),)), np.arange(5, 10))
 
 
@@ -809,14 +808,14 @@ def test_a_dataset_behind_an_external_link_is_read_from_its_own_file(tmp_path: P
     with h5py.File(tmp_path / "b.h5", "w") as file:
         file["y"] = h5py.ExternalLink("a.h5", "/x")
     with h5py.File(tmp_path / "b.h5") as file:
-        source = _planned(file["y"]).source
+        source = _planned(file["y"])
     assert source.raw.location == os.fspath(filled)
     assert np.array_equal(source.read((slice(0, 1000),)), np.arange(1000))
 
 
 def test_a_file_that_changed_since_is_an_error(filled: Path) -> None:
     with h5py.File(filled) as file:
-        source = _planned(file["x"]).source
+        source = _planned(file["x"])
     sent = pickle.dumps(source)
     later = time.time_ns() + 10**9
     os.utime(filled, ns=(later, later))
@@ -882,9 +881,9 @@ def test_damaged_chunks_are_errors_that_name_file_and_dataset(path: Path, pipeli
     if plan is None:
         return  # it was seen at once, and h5py will say so
     with pytest.raises(ChunkError) as caught:
-        plan.source.read((slice(100, 200),))
+        plan.read((slice(100, 200),))
     assert (caught.value.store, caught.value.path) == (os.fspath(path), "/g/x")
-    assert np.array_equal(plan.source.read((slice(0, 100),)), np.arange(100))
+    assert np.array_equal(plan.read((slice(0, 100),)), np.arange(100))
 
 
 # ---- to other processes ---------------------------------------------------------------------------------------------
@@ -896,7 +895,7 @@ def test_a_part_is_small_and_knows_its_chunks_only(tmp_path: Path, path: Path) -
         file.create_dataset("sparse", (20_000,), "<i8", chunks=(2,), compression="gzip", fillvalue=1)
         file["sparse"][6:8] = 9
     with h5py.File(path) as file:
-        source, sparse = (_planned(file[name]).source for name in ("x", "sparse"))
+        source, sparse = (_planned(file[name]) for name in ("x", "sparse"))
     part = source.part([(3,), (9_999,), (3,)])
     assert isinstance(part, RawH5Source)
     assert len(part.raw) == 2
@@ -926,7 +925,7 @@ def test_a_process_without_h5py_copies_and_decodes(tmp_path: Path, path: Path) -
         plan = _planned(file["x"])
     node = _node(plan)
     indices = list(chunk_indices(node))
-    task = ChunkTask(LocalStore(os.fspath(tmp_path / "z")), "x", node, plan.source.part(indices), indices)
+    task = ChunkTask(LocalStore(os.fspath(tmp_path / "z")), "x", node, plan.part(indices), indices)
     region = region_of(node, (2, 1))
     (tmp_path / "task").write_bytes(pickle.dumps((task, region)))
     program = textwrap.dedent("""
@@ -976,7 +975,7 @@ def test_nothing_waits_for_ever_while_zarr_runs_in_other_threads(tmp_path: Path)
             thread.start()
         with h5py.File(folder + "/a.h5") as file:
             for _ in range(15):
-                source = plan_raw(file["x"], describe(file["x"])).source
+                source = plan_raw(file["x"], describe(file["x"]))
                 assert (source.read((slice(0, 3000),)) == np.arange(3000)).all()
         done.set()
         for thread in threads:
@@ -991,7 +990,7 @@ def test_nothing_waits_for_ever_while_zarr_runs_in_other_threads(tmp_path: Path)
 
 def test_threads_read_one_source_at_once(filled: Path) -> None:
     with h5py.File(filled) as file:
-        source = _planned(file["x"]).source
+        source = _planned(file["x"])
     barrier = threading.Barrier(4)
 
     def read(_: int) -> bool:
@@ -1016,7 +1015,7 @@ def test_memory_does_not_grow_with_the_dataset(tmp_path: Path, path: Path, decod
         plan = _planned(file["x"])
     node = _node(plan, compressor={"id": "zlib", "level": 1})
     keys = LocalStore(os.fspath(tmp_path / "z"))
-    task = ChunkTask(keys, "x", node, plan.source.decoded() if decoded else plan.source, list(chunk_indices(node)))
+    task = ChunkTask(keys, "x", node, plan.decoded() if decoded else plan, list(chunk_indices(node)))
     tracemalloc.start()
     try:
         assert task.run() == 32 * 2**20
@@ -1182,12 +1181,12 @@ def test_chunks_go_to_zarr_and_back_as_they_are(tmp_path: Path, path: Path, pipe
     assert chosen == noted
     with h5py.File(tmp_path / "b.h5", "w") as file:
         dataset = _create_direct(file, node, chosen)
-        written = write_direct(dataset, ((index, plan.source.encoded(index)) for index in chunk_indices(node)))
+        written = write_direct(dataset, ((index, plan.encoded(index)) for index in chunk_indices(node)))
         assert written >= dataset.id.get_storage_size() > 0
     with h5py.File(tmp_path / "b.h5") as file, h5py.File(path) as before:
         assert np.array_equal(file["x"][()], values)
         assert pipeline_in(file["x"]) == noted
-        if plan.source.raw.masks().any() or pipeline == "lz4-blocks":
+        if plan.raw.masks().any() or pipeline == "lz4-blocks":
             return
         for index in chunk_indices(node):
             start = tuple(i * c for i, c in zip(index, node.chunks, strict=True))

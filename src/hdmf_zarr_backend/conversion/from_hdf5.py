@@ -20,9 +20,9 @@ from hdmf_zarr_backend.formats.references import encode_attribute_reference
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, LINKS, NOTES, SPECLOC, root_notes
 from hdmf_zarr_backend.hdf5.attributes import attribute_names, note_attribute, note_orders, read_attribute
 from hdmf_zarr_backend.hdf5.files import check_allocated, reading
-from hdmf_zarr_backend.hdf5.reader import Hdf5Data, Hdf5Tree, Placed, SourceFile, text_of
+from hdmf_zarr_backend.hdf5.reader import Hdf5Data, Hdf5Tree, Placed, SourceFile
 from hdmf_zarr_backend.hdf5.references import Hdf5References, ReferenceData
-from hdmf_zarr_backend.hdf5.types import encode_type
+from hdmf_zarr_backend.hdf5.types import encode_type, text_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, split
 from hdmf_zarr_backend.stores.limits import Limits
 from hdmf_zarr_backend.transfer.names import checked_name

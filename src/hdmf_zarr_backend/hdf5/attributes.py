@@ -8,7 +8,10 @@ The note of an object is ``{name: {"type": ..., ...}}``, with an entry only wher
     value, shape    an attribute that Zarr has no type for is only here: sequences of variable length, compounds with
                     text or references (both are how HDF5 stores dimension scales), null references
 
-A note that does not fit the value any more, because somebody changed the attribute, is not heeded.
+A note that does not fit the value any more, because somebody changed the attribute, is ignored.
+
+The order in which links and attributes were made, where an object keeps it (``track_order`` of h5py), is noted as
+``[flags]``, or ``[flags, names]`` where the names were not made in alphabetical order.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,9 +37,10 @@ from hdmf_zarr_backend.hdf5.types import (
     is_sparse,
     kind_of_type,
     memory_type,
+    raw_of,
+    text_of,
 )
 from hdmf_zarr_backend.hdf5.values import Array, array_of, decode_array, decode_text, encode_array, encode_text
-from hdmf_zarr_backend.model.facts import text_of
 
 LINK_ORDER = "link_order"
 ATTRIBUTE_ORDER = "attribute_order"
@@ -89,7 +93,7 @@ def read_attribute(attribute: Any, encode: Encode) -> tuple[Any, dict[str, Any]]
 
 
 def note_attribute(attribute: Any, encode: Encode) -> dict[str, Any]:
-    """Return an attribute as a note, for an object that has no place in Zarr; the inverse is `write_attribute`."""
+    """Return an attribute as a note, for an object that Zarr does not have; the inverse is `AttributeWriter.write`."""
     tid = attribute.get_type()
     kind = encode_type(tid)
     if attribute.shape is None:
@@ -132,55 +136,66 @@ def _texts(values: Array) -> Any:
 # ---- values -> HDF5 -------------------------------------------------------------------------------------------------
 
 
-def write_attribute(
-    node: Any, name: str, value: Any, note: dict[str, Any], refer: Refer, *, is_new: bool, named_type: NamedType
-) -> None:
-    """Write one attribute.
+class AttributeWriter(NamedTuple):
+    """Writes attributes to an HDF5 file.
 
-    Parameters
+    Attributes
     ----------
-    node : h5py.h5g.GroupID, h5py.h5d.DatasetID or h5py.h5t.TypeID
-        The object.
-    name : str
-        Name of the attribute.
-    value : object
-        As `formats.attributes.decode_attributes` gives it; references as `Reference`. None: the value is in the note.
-    note : dict
-        What is noted of it, perhaps nothing.
-    refer : callable
-        Makes an h5py reference.
     is_new : bool
         Whether the file has the format of HDF5 1.8 or later.
     named_type : callable
         Returns the named type at a path where it is the given type, else the given one.
-
-    Raises
-    ------
-    ValueRefusedError
-        HDF5 has no form for it.
-    NewerFormatNeededError
-        The version of the file does not hold it.
     """
-    from h5py import h5a, h5s
 
-    with refusing(f"the attribute {name!r}"):
-        tid, values = _typed(name, value, note, refer)
-        if not is_new and is_sparse(tid):
-            raise NewerFormatNeededError(name)
-        tid = named_type(note.get("named"), tid)
-        if values is None:
-            space = h5s.create(h5s.NULL)
-        else:
-            shape = values.shape[: values.ndim - len(tid.dtype.shape)]
-            space = h5s.create_simple(shape) if shape else h5s.create(h5s.SCALAR)
-        try:
-            attribute = h5a.create(node, _raw(name), tid, space)
-        except OSError as error:
-            if is_new:
-                raise
-            raise NewerFormatNeededError(name) from error  # HDF5 has no error of its own for it; others come again
-        if values is not None and values.size:
-            attribute.write(np.ascontiguousarray(values).reshape(values.shape), mtype=memory_type(tid, writing=True))
+    is_new: bool
+    named_type: NamedType
+
+    def write(self, node: Any, name: str, value: Any, note: dict[str, Any], refer: Refer) -> None:
+        """Write one attribute.
+
+        Parameters
+        ----------
+        node : h5py.h5g.GroupID, h5py.h5d.DatasetID or h5py.h5t.TypeID
+            The object.
+        name : str
+            Name of the attribute.
+        value : object
+            As `formats.attributes.decode_attributes` gives it; references as `Reference`. None: the value is in the
+            note.
+        note : dict
+            What is noted of it, perhaps nothing.
+        refer : callable
+            Makes an h5py reference.
+
+        Raises
+        ------
+        ValueRefusedError
+            HDF5 has no form for it.
+        NewerFormatNeededError
+            The version of the file does not hold it.
+        """
+        from h5py import h5a, h5s
+
+        with refusing(f"the attribute {name!r}"):
+            tid, values = _typed(name, value, note, refer)
+            if not self.is_new and is_sparse(tid):
+                raise NewerFormatNeededError(name)
+            tid = self.named_type(note.get("named"), tid)
+            if values is None:
+                space = h5s.create(h5s.NULL)
+            else:
+                shape = values.shape[: values.ndim - len(tid.dtype.shape)]
+                space = h5s.create_simple(shape) if shape else h5s.create(h5s.SCALAR)
+            try:
+                attribute = h5a.create(node, raw_of(name), tid, space)
+            except OSError as error:
+                if self.is_new:
+                    raise
+                raise NewerFormatNeededError(name) from error  # HDF5 has no error of its own; others come again
+            if values is not None and values.size:
+                attribute.write(
+                    np.ascontiguousarray(values).reshape(values.shape), mtype=memory_type(tid, writing=True)
+                )
 
 
 @contextmanager
@@ -199,10 +214,6 @@ def refusing(what: str = "this") -> Iterator[None]:
         raise ValueRefusedError(
             f"HDF5 does not take {what} ({error})", remedy="Change it in the Zarr file, or leave it out."
         ) from error
-
-
-def _raw(name: str) -> bytes:
-    return name.encode("utf-8", "surrogateescape")
 
 
 def _typed(name: str, value: Any, note: dict[str, Any], refer: Refer) -> tuple[Any, Array | None]:
@@ -230,11 +241,11 @@ def _typed(name: str, value: Any, note: dict[str, Any], refer: Refer) -> tuple[A
             f"HDF5 has no form for the attribute {name!r} of type {type(value).__name__}", remedy="Remove or change it."
         )
     tid = decode_type(UTF8)
-    return tid, array_of([text.encode("utf-8", "surrogateescape")], (), tid.dtype)
+    return tid, array_of([raw_of(text)], (), tid.dtype)
 
 
 def _is_mixed(value: Any) -> bool:
-    """Tell whether a value was left a list since it is no array; NumPy would make text of its numbers."""
+    """Tell whether a value was left a list since it is not an array; NumPy would make text of its numbers."""
     return isinstance(value, dict) or (isinstance(value, list) and bool(value))
 
 
@@ -383,7 +394,7 @@ def in_order(names: Iterable[str], note: dict[str, Any], key: str) -> list[str]:
     noted = note[key]
     known = noted[1] if len(noted) > 1 and isinstance(noted[1], list) else []
     rank = {name: place for place, name in enumerate(known) if isinstance(name, str)}
-    return sorted(names, key=lambda name: (rank.get(name, len(rank)), name.encode("utf-8", "surrogateescape")))
+    return sorted(names, key=lambda name: (rank.get(name, len(rank)), raw_of(name)))
 
 
 def order_links(group: Any, note: dict[str, Any], creation: Any) -> None:
@@ -401,7 +412,7 @@ def order_links(group: Any, note: dict[str, Any], creation: Any) -> None:
     if not _flags(note, LINK_ORDER):
         return
     found = _links(group)
-    wanted = [name.encode("utf-8", "surrogateescape") for name in in_order(map(text_of, found), note, LINK_ORDER)]
+    wanted = [raw_of(name) for name in in_order(map(text_of, found), note, LINK_ORDER)]
     if found == wanted:
         return
     aside = b"aside"

@@ -1,4 +1,4 @@
-"""The stored chunks of an HDF5 dataset: where they are, and their bytes as they lie in the file.
+"""Stored chunks of an HDF5 dataset: where they are, and their bytes as they are in the file.
 
 The index is taken once from the HDF5 library; from then on bytes are read at their offsets by the operating system, so
 that threads do not wait for the one lock of HDF5 and processes need no HDF5 at all.
@@ -27,8 +27,8 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import ChunkError, StoreError, UsageError
 from hdmf_zarr_backend.hdf5.file_bytes import FileBytes, RemoteFile, file_bytes, remote_file
+from hdmf_zarr_backend.hdf5.values import Array
 
-Array = npt.NDArray[Any]
 Index = tuple[int, ...]
 
 UNFILTERED = 2**32 - 1
@@ -47,18 +47,13 @@ class StoredChunk(NamedTuple):
     mask: int
 
 
-class _Chunk(NamedTuple):
-    data: bytes
-    mask: int
-
-
 class _Direct:
     """Reads chunks through the HDF5 library, for files that are not simply a local file that nobody writes to."""
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
 
-    def read(self, index: Index) -> _Chunk:
+    def read(self, index: Index) -> tuple[bytes, int]:
         start = tuple(i * c for i, c in zip(index, self._dataset.chunks, strict=True))
         try:
             mask, data = self._dataset.id.read_direct_chunk(start)
@@ -69,7 +64,7 @@ class _Direct:
                 path=self._dataset.name,
                 remedy="The HDF5 file is damaged, or has changed since it was planned from.",
             ) from error
-        return _Chunk(bytes(data), int(mask))
+        return bytes(data), int(mask)
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise UsageError(
@@ -241,7 +236,7 @@ class RawChunks:
         for shift in (0, userblock):
             self._where["offset"] += np.uint64(shift)
             try:
-                if self.read(index) == direct.read(index[: self._rank]).data:
+                if self.read(index) == direct.read(index[: self._rank])[0]:
                     return True
             except (ChunkError, StoreError):
                 continue

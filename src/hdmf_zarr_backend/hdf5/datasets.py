@@ -1,6 +1,6 @@
-"""What an HDF5 dataset is: kind of elements, types, chunks, filters, fill value, largest shape.
+"""HDF5 datasets <-> Zarr arrays: kind of elements, type, chunks, filters, fill value, largest shape.
 
-Nothing of h5py leaves this room but the dataset itself. The *note* is what Zarr has no word for; it is kept in the
+HDF5 -> Zarr: `describe`; Zarr -> HDF5: `creation_list`. The *note* is what Zarr cannot express; it is kept in the
 reserved attribute of the array, and Zarr -> HDF5 gives back the same dataset::
 
     chunks   list of int, of a dataset in chunks
@@ -12,7 +12,11 @@ reserved attribute of the array, and Zarr -> HDF5 gives back the same dataset::
     fill     "undefined", or {"value": JSON} where Zarr has no such fill value: text, rows, NaN payloads, scalars
     null     true, of a dataset without a dataspace
     named    path of the named type that is its type
-    attribute_order  as of `order`, where the dataset keeps it
+    attribute_order  as of `attributes`, where the dataset keeps it
+
+Without a note a dataset becomes what a pynwb user would expect: numbers of more than 64 KiB that are compressed in Zarr
+are in chunks of at most 4 MiB, with the codecs that they have in Zarr if every HDF5 reads those (zlib, shuffle), else
+shuffled and with gzip 4; all else is in one piece. What may grow is in chunks.
 """
 
 from __future__ import annotations
@@ -30,7 +34,18 @@ from hdmf_zarr_backend.errors import FilterReplacedWarning
 from hdmf_zarr_backend.formats.chunking import CHUNK_BYTES, LEAST_CHUNK_BYTES, default_chunks
 from hdmf_zarr_backend.formats.dtypes import Kind, number_name, plain
 from hdmf_zarr_backend.hdf5.attributes import note_orders, set_orders
-from hdmf_zarr_backend.hdf5.filters import BUILT_IN, filters_of, pipeline_of, usable
+from hdmf_zarr_backend.hdf5.filters import (
+    BUILT_IN,
+    DEFLATE,
+    OPTIONAL,
+    SCALE_OFFSET,
+    SHUFFLE,
+    Pipeline,
+    filters_of,
+    pipeline_of,
+    set_filters,
+    usable,
+)
 from hdmf_zarr_backend.hdf5.types import TypeJSON, encode_type, is_same_layout, kind_of_type
 from hdmf_zarr_backend.hdf5.values import Array, decode_array, encode_array
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
@@ -39,11 +54,7 @@ FieldWord = str
 Shape = tuple[int, ...]
 MaxShape = tuple["int | None", ...]
 
-Step = tuple[int, int, tuple[int, ...]]
-
-_DEFLATE, _SHUFFLE, _SCALE_OFFSET, _BITSHUFFLE = 1, 2, 6, 32008
 _LOSSY = frozenset({32013, 32016, 32017, 32018, 32024, 32028})  # ZFP, FPZip, SZ, FCIDECOMP, SZ3, SPERR
-_OPTIONAL = 1
 _GZIP_LEVEL = 4
 _CHUNK_TARGET = 2**20  # of chunks that are cut anew: HDF5's cache of chunks
 _COMPACT_BYTES = 60_000  # HDF5 allows 64 KiB for a header message
@@ -232,7 +243,7 @@ def creation_list(
         chunks = _chunks(node, note, tid, shape, maxshape)
         if chunks is not None:
             properties.set_chunk(tuple(chunks))
-            _set_filters(properties, _filters(node, note, tid), tid)
+            set_filters(properties, _usable_filters(_filters(node, note, tid), tid))
     if (note or {}).get("layout") == "compact" and math.prod(shape) * tid.get_size() < _COMPACT_BYTES:
         properties.set_layout(h5d.COMPACT)
     _set_fill(properties, node, note or {}, kind, tid)
@@ -269,52 +280,42 @@ def _cut(chunks: Shape, itemsize: int) -> Shape:
     return (-(-chunks[0] // parts), *small[1:])
 
 
-def _filters(node: ArrayNode[Attributes], note: dict[str, Any] | None, tid: Any) -> list[Step]:
-    if note is None:
-        if not _is_worth_compressing(node):
-            return []
-        return _own_filters(node) or _default_filters(tid)
-    steps = note.get("filters", [])
-    found = [step for step in steps if isinstance(step, list) and len(step) == 3]
-    return [(int(code), int(flags), tuple(int(value) for value in values)) for code, flags, values in found]
-
-
-def _own_filters(node: ArrayNode[Attributes]) -> list[Step]:
-    """Return the codecs of an array as filters that every HDF5 library has; none if they are others."""
-    pipeline = pipeline_of(node.filters, node.compressor, numpy_dtype(node.data_type)) or []
-    if not {number for number, _, _ in pipeline} <= BUILT_IN:
+def _filters(node: ArrayNode[Attributes], note: dict[str, Any] | None, tid: Any) -> Pipeline:
+    if note is not None:
+        steps = [step for step in note.get("filters", []) if isinstance(step, list) and len(step) == 3]
+        return [[int(number), int(flags), [int(value) for value in values]] for number, flags, values in steps]
+    if not _is_worth_compressing(node):
         return []
-    return [(number, flags, tuple(values)) for number, flags, values in pipeline]
+    own = pipeline_of(node.filters, node.compressor, numpy_dtype(node.data_type))
+    return own if own and {number for number, _, _ in own} <= BUILT_IN else _default_filters(tid)
 
 
-def _set_filters(properties: Any, steps: list[Step], tid: Any) -> None:
-    """Set the filters, with shuffle and gzip in the place of those that cannot be used."""
-    kept = [step for step in steps if not _is_lossy(step[0], tid) and usable([[step[0], step[1], list(step[2])]])]
-    if len(kept) < len(steps):
-        left_out = ", ".join(str(step[0]) for step in steps if step not in kept)
-        warnings.warn(
-            f"HDF5 filter {left_out} is lossy or not installed; shuffle and gzip are used instead. What loses "
-            f"precision is not applied a second time; hdf5plugin has many filters.",
-            FilterReplacedWarning,
-            stacklevel=2,
-        )
-        if _DEFLATE not in [step[0] for step in kept]:
-            after = [step for step in kept if step[0] != _SHUFFLE]
-            kept = [*_default_filters(tid), *after]
-    for code, flags, values in kept:
-        # bitshuffle itself puts three values before those of the user, again and again
-        properties.set_filter(code, flags, values[3:] if code == _BITSHUFFLE else values)
+def _usable_filters(steps: Pipeline, tid: Any) -> Pipeline:
+    """Return the filters, with shuffle and gzip in the place of those that cannot be used."""
+    kept = [step for step in steps if not _is_lossy(step[0], tid) and usable([step])]
+    if len(kept) == len(steps):
+        return steps
+    left_out = ", ".join(str(step[0]) for step in steps if step not in kept)
+    warnings.warn(
+        f"HDF5 filter {left_out} is lossy or not installed; shuffle and gzip are used instead. What loses "
+        f"precision is not applied a second time; hdf5plugin has many filters.",
+        FilterReplacedWarning,
+        stacklevel=2,
+    )
+    if DEFLATE in [step[0] for step in kept]:
+        return kept
+    return [*_default_filters(tid), *(step for step in kept if step[0] != SHUFFLE)]
 
 
-def _default_filters(tid: Any) -> list[Step]:
-    shuffle: list[Step] = [(_SHUFFLE, _OPTIONAL, ())] if tid.get_size() > 1 else []
-    return [*shuffle, (_DEFLATE, _OPTIONAL, (_GZIP_LEVEL,))]
+def _default_filters(tid: Any) -> Pipeline:
+    shuffle: Pipeline = [[SHUFFLE, OPTIONAL, []]] if tid.get_size() > 1 else []
+    return [*shuffle, [DEFLATE, OPTIONAL, [_GZIP_LEVEL]]]
 
 
 def _is_lossy(code: int, tid: Any) -> bool:
     from h5py import h5t
 
-    return code in _LOSSY or (code == _SCALE_OFFSET and tid.get_class() == h5t.FLOAT)
+    return code in _LOSSY or (code == SCALE_OFFSET and tid.get_class() == h5t.FLOAT)
 
 
 def _set_fill(properties: Any, node: ArrayNode[Attributes], note: dict[str, Any], kind: TypeJSON, tid: Any) -> None:

@@ -16,7 +16,7 @@ from hdmf_zarr_backend.hdf5.files import H5_ERRORS, UnreadableHdf5Error, check_a
 from hdmf_zarr_backend.hdf5.filters import filters_of, usable
 from hdmf_zarr_backend.hdf5.reader import SourceFile, read_block, soft_target
 from hdmf_zarr_backend.hdf5.references import encode_region
-from hdmf_zarr_backend.hdf5.types import any_type, memory_type
+from hdmf_zarr_backend.hdf5.types import any_type, memory_type, raw_of, text_of
 from hdmf_zarr_backend.model.elements import Element, Reference
 from hdmf_zarr_backend.model.facts import (
     AttributeFacts,
@@ -30,7 +30,6 @@ from hdmf_zarr_backend.model.facts import (
     canonical_region,
     hdf5_filter,
     plain_values,
-    text_of,
 )
 from hdmf_zarr_backend.stores.limits import Limits
 from hdmf_zarr_backend.stores.locations import is_hdf5
@@ -78,7 +77,7 @@ class Hdf5Facts(Mapping[str, NodeFacts]):
         from h5py import h5d, h5o, h5t
 
         with reading(self.source, path):
-            node = h5o.open(self._file.file.id, path.encode("utf-8", "surrogateescape"))
+            node = h5o.open(self._file.file.id, raw_of(path))
             attributes = self._attributes(node)
             if isinstance(node, h5d.DatasetID):
                 return self._dataset(path, node, attributes)

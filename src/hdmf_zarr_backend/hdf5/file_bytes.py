@@ -156,7 +156,7 @@ def file_bytes(path: str) -> FileBytes:
     Raises
     ------
     StoreError
-        There is no such file.
+        The file does not exist.
     """
     absolute = os.path.abspath(path)
     try:

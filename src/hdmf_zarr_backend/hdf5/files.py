@@ -82,6 +82,13 @@ def _explained(error: Exception, location: str, path: str | None, dataset: Any) 
     )
 
 
+def warn_broken(message: str) -> None:
+    """Warn of a link or a reference that leads to nothing; HDMF is only loaded then."""
+    from hdmf.backends.warnings import BrokenLinkWarning
+
+    warnings.warn(message, BrokenLinkWarning, stacklevel=3)
+
+
 # ---- other files ----------------------------------------------------------------------------------------------------
 
 
@@ -157,7 +164,7 @@ class _Followed:
 
 
 def _identity(dataset: Any, origin: str) -> _Source:
-    """Return what tells a dataset from all others, whatever path leads to it."""
+    """Return what identifies a dataset, whatever path leads to it."""
     from h5py import h5o
 
     return (origin if is_url(origin) else os.path.realpath(origin)), h5o.get_info(dataset).addr
@@ -216,7 +223,7 @@ def _dataset_in(file: Any, path: bytes) -> Any:
 
 
 def _source_places(name: str, origin: str) -> list[str]:
-    """Return where HDF5 may look for the source of a virtual dataset; ``%b`` stands for numbers."""
+    """Return where HDF5 may look for the source of a virtual dataset; ``%b`` means numbers."""
     if is_url(origin):
         return [os.path.abspath(name)]
     folders = [os.path.dirname(origin), os.path.dirname(os.path.realpath(origin)), os.getcwd()]

@@ -34,7 +34,7 @@ from hdmf_zarr_backend.hdf5.elements import Elements
 from hdmf_zarr_backend.hdf5.filters import CodecPipeline, codecs_of, filters_of
 from hdmf_zarr_backend.hdf5.placement import Placed, ZarrFile
 from hdmf_zarr_backend.hdf5.rawcopy import plan_direct, write_direct
-from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, TypeJSON, is_same_layout, memory_type
+from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, TypeJSON, is_same_layout, memory_type, raw_of
 from hdmf_zarr_backend.hdf5.values import Array, array_of, decode, decode_text
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
 from hdmf_zarr_backend.stores.base import Store
@@ -86,7 +86,7 @@ class Filler:
     memory_budget : int
         Bytes of values that may be in flight.
     advance : callable
-        Is told path and bytes of what is written.
+        Called with path and bytes of what is written.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Filler:
         import h5py
         from h5py import h5d
 
-        dataset = h5d.open(self._file, absolute(placed.path).encode("utf-8", "surrogateescape"))
+        dataset = h5d.open(self._file, raw_of(absolute(placed.path)))
         target = _Target(placed, elements, node, dataset)
         created = dataset.get_create_plist()
         if created.get_layout() != h5d.CHUNKED:
@@ -185,48 +185,37 @@ class Filler:
     def _run(self, targets: list[_Target], pool: Runner) -> None:
         budget = self._budget - self._cache_bytes
         most = task_bytes_for(budget, pool.workers)
-        tasks = (task for number in range(len(targets)) for task in self._tasks(number, targets[number], most))
+        tasks = (task for number, target in enumerate(targets) for task in self._tasks(target, most, number))
         for task, result in pool.run(tasks, memory_budget=budget, in_order=True):
             assert isinstance(task, BlockTask)
             target = targets[task.number]
             with named(target.placed):
                 self._put(target, task, result)
-            self._advance(absolute(target.placed.path), task.nbytes)
 
-    def _tasks(self, number: int, target: _Target, most: int) -> Iterator[BlockTask]:
+    def _tasks(self, target: _Target, most: int, number: int = 0) -> Iterator[BlockTask]:
+        """Yield the blocks of an array, each of ``most`` bytes at most; ``most`` is 0 for blocks that stay here."""
         placed, node = target.placed, target.node
-        cache = self._cache(placed.file)
-        size = min(BLOCK_BYTES, most)
+        cache = self._caches.setdefault(placed.file.location, ChunkCache(self._cache_bytes))
+        size = min(BLOCK_BYTES, most or BLOCK_BYTES)
+        pipeline = target.pipeline if most else None
         for region in block_slices(node, target.elements.shape, target.chunks, block_bytes=size, most_bytes=most):
-            yield BlockTask(
-                placed.file.keys, placed.own, node, region, cache, target.chunks or (), target.pipeline, number
-            )
+            yield BlockTask(placed.file.keys, placed.own, node, region, cache, target.chunks or (), pipeline, number)
         cache.forget(placed.own)
 
     def _put(self, target: _Target, task: BlockTask, result: Any) -> None:
+        import h5py
+
         if task.pipeline is None:
             self._write(target, task.region, result, self._conversion(target))
         else:
-            import h5py
-
             write_direct(h5py.Dataset(target.dataset), result)
-
-    def _cache(self, file: ZarrFile) -> ChunkCache:
-        return self._caches.setdefault(file.location, ChunkCache(self._cache_bytes))
+        self._advance(absolute(target.placed.path), task.nbytes)
 
     # ---- written ----------------------------------------------------------------------------------------------------
 
     def _write_here(self, target: _Target) -> None:
-        placed, node, shape = target.placed, target.node, target.elements.shape
-        cache = self._cache(placed.file)
-        reader = ChunkReader(placed.file.keys, placed.own, node, cache)
-        convert = self._conversion(target)
-        inner = len(node.shape) - len(shape)
-        for region in block_slices(node, shape, target.chunks):
-            block = reader.read((*region, *[slice(None)] * inner) if shape else ())
-            self._write(target, region, block, convert)
-            self._advance(absolute(placed.path), block.nbytes)
-        cache.forget(placed.own)
+        for task in self._tasks(target, 0):
+            self._put(target, task, task.run())
 
     def _conversion(self, target: _Target) -> Conversion:
         file = target.placed.file
@@ -350,7 +339,7 @@ class Conversion:
 def _text(item: Any) -> bytes:
     if isinstance(item, (str, bytes)):
         return decode_text(item)
-    raise TypeError(f"{item!r} stands where text is expected")
+    raise TypeError(f"{item!r} is not text")
 
 
 # ---- blocks ---------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ above 255 and the meaning of their options; numcodecs for the byte layouts.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -36,11 +36,12 @@ Config: TypeAlias = dict[str, Any]
 Pipeline: TypeAlias = list[list[Any]]
 """``[[number, flags, [option, ...]], ...]`` in the order in which HDF5 applies them, as a note keeps it."""
 
-DEFLATE, SHUFFLE, FLETCHER32, BZIP2, BLOSC, LZ4, ZSTD = 1, 2, 3, 307, 32001, 32004, 32015
+DEFLATE, SHUFFLE, FLETCHER32, SCALE_OFFSET = 1, 2, 3, 6
+BZIP2, BLOSC, LZ4, BITSHUFFLE, ZSTD = 307, 32001, 32004, 32008, 32015
 BUILT_IN = frozenset({DEFLATE, SHUFFLE, FLETCHER32})
 """Filters that every HDF5 library has; the others are plugins."""
 
-_OPTIONAL, _MANDATORY = 1, 0
+OPTIONAL, MANDATORY = 1, 0
 _BLOSC_NAMES = ("blosclz", "lz4", "lz4hc", None, "zlib", "zstd")  # by the number that the filter gives them
 _LZ4_HEADER = struct.Struct(">QI")
 _UNSIGNED = 2**32
@@ -137,7 +138,7 @@ def codecs_of(pipeline: Sequence[Sequence[Any]], dtype: np.dtype[Any]) -> CodecP
     for position, (number, _, options) in enumerate(entries):
         is_last = position == len(entries) - 1
         if number == SHUFFLE and any(config["id"] != "shuffle" for config in codecs):
-            return None  # lengths that are no multiple of the element: numcodecs does not shuffle them
+            return None  # numcodecs only shuffles whole elements
         if number in (FLETCHER32, LZ4) and not is_last:
             return None
         config = _CONFIGS[number](options, dtype) if number in _CONFIGS else None
@@ -148,7 +149,7 @@ def codecs_of(pipeline: Sequence[Sequence[Any]], dtype: np.dtype[Any]) -> CodecP
 
 
 def _entries(pipeline: Any) -> list[tuple[int, int, list[int]]] | None:
-    """Return the filters as numbers, None if it is no pipeline (a note in a file is not to be trusted)."""
+    """Return the filters as numbers, None if it is not a pipeline (notes in files are not trusted)."""
     entries = []
     for entry in pipeline if isinstance(pipeline, (list, tuple)) else [None]:
         if not isinstance(entry, (list, tuple)) or len(entry) != 3 or not isinstance(entry[2], (list, tuple)):
@@ -242,7 +243,7 @@ def pipeline_of(
 
 
 def _plain(config: Config) -> Config:
-    """Return ``config`` without the words that only some releases of numcodecs write and that mean nothing here."""
+    """Return ``config`` without the keys that only some releases of numcodecs write and that mean nothing here."""
     return {key: value for key, value in config.items() if (key, value) != ("checksum", False)}
 
 
@@ -254,7 +255,7 @@ def _level(config: Config, default: int) -> int:
 def _from_shuffle(config: Config, dtype: np.dtype[Any]) -> list[Any] | None:
     # HDF5 shuffles by the element of the dataset, whatever the option says; netcdf-c writes 0 and means the same
     size = config.get("elementsize", 4) or dtype.itemsize
-    return [SHUFFLE, _OPTIONAL, [size]] if size == dtype.itemsize else None
+    return [SHUFFLE, OPTIONAL, [size]] if size == dtype.itemsize else None
 
 
 def _from_blosc(config: Config, dtype: np.dtype[Any]) -> list[Any] | None:
@@ -264,17 +265,17 @@ def _from_blosc(config: Config, dtype: np.dtype[Any]) -> list[Any] | None:
     clevel = config.get("clevel", 5)
     if not isinstance(name, str) or name not in _BLOSC_NAMES or shuffle not in (0, 1, 2) or clevel not in range(10):
         return None
-    return [BLOSC, _MANDATORY, [0, 0, 0, 0, clevel, shuffle, _BLOSC_NAMES.index(name)]]
+    return [BLOSC, MANDATORY, [0, 0, 0, 0, clevel, shuffle, _BLOSC_NAMES.index(name)]]
 
 
 _FILTERS: dict[str, Callable[[Config, np.dtype[Any]], list[Any] | None]] = {
-    "zlib": lambda config, dtype: [DEFLATE, _OPTIONAL, [min(9, max(0, _level(config, 1)))]],
+    "zlib": lambda config, dtype: [DEFLATE, OPTIONAL, [min(9, max(0, _level(config, 1)))]],
     "shuffle": _from_shuffle,
-    "fletcher32": lambda config, dtype: [FLETCHER32, _MANDATORY, []],
-    "bz2": lambda config, dtype: [BZIP2, _MANDATORY, [min(9, max(1, _level(config, 9)))]],
+    "fletcher32": lambda config, dtype: [FLETCHER32, MANDATORY, []],
+    "bz2": lambda config, dtype: [BZIP2, MANDATORY, [min(9, max(1, _level(config, 9)))]],
     "blosc": _from_blosc,
-    "lz4": lambda config, dtype: [LZ4, _MANDATORY, [0]],
-    "zstd": lambda config, dtype: [ZSTD, _MANDATORY, [_level(config, 3) % _UNSIGNED]],
+    "lz4": lambda config, dtype: [LZ4, MANDATORY, [0]],
+    "zstd": lambda config, dtype: [ZSTD, MANDATORY, [_level(config, 3) % _UNSIGNED]],
 }
 
 
@@ -307,10 +308,11 @@ def _register(number: int) -> bool:
     return bool(hdf5plugin) and _is_registered(number)
 
 
-def set_filters(created: Any, pipeline: Iterable[Sequence[Any]]) -> None:
+def set_filters(created: Any, pipeline: Pipeline) -> None:
     """Add the filters to a dataset creation property list (``h5py.h5p.PropDCID``)."""
     for number, flags, options in pipeline:
-        created.set_filter(number, flags, tuple(options))
+        # bitshuffle itself puts three values before those of the user, again and again
+        created.set_filter(number, flags, tuple(options[3:] if number == BITSHUFFLE else options))
 
 
 # ---- LZ4 ------------------------------------------------------------------------------------------------------------
@@ -324,7 +326,7 @@ def _lz4_blocks(data: Any) -> tuple[int, list[tuple[int, memoryview]]]:
     Raises
     ------
     ValueError
-        It is no such chunk.
+        It is not such a chunk.
     """
     view = memoryview(data).cast("B")
     if len(view) < _LZ4_HEADER.size:
@@ -360,7 +362,7 @@ def lz4_from_hdf5(data: bytes) -> bytes | None:
     Raises
     ------
     ChunkError
-        It is no LZ4 chunk.
+        It is not an LZ4 chunk.
     """
     try:
         total, blocks = _lz4_blocks(data)
@@ -378,7 +380,7 @@ def lz4_to_hdf5(data: bytes) -> bytes:
     Raises
     ------
     ChunkError
-        It is no LZ4 chunk.
+        It is not an LZ4 chunk.
     """
     total, block = int.from_bytes(data[:4], "little"), data[4:]
     if not block or not 0 < total < 2**31:

@@ -225,7 +225,7 @@ class Placement:
         self._descend(path, file, own, node)
 
     def _neighbour(self, location: str, path: str, source: str) -> str | None:
-        """Return the HDF5 file that stands for another file: that file itself, or one of the same stem."""
+        """Return the HDF5 file that takes the place of another file: that file itself, or one of the same stem."""
         if is_url(location):
             return None
         beside = os.path.normpath(os.path.join(self._folder, os.path.basename(self.main.location), source))

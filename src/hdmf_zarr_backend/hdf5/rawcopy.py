@@ -16,21 +16,20 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from hdmf_zarr_backend.arrays.codecs import ChunkCodec, numpy_dtype
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, StoreError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.formats.dtypes import zarr_type
-from hdmf_zarr_backend.hdf5.chunks import UNFILTERED, Array, Index, RawChunks, is_listable, plain_file
+from hdmf_zarr_backend.hdf5.chunks import UNFILTERED, Index, RawChunks, is_listable, plain_file
 from hdmf_zarr_backend.hdf5.datasets import Description, stored_fill
 from hdmf_zarr_backend.hdf5.file_bytes import FileBytes, RemoteFile
 from hdmf_zarr_backend.hdf5.filters import (
     BUILT_IN,
     LZ4,
     CodecPipeline,
-    Config,
     Pipeline,
     codecs_of,
     filters_of,
@@ -39,6 +38,7 @@ from hdmf_zarr_backend.hdf5.filters import (
     usable,
 )
 from hdmf_zarr_backend.hdf5.types import TypeJSON, is_same_layout
+from hdmf_zarr_backend.hdf5.values import Array
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 
 Region = tuple[slice, ...]
@@ -388,24 +388,8 @@ def _reads_as(source: ContiguousH5Source, dataset: Any) -> bool:
 # ---- HDF5 -> Zarr: which datasets -----------------------------------------------------------------------------------
 
 
-class RawPlan(NamedTuple):
-    """How a dataset is copied with its chunks as they are.
-
-    Attributes
-    ----------
-    filters, compressor
-        Of the Zarr array; its chunks are ``source.chunks``, its data type that of the dataset, its order "C".
-    source : RawH5Source
-        Its values.
-    """
-
-    filters: list[Config] | None
-    compressor: Config | None
-    source: RawH5Source
-
-
-def plan_raw(dataset: Any, description: Description) -> RawPlan | None:
-    """Return how ``dataset`` can be copied with its chunks kept as they are, None if HDF5 has to decode it.
+def plan_raw(dataset: Any, description: Description) -> RawH5Source | None:
+    """Return the values of a dataset whose chunks can be copied as they are, None if HDF5 has to decode it.
 
     Parameters
     ----------
@@ -435,14 +419,12 @@ def plan_raw(dataset: Any, description: Description) -> RawPlan | None:
         source = RawH5Source(RawChunks(dataset, inner), dtype, pipeline, fill)
     except UsageError:
         return None
-    numbers = [entry[0] for entry in entries]
-    if not _edges_known(dataset, source, size) or not _decodes(source, numbers):
-        return None
-    return RawPlan(pipeline.filters, pipeline.compressor, source)
+    is_certain = _edges_known(dataset, source, size) and _decodes(source, [entry[0] for entry in entries])
+    return source if is_certain else None
 
 
 def _fill_bytes(dataset: Any, dtype: np.dtype[Any], *, has_inner: bool) -> bytes | None:
-    """Return the element that reads where no chunk is: zero where HDF5 was told never to fill, None if unknown."""
+    """Return the element that reads where no chunk is: zero where HDF5 must not fill, None if unknown."""
     from h5py import h5d
 
     created = dataset.id.get_create_plist()
@@ -473,8 +455,8 @@ def _decodes(source: RawH5Source, numbers: list[int]) -> bool:
 def _edges_known(dataset: Any, source: RawH5Source, size: int) -> bool:
     """Find out whether chunks at the edge are filtered (``H5Pset_chunk_opts``), which h5py cannot ask; False: unknown.
 
-    A chunk that was left alone has exactly the size of its values; then decoding it tells, and where the only filter is
-    shuffling, what HDF5 reads.
+    A chunk that was left alone has exactly the size of its values; then decoding it shows whether it is filtered, or,
+    where the only filter is shuffling, what HDF5 reads.
     """
     raw, pipeline = source.raw, source.pipeline
     if not pipeline.codecs:

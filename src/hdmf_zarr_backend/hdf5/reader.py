@@ -12,22 +12,20 @@ from __future__ import annotations
 
 import os
 import posixpath
-import warnings
 from collections import deque
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from hdmf.backends.warnings import BrokenLinkWarning
 
 from hdmf_zarr_backend.errors import LimitError, StoreNotFoundError, UnsupportedFileError, ZarrBackendError
 from hdmf_zarr_backend.formats.references import Reference
 from hdmf_zarr_backend.hdf5.datasets import Description, describe
 from hdmf_zarr_backend.hdf5.file_bytes import RemoteFile
-from hdmf_zarr_backend.hdf5.files import H5_ERRORS, UnreadableHdf5Error, check_other_files, reading
+from hdmf_zarr_backend.hdf5.files import H5_ERRORS, UnreadableHdf5Error, check_other_files, reading, warn_broken
 from hdmf_zarr_backend.hdf5.filters import filters_of, usable
-from hdmf_zarr_backend.hdf5.types import encode_type, memory_type
+from hdmf_zarr_backend.hdf5.types import encode_type, memory_type, text_of
 from hdmf_zarr_backend.hdf5.values import Array
 from hdmf_zarr_backend.model.locations import THIS_FILE, is_url, relative_source, resolve_source
 from hdmf_zarr_backend.model.nodes import absolute, join
@@ -133,23 +131,16 @@ class SourceFile:
                 group, name = self.within(raw)
                 form = h5l.TYPE_HARD if raw == top else group.links.get_info(name).type
                 info = h5o.get_info(group, name) if form == h5l.TYPE_HARD else None
-            is_group = info is not None and info.type == h5o.TYPE_GROUP and (info.fileno, info.addr) not in known
-            yield raw, form, info
-            if is_group:
-                with reading(self.location, text_of(raw)):
+                if info is not None and info.type == h5o.TYPE_GROUP and (info.fileno, info.addr) not in known:
                     prefix = raw.rstrip(b"/") + b"/"
-                    pending += [prefix + name for name in sorted(h5g.open(*self.within(raw)), reverse=True)]
+                    pending += [prefix + name for name in sorted(h5g.open(group, name), reverse=True)]
+            yield raw, form, info
 
     def close(self) -> None:
         """Close the file."""
         self._last = None
         self._way.clear()
         self.file.close()
-
-
-def text_of(raw: bytes) -> str:
-    """Return a path or name of HDF5 as text; bytes that are not UTF-8 as surrogate escapes."""
-    return raw.decode("utf-8", "surrogateescape")
 
 
 @dataclass(slots=True)
@@ -295,10 +286,8 @@ class Hdf5Tree:
             name, path = links.get_val(link.raw)
             self._place_external(link, os.fsdecode(name), path)
         else:
-            warnings.warn(
-                f"The link {text_of(link.raw)} in {link.file.location} is of an unknown class ({form}) and left out.",
-                BrokenLinkWarning,
-                stacklevel=2,
+            warn_broken(
+                f"The link {text_of(link.raw)} in {link.file.location} is of an unknown class ({form}) and left out."
             )
 
     def _place_soft(self, link: _Pending, value: bytes) -> None:
@@ -350,7 +339,7 @@ class Hdf5Tree:
         if is_url(origin):
             is_beside = not (is_url(name) or name.startswith("/") or ".." in name.split("/"))
             return is_beside and self._policy != "never"
-        # HDF5 waits for a pipe; what is not there is said of it elsewhere
+        # HDF5 waits for a pipe; a missing file is reported elsewhere
         is_readable = os.path.isfile(location) or not os.path.exists(location)
         return is_readable and why_not(location, origin, self._policy, free=True) is None
 
@@ -432,10 +421,8 @@ def object_id(node: Any) -> str | None:
 
 
 def _warn_broken(link: _Pending, target: str) -> None:
-    warnings.warn(
-        f"The link {text_of(link.raw)} in {link.file.location} leads to {target}, which is not there; it is kept.",
-        BrokenLinkWarning,
-        stacklevel=2,
+    warn_broken(
+        f"The link {text_of(link.raw)} in {link.file.location} leads to {target}, which is not there; it is kept."
     )
 
 

@@ -1,25 +1,29 @@
-"""What HDF5's references mean in the Zarr file that is made: each distinct target is looked up once.
+"""References of HDF5 <-> references of the Zarr file, and the selections of region references <-> JSON.
 
-A reference to an object is its address in the file, so a dataset of them is read as numbers; only one that leads to no
-object that has a place is looked at more closely.
+A reference to an object is its address in the file, so a dataset of them is read as numbers, and each distinct target
+is looked up once; only one that leads to no object that has a place is looked at more closely.
+
+A region has one entry for each axis, ``{"slice": [start, stop, step]}`` or ``{"index": [...]}``, where the selection is
+made up of axes; else it is ``{"points": [[...], ...]}``, in the order of the file.
+
+Source: issue "The whole contract", part 3; HDF5 reference manual, "Dataspaces".
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-import warnings
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from hdmf.backends.warnings import BrokenLinkWarning
 
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.formats.references import Reference, encode_reference
-from hdmf_zarr_backend.hdf5.files import H5_ERRORS
-from hdmf_zarr_backend.hdf5.reader import Bounds, Hdf5Data, Hdf5Tree, SourceFile, address_of, text_of
+from hdmf_zarr_backend.hdf5.files import H5_ERRORS, warn_broken
+from hdmf_zarr_backend.hdf5.reader import Bounds, Hdf5Data, Hdf5Tree, SourceFile, address_of
+from hdmf_zarr_backend.hdf5.types import text_of
 from hdmf_zarr_backend.hdf5.values import Array
 from hdmf_zarr_backend.model.locations import relative_source
 from hdmf_zarr_backend.model.nodes import absolute
@@ -57,9 +61,7 @@ class Hdf5References:
             if isinstance(reference, h5py.RegionReference):
                 region = encode_region(h5r.get_region(reference, file.file.id))
         except H5_ERRORS as error:
-            warnings.warn(
-                f"A reference in {file.location} leads to nothing ({error}).", BrokenLinkWarning, stacklevel=2
-            )
+            warn_broken(f"A reference in {file.location} leads to nothing ({error}).")
             return None
         found = self._at((info.fileno, info.addr)) or self._outside(target, file)
         return found if region is None else replace(found, region=region)
@@ -77,11 +79,7 @@ class Hdf5References:
         from h5py import h5i
 
         name = h5i.get_name(target)
-        warnings.warn(
-            f"A reference leads to {name!r} in {file.location}, which is not part of the new file.",
-            BrokenLinkWarning,
-            stacklevel=2,
-        )
+        warn_broken(f"A reference leads to {name!r} in {file.location}, which is not part of the new file.")
         path = absolute(text_of(name or b"/"))
         return Reference(relative_source(file.location, self._tree.target), path)
 
@@ -165,6 +163,9 @@ class ReferenceData(Hdf5Data):
     def _encoded(self, bounds: Bounds, memory: Any) -> Array | None:
         addresses = self.read_as(bounds, np.dtype("<u8"), memory)
         return self._references.encode_addresses(addresses, self._file)
+
+
+# ---- regions --------------------------------------------------------------------------------------------------------
 
 
 def encode_region(space: Any) -> Any:

@@ -1,6 +1,6 @@
-"""HDF5 data types <-> JSON, and the memory types with which their values are read and written.
+"""HDF5 data types <-> JSON, the memory types of their values, and the kinds and layouts of elements.
 
-The JSON is what a note keeps of a type that Zarr has no word for, and what Zarr -> HDF5 makes the type from again::
+The JSON is what a note keeps of a type that Zarr does not have, and what Zarr -> HDF5 makes the type from again::
 
     "<f8"  "|u1"                                      numbers, named as NumPy names them
     "bool"  "object"  "region"                        h5py's enumeration; references
@@ -13,7 +13,7 @@ The JSON is what a note keeps of a type that Zarr has no word for, and what Zarr
     {"fields": [[name, type], ...]}                   with "offsets" and "size" where it is padded
     {"array": type, "shape": [3]}  {"sequence": type}
 
-Source: HDF5 reference manual, "Datatypes"; `h5py.h5t` for what NumPy has a word for.
+Source: HDF5 reference manual, "Datatypes"; `h5py.h5t` for the types that NumPy has.
 """
 
 from __future__ import annotations
@@ -47,6 +47,19 @@ _CODES = {"int": "i", "uint": "u", "float": "f"}
 _MAX_DEPTH = 32
 
 
+# ---- names ----------------------------------------------------------------------------------------------------------
+
+
+def text_of(raw: Any) -> str:
+    """Return a path, name or tag of HDF5 as text; bytes that are not UTF-8 as surrogate escapes."""
+    return raw.decode("utf-8", "surrogateescape") if isinstance(raw, bytes) else str(raw)
+
+
+def raw_of(text: Any) -> bytes:
+    """Return the bytes of a path, name or tag in HDF5; the inverse of `text_of`."""
+    return str(text).encode("utf-8", "surrogateescape")
+
+
 # ---- HDF5 -> JSON ---------------------------------------------------------------------------------------------------
 
 
@@ -61,7 +74,8 @@ def encode_type(tid: Any) -> TypeJSON:
     from h5py import h5t
 
     found = any_type(tid)
-    if any(part.get_class() == h5t.ARRAY == part.get_super().get_class() for part in _parts(tid) if _has_super(part)):
+    arrays = () if isinstance(found, str) else (part for part in _parts(tid) if part.get_class() == h5t.ARRAY)
+    if any(part.get_super().get_class() == h5t.ARRAY for part in arrays):
         raise ValueRefusedError(
             "elements that are arrays of arrays have no place in HDMF",
             remedy="Store the values in an array type with more axes.",
@@ -84,7 +98,7 @@ def any_type(tid: Any) -> TypeJSON:
         h5t.FLOAT: _encode_number,
         h5t.STRING: _encode_text,
         h5t.BITFIELD: lambda t: {"bitfield": t.dtype.str},
-        h5t.OPAQUE: lambda t: {"opaque": t.get_size(), "tag": _name(t.get_tag())},
+        h5t.OPAQUE: lambda t: {"opaque": t.get_size(), "tag": text_of(t.get_tag())},
         h5t.COMPOUND: _encode_compound,
         h5t.REFERENCE: _encode_reference,
         h5t.ENUM: _encode_enum,
@@ -106,18 +120,15 @@ def _parts(tid: Any) -> Iterator[Any]:
     """Yield a type and all types inside of it."""
     from h5py import h5t
 
-    yield tid
-    if tid.get_class() == h5t.COMPOUND:
-        for index in range(tid.get_nmembers()):
-            yield from _parts(tid.get_member_type(index))
-    elif _has_super(tid):
-        yield from _parts(tid.get_super())
-
-
-def _has_super(tid: Any) -> bool:
-    from h5py import h5t
-
-    return tid.get_class() in (h5t.ARRAY, h5t.VLEN, h5t.ENUM)
+    pending = [tid]
+    while pending:
+        part = pending.pop()
+        yield part
+        form = part.get_class()
+        if form == h5t.COMPOUND:
+            pending += map(part.get_member_type, range(part.get_nmembers()))
+        elif form in (h5t.ARRAY, h5t.VLEN, h5t.ENUM):
+            pending.append(part.get_super())
 
 
 def _encode_number(tid: Any) -> TypeJSON:
@@ -158,7 +169,7 @@ def _encode_reference(tid: Any) -> TypeJSON:
 
 def _encode_enum(tid: Any) -> TypeJSON:
     base = any_type(tid.get_super())
-    members = [[_name(tid.get_member_name(i)), int(tid.get_member_value(i))] for i in range(tid.get_nmembers())]
+    members = [[text_of(tid.get_member_name(i)), int(tid.get_member_value(i))] for i in range(tid.get_nmembers())]
     return BOOL if members == _BOOL_MEMBERS and base == "|i1" else {"enum": members, "base": base}
 
 
@@ -172,16 +183,12 @@ def _encode_array(tid: Any) -> TypeJSON:
 def _encode_compound(tid: Any) -> TypeJSON:
     members = range(tid.get_nmembers())
     types = [tid.get_member_type(i) for i in members]
-    fields = [[_name(tid.get_member_name(i)), any_type(types[i])] for i in members]
+    fields = [[text_of(tid.get_member_name(i)), any_type(types[i])] for i in members]
     offsets = [tid.get_member_offset(i) for i in members]
     packed = np.cumsum([0, *(member.get_size() for member in types)]).tolist()
     if [*offsets, tid.get_size()] == packed:
         return {"fields": fields}
     return {"fields": fields, "offsets": offsets, "size": tid.get_size()}
-
-
-def _name(raw: Any) -> str:
-    return raw.decode("utf-8", "surrogateescape") if isinstance(raw, bytes) else str(raw)
 
 
 def type_of_dtype(dtype: np.dtype[Any]) -> TypeJSON:
@@ -320,7 +327,7 @@ def _decode_enum(value: dict[str, Any], depth: int) -> Any:
 
     tid = h5t.enum_create(_decode(value["base"], depth + 1))
     for name, number in value["enum"]:
-        tid.enum_insert(_raw(name), int(number))
+        tid.enum_insert(raw_of(name), int(number))
     return tid
 
 
@@ -328,14 +335,14 @@ def _decode_opaque(value: dict[str, Any]) -> Any:
     from h5py import h5t
 
     tid = h5t.create(h5t.OPAQUE, _size(value["opaque"]))
-    tid.set_tag(_raw(value["tag"]))
+    tid.set_tag(raw_of(value["tag"]))
     return tid
 
 
 def _decode_compound(value: dict[str, Any], depth: int) -> Any:
     from h5py import h5t
 
-    names = [_raw(field[0]) for field in value["fields"]]
+    names = [raw_of(field[0]) for field in value["fields"]]
     types = [_decode(field[1], depth + 1) for field in value["fields"]]
     packed = np.cumsum([0, *(member.get_size() for member in types)]).tolist()
     offsets = value.get("offsets", packed[:-1])
@@ -356,13 +363,9 @@ def is_sparse(tid: Any) -> bool:
     return any(part.get_size() > 1 and 2 * part.get_precision() < 8 * part.get_size() for part in numbers)
 
 
-def _raw(name: Any) -> bytes:
-    return str(name).encode("utf-8", "surrogateescape")
-
-
 def _size(value: Any) -> int:
     if not isinstance(value, int) or not 0 < value < 2**31:
-        raise ValueError(f"{value!r} is no size")
+        raise ValueError(f"{value!r} is not a size")
     return value
 
 

@@ -1,7 +1,7 @@
 """Values as h5py reads them <-> JSON, directed by the JSON of their HDF5 type.
 
-For what Zarr holds as JSON or not at all: rows with text or references, attributes that HDMF has no word for, fill
-values::
+For what Zarr stores as JSON or not at all: rows with text or references, attributes of types that HDMF does not have,
+fill values::
 
     numbers        a number, "NaN", "Infinity"; a NaN with another sign or payload as its bits, "0x7ff8000000000001";
                    complex [re, im]; bool, enumerations and bitfields as bool or integer
@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, TypeJSON, decode_type
+from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, TypeJSON, decode_type, raw_of
 
 Array: TypeAlias = npt.NDArray[Any]
 Convert: TypeAlias = Callable[[Any], Any]
@@ -103,7 +103,7 @@ def _base64(raw: bytes) -> dict[str, str]:
 
 def _encode_fields(fields: list[tuple[str, Convert]]) -> Convert:
     def encode(row: Any) -> list[Any]:
-        if isinstance(row, (complex, np.complexfloating)):  # h5py's word for two fields r and i
+        if isinstance(row, (complex, np.complexfloating)):  # how h5py reads two fields r and i
             return [_encode_number(row.real), _encode_number(row.imag)]
         return [convert(row[name]) for name, convert in fields]
 
@@ -221,9 +221,7 @@ def decode_text(value: Any) -> bytes:
     """Return the bytes of text in the form of `encode_text`."""
     if isinstance(value, bytes):
         return bytes(value)
-    return (
-        base64.b64decode(value["base64"]) if isinstance(value, dict) else str(value).encode("utf-8", "surrogateescape")
-    )
+    return base64.b64decode(value["base64"]) if isinstance(value, dict) else raw_of(value)
 
 
 def _decode_fields(value: Any, kind: dict[str, Any], dtype: np.dtype[Any], reference: Convert) -> Any:

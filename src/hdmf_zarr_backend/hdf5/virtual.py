@@ -1,28 +1,29 @@
-"""Which HDF5 datasets can stay in their file and be read from there as Zarr arrays, chunk by chunk.
+"""HDF5 datasets that stay in their file and are read from there as Zarr arrays, chunk by chunk.
 
-A chunk of HDF5 whose filters Zarr has is a chunk of Zarr as it lies in the file. A dataset in one piece is cut into
+A chunk of HDF5 whose filters Zarr has is a chunk of Zarr as it is in the file. A dataset in one piece is cut into
 pieces of whole rows, each a chunk without a codec; the last one may reach beyond the dataset, since what is outside of
-an array is not looked at, but not beyond the file.
+an array is never read, but not beyond the file.
 
-Source: Zarr v2 specification, "Chunks"; kerchunk's specification of references; issue "Format 3, shards, and any store,
-near or far", part 4.
+Source: Zarr v2 specification, "Chunks"; kerchunk's specification of references.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from hdmf_zarr_backend.hdf5.chunks import Array, Index
+from hdmf_zarr_backend.hdf5.chunks import Index
 from hdmf_zarr_backend.hdf5.datasets import describe
 from hdmf_zarr_backend.hdf5.filters import Config
 from hdmf_zarr_backend.hdf5.rawcopy import ContiguousH5Source, DecodedH5Source, RawH5Source, Region
+from hdmf_zarr_backend.hdf5.values import Array
 
 LEAST_BYTES = 256
-"""Stored bytes of a chunk, on average, from which on a reference takes less room than the chunk itself."""
+"""Stored bytes of a chunk, on average, from which on a reference is smaller than the chunk itself."""
 
 _PIECE = 2**22
 _TRIED = 4096
@@ -37,61 +38,47 @@ class Piece(NamedTuple):
     data: bytes | None = None
 
 
-class VirtualChunks:
-    """A chunked dataset whose chunks stay where they are.
-
-    Parameters
-    ----------
-    source : DecodedH5Source
-        Its chunks.
+class VirtualSource(ABC):
+    """A dataset that stays in its HDF5 file.
 
     Attributes
     ----------
     shape, chunks : tuple of int
-        Of the array.
-    filters, compressor
-        Of the array. None where most chunks of the dataset passed none of its filters.
+        Of the Zarr array.
     dtype : numpy.dtype
         Of the elements.
     location : str
-        The file.
+        The HDF5 file.
+    filters, compressor
+        Of the Zarr array.
     inlined : int
-        Bytes of the values of those chunks that are not as the others, and have to be given.
+        Bytes of the values of those chunks that cannot be read from the HDF5 file as they are, and have to be given.
     is_complete : bool
         Whether every chunk is stored.
     """
 
-    def __init__(self, source: DecodedH5Source) -> None:
-        raw, pipeline = source.raw, source.pipeline
-        self.shape, self.chunks, self.dtype = source.shape, source.chunks, source.dtype
-        assert raw.file is not None
-        self.location = raw.file.path
-        self._whole = RawH5Source(raw, source.dtype, pipeline, source.fill_scalar().tobytes())
-        self._every = (1 << len(pipeline.codecs)) - 1
-        masks = raw.masks() & np.uint32(self._every)
-        filtered, plain = int(np.sum(masks == 0)), int(np.sum(masks == self._every))
-        self._is_plain = bool(pipeline.codecs) and plain > filtered
-        self.filters: list[Config] | None = None if self._is_plain else pipeline.filters
-        self.compressor: Config | None = None if self._is_plain else pipeline.compressor
-        as_they_are = 0 if pipeline.reframed and not self._is_plain else max(filtered, plain)
-        self._chunk_bytes = math.prod(self.chunks) * self.dtype.itemsize
-        self.inlined = (len(raw) - as_they_are) * self._chunk_bytes
-        self.is_complete = len(raw) == math.prod(raw.grid)
+    filters: list[Config] | None = None
+    compressor: Config | None = None
+    inlined: int = 0
+    is_complete: bool = True
 
+    def __init__(self, shape: Index, chunks: Index, dtype: np.dtype[Any], location: str) -> None:
+        self.shape, self.chunks, self.dtype, self.location = shape, chunks, dtype, location
+        self._chunk_bytes = math.prod(chunks) * dtype.itemsize
+
+    @abstractmethod
     def fill(self) -> Array:
-        """Return what reads where no chunk is, as an array without axes."""
-        return self._whole.fill_scalar()
+        """Return what reads where no chunk is stored, as an array without axes."""
 
+    @abstractmethod
     def read(self, region: Region) -> Array:
         """Return the values of ``region``."""
-        return self._whole.read(region)
 
+    @abstractmethod
     def encoded(self, index: Index) -> bytes | None:
         """Return the chunk at ``index`` as the array stores it."""
-        if self._is_plain:
-            return np.ascontiguousarray(self._whole.decode(index)).tobytes()
-        return self._whole.encoded(index)
 
+    @abstractmethod
     def pieces(self) -> Iterator[Piece]:
         """Yield the stored chunks.
 
@@ -100,6 +87,38 @@ class VirtualChunks:
         ChunkError
             One that has to be decoded cannot be.
         """
+
+
+class _VirtualChunks(VirtualSource):
+    """A chunked dataset; the array has no codecs where most chunks passed none of the filters."""
+
+    def __init__(self, source: DecodedH5Source) -> None:
+        raw, pipeline = source.raw, source.pipeline
+        assert raw.file is not None
+        super().__init__(source.shape, source.chunks, source.dtype, raw.file.path)
+        self._whole = RawH5Source(raw, source.dtype, pipeline, source.fill_scalar().tobytes())
+        self._every = (1 << len(pipeline.codecs)) - 1
+        masks = raw.masks() & np.uint32(self._every)
+        filtered, plain = int(np.sum(masks == 0)), int(np.sum(masks == self._every))
+        self._is_plain = bool(pipeline.codecs) and plain > filtered
+        if not self._is_plain:
+            self.filters, self.compressor = pipeline.filters, pipeline.compressor
+        as_they_are = 0 if pipeline.reframed and not self._is_plain else max(filtered, plain)
+        self.inlined = (len(raw) - as_they_are) * self._chunk_bytes
+        self.is_complete = len(raw) == math.prod(raw.grid)
+
+    def fill(self) -> Array:
+        return self._whole.fill_scalar()
+
+    def read(self, region: Region) -> Array:
+        return self._whole.read(region)
+
+    def encoded(self, index: Index) -> bytes | None:
+        if self._is_plain:
+            return np.ascontiguousarray(self._whole.decode(index)).tobytes()
+        return self._whole.encoded(index)
+
+    def pieces(self) -> Iterator[Piece]:
         wanted = self._every if self._is_plain else 0
         never = self._whole.pipeline.reframed and not self._is_plain
         for index, found in self._whole.raw.stored():
@@ -110,42 +129,22 @@ class VirtualChunks:
                 yield Piece(index, found.offset, found.size)
 
 
-class VirtualRows:
-    """A dataset in one piece that stays where it is.
-
-    Parameters
-    ----------
-    source : ContiguousH5Source
-        Its values.
-
-    Attributes
-    ----------
-    As of `VirtualChunks`.
-    """
-
-    filters: list[Config] | None = None
-    compressor: Config | None = None
-    is_complete = True
+class _VirtualRows(VirtualSource):
+    """A dataset in one piece."""
 
     def __init__(self, source: ContiguousH5Source) -> None:
+        super().__init__(source.shape, whole_rows(source.shape, source.dtype.itemsize), source.dtype, source.file.path)
         self._source = source
-        self.shape, self.dtype = source.shape, source.dtype
-        self.chunks = whole_rows(source.shape, source.dtype.itemsize)
-        self.location = source.file.path
-        self._chunk_bytes = math.prod(self.chunks) * self.dtype.itemsize
         self._end = source.file.size
         self.inlined = sum(piece.size for piece in self._places() if not self._is_inside(piece))
 
     def fill(self) -> Array:
-        """Return zero: all chunks are there."""
         return np.zeros((), self.dtype)
 
     def read(self, region: Region) -> Array:
-        """Return the values of ``region``."""
         return self._source.read(region)
 
     def encoded(self, index: Index) -> bytes | None:
-        """Return the chunk at ``index``, with zeros beyond the edge."""
         region = tuple(
             slice(i * c, min((i + 1) * c, n)) for i, c, n in zip(index, self.chunks, self.shape, strict=True)
         )
@@ -155,7 +154,6 @@ class VirtualRows:
         return chunk.tobytes()
 
     def pieces(self) -> Iterator[Piece]:
-        """Yield all chunks."""
         for piece in self._places():
             yield piece if self._is_inside(piece) else Piece(piece.indices, data=self.encoded(piece.indices))
 
@@ -170,54 +168,26 @@ class VirtualRows:
             yield Piece(tuple(index), self._source.offset + first * self.dtype.itemsize, self._chunk_bytes)
 
 
-class VirtualNothing:
-    """A dataset of which nothing is stored: it reads as its fill value.
+class _Unwritten(VirtualSource):
+    """A dataset of which nothing is stored: it reads as its fill value."""
 
-    Parameters
-    ----------
-    shape, chunks : tuple of int
-        Of the array.
-    dtype : numpy.dtype
-        Of the elements.
-    fill : array
-        The fill value, without axes.
-    location : str
-        The file.
-
-    Attributes
-    ----------
-    As of `VirtualChunks`.
-    """
-
-    filters: list[Config] | None = None
-    compressor: Config | None = None
-    inlined = 0
     is_complete = False
 
-    def __init__(
-        self, shape: tuple[int, ...], chunks: tuple[int, ...], dtype: np.dtype[Any], fill: Array, location: str
-    ) -> None:
-        self.shape, self.chunks, self.dtype, self.location = shape, chunks, dtype, location
+    def __init__(self, shape: Index, dtype: np.dtype[Any], fill: Array, location: str) -> None:
+        super().__init__(shape, whole_rows(shape, dtype.itemsize), dtype, location)
         self._fill = fill
 
     def fill(self) -> Array:
-        """Return the fill value."""
         return self._fill
 
     def read(self, region: Region) -> Array:
-        """Return the values of ``region``."""
         return np.broadcast_to(self._fill, tuple(part.stop - part.start for part in region))
 
     def encoded(self, index: Index) -> bytes | None:
-        """Return the chunk at ``index``."""
         return np.full(self.chunks, self._fill, self.dtype).tobytes()
 
     def pieces(self) -> Iterator[Piece]:
-        """Yield nothing."""
         return iter(())
-
-
-VirtualSource = VirtualChunks | VirtualRows | VirtualNothing
 
 
 def virtual_source(source: object) -> VirtualSource | None:
@@ -229,17 +199,17 @@ def virtual_source(source: object) -> VirtualSource | None:
         Where the copy would take its values from, as of `transfer.stored_sources.take_chunks`.
     """
     if isinstance(source, ContiguousH5Source):
-        return VirtualRows(source)
+        return _VirtualRows(source)
     if not isinstance(source, DecodedH5Source) or not source.raw.is_plain_file:
         return None
     count = len(source.raw)
     if not isinstance(source, RawH5Source) and count and int(np.sum(source.raw.sizes())) < LEAST_BYTES * count:
         return None  # very many very small chunks; they are joined and given
-    return VirtualChunks(source)
+    return _VirtualChunks(source)
 
 
-def unwritten(dataset: Any, shape: tuple[int, ...]) -> VirtualNothing | None:
-    """Return a dataset of numbers in one piece of which nothing was ever written, None if this is none.
+def unwritten(dataset: Any, shape: tuple[int, ...]) -> VirtualSource | None:
+    """Return a dataset of numbers in one piece of which nothing was ever written, None for any other.
 
     Parameters
     ----------
@@ -258,9 +228,7 @@ def unwritten(dataset: Any, shape: tuple[int, ...]) -> VirtualNothing | None:
     if found.kind != "number" or found.inner:
         return None
     value = np.zeros((), found.dtype) if found.fill_value is None else np.asarray(found.fill_value, found.dtype)
-    return VirtualNothing(
-        shape, whole_rows(shape, found.dtype.itemsize), found.dtype, value, str(dataset.file.filename)
-    )
+    return _Unwritten(shape, found.dtype, value, str(dataset.file.filename))
 
 
 def whole_rows(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:

@@ -22,19 +22,19 @@ from hdmf_zarr_backend.formats.reserved import SPECLOC, notes_of
 from hdmf_zarr_backend.hdf5.attributes import (
     ATTRIBUTE_ORDER,
     LINK_ORDER,
+    AttributeWriter,
     NewerFormatNeededError,
     in_order,
     order_links,
     refusing,
     set_orders,
-    write_attribute,
 )
 from hdmf_zarr_backend.hdf5.datasets import creation_list
 from hdmf_zarr_backend.hdf5.elements import Elements, elements_of
 from hdmf_zarr_backend.hdf5.filling import Filler, located, named
 from hdmf_zarr_backend.hdf5.placement import HDF5, Placed, Placement, ZarrFile, hdf5_note
 from hdmf_zarr_backend.hdf5.references import decode_region
-from hdmf_zarr_backend.hdf5.types import decode_type, is_sparse
+from hdmf_zarr_backend.hdf5.types import decode_type, is_sparse, raw_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, absolute
 
 
@@ -52,7 +52,7 @@ class Hdf5Writer:
     executor, memory_budget
         As of `Filler`.
     advance : callable
-        Is told path and bytes of what is written.
+        Called with path and bytes of what is written.
     """
 
     def __init__(
@@ -222,15 +222,8 @@ class Hdf5Writer:
                     self._attribute(datatype_id, key, None, _dict(remark), placed.file)
 
     def _attribute(self, here: Any, name: str, value: Any, remark: dict[str, Any], file: ZarrFile) -> None:
-        write_attribute(
-            here,
-            name,
-            value,
-            remark,
-            lambda reference: self._refer(reference, file),
-            is_new=self._is_new,
-            named_type=self._named_type,
-        )
+        writer = AttributeWriter(self._is_new, self._named_type)
+        writer.write(here, name, value, remark, lambda reference: self._refer(reference, file))
 
     def _add_specloc(self, placed: Placed, values: dict[str, Any]) -> None:
         location = spec_location(placed.node.attributes.get(SPECLOC))
@@ -278,7 +271,7 @@ def _raw(path: str) -> bytes:
 def _bytes(text: str) -> bytes:
     if "\0" in text:
         raise NameRefusedError(f"HDF5 has no names with a NUL, such as {text!r}", remedy="Rename it in the Zarr file.")
-    return text.encode("utf-8", "surrogateescape")
+    return raw_of(text)
 
 
 def _member(path: str, name: str) -> bytes:

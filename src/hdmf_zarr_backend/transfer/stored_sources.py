@@ -242,15 +242,15 @@ def take_chunks(dataset: Any, found: Description, planned: PlannedArray, *, keep
     node, old = planned.node, planned.source
     if node.size * found.dtype.itemsize <= WHOLE_BYTES or not isinstance(old, StoredSource) or old.dtype != found.dtype:
         return
-    raw = plan_raw(dataset, found)
-    if raw is None:
+    chunked = plan_raw(dataset, found)
+    if chunked is None:
         contiguous = plan_contiguous(dataset, found)
         if contiguous is not None and contiguous.shape == node.shape:
             planned.source = contiguous
-    elif raw.source.shape != node.shape:
+    elif chunked.shape != node.shape:
         return
-    elif keep and raw.source.chunks == node.chunks:
-        node.filters, node.compressor = raw.filters, raw.compressor
-        planned.source = raw.source
-    elif keep or raw.source.raw.is_plain_file:
-        planned.source = raw.source.decoded()
+    elif keep and chunked.chunks == node.chunks:
+        node.filters, node.compressor = chunked.pipeline.filters, chunked.pipeline.compressor
+        planned.source = chunked
+    elif keep or chunked.raw.is_plain_file:
+        planned.source = chunked.decoded()
