@@ -23,7 +23,8 @@ ROOMS: dict[str, frozenset[str]] = {
         "alias": "io nwb dataio hdf5 builders files formats arrays stores model",
         "cli": "__init__ conversion report checks comparison zom interop io files model progress",
         "report": "comparison checks files model",
-        "conversion": "nwb io dataio builders transfer hdf5 execution files changes arrays formats stores model progress",
+        "conversion": "nwb io dataio builders transfer hdf5 execution files changes arrays formats stores model "
+        "progress",
         "checks": "nwb io builders transfer execution files changes arrays formats stores model progress",
         "comparison": "hdf5 files formats stores model",
         "zom": "conversion io builders transfer hdf5 execution files formats arrays stores model dataio",
