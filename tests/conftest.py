@@ -13,6 +13,7 @@ from hypothesis import settings
 
 from tests.cells import _bucket, cell, folder, pytest_generate_tests, pytest_itemcollected, shared_folder
 from tests.clouds import _azurite, _fake_gcs, _google_front, adlfs, azure, gcsfs, google
+from tests.longsearch import pytest_pyfunc_call, pytest_terminal_summary
 from tests.peers import RECIPES, Peer, PeerUnavailableError, obtain_peer
 from tests.sampling import pytest_collection_modifyitems
 from tests.servers import _s3_endpoint, _s3_session, s3, web, web_proxy
@@ -38,6 +39,8 @@ __all__ = [
     "pytest_collection_modifyitems",
     "pytest_generate_tests",
     "pytest_itemcollected",
+    "pytest_pyfunc_call",
+    "pytest_terminal_summary",
     "s3",
     "shared_folder",
     "store",

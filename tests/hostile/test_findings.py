@@ -18,6 +18,7 @@ from hdmf.common import get_manager
 from zarr.storage import MemoryStore
 
 from hdmf_zarr_backend import Limits, ZarrDataIO, ZarrIO, convert, dry_run, verify
+from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import ChunkError, LimitError, MetadataError, ZarrBackendError
 from tests import trees
 from tests.hostile.child import LIMITS, use
@@ -188,6 +189,60 @@ def test_a_thousand_groups_inside_of_each_other():
     files["zarr.json"] = json.dumps(document).encode()
     with pytest.raises((MetadataError, ZarrBackendError)):
         use(files)
+
+
+# ---- what takes the square of the time ------------------------------------------------------------------------------
+
+
+def test_an_object_with_many_attributes_becomes_hdf5_in_linear_time(tmp_path):
+    count = 30_000
+    for number in (2, 1000, count):
+        with ZarrIO(tmp_path / f"{number}.zarr", "w") as io:
+            io.write_builder(trees.root(trees.group("box", **{f"a{n}": n for n in range(number)})))
+        start = time.process_time()
+        convert(tmp_path / f"{number}.zarr", tmp_path / f"{number}.h5", check=False)
+        assert time.process_time() - start < 10
+        with h5py.File(tmp_path / f"{number}.h5") as file:
+            assert len(file["box"].attrs) == number
+            assert file["box"].attrs[f"a{number - 1}"] == number - 1
+        superblock = (tmp_path / f"{number}.h5").read_bytes()[8]
+        assert (superblock == 0) == (number < count)  # HDF5 before 1.8 reads no other
+
+
+def nested(path: Path, depth: int, *, full: bool = False) -> Path:
+    """Write groups inside of each other; in full, each with a dataset and links."""
+    with h5py.File(path, "w") as file:
+        group = file.id
+        for _ in range(depth):
+            group = h5py.h5g.create(group, b"g")
+            if full:
+                h5py.h5d.create(group, b"x", h5py.h5t.NATIVE_INT8, h5py.h5s.create(h5py.h5s.SCALAR))
+                group.links.create_soft(b"soft", b"/g")
+                group.links.create_hard(b"hard", file.id, b"/g")
+    return path
+
+
+def test_nested_groups_are_compared_in_linear_time(tmp_path):
+    path = nested(tmp_path / "a.h5", 2000, full=True)
+    start = time.process_time()
+    assert compare(path, path) == []
+    assert time.process_time() - start < 10
+
+
+def test_nested_groups_are_converted_in_linear_time(tmp_path):
+    path = nested(tmp_path / "a.h5", 1990, full=True)
+    start = time.process_time()
+    convert(path, tmp_path / "a.zarr.zip", check=False)
+    convert(tmp_path / "a.zarr.zip", tmp_path / "b.h5", check=False)
+    assert time.process_time() - start < 10
+    assert compare(path, tmp_path / "b.h5") == []
+
+
+def test_groups_that_are_nested_too_deep_are_not_compared(tmp_path):
+    path = nested(tmp_path / "a.h5", 2001)
+    with pytest.raises(LimitError, match="nested 2,001 deep or deeper: the limit max_depth is 2,000") as caught:
+        compare(path, path)
+    assert caught.value.store == str(path)
 
 
 # ---- chunks that are gone, or were never there ----------------------------------------------------------------------

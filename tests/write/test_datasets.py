@@ -79,10 +79,14 @@ def test_arrays_come_back(array, data):
 def test_lists_come_back_as_the_array_that_numpy_makes_of_them(array):
     if not array.size:
         return
-    wanted = np.array(array.tolist())
+    try:
+        lists = array.tolist()
+    except OverflowError:  # NumPy has no list of times that are so far away
+        return
+    wanted = np.array(lists)
     if wanted.dtype.kind == "O":  # dates are text
         return
-    found = stored(planned(array.tolist()))
+    found = stored(planned(lists))
     assert found.shape == array.shape
     if wanted.dtype.kind in "fc":
         np.testing.assert_array_equal(found, wanted)

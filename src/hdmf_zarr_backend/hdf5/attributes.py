@@ -55,7 +55,8 @@ NamedType = Callable[[Any, Any], Any]
 class NewerFormatNeededError(Exception):
     """The file needs HDF5's format of version 1.8; never leaves this package.
 
-    Earlier ones have no attributes of more than 64 KiB and no checksums, without which HDF5 2.0 refuses some types.
+    Earlier ones have no attributes of more than 64 KiB, no index of attributes, and no checksums, without which HDF5
+    2.0 refuses some types.
     """
 
 

@@ -14,6 +14,7 @@ from hdmf_zarr_backend.hdf5.attributes import attribute_names
 from hdmf_zarr_backend.hdf5.datasets import stored_fill
 from hdmf_zarr_backend.hdf5.files import H5_ERRORS, UnreadableHdf5Error, check_allocated, check_other_files, reading
 from hdmf_zarr_backend.hdf5.filters import filters_of, usable
+from hdmf_zarr_backend.hdf5.open_groups import check_depth
 from hdmf_zarr_backend.hdf5.reader import SourceFile, read_block, soft_target
 from hdmf_zarr_backend.hdf5.references import encode_region
 from hdmf_zarr_backend.hdf5.types import any_type, memory_type, raw_of, text_of
@@ -77,7 +78,7 @@ class Hdf5Facts(Mapping[str, NodeFacts]):
         from h5py import h5d, h5o, h5t
 
         with reading(self.source, path):
-            node = h5o.open(self._file.file.id, raw_of(path))
+            node = h5o.open(*self._file.within(raw_of(path)))
             attributes = self._attributes(node)
             if isinstance(node, h5d.DatasetID):
                 return self._dataset(path, node, attributes)
@@ -86,6 +87,8 @@ class Hdf5Facts(Mapping[str, NodeFacts]):
             return GroupFacts(attributes)
 
     def _walk(self) -> Iterator[tuple[str, LinkFacts | None]]:
+        from h5py import h5o
+
         for raw, form, info in self._file.walk(b"/", self._addresses):
             path = text_of(raw)
             if info is None:
@@ -93,6 +96,8 @@ class Hdf5Facts(Mapping[str, NodeFacts]):
             elif (info.fileno, info.addr) in self._addresses:
                 yield path, LinkFacts("hard", self._addresses[info.fileno, info.addr])
             else:
+                if info.type == h5o.TYPE_GROUP:
+                    check_depth(Limits(), self.source, path)
                 self._addresses[info.fileno, info.addr] = path
                 yield path, None
 

@@ -77,8 +77,8 @@ class Filler:
 
     Parameters
     ----------
-    file : h5py.h5f.FileID
-        The file; all datasets are there, without values.
+    groups : OpenGroups
+        Of the file; all datasets are there, without values.
     refer : callable
         Returns the h5py reference for a reference in a Zarr file.
     executor : object
@@ -91,14 +91,14 @@ class Filler:
 
     def __init__(
         self,
-        file: Any,
+        groups: OpenGroups,
         refer: Callable[[Reference, ZarrFile], Any],
         *,
         executor: Any = None,
         memory_budget: int = MEMORY_BUDGET,
         advance: Callable[[str, int], None] = lambda path, done: None,
     ) -> None:
-        self._file = file
+        self._groups = groups
         self._refer = refer
         self._executor = executor
         self._budget = memory_budget
@@ -136,7 +136,7 @@ class Filler:
         import h5py
         from h5py import h5d
 
-        dataset = h5d.open(self._file, raw_of(absolute(placed.path)))
+        dataset = h5d.open(*self._groups.within(raw_of(absolute(placed.path))))
         target = _Target(placed, elements, node, dataset)
         created = dataset.get_create_plist()
         if created.get_layout() != h5d.CHUNKED:

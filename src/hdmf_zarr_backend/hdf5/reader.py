@@ -19,12 +19,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hdmf_zarr_backend.errors import LimitError, StoreNotFoundError, UnsupportedFileError, ZarrBackendError
+from hdmf_zarr_backend.errors import StoreNotFoundError, UnsupportedFileError, ZarrBackendError
 from hdmf_zarr_backend.formats.references import Reference
 from hdmf_zarr_backend.hdf5.datasets import Description, describe
 from hdmf_zarr_backend.hdf5.file_bytes import RemoteFile
 from hdmf_zarr_backend.hdf5.files import H5_ERRORS, UnreadableHdf5Error, check_other_files, reading, warn_broken
 from hdmf_zarr_backend.hdf5.filters import filters_of, usable
+from hdmf_zarr_backend.hdf5.open_groups import OpenGroups, check_depth
 from hdmf_zarr_backend.hdf5.types import encode_type, memory_type, text_of
 from hdmf_zarr_backend.hdf5.values import Array
 from hdmf_zarr_backend.model.locations import THIS_FILE, is_url, relative_source, resolve_source
@@ -33,9 +34,6 @@ from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits
 from hdmf_zarr_backend.stores.locations import why_not
 
 Kind = Literal["group", "dataset", "datatype"]
-_LETTERS = 200
-"""How much of a path a message shows that is too deep."""
-
 Address = tuple[int, int]
 """Number of an open file, and the place of an object in it."""
 
@@ -74,25 +72,11 @@ class SourceFile:
                 remedy="It may be cut short, or be open for writing elsewhere.",
             ) from error
         self._last: tuple[bytes, Any] | None = None
-        self._way: list[tuple[bytes, Any]] = []
+        self._groups = OpenGroups(self.file.id)
 
     def within(self, raw: bytes) -> tuple[Any, bytes]:
-        """Return an open group and the name in it of the object at a path.
-
-        HDF5 follows a path from its start, so the groups on the way to the last one stay open.
-        """
-        from h5py import h5g
-
-        parent, _, name = raw.rpartition(b"/")
-        if not parent:
-            return self.file.id, raw
-        while self._way and not parent.startswith(self._way[-1][0] + b"/") and parent != self._way[-1][0]:
-            self._way.pop()
-        known, group = self._way[-1] if self._way else (b"", self.file.id)
-        if known != parent:
-            group = h5g.open(group, parent[len(known) + 1 :])
-            self._way.append((parent, group))
-        return group, name
+        """Return an open group and the name in it of the object at a path."""
+        return self._groups.within(raw)
 
     def open(self, raw: bytes) -> Any:
         """Return the low-level object at a path; the last one stays open, and with it HDF5's cache of its chunks."""
@@ -139,7 +123,7 @@ class SourceFile:
     def close(self) -> None:
         """Close the file."""
         self._last = None
-        self._way.clear()
+        self._groups.close()
         self.file.close()
 
 
@@ -269,22 +253,18 @@ class Hdf5Tree:
         if placed.kind == "dataset":
             check_other_files(h5o.open(*file.within(raw)), file.location, text_of(raw), self._policy)
         elif placed.kind == "group":
-            depth = path.count("/") + 1 if path else 0
-            try:
-                self._limits.check("max_depth", depth, f"groups are nested {depth:,} deep or deeper")
-            except LimitError as error:
-                raise error.located(store=file.location, path=f"{absolute(path)[:_LETTERS]}...") from None
+            check_depth(self._limits, file.location, absolute(path))
 
     def _place_link(self, link: _Pending) -> None:
         from h5py import h5l
 
-        links = link.file.file.id.links
-        form = links.get_info(link.raw).type
+        group, name = link.file.within(link.raw)
+        form = group.links.get_info(name).type
         if form == h5l.TYPE_SOFT:
-            self._place_soft(link, links.get_val(link.raw))
+            self._place_soft(link, group.links.get_val(name))
         elif form == h5l.TYPE_EXTERNAL:
-            name, path = links.get_val(link.raw)
-            self._place_external(link, os.fsdecode(name), path)
+            file, path = group.links.get_val(name)
+            self._place_external(link, os.fsdecode(file), path)
         else:
             warn_broken(
                 f"The link {text_of(link.raw)} in {link.file.location} is of an unknown class ({form}) and left out."

@@ -32,10 +32,14 @@ from hdmf_zarr_backend.hdf5.attributes import (
 from hdmf_zarr_backend.hdf5.datasets import creation_list
 from hdmf_zarr_backend.hdf5.elements import Elements, elements_of
 from hdmf_zarr_backend.hdf5.filling import Filler, located, named
+from hdmf_zarr_backend.hdf5.open_groups import OpenGroups
 from hdmf_zarr_backend.hdf5.placement import HDF5, Placed, Placement, ZarrFile, hdf5_note
 from hdmf_zarr_backend.hdf5.references import decode_region
 from hdmf_zarr_backend.hdf5.types import decode_type, is_sparse, raw_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, absolute
+
+_MANY_ATTRIBUTES = 1000
+"""With more on one object, the format of HDF5 before 1.8 is not used: it goes through all of them to add one."""
 
 
 class Hdf5Writer:
@@ -72,6 +76,7 @@ class Hdf5Writer:
         self._budget = memory_budget
         self._advance = advance
         self._file: Any = None
+        self._groups: OpenGroups
         self._is_new = False
         self._types: set[bytes] = set()
         self._references: dict[str, Any] = {}
@@ -100,12 +105,13 @@ class Hdf5Writer:
             nodes = sorted(nodes, key=lambda placed: isinstance(placed.node, ArrayNode))
         with h5py.File(self._create_file()) as file:
             self._file = file.id
+            self._groups = OpenGroups(file.id)
             planned = [(placed, self._create(placed)) for placed in nodes]
             self._create_links()
             for placed, _ in planned:
                 self._attributes(placed)
             filler = Filler(
-                self._file,
+                self._groups,
                 self._refer,
                 executor=self._executor,
                 memory_budget=self._budget,
@@ -124,6 +130,10 @@ class Hdf5Writer:
         flags = h5f.ACC_TRUNC if self._is_new else h5f.ACC_EXCL
         return h5f.create(os.fsencode(self._path), flags, creation, access)
 
+    def _within(self, path: str) -> tuple[Any, bytes]:
+        """Return an open group and the name in it of what is at a path of the new file."""
+        return self._groups.within(_raw(path))
+
     # ---- objects and links ------------------------------------------------------------------------------------------
 
     def _create(self, placed: Placed) -> Elements | None:
@@ -135,7 +145,7 @@ class Hdf5Writer:
                 if placed.path:
                     creation = h5p.create(h5p.GROUP_CREATE)
                     set_orders(creation, hdf5_note(placed.node))
-                    h5g.create(self._file, _raw(placed.path), lcpl=_link_creation(), gcpl=creation)
+                    h5g.create(*self._within(placed.path), lcpl=_link_creation(), gcpl=creation)
                 self._create_types(placed)
                 return None
             return self._create_dataset(placed, placed.node)
@@ -144,7 +154,7 @@ class Hdf5Writer:
         for name, note in _dict(hdf5_note(placed.node).get("datatypes")).items():
             tid = self._checked(decode_type(_dict(note).get("type"))).copy()  # HDF5's own types cannot be named
             path = _member(placed.path, name)
-            tid.commit(self._file, path, _link_creation())
+            tid.commit(*self._groups.within(path), _link_creation())
             self._types.add(path)
 
     def _create_dataset(self, placed: Placed, node: ArrayNode[Attributes]) -> Elements:
@@ -163,7 +173,7 @@ class Hdf5Writer:
             space = h5s.create_simple(shape, tuple(h5s.UNLIMITED if n is None else n for n in maxshape))
         else:
             space = h5s.create(h5s.SCALAR)
-        h5d.create(self._file, _raw(placed.path), tid, space, properties, lcpl=_link_creation())
+        h5d.create(*self._within(placed.path), tid, space, properties, lcpl=_link_creation())
         return elements
 
     def _checked(self, tid: Any) -> Any:
@@ -178,26 +188,26 @@ class Hdf5Writer:
 
         if not isinstance(path, str) or _raw(path) not in self._types:
             return tid
-        found = h5o.open(self._file, _raw(path))
+        found = h5o.open(*self._within(path))
         return found if isinstance(found, h5t.TypeID) and found.equal(tid) else tid
 
     def _create_links(self) -> None:
         from h5py import h5g
 
         root = h5g.open(self._file, b"/")
-        links = root.links
         creation = _link_creation()
         for link in self._placement.links:
             with located(self._placement.main.location, absolute(link.path)), refusing("this link"):
+                group, name = self._within(link.path)
                 if link.form == "hard":
-                    links.create_hard(_raw(link.path), root, _raw(link.target), lcpl=creation)
+                    group.links.create_hard(name, root, _raw(link.target), lcpl=creation)
                 elif link.form == "soft":
-                    links.create_soft(_raw(link.path), _bytes(link.target), creation)
+                    group.links.create_soft(name, _bytes(link.target), creation)
                 else:
-                    links.create_external(_raw(link.path), _bytes(link.file), _raw(link.target), creation)
+                    group.links.create_external(name, _bytes(link.file), _raw(link.target), creation)
         for placed in self._placement.nodes:
             if LINK_ORDER in (note := hdf5_note(placed.node)):
-                order_links(h5g.open(self._file, _raw(placed.path)), note, creation)
+                order_links(h5g.open(*self._within(placed.path)), note, creation)
 
     # ---- attributes -------------------------------------------------------------------------------------------------
 
@@ -213,13 +223,20 @@ class Hdf5Writer:
             if not placed.path:
                 self._add_specloc(placed, values)
             values.update({name: None for name, remark in remarks.items() if "value" in _dict(remark)})
-            here = h5o.open(self._file, _raw(placed.path))
+            here = h5o.open(*self._within(placed.path))
+            self._check_number(values)
             for name in in_order(values, note, ATTRIBUTE_ORDER):
                 self._attribute(here, name, values[name], _dict(remarks.get(name)), placed.file)
             for name, datatype in _dict(note.get("datatypes")).items():
-                datatype_id = h5o.open(self._file, _member(placed.path, name))
-                for key, remark in _dict(_dict(datatype).get("attributes")).items():
+                datatype_id = h5o.open(*self._groups.within(_member(placed.path, name)))
+                noted = _dict(_dict(datatype).get("attributes"))
+                self._check_number(noted)
+                for key, remark in noted.items():
                     self._attribute(datatype_id, key, None, _dict(remark), placed.file)
+
+    def _check_number(self, attributes: Mapping[str, Any]) -> None:
+        if len(attributes) > _MANY_ATTRIBUTES and not self._is_new:
+            raise NewerFormatNeededError
 
     def _attribute(self, here: Any, name: str, value: Any, remark: dict[str, Any], file: ZarrFile) -> None:
         writer = AttributeWriter(self._is_new, self._named_type)
@@ -244,11 +261,11 @@ class Hdf5Writer:
             )
             return None
         if reference.region is not None:
-            space = h5d.open(self._file, _raw(place)).get_space()
+            space = h5d.open(*self._within(place)).get_space()
             decode_region(reference.region, space)
-            return h5r.create(self._file, _raw(place), h5r.DATASET_REGION, space)
+            return h5r.create(*self._within(place), h5r.DATASET_REGION, space)
         if place not in self._references:
-            self._references[place] = h5r.create(self._file, _raw(place), h5r.OBJECT)
+            self._references[place] = h5r.create(*self._within(place), h5r.OBJECT)
         return self._references[place]
 
 
