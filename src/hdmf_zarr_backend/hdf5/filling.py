@@ -32,6 +32,7 @@ from hdmf_zarr_backend.hdf5.attributes import refusing
 from hdmf_zarr_backend.hdf5.datasets import stored_fill
 from hdmf_zarr_backend.hdf5.elements import Elements
 from hdmf_zarr_backend.hdf5.filters import CodecPipeline, codecs_of, filters_of
+from hdmf_zarr_backend.hdf5.open_groups import OpenGroups
 from hdmf_zarr_backend.hdf5.placement import Placed, ZarrFile
 from hdmf_zarr_backend.hdf5.rawcopy import plan_direct, write_direct
 from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, TypeJSON, is_same_layout, memory_type, raw_of
