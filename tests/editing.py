@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 
 from hdmf_zarr_backend.changes.editable import EditableArray
 from hdmf_zarr_backend.changes.edits import Edits
+from hdmf_zarr_backend.changes.journal import Mark
+from hdmf_zarr_backend.formats import zarr2
+from hdmf_zarr_backend.stores.base import Store
 from tests.strategies import expected, selections
 
 
@@ -17,9 +20,28 @@ def plain(target: Any) -> Any:
     return {"path": target}
 
 
+class Metadata:
+    """Documents of format 2."""
+
+    zarr_format = 2
+
+    def documents(self, path: str, node: Any) -> Any:
+        return zarr2.node_documents(path, node)
+
+    def mark(self) -> Mark:
+        return Mark({}, (zarr2.CONSOLIDATED,))
+
+
+def edits_of(keys: Store) -> Edits:
+    """Return the changes of a file in a store that undoes them itself: nothing is set but what they set."""
+    keys.abilities = replace(keys.abilities, consolidates=False)
+    return Edits(keys, Metadata())
+
+
 def flush(edits: Edits) -> set[str]:
     """Write everything, as a session does; return the paths of the arrays whose documents changed."""
-    changed = set(edits.flush(plain))
+    edits.flush(plain)
+    changed = set(edits.changed)
     edits.journal.commit({})
     edits.done()
     return changed

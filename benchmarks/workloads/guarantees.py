@@ -30,8 +30,8 @@ def _in_place(target: str, **_: Any) -> Iterator[Any]:
 
 
 def _own_lock(keys: Any, **_: Any) -> Any:
-    """Return a lock that only this process knows, in the place of `changes.writer_lock.writer_lock`."""
-    from hdmf_zarr_backend.changes.writer_lock import ProcessLock
+    """Return a lock that only this process knows, in the place of `changes.locks.writer_lock`."""
+    from hdmf_zarr_backend.changes.locks import ProcessLock
 
     return ProcessLock(keys.location)
 

@@ -35,10 +35,8 @@ from hdmf_zarr_backend.builders.session import WriteRequest, flush_edits, write_
 from hdmf_zarr_backend.builders.spec_types import check_types, container_error
 from hdmf_zarr_backend.builders.targets import Targets, object_id
 from hdmf_zarr_backend.changes.edits import Edits
-from hdmf_zarr_backend.changes.journal import journal_of
-from hdmf_zarr_backend.changes.locks import WriterLock
-from hdmf_zarr_backend.changes.recovery import recovered
-from hdmf_zarr_backend.changes.writer_lock import released_on_error, writer_lock
+from hdmf_zarr_backend.changes.journal import recover_with_warning
+from hdmf_zarr_backend.changes.locks import WriterLock, writer_lock
 from hdmf_zarr_backend.dataio import object_codec
 from hdmf_zarr_backend.errors import (
     ModeError,
@@ -114,7 +112,7 @@ def lock_for(keys: Store, mode: str, *, break_lock: bool) -> WriterLock | None:
     mode : str
         One of `MODES`; one that this kind of store cannot have is refused before anything is asked of it.
     break_lock : bool
-        As of `changes.writer_lock.writer_lock`.
+        As of `changes.locks.writer_lock`.
 
     Raises
     ------
@@ -151,7 +149,7 @@ def parse_target(keys: Store, mode: str, *, use_inlined: bool, likely: int | Non
     """
     is_read = mode in READING_MODES
     if not is_read:
-        recovered(keys)
+        recover_with_warning(keys)
     try:
         found = parse(keys, use_consolidated=mode != "r-", use_inlined=use_inlined, hint=likely if is_read else None)
     except StoreNotFoundError as error:
@@ -332,8 +330,12 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
         if self._is_open:
             return
         self._lock = lock_for(self._place, self._mode, break_lock=self._break_lock)
-        with released_on_error(self._lock):
+        try:
             self._open()
+        except BaseException:
+            if self._lock is not None:
+                self._lock.release()
+            raise
         self._is_open = True
 
     def _open(self) -> None:
@@ -348,7 +350,7 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
         check_format(keys, self._mode, self._parsed, wanted=self._zarr_format)
         self._keys = keys
         if self._mode in ("r+", "a"):
-            self._edits = Edits(keys, self._parsed, journal_of(keys, self.zarr_format))
+            self._edits = Edits(keys, self._parsed)
 
     @property
     def zarr_format(self) -> int:
@@ -849,7 +851,7 @@ class ZarrIO(ZarrReader):
             self._parsed = ParsedFile(hierarchy, consolidated=request.consolidate, inlined=inlined)
             if self._keys is not None:  # a change of an inlined chunk is a change of the consolidated document too
                 self._keys = self._parsed.keys(self._keys)
-                self._edits = Edits(self._keys, self._parsed, journal_of(self._keys, self.zarr_format))
+                self._edits = Edits(self._keys, self._parsed)
         else:
             self._write_difference(request, self._parsed)
 

@@ -140,13 +140,7 @@ def test_an_undo_that_stops_anywhere_is_done_again(whole, zarr_format, variant):
             repair(place)
         if step % 2 or len(asked) < step:
             assert checks.repaired(place, by_opening=False) == "before"
-            found, wanted = local_contents(place), local_contents(folder / "before")
-            # an undo that stops after its last step, while it deletes its journal, leaves records that nobody reads
-            records = {key for key in found.keys() - wanted.keys() if key.startswith(".hdmf_zarr_journal.")}
-            assert {key: value for key, value in found.items() if key not in records} == wanted
-            if records:
-                append(place, variant)
-                assert said(place) == checks.after
+            assert local_contents(place) == local_contents(folder / "before")
         shutil.rmtree(place)
         if len(asked) < step:
             break

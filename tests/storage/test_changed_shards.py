@@ -20,8 +20,7 @@ from hdmf_zarr_backend.arrays.shards import ShardReader, shard_grid, stored_chun
 from hdmf_zarr_backend.changes import edits as edits_room
 from hdmf_zarr_backend.changes.editable import EditableArray
 from hdmf_zarr_backend.changes.edits import Edits
-from hdmf_zarr_backend.changes.journal import Journal
-from hdmf_zarr_backend.changes.journal_records import JOURNAL, Mark
+from hdmf_zarr_backend.changes.journal import JOURNAL, Mark
 from hdmf_zarr_backend.errors import ChunkError, StoreError
 from hdmf_zarr_backend.formats.registry import FORMATS, parse_array
 from hdmf_zarr_backend.model.nodes import ArrayNode, Shards
@@ -31,6 +30,8 @@ from tests.keystores import MemoryKeys
 
 class Metadata:
     """Documents of format 3."""
+
+    zarr_format = 3
 
     def documents(self, path: str, node: Any) -> Any:
         return FORMATS[3].documents(path, node)
@@ -46,7 +47,7 @@ def sharded(
     options |= {"prefix": "c", "separator": "/", "attributes": {"zarr_dtype": array.dtype.name}}
     node = ArrayNode((0,) * array.ndim, chunks, array.dtype.str, shards=shards, **options)
     keys = MemoryKeys()
-    edits = Edits(keys, Metadata(), Journal(keys, "zarr.json"))
+    edits = Edits(keys, Metadata())
     lazy = EditableArray(edits, keys, "g/a", node, ChunkCache())
     lazy.resize(array.shape)
     lazy[...] = array
@@ -206,7 +207,7 @@ def test_a_shard_of_others_keeps_its_order():
     assert list(before) != sorted(before)
     reader = LazyArray(keys, "g/a", node, ChunkCache(0))
     assert reader[0, 0] == 0
-    edits = Edits(keys, Metadata(), Journal(keys, "zarr.json"))
+    edits = Edits(keys, Metadata())
     EditableArray(edits, keys, "g/a", node, ChunkCache())[0, 7] = -1
     flush(edits)
     assert ShardReader(keys, "g/a", node).places((0, 0)) == before
@@ -223,7 +224,7 @@ def test_chunks_that_others_left_out_stay_out():
     node = parse_array({"zarr.json": json.loads(keys.values["g/a/zarr.json"])}, "g/a")
     assert node is not None
     there = dict(keys.values)
-    edits = Edits(keys, Metadata(), Journal(keys, "zarr.json"))
+    edits = Edits(keys, Metadata())
     lazy = EditableArray(edits, keys, "g/a", node, ChunkCache())
     lazy[[0, 30]] = 2
     wanted = lazy[...].tolist()

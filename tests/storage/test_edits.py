@@ -19,12 +19,12 @@ from hdmf_zarr_backend.arrays.chunks import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.changes import edits as edits_room
 from hdmf_zarr_backend.changes.editable import EditableArray
-from hdmf_zarr_backend.changes.edits import DeferredReference, Edits
+from hdmf_zarr_backend.changes.edits import DeferredReference
 from hdmf_zarr_backend.errors import ConflictError, UsageError, ValueRefusedError
 from hdmf_zarr_backend.formats.dtypes import JSON2
 from hdmf_zarr_backend.formats.zarr2 import array_document
 from hdmf_zarr_backend.model.nodes import ArrayNode
-from tests.editing import Model, flush, follow, histories, numbers, plain
+from tests.editing import Model, edits_of, flush, follow, histories, numbers, plain
 from tests.keystores import MemoryKeys
 
 
@@ -36,7 +36,7 @@ def editable(array: np.ndarray[Any, Any], chunks: tuple[int, ...], **options: An
         data_type = [list(field) for field in array.dtype.descr]
     node = ArrayNode(shape=(0,) * array.ndim, chunks=chunks, data_type=data_type, **options)
     keys = MemoryKeys({"g/a/.zarray": json.dumps(array_document(node)).encode()})
-    edits = Edits(keys)
+    edits = edits_of(keys)
     first = EditableArray(edits, keys, "g/a", node, ChunkCache())
     first.resize(array.shape)
     first[...] = array
@@ -180,7 +180,7 @@ def test_appending_touches_the_last_chunk_only():
 def test_many_changes_are_written_early_and_references_wait(monkeypatch):
     monkeypatch.setattr(edits_room, "WAITING_BYTES", 2000)
     keys = MemoryKeys()
-    edits = Edits(keys)
+    edits = edits_of(keys)
     node = ArrayNode(shape=(0,), chunks=(1,), data_type="|O", filters=[dict(JSON2)])
     references = EditableArray(edits, keys, "refs", node, ChunkCache())
     references.append(np.array([DeferredReference("/target")], object))

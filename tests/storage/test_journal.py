@@ -10,15 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdmf_zarr_backend.changes import recovery as recovery_room
-from hdmf_zarr_backend.changes.journal import Journal
-from hdmf_zarr_backend.changes.journal_records import JOURNAL, LAST_NOTE, Mark, Record
-from hdmf_zarr_backend.changes.locks import Holder
-from hdmf_zarr_backend.changes.recovery import (
+from hdmf_zarr_backend.changes import journal as recovery_room
+from hdmf_zarr_backend.changes.journal import (
+    JOURNAL,
+    LAST_RECORD,
+    Journal,
+    Mark,
+    Record,
+    delete_leftovers,
     pending,
     recover,
-    recovered,
+    recover_with_warning,
 )
+from hdmf_zarr_backend.changes.locks import Holder
 from hdmf_zarr_backend.errors import ConflictError, JournalWarning, MetadataError, NameRefusedError, StoreError
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.transfer.names import checked_name
@@ -37,7 +41,7 @@ class StoppedError(Exception):
 
 def change(keys: MemoryKeys, *, marked: bool = False) -> None:
     """Change a part of everything, in two records."""
-    journal = Journal(keys, CONSOLIDATED)
+    journal = Journal(keys, 2)
     journal.keep(["a/1", "a/.zarray", "b/gone"], new=["a/2"], large=["c/0", "c/gone"], below=["new"])
     keys.set("c/0", b"a shard, anew")
     keys.set("c/gone", b"was not there")
@@ -66,9 +70,8 @@ def after(*, marked: bool = False) -> dict[str, bytes]:
 
 
 def of_the_file(keys: MemoryKeys) -> dict[str, bytes]:
-    """Return what is no part of a journal; there is none, or what is left of it without its first key."""
-    assert JOURNAL not in keys.values
-    assert not any(key.startswith(f"{JOURNAL}.old") for key in keys.values)
+    """Return what is no part of a journal; there is none, or the last record of a change that was complete."""
+    assert {key for key in keys.values if key.startswith(JOURNAL)} <= {LAST_RECORD}
     return {key: value for key, value in keys.values.items() if not key.startswith(JOURNAL)}
 
 
@@ -114,6 +117,8 @@ def test_a_change_that_stops_anywhere_is_undone_or_finished_and_so_is_an_undo(ma
             recover(undone)
             assert of_the_file(undone) in (BEFORE, after(marked=marked))
             assert recover(undone) is None
+            delete_leftovers(undone)
+            assert not any(key.startswith(JOURNAL) for key in undone.values)
         if not was_stopped:
             break
     assert states == sorted(states, reverse=True)  # undone up to the last put, then finished
@@ -123,7 +128,7 @@ def test_a_change_that_stops_anywhere_is_undone_or_finished_and_so_is_an_undo(ma
 
 def test_nothing_is_put_down_where_one_put_is_all():
     keys = MemoryKeys(BEFORE)
-    journal = Journal(keys, CONSOLIDATED)
+    journal = Journal(keys, 2)
     journal.keep([])
     journal.commit({CONSOLIDATED: b"new"})
     assert keys.calls == [("set", CONSOLIDATED)]
@@ -132,7 +137,7 @@ def test_nothing_is_put_down_where_one_put_is_all():
 
 def test_a_key_is_put_down_once_and_in_one_put():
     keys = MemoryKeys(BEFORE)
-    journal = Journal(keys, CONSOLIDATED)
+    journal = Journal(keys, 2)
     journal.keep(["a/0", "a/1"], new=["a/9"], below=["new"])
     keys.set("a/0", b"changed")
     journal.keep(["a/0", "a/9", "new/x", "new/y/z"], below=["new"])
@@ -147,32 +152,42 @@ def test_a_journal_of_another_change_that_was_not_removed_means_nothing():
     change(keys)
     there = dict(keys.values)
     keys.values |= {
-        LAST_NOTE: json.dumps({"version": 1, "id": "other", "final": {}, "delete": ["b/0"]}).encode(),
+        LAST_RECORD: json.dumps({"version": 1, "id": "other", "final": {}, "delete": ["b/0"]}).encode(),
         f"{JOURNAL}.1": Record("other", {"a/1": b"far too old"}, [], [], Holder.here()).encode(),
     }
     assert recover(keys) is None
-    journal = Journal(keys, CONSOLIDATED)
+    journal = Journal(keys, 2)
     journal.keep(["a/1"])
     keys.set("a/1", b"changed")
     recover(keys)
     assert {key: keys.values[key] for key in there} == there
 
 
+def test_records_without_a_first_one_are_deleted_by_a_repair():
+    """As an earlier version has left them when it was stopped while it deleted its journal."""
+    keys = MemoryKeys(BEFORE)
+    keys.values |= dict.fromkeys((f"{JOURNAL}.1", f"{JOURNAL}.2", LAST_RECORD), b"of an earlier change")
+    delete_leftovers(keys)
+    assert keys.values == BEFORE
+    delete_leftovers(keys)
+    assert keys.values == BEFORE
+
+
 def test_one_writer_after_the_other_uses_the_same_journal():
     keys = MemoryKeys(BEFORE)
-    journal = Journal(keys, CONSOLIDATED)
+    journal = Journal(keys, 2)
     for value in (b"1", b"2"):
         journal.keep(["a/0"])
         keys.set("a/0", value)
         journal.commit({CONSOLIDATED: value})
-        assert {JOURNAL, LAST_NOTE}.isdisjoint(keys.values)
+        assert {JOURNAL, LAST_RECORD}.isdisjoint(keys.values)
     assert keys.values["a/0"] == b"2"
 
 
 def test_what_is_there_is_not_taken_for_new():
     keys = MemoryKeys(BEFORE)
     with pytest.raises(ConflictError, match="do not know of") as caught:
-        Journal(keys, CONSOLIDATED).keep([], below=["a"])
+        Journal(keys, 2).keep([], below=["a"])
     assert caught.value.path == "/a"
     assert keys.values == BEFORE
 
@@ -192,7 +207,7 @@ def test_the_end_of_a_journal_that_fails_is_told_and_caught_up_on():
     assert left is not None
     assert left.holder.pid == os.getpid()
     with pytest.warns(JournalWarning, match="written to its end"):
-        recovered(keys)
+        recover_with_warning(keys)
     assert keys.values == after()
 
 
@@ -203,7 +218,7 @@ def test_a_large_value_is_put_aside_and_back_piece_by_piece(tmp_path, monkeypatc
     keys, value = LocalStore(str(tmp_path)), bytes(range(size))
     keys.set("c/0", value)
     keys.set(CONSOLIDATED, b"old")
-    journal = Journal(keys, CONSOLIDATED)
+    journal = Journal(keys, 2)
     with monkeypatch.context() as patch:
         patch.setattr(LocalStore, "get", lambda self, key: pytest.fail(key) if key.endswith("c/0") else b"")
         if not links:
@@ -220,7 +235,7 @@ def test_a_large_value_is_put_aside_and_back_piece_by_piece(tmp_path, monkeypatc
 
 def test_a_large_value_is_put_aside_once():
     keys = MemoryKeys(BEFORE)
-    journal = Journal(keys, CONSOLIDATED)
+    journal = Journal(keys, 2)
     for _ in range(2):
         journal.keep([], large=["c/0"])
         keys.set("c/0", b"anew")
@@ -320,13 +335,13 @@ def test_the_deletions_of_a_last_note_stay_in_the_store(tmp_path):
     (tmp_path / "outside").write_bytes(b"mine")
     store = LocalStore(str(tmp_path / "file.zarr"))
     store.set(JOURNAL, Record("id", {}, [], [], Holder("host", 1, "now")).encode())
-    store.set(LAST_NOTE, json.dumps({"version": 1, "id": "id", "final": {}, "delete": ["../outside"]}).encode())
+    store.set(LAST_RECORD, json.dumps({"version": 1, "id": "id", "final": {}, "delete": ["../outside"]}).encode())
     with pytest.raises(MetadataError, match="leads out of the store"):
         recover(store)
     assert (tmp_path / "outside").read_bytes() == b"mine"
 
 
-@pytest.mark.parametrize("name", [JOURNAL, LAST_NOTE, f"{JOURNAL}.1"])
+@pytest.mark.parametrize("name", [JOURNAL, LAST_RECORD, f"{JOURNAL}.1"])
 def test_no_object_takes_the_name_of_a_key_of_a_journal(name):
     with pytest.raises(NameRefusedError, match="cannot be stored"):
         checked_name(name)

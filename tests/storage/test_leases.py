@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from hdmf_zarr_backend import ZarrIO, repair
-from hdmf_zarr_backend.changes import leases
-from hdmf_zarr_backend.changes.leases import Lease
+from hdmf_zarr_backend.changes import locks as leases
+from hdmf_zarr_backend.changes.locks import Lease
 from hdmf_zarr_backend.errors import (
     StoreError,
     StoreLockedError,
@@ -129,7 +129,7 @@ def test_one_that_nobody_refers_to_any_more_is_given_back(folder: Folder) -> Non
 
 def test_a_machine_that_was_asleep_finds_out_that_its_lease_was_broken(folder: Folder) -> None:
     held = lease(folder)
-    held._note._expires = datetime.now(UTC) - timedelta(seconds=1)
+    held._key._expires = datetime.now(UTC) - timedelta(seconds=1)
     change(folder, host="another-machine", token="another", machine="")
     with pytest.raises(StoreLockedError, match=r"was broken: by process \d+ on another-machine"):
         held.check()

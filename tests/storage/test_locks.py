@@ -19,8 +19,7 @@ import pytest
 
 from hdmf_zarr_backend import ZarrIO, convert, repair
 from hdmf_zarr_backend.changes import locks
-from hdmf_zarr_backend.changes.locks import FileLock, Holder, lock_path
-from hdmf_zarr_backend.changes.writer_lock import one_writer
+from hdmf_zarr_backend.changes.locks import FileLock, Holder, lock_path, writer_lock
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import StoreLockedError, StoreRefusedError, UsageError
 from hdmf_zarr_backend.stores.local import LocalStore
@@ -127,13 +126,13 @@ def test_every_writer_takes_the_lock(tmp_path: Path) -> None:
                 call()
     for call in calls:
         call()
-    with one_writer(LocalStore(str(tmp_path / "a.h5"))), pytest.raises(StoreLockedError):
+    with writer_lock(LocalStore(str(tmp_path / "a.h5"))), pytest.raises(StoreLockedError):
         convert(path, tmp_path / "a.h5", overwrite=True, check=False)
 
 
 def test_names_that_are_as_long_as_can_be(tmp_path: Path) -> None:
     one, other = (str(tmp_path / ("é" * 123 + f"{end}.zarr")) for end in "ab")
-    with one_writer(LocalStore(one)), one_writer(LocalStore(other)), pytest.raises(StoreLockedError):
+    with writer_lock(LocalStore(one)), writer_lock(LocalStore(other)), pytest.raises(StoreLockedError):
         FileLock(one)
     assert os.listdir(tmp_path) == []
 
@@ -316,7 +315,7 @@ def test_a_lock_of_another_machine_is_broken_and_its_holder_does_not_take_that_o
 
 
 def test_a_process_that_is_alive_keeps_its_lock(tmp_path: Path) -> None:
-    with one_writer(LocalStore(str(tmp_path / "a.zarr"))), pytest.raises(StoreLockedError):
+    with writer_lock(LocalStore(str(tmp_path / "a.zarr"))), pytest.raises(StoreLockedError):
         FileLock(str(tmp_path / "a.zarr"), break_lock=True)
 
 

@@ -13,7 +13,7 @@ from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, verify
 from hdmf_zarr_backend.changes import edits as edits_room
-from hdmf_zarr_backend.changes.journal_records import JOURNAL
+from hdmf_zarr_backend.changes.journal import JOURNAL
 from hdmf_zarr_backend.errors import ReadOnlyStoreError
 from hdmf_zarr_backend.stores.local import LocalStore
 from tests import samples

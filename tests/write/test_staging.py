@@ -11,8 +11,7 @@ import pytest
 from hdmf.build import DatasetBuilder, GroupBuilder
 
 from hdmf_zarr_backend import ZarrIO, convert
-from hdmf_zarr_backend.changes.locks import lock_path
-from hdmf_zarr_backend.changes.writer_lock import one_writer
+from hdmf_zarr_backend.changes.locks import lock_path, writer_lock
 from hdmf_zarr_backend.errors import StoreError, StoreExistsError, UsageError
 from hdmf_zarr_backend.stores import files as store_files
 from hdmf_zarr_backend.stores import local as local_store
@@ -245,10 +244,10 @@ def test_the_next_writer_removes_what_one_that_died_has_left_and_nothing_else(tm
     Path(partial_path(str(target))).write_bytes(b"a zip file")
     make(Path(f"{partial_path(str(target))}.old"), b"older")
     others = {make(Path(partial_path(str(tmp_path / "b.zarr")))).name, make(tmp_path / ".a.zarr.partial").name}
-    with one_writer(LocalStore(str(target))):
+    with writer_lock(LocalStore(str(target))):
         assert len(os.listdir(tmp_path)) == 7  # what a living writer, which has no lock where there are none, has begun
     Path(lock_path(str(target))).write_text(' {"host": "h", "pid": 1, "since": "then"}')
-    with one_writer(LocalStore(str(target))):
+    with writer_lock(LocalStore(str(target))):
         pass
     assert set(os.listdir(tmp_path)) == {"a.zarr", *others}
     assert contents(target) == {".zgroup": b"old"}
@@ -260,7 +259,7 @@ def test_a_file_that_was_moved_aside_gets_its_place_back(tmp_path):
     make(Path(f"{partial_path(str(target))}.old"), b"old")
     make(Path(partial_path(str(target))), b"new")
     Path(lock_path(str(target))).write_text(' {"host": "h", "pid": 1, "since": "then"}')
-    with one_writer(LocalStore(str(target))):
+    with writer_lock(LocalStore(str(target))):
         pass
     assert os.listdir(tmp_path) == ["a.zarr"]
     assert contents(target) == {".zgroup": b"old"}

@@ -1,118 +1,223 @@
-"""What undoes a change of a file that did not come to its end: how each key was that the change sets.
+"""The undo journal of a file: what its keys held before a change, until the change is complete.
 
-A change of a file that is there is undone unless it has come to its end::
+A change of an existing file runs in this order::
 
-    keep      what a key holds, or that it is not there, is put down before the key is set for the first time
-    (set)     chunks, documents of new nodes, documents that change; no reader of the consolidated document sees them
-    commit    a last note says what the consolidated document will be; then that is set, in one put: the change is done
-    (delete)  what nobody reads any more; then the journal itself, its first key first
+    keep      the old value of a key, or that it is absent, is recorded before the key is set for the first time
+    (set)     chunks, new nodes, changed documents; readers of the consolidated document see nothing of them
+    commit    a last record has the digests of the final documents; then these are set, the consolidated one in one put
+    (delete)  keys that nobody reads any more, then the journal
 
-Whoever opens the file for changes next finds the first key of a journal that was left. If the documents are those of
-its last note, the change was done, and only the deletions are repeated; else everything is put back. Both may be
-stopped and repeated at any point. Who only reads never looks for a journal.
+Who opens the file for changes next looks for the first key of a journal. If the documents have the digests of the last
+record, the change was complete and only the deletions are repeated; otherwise all old values are restored. Both can
+stop at any point and be repeated. Readers never look for a journal.
 
-Source: issue "Nothing lost, nobody let in", part 2.
+A record is one line of JSON, which names keys and lengths, followed by the old values. The keys of a journal are plain
+names at the root of the file, where no Zarr reader looks for a node.
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import warnings
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
-from hdmf_zarr_backend.changes.journal_records import LAST_NOTE, VERSION, Mark, Record, aside_key, record_key
 from hdmf_zarr_backend.changes.locks import Holder
-from hdmf_zarr_backend.changes.recovery import copy_value, digest, recover, remove, warn
-from hdmf_zarr_backend.errors import ConflictError, StoreError, ZarrBackendError
+from hdmf_zarr_backend.errors import ConflictError, JournalWarning, MetadataError, StoreError, ZarrBackendError
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.model.nodes import absolute
-from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.json_text import dump
+from hdmf_zarr_backend.stores.base import Store, is_outside
+from hdmf_zarr_backend.stores.json_text import dump, parse_fast
 from hdmf_zarr_backend.stores.remote import at_once
 
+JOURNAL = ".hdmf_zarr_journal"
+"""The key of the first record. A change is pending while it is there; the other keys begin with the same letters."""
+
+LAST_RECORD = f"{JOURNAL}.commit"
+"""The key of the record that has the digests of the final documents."""
+
+VERSION = 1
+"""Of the format of the records."""
+
+ROOT_DOCUMENTS = (zarr2.ATTRIBUTES, zarr2.CONSOLIDATED, zarr3.DOCUMENT)
+"""The documents of the root, in the order in which they are set."""
+
+_ID = re.compile(r"[0-9A-Za-z]{1,64}")
+_PIECE_BYTES = 8 * 2**20
 _FAILURES = (ZarrBackendError, OSError, RuntimeError, ValueError, TypeError)
+_DAMAGE = (ValueError, KeyError, TypeError, AttributeError)
 
 
-class Direct:
-    """Changes of a store that undoes them itself: a session of Icechunk is a transaction.
+def record_key(number: int) -> str:
+    """Return the key of a record; of the first one, `JOURNAL`."""
+    return f"{JOURNAL}.{number}" if number else JOURNAL
 
-    Parameters
-    ----------
-    keys : Store
-        The store.
+
+def aside_key(change: str, number: int) -> str:
+    """Return the key of an old value that is too large for a record and is kept as it is."""
+    return f"{JOURNAL}.old.{change}.{number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What refuses readers while a file has neither its old nor its new state.
+
+    Documents of the root, ``documents``, say that the file is being changed; ``hidden`` keys, which readers would trust
+    instead, are deleted.
     """
 
-    def __init__(self, keys: Store) -> None:
-        self._keys = keys
-        self._unread: list[str] = []
+    documents: Mapping[str, bytes]
+    hidden: tuple[str, ...] = ()
 
-    @property
-    def is_open(self) -> bool:
-        """Whether something has changed that is not committed."""
-        return False
-
-    def keep(
-        self,
-        keys: Iterable[str],
-        *,
-        new: Iterable[str] = (),
-        large: Iterable[str] = (),
-        below: Iterable[str] = (),
-        mark: Mark | None = None,
-    ) -> None:
-        """Put down how things are, before they change.
-
-        Parameters
-        ----------
-        keys : iterable of str
-            Keys that will be set or deleted.
-        new : iterable of str
-            Keys that will be set, and are known not to be there.
-        large : iterable of str
-            Keys that will be set, and whose values are not to be in memory as a whole.
-        below : iterable of str
-            Paths of groups and arrays that are not there yet; all below them is new.
-        mark : Mark, optional
-            What will be put before there is no order of old or new.
-
-        Raises
-        ------
-        ConflictError
-            Something is below one of the new paths all the same; nothing was changed.
-        """
-
-    def discard(self, keys: Iterable[str]) -> None:
-        """Have ``keys`` deleted when the change is done; until then readers may want them."""
-        self._unread.extend(keys)
-
-    def commit(self, documents: Mapping[str, bytes], gone: Sequence[str] = ()) -> None:
-        """Set the documents that make the change whole, in their order, and delete the keys ``gone``."""
-        self._keys.drain()
-        for key, text in documents.items():
-            self._keys.set(key, text)
-        self._keys.delete([*gone, *self._unread])
-        self._keys.drain()
-        self._unread = []
-
-    def undo(self, error: BaseException) -> None:
-        """Put everything back that was changed since the last commit; what ``error`` ended cannot go on."""
-        self._unread = []
+    def put(self, keys: Store) -> None:
+        """Set the documents and delete the hidden keys."""
+        for key, text in self.documents.items():
+            keys.set(key, text)
+        keys.delete(self.hidden)
 
 
-class Journal(Direct):
+# ---- records --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The state of some keys before the change ``id`` by ``holder``.
+
+    ``old`` has their values, ``absent`` the keys that were not there, ``below`` the paths below which nothing was, and
+    ``aside`` the numbers of the old values that are kept under `aside_key`, which is set after the record and before
+    they change. The ``mark`` refuses readers for a part of the change.
+    """
+
+    id: str
+    old: dict[str, bytes]
+    absent: list[str]
+    below: list[str]
+    holder: Holder
+    mark: Mark | None = None
+    aside: dict[str, int] = field(default_factory=dict)
+
+    def aside_keys(self) -> list[str]:
+        """Return the keys of the old values that are kept outside of the record."""
+        return [aside_key(self.id, number) for number in self.aside.values()]
+
+    def encode(self) -> bytes:
+        """Return the bytes of the record."""
+        values = b"".join(self.old.values())
+        head: dict[str, Any] = {
+            "version": VERSION,
+            "id": self.id,
+            "holder": asdict(self.holder),
+            "old": {key: len(value) for key, value in self.old.items()},
+            "absent": self.absent,
+            "below": self.below,
+            "crc32": zlib.crc32(values),
+        }
+        if self.aside:
+            head["aside"] = self.aside
+        if self.mark is not None:
+            documents = {key: text.decode() for key, text in self.mark.documents.items()}
+            head["mark"] = {"documents": documents, "hidden": list(self.mark.hidden)}
+        return dump(head) + b"\n" + values
+
+    @classmethod
+    def decode(cls, text: bytes, location: str) -> Record:
+        """Return the record of ``text``; MetadataError if it is damaged, or names keys that no record may name."""
+        line, _, values = text.partition(b"\n")
+        try:
+            head = _checked_head(parse_fast(line))
+            old, start = {}, 0
+            for key, length in _checked_numbers(head["old"]).items():
+                old[key] = values[start : start + length]
+                start += length
+            if start != len(values) or zlib.crc32(values) != head["crc32"]:
+                raise ValueError("it is cut off, or its values are damaged")
+            return cls(
+                head["id"],
+                old,
+                _checked_keys(head["absent"]),
+                _checked_keys(head["below"]),
+                _checked_holder(head["holder"]),
+                _checked_mark(head.get("mark")),
+                _checked_numbers(head.get("aside", {})),
+            )
+        except _DAMAGE as error:
+            raise _damaged(error, location) from error
+
+
+def _damaged(error: Exception, location: str) -> MetadataError:
+    return MetadataError(
+        f"the journal {JOURNAL!r} of an interrupted change cannot be understood ({error})",
+        store=location,
+        remedy="Read the file with mode 'r', which shows it as it was, and export it to a new one.",
+    )
+
+
+def _checked_head(head: Any) -> Any:
+    if head["version"] != VERSION:
+        raise ValueError(f"it is of version {head['version']}, and this package knows {VERSION}")
+    if not _ID.fullmatch(head["id"]):
+        raise ValueError(f"{head['id']!r} is not the id of a change")
+    return head
+
+
+def _checked_keys(stored: Any) -> list[str]:
+    """Refuse what is not a list of keys, and keys that are the root, lead out of it, or belong to the journal."""
+    if not isinstance(stored, list) or not all(isinstance(key, str) for key in stored):
+        raise ValueError("it lists something other than keys")
+    for key in stored:
+        if is_outside(key) or not {"", "."}.isdisjoint(key.split("/")) or key.startswith(JOURNAL):
+            raise ValueError(f"{key!r} is the root, leads out of the store, or is a key of the journal")
+    return stored
+
+
+def _checked_numbers(stored: Any) -> dict[str, int]:
+    _checked_keys(list(stored.keys()))
+    if not all(type(number) is int and number >= 0 for number in stored.values()):
+        raise ValueError("a number in it is not a whole number of 0 or more")
+    return dict(stored)
+
+
+def _checked_holder(stored: Any) -> Holder:
+    host, pid, since = stored["host"], stored["pid"], stored["since"]
+    if not isinstance(host, str) or type(pid) is not int or not isinstance(since, str):
+        raise ValueError("it does not name its writer")
+    return Holder(host, pid, since)
+
+
+def _checked_mark(stored: Any) -> Mark | None:
+    if stored is None:
+        return None
+    documents = {key: text.encode() for key, text in stored["documents"].items()}
+    hidden = _checked_keys(stored["hidden"])
+    if not {*documents, *hidden} <= set(ROOT_DOCUMENTS):
+        raise ValueError("its mark names keys other than the documents of the root")
+    return Mark(documents, tuple(hidden))
+
+
+# ---- a change -------------------------------------------------------------------------------------------------------
+
+
+class Journal:
     """The journal of the changes of one open file.
+
+    A store that undoes changes itself gets none: a session of Icechunk is a transaction.
 
     Parameters
     ----------
     keys : Store
         The store, perhaps behind a queue.
-    consolidated : str
-        The key that commits a change.
+    zarr_format : int
+        Of the file: its consolidated document commits a change.
     """
 
-    def __init__(self, keys: Store, consolidated: str) -> None:
-        super().__init__(keys)
+    def __init__(self, keys: Store, zarr_format: int) -> None:
+        self._keys = keys
         self._store: Store = keys.unwrapped
-        self._consolidated = consolidated
+        self._consolidated = zarr2.CONSOLIDATED if zarr_format == 2 else zarr3.DOCUMENT
         self._is_stuck = False
         self._forget()
 
@@ -122,7 +227,7 @@ class Journal(Direct):
         self._aside: list[str] = []
         self._kept: set[str] = set()
         self._below: set[str] = set()
-        self._unread = []
+        self._discarded: list[str] = []
 
     @property
     def is_open(self) -> bool:
@@ -138,27 +243,47 @@ class Journal(Direct):
         below: Iterable[str] = (),
         mark: Mark | None = None,
     ) -> None:
-        """Put down how things are, in one put; large values are put aside after it, each under a key of its own."""
+        """Record the state of keys before they change, in one put; large values are copied after it, each to its key.
+
+        Parameters
+        ----------
+        keys : iterable of str
+            Keys that will be set or deleted.
+        new : iterable of str
+            Keys that will be set, and are known to be absent.
+        large : iterable of str
+            Keys that will be set, and whose values are not to be held in memory as a whole.
+        below : iterable of str
+            Paths of groups and arrays that will be created; all keys below them are new.
+        mark : Mark, optional
+            Will be set before a part of the change that readers must not see.
+
+        Raises
+        ------
+        ConflictError
+            A new path has keys already; nothing was changed.
+        StoreError
+            An earlier change could not be undone.
+        """
         if self._is_stuck:
             raise StoreError(
                 "an earlier change could not be undone yet",
                 store=self._store.location,
                 remedy="Close the file, and open it with mode 'r+' when the store takes values again.",
             )
-        paths = [path for path in below if path not in self._below]
-        wanted = dict.fromkeys(keys if self._records else (*keys, self._consolidated))
-        if mark is not None:
-            wanted |= dict.fromkeys([*mark.documents, *mark.hidden])
-        asked = [key for key in wanted if self._is_fresh(key)]
-        known = [key for key in dict.fromkeys(new) if self._is_fresh(key)]
-        larger = [key for key in dict.fromkeys(large) if self._is_fresh(key)]
-        if not (paths or known or larger or (asked and asked != [self._consolidated]) or mark):
+        if not self._keys.abilities.consolidates:
             return
-        self._check_free(paths)
-        if not self._records:
-            self._store.delete_unfinished([""])  # what is left of a journal whose first put did not come to its end
+        marked = () if mark is None else (*mark.documents, *mark.hidden)
+        asked = self._fresh([*keys, *(() if self.is_open else [self._consolidated]), *marked])
+        known, larger = self._fresh(new), self._fresh(large)
+        paths = [path for path in below if path not in self._below]
+        if not (paths or known or larger or marked or set(asked) - {self._consolidated}):
+            return
+        self._check_absent(paths)
+        if not self.is_open:
+            self._store.delete_unfinished([""])  # a first record that was not written to its end
         old = self._store.get_many(asked)
-        aside = {key: number for number, key in enumerate(self._stored(larger), len(self._aside))}
+        aside = {key: number for number, key in enumerate(self._present(larger), len(self._aside))}
         absent = [key for key in (*asked, *known, *larger) if key not in old and key not in aside]
         record = Record(self._id, old, absent, paths, Holder.here(), mark, aside)
         self._store.set(record_key(self._records), record.encode())
@@ -166,41 +291,31 @@ class Journal(Direct):
         self._aside += record.aside_keys()
         self._kept.update(asked, known, larger)
         self._below.update(paths)
-        for key, number in aside.items():
-            if not self._store.link_value(key, aside_key(self._id, number)):  # a key is set by replacing its value
-                copy_value(self._store, key, aside_key(self._id, number))
+        for key, target in zip(aside, record.aside_keys(), strict=True):
+            if not self._store.link_value(key, target):  # a key is set by replacing its value
+                _copy_value(self._store, key, target)
 
-    def _stored(self, keys: Sequence[str]) -> list[str]:
-        """Return those of ``keys`` that are there."""
+    def _fresh(self, keys: Iterable[str]) -> list[str]:
+        """Return those of ``keys`` whose state is not recorded yet, each once."""
+        return [key for key in dict.fromkeys(keys) if key not in self._kept and not self._is_below(key)]
 
-        def is_there(key: str) -> bool:
-            return self._store.get_range(key, 0, 1) is not None
-
-        found = self._for_each(is_there, keys)
-        return [key for key, there in zip(keys, found, strict=True) if there]
-
-    def _for_each(self, function: Callable[[str], bool], names: Sequence[str]) -> Iterable[bool]:
-        """Return what a function that asks the store says of each name; a far one is asked at once."""
-        return at_once(function, names) if self._store.abilities.is_remote else map(function, names)
-
-    def _is_fresh(self, key: str) -> bool:
-        """Tell whether nothing is put down yet that says how ``key`` was."""
-        if key in self._kept:
-            return False
+    def _is_below(self, key: str) -> bool:
         while "/" in key:
             key = key.rpartition("/")[0]
             if key in self._below:
-                return False
-        return True
+                return True
+        return False
 
-    def _check_free(self, paths: Sequence[str]) -> None:
-        """Refuse to take for new what is there already: to undo would be to delete it."""
+    def _present(self, keys: Sequence[str]) -> list[str]:
+        """Return those of ``keys`` that are there."""
+        found = self._of_each(lambda key: self._store.get_range(key, 0, 1) is not None, keys)
+        return [key for key, is_there in zip(keys, found, strict=True) if is_there]
 
-        def is_taken(path: str) -> bool:
-            return next(self._store.list_prefix(path), None) is not None
-
-        for path, taken in zip(paths, self._for_each(is_taken, paths), strict=True):
-            if taken:
+    def _check_absent(self, paths: Sequence[str]) -> None:
+        """Refuse to create what is there already: to undo that would be to delete it."""
+        found = self._of_each(lambda path: next(self._store.list_prefix(path), None) is not None, paths)
+        for path, is_there in zip(paths, found, strict=True):
+            if is_there:
                 raise ConflictError(
                     "the store holds keys where something new is to be written, which the metadata do not know of",
                     store=self._store.location,
@@ -208,41 +323,44 @@ class Journal(Direct):
                     remedy="Run `zarrio verify`; `zarrio consolidate` lets the file know what it holds.",
                 )
 
-    def commit(self, documents: Mapping[str, bytes], gone: Sequence[str] = ()) -> None:
-        """Set the documents that make the change whole, in their order, and forget how things were.
+    def _of_each(self, function: Callable[[str], bool], names: Sequence[str]) -> Iterable[bool]:
+        """Return the result of a function that asks the store, for each name; a remote store is asked all at once."""
+        return at_once(function, names) if self._store.abilities.is_remote else map(function, names)
 
-        Raises
-        ------
-        StoreError
-            They could not be set; the change is to be undone.
+    def discard(self, keys: Iterable[str]) -> None:
+        """Delete ``keys`` when the change is complete; until then readers may need them."""
+        self._discarded.extend(keys)
+
+    def commit(self, documents: Mapping[str, bytes], gone: Sequence[str] = ()) -> None:
+        """Set the documents that complete the change, in their order, delete the keys ``gone``, and end the journal.
+
+        If that fails, the change is to be undone.
         """
         if self.is_open or len(documents) + len(gone) > 1:
             self.keep([*documents, *gone])
         self._keys.drain()
-        if not self.is_open:  # one put is whole in itself
-            super().commit(documents, gone)
+        discarded, records, aside = self._discarded, self._records, self._aside
+        if not records:  # one put is whole in itself
+            _set_and_delete(self._keys, documents, [*gone, *discarded])
+            self._keys.drain()
+            self._discarded = []
             return
-        final = {key: digest(text) for key, text in documents.items()} | dict.fromkeys(gone)
-        last = {"version": VERSION, "id": self._id, "final": final, "delete": self._unread}
-        self._store.set(LAST_NOTE, dump(last))
-        for key, text in documents.items():
-            self._store.set(key, text)
-        if gone:
-            self._store.delete(gone)
-        unread, records, aside = self._unread, self._records, self._aside
-        self._forget()  # from here on it is not to be undone, whatever comes
+        final = {key: _digest(text) for key, text in documents.items()} | dict.fromkeys(gone)
+        self._store.set(LAST_RECORD, dump({"version": VERSION, "id": self._id, "final": final, "delete": discarded}))
+        _set_and_delete(self._store, documents, gone)
+        self._forget()  # from here on the change stays, whatever fails
         try:
-            self._store.delete(unread)
-            remove(self._store, records, aside)
+            self._store.delete(discarded)
+            _remove(self._store, records, aside)
         except _FAILURES as error:
-            warn(f"{self._store.location}: the change is written, but not the end of its journal ({error})")
+            _warn(f"{self._store.location}: the change is written, but its journal could not be removed ({error})")
 
     def undo(self, error: BaseException) -> None:
-        """Put everything back, and note at ``error`` if that could not be done."""
+        """Restore everything that changed since the last commit; a failure to do so is noted at ``error``."""
         self._keys.abandon()
         if self.is_open and not self._is_stuck:
             try:
-                self._store.delete([LAST_NOTE])
+                self._store.delete([LAST_RECORD])
                 recover(self._store)
             except _FAILURES as failed:
                 self._is_stuck = True
@@ -253,8 +371,187 @@ class Journal(Direct):
         self._forget()
 
 
-def journal_of(keys: Store, zarr_format: int) -> Direct:
-    """Return what keeps the changes of a file from being lost half way."""
+def _set_and_delete(keys: Store, documents: Mapping[str, bytes], gone: Sequence[str]) -> None:
+    for key, text in documents.items():
+        keys.set(key, text)
+    if gone:
+        keys.delete(gone)
+
+
+def _digest(value: bytes) -> str:
+    return hashlib.sha256(value).hexdigest()
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, JournalWarning, stacklevel=4)
+
+
+def _copy_value(store: Store, source: str, target: str) -> None:
+    """Set a key to the value of another one, if that is there; piece by piece where the store can do so."""
+    if not store.streams_values:
+        value = store.get(source)
+        if value is not None:
+            store.set(target, value)
+        return
+    start, piece = 0, store.get_range(source, 0, _PIECE_BYTES + 1)
+    if piece is None:
+        return
+    with store.stream(target) as write:
+        while piece:
+            write(piece[:_PIECE_BYTES])
+            start += _PIECE_BYTES
+            is_last = len(piece) <= _PIECE_BYTES  # a range that begins at the end of a value is an error in some stores
+            piece = None if is_last else store.get_range(source, start, start + _PIECE_BYTES + 1)
+
+
+def _remove(store: Store, records: int, aside: Sequence[str]) -> None:
+    """Delete a journal whose change is complete, or undone.
+
+    The first record goes after the others, since it is what the next writer looks for. The last record goes after
+    that: without it the change would be undone.
+    """
+    others = [*aside, *map(record_key, range(records - 1, 0, -1))]
+    if others:
+        store.delete(others)
+    store.delete([JOURNAL])
+    store.delete([LAST_RECORD])
+
+
+# ---- recovery -------------------------------------------------------------------------------------------------------
+
+
+def pending(keys: Store) -> Record | None:
+    """Return the first record of the journal of a file, None where there is none; MetadataError if it is damaged."""
     if not keys.abilities.consolidates:
-        return Direct(keys)
-    return Journal(keys, zarr2.CONSOLIDATED if zarr_format == 2 else zarr3.DOCUMENT)
+        return None
+    text = keys.unwrapped.get(JOURNAL)
+    return None if text is None else Record.decode(text, keys.location)
+
+
+def recover(keys: Store) -> str | None:
+    """Undo an interrupted change, or finish it if it was complete; return what was done, None if there was nothing.
+
+    The caller is the only writer of the file.
+
+    Raises
+    ------
+    MetadataError
+        The journal is damaged.
+    StoreError
+        It names keys that are not of this file.
+    """
+    first = pending(keys)
+    if first is None:
+        return None
+    store: Store = keys.unwrapped
+    records, aside, folders = 0, list[str](), {""}
+    for record in _records(store, first.id):
+        records += 1
+        aside += record.aside_keys()
+        folders |= {key.rpartition("/")[0] for key in (*record.old, *record.absent, *record.aside)}
+    last = _last_record(store, first.id)
+    if last is not None and _is_complete(store, last["final"]):
+        store.delete(last["delete"])
+        done = "was written to its end, and its journal was removed"
+    else:
+        store.delete([LAST_RECORD])  # a half restored state must not look complete
+        _restore(store, first.id)
+        done = "did not come to its end, and was undone"
+    store.delete_unfinished(folders)
+    _remove(store, records, aside)
+    return f"a change of this file by {first.holder} {done}"
+
+
+def recover_with_warning(keys: Store) -> None:
+    """Undo or finish an interrupted change, and warn of it."""
+    done = recover(keys)
+    if done is not None:
+        _warn(f"{keys.location}: {done}")
+
+
+def delete_leftovers(keys: Store) -> None:
+    """Delete records that have no first one: a writer died while it deleted its journal.
+
+    They mean nothing, and the next change would delete or replace them.
+    """
+    store, number = keys.unwrapped, 1
+    while store.get_range(record_key(number), 0, 1) is not None:
+        number += 1
+    store.delete([*map(record_key, range(1, number)), LAST_RECORD])
+
+
+def _records(store: Store, change: str) -> Iterator[Record]:
+    """Yield the records of a change one by one: together they may be larger than memory."""
+    number = 0
+    while (text := store.get(record_key(number))) is not None:
+        record = Record.decode(text, store.location)
+        if record.id != change:
+            return  # of an earlier change, whose journal was not removed to its end
+        store.check_inside([*record.old, *record.absent, *record.aside, *record.aside_keys()], record.below)
+        yield record
+        number += 1
+
+
+def _last_record(store: Store, change: str) -> dict[str, Any] | None:
+    """Return the record that was set right before the commit of a change, None where there is none."""
+    text = store.get(LAST_RECORD)
+    if text is None:
+        return None
+    try:
+        found = _checked_head(parse_fast(text))
+        if found["id"] != change:
+            return None
+        final, discarded = dict(found["final"]), _checked_keys(found["delete"])
+        names = _checked_keys(list(final))
+        if not all(wanted is None or isinstance(wanted, str) for wanted in final.values()):
+            raise ValueError("it has something other than digests")
+    except _DAMAGE as error:
+        raise _damaged(error, store.location) from error
+    store.check_inside([*names, *discarded], [])
+    return {"final": final, "delete": discarded}
+
+
+def _is_complete(store: Store, final: Mapping[str, str | None]) -> bool:
+    there = store.get_many(final)
+    return all((_digest(there[key]) if key in there else None) == wanted for key, wanted in final.items())
+
+
+def _restore(store: Store, change: str) -> None:
+    """Restore all keys; the documents of the root come last where the change has a mark, otherwise first."""
+    marks: list[Mark] = []
+    roots: dict[str, bytes] = {}
+    for record in _records(store, change):
+        roots |= {key: record.old[key] for key in ROOT_DOCUMENTS if key in record.old}
+        marks += [record.mark] if record.mark is not None else []
+    if not marks:
+        _set_differing(store, roots)
+    elif _differing(store, roots):  # the mark was set; before that, nothing that it hides was changed
+        for mark in marks:
+            mark.put(store)
+    for record in _records(store, change):
+        _restore_keys(store, record)
+    for record in _records(store, change):
+        store.delete(key for key in record.absent if key in ROOT_DOCUMENTS)
+    if marks:
+        _set_differing(store, roots)
+
+
+def _restore_keys(store: Store, record: Record) -> None:
+    """Restore the keys of a record, the documents of the root excepted."""
+    for path in record.below:
+        store.delete_below(path)
+    store.delete(key for key in record.absent if key not in ROOT_DOCUMENTS)
+    store.set_many({key: value for key, value in record.old.items() if key not in ROOT_DOCUMENTS})
+    for key, copy in zip(record.aside, record.aside_keys(), strict=True):  # without a copy, the key was not changed
+        _copy_value(store, copy, key)
+
+
+def _differing(store: Store, roots: Mapping[str, bytes]) -> list[str]:
+    """Return the documents of the root that differ from the old ones, in the order in which they are to be set."""
+    there = store.get_many(roots)
+    return [key for key in ROOT_DOCUMENTS if key in roots and there.get(key) != roots[key]]
+
+
+def _set_differing(store: Store, roots: Mapping[str, bytes]) -> None:
+    for key in _differing(store, roots):
+        store.set(key, roots[key])

@@ -1,62 +1,75 @@
-"""One writer of a local file at a time: a lock on a file beside it, that the system frees when its holder dies.
+"""Writer locks: one writer at a time for a file, whatever the kind of its store. Readers take no lock, and never wait.
 
-The file ``.NAME.lock`` says who holds the lock, for the message to the one who comes second. It is deleted when the
-lock is given back; one that is found without a lock on it was left by a writer that died. Where the file system has no
-locks (some network file systems) the note decides: whoever is named there is believed to be at work unless it is a
-process of this machine that is gone. Where the folder cannot be written the file or folder itself is locked, which
-says nothing of the holder.
+`writer_lock` returns the lock for a store:
 
-The lock itself is filelock's, on a file that is opened here: filelock's own files of locks say nothing of their holder,
-and stay.
+- `FileLock`, a local file: a lock of the system on the file ``.NAME.lock`` beside it, which the system frees when its
+  holder dies. The content names the holder, for the error of the second writer. Where the file system has no locks
+  (some network file systems) the content decides: a holder counts as alive unless it is a process of this machine that
+  has ended. Where the folder cannot be written, the file itself is locked, which says nothing of the holder.
+- `Lease`, an object store: the key ``.NAME.lock`` beside the file, put only where there is none (``If-None-Match: *``,
+  RFC 9110, section 13.1.2), which expires and is refreshed long before that. The lease of a process of this machine
+  that has ended is taken over. One that has expired is taken over on request only: its holder may be a machine that was
+  asleep, and servers cannot replace exactly the lease that was looked at.
+- `ProcessLock`, any other store: only this process has it or knows of it.
 
-Source: issue "Nothing lost, nobody let in", part 3; ``flock(2)``.
+A session of Icechunk needs none: of two that change the same, the second cannot commit.
 """
 
 from __future__ import annotations
 
 import errno
+import getpass
 import hashlib
 import json
 import os
 import socket
 import stat
 import sys
+import tempfile
+import threading
+import uuid
+import warnings
 import weakref
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, Self
 
 from filelock import lock_descriptor, unlock_descriptor
 
-from hdmf_zarr_backend.errors import StoreLockedError, StoreRefusedError
+from hdmf_zarr_backend.errors import StoreError, StoreLockedError, StoreRefusedError, UnlockedWarning, ZarrBackendError
+from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.failures import os_errors
-from hdmf_zarr_backend.stores.files import NO_LINKS, READING, sweep
+from hdmf_zarr_backend.stores.files import NO_LINKS, READING, check_link, sweep
+from hdmf_zarr_backend.stores.locations import split_location
+from hdmf_zarr_backend.stores.opening import open_neighbour
 
+LEASE_SECONDS = 300
+"""How long a lease is valid that is not refreshed."""
+
+REFRESH_SECONDS = LEASE_SECONDS / 3
+RELEASE_SECONDS = 10
+"""How long closing a file waits until its lease is deleted; one that is left expires."""
+
+_BREAK = "If it is gone for certain, pass break_lock=True, or run `zarrio repair --break-lock`."
 _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK, errno.EINVAL)
 _NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
-_NOTE_BYTES = 4096
+_RECORD_BYTES = 4096
 _TRIES = 10
 _LONGEST_NAME = 200
 _SHORT_NAME = 40
 _LOCK_FILE = os.O_RDWR | os.O_CREAT | NO_LINKS
-BREAK = "If it is gone for certain, pass break_lock=True, or run `zarrio repair --break-lock`."
-"""What to do about a lock whose holder cannot be asked."""
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_PROCESSES = "/proc/self/ns/pid"
+_UNREADABLE = (ValueError, KeyError, TypeError)
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who is at work.
-
-    Attributes
-    ----------
-    host : str
-        Name of the machine.
-    pid : int
-        Number of the process.
-    since : str
-        When it began, UTC, ISO 8601.
-    """
+    """The process that has a file open for writing ``since`` a time (UTC, ISO 8601)."""
 
     host: str
     pid: int
@@ -67,59 +80,48 @@ class Holder:
         """Return this process, now."""
         return cls(socket.gethostname(), os.getpid(), datetime.now(UTC).isoformat(timespec="seconds"))
 
+    @classmethod
+    def of(cls, record: Any) -> Holder:
+        """Return the holder that the record of a lock names; ValueError, KeyError or TypeError if it names none."""
+        return cls(str(record["host"]), int(record["pid"]), str(record["since"]))
+
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host} since {self.since}"
 
     def is_on_this_machine(self) -> bool:
-        """Tell whether this is a process of this machine."""
+        """Return whether this is a process of this machine."""
         return self.host == socket.gethostname()
 
     def is_gone(self) -> bool:
-        """Tell whether this is a process of this machine that has ended."""
+        """Return whether this is a process of this machine that has ended."""
         if not self.is_on_this_machine() or sys.platform == "win32":
             return False
         try:
             os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return True
-        except OSError:
-            return False  # it is another user's
+        except OSError as error:  # any other error: it is another user's
+            return isinstance(error, ProcessLookupError)
         return False
 
 
 def locked_error(holder: Holder | None, location: str, *, stale: str = "") -> StoreLockedError:
-    """Return the error for the writer that comes second.
-
-    Parameters
-    ----------
-    holder : Holder or None
-        Who came first; None: that is not known.
-    location : str
-        The file.
-    stale : str
-        Why the holder is no longer at work, where that is known.
-    """
+    """Return the error for the second writer of a file; ``stale``: why the first one, ``holder``, is not at work."""
     problem = f"another writer has this file open: {holder or 'a process that has left no name'}"
+    is_here = holder is not None and holder.is_on_this_machine()
     if stale:
+        problem = f"{problem}; {stale}"
         remedy = "Take it over with break_lock=True, or with `zarrio repair --break-lock`."
-        return StoreLockedError(f"{problem}; {stale}", store=location, remedy=remedy)
-    if holder is not None and holder.is_on_this_machine() and holder.pid == os.getpid():
-        return StoreLockedError(problem, store=location, remedy="That is this process: close the other io first.")
-    here = holder is not None and holder.is_on_this_machine()
-    remedy = "Wait until it has closed the file, or end it." + ("" if here else f" {BREAK}")
+    elif holder is not None and is_here and holder.pid == os.getpid():
+        remedy = "That is this process: close the other io first."
+    else:
+        remedy = "Wait until it has closed the file, or end it." + ("" if is_here else f" {_BREAK}")
     return StoreLockedError(problem, store=location, remedy=remedy)
 
 
 class WriterLock(ABC):
-    """What keeps other writers away from one file, from when it is made until it is given back.
+    """The lock of the file at ``location``, held from when it is made until it is released, or its block ends.
 
-    It is this process's alone: in a fork it is not held, and giving it back there does nothing. One that nobody refers
-    to any more is given back.
-
-    Parameters
-    ----------
-    location : str
-        The file, for messages.
+    It belongs to this process: a fork does not hold it, and cannot release it. A lock that nothing refers to any more
+    is released.
     """
 
     def __init__(self, location: str) -> None:
@@ -128,7 +130,7 @@ class WriterLock(ABC):
         self._is_held = False
 
     def __del__(self) -> None:
-        if self._is_held and self._pid == os.getpid():
+        if self.is_held:
             self._is_held = False
             self._abandon()
 
@@ -143,7 +145,7 @@ class WriterLock(ABC):
         Raises
         ------
         StoreLockedError
-            It is not: the process was forked, the lock was given back, or another writer has broken it.
+            It is not: the process was forked, the lock was released, or it was broken.
         """
         if self.is_held:
             return
@@ -154,23 +156,85 @@ class WriterLock(ABC):
             remedy="Open the file in the process that writes it." if forked else "Open the file again.",
         )
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
     def release(self) -> None:
-        """Give the lock back; doing so twice does no harm."""
+        """Let the next writer in; doing so twice does no harm."""
         if self.is_held:
             self._is_held = False
-            self._give_back()
+            self._release()
 
     @abstractmethod
-    def _give_back(self) -> None:
+    def _release(self) -> None:
         """Let the next writer in."""
 
     def _abandon(self) -> None:
-        """Let the next writer in, while garbage is collected: nothing may be waited for."""
-        self._give_back()
+        """Let the next writer in without waiting: this runs while garbage is collected."""
+        self._release()
+
+
+# ---- any store ------------------------------------------------------------------------------------------------------
+
+
+def writer_lock(keys: Store, *, break_lock: bool = False) -> WriterLock:
+    """Return the lock of the file that ``keys`` hold, held.
+
+    Parameters
+    ----------
+    keys : Store
+        Where the file is, or will be.
+    break_lock : bool
+        Take the lock from a writer that is gone, or that cannot be asked since it is on another machine; never from a
+        process of this machine that is alive.
+
+    Raises
+    ------
+    StoreLockedError
+        Another writer holds it.
+    StoreExistsError
+        A symbolic link that leads nowhere is there.
+    """
+    store = keys.unwrapped
+    local = store.folder or store.zip_file
+    if local is not None:
+        check_link(store.location)
+        return FileLock(local, break_lock=break_lock)
+    if store.opens_by_url and store.abilities.is_remote:
+        folder, name = split_location(store.location)
+        beside = open_neighbour(store, folder) if "://" in folder and name else None
+        if beside is not None and beside.opens_by_url:  # a file that is a whole bucket has nothing beside it
+            return Lease(beside, name, store.location, break_lock=break_lock)
+    return ProcessLock(store.location)
+
+
+_OF_THIS_PROCESS: dict[tuple[int, str], Holder] = {}
+
+
+class ProcessLock(WriterLock):
+    """The lock of a store that only this process has or knows of."""
+
+    def __init__(self, location: str) -> None:
+        super().__init__(location)
+        self._place = (self._pid, location)
+        mine = Holder.here()
+        first = _OF_THIS_PROCESS.setdefault(self._place, mine)  # in one step, whatever other threads do
+        if first is not mine:
+            raise locked_error(first, location)
+        self._is_held = True
+
+    def _release(self) -> None:
+        _OF_THIS_PROCESS.pop(self._place, None)
+
+
+# ---- local files ----------------------------------------------------------------------------------------------------
 
 
 def lock_path(target: str) -> str:
-    """Return the path of the file of a lock: beside the file that it is about."""
+    """Return the path of the lock file of ``target``, beside it."""
     folder, name = os.path.split(target)
     if len(os.fsencode(name)) > _LONGEST_NAME:
         name = f"{name[:_SHORT_NAME]}.{hashlib.sha256(os.fsencode(name)).hexdigest()[:8]}"
@@ -178,27 +242,11 @@ def lock_path(target: str) -> str:
 
 
 class FileLock(WriterLock):
-    """The lock of a local file. Missing folders above it are made; those that are left empty are removed at the end.
+    """The lock of the local file at an absolute path, where it need not be yet.
 
-    Parameters
-    ----------
-    target : str
-        Absolute path of the file, which need not be there.
-    break_lock : bool
-        Take the lock from a holder that cannot be asked, or that is gone; never from a process of this machine that is
-        alive.
-
-    Attributes
-    ----------
-    follows : bool
-        Whether a writer died here before. What it left beside the file was removed.
-
-    Raises
-    ------
-    StoreLockedError
-        Another writer holds it.
-    StoreRefusedError
-        The system lets nobody of this user write there, or the lock file is something that this package did not make.
+    Missing folders above it are made; those that are left empty are removed at the end. If a writer died here before,
+    ``follows`` is true, and what it left beside the file was removed. A StoreRefusedError means that the system lets
+    nobody of this user write there, or that the lock file is something that this package did not make.
     """
 
     def __init__(self, target: str, *, break_lock: bool = False) -> None:
@@ -222,13 +270,7 @@ class FileLock(WriterLock):
             sweep(target)
 
     def check(self) -> None:
-        """Make sure that the lock is still held, and that nobody has deleted its file.
-
-        Raises
-        ------
-        StoreLockedError
-            It is not: the process was forked, the lock was given back, or it was broken.
-        """
+        """Make sure that the lock is still held, and that its file was not deleted; errors as of `WriterLock`."""
         super().check()
         if self._is_file and not _is_at(self._descriptor, self._path):
             raise StoreLockedError(
@@ -239,19 +281,10 @@ class FileLock(WriterLock):
 
     def _acquire(self, *, break_lock: bool) -> None:
         for _ in range(_TRIES):
-            descriptor, is_file = self._open()
+            descriptor, self._is_file = self._open()
             try:
-                holder = self._holder(descriptor) if is_file else None
-                if not _take(descriptor, holder):
-                    if not break_lock or not is_file or not _may_break(holder):
-                        stale = "that process has ended" if holder is not None and holder.is_gone() else ""
-                        raise locked_error(holder, self.location, stale=stale)
-                    os.unlink(self._path)  # a lock of the system stays with the file that nobody finds any more
-                elif not is_file or _is_at(descriptor, self._path):  # it may have been deleted before it was locked
-                    self.follows = holder is not None
-                    if is_file:
-                        _note(descriptor)
-                    self._descriptor, self._is_file = descriptor, is_file
+                if self._locks(descriptor, break_lock=break_lock):
+                    self._descriptor = descriptor
                     return
             except BaseException:
                 os.close(descriptor)
@@ -259,8 +292,24 @@ class FileLock(WriterLock):
             os.close(descriptor)
         raise locked_error(None, self.location)
 
+    def _locks(self, descriptor: int, *, break_lock: bool) -> bool:
+        """Lock an open file; return False where its lock was broken or its name is another file's by now."""
+        holder = self._holder(descriptor) if self._is_file else None
+        if not _take(descriptor, holder):
+            if not (break_lock and self._is_file and _may_break(holder)):
+                stale = "that process has ended" if holder is not None and holder.is_gone() else ""
+                raise locked_error(holder, self.location, stale=stale)
+            os.unlink(self._path)  # a lock of the system stays with the file, which has no name any more
+            return False
+        if self._is_file:
+            if not _is_at(descriptor, self._path):
+                return False
+            _record_holder(descriptor)
+        self.follows = holder is not None
+        return True
+
     def _open(self) -> tuple[int, bool]:
-        """Open what is locked, and tell whether it is the file that is made for that."""
+        """Open what is locked; return whether it is a lock file as well."""
         self._check_plain()  # O_NOFOLLOW does not exist everywhere
         try:
             descriptor = os.open(self._path, _LOCK_FILE, 0o666)
@@ -288,23 +337,16 @@ class FileLock(WriterLock):
         )
 
     def _holder(self, descriptor: int) -> Holder | None:
-        """Return the holder that the lock file names; None if the file is empty.
-
-        Raises
-        ------
-        StoreRefusedError
-            The file holds something else, which must not be overwritten.
-        """
+        """Return the holder that the lock file names, None if it is empty; refuse to overwrite anything else."""
         if not os.fstat(descriptor).st_size:
             return None
         os.lseek(descriptor, 1, os.SEEK_SET)  # Windows locks the first byte
         try:
-            said = json.loads(os.read(descriptor, _NOTE_BYTES))
-            return Holder(str(said["host"]), int(said["pid"]), str(said["since"]))
-        except (ValueError, KeyError, TypeError):
+            return Holder.of(json.loads(os.read(descriptor, _RECORD_BYTES)))
+        except _UNREADABLE:
             raise self._foreign("holds something other than the record of a lock") from None
 
-    def _give_back(self) -> None:
+    def _release(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
         _held.discard(self)
         is_mine = self._is_file and _is_at(descriptor, self._path)
@@ -314,7 +356,8 @@ class FileLock(WriterLock):
             with suppress(OSError):
                 os.unlink(self._path)
         if sys.platform != "win32":
-            _free(descriptor)
+            with suppress(OSError):
+                unlock_descriptor(descriptor)  # closing it would not unlock it where a fork has it open as well
             os.close(descriptor)
         self._remove_folders()
 
@@ -324,7 +367,7 @@ class FileLock(WriterLock):
                 os.rmdir(folder)
 
     def forget(self) -> None:
-        """Close the file, in a fork: as long as it is open there, the lock would be held after its holder has died."""
+        """Close the file, in a fork: as long as it is open there, the lock would outlive its holder."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -344,7 +387,7 @@ def _missing(folder: str) -> list[str]:
 
 
 def _take(descriptor: int, holder: Holder | None) -> bool:
-    """Lock an open file; False where somebody else holds it."""
+    """Lock an open file; return False where another process has it locked."""
     try:
         return lock_descriptor(descriptor, blocking=False)
     except OSError as error:
@@ -353,14 +396,8 @@ def _take(descriptor: int, holder: Holder | None) -> bool:
     return holder is None or holder.is_gone()
 
 
-def _free(descriptor: int) -> None:
-    """Unlock a file for good; closing it would not, where a fork has it open as well."""
-    with suppress(OSError):
-        unlock_descriptor(descriptor)
-
-
 def _is_at(descriptor: int, path: str) -> bool:
-    """Tell whether an open file is the one at ``path``, and not only what a link there leads to."""
+    """Return whether an open file is the one at ``path``, rather than one that a link there leads to."""
     mine = os.fstat(descriptor)
     try:
         there = os.lstat(path)
@@ -369,7 +406,7 @@ def _is_at(descriptor: int, path: str) -> bool:
     return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)
 
 
-def _note(descriptor: int) -> None:
+def _record_holder(descriptor: int) -> None:
     os.ftruncate(descriptor, 0)
     os.lseek(descriptor, 0, os.SEEK_SET)
     # the first byte is what Windows locks; it would be hidden from readers
@@ -387,3 +424,203 @@ def _forget_all() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_all)
+
+
+# ---- object stores --------------------------------------------------------------------------------------------------
+
+
+class Lease(WriterLock):
+    """The lease of the file ``name`` in an object store, whose folder is ``keys``.
+
+    There is an UnlockedWarning where the server sets a key whether it is there or not, or the credentials are for the
+    file alone.
+    """
+
+    def __init__(self, keys: Store, name: str, location: str, *, break_lock: bool = False) -> None:
+        super().__init__(location)
+        self._key = _LeaseKey(keys, f".{name}.lock")
+        self._end: SimpleQueue[None] = SimpleQueue()
+        # the thread does not refer to this object, which would never be collected otherwise
+        self._keeper = threading.Thread(target=_keep, args=(self._key, self._end), name="hdmf-zarr-lease", daemon=True)
+        try:
+            if not self._key.create():
+                self._come_second(break_lock=break_lock)
+        except StoreError as error:
+            error.store = location  # the user named the file, not the key beside it
+            raise error.located() from error.__cause__
+        self._is_held = True
+        if self._key.missing:
+            problem = f"a second writer of {location} cannot be kept away: {self._key.missing}"
+            warnings.warn(problem, UnlockedWarning, stacklevel=4)
+            return
+        with suppress(RuntimeError):  # the interpreter is ending, and starts no threads any more
+            self._keeper.start()
+
+    def _come_second(self, *, break_lock: bool) -> None:
+        first = self._key.read()
+        if first.is_gone():
+            # only processes of this machine can know that, and they wait for each other here
+            with FileLock(_gate_path(self.location)):
+                self._take_over(first)
+        elif break_lock and not first.is_alive():
+            self._take_over(first)
+        else:
+            stale = f"its lease has expired at {first.expires}" if first.has_expired() else ""
+            raise locked_error(first.holder, self.location, stale=stale)
+
+    def _take_over(self, first: _LeaseRecord) -> None:
+        self._key.delete(first.token)
+        if not self._key.create():  # another writer was quicker
+            raise locked_error(self._key.read().holder, self.location)
+
+    def check(self) -> None:
+        """Make sure that the lease is still held; one that has expired is refreshed. Errors as of `WriterLock`."""
+        super().check()
+        self._key.refresh_late()
+        if self._key.lost:
+            raise StoreLockedError(
+                f"the lock of this writer was broken: {self._key.lost}",
+                store=self.location,
+                remedy="Somebody else writes the file now. Open it again when that is done.",
+            )
+
+    def _release(self) -> None:
+        self._abandon()
+        if self._keeper.is_alive():
+            self._keeper.join(RELEASE_SECONDS)
+        else:
+            self._key.release()
+
+    def _abandon(self) -> None:
+        self._end.put(None)
+
+
+def _keep(key: _LeaseKey, end: SimpleQueue[None]) -> None:
+    """Refresh a lease until it is released; then delete it."""
+    while True:
+        try:
+            end.get(timeout=REFRESH_SECONDS)
+        except Empty:
+            with suppress(ZarrBackendError):  # the server does not answer; it is asked again
+                key.refresh()
+        else:
+            key.release()
+            return
+
+
+class _LeaseKey:
+    """The key of a lease; ``missing`` says why there can be none, ``lost`` how this writer has lost it."""
+
+    def __init__(self, keys: Store, key: str) -> None:
+        self._keys = keys
+        self._key = key
+        self._token = uuid.uuid4().hex
+        self._expires = datetime.now(UTC)
+        self._order = threading.Lock()
+        holder = Holder.here()
+        self._record = asdict(holder) | {"token": self._token, "machine": _machine(), "started": _started(holder.pid)}
+        self._is_released = False
+        self.missing = self.lost = ""
+
+    def _text(self) -> bytes:
+        self._expires = datetime.now(UTC) + timedelta(seconds=LEASE_SECONDS)
+        return json.dumps({**self._record, "expires": self._expires.isoformat(timespec="seconds")}).encode()
+
+    def create(self) -> bool:
+        """Set the key where there is none; return False where another writer holds the lease."""
+        try:
+            was_set = self._keys.create(self._key, self._text())
+        except StoreRefusedError as error:
+            self.missing = str(error)
+            return True
+        if was_set is None:
+            self.missing = "this kind of store cannot set a key only where there is none"
+        # where an answer was lost the request was sent again, and found what it had set itself
+        return was_set is not False or self.read().token == self._token
+
+    def read(self) -> _LeaseRecord:
+        """Return the record of the key."""
+        try:
+            record = json.loads(self._keys.get(self._key) or b"")
+            expires = datetime.fromisoformat(record["expires"])
+            started = str(record.get("started", ""))
+            return _LeaseRecord(str(record["token"]), Holder.of(record), expires, str(record["machine"]), started)
+        except _UNREADABLE:
+            return _LeaseRecord()
+
+    def delete(self, token: str | None) -> None:
+        """Delete the key if it has this token still."""
+        if self.read().token == token:
+            self._keys.delete([self._key])
+
+    def release(self) -> None:
+        """Delete the key if this writer holds it; one that is not deleted expires."""
+        with self._order, suppress(ZarrBackendError):
+            if not (self._is_released or self.missing or self.lost):
+                self._is_released = True
+                self.delete(self._token)
+
+    def refresh_late(self) -> None:
+        """Refresh a lease that has expired: this machine was asleep, or the server did not answer."""
+        if datetime.now(UTC) > self._expires:
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Extend the lease, unless another writer has taken it."""
+        with self._order:
+            if self._is_released or self.missing or self.lost:
+                return
+            record = self.read()
+            if record.token == self._token:
+                self._keys.set(self._key, self._text())
+            else:
+                self.lost = f"by {record.holder}" if record.holder is not None else "it was deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class _LeaseRecord:
+    """What the key of a lease records; None where that cannot be understood."""
+
+    token: str | None = None
+    holder: Holder | None = None
+    expires: datetime | None = None
+    machine: str = ""
+    started: str = ""
+
+    def has_expired(self) -> bool:
+        return self.expires is not None and datetime.now(UTC) > self.expires
+
+    def _is_of_this_machine(self) -> bool:
+        return bool(self.machine) and self.machine == _machine()
+
+    def is_gone(self) -> bool:
+        """Return whether the holder is a process of this machine, as it runs now, that has ended."""
+        if self.holder is None or not self._is_of_this_machine():
+            return False
+        # numbers of processes come again
+        return self.holder.is_gone() or (bool(self.started) and _started(self.holder.pid) not in ("", self.started))
+
+    def is_alive(self) -> bool:
+        """Return whether the holder is a process of this machine that is at work."""
+        return self._is_of_this_machine() and not self.has_expired() and not self.is_gone()
+
+
+def _machine() -> str:
+    """Return what distinguishes this machine, since its start, from others and from containers on it; "" if unknown."""
+    with suppress(OSError):
+        return f"{_BOOT.read_text(encoding='ascii').strip()} {os.readlink(_PROCESSES)}"
+    return ""
+
+
+def _started(pid: int) -> str:
+    """Return when a process began, in ticks since the machine did; "" if unknown."""
+    with suppress(OSError, IndexError):
+        status = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+        return status.rpartition(")")[2].split()[19]  # its name, in parentheses, may hold anything
+    return ""
+
+
+def _gate_path(location: str) -> str:
+    """Return a path by which processes of this user and machine wait for each other."""
+    name = hashlib.sha256(location.encode()).hexdigest()[:16]
+    return os.path.join(tempfile.gettempdir(), f"hdmf-zarr-{getpass.getuser()}-{name}")

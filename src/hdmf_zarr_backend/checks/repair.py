@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hdmf_zarr_backend.changes.recovery import pending, recover
-from hdmf_zarr_backend.changes.writer_lock import one_writer
+from hdmf_zarr_backend.changes.journal import delete_leftovers, pending, recover
+from hdmf_zarr_backend.changes.locks import writer_lock
 from hdmf_zarr_backend.checks.findings import Problem, Report
 from hdmf_zarr_backend.checks.links import CircularError, Targets
 from hdmf_zarr_backend.checks.structure import Structure, check_structure
@@ -88,7 +88,7 @@ def consolidate(
     """
     keys = open_store(source, storage_options)
     _check_changeable(keys)
-    with one_writer(keys):
+    with writer_lock(keys):
         left = pending(keys)
         if left is not None:
             raise IncompleteStoreError(
@@ -191,13 +191,14 @@ def repair(
     """
     keys = open_store(source, storage_options)
     _check_changeable(keys)
-    with one_writer(keys, break_lock=break_lock):
+    with writer_lock(keys, break_lock=break_lock):
         return _repaired(keys, drop_links=drop_links)
 
 
 def _repaired(keys: Store, *, drop_links: bool) -> Repairs:
     repairs = Repairs()
     recovered = recover(keys)
+    delete_leftovers(keys)
     keys.delete_unfinished([""])
     if recovered is not None:
         repairs.done.append(recovered)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
-from hdmf_zarr_backend.changes.recovery import pending
+from hdmf_zarr_backend.changes.journal import pending
 from hdmf_zarr_backend.checks.chunks import StoredObjects, is_chunk_number, kind_of
 from hdmf_zarr_backend.checks.findings import Problem, Report
 from hdmf_zarr_backend.errors import (

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from hdmf_zarr_backend.arrays.codecs import numpy_dtype
-from hdmf_zarr_backend.changes.writer_lock import one_writer
+from hdmf_zarr_backend.changes.locks import writer_lock
 from hdmf_zarr_backend.conversion.readability import check_zarr
 from hdmf_zarr_backend.conversion.report import ConversionReport
 from hdmf_zarr_backend.errors import ZarrBackendError
@@ -70,7 +70,7 @@ def convert_to_hdf5(source: str, target: str, request: ToHdf5) -> ConversionRepo
     nbytes = sum(map(value_bytes, arrays))
     beside, own = partial_path(keys.root), Staged(keys.root)
     progress.start(nbytes)
-    with one_writer(keys):
+    with writer_lock(keys):
         try:
             with _told_by_hdf5(target):
                 Hdf5Writer(

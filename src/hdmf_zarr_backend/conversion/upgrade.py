@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from hdmf_zarr_backend.arrays.fills import check_unwritten
-from hdmf_zarr_backend.changes.recovery import recovered
-from hdmf_zarr_backend.changes.writer_lock import one_writer
+from hdmf_zarr_backend.changes.journal import recover_with_warning
+from hdmf_zarr_backend.changes.locks import writer_lock
 from hdmf_zarr_backend.conversion.from_zarr import ZarrPlanner
 from hdmf_zarr_backend.errors import ConflictError, ReadOnlyStoreError, ZarrBackendError
 from hdmf_zarr_backend.files.parser import parse
@@ -286,8 +286,8 @@ def upgrade(
             store=keys.location,
             remedy="Convert it to a new file with `zarrio convert --zarr-format 3`.",
         )
-    with one_writer(keys):
-        recovered(keys)
+    with writer_lock(keys):
+        recover_with_warning(keys)
         parsed = parse(keys, use_consolidated=False)
         if parsed.zarr_format == 3:
             return UpgradeReport(keys.location, removed=remove_format_2(keys, parsed.hierarchy))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hdmf_zarr_backend.builders.dimensions import name_axes
-from hdmf_zarr_backend.changes.writer_lock import one_writer
+from hdmf_zarr_backend.changes.locks import writer_lock
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.conversion.readability import check_hdf5, schema_of
 from hdmf_zarr_backend.errors import (
@@ -145,7 +145,7 @@ def write_virtual(
 def _put(target: LocalStore, text: bytes, *, exclusive: bool, durable: bool) -> None:
     """Write a local file beside its place, and move it there."""
     beside = partial_path(target.root)
-    with one_writer(target):
+    with writer_lock(target):
         try:
             with os_errors(target.location, "written"):
                 write_file(beside, text)

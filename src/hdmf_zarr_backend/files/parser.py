@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from hdmf_zarr_backend.changes.journal_records import Mark
+from hdmf_zarr_backend.changes.journal import Mark
 from hdmf_zarr_backend.changes.locks import Holder
 from hdmf_zarr_backend.errors import (
     DamagedFileError,

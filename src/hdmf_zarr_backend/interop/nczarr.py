@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hdmf_zarr_backend.changes.writer_lock import one_writer
+from hdmf_zarr_backend.changes.locks import writer_lock
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, UsageError
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats import nczarr, zarr2
@@ -91,7 +91,7 @@ def _change(
             store=keys.location,
             remedy="Write it anew with nczarr=True.",
         )
-    with one_writer(keys):
+    with writer_lock(keys):
         return _changed(keys, change, strict_json=strict_json)
 
 

@@ -8,14 +8,13 @@ import unicodedata
 import warnings
 from collections.abc import Iterable
 
+from hdmf_zarr_backend.changes.journal import JOURNAL
 from hdmf_zarr_backend.errors import NameRefusedError, NestingError, PortableNameWarning
 from hdmf_zarr_backend.model.nodes import absolute, split
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.files import partial_path
 
 _STORE_NAMES = frozenset({".zarray", ".zgroup", ".zattrs", ".zmetadata", "zarr.json"})
-_JOURNAL = ".hdmf_zarr_journal"
-"""How the keys of a journal begin (`changes.journal_records`)."""
 _NOT_ON_WINDOWS = re.compile(r'[<>:"|?*\x01-\x1f]|[. ]$|^(con|prn|aux|nul|com[1-9]|lpt[1-9])(\.|$)', re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SHOWN = 5
@@ -32,7 +31,7 @@ def checked_name(name: str) -> str:
     NameRefusedError
         No store can hold it (issue "Nothing lost, nobody let in", part 6), or it is no text.
     """
-    is_taken = name in _STORE_NAMES or name.startswith(_JOURNAL)
+    is_taken = name in _STORE_NAMES or name.startswith(JOURNAL)
     if name in ("", ".", "..") or any(mark in name for mark in "/\\\0") or is_taken:
         raise NameRefusedError(f"the name {name!r} cannot be stored", remedy="Rename it.")
     if not name.isprintable() and any("\ud800" <= mark <= "\udfff" for mark in name):

@@ -22,7 +22,7 @@ from typing import Any
 
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.shards import shard_named, stored_chunks
-from hdmf_zarr_backend.changes.writer_lock import one_writer
+from hdmf_zarr_backend.changes.locks import writer_lock
 from hdmf_zarr_backend.errors import (
     ConflictError,
     DamagedFileError,
@@ -288,7 +288,7 @@ def staged_conversion(
     StoreExistsError
         ``exclusive``, and something has come to be at ``target``.
     """
-    with one_writer(target):
+    with writer_lock(target):
         own = Staged(target.root)
         with os_errors(target.location, "written"):
             keys = _open(target, record, own, resume=resume)

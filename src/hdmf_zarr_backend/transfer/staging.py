@@ -15,9 +15,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict
 
-from hdmf_zarr_backend.changes.journal_records import JOURNAL
-from hdmf_zarr_backend.changes.locks import Holder
-from hdmf_zarr_backend.changes.writer_lock import one_writer
+from hdmf_zarr_backend.changes.journal import JOURNAL
+from hdmf_zarr_backend.changes.locks import Holder, writer_lock
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreExistsError
 from hdmf_zarr_backend.formats import zarr2
 from hdmf_zarr_backend.formats.reserved import NOTES, WRITING
@@ -175,7 +174,7 @@ def new_file(
     if not abilities.write or zarr_format not in abilities.formats:
         raise ReadOnlyStoreError(abilities.why, store=keys.location, remedy="Write to another place.")
     check_names((path for path, _ in hierarchy.walk()), store)
-    with nullcontext() if is_locked else one_writer(store):
+    with nullcontext() if is_locked else writer_lock(store):
         if store.folder is not None:
             with staged(store.folder, exclusive=exclusive, durable=durable, location=store.location) as new:
                 yield new
