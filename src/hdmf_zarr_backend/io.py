@@ -349,7 +349,7 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
             keys = self._parsed.keys(keys)
         check_format(keys, self._mode, self._parsed, wanted=self._zarr_format)
         self._keys = keys
-        if self._mode in ("r+", "a"):
+        if self._mode in ("r+", "a") and self._parsed is not None:
             self._edits = Edits(keys, self._parsed)
 
     @property
