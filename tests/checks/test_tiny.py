@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hdmf.build import BuildManager, GroupBuilder, TypeMap
+from hdmf.build import BuildManager, GroupBuilder, LinkBuilder, TypeMap
 from hdmf.spec import NamespaceCatalog
 from hypothesis import given, settings
 from jsonschema import Draft202012Validator
@@ -117,6 +117,18 @@ def test_a_rule_of_a_member_is_more_than_that_of_its_type() -> None:
     root = branch()
     del root.groups["first"].attributes["level"]
     assert kinds(root) == [("/first", "missing")]
+
+
+def test_a_link_to_what_has_no_type() -> None:
+    """What has the name of a link of the schema need not be like it, and is read as it is."""
+    root = branch(trees.dataset("fixed", np.arange(3)), trees.dataset("other", np.arange(3), attributes={"scale": 1}))
+    root.set_link(LinkBuilder(root.datasets["fixed"], "to"))
+    assert kinds(root) == []
+    store: dict[str, bytes] = {}
+    with ZarrIO(store, "w", manager=BuildManager(type_map())) as io:  # type: ignore[arg-type]
+        io.write_builder(root)
+    with ZarrIO(store, "r", manager=BuildManager(type_map())) as io:  # type: ignore[arg-type]
+        assert io.read_builder().links["to"].builder.name == "fixed"
 
 
 def test_rows_with_references() -> None:

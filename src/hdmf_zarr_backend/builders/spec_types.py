@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from hdmf.build import ConstructError, DatasetBuilder, GroupBuilder
-from hdmf.spec import GroupSpec
+from hdmf.spec import DatasetSpec, GroupSpec
 
 from hdmf_zarr_backend.errors import MetadataError, UnreadTypeWarning, ValueRefusedError
 from hdmf_zarr_backend.formats import dtypes
@@ -72,7 +72,7 @@ def restore_types(builder: Any, catalog: Any) -> None:
     for name, dataset in _held(builder):
         if _data_type(dataset) is None:
             subspec = spec.get_dataset(name)
-            if subspec is not None:
+            if isinstance(subspec, DatasetSpec):  # not the link that hdmf gives where there is no such dataset
                 _cast(dataset, subspec)
 
 
