@@ -101,7 +101,7 @@ LIBRARIES: dict[str, Library] = {
     "pydantic": _on_use_in("zom"),
     "pydantic_zarr": _on_use_in("zom"),
     "tqdm": _on_use_in("progress"),
-    "shtab": _on_use_in("cli/completion"),
+    "shtab": _on_use_in("cli/main"),
 }
 
 

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pynwb
 
-from hdmf_zarr_backend.builders.namespaces import namespace_texts
+from hdmf_zarr_backend.builders.specs import namespace_texts
 
 ROWS = [(0, 4, "/acquisition/raw"), (2, 3, "/acquisition/raw")]
 """Rows of the column of references to time series."""

@@ -279,7 +279,7 @@ assert not is_zarr_v2_file("new.zarr") and is_zarr_v2_file("old.zarr") and not i
 for name in ("old.zarr", "new.zarr"):
     with ZarrIO(name, manager=get_manager(), mode="r") as io:
         read = io.read()
-        for column in builders.columns:
+        for column in read.columns:
             assert column.data[:].tolist() == list(range(20)), column.name
         ids = {column.name: column.data.compressor and column.data.compressor.get_config() for column in read.columns}
         assert ids["none"] is None and ids["default"]["id"] == "blosc"

@@ -28,11 +28,12 @@ from hdmf_zarr_backend.builders.dimensions import documentation, largest_shape
 from hdmf_zarr_backend.builders.dropping import drop_changes
 from hdmf_zarr_backend.builders.herd import attach_herd
 from hdmf_zarr_backend.builders.html import dataset_html, io_html
-from hdmf_zarr_backend.builders.namespaces import load_cached_namespaces, namespace_texts, newest_versions
+from hdmf_zarr_backend.builders.namespaces import load_cached_namespaces, newest_versions
 from hdmf_zarr_backend.builders.planner import PlanOptions
 from hdmf_zarr_backend.builders.resolver import ReadSession
 from hdmf_zarr_backend.builders.session import WriteRequest, flush_edits, write_difference, write_new
 from hdmf_zarr_backend.builders.spec_types import check_types, container_error
+from hdmf_zarr_backend.builders.specs import namespace_texts
 from hdmf_zarr_backend.builders.targets import Targets, object_id
 from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.changes.journal import recover_with_warning

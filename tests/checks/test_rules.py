@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from pynwb import get_type_map as pynwb_type_map
 
-from hdmf_zarr_backend.builders.namespaces import namespace_texts
+from hdmf_zarr_backend.builders.specs import namespace_texts
 from hdmf_zarr_backend.checks.json_schema import schema_of
 from hdmf_zarr_backend.checks.rules import (
     REFERENCE,

@@ -76,7 +76,7 @@ def test_problems_and_files_that_cannot_be_read_are_told_apart(
 def test_each_file_is_told_when_it_is_done(
     files: list[Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hdmf_zarr_backend.verification.repairs import repair
+    from hdmf_zarr_backend.checks import repair
 
     shown: list[str] = []
     monkeypatch.setattr(repair, "consolidate", lambda path, **_: shown.append(capsys.readouterr().out))

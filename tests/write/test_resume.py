@@ -37,7 +37,7 @@ import os, signal, sys
 from hdmf_zarr_backend import convert
 from hdmf_zarr_backend.stores import local as local_store
 from hdmf_zarr_backend.stores import files as store_files
-from hdmf_zarr_backend.write import resume
+from hdmf_zarr_backend.transfer import resume
 
 source, folder, executor, codec, *points = sys.argv[1:]
 done, last = 0, 0

@@ -35,7 +35,7 @@ from hdmf.build import DatasetBuilder
 import hdmf_zarr_backend.io
 from hdmf_zarr_backend.alias.dataio import SameAsOurs, ZarrDataIO
 from hdmf_zarr_backend.builders.datasets import BuilderReferences, BuilderTable, ContainerReferences, ContainerTable
-from hdmf_zarr_backend.builders.namespaces import SPECIFICATIONS
+from hdmf_zarr_backend.builders.specs import SPECIFICATIONS
 from hdmf_zarr_backend.errors import DamagedFileError, ModeError, ReferenceTargetError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats.references import ZarrReference

@@ -9,8 +9,8 @@ from typing import Any
 
 from hdmf_zarr_backend.builders.append import AppendPlanner
 from hdmf_zarr_backend.builders.dimensions import name_axes, rename_axes
-from hdmf_zarr_backend.builders.namespaces import Texts, add_specs
 from hdmf_zarr_backend.builders.planner import Planner, PlanOptions
+from hdmf_zarr_backend.builders.specs import Texts, add_specs
 from hdmf_zarr_backend.builders.targets import Targets
 from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.errors import ZarrBackendError

@@ -166,7 +166,7 @@ def _sources(text: str, location: str, path: str) -> list[str]:
 
 def installed_texts(*, nwb: bool) -> Texts:
     """Return the installed namespaces: those of pynwb, with those of hdmf, or only those of hdmf."""
-    from hdmf_zarr_backend.builders.namespaces import namespace_texts  # on use: hdmf is slow to import
+    from hdmf_zarr_backend.builders.specs import namespace_texts  # on use: hdmf is slow to import
 
     if nwb:
         from pynwb import get_type_map

@@ -17,7 +17,7 @@ import numpy as np
 from hdmf_zarr_backend.arrays.chunks import ChunkCache
 from hdmf_zarr_backend.arrays.fills import check_unwritten
 from hdmf_zarr_backend.arrays.lazy import LazyArray
-from hdmf_zarr_backend.builders.namespaces import text_array
+from hdmf_zarr_backend.builders.specs import text_array
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.formats import dtypes
 from hdmf_zarr_backend.formats.dimensions import decode_dimensions, encode_dimensions

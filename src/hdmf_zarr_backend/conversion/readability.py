@@ -167,7 +167,7 @@ def schema_of(keys: Store, hierarchy: Hierarchy) -> Any:
         return None
     from hdmf.spec import NamespaceCatalog
 
-    from hdmf_zarr_backend.builders.namespaces import TextSpecReader
+    from hdmf_zarr_backend.builders.specs import TextSpecReader
 
     location = str(spec_location(hierarchy.root.attributes.get(SPECLOC)))
     readers = {}
