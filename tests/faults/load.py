@@ -1,8 +1,11 @@
-"""Writers, readers and an appender on one file at the same time, each a process, for a bounded number of turns.
+"""Writers, readers and an appender on one file at the same time, each a process, for a number of turns and of seconds.
 
 Everything in the file says which version it is: its number, the writer that made it, and how often it was appended to.
 Each turn that comes to its end is put down, with what the writer found and what it left, in the order of the lock. So
 what was written is told from what was lost, and a reader that finds parts of two versions stops the test.
+
+The second append to a version adds so many rows that their array gets larger chunks, for which the file cannot be read
+for a moment.
 """
 
 from __future__ import annotations
@@ -18,10 +21,17 @@ from typing import Any
 import numpy as np
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO
-from hdmf_zarr_backend.errors import StoreError, StoreLockedError
+from hdmf_zarr_backend.errors import IncompleteStoreError, StoreError, StoreLockedError
 from tests import trees
 
 ROWS, WIDTH = 64, 8
+MANY = 64
+WAIT_SECONDS, LONGEST_WAIT = 0.005, 60
+OUTDATED = {
+    "the file was replaced or removed while it was open": "replaced",
+    "the array was given other chunks while it was open": "given other chunks",
+}
+"""What a reader is told of a file that has changed under it, and has to open again."""
 
 
 def first_version(path: str) -> None:
@@ -45,25 +55,33 @@ class Lost(AssertionError):
 
 
 def check(io: ZarrIO) -> tuple[int, int]:
-    """Return the version of a file, and how many rows were appended to it; all of it has to be of that version."""
+    """Return the version of a file, and how often it was appended to; all of it has to be of that version."""
     root = io.read_builder()
     group = root.groups["g"]
     version = int(root.attributes["version"])
     rows = group.datasets["rows"].data[:].tolist()
     data = group.datasets["data"].data[:]
-    if not (data == version).all() or set(rows) != {version} or len(root.groups) - 1 != len(rows) - 3:
+    count = len(root.groups) - 1
+    if not (data == version).all() or rows != [version] * (3 + sum(map(_rows_of, range(count)))):
         raise Lost(f"version {version}: data {np.unique(data)}, rows {rows}, groups {sorted(root.groups)}")
     for name, child in root.groups.items():
         if name != "g" and child.datasets["x"].data[:].tolist() != [version] * 5:
             raise Lost(f"version {version}: {name} has {child.datasets['x'].data[:].tolist()}")
-    return version, len(rows) - 3
+    return version, count
 
 
-def write_turns(path: str, number: int, turns: int) -> dict[str, Any]:
-    """Replace the file so many times."""
-    done, refused = [], Counter[str]()
-    for turn in range(turns):
-        version = number * 1000 + turn + 1
+def _rows_of(count: int) -> int:
+    """Return how many rows an append adds to a version that was appended to so often."""
+    return MANY if count == 1 else 1
+
+
+def write_turns(path: str, number: int, turns: int, seconds: float) -> dict[str, Any]:
+    """Replace the file so many times, and for so long."""
+    done: list[dict[str, Any]] = []
+    refused = Counter[str]()
+    end = time.monotonic() + seconds
+    while len(done) < turns or time.monotonic() < end:
+        version = number * 1_000_000 + len(done) + 1
         while True:
             try:
                 done.append({"at": _write(path, version), "left": [version, 0]})
@@ -71,20 +89,21 @@ def write_turns(path: str, number: int, turns: int) -> dict[str, Any]:
             except StoreLockedError as error:
                 refused[_reason(error)] += 1
                 time.sleep(0.002 * number)
-        time.sleep(0.001 * (turn % 7 + number))
+        time.sleep(0.001 * (len(done) % 7 + number))
     return {"done": done, "refused": refused}
 
 
-def append_turns(path: str, number: int, turns: int) -> dict[str, Any]:
-    """Add a row and a group so many times."""
+def append_turns(path: str, number: int, turns: int, seconds: float) -> dict[str, Any]:
+    """Add rows and a group so many times, and for so long."""
     done: list[dict[str, Any]] = []
     refused = Counter[str]()
-    while len(done) < turns:
+    end = time.monotonic() + seconds
+    while len(done) < turns or time.monotonic() < end:
         try:
             with ZarrIO(path, "r+") as io:
                 version, count = check(io)
                 root = io.read_builder()
-                root.groups["g"].datasets["rows"].data.append([version])
+                root.groups["g"].datasets["rows"].data.append([version] * _rows_of(count))
                 root.set_group(trees.group(f"n{count}", trees.dataset("x", np.full(5, version, "i8"))))
                 io.write_builder(root)
                 at = time.monotonic_ns()
@@ -96,20 +115,27 @@ def append_turns(path: str, number: int, turns: int) -> dict[str, Any]:
 
 
 def read_turns(path: str, number: int, until: str) -> dict[str, Any]:
-    """Read the file again and again, until another file is there."""
-    reads, replaced, seen = 0, 0, set()
+    """Read the file again and again, until another file is there; wait where the file says that it is being changed."""
+    told, seen = Counter[str](), set()
+    last = time.monotonic()
     while not os.path.exists(until):
         try:
             with ZarrIO(path) as io:
                 time.sleep(0.003 * (number % 3))  # between opening and reading
                 seen.add(check(io))
-            reads += 1
+            told["reads"] += 1
+            last = time.monotonic()
             time.sleep(0.002)
-        except StoreError as error:
-            if "replaced or removed while it was open" not in error.problem:
+        except IncompleteStoreError as error:
+            if not error.remedy.startswith("Wait a moment") or time.monotonic() - last > LONGEST_WAIT:
                 raise
-            replaced += 1
-    return {"reads": reads, "replaced": replaced, "versions": len(seen)}
+            told["told to wait"] += 1
+            time.sleep(WAIT_SECONDS)
+        except StoreError as error:
+            if error.problem not in OUTDATED:
+                raise
+            told[OUTDATED[error.problem]] += 1
+    return {**told, "versions": len(seen)}
 
 
 def _reason(error: StoreLockedError) -> str:
@@ -117,11 +143,14 @@ def _reason(error: StoreLockedError) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Run two writers, eight readers and an appender; the arguments are a folder and the number of turns."""
-    folder, turns = arguments[0], int(arguments[1])
+    """Run two writers, eight readers and an appender.
+
+    The arguments are a folder, and how often and for how many seconds each is to work at least.
+    """
+    folder, turns, seconds = arguments[0], int(arguments[1]), float(arguments[2])
     path, until = f"{folder}/a.zarr", f"{folder}/end"
     first_version(path)
-    working = [_started(folder, name, job, path, number, int(turns)) for number, (name, job) in enumerate(
+    working = [_started(folder, name, job, path, number, turns, seconds) for number, (name, job) in enumerate(
         [("writer", write_turns), ("writer", write_turns), ("appender", append_turns)], start=1)]  # fmt: skip
     reading = [_started(folder, "reader", read_turns, path, number, until) for number in range(8)]
     codes = [_code(pid) for pid in working]

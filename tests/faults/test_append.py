@@ -334,6 +334,43 @@ def test_an_append_to_memory_that_fails_is_undone(zarr_format):
     assert mapping.count > 20
 
 
+# ---- a reader that has the file open --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("variant", "zarr_format", "what"),
+    [("wider", 2, "another data type"), ("larger chunks", 3, "other chunks"), ("wider rows", 3, "another data type")],
+)
+def test_a_reader_from_before_is_told_of_a_change_that_is_under_way(whole, variant, zarr_format, what):
+    """New chunks have the names of the old ones: they are no damage, and are not taken for what was there."""
+    folder = whole(zarr_format)
+    names = ("table/ragged_index", "numbers/growing", "texts")
+    seen = set()
+    for step in range(1, 1000, 5):
+        place = Path(shutil.copytree(folder / "before", folder / "changing"))
+        with ZarrIO(place) as io:
+            root = io.read_builder()
+            arrays = [root[name].data for name in names]
+            with (
+                failing(place, step, GONE, on=True) as asked,
+                suppress(StoreUnreachableError),
+                suppress(JournalWarning),
+            ):
+                append(place, variant)
+            with ZarrIO(folder / "before") as before:
+                old = before.read_builder()
+                for name, array in zip(names, arrays, strict=True):
+                    try:
+                        assert np.array_equal(array[:], old[name].data[:])
+                    except StoreError as error:
+                        assert error.remedy == "Open the file again."
+                        seen.add(error.problem)
+        shutil.rmtree(place)
+        if len(asked) < step:
+            break
+    assert seen == {f"the array was given {what} while it was open"}
+
+
 # ---- what must not be lost by an undo -------------------------------------------------------------------------------
 
 

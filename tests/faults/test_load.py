@@ -22,9 +22,9 @@ from tests.faults.load import check
 ROOT = Path(__file__).parents[2]
 
 
-def run(folder: Path, turns: int) -> Counter[str]:
-    """Let them work, check what they say, and return the figures."""
-    command = [sys.executable, "-m", "tests.faults.load", str(folder), str(turns)]
+def run(folder: Path, turns: int, seconds: float = 0) -> Counter[str]:
+    """Let them work so often and so long, check what they say, and return the figures."""
+    command = [sys.executable, "-m", "tests.faults.load", str(folder), str(turns), str(seconds)]
     answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=1800)
     assert answer.returncode == 0, answer.stderr
     said = {path.stem: json.loads(path.read_text()) for path in folder.glob("*.json")}
@@ -33,11 +33,11 @@ def run(folder: Path, turns: int) -> Counter[str]:
     for name, found in said.items():
         kind = name.partition("-")[0]
         if kind == "reader":
-            figures.update({key: found[key] for key in ("reads", "replaced", "versions")})
+            figures.update(found)
         else:
-            assert len(found["done"]) == turns
+            assert len(found["done"]) >= turns
             assert set(found["refused"]) <= {"named"}  # each was told which process has the file
-            figures[f"{kind}: done"] += turns
+            figures[f"{kind}: done"] += len(found["done"])
             figures[f"{kind}: refused"] += found["refused"].get("named", 0)
     state = check_order([turn for found in said.values() for turn in found.get("done", [])])
     with ZarrIO(folder / "a.zarr") as io:
@@ -67,13 +67,16 @@ def test_two_writers_eight_readers_and_an_appender(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_two_writers_eight_readers_and_an_appender_for_long(tmp_path: Path) -> None:
-    figures = run(tmp_path, 600)  # for more than a minute
+    start = time.monotonic()
+    figures = run(tmp_path, 60, seconds=60)
+    assert time.monotonic() - start > 60
     assert figures["reads"] > 300
     assert figures["writer: refused"] + figures["appender: refused"] > 0
+    assert figures["told to wait"] > 0
 
 
 if __name__ == "__main__":  # `python -m tests.faults.test_load 60`: the figures of docs/explanation/consistency.md
     with tempfile.TemporaryDirectory() as place:
         start = time.perf_counter()
-        found = json.dumps(run(Path(place), int(sys.argv[1])), indent=1, sort_keys=True)
+        found = json.dumps(run(Path(place), 1, seconds=float(sys.argv[1])), indent=1, sort_keys=True)
         sys.stdout.write(f"{found}\n{time.perf_counter() - start:.0f} s\n")

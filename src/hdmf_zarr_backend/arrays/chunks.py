@@ -17,11 +17,11 @@ from hdmf_zarr_backend.arrays.blosc_blocks import BloscBlocks, DecodedBlocks, re
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache, read_row
 from hdmf_zarr_backend.arrays.codecs import ChunkCodec, chunk_codec
 from hdmf_zarr_backend.arrays.fills import fill_array
-from hdmf_zarr_backend.arrays.growth import outdated_error
+from hdmf_zarr_backend.arrays.outdated import error_of_absent, error_of_undecodable
 from hdmf_zarr_backend.arrays.selection import Axis, AxisPart, copy_part, is_plain, normalise, whole_mask
 from hdmf_zarr_backend.arrays.shards import ShardReader
 from hdmf_zarr_backend.arrays.stored_chunks import opened_chunk, stored_chunk
-from hdmf_zarr_backend.errors import ChunkError, LimitError, StoreError, ZarrBackendError
+from hdmf_zarr_backend.errors import ChunkError, LimitError, ZarrBackendError
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
 from hdmf_zarr_backend.stores.base import Store
 
@@ -381,7 +381,7 @@ class ChunkReader:
             if data is None:
                 if self.keys.read_rules.refuses_absent:
                     raise ChunkError("a chunk is not stored", remedy='Restore it, or read with missing_chunks="fill".')
-                if (outdated := self._outdated()) is not None:
+                if self.edits is None and (outdated := error_of_absent(self.keys, self.path, self.node)) is not None:
                     raise outdated
                 return fill_array(self.node, self.codec.dtype, self.node.chunks)
             return self.codec.decode(
@@ -390,11 +390,10 @@ class ChunkReader:
         except ZarrBackendError as error:
             raise self._located(error, index) from error.__cause__
 
-    def _outdated(self) -> StoreError | None:
-        return outdated_error(self.keys, self.path, self.node) if self.edits is None else None
-
     def _located(self, error: ZarrBackendError, index: tuple[int, ...]) -> ZarrBackendError:
         if isinstance(error, (ChunkError, LimitError)):
             error.problem = error.problem.replace("a chunk", f"the chunk {self.node.chunk_name(index)!r}", 1)
-        outdated = self._outdated() if isinstance(error, ChunkError) else None
+        outdated = None
+        if isinstance(error, ChunkError) and self.edits is None:
+            outdated = error_of_undecodable(self.keys, self.path, self.node)
         return (outdated or error).located(store=self.keys.location, path=absolute(self.path))

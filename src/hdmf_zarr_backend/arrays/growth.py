@@ -17,11 +17,7 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.arrays.changed_cells import has_fields
 from hdmf_zarr_backend.arrays.codecs import numpy_dtype
-from hdmf_zarr_backend.errors import MetadataError, StoreError
-from hdmf_zarr_backend.formats import zarr2, zarr3
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, join
-from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.json_text import load
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 
 FEW = 16
 """Chunks that are few; 16 small ones are quickly written anew."""
@@ -61,32 +57,6 @@ def for_long_texts(chunks: tuple[int, ...], values: npt.NDArray[Any]) -> tuple[i
     lengths = [len(value) for value in values.reshape(-1).tolist() if isinstance(value, (str, bytes))]
     mean = max(_OBJECT_BYTES, sum(lengths) // max(1, len(lengths)))
     return (max(1, chunks[0] * _OBJECT_BYTES // mean), *chunks[1:])
-
-
-def outdated_error(keys: Store, path: str, node: ArrayNode[Attributes]) -> StoreError | None:
-    """Return the error of an array that has got other chunks since ``node`` was read, None where it has not.
-
-    Some of those that it had are gone then, and would read as the fill value. Only of arrays that may get larger chunks
-    is the document read again.
-    """
-    if node.shards is not None or math.prod(node.grid) > FEW:
-        return None
-    name = zarr2.ARRAY if node.document is None else zarr3.DOCUMENT
-    key = join(path, name)
-    text = keys.unwrapped.get(key)
-    try:
-        said = None if text is None else load(text, key=key)
-        if said is None:
-            return None
-        stored = zarr2.parse_array(said, {}, path) if name == zarr2.ARRAY else zarr3.parse_node(said, path)
-    except MetadataError:
-        return None  # the consolidated document may have it whole; that of the array is for `verify`
-    if not isinstance(stored, ArrayNode):
-        return None
-    known = (node.document or node).chunks  # on further axes, our words may be others than those of a document
-    if len(stored.chunks) != len(known) or stored.chunks[:1] <= known[:1]:
-        return None
-    return StoreError("the array was given other chunks while it was open", remedy="Open the file again.")
 
 
 def _row_bytes(node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> int:

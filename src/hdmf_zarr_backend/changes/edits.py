@@ -354,15 +354,19 @@ class Edits:
     def _replace_widened(
         self, mark: Mark, chunks: dict[Place, Array], documents: dict[str, list[tuple[str, Any]]]
     ) -> None:
-        """Write the arrays whose elements became larger; all their chunks are in memory."""
+        """Write the arrays whose elements became larger; all their chunks are in memory.
+
+        Their documents come first: a reader that has the file open finds there why a chunk does not decode.
+        """
         self._keys.drain()
         mark.put(self._keys)
         self._keys.drain()
         self.is_marked = True
-        self._write_chunks({place: chunk for place, chunk in chunks.items() if place[0] in self._widened})
-        self.shards.write(place for place in self.shards.changed() if place[0] in self._widened)
         for path in sorted(self._widened):
             self._keys.set_many({key: dump(document) for key, document in documents[path]})
+        self._keys.drain()
+        self._write_chunks({place: chunk for place, chunk in chunks.items() if place[0] in self._widened})
+        self.shards.write(place for place in self.shards.changed() if place[0] in self._widened)
 
     def _discard_removed(self) -> None:
         """Let the journal delete the stored chunks and shards that have nothing of an array any more."""

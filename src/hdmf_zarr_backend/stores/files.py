@@ -313,9 +313,20 @@ def place(partial: str, target: str) -> None:
 
     Raises
     ------
-    FileExistsError
+    StoreExistsError
         Something is there; ``partial`` stays where it is.
     """
+    try:
+        _move_to_free(partial, target)
+    except FileExistsError as error:
+        raise StoreExistsError(
+            "something has come to be there while this file was written, and is not replaced",
+            store=target,
+            remedy="Choose another path, or mode 'w' to replace it.",
+        ) from error
+
+
+def _move_to_free(partial: str, target: str) -> None:
     if _renameat2(partial, target, _NO_REPLACE):
         return
     if os.name == "nt":

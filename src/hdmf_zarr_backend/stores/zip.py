@@ -29,7 +29,6 @@ from hdmf_zarr_backend.errors import (
     NotZarrError,
     ReadOnlyStoreError,
     StoreError,
-    StoreExistsError,
     StoreNotFoundError,
     UsageError,
     ZarrBackendError,
@@ -289,7 +288,7 @@ def new_zip(
             store.close()
             if durable:
                 sync_files(partial)
-            (_move_new if exclusive else replace)(partial, target)
+            (place if exclusive else replace)(partial, target)
             if durable:
                 sync_folder(os.path.dirname(target))
     except BaseException:
@@ -314,17 +313,6 @@ def _forget_all() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_all)
-
-
-def _move_new(partial: str, target: str) -> None:
-    try:
-        place(partial, target)
-    except FileExistsError as error:
-        raise StoreExistsError(
-            "something has come to be there while this file was written, and is not replaced",
-            store=target,
-            remedy="Choose another path, or mode 'w' to replace it.",
-        ) from error
 
 
 # ---- on a server ---------------------------------------------------------------------------------------------------

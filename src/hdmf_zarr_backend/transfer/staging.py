@@ -73,8 +73,9 @@ def staged(
         yield LocalStore(partial, replace=False, location=location or target)
         own.check()
         moved(partial, target, exclusive=exclusive, durable=durable)
-        for path in interrupted_conversions(target):  # nobody goes on to make what has been made otherwise
-            own.discard(path)
+        with suppress(OSError):  # the file is there, whatever stays beside it
+            for path in interrupted_conversions(target):  # nobody goes on to make what has been made otherwise
+                own.discard(path)
     except BaseException:
         own.discard(partial)
         for path in made if own.is_own else ():
@@ -104,20 +105,9 @@ def moved(partial: str, target: str, *, exclusive: bool, durable: bool) -> None:
     with os_errors(target, "written"):
         if durable:
             sync_files(partial)
-        (_place if exclusive else replace)(partial, target)
+        (place if exclusive else replace)(partial, target)
         if durable:
             sync_folder(os.path.dirname(target))
-
-
-def _place(partial: str, target: str) -> None:
-    try:
-        place(partial, target)
-    except FileExistsError as error:
-        raise StoreExistsError(
-            "something has come to be there while this file was written, and is not replaced",
-            store=target,
-            remedy="Choose another path, or mode 'w' to replace it.",
-        ) from error
 
 
 def _missing(folder: str) -> list[str]:
