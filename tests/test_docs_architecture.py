@@ -82,3 +82,22 @@ def test_pictures_are_well_formed_and_keep_their_words_inside(script):
         places = [(float(attributes["x"]), float(attributes["y"])) for attributes in placed]
         assert len(places) > 15
         assert all(0 <= x < width and 0 <= y < height for x, y in places)
+
+
+NAMED = re.compile(r"`([a-z_0-9]+(?:\.[a-z_0-9]+)*):([A-Za-z_0-9.]+)`")
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), sorted(set(NAMED.findall((ROOT / "docs/explanation/architecture.md").read_text("utf-8"))))
+)
+def test_what_the_walks_and_answers_name_is_there(module: str, name: str) -> None:
+    found: object = importlib.import_module(f"hdmf_zarr_backend.{module}")
+    for part in name.split("."):
+        found = getattr(found, part)
+
+
+def test_each_of_the_twelve_questions_has_an_answer() -> None:
+    text = (ROOT / "docs/explanation/architecture.md").read_text("utf-8")
+    rows = [line for line in text.split("% answers")[1].split("% end answers")[0].splitlines() if "?" in line]
+    assert len(rows) == 12
+    assert all(NAMED.search(row) for row in rows)
