@@ -1,4 +1,4 @@
-"""What the comparing tool finds: kinds of differences, and one difference as a value and as a line for people."""
+"""Differences of two files, Zarr or HDF5: `compare`, and the kinds of differences that it finds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`NWBZarrIO`: `ZarrIO` with what an NWB file needs around it, as NWBHDF5IO is to HDF5IO.
+"""`NWBZarrIO`: `ZarrIO` for NWB files, as NWBHDF5IO is to HDF5IO.
 
 Source: ``pynwb.NWBHDF5IO``, for what it does with versions and namespaces.
 """

@@ -1,4 +1,4 @@
-"""Telling how far a long operation is: callbacks that do nothing, and a bar for terminals.
+"""Progress of long operations: callbacks, and a bar for terminals.
 
 The code that works calls `Progress.start`, `advance` and `finish`; who shows it, and whether, is decided elsewhere.
 """

@@ -1,4 +1,4 @@
-"""What ``import hdmf_zarr`` finds, and what code written for hdmf-zarr gets and does not get.
+"""`install_hdmf_zarr_alias`: this package under the name ``hdmf_zarr``, and the classes that code finds there.
 
 ``pynwb.read_nwb(path)``, ``pynwb.validate(path=...)`` and hdmf's build of compound columns import ``hdmf_zarr`` by
 name, and so does code that was written for hdmf-zarr. After `install_hdmf_zarr_alias` they find the classes of this

@@ -1,4 +1,4 @@
-"""Arrays that grow far beyond their first chunks get larger ones.
+"""Larger chunks for arrays that grow far beyond their first ones.
 
 A table that was stored with two rows has chunks of two rows, and forty thousand more would be twenty thousand objects.
 So an array that has a few small chunks, and grows to many of them, is chunked anew as a whole. That happens once: its

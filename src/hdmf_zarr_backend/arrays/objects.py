@@ -1,4 +1,4 @@
-"""Arrays of objects as JSON: references and rows.
+"""Chunks of references and of rows: as JSON in format 2, as text and records of fixed length in format 3.
 
 The bytes are those of numcodecs' ``json2``: one list of the elements, then the dtype, then the shape. Speed matters
 here, since a table refers to the same few targets a hundred thousand times: each distinct reference is encoded once,

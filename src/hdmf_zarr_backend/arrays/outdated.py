@@ -1,4 +1,4 @@
-"""An array that another writer has changed while it was open: its chunks are others than what is known of it says.
+"""The error of an open array whose file another writer has changed.
 
 Larger chunks, and elements that take more room, come under the names of the old chunks, after the document that says
 so. Old chunks that are no longer needed are deleted when the change is done.

@@ -1,4 +1,4 @@
-"""A file that is there and a builder tree that was changed -> the difference, as a plan.
+"""The difference between a file and a changed builder tree, as a plan.
 
 What is on disk stays: nodes are kept as they are, documents are written anew only where attributes or links differ, and
 arrays only where there was none. What would change an existing value is refused before anything is written.

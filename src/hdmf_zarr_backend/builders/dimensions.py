@@ -1,4 +1,4 @@
-"""Dimension names of arrays whose lengths change, or whose labels are known after they were planned."""
+"""Names of the axes of planned arrays, from builders and from the schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of changes in place when the block that made them ends by an exception: they are given up, and told."""
+"""Changes in place are dropped, with a warning, when the block that made them ends with an exception."""
 
 from __future__ import annotations
 

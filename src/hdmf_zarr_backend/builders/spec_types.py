@@ -1,4 +1,4 @@
-"""Attributes of files that keep no attribute types (hdmf-zarr 0.13 and 0.14, LINDI, Zindi), given back by the schema.
+"""Types of attributes that only the schema has, for files that keep none (hdmf-zarr 0.13 and 0.14, LINDI, Zindi).
 
 JSON says ``3``; a schema that says ``uint8`` refuses a signed integer, and some classes cannot be constructed from
 one. JSON has no NaN; some programs write the text ``"NaN"``, which no class takes for a number. Where the file itself

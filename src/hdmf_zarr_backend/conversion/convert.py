@@ -1,4 +1,4 @@
-"""HDF5 -> Zarr and Zarr -> HDF5, with nothing lost on the way.
+"""`convert`: HDF5 to Zarr and back, and Zarr of one format to the other.
 
 Both directions go straight from one format to the other, by a plan of the whole file; no containers and no builders
 are made of what is converted. What Zarr has no word for (exact types and text encodings, chunks, filters, link kinds,

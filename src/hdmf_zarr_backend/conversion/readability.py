@@ -1,4 +1,4 @@
-"""Is it a file that pynwb reads? Asked before a file is converted, so that no file that nobody can read is made."""
+"""Checks that pynwb can read a file, made before a conversion writes anything."""
 
 from __future__ import annotations
 

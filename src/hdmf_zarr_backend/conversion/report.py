@@ -1,4 +1,4 @@
-"""What a conversion has made, for people and programs."""
+"""`ConversionReport`: what a conversion wrote and what it could not keep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Zarr -> HDF5: the new file comes into being beside its place, and is moved there when it is whole.
+"""Zarr -> HDF5: the new file is written beside the target and moved there when it is complete.
 
 Source: issue "The whole contract", part 4.
 """

@@ -1,4 +1,4 @@
-"""A file of Zarr format 2 becomes one of format 3 where it is; `conversion.upgrade` says how.
+"""`upgrade`: a file of Zarr format 2 becomes one of format 3, in place.
 
 Source: issue "Open to every other tool", part 1.
 """

@@ -1,4 +1,4 @@
-"""HDF5 -> a file of references that leaves the data where they are: what is asked for, and whether it can be done.
+"""`convert(virtual=True)`: an HDF5 file as a file of references to its chunks.
 
 Source: issue "Format 3, shards, and any store, near or far", part 4.
 """

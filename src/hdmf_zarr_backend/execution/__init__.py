@@ -1,1 +1,1 @@
-"""How work is cut into tasks, and who runs them."""
+"""Tasks along the chunks of the target, and the executors that run them."""

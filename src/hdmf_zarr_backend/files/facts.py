@@ -1,4 +1,4 @@
-"""What a Zarr file says, node by node, for comparing.
+"""The content of a Zarr file, node by node, for comparing.
 
 Two views of the same file. As it is: its own chunks and codecs, links as Zarr has them. As HDF5: what each object was,
 or would be, in HDF5, from the notes that a conversion keeps; so that a faithful conversion differs in nothing from its

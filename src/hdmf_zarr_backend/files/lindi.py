@@ -1,4 +1,4 @@
-"""What only the values of a file of LINDI tell: which of its arrays hold references."""
+"""The arrays of a LINDI file that hold references, which only their values show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is in a file, from its metadata alone: the facts behind `zarrio inspect`, as a document and for a tree.
+"""The outline of a file from its metadata, as a document and as a tree; `zarrio inspect` shows it.
 
 Imports neither hdmf, nor zarr, nor NumPy. Nothing is read of the arrays; what they take on disk is told on request.
 """

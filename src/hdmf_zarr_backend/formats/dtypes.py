@@ -1,4 +1,4 @@
-"""The one table of data types: HDMF's words, NumPy, Zarr format 2, and ``zarr_dtype``.
+"""The table of data types: HDMF, NumPy, Zarr format 2, and ``zarr_dtype``.
 
 Everything that has to know what a type is called on one side or the other asks here.
 

@@ -1,4 +1,4 @@
-"""The words of LINDI in Zarr format 2 -> ours.
+"""LINDI in Zarr format 2 -> the conventions of this package.
 
 ==============================================  ======================================================================
 LINDI's                                         ours

@@ -1,4 +1,4 @@
-"""The order of the versions of a namespace. Standard library only."""
+"""The group of cached namespaces, and the order of the versions of a namespace. Standard library only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two formats of Zarr, as whoever reads and writes files sees them: documents of nodes, and the one set last.
+"""The formats of Zarr by number: the documents of nodes, and the document that is set last.
 
 Hierarchies have our words on this side, whatever the format.
 """

@@ -1,4 +1,4 @@
-"""The attribute names that the format keeps for itself, and how a user's attribute of such a name survives.
+"""The attribute names that the format reserves, and how an attribute of a user with such a name is stored.
 
 One list for reading and writing: a reserved attribute never reaches a builder. A user's attribute with a reserved
 name is stored under another name, and the note `NOTES` says which; it comes back under its own.

@@ -1,4 +1,4 @@
-"""Which arrays TensorStore can open, told from their metadata alone. Standard library only.
+"""Arrays that TensorStore can open, found from their metadata. Standard library only.
 
 It reads numbers, bool, and each field of structured arrays, by the codecs that it has, and it refuses a document in
 which there is anything that it does not know: a codec, one setting of a codec, a token that JSON has not.

@@ -1,4 +1,4 @@
-"""Attributes: ours, which are those of format 2, <-> those of the format-3 convention of hdmf-zarr 0.14 and LINDI.
+"""Attributes: format-2 form <-> the format-3 convention of hdmf-zarr 0.14 and LINDI.
 
 =================================================  ===================================================================
 ours                                               in format 3

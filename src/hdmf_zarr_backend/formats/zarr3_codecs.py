@@ -1,4 +1,4 @@
-"""Codecs: ours, which are the filters and the compressor of format 2, <-> the codecs of Zarr format 3.
+"""Codecs: the filters and compressor of format 2 <-> the codecs of Zarr format 3.
 
 Our filters in order and then our compressor are one chain. In format 3 its first steps, those that know of numbers, may
 stand before the step that makes bytes; the others stand behind it. What both formats have is named as the core

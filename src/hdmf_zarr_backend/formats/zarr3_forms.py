@@ -1,4 +1,4 @@
-"""Nodes in our words, which are those of format 2, <-> nodes in the words of documents of format 3.
+"""Nodes in format-2 form <-> nodes of documents of format 3.
 
 Whoever reads, plans, appends, compares or exports knows our words only. What differs is said here and in the tables
 that this module asks (`types3`, `codecs3`, `forms3`, `attributes3`):

@@ -1,4 +1,4 @@
-"""Data types and fill values: ours, which are those of format 2, <-> those of Zarr format 3. Standard library only.
+"""Data types and fill values: format-2 form <-> Zarr format 3. Standard library only.
 
 What an element of variable length is does not stand in the type, as in format 2, but follows from it: ``"|O"`` is
 ``string`` or ``variable_length_bytes``. The byte order does not stand in the type either: it is the ``endian`` of the

@@ -1,1 +1,1 @@
-"""What HDF5 says and Zarr must not forget. h5py is imported on use."""
+"""HDF5 files <-> the model: types, filters, references, raw chunks, virtual files. h5py is imported on use."""

@@ -1,4 +1,4 @@
-"""Making a file that is there readable for netcdf-c, and taking that away again.
+"""`add_nczarr` and `remove_nczarr`: the attributes by which netcdf-c reads a file.
 
 Only attributes change; no chunk is touched. `ZarrIO.write` does it with ``nczarr=True``.
 

@@ -7,7 +7,7 @@ NCZarr 2.0            ``_nczarr_group``, ``_nczarr_array``, ``_nczarr_attr`` amo
 4.8.1 to 4.9.2        ``_NCZARR_GROUP``, ``_NCZARR_ARRAY`` (also in lower case) in ``.zgroup`` and ``.zarray``, and
                       ``_NCZARR_ATTR`` among the attributes
 mode ``zarr``         ``_ARRAY_DIMENSIONS``, as xarray has it
-the draft of 2018     objects and keys of its own, and data types that count bits: `netcdfdraft`
+the draft of 2018     objects and keys of its own, and data types that count bits
 ====================  ==================================================================================================
 
 Nothing of this is ever written, but for the first, which is `formats.nczarr`.

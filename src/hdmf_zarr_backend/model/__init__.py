@@ -1,1 +1,1 @@
-"""The Zarr object model: nodes of a hierarchy and their metadata documents. Standard library only."""
+"""The model of a file: nodes, elements, locations, and facts for comparing. Standard library and NumPy only."""

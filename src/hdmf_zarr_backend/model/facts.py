@@ -1,4 +1,4 @@
-"""What a file says, node by node, for comparing: the vocabulary, whatever the format.
+"""The content of a file, node by node, for comparing: classes for every format.
 
 ``Element`` and the ``...Facts`` classes are what every kind of file is described with, in the words of HDF5, which
 has more of them than Zarr; ``FileFacts`` is what the comparing tool asks of a reader of a format. A fact that a format

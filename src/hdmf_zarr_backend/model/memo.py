@@ -1,4 +1,4 @@
-"""What a function makes of a few JSON values, remembered: a file has thousands of arrays and a handful of kinds."""
+"""A function of JSON values that remembers its results: a file has thousands of arrays and few kinds of them."""
 
 from __future__ import annotations
 

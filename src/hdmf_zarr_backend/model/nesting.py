@@ -1,4 +1,4 @@
-"""How deep a tree is, and the error for one that is deeper than Python's calls may be."""
+"""How deep a tree is, and the error for one that is nested deeper than Python can recurse."""
 
 from __future__ import annotations
 
