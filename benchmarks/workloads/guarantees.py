@@ -41,8 +41,8 @@ def _nothing(*_: Any, **__: Any) -> None:
 
 
 _OFF: dict[str, Any] = {
-    "modes.writer_lock": _own_lock,
-    "write.remote.staged": _in_place,
+    "io.writer_lock": _own_lock,
+    "transfer.staging.staged": _in_place,
     "arrays.codecs._with_checksum": lambda config: config,
     "arrays.codecs.decode_bounded": lambda codec, data, most: codec.decode(data),
     "arrays.codecs.check_stated": _nothing,

@@ -22,7 +22,7 @@ from hdmf.build import BuildManager, ConstructError, GroupBuilder, ObjectMapper,
 from hdmf.spec import NamespaceCatalog
 
 from hdmf_zarr_backend.arrays.lazy import LazyArray
-from hdmf_zarr_backend.builders.append import KnownFields, check_exported, check_origin
+from hdmf_zarr_backend.builders.append import KnownFields, check_origin
 from hdmf_zarr_backend.builders.columns import let_indices_grow
 from hdmf_zarr_backend.builders.dimensions import documentation, largest_shape
 from hdmf_zarr_backend.builders.dropping import drop_changes
@@ -912,8 +912,6 @@ class ZarrIO(ZarrReader):
             The mode is not ``w``, ``w-`` or ``x``.
         StoreExistsError
             This file is the source.
-        UsageError
-            The container is not a root that ``src_io`` has read.
         """
         if self._mode not in NEW_FILE_MODES:
             raise UnsupportedModeError(
@@ -924,8 +922,6 @@ class ZarrIO(ZarrReader):
             raise StoreExistsError(
                 "a file cannot be exported onto itself", store=self.source, remedy="Export to another path."
             )
-        if container is not None:
-            check_exported(container, src_io.manager, source, self.path)
         copied: AbstractContextManager[None] = nullcontext()
         if isinstance(src_io, ZarrIO):
             src_io.read_builder()

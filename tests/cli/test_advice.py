@@ -21,7 +21,7 @@ import pytest
 import zarr
 import zarr.codecs
 from hdmf.build import DatasetBuilder, GroupBuilder
-from pynwb import NWBHDF5IO, TimeSeries, get_manager
+from pynwb import NWBHDF5IO, TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.cli.main import main
@@ -249,34 +249,6 @@ def test_a_container_that_was_read_is_exported_and_not_written(
             out.export(src_io=io, nwbfile=container)
     with NWBZarrIO(other, "r") as io:
         assert io.read().identifier == plain_nwbfile().identifier
-
-
-@pytest.mark.parametrize("shares_manager", [False, True])
-@pytest.mark.parametrize("other", ["hdf5", "zarr", "same file"])
-def test_only_what_the_source_has_read_is_exported(other: str, shares_manager: bool, nwb: Path, tmp_path: Path) -> None:
-    """With one manager for both, hdmf would write links to the other file in the place of its data."""
-    manager = get_manager()
-    path = {"hdf5": tmp_path / "b.nwb", "zarr": tmp_path / "b.nwb.zarr", "same file": nwb}[other]
-    if other == "hdf5":
-        write_hdf5(path, plain_nwbfile())
-    elif other == "zarr":
-        shutil.copytree(nwb, path)
-    reader: Any = NWBHDF5IO if other == "hdf5" else NWBZarrIO
-    options = {"manager": manager} if shares_manager else {}
-    with reader(str(path), "r", **options) as another, NWBZarrIO(nwb, "r", manager=manager) as io:
-        io.read()
-        container = another.read()
-        with NWBZarrIO(tmp_path / "c.nwb.zarr", "w") as out:
-            if other == "same file" and shares_manager:
-                out.export(io, nwbfile=container)
-                return
-            with pytest.raises(UsageError, match=rf"'{path}', and src_io, which reads '{nwb}', has not.*Pass the io"):
-                out.export(io, nwbfile=container)
-            with pytest.raises(UsageError, match=r"is new.*Use write"):
-                out.export(io, nwbfile=plain_nwbfile())
-            with pytest.raises(UsageError, match=r"the TimeSeries 'trace' is a part of.*Export the root"):
-                out.export(io, container=io.read().acquisition["trace"])
-    assert not (tmp_path / "c.nwb.zarr").exists()
 
 
 @pytest.mark.parametrize("how", ["added", "moved"])

@@ -8,7 +8,6 @@ Source: issue "The whole contract", part 1; ``HDF5IO.write_group`` for what an a
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from datetime import date
 from typing import Any
@@ -32,7 +31,7 @@ from hdmf_zarr_backend.formats.links import Link, encode_link
 from hdmf_zarr_backend.formats.references import Reference, decode_reference
 from hdmf_zarr_backend.formats.registry import parse_array
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DOC, DTYPE, LINKS, NOTES, RESERVED, notes_of
-from hdmf_zarr_backend.model.locations import THIS_FILE, full_location, is_same_place
+from hdmf_zarr_backend.model.locations import THIS_FILE
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.transfer.plan import WritePlan
 
@@ -161,50 +160,6 @@ def check_origin(root: Any, manager: Any, location: str) -> None:
                 remedy = "To write a link, make this io with the manager of the io that has read it; or make a new one."
             problem = f"the {what} was read from or written to another file, {origin!r}, and cannot be written here"
             raise UsageError(problem, store=location, remedy=remedy)
-
-
-def check_exported(root: Any, manager: Any, source: str | None, location: str) -> None:
-    """Refuse what is no root that the source of an export has read.
-
-    Parameters
-    ----------
-    root : Container
-        What is to be exported.
-    manager : BuildManager or None
-        Of the io that is said to have read it.
-    source : str or None
-        Where that io reads from; None: from something without a name.
-    location : str
-        The new file.
-
-    Raises
-    ------
-    UsageError
-        Naming the container and the file that it comes from.
-    """
-    if manager is None:
-        problem = "src_io has no manager, and so cannot tell what it has read"
-        remedy = "Make it with one, such as get_manager(), and export what it reads; or export without a container."
-        raise UsageError(problem, store=location, remedy=remedy)
-    builder = manager.get_builder(root)
-    origin, what = root.container_source, f"the {type(root).__name__} {root.name!r}"
-    if builder is not None and (origin is None or source is None or _is_origin(origin, source)):
-        if builder.parent is None:
-            return
-        problem, remedy = f"{what} is a part of what src_io has read", "Export the root that its read() returned."
-    elif origin is None:
-        problem = f"{what} is new, and src_io has not read it"
-        remedy = "Use write for a new container, or add it to what src_io has read and export that."
-    else:
-        where = "" if source is None else f", which reads {source!r},"
-        problem = f"{what} was read from {origin!r}, and src_io{where} has not read it"
-        remedy = "Pass the io that has read it as src_io, while that is open."
-    raise UsageError(problem, store=location, remedy=remedy)
-
-
-def _is_origin(origin: str, source: str) -> bool:
-    # hdmf makes an absolute path of whatever HDF5 has opened, a URL as well
-    return origin == os.path.abspath(source) or is_same_place(full_location(origin), full_location(source))
 
 
 def _linked(container: Any, manager: Any) -> Iterator[Any]:
