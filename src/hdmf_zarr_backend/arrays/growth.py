@@ -1,8 +1,8 @@
-"""Arrays that grow far beyond their first chunks get larger ones.
+"""Larger chunks for arrays that grow many times beyond their first ones.
 
 A table that was stored with two rows has chunks of two rows, and forty thousand more would be twenty thousand objects.
-So an array that has a few small chunks, and grows to many of them, is chunked anew as a whole. That happens once: its
-chunks are large enough then. One that has many already was written so, and keeps them.
+So an array that has a few small chunks, and grows to many of them, gets new chunks as a whole. That happens once: then
+its chunks are large enough. An array that already has many keeps them, because it was written so.
 
 Source: the layout of format 2, "chunks by bytes, also for appended rows".
 """
@@ -19,7 +19,7 @@ from hdmf_zarr_backend.arrays.changed_cells import has_fields
 from hdmf_zarr_backend.arrays.codecs import numpy_dtype
 from hdmf_zarr_backend.errors import MetadataError, StoreError
 from hdmf_zarr_backend.formats import zarr2, zarr3
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, join
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Node, join
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.json_text import load
 
@@ -35,7 +35,7 @@ LEAST_BYTES, MOST_BYTES = 2**16, 4 * 2**20
 _OBJECT_BYTES = 64
 
 
-def roomier_chunks(node: ArrayNode[Attributes], dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[int, ...] | None:
+def larger_chunks(node: ArrayNode[Attributes], dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[int, ...] | None:
     """Return larger chunks for an array that is to have ``shape``, None where it keeps its own.
 
     Parameters
@@ -64,29 +64,33 @@ def for_long_texts(chunks: tuple[int, ...], values: npt.NDArray[Any]) -> tuple[i
 
 
 def outdated_error(keys: Store, path: str, node: ArrayNode[Attributes]) -> StoreError | None:
-    """Return the error of an array that has got other chunks since ``node`` was read, None where it has not.
+    """Return the error for an array that was given larger chunks since ``node`` was read, None if it was not.
 
-    Some of those that it had are gone then, and would read as the fill value. Only of arrays that may get larger chunks
-    is the document read again.
+    Some of its former chunks are gone then, and would read as the fill value. The document is read again only for
+    arrays that `larger_chunks` may change.
     """
     if node.shards is not None or math.prod(node.grid) > FEW:
         return None
-    name = zarr2.ARRAY if node.document is None else zarr3.DOCUMENT
-    key = join(path, name)
-    text = keys.unwrapped.get(key)
-    try:
-        said = None if text is None else load(text, key=key)
-        if said is None:
-            return None
-        stored = zarr2.parse_array(said, {}, path) if name == zarr2.ARRAY else zarr3.parse_node(said, path)
-    except MetadataError:
-        return None  # the consolidated document may have it whole; that of the array is for `verify`
-    if not isinstance(stored, ArrayNode):
+    known = node if node.document is None else node.document
+    stored = _stored_document(keys.unwrapped, path, zarr2.ARRAY if node.document is None else zarr3.DOCUMENT)
+    if not isinstance(stored, ArrayNode) or len(stored.chunks) != len(known.chunks):
         return None
-    known = (node.document or node).chunks  # on further axes, our words may be others than those of a document
-    if len(stored.chunks) != len(known) or stored.chunks[:1] <= known[:1]:
+    if stored.chunks[:1] <= known.chunks[:1]:
         return None
     return StoreError("the array was given other chunks while it was open", remedy="Open the file again.")
+
+
+def _stored_document(keys: Store, path: str, name: str) -> Node | None:
+    """Return the node as its document states it now, None if the document is absent or damaged."""
+    key = join(path, name)
+    text = keys.get(key)
+    try:
+        document = None if text is None else load(text, key=key)
+        if document is None:
+            return None
+        return zarr2.parse_array(document, {}, path) if name == zarr2.ARRAY else zarr3.parse_node(document, path)
+    except MetadataError:
+        return None  # the consolidated document may have it whole; that of the array is for `verify`
 
 
 def _row_bytes(node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> int:

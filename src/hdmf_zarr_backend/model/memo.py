@@ -1,4 +1,4 @@
-"""What a function makes of a few JSON values, remembered: a file has thousands of arrays and a handful of kinds."""
+"""A cache for functions of JSON values: a file has thousands of arrays and a handful of kinds."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Memo(Generic[T]):
         """Return what the function makes of ``arguments``."""
         try:
             key = marshal.dumps(arguments, _VERSION)
-        except ValueError:  # nested too deep, or no JSON: what is wrong with it is for the function to say
+        except ValueError:  # nested too deep, or not JSON: the function raises the error
             return self._make(*arguments)
         known = self._known.get(key)
         if known is None:
