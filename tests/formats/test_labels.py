@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from hdmf_zarr_backend.formats.dtypes import zarr_type
-from hdmf_zarr_backend.formats.elements import describe, describe_any
-from hdmf_zarr_backend.formats.labels import codec_labels, type_label
+from hdmf_zarr_backend.formats.elements import codec_labels, describe, describe_any, type_label
 from hdmf_zarr_backend.model.nodes import ArrayNode
 
 TYPES = ["?", "i1", "<i2", ">i4", "<i8", "u1", ">u2", "<u4", "<u8", "<f2", "<f4", ">f8", "<c8", "<c16", "S7", "<U3",

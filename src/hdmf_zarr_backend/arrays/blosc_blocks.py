@@ -41,8 +41,8 @@ class StoredValue(Protocol):
 
     size: int
 
-    def read_into(self, start: int, room: memoryview) -> None:
-        """Fill ``room`` with the bytes that begin at ``start``.
+    def read_into(self, start: int, out: memoryview) -> None:
+        """Fill ``out`` with the bytes that begin at ``start``.
 
         Raises
         ------
@@ -64,9 +64,9 @@ class BytesValue:
         self.size = len(data)
         self._data = memoryview(data)
 
-    def read_into(self, start: int, room: memoryview) -> None:
-        """Fill ``room`` with the bytes that begin at ``start``."""
-        room[:] = self._data[start : start + len(room)]
+    def read_into(self, start: int, out: memoryview) -> None:
+        """Fill ``out`` with the bytes that begin at ``start``."""
+        out[:] = self._data[start : start + len(out)]
 
 
 def _allocated(size: int) -> Bytes:
@@ -122,16 +122,16 @@ class BloscBlocks:
         head = _HEADER.size + 4 * len(wanted)
         size = head + sum(self._ends[start] - start for start in wanted)
         frame = allocate(size)
-        room, place = frame.data, head
+        data, place = frame.data, head
         moved: dict[int, int] = {}
         for low, high in self._runs(wanted):
-            self._value.read_into(low, room[place : place + high - low])
+            self._value.read_into(low, data[place : place + high - low])
             moved[low] = place
             place += high - low
         for start, before in zip(wanted[1:], wanted, strict=False):
             moved.setdefault(start, moved[before] + start - before)
         nbytes = min(stop * self.length, self.nbytes) - first * self.length
-        room[:head] = b"".join([
+        data[:head] = b"".join([
             self._kind,
             struct.pack("<III", nbytes, self.length, size),
             struct.pack(f"<{len(wanted)}i", *(moved[start] for start in self._starts[first:stop])),
@@ -160,13 +160,11 @@ def find_blocks(value: StoredValue | bytes, nbytes: int) -> BloscBlocks | None:
         return None
     head = _read(value, 0, min(value.size, _HEAD_BYTES))
     version, _, flags, _, total, length, stored = _HEADER.unpack_from(head)
-    if version != _FORMAT or flags & _NOT_COMPRESSED or total != nbytes or stored != value.size:
+    if (version, total, stored) != (_FORMAT, nbytes, value.size) or flags & _NOT_COMPRESSED:
         return None
-    if not 0 < length < total:
-        return None
-    count = -(-total // length)
+    count = -(-total // length) if 0 < length < total else 0
     end = _HEADER.size + 4 * count
-    if end >= stored:
+    if not count or end >= stored:
         return None
     if end > len(head):
         head = _read(value, 0, end)
@@ -177,9 +175,9 @@ def find_blocks(value: StoredValue | bytes, nbytes: int) -> BloscBlocks | None:
 
 
 def _read(value: StoredValue, start: int, length: int) -> bytes:
-    room = bytearray(length)
-    value.read_into(start, memoryview(room))
-    return bytes(room)
+    data = bytearray(length)
+    value.read_into(start, memoryview(data))
+    return bytes(data)
 
 
 class DecodedBlocks:

@@ -1,4 +1,4 @@
-"""Decoding that makes no more than was agreed on: what a codec would give is bounded before memory is taken for it.
+"""Decoding with a limit: the size of what a codec makes is bounded before memory is allocated for it.
 
 Blosc, LZ4 and Zstandard say in their headers how much comes out; zlib, gzip, bzip2 and LZMA do not, and are told to
 stop. A few thousand bytes can else become gigabytes.
@@ -169,7 +169,7 @@ _STATED: dict[str, tuple[Callable[[bytes], int], int]] = {
     "zstd": (zstd_bound, _ZSTD_BLOCK // 4),
 }
 
-# ---- codecs that are told to stop -----------------------------------------------------------------------------------
+# ---- codecs that stop at a limit ------------------------------------------------------------------------------------
 
 
 def _zlib(codec: Any, data: bytes, most: int) -> bytes:
@@ -222,7 +222,7 @@ def _lzma(codec: Any, data: bytes, most: int) -> bytes:
 
 
 def _msgpack(codec: Any, data: bytes, most: int) -> Any:
-    """Return objects; the type and the shape that stand behind them are not taken on trust."""
+    """Return objects; the type and the shape that stand behind them are not trusted."""
     from numcodecs import msgpacks
 
     items = msgpacks.msgpack.unpackb(data, raw=codec.raw)

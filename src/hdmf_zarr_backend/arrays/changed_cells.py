@@ -76,7 +76,7 @@ def has_fields(node: Node) -> bool:
 
 
 def wider_fields(node: Node, chunks: Iterable[Array], max_bytes: int) -> list[Any] | None:
-    """Return the fields of rows with room for all text in ``chunks``; None where they have it, or cannot have it.
+    """Return the fields of rows, long enough for all text in ``chunks``; None where they are, or cannot be.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def _wanted(field: Any, columns: list[Array]) -> int:
 
 
 def _length(data_type: str) -> int:
-    """Return how many characters, or bytes, a field of text has room for."""
+    """Return how many characters, or bytes, a field of text holds."""
     dtype = numpy_dtype(data_type)
     return dtype.itemsize // (4 if dtype.kind == "U" else 1)
 

@@ -73,13 +73,13 @@ class WaitingShards:
         """Take the stored bytes of a chunk; those that it had are forgotten. Safe for threads."""
         with self._lock:
             places = self._places[self.shard_of(index)]
-            start, _, room = places.get(index, (0, 0, -1))
-            if len(data) > room:
-                start, room = self._end, len(data)
-                self._end += room
+            start, _, capacity = places.get(index, (0, 0, -1))
+            if len(data) > capacity:
+                start, capacity = self._end, len(data)
+                self._end += capacity
             self._file.seek(start)
             self._file.write(data)
-            places[index] = (start, len(data), room)
+            places[index] = (start, len(data), capacity)
 
     def waiting(self, index: Index) -> bytes | None:
         """Return the stored bytes of a chunk that waits, None where it does not."""
@@ -150,7 +150,7 @@ class WaitingShards:
 
 
 def _folder(keys: Store) -> str | None:
-    """Return the folder of a local file, which has room for a shard where that of the system may have none."""
+    """Return the folder of a local file, which has space for a shard where that of the system may not."""
     return keys.folder if keys.folder is not None and os.path.isdir(keys.folder) else None
 
 
@@ -188,7 +188,7 @@ class ChangedShards:
         Raises
         ------
         StoreError
-            There is no room for what waits.
+            There is no space for the chunks that wait.
         """
         if reader.path not in self._waiting:
             there = shard_grid(reader.node, grid)

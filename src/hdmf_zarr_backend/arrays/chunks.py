@@ -30,7 +30,7 @@ __all__ = ["ChunkCache", "ChunkReader"]
 Array = npt.NDArray[Any]
 
 FETCHED_BYTES = 64 * 2**20
-"""Bytes of decoded chunks of a far store that one request asks for together, and `FETCHED_CHUNKS` their number."""
+"""Bytes of decoded chunks of a remote store that one request asks for together, and `FETCHED_CHUNKS` their number."""
 
 FETCHED_CHUNKS = 512
 BLOCKWISE_BYTES = 2**20
@@ -85,7 +85,7 @@ class ChunkReader:
         return stored_chunk(self.keys, self.path, self.node.chunk_name(index))
 
     def _check_chunk(self) -> None:
-        """Refuse to read chunks that are larger than the limit, before memory is taken for one."""
+        """Refuse to read chunks that are larger than the limit, before memory is allocated for one."""
         limits, chunks = self._rules.limits, self.node.chunks
         size = math.prod(chunks) * self.codec.dtype.itemsize
         if size > limits.max_chunk_bytes:
@@ -93,7 +93,7 @@ class ChunkReader:
         self._allowed = chunks
 
     def _check_selection(self, axes: list[Axis]) -> None:
-        """Refuse a selection that is larger than the limits, before memory is taken for it."""
+        """Refuse a selection that is larger than the limits, before memory is allocated for it."""
         limits = self._rules.limits
         size, count = self.codec.dtype.itemsize, 1
         for axis, chunk in zip(axes, self.node.chunks, strict=True):
@@ -279,16 +279,11 @@ class ChunkReader:
         """Return an element or a range of a 1-d array that lies in one chunk: ragged columns want thousands of them."""
         if len(self.node.shape) != 1:
             return None
-        length, size = self.node.shape[0], self.node.chunks[0]
-        if type(key) is slice and key.step in (None, 1):
-            start, stop, _ = key.indices(length)
-        elif type(key) is int or isinstance(key, np.integer):
-            start = int(key) + (length if key < 0 else 0)
-            stop = start + 1
-            if not 0 <= start < length:
-                return None
-        else:
+        bounds = _bounds(key, self.node.shape[0])
+        if bounds is None:
             return None
+        start, stop = bounds
+        size = self.node.chunks[0]
         number = start // size
         if start >= stop or (stop - 1) // size != number or (stop - start == size and not self.codec.is_object):
             return None
@@ -397,3 +392,14 @@ class ChunkReader:
         if isinstance(error, ChunkError) and self.edits is None:
             outdated = error_of_undecodable(self.keys, self.path, self.node)
         return (outdated or error).located(store=self.keys.location, path=absolute(self.path))
+
+
+def _bounds(key: Any, length: int) -> tuple[int, int] | None:
+    """Return start and stop of an index or a slice without a step, None for any other key."""
+    if type(key) is slice and key.step in (None, 1):
+        start, stop, _ = key.indices(length)
+        return start, stop
+    if type(key) is not int and not isinstance(key, np.integer):
+        return None
+    start = int(key) + (length if key < 0 else 0)
+    return (start, start + 1) if 0 <= start < length else None

@@ -80,7 +80,7 @@ def numpy_dtype(data_type: Any) -> np.dtype[Any]:
     Raises
     ------
     MetadataError
-        It is no data type.
+        It is not a data type.
     """
     try:
         dtype: np.dtype[Any] = np.dtype(_dtype_argument(data_type))
@@ -339,7 +339,7 @@ class ChunkCodec:
         return buffer
 
     def _decompressed(self, data: bytes, flat: npt.NDArray[np.uint8]) -> Any:
-        """Return the values of a chunk; ``flat`` has room for them, and most compressors put them there."""
+        """Return the values of a chunk; ``flat`` has space for them, and most compressors put them there."""
         compressor = cast(Any, self._compressor)
         if is_incremental(compressor):
             return decode_bounded(compressor, data, flat.size)
@@ -386,7 +386,7 @@ def _raw(buffer: Any) -> npt.NDArray[np.uint8]:
 
 
 def _check_count(buffer: Any, wanted: int) -> None:
-    """Compare the number of elements that a chunk claims, before memory is taken for them."""
+    """Compare the number of elements that a chunk claims, before memory is allocated for them."""
     raw = _raw(buffer)
     head = raw[:4].tobytes()
     if len(head) == 4 and int.from_bytes(head, "little") != wanted:

@@ -81,18 +81,22 @@ def fill_scalar(node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> Any:
             return np.frombuffer(raw.ljust(dtype.itemsize, b"\0")[: dtype.itemsize], dtype)[0]
         if value == 0 and dtype.kind in "SUV":
             return np.zeros((), dtype)[()]  # zarr 2 declared 0 for everything
-        if dtype.kind == "c" and isinstance(value, list):
-            real, imaginary = value
-            return dtype.type(complex(float(real), float(imaginary)))
-        if dtype.kind in "mM":
-            return np.array(value, "i8" if type(value) is int else dtype).astype(dtype)[()]
-        if isinstance(value, (list, dict)):
-            raise TypeError("it is no single value")
-        return np.array(value, dtype)[()]
+        return _number_fill(value, dtype)
     except (ValueError, TypeError, OverflowError, binascii.Error) as error:
         raise MetadataError(
             f"the fill value {value!r} does not fit {dtype} ({error})", remedy="Run `zarrio verify` on the file."
         ) from error
+
+
+def _number_fill(value: Any, dtype: np.dtype[Any]) -> Any:
+    if dtype.kind == "c" and isinstance(value, list):
+        real, imaginary = value
+        return dtype.type(complex(float(real), float(imaginary)))
+    if dtype.kind in "mM":
+        return np.array(value, "i8" if type(value) is int else dtype).astype(dtype)[()]
+    if isinstance(value, (list, dict)):
+        raise TypeError("it is no single value")
+    return np.array(value, dtype)[()]
 
 
 def _object_fill(value: Any, codec_id: str) -> Any:

@@ -1,8 +1,8 @@
 """Larger chunks for arrays that grow far beyond their first ones.
 
 A table that was stored with two rows has chunks of two rows, and forty thousand more would be twenty thousand objects.
-So an array that has a few small chunks, and grows to many of them, is chunked anew as a whole. That happens once: its
-chunks are large enough then. One that has many already was written so, and keeps them.
+So an array that has a few small chunks, and grows to many of them, gets new chunks as a whole. That happens once: then
+its chunks are large enough. An array that already has many keeps them, because it was written so.
 
 Source: the layout of format 2, "chunks by bytes, also for appended rows".
 """
@@ -31,7 +31,7 @@ LEAST_BYTES, MOST_BYTES = 2**16, 4 * 2**20
 _OBJECT_BYTES = 64
 
 
-def roomier_chunks(node: ArrayNode[Attributes], dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[int, ...] | None:
+def larger_chunks(node: ArrayNode[Attributes], dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[int, ...] | None:
     """Return larger chunks for an array that is to have ``shape``, None where it keeps its own.
 
     Parameters

@@ -40,7 +40,7 @@ class JSONRows:
     Raises
     ------
     ValueError
-        The encoding is none of those that JSON text has, or the mark is no number of fields.
+        The encoding is none of those that JSON text has, or the mark is not a number of fields.
     """
 
     def __init__(self, config: dict[str, Any], dtype: np.dtype[Any]) -> None:
@@ -82,7 +82,7 @@ class JSONRows:
         return texts
 
     def split(self, buf: bytes) -> SplitElements | None:
-        """Return the elements of a chunk without parsing them, None where they cannot be told apart so simply."""
+        """Return the elements of a chunk without parsing them, None where they cannot be separated so simply."""
         is_simple = self._encoding == "utf-8" and self._dtype.names is None and self._cells is None
         return split_elements(buf) if is_simple else None
 
@@ -182,7 +182,7 @@ class SplitElements:
         Raises
         ------
         ValueError
-            The text between two borders is no element: a separator stood inside a text, or it is beyond the array.
+            The text between two borders is not an element: a separator stood inside a text, or it is beyond the array.
         """
         if position >= len(self):
             raise ValueError(position)
@@ -232,7 +232,7 @@ _ESCAPE = "\0"
 _VLEN = VLenUTF8()
 _KINDS = frozenset({"number", "text", "reference"})
 _MANY = 64
-"""Rows, for which it pays to find out how much room their texts take together."""
+"""Rows, from which on it pays to measure how long their texts are."""
 
 
 # ---- cells ----------------------------------------------------------------------------------------------------------
@@ -244,7 +244,7 @@ def reference_text(reference: Any) -> str:
     Raises
     ------
     ValueRefusedError
-        It is no reference.
+        It is not a reference.
     """
     if reference is None:
         return ""
@@ -303,7 +303,7 @@ def cell_texts(cells: Iterable[Any], kind: str) -> list[str]:
     Raises
     ------
     TypeError, ValueError
-        One is no text and no JSON, or no reference.
+        One is not text, JSON or a reference.
     """
     return _Texts(_ENCODE[kind])(cells)
 
@@ -475,7 +475,7 @@ class StructRows:
         return cells
 
     def _narrow(self, records: Array, name: str, dtype: np.dtype[Any]) -> Array:
-        """Return the texts of a field, without the room at the end that none of them fills.
+        """Return the texts of a field, without the padding at the end that none of them fills.
 
         There is much of it, and to look for the end of each text takes longer than to look for that of all.
         """
@@ -596,6 +596,6 @@ def _row(row: Any, cells: int) -> list[Any]:
 def _plain(item: Any) -> Any:
     if not isinstance(item, dict) or _REFERENCE not in item:
         return item
-    said = item[_REFERENCE]
-    reference = {"path": said} if isinstance(said, str) else said
+    stored = item[_REFERENCE]
+    reference = {"path": stored} if isinstance(stored, str) else stored
     return {"source": ".", "object_id": None, "source_object_id": None, **reference}

@@ -74,7 +74,7 @@ def normalise(key: Any, shape: tuple[int, ...]) -> list[Axis]:
     Raises
     ------
     IndexError
-        Out of range, in h5py's words, or more indices than axes.
+        Out of range, with h5py's message, or more indices than axes.
     """
     keys = list(key) if isinstance(key, tuple) else [key]
     ellipses = sum(1 for item in keys if item is Ellipsis)

@@ -1,4 +1,4 @@
-"""The stored bytes of chunks, with an error that says so where a folder, a pipe or a device is in place of one."""
+"""The stored bytes of chunks, with errors for a folder, a pipe or a device in the place of a chunk."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def stored_chunk(keys: Store, path: str, name: str) -> bytes | None:
     try:
         return keys.get(join(path, name))
     except StoreError as error:
-        raise _told(error, keys, path, name) from error.__cause__
+        raise _chunk_error(error, keys, path, name) from error.__cause__
 
 
 def stored_chunks(keys: Store, chunks: Sequence[tuple[str, str]]) -> dict[str, bytes]:
@@ -48,7 +48,7 @@ def stored_chunks(keys: Store, chunks: Sequence[tuple[str, str]]) -> dict[str, b
         return keys.get_many([join(path, name) for path, name in chunks])
     except StoreError as error:
         blocked = next((chunk for chunk in chunks if keys.is_blocked(join(*chunk))), None)
-        raise error if blocked is None else _told(error, keys, *blocked) from error.__cause__
+        raise error if blocked is None else _chunk_error(error, keys, *blocked) from error.__cause__
 
 
 def opened_chunk(keys: Store, path: str, name: str) -> OpenValue | None:
@@ -62,10 +62,10 @@ def opened_chunk(keys: Store, path: str, name: str) -> OpenValue | None:
     try:
         return keys.open_value(join(path, name))
     except StoreError as error:
-        raise _told(error, keys, path, name) from error.__cause__
+        raise _chunk_error(error, keys, path, name) from error.__cause__
 
 
-def _told(error: StoreError, keys: Store, path: str, name: str) -> StoreError | ChunkError:
+def _chunk_error(error: StoreError, keys: Store, path: str, name: str) -> StoreError | ChunkError:
     if not keys.is_blocked(join(path, name)):
         return error
     return ChunkError(

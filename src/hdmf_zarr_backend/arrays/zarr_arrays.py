@@ -1,4 +1,4 @@
-"""An array that a user opened with zarr itself -> our lazy array of the same, so that it can be linked to."""
+"""The lazy array of an array that a user opened with zarr itself, so that a link can lead to it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def stored_view(data: Any, parse: Parse) -> Any:
         location, name = os.path.split(location)
         parts.append(name)
     if not parts:
-        return data  # an array without a group around it is no member of a file
+        return data  # an array without a group around it is not a member of a file
     path = "/".join(reversed(parts))
     keys = LocalStore(location)
     texts = keys.get_many(join(path, name) for name in names)

@@ -1,6 +1,6 @@
 """Plain zarr-python opens files of hdmf-zarr 0.13 and older: the switch that replaces entries of zarr and numcodecs.
 
-What those files hold needs zarr's and numcodecs' *own* entries replaced (``vlen-bytes`` whose fill value is no bytes,
+What those files hold needs zarr's and numcodecs' *own* entries replaced (``vlen-bytes`` whose fill value is not bytes,
 pickled references). That changes zarr for the whole process, so it happens only when `enable_legacy_files` is
 called, and `disable_legacy_files` takes it back.
 
@@ -297,7 +297,7 @@ def enable_legacy_files() -> None:
         for data_type in _LEGACY_TYPES:
             _replace(data_type_registry.contents, data_type._zarr_v3_name, data_type)
         for codec_id, codec in _LEGACY_CODECS.items():
-            if codec_id in codec_registry:  # without msgpack, numcodecs' own words on what to install are the best
+            if codec_id in codec_registry:  # without msgpack, numcodecs' own error names what to install
                 _replace(codec_registry, codec_id, codec)
 
 
@@ -309,8 +309,8 @@ def disable_legacy_files() -> None:
     """
     with _switch:
         while _replaced:
-            entries, name, ours, before = _replaced.pop()
-            if entries.get(name) is not ours:
+            entries, name, added, before = _replaced.pop()
+            if entries.get(name) is not added:
                 continue
             if before is None:
                 del entries[name]

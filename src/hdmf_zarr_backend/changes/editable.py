@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.arrays.codecs import keeps_dates
-from hdmf_zarr_backend.arrays.growth import roomier_chunks
+from hdmf_zarr_backend.arrays.growth import larger_chunks
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.arrays.selection import Axis, normalise, positions
 from hdmf_zarr_backend.changes.edits import Edits
@@ -137,7 +137,7 @@ class EditableArray(LazyArray):
             )
         if any(n < m for n, m in zip(shape, self.shape, strict=True)):
             self._edits.cut(self._reader, shape)
-        chunks = roomier_chunks(self.node, self._reader.codec.dtype, shape)
+        chunks = larger_chunks(self.node, self._reader.codec.dtype, shape)
         if chunks is not None:
             self._edits.rechunk(self._reader, chunks)
         before = self.node.grid

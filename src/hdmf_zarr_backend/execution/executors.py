@@ -1,4 +1,4 @@
-"""Who runs the tasks: this thread, some threads, some processes, any executor, or a dask cluster.
+"""Runners of tasks: this thread, some threads, some processes, any executor, or a dask cluster.
 
 Whatever it is, it is used through one function, `Runner.run`: a window of submitted tasks that is bounded in number and
 in bytes, results as they come or in order, the first error raised after the rest was cancelled. So an executor is a few
@@ -154,7 +154,7 @@ class Runner:
         Parameters
         ----------
         tasks : iterable of Task
-            Taken one by one, as room is made for them.
+            Taken one by one, as others end.
         memory_budget : int
             Bytes that all tasks together may hold; one task is let through whatever it holds.
         in_order : bool
@@ -304,7 +304,7 @@ class _Window(Generic[R]):
             yield task, future.result()
 
     def close(self) -> None:
-        """Cancel what has not begun, and wait for the rest: nothing is written once an error was told."""
+        """Cancel what has not begun, and wait for the rest: nothing is written after an error was raised."""
         futures = [future for future, _ in self.running]
         for future in futures:
             future.cancel()
@@ -312,7 +312,7 @@ class _Window(Generic[R]):
 
 
 def _tell(error: BaseException, task: Task[Any]) -> NoReturn:
-    """Raise what a worker has ended with: an error of ours, that names the node."""
+    """Raise what a worker has ended with: an error of this package, which names the node."""
     if isinstance(error, (ZarrBackendError, KeyboardInterrupt, SystemExit)):
         raise error
     path = absolute(task.path)

@@ -1,4 +1,4 @@
-"""Work, cut along the chunks of the target.
+"""Tasks: the work of a write, cut along the chunks of the target.
 
 A task names an array, some of its chunks and a source of values; it opens what it needs itself and can be sent to
 another process if its source can. Two tasks never share a chunk, so that no order of execution can lose a value.

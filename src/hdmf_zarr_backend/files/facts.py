@@ -124,11 +124,10 @@ def _json_value(item: Any, element: Element, resolve: Resolve) -> Any:
     if element.kind == "compound":
         row = [_json_value(part, member, resolve) for part, (_, member) in zip(item, element.fields, strict=True)]
         return tuple(row)
-    if element.kind == "array" and element.base is not None:
-        base, depth = element.base, len(element.shape)
-        return json_values(_flattened(item, depth), base, resolve).reshape(element.shape)
-    if element.kind == "sequence" and element.base is not None:
-        return json_values(item, element.base, resolve)
+    if element.base is not None:
+        items = _flattened(item, len(element.shape)) if element.kind == "array" else item
+        values = json_values(items, element.base, resolve)
+        return values.reshape(element.shape) if element.kind == "array" else values
     if element.kind == "complex" and isinstance(item, list):
         return complex(*(float(_number(part, (element.size or 16) // 2)) for part in item))
     return _number(item, element.size)
@@ -499,8 +498,8 @@ class ZarrFacts(Mapping[str, NodeFacts]):
             self._add(place, self._link_facts(link.target))
         note = _hdf5_note(node)
         copies: set[str] = set()
-        for name, said in _dict(note.get("links")).items() if self._as_hdf5 else ():
-            facts = self._noted_link(path, name, said)
+        for name, noted in _dict(note.get("links")).items() if self._as_hdf5 else ():
+            facts = self._noted_link(path, name, noted)
             if facts is not None and (name in node.members or absolute(join(path, name)) in self._links):
                 self._add(absolute(join(path, name)), facts)
                 copies.add(join(path, name))
@@ -558,8 +557,8 @@ class ZarrFacts(Mapping[str, NodeFacts]):
 
     def _datatype(self, note: dict[str, Any]) -> DatatypeFacts:
         attributes = {}
-        for name, said in _dict(note.get("attributes")).items():
-            facts = noted_attribute(None, _dict(said), self._resolve)
+        for name, noted in _dict(note.get("attributes")).items():
+            facts = noted_attribute(None, _dict(noted), self._resolve)
             if facts is not None:
                 attributes[name] = facts
         return DatatypeFacts(attributes, noted_element(note.get("type")))
@@ -572,17 +571,17 @@ class ZarrFacts(Mapping[str, NodeFacts]):
         location = resolve_source(target.source, self.source)
         return LinkFacts("external", absolute(target.path), target.source, location)
 
-    def _noted_link(self, group: str, name: str, said: Any) -> LinkFacts | None:
+    def _noted_link(self, group: str, name: str, noted: Any) -> LinkFacts | None:
         """Return what a link was in HDF5: hard, soft with a target spelled otherwise, or external."""
         place = absolute(join(group, name))
-        if said == "hard" and place in self._links:
+        if noted == "hard" and place in self._links:
             return LinkFacts("hard", self._links[place].target)
-        if isinstance(said, dict) and isinstance(said.get("soft"), str):
-            parts = posixpath.join(absolute(group), said["soft"]).split("/")
+        if isinstance(noted, dict) and isinstance(noted.get("soft"), str):
+            parts = posixpath.join(absolute(group), noted["soft"]).split("/")
             return LinkFacts("soft", "/" + "/".join(part for part in parts if part not in ("", ".")))
-        if isinstance(said, dict) and isinstance(said.get("source"), str) and isinstance(said.get("path"), str):
-            location = resolve_source(said["source"], self.source)
-            return LinkFacts("external", absolute(said["path"]), said["source"], location)
+        if isinstance(noted, dict) and isinstance(noted.get("source"), str) and isinstance(noted.get("path"), str):
+            location = resolve_source(noted["source"], self.source)
+            return LinkFacts("external", absolute(noted["path"]), noted["source"], location)
         return None
 
     def _is_own(self, source: str) -> bool:
@@ -642,8 +641,8 @@ class ZarrFacts(Mapping[str, NodeFacts]):
         facts = {name: attribute_facts(value) for name, value in values.items()}
         facts.update(self._reference_tables(stored))
         facts.update(_empty_attributes(stored))
-        for name, said in _dict(_hdf5_note(node).get("attributes")).items():
-            noted = noted_attribute(facts.get(name), _dict(said), self._resolve)
+        for name, note in _dict(_hdf5_note(node).get("attributes")).items():
+            noted = noted_attribute(facts.get(name), _dict(note), self._resolve)
             if noted is not None:
                 facts[name] = noted
         if path == "/" and self._spec_path is not None:

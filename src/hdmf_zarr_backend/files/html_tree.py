@@ -16,7 +16,7 @@ from hdmf_zarr_backend.model.render import Item, Leaf, folded, item_tree, sum_of
 __all__ = ["TREE_STYLE", "outline_html", "tree_html"]
 
 _OPEN_LEVELS = 1
-"""Groups so far below the root are open at first."""
+"""Groups down to this depth are open at first."""
 
 TREE_STYLE: Final = """\
 .zarr-tree { font: 13px/1.6 ui-monospace, Menlo, Consolas, monospace; }
@@ -24,7 +24,7 @@ TREE_STYLE: Final = """\
 .zarr-tree summary { cursor: pointer; }
 .zarr-tree .leaf { padding-left: 1em; }
 .zarr-tree .name { font-weight: 600; }
-.zarr-tree .told { opacity: .7; margin-left: .8em; }
+.zarr-tree .details { opacity: .7; margin-left: .8em; }
 .zarr-tree .more { opacity: .7; font-style: italic; padding-left: 1em; }
 """
 
@@ -83,25 +83,25 @@ def _node(item: Item, titles: list[str]) -> str:
     described = item.description
     if isinstance(item.node, ArrayNode):
         cells = [_cell(title, cell) for title, cell in zip(titles, described.cells, strict=False)]
-        told = ", ".join(cell for cell in cells if cell)
+        details = ", ".join(cell for cell in cells if cell)
     else:
         inside = str(sum_of(item.members)) if item.members else ""
-        told = ", ".join(escape(word) for word in (*described.cells, described.instead or inside) if word)
-    return f'<span class="name">{escape(item.name)}</span><span class="told">{told}</span>'
+        details = ", ".join(escape(word) for word in (*described.cells, described.instead or inside) if word)
+    return f'<span class="name">{escape(item.name)}</span><span class="details">{details}</span>'
 
 
 def _cell(title: str, cell: str) -> str:
-    """Return what one column says, in words that need no title; one chunk is nothing to tell."""
+    """Return the text of a cell without its title; the count of a single chunk is left out."""
     if not cell or (title == "count" and cell == "1"):
         return ""
-    told = f"{cell} chunks" if title == "count" else f"ratio {cell}" if title == "ratio" else cell
-    return f'<span title="{escape(title)}">{escape(told)}</span>'
+    text = f"{cell} chunks" if title == "count" else f"ratio {cell}" if title == "ratio" else cell
+    return f'<span title="{escape(title)}">{escape(text)}</span>'
 
 
 def _leaf(leaf: Leaf) -> str:
-    told = f"→ {leaf.target}" if leaf.target else leaf.text
+    text = f"→ {leaf.target}" if leaf.target else leaf.text
     kind = f"{escape(leaf.kind)} " if leaf.kind else ""
     return (
         f'<div class="leaf"><span class="name">{escape(leaf.name)}</span>'
-        f'<span class="told">{kind}{escape(told)}</span></div>'
+        f'<span class="details">{kind}{escape(text)}</span></div>'
     )

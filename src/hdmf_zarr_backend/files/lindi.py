@@ -38,4 +38,4 @@ def _first(node: ArrayNode[Attributes], data: bytes, most: int) -> Any:
     try:
         return chunk_codec(node).decode(data, node.chunks, max_object_bytes=most).reshape(-1)[0]
     except (ChunkError, LimitError, MetadataError):
-        return None  # whoever reads it is told
+        return None  # reading the array raises it again

@@ -1,6 +1,6 @@
 """The outline of a file from its metadata, as a document and as a tree; `zarrio inspect` shows it.
 
-Imports neither hdmf, nor zarr, nor NumPy. Nothing is read of the arrays; what they take on disk is told on request.
+Imports neither hdmf, nor zarr, nor NumPy. Nothing is read of the arrays; what they take on disk is measured on request.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import Any
 
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.files.parser import parse
-from hdmf_zarr_backend.formats.elements import describe_any
-from hdmf_zarr_backend.formats.labels import codec_labels, type_label
+from hdmf_zarr_backend.formats.elements import codec_labels, describe_any, type_label
 from hdmf_zarr_backend.formats.links import decode_links
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference
@@ -267,8 +266,8 @@ class Outline:
         found = [find_obstacle(node, self.hierarchy.zarr_format) for node in arrays]
         closed = sum(obstacle is not None and not obstacle.is_of_type for obstacle in found)
         numbers = closed + found.count(None)
-        told = f"TensorStore cannot open {closed:,} of {numbers:,} arrays of numbers; --json says why"
-        return told if closed else ""
+        note = f"TensorStore cannot open {closed:,} of {numbers:,} arrays of numbers; --json says why"
+        return note if closed else ""
 
 
 def open_outline(

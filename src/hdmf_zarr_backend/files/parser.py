@@ -1,4 +1,4 @@
-"""Store -> Hierarchy: the consolidated document where it is there, else a listing; of either format of Zarr."""
+"""Parsing of the metadata of a Zarr file: from its consolidated document, else from a listing of its store."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class ParsedFile:
     inlined : dict
         ``{key: bytes}`` of the chunks that the consolidated document holds itself.
     is_foreign : bool
-        Whether its documents are in words that are read only, those of LINDI; the hierarchy is in ours.
+        Whether LINDI made its documents, which are read only; the hierarchy is translated.
     """
 
     hierarchy: Hierarchy
@@ -219,7 +219,7 @@ def parse(
 
 
 def _translate(keys: Store, parsed: ParsedFile) -> None:
-    """Put the hierarchy of a file of LINDI into our words."""
+    """Translate the hierarchy of a LINDI file."""
     if lindi.translate(parsed.hierarchy):
         from hdmf_zarr_backend.files.lindi import mark_references  # on use: it decodes chunks, which needs NumPy
 
@@ -381,7 +381,7 @@ def is_whole(place: str, zarr_format: int, storage_options: Mapping[str, Any] | 
     Raises
     ------
     StoreRefusedError, StoreUnreachableError
-        It cannot be told.
+        The store does not answer.
     """
     keys = open_store(place, storage_options if is_url(place) else None)
     try:

@@ -25,6 +25,7 @@ import numpy.typing as npt
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.formats.dtypes import from_zarr_type, plain, zarr_type
 from hdmf_zarr_backend.formats.reserved import NCZARR_ATTR, NOTES, escape, notes_of, visible
+from hdmf_zarr_backend.formats.zarr3_types import json_float
 
 __all__ = ["decode_attributes", "encode_attributes", "is_reference"]
 
@@ -115,25 +116,29 @@ def _encode_list(items: list[Any], reference: Reference) -> Encoded:
         return [], None, {"dtype": "list"}
     if all(type(item) is str for item in items):
         return items, None, None
-    references = [reference(item) for item in items]
-    if all(item is not None for item in references):
+    references = [item for item in map(reference, items) if item is not None]
+    if len(references) == len(items):
         return references, None, None
-    if any(item is not None for item in references):
+    if references:
         raise ValueRefusedError("a list mixes references with other values")
     leaves = list(_leaves(items))
-    if not leaves and _is_json(items):
+    found = _encode_leaves(items, leaves, reference) if leaves else None
+    if found is not None:
+        return found
+    if _is_json(items):
         return items, None, {"dtype": "json"}
+    raise ValueRefusedError("a list holds values of several types, or rows that differ in length")
+
+
+def _encode_leaves(items: list[Any], leaves: list[Any], reference: Reference) -> Encoded | None:
+    """Encode nested lists of text, dates or numbers, None for any others."""
     shape = _shape(items)
     if shape is not None and _all_of(leaves, (str, bytes, *_DATES)):
         if _all_of(leaves, _DATES):
             leaves = [leaf.isoformat() for leaf in leaves]
         return _encode_objects(leaves, shape, reference)
     array = _number_array(items, leaves)
-    if array is not None:
-        return _encode_array(array, reference)
-    if _is_json(items):
-        return items, None, {"dtype": "json"}
-    raise ValueRefusedError("a list holds values of several types, or rows that differ in length")
+    return None if array is None else _encode_array(array, reference)
 
 
 def _all_of(leaves: list[Any], kinds: tuple[type, ...]) -> bool:
@@ -142,14 +147,12 @@ def _all_of(leaves: list[Any], kinds: tuple[type, ...]) -> bool:
 
 def _number_array(items: list[Any], leaves: list[Any]) -> Array | None:
     """Return numbers in nested lists as an array, None where they make none; integers and booleans stay such."""
-    dtype: Any = None
     if len({isinstance(leaf, (bool, np.bool_)) for leaf in leaves}) > 1:
         return None  # NumPy would make numbers of booleans
     kinds = {type(leaf) for leaf in leaves}
+    dtype: Any = None
     if int in kinds and all(issubclass(kind, (int, np.integer)) for kind in kinds):
-        low, high = int(min(leaves)), int(max(leaves))
-        # NumPy would make float64 of 2**63 and -1 together
-        dtype = "i8" if low >= -(2**63) and high < 2**63 else "u8" if low >= 0 and high < 2**64 else object
+        dtype = _integer_type(int(min(leaves)), int(max(leaves)))
     try:
         array = np.array(items, dtype=dtype)
     except (ValueError, TypeError, OverflowError):
@@ -157,6 +160,13 @@ def _number_array(items: list[Any], leaves: list[Any]) -> Array | None:
     if array.dtype.kind in "USTO" and not (dtype is object and _shape(items) == array.shape):
         return None
     return array
+
+
+def _integer_type(low: int, high: int) -> Any:
+    """Return a type that holds both integers; NumPy would make float64 of 2**63 and -1 together."""
+    if low >= -(2**63) and high < 2**63:
+        return "i8"
+    return "u8" if low >= 0 and high < 2**64 else object
 
 
 def _leaves(value: Any) -> Iterable[Any]:
@@ -218,10 +228,9 @@ def _remark(array: Array) -> dict[str, Any]:
 def _encode_numbers(array: Array) -> Encoded:
     dtype = array.dtype
     if dtype.kind in "iuf" and dtype.str[1:] in _NCZARR:
-        shown = array.size or array.ndim == 1
-        bits = _bits(array) if dtype.kind == "f" else {}
-        remark = None if shown and not bits else {**_remark(array), **bits}
-        return array.tolist(), dtype.str.replace("|", "<"), remark
+        bits = _bits(array)
+        is_shown = bool(array.size) or array.ndim == 1
+        return array.tolist(), dtype.str.replace("|", "<"), None if is_shown and not bits else _remark(array) | bits
     if dtype.kind == "b" or dtype.str[1:] == "f2":
         return array.tolist(), None, {**_remark(array), **_bits(array)}
     if dtype.kind == "c" and dtype.itemsize in (8, 16):
@@ -288,9 +297,7 @@ def _strict(value: Any, kind: str | None, remark: dict[str, Any] | None) -> Enco
 def _spelled(value: Any) -> Any:
     if isinstance(value, list):
         return [_spelled(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return value
+    return json_float(value) if isinstance(value, float) else value
 
 
 # ---- back ----------------------------------------------------------------------------------------------------------
@@ -311,7 +318,7 @@ def decode_value(value: Any, kind: Any, remark: Any, resolve: Resolve) -> Any:
     value : object
         JSON.
     kind : str, optional
-        Such as ``"<f4"``; what is no number (netcdf-c writes ``">S1"`` for text) is left to the JSON.
+        Such as ``"<f4"``; what is not a number (netcdf-c writes ``">S1"`` for text) is left to the JSON.
     remark : dict, optional
         As `encode_value` makes it.
     resolve : callable
@@ -436,7 +443,7 @@ def encode_attributes(
     attributes : dict
         Values by name: text, bytes, numbers, bool, dates, NumPy scalars and arrays, lists of those, references, JSON.
     notes : dict
-        The note of the node; what JSON and NCZarr cannot say is put down here and the note is added to the result.
+        The note of the node; what JSON and NCZarr cannot express is added to it, and it is added to the result.
     reference : callable
         Returns the JSON of a value that is a reference, else None.
     strict : bool
@@ -496,7 +503,7 @@ def decode_attributes(attributes: dict[str, Any], *, resolve: Resolve) -> dict[s
         try:
             decoded[name] = decode_value(value, types.get(stored), remarks.get(stored), resolve)
         except ZarrBackendError:
-            raise  # of `resolve`; some of ours are ValueErrors or KeyErrors too
+            raise  # of `resolve`; some errors of this package are ValueErrors or KeyErrors too
         except _DAMAGE as error:
             raise MetadataError(
                 f"the attribute {stored!r} does not fit its type ({error})", remedy="Run `zarrio verify` on the file."
@@ -505,6 +512,6 @@ def decode_attributes(attributes: dict[str, Any], *, resolve: Resolve) -> dict[s
 
 
 def _mapping(holder: Any, key: str) -> dict[str, Any]:
-    """Return the object under ``key``; what others put there in another form says nothing to us."""
+    """Return the object under ``key``, ``{}`` for anything else that other programs store there."""
     found = holder.get(key) if isinstance(holder, dict) else None
     return found if isinstance(found, dict) else {}

@@ -1,4 +1,4 @@
-"""Shapes of chunks, by bytes, and the codec of new arrays.
+"""Shapes of chunks and shards, by bytes, and the codec of new arrays.
 
 A chunk is what one request fetches and what one thread decodes: 1 to 16 MB serve both disks and object stores, and
 keep the number of files small (issue 1520 of the DANDI archive's client: 1.5 million files for 34 GB).
@@ -35,7 +35,7 @@ LEAST_CHUNK_BYTES = 2**16
 """HDF5 chunks smaller than this are joined along the first axis."""
 
 TENSORSTORE_ELEMENTS = 2**20
-"""Elements that TensorStore aims at for one chunk where nothing is said."""
+"""Elements that TensorStore aims at for one chunk unless another size is asked for."""
 
 DEFAULT_COMPRESSOR: dict[str, Any] = {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}
 
@@ -141,15 +141,15 @@ def shards_by_bytes(
     itemsize : int
         Bytes of one element.
     """
-    room = max(1, min(SHARD_CHUNKS, target // max(1, math.prod(chunks) * itemsize)))
+    left = max(1, min(SHARD_CHUNKS, target // max(1, math.prod(chunks) * itemsize)))
     counts: list[int] = []
     for length, chunk in zip(reversed(shape), reversed(chunks), strict=True):
-        count = room if length is None else min(room, max(1, -(-length // chunk)))
+        count = left if length is None else min(left, max(1, -(-length // chunk)))
         if length is not None:  # equal shards, the last one would else be small
             in_all = max(1, -(-length // chunk))
             count = -(-in_all // -(-in_all // count))
         counts.append(count)
-        room //= count
+        left //= count
     return tuple(count * chunk for count, chunk in zip(reversed(counts), chunks, strict=True))
 
 

@@ -3,7 +3,7 @@
 It is one JSON object with ``zarr_consolidated_format: 1`` and, under ``metadata``, every document by its key.
 It is written from the model, never by reading the store again, and it is the last key set: the commit of a write.
 
-Beside them stands a block of our own, ``hdmf_inline``: the stored bytes of the scalars and of the cached
+This package adds a block, ``hdmf_inline``: the stored bytes of the scalars and of the cached
 specifications, so that a file opens with one round of requests. The chunks are stored as well; other readers ignore the
 block, and whoever consolidates again drops it.
 

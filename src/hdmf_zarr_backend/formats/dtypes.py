@@ -1,20 +1,20 @@
 """The table of data types: HDMF, NumPy, Zarr format 2, and ``zarr_dtype``.
 
-Everything that has to know what a type is called on one side or the other asks here.
-
-Source: hdmf-zarr storage specification, "dtype mappings"; `hdmf.spec` for the words that a schema may use.
+Source: hdmf-zarr storage specification, "dtype mappings"; `hdmf.spec` for the types that a schema may use.
 """
 
 from __future__ import annotations
 
+import base64
 import re
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from hdmf_zarr_backend.errors import ValueRefusedError
+from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
 from hdmf_zarr_backend.formats import elements
-from hdmf_zarr_backend.formats.elements import WORDS
+from hdmf_zarr_backend.formats.elements import OPEN_WORDS, WORDS
+from hdmf_zarr_backend.formats.zarr3_types import json_float
 from hdmf_zarr_backend.model.elements import Element
 
 Kind: TypeAlias = Literal["number", "text", "ascii", "bytes", "object", "region", "compound"]
@@ -24,9 +24,7 @@ NUMBERS: dict[str, np.dtype[Any]] = {word: np.dtype(data_type) for word, data_ty
 
 _KINDS: dict[str, Kind | None] = {"S": "bytes", "U": "text", "T": "text", "V": "compound", "O": None}
 
-OPEN_WORDS = frozenset({"numeric", "any"})
-"""Words that leave the type to the data."""
-
+_SIZES = {"f": (2, 4, 8), "c": (8, 16)}
 _TYPE = re.compile(r"[<>|]?[biufcmMSUVO][0-9]*(?:\[[^\]]*\])?")
 
 VLEN_UTF8: dict[str, Any] = {"id": "vlen-utf8"}
@@ -42,7 +40,7 @@ OBJECT_CODECS: dict[str, dict[str, Any]] = {"JSON": JSON2, "MsgPack": MSGPACK2, 
 
 
 def zarr_type(dtype: np.dtype[Any]) -> Any:
-    """Return the format-2 data type of a NumPy dtype: explicit byte order, fields as lists; padding is not told.
+    """Return the format-2 data type of a NumPy dtype: explicit byte order, fields as lists; padding is dropped.
 
     Raises
     ------
@@ -52,14 +50,12 @@ def zarr_type(dtype: np.dtype[Any]) -> Any:
     if dtype.hasobject:
         raise ValueRefusedError(f"{dtype} holds Python objects", remedy="Give text, numbers or references.")
     if dtype.names is not None:
-        fields: list[Any] = []
-        for name in dtype.names:
-            field = dtype.fields[name][0] if dtype.fields else dtype
-            base, shape = field.subdtype if field.subdtype else (field, ())
-            fields.append([name, zarr_type(base), *([list(shape)] if shape else [])])
-        return fields
-    sizes = {"f": (2, 4, 8), "c": (8, 16)}
-    if dtype.kind not in "biufcmMSUV" or dtype.itemsize not in sizes.get(dtype.kind, (dtype.itemsize,)):
+        fields = [dtype[name] for name in dtype.names]
+        return [
+            [name, zarr_type(field.base), *([list(field.shape)] if field.shape else [])]
+            for name, field in zip(dtype.names, fields, strict=True)
+        ]
+    if dtype.kind not in "biufcmMSUV" or dtype.itemsize not in _SIZES.get(dtype.kind, (dtype.itemsize,)):
         remedy = "Convert the data to " + ("float64 or complex128." if dtype.kind in "fc" else "another type.")
         raise ValueRefusedError(f"Zarr has no data type for {dtype}", remedy=remedy)
     if dtype.kind in "SU" and dtype.itemsize == 0:
@@ -91,13 +87,9 @@ def from_zarr_type(data_type: Any) -> np.dtype[Any]:
 
 def plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return ``dtype`` without metadata and padding: enumerations become their integers or bool, fields are packed."""
-    if dtype.names is not None and dtype.fields is not None:
-        fields: list[Any] = []
-        for name in dtype.names:
-            field = dtype.fields[name][0]
-            base, shape = field.subdtype if field.subdtype else (field, ())
-            fields.append((name, plain(base), shape) if shape else (name, plain(base)))
-        return np.dtype(fields)
+    if dtype.names is not None:
+        fields = [(name, dtype[name]) for name in dtype.names]
+        return np.dtype([(name, plain(field.base), field.shape) for name, field in fields])
     if dtype.hasobject:
         return np.dtype(object)
     return np.dtype(dtype.str if dtype.itemsize or dtype.kind not in "SU" else f"{dtype.str[:2]}1")
@@ -133,7 +125,7 @@ def dtype_of(element: Element) -> np.dtype[Any]:
 
 
 def word_of(dtype: Any) -> Any:
-    """Return HDMF's word for the type of a builder: a str, a list of field dicts, or None.
+    """Return HDMF's name of the type of a builder: a str, a list of field dicts, or None.
 
     Parameters
     ----------
@@ -142,39 +134,38 @@ def word_of(dtype: Any) -> Any:
     """
     if dtype is None or isinstance(dtype, str):
         return dtype
+    if isinstance(dtype, list):
+        return dtype
     if isinstance(dtype, dict):
         return "region" if dtype.get("reftype") == "region" else "object"
     if hasattr(dtype, "reftype"):
         return str(dtype.reftype)
-    if isinstance(dtype, list):
-        return dtype
     if isinstance(dtype, np.dtype):
         return _word_of_numpy(dtype)
     if isinstance(dtype, type):
-        if issubclass(dtype, str):
-            return "utf8"
-        if issubclass(dtype, bytes):
-            return "ascii"
-        found = np.dtype(dtype)
-        return None if found.hasobject else found.name
+        return _word_of_class(dtype)
     raise ValueRefusedError(f"{dtype!r} is no data type that HDMF uses")
 
 
+def _word_of_class(dtype: type) -> Any:
+    if issubclass(dtype, str):
+        return "utf8"
+    return "ascii" if issubclass(dtype, bytes) else _word_of_numpy(np.dtype(dtype))
+
+
 def _word_of_numpy(dtype: np.dtype[Any]) -> Any:
-    if dtype.names is not None:
-        return None  # the data carry their own fields
-    if dtype.hasobject:
-        return None
+    if dtype.names is not None or dtype.hasobject:
+        return None  # fields are those of the data
     return dtype.name if dtype.kind not in "SU" else {"S": "ascii", "U": "utf8"}[dtype.kind]
 
 
 def kind_of(word: str) -> Kind | None:
-    """Return the kind of element that HDMF's ``word`` means, None where it is open.
+    """Return the kind of element that HDMF's type ``word`` means, None where it is open.
 
     Raises
     ------
     ValueRefusedError
-        No such word.
+        HDMF does not have this type.
     """
     if word in OPEN_WORDS:
         return None
@@ -189,15 +180,15 @@ def kind_of(word: str) -> Kind | None:
 
 
 def numpy_of(word: str) -> np.dtype[Any]:
-    """Return the NumPy dtype of a number's ``word``."""
+    """Return the NumPy dtype of HDMF's type ``word`` of numbers."""
     return NUMBERS[word] if word in NUMBERS else np.dtype(word)
 
 
 def number_type(word: str, given: np.dtype[Any] | None) -> np.dtype[Any]:
     """Return the type in which numbers of type ``given`` are stored that the schema calls ``word``.
 
-    Data of the type that the word names keep their byte order. A word without a unit, such as ``datetime64``, which is
-    what hdmf derives from every array of dates, leaves the unit to the data.
+    Data of the type that the schema names keep their byte order. A type without a unit leaves the unit to the data, as
+    does ``datetime64``, which is what hdmf derives from every array of dates.
     """
     wanted = numpy_of(word)
     if given is None:
@@ -249,3 +240,70 @@ def check_units(data_type: Any) -> None:
 def number_name(dtype: np.dtype[Any]) -> str:
     """Return the ``zarr_dtype`` of numbers: the NumPy name, whatever the input was."""
     return str(dtype.name)
+
+
+# ---- fill values of rows: bytes in format 2, an object with the fields in format 3 -----------------------------------
+
+
+def fields_of_row(raw: bytes, data_type: Any, stored: Any) -> Any:
+    """Return the bytes of a row as ``{field: fill value of format 3}``.
+
+    Parameters
+    ----------
+    raw : bytes
+        Of one row.
+    data_type, stored : object
+        The data type in format 2 and in format 3.
+    """
+    dtype = from_zarr_type(data_type)
+    row = np.frombuffer(raw.ljust(dtype.itemsize, b"\0")[: dtype.itemsize], dtype)[0]
+    return _encode_field(row, stored)
+
+
+def _encode_field(value: Any, stored: Any) -> Any:
+    if isinstance(stored, dict) and stored["name"] == "struct":
+        fields = stored["configuration"]["fields"]
+        return {field["name"]: _encode_field(value[field["name"]], field["data_type"]) for field in fields}
+    if isinstance(value, (bytes, np.void, np.ndarray)):
+        return base64.b64encode(value if isinstance(value, bytes) else value.tobytes()).decode()
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return int(value.astype("i8"))
+    item = value.item()
+    if isinstance(item, complex):
+        return [json_float(item.real), json_float(item.imag)]
+    return json_float(item) if isinstance(item, float) else item
+
+
+def row_of_fields(value: dict[str, Any], data_type: Any) -> bytes:
+    """Return the bytes of the row that ``{field: fill value of format 3}`` means.
+
+    Raises
+    ------
+    MetadataError
+        The values do not fit the fields.
+    """
+    try:
+        row = np.zeros((), from_zarr_type(data_type))
+        _decode_fields(row, value)
+    except (ValueError, TypeError, KeyError, SyntaxError, OverflowError) as error:
+        raise MetadataError(
+            f"the fill value {value!r} does not fit {data_type!r} ({error})", remedy="Run `zarrio verify` on the file."
+        ) from error
+    return row.tobytes()
+
+
+def _decode_fields(row: Any, value: dict[str, Any]) -> None:
+    for name in row.dtype.names or ():
+        given = value[name]
+        field = row.dtype[name]
+        if isinstance(given, dict):
+            _decode_fields(row[name], given)
+        elif field.kind in "SV":
+            raw = base64.b64decode(given)
+            row[name] = np.frombuffer(raw.ljust(field.itemsize, b"\0")[: field.itemsize], field)[0]
+        elif field.kind == "c":
+            row[name] = complex(float(given[0]), float(given[1]))
+        elif field.kind in "mM":
+            row[name] = np.array(given, "i8" if type(given) is int else field).astype(field)
+        else:
+            row[name] = given

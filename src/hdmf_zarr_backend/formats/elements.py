@@ -1,7 +1,7 @@
-"""What a stored array means: the type of its elements and its shape, from its document and attributes.
+"""What a stored array means: the type of its elements, its shape, and its labels in listings.
 
-`describe` is the one place that answers. HDMF builders, HDF5 datasets, netCDF variables, comparisons, validation and
-listings take their answers from it. What it says is decided in the format page, "What an array means". Standard
+`describe` decides it from the document and the attributes of the array, for HDMF builders, HDF5 datasets, netCDF
+variables, comparisons, validation and listings. Its rules are on the format page, "What an array means". Standard
 library only, so that a file can be shown without NumPy.
 
 Source: hdmf-zarr storage specification, "dtype mappings"; what hdmf-zarr 0.1 to 0.13 wrote; `hdf5.types` for the JSON
@@ -26,20 +26,24 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 __all__ = [
     "ASCII",
     "NUMBERS",
+    "OPEN_WORDS",
     "REFERENCE",
     "REGION",
     "UTF8",
     "WORDS",
     "Described",
     "Form",
+    "codec_labels",
     "describe",
     "describe_any",
+    "element_label",
     "hdmf_type",
     "is_scalar",
     "noted_element",
     "row_fields",
     "row_word",
     "type_element",
+    "type_label",
     "word_element",
 ]
 
@@ -65,7 +69,9 @@ WORDS: dict[str, Literal["text", "ascii", "bytes", "object", "region"]] = {
 }  # fmt: skip
 """Other type of HDMF or ``zarr_dtype`` -> kind of element."""
 
-_OPEN = frozenset({"numeric", "any"})
+OPEN_WORDS = frozenset({"numeric", "any"})
+"""Types of HDMF that leave the type to the data."""
+
 _ELEMENTS = {"text": UTF8, "ascii": ASCII, "bytes": ASCII, "object": REFERENCE, "region": REGION}
 _REFERENCES = frozenset({"reference", "region"})
 
@@ -82,14 +88,14 @@ _MAX_DEPTH = 32
 # ---- types of elements ----------------------------------------------------------------------------------------------
 
 
-def type_element(data_type: Any, words: dict[str, Element] | None = None) -> Element:
+def type_element(data_type: Any, objects: dict[str, Element] | None = None) -> Element:
     """Return what a data type of format 2 is.
 
     Parameters
     ----------
     data_type : str or list
         ``"<f4"``, or a list of ``[name, type]`` or ``[name, type, shape]``.
-    words : dict, optional
+    objects : dict, optional
         Elements of the fields that hold objects; without an entry they are references.
 
     Raises
@@ -98,7 +104,7 @@ def type_element(data_type: Any, words: dict[str, Element] | None = None) -> Ele
         It is not a data type.
     """
     try:
-        return _type_element(data_type, words or {}, 0)
+        return _type_element(data_type, objects or {}, 0)
     except (TypeError, ValueError) as error:
         if isinstance(error, MetadataError):
             raise
@@ -108,7 +114,7 @@ def type_element(data_type: Any, words: dict[str, Element] | None = None) -> Ele
         ) from error
 
 
-def _type_element(data_type: Any, words: dict[str, Element], depth: int) -> Element:
+def _type_element(data_type: Any, objects: dict[str, Element], depth: int) -> Element:
     if isinstance(data_type, str):
         return _simple_element(data_type)
     if not isinstance(data_type, list):
@@ -117,7 +123,7 @@ def _type_element(data_type: Any, words: dict[str, Element], depth: int) -> Elem
         raise ValueError("nested too deep")
     fields = []
     for name, kind, *shape in data_type:
-        member = words.get(str(name), REFERENCE) if kind == _OBJECTS else _type_element(kind, {}, depth + 1)
+        member = objects.get(str(name), REFERENCE) if kind == _OBJECTS else _type_element(kind, {}, depth + 1)
         if lengths := _lengths(shape):
             member = Element("array", base=member, shape=lengths)
         fields.append((str(name), member))
@@ -170,7 +176,7 @@ def word_element(word: Any) -> Element:
         return _ELEMENTS[WORDS[word]]
     if word in NUMBERS:
         return _simple_element(NUMBERS[word])
-    if word in _OPEN:
+    if word in OPEN_WORDS:
         return UTF8
     try:
         found = _simple_element(word.replace("datetime64", "<M8").replace("timedelta64", "<m8"))
@@ -474,7 +480,7 @@ def _noted_array(value: dict[str, Any], depth: int) -> Element:
 
 
 def _noted_number(value: dict[str, Any], _: int) -> Element:
-    """Return a number with a layout of its own, described as `hdf5.facttypes` describes it."""
+    """Return a number with a layout of its own, described as `hdf5.elements` describes it."""
     name = str(value["number"])
     size = int(name[2:])
     layout = int(value["precision"]), int(value["offset"])
@@ -511,3 +517,54 @@ _READERS: dict[str, Callable[[dict[str, Any], int], Element]] = {
     "array": _noted_array,
     "sequence": lambda value, depth: Element("sequence", base=_noted(value["sequence"], depth)),
 }
+
+
+# ---- labels for listings ---------------------------------------------------------------------------------------------
+
+_SHUFFLES = {1: "shuffle", 2: "bitshuffle", -1: "autoshuffle"}  # of Blosc
+
+
+def type_label(node: ArrayNode[Attributes]) -> str:
+    """Return what the elements of an array are: ``int16``, ``text``, ``reference``, ``{x: int32, to: reference}``.
+
+    A type that is unknown is shown as the document has it.
+    """
+    found = describe_any(node)
+    content = notes_of(node.attributes).get("text")
+    if found.form == "objects" and found.stored.kind == "text" and isinstance(content, str):
+        return content  # such as isodatetime
+    if found.stored == UTF8 and found.itemsize is not None:  # of a fixed number of characters
+        return f"text[{found.itemsize // 4}]"
+    return element_label(found.stored)
+
+
+def element_label(element: Element) -> str:
+    """Return what a type is called in listings."""
+    kind, size = element.kind, element.size
+    if kind == "compound":
+        return "{" + ", ".join(f"{name}: {element_label(member)}" for name, member in element.fields) + "}"
+    if element.base is not None:
+        return f"{element_label(element.base)}{list(element.shape)}"
+    if kind == "text":
+        name = "text" if element.encoding == "utf-8" else "ascii"
+        return name if size is None else f"{name}[{size}]"
+    if kind == "opaque":
+        return f"opaque[{size}]"
+    if kind in ("reference", "region"):
+        return kind
+    if kind == "unknown":
+        return element.detail
+    return f"{hdmf_type(element)}{' big-endian' if element.byte_order == '>' and kind != 'datetime' else ''}"
+
+
+def codec_labels(node: ArrayNode[Attributes]) -> list[str]:
+    """Return the codecs of an array in the order in which they are applied, each with what was chosen for it."""
+    return [_codec_label(config) for config in [*(node.filters or []), *([node.compressor] if node.compressor else [])]]
+
+
+def _codec_label(config: dict[str, Any]) -> str:
+    name = str(config.get("id"))
+    shuffle = config.get("shuffle")
+    shuffled = _SHUFFLES.get(shuffle, "") if isinstance(shuffle, int) else ""
+    chosen = [config.get("cname"), config.get("clevel", config.get("level")), shuffled]
+    return " ".join(str(part) for part in [name, *chosen] if part not in (None, ""))

@@ -1,7 +1,7 @@
 """LINDI in Zarr format 2 -> the conventions of this package.
 
 ==============================================  ======================================================================
-LINDI's                                         ours
+LINDI                                           format-2 form
 ==============================================  ======================================================================
 ``_SCALAR: true`` of an array of one element    ``zarr_dtype: "scalar"``
 a group with ``_SOFT_LINK: {"path": ...}``      an entry of ``zarr_link`` of the group that it is in
@@ -14,7 +14,7 @@ a group with ``_SOFT_LINK: {"path": ...}``      an entry of ``zarr_link`` of the
 ``_EXTERNAL_ARRAY_LINK``                        a mark, for whoever reads the values: they are not here
 ==============================================  ======================================================================
 
-Nothing is written in these words.
+Nothing is written in this form.
 
 Source: LINDI, "Special Zarr annotations", and what its converter from HDF5 writes.
 """
@@ -39,7 +39,7 @@ CELLS = "lindi"
 
 
 def mark_external(node: ArrayNode[Attributes], link: Any) -> None:
-    """Let a node say that its values are elsewhere; ``link`` is LINDI's attribute."""
+    """Mark a node whose values are in another file; ``link`` is LINDI's attribute."""
     node.extra = {**node.extra, EXTERNAL: link}
 
 
@@ -48,8 +48,8 @@ def external_of(node: ArrayNode[Attributes]) -> tuple[str, str] | None:
     if EXTERNAL not in node.extra:
         return None
     link = node.extra[EXTERNAL]
-    said = link if isinstance(link, dict) else {}
-    return str(said.get("url", "an unknown file")), str(said.get("name", "of an unknown name"))
+    stated = link if isinstance(link, dict) else {}
+    return str(stated.get("url", "an unknown file")), str(stated.get("name", "of an unknown name"))
 
 
 _SCALAR, _SOFT_LINK, _COMPOUND = "_SCALAR", "_SOFT_LINK", "_COMPOUND_DTYPE"
@@ -60,7 +60,7 @@ _SPELLED = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def translate(hierarchy: Hierarchy) -> bool:
-    """Put a hierarchy into our words if it is in LINDI's; tell whether it was.
+    """Translate a hierarchy if LINDI made it; tell whether it did.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def translate(hierarchy: Hierarchy) -> bool:
     if hierarchy.zarr_format != 2 or not isinstance(root, GroupNode) or "version" in notes_of(root.attributes):
         return False
     nodes = list(_below(root))
-    if not _is_theirs(root.attributes.get(SPECLOC)) and not any(_is_marked(node) for _, node in nodes):
+    if not _is_reference(root.attributes.get(SPECLOC)) and not any(_is_marked(node) for _, node in nodes):
         return False
     for path, node in nodes:
         try:
@@ -84,7 +84,7 @@ def translate(hierarchy: Hierarchy) -> bool:
             if isinstance(node, ArrayNode):
                 _translate_array(node)
             else:
-                _take_links(path, node)
+                _add_links(path, node)
         except MetadataError as error:
             raise error.located(path=absolute(path)) from error.__cause__
     return True
@@ -99,7 +99,7 @@ def _below(root: GroupNode[Attributes]) -> Iterator[tuple[str, Node]]:
             stack.extend((join(path, name), child) for name, child in node.members.items())
 
 
-def _is_theirs(value: Any) -> bool:
+def _is_reference(value: Any) -> bool:
     return isinstance(value, dict) and REFERENCE_3 in value
 
 
@@ -117,14 +117,14 @@ def _number(value: Any) -> Any:
 # ---- links ----------------------------------------------------------------------------------------------------------
 
 
-def _take_links(path: str, group: GroupNode[Attributes]) -> None:
-    """Make links of those members that stand for some."""
+def _add_links(path: str, group: GroupNode[Attributes]) -> None:
+    """Replace the members that stand for links by links."""
     links = []
     for name in sorted(group.members):
-        said = group.members[name].attributes.get(_SOFT_LINK)
-        if said is None:
+        link = group.members[name].attributes.get(_SOFT_LINK)
+        if link is None:
             continue
-        target = said.get("path") if isinstance(said, dict) else None
+        target = link.get("path") if isinstance(link, dict) else None
         if not isinstance(target, str) or not target:
             raise MetadataError(f"the link {name!r} has no path", remedy=_REMEDY)
         del group.members[name]
@@ -146,35 +146,34 @@ def _translate_array(node: ArrayNode[Attributes]) -> None:
         mark_external(node, attributes.pop(EXTERNAL))
     if DTYPE in attributes:
         return
-    words = [] if fields is None else _words(fields)
-    is_json = node.data_type == "|O" and bool(node.filters) and _first_filter(node).get("id") == "json2"
+    row_dtype = [] if fields is None else _row_dtype(fields)
+    is_json = node.data_type == "|O" and _first_filter(node).get("id") == "json2"
     if is_json:
-        node.filters = [{**_first_filter(node), CELLS: len(words)}, *(node.filters or [])[1:]]
-    if words:
-        attributes[DTYPE] = words
-        notes = {"scalar": True} if is_scalar else {}
+        node.filters = [{**_first_filter(node), CELLS: len(row_dtype)}, *(node.filters or [])[1:]]
+    if row_dtype:
+        attributes[DTYPE] = row_dtype
         if is_json:
-            notes["rows"] = True
             node.key_axes = len(node.shape)
-            node.shape, node.chunks = (*node.shape, len(words)), (*node.chunks, len(words))
-        if notes:
-            attributes[NOTES] = notes
+            node.shape, node.chunks = (*node.shape, len(row_dtype)), (*node.chunks, len(row_dtype))
+        notes = {"scalar": is_scalar, "rows": is_json}
+        if any(notes.values()):
+            attributes[NOTES] = {name: True for name, holds in notes.items() if holds}
     elif is_scalar:
         attributes[DTYPE] = "scalar"
 
 
-def _words(fields: Any) -> list[dict[str, str]]:
-    """Return ``zarr_dtype`` of rows."""
+def _row_dtype(fields: Any) -> list[dict[str, str]]:
+    """Return the ``zarr_dtype`` of rows."""
     if not isinstance(fields, list) or not fields or not all(map(_is_field, fields)):
         raise MetadataError(f"{_COMPOUND} {fields!r} is no list of names and types", remedy=_REMEDY)
-    return [{"name": name, "dtype": _word(kind)} for name, kind in fields]
+    return [{"name": name, "dtype": _field_dtype(kind)} for name, kind in fields]
 
 
 def _is_field(field: Any) -> bool:
     return isinstance(field, list) and len(field) == 2 and all(isinstance(part, str) for part in field)
 
 
-def _word(kind: str) -> str:
+def _field_dtype(kind: str) -> str:
     if kind == _REFERENCE:
         return "object"
     if kind == "object":
@@ -187,7 +186,7 @@ def _first_filter(node: ArrayNode[Attributes]) -> dict[str, Any]:
 
 
 def may_hold_references(node: Node) -> bool:
-    """Tell whether the elements of a translated array may be references: LINDI says nowhere that they are."""
+    """Tell whether the elements of a translated array may be references: LINDI does not mark such arrays."""
     if not isinstance(node, ArrayNode) or DTYPE in node.attributes or not node.size:
         return False
     return CELLS in _first_filter(node)

@@ -34,7 +34,7 @@ def decode_links(attributes: dict[str, Any]) -> list[Link]:
     Raises
     ------
     MetadataError
-        ``zarr_link`` is no list of entries with a name and a path.
+        ``zarr_link`` is not a list of entries with a name and a path.
     """
     entries = attributes.get(LINKS, [])
     if not isinstance(entries, list):
@@ -56,7 +56,7 @@ def find_link(attributes: dict[str, Any], name: str) -> Link | None:
     Raises
     ------
     MetadataError
-        ``zarr_link`` is no list, or the entry with this name is no link.
+        ``zarr_link`` is not a list, or the entry with this name is not a link.
     """
     entries = attributes.get(LINKS, [])
     if isinstance(entries, list):  # to decode all of them for each step of a long chain takes too long

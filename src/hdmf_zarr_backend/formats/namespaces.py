@@ -30,7 +30,7 @@ def version_key(version: str) -> tuple[Any, ...]:
     """Return a key that sorts versions from old to new, as SemVer 2.0 and PEP 440 do where they agree.
 
     Pre-releases come before their release (``dev`` before ``alpha``), builds and post-releases after it; ``2.0`` is
-    ``2.0.0``. What is no version comes before all versions, what says that there is none first of all.
+    ``2.0.0``. What is not a version comes before all versions, what says that there is none first of all.
     """
     if version in _UNVERSIONED:
         return (0,)

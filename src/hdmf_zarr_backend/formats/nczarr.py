@@ -41,14 +41,14 @@ _COMPRESSORS = frozenset({"blosc", "zlib", "zstd", "bz2"})
 _NAME = re.compile(r"[0-9A-Za-z_\x80-\ud7ff\ue000-\U0010ffff][ -.0-~\x80-\ud7ff\ue000-\U0010ffff]*(?<! )")
 _UNNAMED = re.compile(r"[\x00-\x1f/\x7f]")
 _LONGEST_NAME = 256  # bytes
-_LONGEST_LABEL = 200  # which leaves room for a length
+_LONGEST_LABEL = 200  # which leaves characters for a length
 _TYPES_OF = "types"
 _TEXTS = "|S128"
 """netcdf-c's type of a list of text; the length says nothing."""
 
 
 def is_nczarr(hierarchy: Hierarchy) -> bool:
-    """Tell whether a file has these attributes, ours or netcdf-c's."""
+    """Tell whether a file has these attributes, of this package or of netcdf-c."""
     return SUPERBLOCK in hierarchy.root.attributes
 
 
@@ -86,7 +86,7 @@ def _change(hierarchy: Hierarchy, wanted: dict[str, Attributes]) -> set[str]:
 
 
 def _with_types(attributes: Attributes, *, added: bool) -> Attributes:
-    """Return attributes with the types that netcdf-c needs for lists, or without them; our reading takes no note."""
+    """Return attributes with the types that netcdf-c needs for lists, or without them; this package ignores them."""
     holder = attributes.get(NCZARR_ATTR)
     known = holder.get(_TYPES_OF) if isinstance(holder, dict) else None
     types = {

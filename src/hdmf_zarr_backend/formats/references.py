@@ -36,7 +36,7 @@ def encode_region(selection: Any) -> Region:
     Raises
     ------
     UsageError
-        It is no selection.
+        It is not a selection.
     """
     if isinstance(selection, dict):
         if set(selection) != {"points"}:
@@ -82,7 +82,7 @@ def decode_region(region: Region) -> Any:
     Raises
     ------
     MetadataError
-        It is no region.
+        It is not a region.
     """
     try:
         if isinstance(region, dict):
@@ -208,7 +208,7 @@ def decode_reference(value: Any) -> Reference:
     Raises
     ------
     MetadataError
-        It is no reference.
+        It is not a reference.
     """
     if not isinstance(value, dict) or not isinstance(value.get("path"), str):
         raise MetadataError(f"{value!r} is no reference", remedy="Run `zarrio verify` on the file.")

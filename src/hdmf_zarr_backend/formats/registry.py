@@ -1,6 +1,6 @@
 """The formats of Zarr by number: the documents of nodes, and the document that is set last.
 
-Hierarchies have our words on this side, whatever the format.
+Hierarchies are in their format-2 form on this side, whatever the format.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _inner_document(node: Node) -> dict[str, Any]:
 
 
 DEFAULT_FORMAT = 2
-"""Of new files, where nothing else is said."""
+"""Of new files, unless another one is chosen."""
 
 FORMATS: dict[int, Format] = {2: _Format2(), 3: _Format3()}
 """The formats by number."""

@@ -17,10 +17,10 @@ DIMENSIONS = "_ARRAY_DIMENSIONS"
 NCZARR_ATTR = "_nczarr_attr"
 NOTES = "_hdmf"
 WRITING = "writing"
-"""In the note of the root: who is writing the file. It is not whole while that stands there."""
+"""In the note of the root: who is writing the file. The file is not whole while it has this entry."""
 
 CHANGING = "changing"
-"""In what says who is writing the file: it was whole, and is again when its journal is undone or finished."""
+"""In the entry `WRITING`: the file was whole, and is again when its journal is undone or finished."""
 
 CHUNKS = "chunks"
 """In the note of the root: `ALL_CHUNKS` where every chunk was stored, so that one that is absent is gone."""
@@ -45,7 +45,7 @@ _ESCAPED = "escaped"
 
 
 def escape(attributes: dict[str, Any], notes: dict[str, Any]) -> dict[str, str]:
-    """Return ``{name: stored name}`` of the user's ``attributes``; what was renamed is put down in ``notes``."""
+    """Return ``{name: stored name}`` of the user's ``attributes``; ``notes`` records what was renamed."""
     stored = {name: name for name in attributes}
     renamed: dict[str, str] = {}
     for name in attributes:
@@ -75,6 +75,6 @@ def root_notes() -> dict[str, Any]:
 
 
 def notes_of(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Return the note of a node: what Zarr has no word for, ``{}`` where there is none."""
+    """Return the note of a node: what Zarr cannot express, ``{}`` where there is none."""
     notes = attributes.get(NOTES)
     return notes if isinstance(notes, dict) else {}

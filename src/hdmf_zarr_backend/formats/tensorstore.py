@@ -88,7 +88,7 @@ def find_obstacle(node: ArrayNode[Attributes], zarr_format: int) -> Obstacle | N
     Parameters
     ----------
     node : ArrayNode
-        In our words, with its document if it was read from one of format 3.
+        In its format-2 form, with its document if it was read from a format-3 one.
     zarr_format : int
         Of the file.
     """
@@ -102,12 +102,12 @@ def find_obstacle(node: ArrayNode[Attributes], zarr_format: int) -> Obstacle | N
 
 
 def is_number(data_type: Any) -> bool:
-    """Tell whether a data type of ours is a number or bool that TensorStore has."""
+    """Tell whether a format-2 data type is a number or bool that TensorStore has."""
     return isinstance(data_type, str) and bool(_NUMBER.fullmatch(data_type))
 
 
 def no_such_elements(data_type: Any, where: str = "elements") -> Obstacle:
-    """Return the obstacle of elements that TensorStore has no type for."""
+    """Return the obstacle of elements of a type that TensorStore does not have."""
     name = _NAMES.get(data_type[1:2], repr(data_type)) if isinstance(data_type, str) else repr(data_type)
     return Obstacle(f"TensorStore cannot read {where} of type {name}", _READ, is_of_type=True)
 
@@ -115,11 +115,18 @@ def no_such_elements(data_type: Any, where: str = "elements") -> Obstacle:
 # ---- format 2 -------------------------------------------------------------------------------------------------------
 
 
-def _in_format_2(node: ArrayNode[Attributes]) -> Obstacle | None:
-    for field in node.data_type if isinstance(node.data_type, list) else ():
+def _in_fields(data_type: Any) -> Obstacle | None:
+    for field in data_type if isinstance(data_type, list) else ():
         name, kind = field[:2] if isinstance(field, list) and len(field) > 1 else (None, field)
         if not is_number(kind) and not (isinstance(kind, str) and _BYTES.fullmatch(kind)):
             return no_such_elements(kind, f"rows with the field {name!r}")
+    return None
+
+
+def _in_format_2(node: ArrayNode[Attributes]) -> Obstacle | None:
+    obstacle = _in_fields(node.data_type)
+    if obstacle is not None:
+        return obstacle
     if node.filters:
         names = ", ".join(str(codec.get("id")) for codec in node.filters)
         return Obstacle(
@@ -244,11 +251,11 @@ def _is_codec(name: Any, settings: dict[str, Any], *, needs_order: bool) -> bool
 
 def _is_fill_of(value: Any, kinds: Mapping[str, str]) -> bool:
     """Tell whether TensorStore takes a fill value: of rows an object with all fields, but for rows of one field."""
-    words = {name: zarr3_types.decode_type(kind)[1] for name, kind in kinds.items()}
-    if len(words) == 1:
-        return all(_is_scalar_fill(value, word) for word in words.values())
+    codes = {name: zarr3_types.decode_type(kind)[1] for name, kind in kinds.items()}
+    if len(codes) == 1:
+        return all(_is_scalar_fill(value, code) for code in codes.values())
     return isinstance(value, dict) and all(
-        name in value and _is_scalar_fill(value[name], word) for name, word in words.items()
+        name in value and _is_scalar_fill(value[name], code) for name, code in codes.items()
     )
 
 

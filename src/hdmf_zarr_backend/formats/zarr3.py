@@ -1,8 +1,8 @@
 """Nodes <-> the metadata documents of Zarr format 3.
 
-A node at ``p`` is ``p/zarr.json``. Nodes are in the words of their documents here: ``data_type`` and ``fill_value`` as
-JSON of format 3, all codecs in ``codecs``, ``chunks`` the chunks of the grid. What those words mean in ours is the
-business of `formats.zarr3_forms`. The consolidated documents lie inside of that of the root.
+A node at ``p`` is ``p/zarr.json``. Nodes are as their documents state them here: ``data_type`` and ``fill_value`` as
+JSON of format 3, all codecs in ``codecs``, ``chunks`` the chunks of the grid. `formats.zarr3_forms` translates them to
+and from their format-2 form. The consolidated documents are inside the document of the root.
 
 ``to_documents(from_documents(d)) == d`` and ``consolidated(*parse_consolidated(d)) == d`` for every valid ``d``:
 unknown keys, short forms and the blocks of groups inside are kept.
@@ -43,7 +43,7 @@ def key_of(path: str) -> str:
 
 
 def array_document(node: ArrayNode[Attributes]) -> dict[str, Any]:
-    """Return the ``zarr.json`` of an array in the words of its document."""
+    """Return the ``zarr.json`` of an array that is as its document states it."""
     document: dict[str, Any] = {
         "zarr_format": 3,
         "node_type": "array",

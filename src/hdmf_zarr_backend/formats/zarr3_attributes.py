@@ -1,7 +1,7 @@
 """Attributes: format-2 form <-> the format-3 convention of hdmf-zarr 0.14 and LINDI.
 
 =================================================  ===================================================================
-ours                                               in format 3
+format-2 form                                      format-3 document
 =================================================  ===================================================================
 ``zarr_link``                                      ``_LINKS``
 ``{"zarr_dtype": "object", "value": reference}``   ``{"_REFERENCE": reference}``
@@ -13,7 +13,7 @@ ours                                               in format 3
 ``_ARRAY_DIMENSIONS`` of a scalar                  nothing
 =================================================  ===================================================================
 
-Everything else is the same, and where the words of format 3 say less than ours the note of the node says the rest.
+Everything else is the same. What the convention cannot express is in the note of the node.
 
 Source: hdmf-zarr 0.14, storage specification; issue "Format 3, shards, and any store, near or far", part 1.
 """
@@ -36,8 +36,8 @@ _OBJECT = ("object", "region")
 _ATTRIBUTES = "attributes"
 _AS_TEXT = {"dtype": "json", "text": True}
 _WORD = "word"  # not `zarr_dtype`: hdmf-zarr 0.14 takes an object with that key for a reference
-_OURS = (DTYPE, LINKS)
-_THEIRS = frozenset({DTYPE_3, LINKS_3, REFERENCE_FIELDS_3})
+_ONLY_IN_2 = (DTYPE, LINKS)
+_ONLY_IN_3 = frozenset({DTYPE_3, LINKS_3, REFERENCE_FIELDS_3})
 _SCALAR_3 = "_SCALAR"  # of drafts of the convention
 _NESTED = (dict, list)
 
@@ -46,8 +46,8 @@ _NESTED = (dict, list)
 
 
 def encode_values(attributes: Attributes) -> Attributes:
-    """Return the attributes of a group, or of an array without what says of which type it is."""
-    encoded = {key: value for key, value in attributes.items() if key not in _OURS}
+    """Return the format-3 attributes of a group, or of an array without those that state its type."""
+    encoded = {key: value for key, value in attributes.items() if key not in _ONLY_IN_2}
     if LINKS in attributes:
         encoded[LINKS_3] = attributes[LINKS]
     nested = {key: value for key, value in encoded.items() if isinstance(value, _NESTED) and key != LINKS_3}
@@ -61,28 +61,28 @@ def encode_values(attributes: Attributes) -> Attributes:
 
 
 def _is_mistaken(value: Any) -> bool:
-    """Tell whether hdmf-zarr 0.14 would take JSON of a user for a reference, and could not read the file then."""
-    return isinstance(value, dict) and not _is_ours(value) and bool({DTYPE, REFERENCE_3} & value.keys())
+    """Tell whether hdmf-zarr 0.14 would take a user's JSON for a reference, and then could not read the file."""
+    return isinstance(value, dict) and not _is_reference_2(value) and bool({DTYPE, REFERENCE_3} & value.keys())
 
 
 def _encode_value(value: Any) -> Any:
     if isinstance(value, dict):
-        return {REFERENCE_3: value["value"]} if _is_ours(value) else value
-    if isinstance(value, list) and value and all(map(_is_ours, value)):
+        return {REFERENCE_3: value["value"]} if _is_reference_2(value) else value
+    if isinstance(value, list) and value and all(map(_is_reference_2, value)):
         return [{REFERENCE_3: item["value"]} for item in value]
     return value
 
 
-def _is_ours(value: Any) -> bool:
+def _is_reference_2(value: Any) -> bool:
     return isinstance(value, dict) and value.get(DTYPE) in _OBJECT and isinstance(value.get("value"), dict)
 
 
 def decode_values(attributes: Attributes) -> Attributes:
-    """Return our form of the attributes of a group; of an array, without what says of which type it is."""
+    """Return the format-2 form of the attributes of a group, or of an array without those that state its type."""
     decoded = dict(attributes)
-    for key in _THEIRS & attributes.keys():
+    for key in _ONLY_IN_3 & attributes.keys():
         del decoded[key]
-    references = [key for key, value in decoded.items() if type(value) in _NESTED and _begins_theirs(value)]
+    references = [key for key, value in decoded.items() if type(value) in _NESTED and _begins_with_reference(value)]
     if references:
         plain = _plain_names(attributes)
         decoded.update({key: _decode_value(decoded[key]) for key in references if key not in plain})
@@ -93,13 +93,13 @@ def decode_values(attributes: Attributes) -> Attributes:
     return decoded
 
 
-def _begins_theirs(value: Any) -> bool:
+def _begins_with_reference(value: Any) -> bool:
     """Tell whether an object is a reference, or a list begins with one."""
     first = value if type(value) is dict else value[0] if value else None
-    return type(first) is dict and REFERENCE_3 in first and _is_theirs(first)
+    return type(first) is dict and REFERENCE_3 in first and _is_reference_3(first)
 
 
-def _is_theirs(value: Any) -> bool:
+def _is_reference_3(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get(REFERENCE_3), (dict, str))
 
 
@@ -111,13 +111,13 @@ def _plain_names(attributes: Attributes) -> set[str]:
 
 def _decode_value(value: Any) -> Any:
     if isinstance(value, list):
-        return [_decode_reference(item) for item in value] if all(map(_is_theirs, value)) else value
+        return [_decode_reference(item) for item in value] if all(map(_is_reference_3, value)) else value
     return _decode_reference(value)
 
 
 def _decode_reference(value: dict[str, Any]) -> dict[str, Any]:
-    said = value[REFERENCE_3]
-    reference = {"source": ".", "path": absolute(said)} if isinstance(said, str) else {"source": ".", **said}
+    stored = value[REFERENCE_3]
+    reference = {"source": ".", **({"path": absolute(stored)} if isinstance(stored, str) else stored)}
     return {DTYPE: "object" if reference.get("region") is None else "region", "value": reference}
 
 
@@ -125,21 +125,20 @@ def _decode_reference(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def encode_array_attributes(node: ArrayNode[Attributes], default: Any, fields: list[Any] | None) -> Attributes:
-    """Return the attributes of an array.
+    """Return the format-3 attributes of an array.
 
     Parameters
     ----------
     node : ArrayNode
-        Ours, with ``key_axes`` set for what has other axes in format 3.
+        In its format-2 form, with ``key_axes`` set where its document has other axes.
     default : object
-        What ``zarr_dtype`` would be by the data type alone.
+        The ``zarr_dtype`` that follows from the data type.
     fields : list, optional
         Of rows: name, data type and kind of each.
     """
-    ours = node.attributes
-    encoded = encode_values(ours)
+    encoded = encode_values(node.attributes)
     notes = dict(notes_of(encoded))
-    word = ours.get(DTYPE)
+    word = node.attributes.get(DTYPE)
     scalar = node.key_axes == 0
     if scalar:
         notes.pop("scalar", None)
@@ -157,7 +156,7 @@ def encode_array_attributes(node: ArrayNode[Attributes], default: Any, fields: l
 
 
 def _encode_fields(encoded: Attributes, notes: dict[str, Any], word: Any, default: list[Any], *, rows: bool) -> None:
-    """Say what the fields of rows are, as far as their data type does not."""
+    """Add what the data type of rows does not state about their fields."""
     references = [field["name"] for field in word if _is_reference_field(field)] if isinstance(word, list) else []
     if references:
         encoded[REFERENCE_FIELDS_3] = references
@@ -189,7 +188,7 @@ def _is_reference_field(field: Any) -> bool:
 
 
 def default_fields(default: list[Any], references: list[str]) -> list[dict[str, Any]]:
-    """Return what ``zarr_dtype`` of rows would be by data type and names of reference fields alone."""
+    """Return the ``zarr_dtype`` of rows that follows from the data type and the names of reference fields."""
     return [
         {"name": field["name"], "dtype": "object" if field["name"] in references else _text_word(field["dtype"])}
         for field in default
@@ -201,31 +200,31 @@ def _text_word(word: Any) -> Any:
 
 
 def looks_like_rows(default: Any, references: Any) -> bool:
-    """Tell whether a structured type stands for rows with text or references, by what `types3.word_of_type` says."""
+    """Tell whether a structured type is one of rows with text or references; ``default`` as of `word_of_type`."""
     if not isinstance(default, list):
         return False
     return bool(references) or any(str(field["dtype"]).startswith("str") for field in default)
 
 
 def decode_array_attributes(attributes: Attributes, default: Any) -> tuple[Attributes, bool]:
-    """Return our attributes of an array, without ``zarr_dtype``, and whether it holds rows.
+    """Return the format-2 attributes of an array without ``zarr_dtype``, and whether it holds rows.
 
     Parameters
     ----------
     attributes : dict
         As in the document.
     default : object
-        What ``zarr_dtype`` would be by the data type alone: a name, or the fields.
+        The ``zarr_dtype`` that follows from the data type: a name, or the fields.
     """
     decoded = decode_values(attributes)
     decoded.pop(DTYPE, None)
     if not isinstance(default, list):
         return decoded, False
-    said = notes_of(attributes).get("rows")
+    noted = notes_of(attributes).get("rows")
     fields = attributes.get(REFERENCE_FIELDS_3)
     old = attributes.get(DTYPE)
     references = fields or (isinstance(old, list) and any(map(_is_reference_field, old)))
-    return decoded, said if isinstance(said, bool) else looks_like_rows(default, references)
+    return decoded, noted if isinstance(noted, bool) else looks_like_rows(default, references)
 
 
 def decode_word(attributes: Attributes, default: Any, *, rows: bool, is_text: bool) -> Any:
@@ -236,7 +235,7 @@ def decode_word(attributes: Attributes, default: Any, *, rows: bool, is_text: bo
     attributes : dict
         As in the document.
     default : object
-        What it would be by the data type alone.
+        The one that follows from the data type.
     rows : bool
         Whether it holds rows with text or references.
     is_text : bool
@@ -259,10 +258,10 @@ def decode_word(attributes: Attributes, default: Any, *, rows: bool, is_text: bo
 
 
 def is_old_scalar(attributes: Attributes) -> bool:
-    """Tell whether an array of one element stands for a scalar, as files that came from format 2 and drafts say it."""
+    """Tell whether an array of one element has a mark of scalars of format 2 or of drafts of the convention."""
     return attributes.get(DTYPE) == "scalar" or attributes.get(_SCALAR_3) is True
 
 
 def drop_marks(attributes: Attributes) -> None:
-    """Remove what drafts of the convention said of scalars."""
+    """Remove the mark of scalars of drafts of the convention."""
     attributes.pop(_SCALAR_3, None)

@@ -1,12 +1,13 @@
 """Codecs: the filters and compressor of format 2 <-> the codecs of Zarr format 3.
 
-Our filters in order and then our compressor are one chain. In format 3 its first steps, those that know of numbers, may
-stand before the step that makes bytes; the others stand behind it. What both formats have is named as the core
-specification names it, everything else ``numcodecs.<id>``, as zarr-python and hdmf-zarr 0.14 do. The stored bytes of a
-chunk are the same under both names.
+The filters in order and then the compressor are one chain. In format 3 its first steps, those that work on numbers, may
+come before the step that makes bytes; the others come after it. A codec that both formats have is named as the core
+specification names it, any other ``numcodecs.<id>``, as zarr-python and hdmf-zarr 0.14 do. The stored bytes of a chunk
+are the same under both names.
 
-Three of our filters are steps that have no other form, since the data type says it all in format 3: ``references`` and
-``struct``, which make bytes of objects (`arrays.objects`), and ``byteorder``, which makes rows little-endian.
+Three filters exist in the format-2 form of format-3 arrays only, where the data type of the document implies them:
+``references`` and ``struct``, which make bytes of objects (`arrays.objects`), and ``byteorder``, which makes rows
+little-endian.
 
 Source: Zarr v3 specification, "Codecs"; zarr-python for the configurations of ``blosc`` and ``zstd``.
 """
@@ -30,19 +31,19 @@ _SHUFFLES = {0: "noshuffle", 1: "shuffle", 2: "bitshuffle"}
 _SHUFFLE_NUMBERS = {name: number for number, name in _SHUFFLES.items()}
 _ON_NUMBERS = frozenset({"astype", "bitround", "delta", "fixedscaleoffset", "packbits", "quantize"})
 _MAKES_OBJECTS = frozenset({"vlen-utf8", "vlen-bytes", "pickle", "json2", "msgpack2", "vlen-array", "categorize"})
-_SERIALIZERS = {"vlen-utf8": "vlen-utf8", "vlen-bytes": "vlen-bytes"}
+_SERIALIZERS = frozenset({"vlen-utf8", "vlen-bytes"})
 _REMEDY = "Convert the array with the program that wrote it."
 _USUAL_LEVEL = 6  # what zlib makes of -1
 
 
 @dataclass(slots=True, frozen=True)
 class Chain:
-    """The codecs of an array in our words.
+    """The codecs of an array in their format-2 form.
 
     Attributes
     ----------
     filters : list of dict or None
-        Ours; of text and bytes the first one makes bytes of objects.
+        For text and bytes, the first one makes bytes of objects.
     compressor : dict or None
         The last one.
     endian : {"little", "big"} or None
@@ -63,17 +64,17 @@ class Chain:
     shards: Shards | None = None
 
 
-# ---- ours -> format 3 -----------------------------------------------------------------------------------------------
+# ---- format 2 -> format 3 --------------------------------------------------------------------------------------------
 
 
 def in_format_2(filters: list[dict[str, Any]] | None) -> list[dict[str, Any]] | None:
-    """Return copies of filters without those that are there in format 3 only."""
+    """Return copies of filters without those that only format-3 arrays have."""
     kept = [dict(config) for config in filters or () if config["id"] not in (REFERENCES, STRUCT, BYTE_ORDER)]
     return kept or None
 
 
 def is_expressible(filters: list[dict[str, Any]] | None, compressor: dict[str, Any] | None) -> bool:
-    """Tell whether a chain of ours on numbers has a form in format 3: what knows of numbers stands first."""
+    """Tell whether format 3 can express a chain on numbers: the filters that work on numbers come first."""
     steps = [*(filters or []), *([compressor] if compressor else [])]
     kinds = [step["id"] in _ON_NUMBERS for step in steps]
     return not any(step["id"] in _MAKES_OBJECTS for step in steps) and kinds == sorted(kinds, reverse=True)
@@ -92,12 +93,11 @@ def in_core_words(compressor: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def encode_codecs(
-    data_type: Any,
     filters: list[dict[str, Any]] | None,
     compressor: dict[str, Any] | None,
     *,
-    order: str,
-    ndim: int,
+    is_object: bool,
+    transposed: int,
     endian: Endian | None,
     itemsize: int,
 ) -> list[dict[str, Any]]:
@@ -105,31 +105,30 @@ def encode_codecs(
 
     Parameters
     ----------
-    data_type : str or list
-        Ours.
-    filters, compressor, order
-        Ours.
-    ndim : int
-        Number of axes of the array as format 3 has it.
+    filters, compressor
+        Configurations of format 2.
+    is_object : bool
+        The data type is ``"|O"``.
+    transposed : int
+        Number of axes of the array in its format-3 document if a chunk is stored in order F, else 0.
     endian : {"little", "big"} or None
-        Of the elements; None where they have no byte order.
+        Of the elements; None if they do not have a byte order.
     itemsize : int
-        Bytes of an element, which Blosc wants to know; 1 for text.
+        Bytes of an element, for Blosc; 1 for text.
 
     Raises
     ------
     UsageError
-        The chain has no form in format 3.
+        Format 3 cannot express the chain.
     """
     steps = [*(filters or []), *([compressor] if compressor else [])]
     if steps and steps[0]["id"] == BYTE_ORDER:
         del steps[0]
     first: list[dict[str, Any]] = []
-    if order == "F" and ndim > 1:
-        first.append({"name": "transpose", "configuration": {"order": list(range(ndim))[::-1]}})
-    name = _SERIALIZERS.get(steps[0]["id"]) if steps and data_type == "|O" else None
-    if steps and data_type == "|O":
-        serializer = _object_serializer(steps.pop(0), name)
+    if transposed > 1:
+        first.append({"name": "transpose", "configuration": {"order": list(range(transposed))[::-1]}})
+    if steps and is_object:
+        serializer = _object_serializer(steps.pop(0)["id"])
     else:
         while steps and steps[0]["id"] in _ON_NUMBERS:
             first.append(_encode(steps.pop(0), itemsize))
@@ -140,13 +139,12 @@ def encode_codecs(
     return [*first, serializer, *(_encode(step, itemsize) for step in steps)]
 
 
-def _object_serializer(step: dict[str, Any], name: str | None) -> dict[str, Any]:
-    if step["id"] == REFERENCES:
-        name = "vlen-utf8"
-    if step["id"] == STRUCT:
+def _object_serializer(codec_id: str) -> dict[str, Any]:
+    if codec_id == STRUCT:
         return {"name": "bytes", "configuration": {"endian": "little"}}
-    if name is None:
-        raise UsageError(f"format 3 has no form for objects in {step['id']!r}", remedy="Leave out object_codec_class.")
+    name = "vlen-utf8" if codec_id == REFERENCES else codec_id
+    if name not in _SERIALIZERS:
+        raise UsageError(f"format 3 has no form for objects in {name!r}", remedy="Leave out object_codec_class.")
     return {"name": name, "configuration": {}}
 
 
@@ -178,11 +176,11 @@ def _encode_blosc(config: dict[str, Any], itemsize: int) -> dict[str, Any]:
     }
 
 
-# ---- format 3 -> ours -----------------------------------------------------------------------------------------------
+# ---- format 3 -> format 2 --------------------------------------------------------------------------------------------
 
 
 def decode_codecs(codecs: list[Any], ndim: int) -> Chain:
-    """Return our form of the codecs of an array with ``ndim`` axes.
+    """Return the format-2 form of the codecs of an array with ``ndim`` axes.
 
     Raises
     ------
@@ -192,35 +190,39 @@ def decode_codecs(codecs: list[Any], ndim: int) -> Chain:
     steps = [_parts(codec) for codec in codecs]
     if len(steps) == 1 and steps[0][0] == "sharding_indexed":
         return _decode_sharded(steps[0][1], ndim)
-    order, numbers = "C", []
+    order = "C"
+    filters: list[dict[str, Any]] = []
     position = 0
     for name, configuration in steps:
         if name == "transpose":
             order = _decode_transpose(configuration, ndim, order)
         elif name.removeprefix(_PREFIX) in _ON_NUMBERS:
-            numbers.append(_decode(name, configuration))
+            filters.append(_decode(name, configuration))
         else:
             break
         position += 1
     if position == len(steps):
         raise MetadataError(f"the codecs {codecs!r} make no bytes", remedy=_REMEDY)
     name, configuration = steps[position]
-    endian: Endian | None = None
-    if name == "bytes":
-        endian = configuration.get("endian")
-        if endian not in (None, "little", "big"):
-            raise MetadataError(f"the byte order {endian!r} is unknown", remedy=_REMEDY)
-    elif name in _SERIALIZERS:
-        numbers.append({"id": _SERIALIZERS[name]})
-    else:
+    if name in _SERIALIZERS:
+        filters.append({"id": name})
+    elif name != "bytes":
         raise MetadataError(f"the codec {name!r} is unknown in this place", remedy=_REMEDY)
-    rest = [_decode(*step) for step in steps[position + 1 :]]
-    compressor = rest.pop() if rest else None
-    return Chain([*numbers, *rest] or None, compressor, endian, order)
+    endian = _endian(configuration) if name == "bytes" else None
+    filters += [_decode(*step) for step in steps[position + 1 :]]
+    compressor = filters.pop() if position + 1 < len(steps) else None
+    return Chain(filters or None, compressor, endian, order)
+
+
+def _endian(configuration: dict[str, Any]) -> Endian | None:
+    endian: Endian | None = configuration.get("endian")
+    if endian not in (None, "little", "big"):
+        raise MetadataError(f"the byte order {endian!r} is unknown", remedy=_REMEDY)
+    return endian
 
 
 def decode_codec(codec: Any) -> dict[str, Any]:
-    """Return our configuration of one codec of format 3, given as in metadata: ``{"name": ..., "configuration": ...}``.
+    """Return the format-2 configuration of a format-3 codec, which is given as ``{"name": ..., "configuration": ...}``.
 
     Raises
     ------
@@ -308,12 +310,12 @@ def encode_sharded(chunks: tuple[int, ...], codecs: list[dict[str, Any]], shards
 
 
 def field_types(fields: list[Any]) -> list[Any]:
-    """Return the data type, ours, of the rows that the filter ``struct`` makes of ``fields``."""
+    """Return the format-2 data type of the rows that the filter ``struct`` makes of ``fields``."""
     return [[name, data_type] for name, data_type, _ in fields]
 
 
 def struct_filter(fields: list[Any]) -> dict[str, Any]:
-    """Return the configuration of the filter ``struct``: name, data type (ours) and kind of each field.
+    """Return the configuration of the filter ``struct``: name, format-2 data type and kind of each field.
 
     Kinds are ``"number"``, ``"text"`` and ``"reference"``; text and references are of fixed length.
     """
@@ -321,10 +323,10 @@ def struct_filter(fields: list[Any]) -> dict[str, Any]:
 
 
 def byte_order_filter(data_type: Any) -> dict[str, Any]:
-    """Return the configuration of the filter ``byteorder`` for rows of ``data_type``, ours."""
+    """Return the configuration of the filter ``byteorder`` for rows of a format-2 ``data_type``."""
     return {"id": BYTE_ORDER, "stored": zarr3_types.little(data_type)}
 
 
 def struct_itemsize(fields: list[Any]) -> int:
-    """Return the bytes of a row."""
+    """Return the bytes of a row that the filter ``struct`` makes of ``fields``."""
     return zarr3_types.itemsize(field_types(fields))

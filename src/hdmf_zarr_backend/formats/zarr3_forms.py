@@ -1,10 +1,10 @@
 """Nodes in format-2 form <-> nodes of documents of format 3.
 
-Whoever reads, plans, appends, compares or exports knows our words only. What differs is said here and in the tables
-that this module asks (`types3`, `codecs3`, `forms3`, `attributes3`):
+The model holds every array in its *format-2 form*, so that reading, planning, appending, comparing and exporting know
+one form only. The two forms differ in what `zarr3_types`, `zarr3_codecs` and `zarr3_attributes` translate, and in this:
 
 =====================  =========================================  ===================================================
-what                   ours                                       in format 3
+what                   format-2 form                              format-3 document
 =====================  =========================================  ===================================================
 scalar                 shape ``(1,)``                             shape ``()``
 references             ``"|O"`` with the filter ``references``    ``string``
@@ -14,9 +14,8 @@ no fill value          ``null``                                   the zero of th
 names of dimensions    ``_ARRAY_DIMENSIONS``                      the same, and ``dimension_names``
 =====================  =========================================  ===================================================
 
-``canonical(documented(x)) == x`` but for the names of the axes that format 3 does not have, and for a fill value that
-is zero, which comes back as none. A node that was read keeps its document; what is not changed in it is written as it
-was.
+``canonical(documented(x)) == x`` except for the names of the axes that format 3 does not have, and for a fill value of
+zero, which comes back as none. A node that was read keeps its document; what is not changed in it is written as it was.
 
 Source: hdmf-zarr 0.14, storage specification; docs/format for what this package adds to it.
 """
@@ -41,7 +40,7 @@ _LARGEST_ELEMENT = 255
 
 @dataclass(slots=True, frozen=True)
 class DecodedForm:
-    """What data type, codecs and fill value of a document are in our words; arrays share it, and change nothing in it.
+    """Data type, codecs and fill value of a format-3 document in their format-2 form; arrays share it unchanged.
 
     Attributes
     ----------
@@ -50,9 +49,9 @@ class DecodedForm:
     filters : list of dict or None
         Those of the chain, and the one for rows of both byte orders.
     data_type, fill_value : object
-        Ours.
+        Of format 2.
     default : object
-        What ``zarr_dtype`` is by the data type alone.
+        The ``zarr_dtype`` that follows from the data type.
     is_text : bool
         Whether elements are text, which references are stored as.
     """
@@ -84,9 +83,9 @@ def _decode(stored: Any, codecs: list[Any], fill_value: Any, axes: int, noted: A
 
 
 decode_form: Memo[DecodedForm] = Memo(_decode)
-"""Returns the form of arrays whose documents say ``(data type, codecs, fill value, number of axes, noted type)``.
+"""Returns the format-2 form of ``(data type, codecs, fill value, number of axes, noted type)`` of a format-3 document.
 
-The noted type is the data type in the note of the array or None; it counts where format 3 has no word for a type.
+The noted type is the data type in the note of the array or None; it counts where format 3 cannot express a type.
 
 Raises
 ------
@@ -105,16 +104,16 @@ def _check_objects(stored: Any, filters: list[dict[str, Any]] | None) -> None:
 
 @dataclass(slots=True, frozen=True)
 class EncodedForm:
-    """What is ours as format 3 says it; documents share it, and change nothing in it.
+    """Data type, codecs and fill value for a format-3 document; documents share it unchanged.
 
     Attributes
     ----------
     data_type, codecs, fill_value : object
         As in the document; the codecs are those of a chunk.
     default : object
-        What ``zarr_dtype`` is by the data type alone.
+        The ``zarr_dtype`` that follows from the data type.
     noted : object
-        The data type for the note, where format 3 has no word for it.
+        The data type for the note, where format 3 cannot express it.
     """
 
     data_type: Any
@@ -142,39 +141,45 @@ def _encode(data_type: Any, filters: Any, compressor: Any, order: str, axes: int
     if filters or itemsize > _LARGEST_ELEMENT:
         itemsize = 1
     codecs = zarr3_codecs.encode_codecs(
-        data_type, filters, compressor, order=order, ndim=axes, endian=endian, itemsize=itemsize
+        filters,
+        compressor,
+        is_object=data_type == "|O",
+        transposed=axes if order == "F" else 0,
+        endian=endian,
+        itemsize=itemsize,
     )
     return EncodedForm(stored, codecs, zarr3_types.encode_fill(fill_value, known, stored), default, noted)
 
 
 encode_form: Memo[EncodedForm] = Memo(_encode)
-"""Returns the form of arrays of ours with ``(data type, filters, compressor, order, number of axes, fill value)``.
+"""Returns the format-3 form of ``(data type, filters, compressor, order, number of axes, fill value)`` of format 2.
 
 Raises
 ------
 UsageError
-    Format 3 has no place for a filter.
+    Format 3 cannot express a filter.
 """
 
 
 TEXT_CHARACTERS = 512
-"""What text and references in rows have room for, at least."""
+"""Least length of text and references in rows, in characters."""
 
 _TYPE, _WORD = "type", "word"
+_REFERENCE_WORDS = ("object", "region")
 _NAMES = "dimension_names"
 _KEPT = (zarr3_attributes.DTYPE_3, zarr3_attributes.REFERENCE_FIELDS_3, DTYPE, "_SCALAR")
 
 
-# ---- documents -> ours ----------------------------------------------------------------------------------------------
+# ---- format 3 -> format 2 -------------------------------------------------------------------------------------------
 
 
 def canonical_hierarchy(hierarchy: Hierarchy) -> Hierarchy:
-    """Return a hierarchy in our words.
+    """Return a hierarchy in its format-2 form.
 
     Raises
     ------
     MetadataError
-        Something in the words of a document that this package does not know; the node is named.
+        A document has something that this package does not know; the node is named.
     """
     root = _canonical(hierarchy.root, "", "")
     groups = [("", hierarchy.root, root)]
@@ -189,7 +194,7 @@ def canonical_hierarchy(hierarchy: Hierarchy) -> Hierarchy:
 
 
 def _canonical(node: Node, parent: str, name: str) -> Node:
-    """Return a node in our words; a group without its members."""
+    """Return a node in its format-2 form; a group without its members."""
     if isinstance(node, GroupNode):
         extra = {key: value for key, value in node.extra.items() if key != zarr3.CONSOLIDATED}
         return GroupNode(zarr3_attributes.decode_values(node.attributes), {}, extra, keeps_attributes=True)
@@ -200,7 +205,7 @@ def _canonical(node: Node, parent: str, name: str) -> Node:
 
 
 def canonical(node: ArrayNode[Attributes]) -> ArrayNode[Attributes]:
-    """Return an array in our words, with its document.
+    """Return an array in its format-2 form, with its document.
 
     Raises
     ------
@@ -210,7 +215,7 @@ def canonical(node: ArrayNode[Attributes]) -> ArrayNode[Attributes]:
     try:
         return _canonical_array(node)
     except ZarrBackendError:
-        raise  # some of ours are ValueErrors or TypeErrors too
+        raise  # some errors of this package are ValueErrors or TypeErrors too
     except _DAMAGE as error:
         raise MetadataError(
             f"the document contradicts itself ({type(error).__name__}: {error})", remedy="Run `zarrio verify`."
@@ -244,12 +249,12 @@ def _canonical_array(node: ArrayNode[Attributes]) -> ArrayNode[Attributes]:
     )
     if _NAMES in node.extra and DIMENSIONS not in attributes:
         _take_names(attributes, node.extra[_NAMES])
-    if form.is_text and word in ("object", "region"):
+    if form.is_text and word in _REFERENCE_WORDS:
         made.filters = [{"id": zarr3_codecs.REFERENCES}, *(form.filters or [])[1:]]
         made.fill_value = None
     _set_word(made, word, rows=rows, is_old=zarr3_attributes.is_old_scalar(node.attributes))
     # attributes are set anew and not changed inside, so a shallow copy stays what was read
-    made.original = Original(node, _words_of(made), dict(made.attributes))
+    made.original = Original(node, _stored_form(made), dict(made.attributes))
     return made
 
 
@@ -259,30 +264,25 @@ def _take_names(attributes: Attributes, names: Any) -> None:
 
 
 def _set_word(node: ArrayNode[Attributes], word: Any, *, rows: bool, is_old: bool) -> None:
-    """Give an array ``zarr_dtype``, and the axes that it has with us; ``is_old``: it may be a scalar of old files."""
+    """Give an array ``zarr_dtype`` and the axes of its format-2 form; ``is_old``: old files may mark it as a scalar."""
     attributes = node.attributes
+    is_noted = notes_of(attributes).get(_WORD) is not None
     notes = {key: value for key, value in notes_of(attributes).items() if key not in (_WORD, _TYPE, "rows")}
     scalar = not node.shape
     if rows:
-        fields = fields_of(node.data_type, word)
-        node.key_axes = len(node.shape)
-        node.shape, node.chunks = ((*(n or (1,)), len(fields)) for n in (node.shape, node.chunks))
-        if node.shards is not None:
-            node.shards = replace(node.shards, shape=(*node.shards.shape, len(fields)))
-        node.filters = [zarr3_codecs.struct_filter(fields), *(node.filters or [])]
-        node.data_type, node.fill_value = "|O", None
         notes["rows"] = True
+        _add_field_axis(node, fields_of(node.data_type, word))
     elif scalar:
         node.shape, node.chunks, node.key_axes = (1,), (1,), 0
         if node.shards is not None:
             node.shards = replace(node.shards, shape=(1,))
     if scalar:
-        if isinstance(word, list) or word in ("object", "region") or notes_of(attributes).get(_WORD) is not None:
+        if isinstance(word, list) or word in _REFERENCE_WORDS or is_noted:
             notes["scalar"] = True
         else:
             word = "scalar"
     elif is_old and node.size == 1:
-        word = "scalar" if isinstance(word, str) and word not in ("object", "region") else word
+        word = "scalar" if isinstance(word, str) and word not in _REFERENCE_WORDS else word
         zarr3_attributes.drop_marks(attributes)
     attributes[DTYPE] = word
     if notes:
@@ -291,41 +291,55 @@ def _set_word(node: ArrayNode[Attributes], word: Any, *, rows: bool, is_old: boo
         attributes.pop(NOTES, None)
 
 
-def fields_of(data_type: list[Any], words: Any) -> list[Any]:
+def _add_field_axis(node: ArrayNode[Attributes], fields: list[Any]) -> None:
+    """Make objects with an axis of fields of structured elements."""
+    node.key_axes = len(node.shape)
+    node.shape, node.chunks = ((*(n or (1,)), len(fields)) for n in (node.shape, node.chunks))
+    if node.shards is not None:
+        node.shards = replace(node.shards, shape=(*node.shards.shape, len(fields)))
+    node.filters = [zarr3_codecs.struct_filter(fields), *(node.filters or [])]
+    node.data_type, node.fill_value = "|O", None
+
+
+def _is_reference(word: Any) -> bool:
+    return isinstance(word, dict) or word in _REFERENCE_WORDS
+
+
+def fields_of(data_type: list[Any], zarr_dtype: Any) -> list[Any]:
     """Return name, data type and kind of the fields of rows that are stored as ``data_type``."""
-    known = {str(field.get("name")): field.get("dtype") for field in words if isinstance(field, dict)}
+    known = {str(field.get("name")): field.get("dtype") for field in zarr_dtype if isinstance(field, dict)}
     fields = []
     for name, inner, *_ in data_type:
         word = known.get(name)
-        is_reference = isinstance(word, dict) or word in ("object", "region")
+        is_reference = _is_reference(word)
         is_text = isinstance(inner, str) and inner[1:2] in "US"
         fields.append([name, inner, ("reference" if is_reference else "text") if is_text else "number"])
     return fields
 
 
-# ---- ours -> documents ----------------------------------------------------------------------------------------------
+# ---- format 2 -> format 3 -------------------------------------------------------------------------------------------
 
 
 def documented_group(node: GroupNode[Attributes]) -> GroupNode[Attributes]:
-    """Return a group in the words of its document."""
+    """Return a group as its format-3 document states it."""
     return GroupNode(zarr3_attributes.encode_values(node.attributes), node.members, node.extra, keeps_attributes=True)
 
 
 def documented(node: ArrayNode[Attributes]) -> ArrayNode[Attributes]:
-    """Return an array in the words of its document.
+    """Return an array as its format-3 document states it.
 
     Parameters
     ----------
     node : ArrayNode
-        In our words, as `adapt` makes it.
+        In its format-2 form, as `adapt` makes it.
 
     Raises
     ------
     UsageError
-        Format 3 has no place for a filter.
+        Format 3 cannot express a filter.
     """
     original, before = node.original, node.document
-    if original is not None and before is not None and original.words == _words_of(node):
+    if original is not None and before is not None and original.stored == _stored_form(node):
         attributes = before.attributes
         if node.attributes != original.attributes:
             attributes = _attributes_like(node, original)
@@ -337,27 +351,27 @@ def documented(node: ArrayNode[Attributes]) -> ArrayNode[Attributes]:
             extra = {**extra, _NAMES: attributes[DIMENSIONS]}
         return replace(before, shape=node.shape[:axes], attributes=attributes, extra=extra)
     made = _documented(node)
-    if before is not None:  # what others have put beside the words of the format is theirs
+    if before is not None:  # keep the keys that other programs have added
         made.extra = {**made.extra, **{key: before.extra[key] for key in before.extra if key not in _STATED}}
     return made
 
 
 _STATED = frozenset({"fill_value", "chunk_grid", "chunk_key_encoding", _NAMES})
-"""What `v3` keeps of a document beside its words, and is said anew where those change."""
-_words_of: Callable[[ArrayNode[Attributes]], tuple[Any, ...]] = attrgetter(
+"""Keys that `zarr3` keeps among the ``extra`` of a node and that are made anew when the node changes."""
+
+_stored_form: Callable[[ArrayNode[Attributes]], tuple[Any, ...]] = attrgetter(
     "data_type", "fill_value", "compressor", "filters", "order", "separator", "prefix", "chunks", "shards"
 )
 
 
 def _attributes_like(node: ArrayNode[Attributes], original: Original) -> Attributes:
-    """Return changed attributes with what says of which type the array is as it was."""
+    """Return changed attributes, with those that state the type of the array unchanged."""
     attributes = _documented(node).attributes
     if node.attributes.get(DTYPE) == original.attributes.get(DTYPE):
         for key in _KEPT:
             attributes.pop(key, None)
         stored = original.document.attributes
-        said = {key: stored[key] for key in _KEPT if key in stored}
-        attributes = {**said, **attributes}
+        attributes = {**{key: stored[key] for key in _KEPT if key in stored}, **attributes}
     return attributes
 
 
@@ -395,7 +409,7 @@ def _documented(node: ArrayNode[Attributes]) -> ArrayNode[Attributes]:
 
 
 def adapt(node: ArrayNode[Attributes], widths: dict[str, int]) -> None:
-    """Make an array that was planned in our words one that format 3 has a form for.
+    """Change a planned array to a form that format 3 can express.
 
     Parameters
     ----------
@@ -407,19 +421,26 @@ def adapt(node: ArrayNode[Attributes], widths: dict[str, int]) -> None:
     node.prefix, node.separator, node.extra = "c", "/", {}
     node.keeps_attributes = True
     notes = notes_of(node.attributes)
-    word = node.attributes.get(DTYPE)
-    rows = notes.get("rows") is True
-    if rows:
-        node.filters = [zarr3_codecs.struct_filter(row_fields(node, widths)), *(node.filters or [])[1:]]
+    if notes.get("rows") is True:
         node.key_axes = len(node.shape) - 1
-    elif node.data_type == "|O" and word in ("object", "region"):
-        node.filters = [{"id": zarr3_codecs.REFERENCES}, *(node.filters or [])[1:]]
-    elif node.data_type != "|O" and zarr3_types.is_mixed(node.data_type):
-        node.filters = [zarr3_codecs.byte_order_filter(node.data_type), *(node.filters or [])]
-    if word == "scalar" or (notes.get("scalar") is True and node.shape[:1] == (1,)):
+    node.filters = _adapted_filters(node, widths)
+    if node.attributes.get(DTYPE) == "scalar" or (notes.get("scalar") is True and node.shape[:1] == (1,)):
         node.key_axes = 0
-    if len(node.shape) < 2 or (node.key_axes is not None and node.key_axes < 2):
+    axes = len(node.shape) if node.key_axes is None else node.key_axes
+    if axes < 2:
         node.order = "C"
+
+
+def _adapted_filters(node: ArrayNode[Attributes], widths: dict[str, int]) -> list[dict[str, Any]] | None:
+    filters = node.filters or []
+    if notes_of(node.attributes).get("rows") is True:
+        return [zarr3_codecs.struct_filter(row_fields(node, widths)), *filters[1:]]
+    if node.data_type == "|O":
+        is_reference = node.attributes.get(DTYPE) in _REFERENCE_WORDS
+        return [{"id": zarr3_codecs.REFERENCES}, *filters[1:]] if is_reference else node.filters
+    if zarr3_types.is_mixed(node.data_type):
+        return [zarr3_codecs.byte_order_filter(node.data_type), *filters]
+    return node.filters
 
 
 def row_fields(node: ArrayNode[Attributes], widths: dict[str, int]) -> list[Any]:
@@ -431,11 +452,11 @@ def _row_field(field: Any, widths: dict[str, int]) -> list[Any]:
     name, word = str(field["name"]), field["dtype"]
     if isinstance(word, str) and word in zarr3_types.NUMBER_NAMES:
         return [name, zarr3_types.decode_type(word), "number"]
-    kind = "reference" if isinstance(word, dict) or word in ("object", "region") else "text"
+    kind = "reference" if _is_reference(word) else "text"
     return [name, f"<U{max(TEXT_CHARACTERS, widths.get(name, 0))}", kind]
 
 
 def row_bytes(node: ArrayNode[Attributes]) -> int | None:
-    """Return the bytes of a row as it is stored, None for an array that holds no rows."""
+    """Return the bytes of a stored row, None for an array without rows."""
     first = (node.filters or [{}])[0]
     return zarr3_codecs.struct_itemsize(first["fields"]) if first.get("id") == zarr3_codecs.STRUCT else None

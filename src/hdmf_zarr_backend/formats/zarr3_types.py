@@ -1,8 +1,8 @@
 """Data types and fill values: format-2 form <-> Zarr format 3. Standard library only.
 
-What an element of variable length is does not stand in the type, as in format 2, but follows from it: ``"|O"`` is
-``string`` or ``variable_length_bytes``. The byte order does not stand in the type either: it is the ``endian`` of the
-codec ``bytes``, one for all fields of a row.
+Elements of variable length are a data type of format 3, ``string`` or ``variable_length_bytes``, where format 2 has
+``"|O"`` and a filter. The byte order is not part of a format-3 data type: it is the ``endian`` of the codec ``bytes``,
+one for all fields of a row.
 
 Source: Zarr v3 specification, "Data types" and "Fill value"; zarr-extensions for ``string``, ``struct``,
 ``fixed_length_utf32``, ``numpy.datetime64``; zarr-python for ``null_terminated_bytes``, ``raw_bytes``, ``structured``.
@@ -46,13 +46,13 @@ _MAX_DEPTH = 32
 _REMEDY = "Run `zarrio verify` on the file."
 
 
-# ---- ours -> format 3 -----------------------------------------------------------------------------------------------
+# ---- format 2 -> format 3 --------------------------------------------------------------------------------------------
 
 
 def encode_type(data_type: Any) -> Any:
-    """Return the data type of format 3 for one of ours that is no ``"|O"``.
+    """Return the format-3 data type of a format-2 one that is not ``"|O"``.
 
-    Fields with axes of their own have no word in format 3, and become bytes.
+    Format 3 does not have fields with axes of their own; they become bytes.
     """
     if isinstance(data_type, list):
         fields = [{"name": name, "data_type": _field_type(inner, *shape)} for name, inner, *shape in data_type]
@@ -76,7 +76,7 @@ def _field_type(data_type: Any, shape: Any = ()) -> Any:
 
 
 def endian_of(data_type: Any) -> Endian | None:
-    """Return the byte order of a type of ours; None where it has none, or fields of both.
+    """Return the byte order of a format-2 type; None where it does not have one, or has fields of both.
 
     Fields that are bytes in format 3 keep the order that they have.
     """
@@ -87,7 +87,7 @@ def endian_of(data_type: Any) -> Endian | None:
 
 
 def is_mixed(data_type: Any) -> bool:
-    """Tell whether a row has fields of both byte orders, which format 3 has not."""
+    """Tell whether a row has fields of both byte orders, which format 3 cannot express."""
     return len(_orders(data_type)) > 1
 
 
@@ -103,14 +103,14 @@ def _orders(data_type: Any) -> set[str]:
 
 
 def little(data_type: Any) -> Any:
-    """Return a type of ours with all its numbers little-endian."""
+    """Return a format-2 type with all its numbers little-endian."""
     if isinstance(data_type, list):
         return [[name, inner if shape else little(inner), *shape] for name, inner, *shape in data_type]
     return data_type.replace(">", "<")
 
 
 def itemsize(data_type: Any) -> int:
-    """Return the bytes of one element of a type of ours; 0 for objects."""
+    """Return the bytes of one element of a format-2 type; 0 for objects."""
     if isinstance(data_type, list):
         return sum(itemsize(inner) * math.prod(*shape or [()]) for _, inner, *shape in data_type)
     match = _SIMPLE.fullmatch(data_type)
@@ -120,11 +120,11 @@ def itemsize(data_type: Any) -> int:
     return size * (4 if match[2] == "U" else 1)
 
 
-# ---- format 3 -> ours -----------------------------------------------------------------------------------------------
+# ---- format 3 -> format 2 --------------------------------------------------------------------------------------------
 
 
 def decode_type(data_type: Any, endian: Endian | None = "little") -> Any:
-    """Return our data type for one of format 3.
+    """Return the format-2 data type of a format-3 one.
 
     Parameters
     ----------
@@ -161,17 +161,13 @@ def _ordered(code: str, order: str) -> str:
 
 
 def _decode(data_type: Any, order: str, depth: int) -> Any:
-    name, configuration = (data_type, {}) if isinstance(data_type, str) else (data_type["name"], data_type)
-    if isinstance(data_type, dict):
-        configuration = data_type.get("configuration") or {}
+    if isinstance(data_type, str):
+        data_type = {"name": data_type}
+    name, configuration = data_type["name"], data_type.get("configuration") or {}
     if name in _NUMBERS:
         return _ordered(_NUMBERS[name], order)
     if name in _FIXED:
-        code, width = _FIXED[name]
-        length = _length(configuration["length_bytes"])
-        if length % width:
-            raise ValueError("no whole number of characters")
-        return f"{order if code == 'U' else '|'}{code}{length // width}"
+        return _fixed(name, configuration, order)
     if name in _DATES:
         return order + _DATES[name] + _unit(configuration)
     if name in (STRUCT, "structured"):
@@ -180,6 +176,14 @@ def _decode(data_type: Any, order: str, depth: int) -> Any:
     if bits and int(bits[1]) % 8 == 0:
         return f"|V{int(bits[1]) // 8}"
     raise KeyError(name)
+
+
+def _fixed(name: str, configuration: dict[str, Any], order: str) -> str:
+    code, width = _FIXED[name]
+    length = _length(configuration["length_bytes"])
+    if length % width:
+        raise ValueError("no whole number of characters")
+    return f"{order if code == 'U' else '|'}{code}{length // width}"
 
 
 def _length(value: Any) -> int:
@@ -217,7 +221,7 @@ def _name(value: Any) -> str:
 
 
 def word_of_type(data_type: Any) -> Any:
-    """Return what ``zarr_dtype`` says by default of a type of ours that is no ``"|O"``: NumPy's name, or the fields."""
+    """Return the default ``zarr_dtype`` of a format-2 type that is not ``"|O"``: NumPy's name, or the fields."""
     if isinstance(data_type, list):
         return [{"name": name, "dtype": _word_of_field(inner)} for name, inner, *_ in data_type]
     if data_type[1:2] == "S":
@@ -243,7 +247,7 @@ def _word_of_field(data_type: Any) -> Any:
 
 
 def default_fill(data_type: Any) -> Any:
-    """Return the fill value that says nothing, of a type of format 3 as `encode_type` makes it."""
+    """Return the fill value that stands for none, of a format-3 type as `encode_type` makes it."""
     if isinstance(data_type, str):
         if data_type == "bool":
             return False
@@ -264,58 +268,60 @@ def encode_fill(value: Any, data_type: Any, stored: Any) -> Any:
     Parameters
     ----------
     value : object
-        Ours; None becomes the one that says nothing, since format 3 wants one.
+        Of the format-2 form; None becomes `default_fill`, since format 3 requires a value.
     data_type, stored : object
-        The data type, ours and of format 3.
+        The data type in format 2 and in format 3.
     """
     if value is None or (value == 0 and type(value) is int and not isinstance(stored, str)):
         return default_fill(stored)  # zarr 2 declared 0 for everything
     if object_kind(stored) == STRING and not isinstance(value, str):
         return ""
     if isinstance(data_type, list) and isinstance(value, str):
-        return _fill_fields(base64.b64decode(value), data_type, stored)
+        from hdmf_zarr_backend.formats.dtypes import fields_of_row
+
+        return fields_of_row(base64.b64decode(value), data_type, stored)
     return value
 
 
-def _fill_fields(raw: bytes, data_type: list[Any], stored: Any) -> Any:
-    """Return the bytes of a row as an object with the fields."""
-    from hdmf_zarr_backend.formats.zarr3_row_fills import fields_of_row
-
-    return fields_of_row(raw, data_type, stored)
-
-
 def decode_fill(value: Any, data_type: Any, stored: Any) -> Any:
-    """Return our fill value; None for the one that says nothing.
+    """Return the fill value of the format-2 form; None for the zero of the type.
 
     Parameters
     ----------
     value : object
         As in the document.
     data_type, stored : object
-        The data type, ours and of format 3.
+        The data type in format 2 and in format 3.
 
     Raises
     ------
     MetadataError
-        It fits no type.
+        It does not fit the data type.
     """
     if value is None or _is_zero(value):
         return None
-    if isinstance(value, str) and _HEX.fullmatch(value):
-        return _from_bits(value, data_type)
+    if isinstance(value, str):
+        return _decode_text_fill(value, data_type, stored)
     if isinstance(value, dict):
-        from hdmf_zarr_backend.formats.zarr3_row_fills import row_of_fields
+        from hdmf_zarr_backend.formats.dtypes import row_of_fields
 
-        raw = row_of_fields(value, data_type)
-        return base64.b64encode(raw).decode() if any(raw) else None
-    if isinstance(value, str) and isinstance(stored, dict) and stored.get("name") in _BASE64 and _is_zero_text(value):
-        return None
+        return _encoded_bytes(row_of_fields(value, data_type))
     if isinstance(value, list) and not str(stored).startswith("complex"):  # bytes, as the specification has them
         if not all(type(item) is int and 0 <= item < 256 for item in value):
             raise MetadataError(f"the fill value {value!r} is no list of bytes", remedy=_REMEDY)
-        raw = bytes(value)
-        return base64.b64encode(raw).decode() if any(raw) else None
+        return _encoded_bytes(bytes(value))
     return value
+
+
+def _decode_text_fill(value: str, data_type: Any, stored: Any) -> Any:
+    if _HEX.fullmatch(value):
+        return _from_bits(value, data_type)
+    is_coded = isinstance(stored, dict) and stored.get("name") in _BASE64
+    return None if is_coded and _is_zero_text(value) else value
+
+
+def _encoded_bytes(raw: bytes) -> str | None:
+    return base64.b64encode(raw).decode() if any(raw) else None
 
 
 _BASE64 = frozenset({"structured", "struct", "raw_bytes", "null_terminated_bytes"})
@@ -347,6 +353,11 @@ def _from_bits(value: str, data_type: Any) -> Any:
         number = struct.unpack(f">{code}", int(value, 16).to_bytes(int(data_type[2:]), "big"))[0]
     except (OverflowError, struct.error) as error:
         raise MetadataError(f"the fill value {value!r} does not fit {data_type}", remedy=_REMEDY) from error
-    if math.isfinite(number):
-        return number
-    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+    return json_float(number)
+
+
+def json_float(value: float) -> float | str:
+    """Return a number as strict JSON holds it: NaN and infinities by their names."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

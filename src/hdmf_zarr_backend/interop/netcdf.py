@@ -1,13 +1,13 @@
 """Files that netcdf-c wrote: groups with dimensions, variables and typed attributes, for HDMF containers to use.
 
-netcdf-c has said what Zarr does not in several ways. All of them are read, the newest first:
+netcdf-c has stored what Zarr cannot express in several ways. All of them are read, the newest first:
 
 ====================  ==================================================================================================
 NCZarr 2.0            ``_nczarr_group``, ``_nczarr_array``, ``_nczarr_attr`` among the attributes
 4.8.1 to 4.9.2        ``_NCZARR_GROUP``, ``_NCZARR_ARRAY`` (also in lower case) in ``.zgroup`` and ``.zarray``, and
                       ``_NCZARR_ATTR`` among the attributes
 mode ``zarr``         ``_ARRAY_DIMENSIONS``, as xarray has it
-the draft of 2018     objects and keys of its own, and data types that count bits
+the draft of 2018     objects and keys of its own, and data types that count bits: `read_draft`
 ====================  ==================================================================================================
 
 Nothing of this is ever written, but for the first, which is `formats.nczarr`.
@@ -42,21 +42,13 @@ from hdmf_zarr_backend.stores.opening import NOWHERE, open_store
 
 __all__ = [
     "COMPLEX",
-    "TYPEDEFS",
-    "DraftArray",
     "NetcdfDimension",
     "NetcdfGroup",
     "NetcdfType",
     "NetcdfVariable",
-    "TextArray",
-    "as_attributes",
-    "as_netcdf",
-    "complex_type",
-    "defined_types",
     "kind_of",
     "lazy_array",
     "open_netcdf",
-    "read_draft",
     "texts_of",
 ]
 
@@ -69,6 +61,9 @@ NUMBERS = {"i1": "byte", "u1": "ubyte", "i2": "short", "u2": "ushort", "i4": "in
 """netCDF's names of numbers."""
 
 _KINDS = {"bool": "ubyte", "datetime": "string", "complex": COMPLEX, "compound": "compound"}
+
+
+# ---- types -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +141,9 @@ def kind_of(dtype: np.dtype[Any]) -> str:
     return f"opaque({element.size})" if element.kind == "opaque" else NUMBERS.get(dtype.str[1:], dtype.name)
 
 
+# ---- values ----------------------------------------------------------------------------------------------------------
+
+
 def as_netcdf(values: Array) -> Array:
     """Return values as netCDF has them; text and dates as `str` in an array of objects.
 
@@ -213,7 +211,7 @@ def as_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
             continue
         array = np.asarray(value)
         found[name] = as_netcdf(array)[()]
-        units |= {f"{name}.{unit}": said for unit, said in units_of(array.dtype).items()}
+        units |= {f"{name}.{field}": unit for field, unit in units_of(array.dtype).items()}
     return units | found
 
 
@@ -285,6 +283,8 @@ def lazy_array(keys: Store, path: str, node: ArrayNode[Attributes], cache: Chunk
     return TextArray(keys, path, node, cache) if is_text else made
 
 
+# ---- the draft of 2018 -----------------------------------------------------------------------------------------------
+
 TYPEDEFS = "typedefs"
 
 _DATASET = ".zdataset"
@@ -300,7 +300,7 @@ Documents = dict[str, Any]
 
 
 def read_draft(keys: Store) -> GroupNode[Attributes] | None:
-    """Return the root of a file that follows the draft, in the words of NCZarr 2.0; None for any other file.
+    """Return the root of a file that follows the draft, as NCZarr 2.0 states it; None for any other file.
 
     Raises
     ------
@@ -350,7 +350,7 @@ def _of_node(stored: Documents, path: str) -> Iterator[tuple[str, Documents]]:
             {"zarr_format": 2, **array, **({"dtype": _plain(array["dtype"])} if "dtype" in array else {})},
         )
     else:
-        definitions = {name: _plain_definition(said) for name, said in _object(stored, path, _TYPEDEFS).items()}
+        definitions = {name: _plain_definition(each) for name, each in _object(stored, path, _TYPEDEFS).items()}
         attributes[nczarr.GROUP] = {"dimensions": _object(stored, path, _DIMENSIONS), TYPEDEFS: definitions}
         yield zarr2.GROUP, {"zarr_format": 2 if path else group.get("zarr_format", 2)}
     yield zarr2.ATTRIBUTES, attributes
@@ -370,8 +370,8 @@ def _attribute_type(kind: Any, value: Any) -> Any:
     return None if isinstance(value, str) and isinstance(plain, str) and plain[1:2] in ("i", "u") else plain
 
 
-def _plain_definition(said: Any) -> Any:
-    return {key: _plain(part) for key, part in said.items()} if isinstance(said, dict) else _plain(said)
+def _plain_definition(stored: Any) -> Any:
+    return {key: _plain(part) for key, part in stored.items()} if isinstance(stored, dict) else _plain(stored)
 
 
 def _plain(kind: Any) -> Any:
@@ -389,6 +389,8 @@ def _plain(kind: Any) -> Any:
     size = int(match[3]) // 8
     return f"{match[1] if size > 1 else '|'}{match[2]}{size}"
 
+
+# ---- files -----------------------------------------------------------------------------------------------------------
 
 _SCALAR_DIMENSION = "_scalar_"
 _CACHE_BYTES = 2**26
@@ -542,7 +544,7 @@ def open_netcdf(source: Any, *, storage_options: Mapping[str, Any] | None = None
     assert isinstance(root, GroupNode)  # as `parse` guarantees
     reader = _Reader(chunks, is_draft=is_draft)
     made = reader.group("", root)
-    version = _said(root, nczarr.SUPERBLOCK).get("version")
+    version = _stored(root, nczarr.SUPERBLOCK).get("version")
     made.version = None if version is None else str(version)
     stack = [("", root, made)]
     while stack:  # no recursion: a file may be nested deeper than Python's calls
@@ -567,14 +569,14 @@ class _Reader:
     typed: list[NetcdfVariable] = field(default_factory=list)
 
     def group(self, path: str, node: GroupNode[Attributes]) -> NetcdfGroup:
-        said = _said(node, nczarr.GROUP)
-        dimensions = said.get("dimensions", said.get("dims"))
+        stored = _stored(node, nczarr.GROUP)
+        dimensions = stored.get("dimensions", stored.get("dims"))
         found = NetcdfGroup(absolute(path), self._attributes(path, node))
         for name, size in dict(dimensions or {}).items():
             is_plain = not isinstance(size, dict)
             length, unlimited = (size, False) if is_plain else (size.get("size", 0), bool(size.get("unlimited")))
             found.dimensions[name] = NetcdfDimension(name, int(length), unlimited)
-        found.typedefs = defined_types(path, said.get(TYPEDEFS, {}) if self.is_draft else {}, found.attributes)
+        found.typedefs = defined_types(path, stored.get(TYPEDEFS, {}) if self.is_draft else {}, found.attributes)
         self.types |= {defined.path: defined for defined in found.typedefs.values()}
         return found
 
@@ -599,10 +601,10 @@ class _Reader:
             found.user_type = self.types.get(found.typedef)
 
     def _dimensions(self, path: str, node: ArrayNode[Attributes]) -> tuple[str, ...]:
-        said = _said(node, nczarr.ARRAY)
-        if said.get("scalar"):
+        stored = _stored(node, nczarr.ARRAY)
+        if stored.get("scalar"):
             return ()
-        named = said.get("dimension_references", said.get("dimrefs"))
+        named = stored.get("dimension_references", stored.get("dimrefs"))
         if isinstance(named, list):
             return tuple(map(str, named))
         parent = path.rpartition("/")[0]
@@ -615,7 +617,7 @@ class _Reader:
 
     def _attributes(self, path: str, node: Node) -> dict[str, Any]:
         shown = {name: value for name, value in node.attributes.items() if not name.startswith("_NCZARR_")}
-        types = _said(node, NCZARR_ATTR).get("types")
+        types = _stored(node, NCZARR_ATTR).get("types")
         if types is not None:
             shown[NCZARR_ATTR] = {"types": types}
         try:
@@ -624,7 +626,7 @@ class _Reader:
             raise error.located(store=self.keys.location, path=absolute(path)) from error.__cause__
 
 
-def _said(node: Node, name: str) -> dict[str, Any]:
+def _stored(node: Node, name: str) -> dict[str, Any]:
     """Return what netcdf-c says of a node under a name of NCZarr 2.0, or the older ones."""
     for holder in (node.attributes, node.extra):
         for key in (name, name.upper()):

@@ -1,6 +1,6 @@
 """The content of a file, node by node, for comparing: classes for every format.
 
-``Element`` and the ``...Facts`` classes are what every kind of file is described with, in the words of HDF5, which
+``Element`` and the ``...Facts`` classes are what every kind of file is described with, in the terms of HDF5, which
 has more of them than Zarr; ``FileFacts`` is what the comparing tool asks of a reader of a format. A fact that a format
 cannot state is left empty, and is not compared: see the fields.
 
@@ -277,7 +277,7 @@ def canonical_region(region: Any, shape: tuple[int, ...] | None) -> Region | Non
     Parameters
     ----------
     region : list, dict or None
-        As `formats.references` has it on disk. What is no region is kept as it is, so that it differs from every other.
+        As `formats.references` has it on disk. Anything else is kept, so that it differs from every region.
     shape : tuple of int or None
         Of the target, which the ends of a slice may be left to.
     """

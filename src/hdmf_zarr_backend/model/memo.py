@@ -35,7 +35,7 @@ class Memo(Generic[T]):
         """Return what the function makes of ``arguments``."""
         try:
             key = marshal.dumps(arguments, _VERSION)
-        except ValueError:  # nested too deep, or no JSON: what is wrong with it is for the function to say
+        except ValueError:  # nested too deep, or not JSON: the function raises the error
             return self._make(*arguments)
         known = self._known.get(key)
         if known is None:

@@ -42,20 +42,20 @@ class Shards:
 
 
 class Original(NamedTuple):
-    """What an array was when it was read from a document that has other words than ours.
+    """What an array was when it was read from a format-3 document.
 
     Attributes
     ----------
     document : ArrayNode
-        In the words of its document.
-    words : tuple
-        What `formats.zarr3_forms` made of those that say how it is stored.
+        As its document states it.
+    stored : tuple
+        The fields of the format-2 form that state how it is stored, for `formats.zarr3_forms` to compare.
     attributes : dict
-        What it made of the attributes; those of the node may have been changed since.
+        The attributes of the format-2 form; those of the node may have been changed since.
     """
 
     document: ArrayNode[Attributes]
-    words: tuple[Any, ...]
+    stored: tuple[Any, ...]
     attributes: Attributes
 
 
@@ -70,7 +70,7 @@ class ArrayNode(Generic[A]):
     chunks : tuple of int
         Shape of one stored chunk, as many entries as ``shape``.
     data_type : str or list
-        The data type in the words of the Zarr format, as JSON (format 2: ``"<f4"``, ``"|O"`` or a list of fields).
+        The data type as JSON (format 2: ``"<f4"``, ``"|O"`` or a list of fields).
     fill_value : object
         As JSON; None means undefined.
     compressor, filters : dict or list of dict, optional
@@ -86,9 +86,9 @@ class ArrayNode(Generic[A]):
     shards : Shards, optional
         How chunks lie together in stored objects; None: each is an object of its own.
     codecs : list, optional
-        The codecs of format 3 as its document has them, of a node that is in the words of that document (`v3`).
+        The codecs of format 3 as its document has them, of a node that is as its document states it (`formats.zarr3`).
     original : Original, optional
-        What it was when it was read, where that was a document of format 3 and the words here are ours.
+        What it was when it was read, for the format-2 form of an array that has a format-3 document.
     attributes : mapping
         The user attributes, as JSON.
     extra : dict
@@ -116,7 +116,7 @@ class ArrayNode(Generic[A]):
 
     @property
     def document(self) -> ArrayNode[Attributes] | None:
-        """The node in the words of its document, where it was read from one of format 3 and those here are ours."""
+        """The node as its format-3 document states it, None unless this is the format-2 form of one."""
         return None if self.original is None else self.original.document
 
     @property

@@ -1,6 +1,6 @@
-"""Hierarchy -> lines of text: a tree with aligned columns, readable for a file of a thousand objects too.
+"""Lines of text for a hierarchy: a tree with aligned columns, readable for a file of a thousand objects too.
 
-What stands in the columns is told by a function, since the words are HDMF's and not Zarr's. Long runs of members that
+A function gives the texts of the columns, since they are in HDMF's terms and not in Zarr's. Long runs of members that
 are alike (``trial_0001``, ``trial_0002``, ...) are shown by their first ones and a sum.
 """
 
@@ -43,7 +43,7 @@ SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A line that is no node: a link, an attribute.
+    """A line that is not a node: a link, an attribute.
 
     Parameters
     ----------
@@ -127,9 +127,9 @@ class Item:
     node : Node or None
         None for a link.
     leaf : Leaf or None
-        What is told of a link.
+        Description of a link.
     description : Description
-        What is told of a node.
+        Description of a node.
     members : list of Item
         Members and links of a group, in natural order.
     sum : Sum
@@ -212,7 +212,7 @@ def _pattern(name: str) -> str:
 
 
 def _runs(members: list[Item]) -> Iterator[list[Item]]:
-    """Cut members into runs of those that are alike; what is no run comes one by one."""
+    """Cut members into runs of those that are alike; what is not a run comes one by one."""
     start = 0
     while start < len(members):
         first = members[start]
@@ -333,7 +333,7 @@ def render(
     columns : sequence of Column
         What stands beside the tree.
     depth : int, optional
-        Members so far below the root are shown, of deeper ones the sum; 0 shows the root only.
+        Levels of members that are shown, with the sum of deeper ones; 0 shows the root only.
     whole : bool
         Show each member of long runs.
     symbols : Symbols
@@ -361,23 +361,22 @@ def _rows(root: Item, *, depth: int | None, whole: bool, symbols: Symbols) -> It
         if item.leaf is not None:
             yield _leaf_row(item.leaf, mark, symbols)
             continue
-        description = item.description
         cut = depth is not None and level >= depth and bool(item.members)
-        text = description.instead or (str(sum_of(item.members)) if cut else "")
-        yield _Row(mark + _printable(item.name), description.cells, f"({text})" if text else "")
-        children: list[Item | _Row] = [_leaf_row(leaf, "", symbols) for leaf in description.attributes]
+        yield _item_row(item, mark, cut=cut)
+        children: list[Item | _Row] = [_leaf_row(leaf, "", symbols) for leaf in item.description.attributes]
         if not cut:
             children += _children(item.members, whole=whole, symbols=symbols)
-        for position in reversed(range(len(children))):
-            last = position == len(children) - 1
-            stack.append(
-                (
-                    children[position],
-                    below + (symbols.last if last else symbols.middle),
-                    below + (symbols.below_last if last else symbols.below_middle),
-                    level + 1,
-                )
-            )
+        branch, line = symbols.last, symbols.below_last
+        for child in reversed(children):
+            stack.append((child, below + branch, below + line, level + 1))
+            branch, line = symbols.middle, symbols.below_middle
+
+
+def _item_row(item: Item, mark: str, *, cut: bool) -> _Row:
+    """Return the row of a node; ``cut``: its members are not shown, but their sum."""
+    description = item.description
+    text = description.instead or (str(sum_of(item.members)) if cut else "")
+    return _Row(mark + _printable(item.name), description.cells, f"({text})" if text else "")
 
 
 def _children(members: list[Item], *, whole: bool, symbols: Symbols) -> Iterator[Item | _Row]:
@@ -419,7 +418,7 @@ def _aligned(rows: list[_Row], columns: Sequence[Column], *, width: int | None, 
 
 
 def _narrowed(widths: list[int], columns: Sequence[Column], width: int) -> list[int]:
-    """Return the widths of the tree and of the columns so that they fit, as far as they can; numbers stay whole."""
+    """Return the widths of the tree and of the columns so that they fit, if possible; numbers stay whole."""
     least = [width // 3, *(0 if column.align == "left" else width for column in columns)]
     least = [max(_NARROWEST, one) for one in least]
     found = list(widths)

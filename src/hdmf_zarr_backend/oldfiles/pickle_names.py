@@ -1,4 +1,4 @@
-"""The names that hdmf-zarr's pickles look up, and what each stands for here: a dozen, and no import.
+"""The names that hdmf-zarr's pickles look up, about a dozen, and what each stands for here; nothing is imported.
 
 A name in a pickle is a member of `Name`; a call of it is a call of the function in `FUNCTIONS`, with the machine that
 runs the pickle and the arguments that the pickle gives.

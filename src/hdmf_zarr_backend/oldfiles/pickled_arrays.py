@@ -158,6 +158,14 @@ _FIELD_TYPES: Final[dict[str, frozenset[type]]] = {
 }
 
 
+def _fill_subarrays(view: Array, values: list[Any]) -> None:
+    """Set a subarray field: one array for each row."""
+    for value in values:
+        if type(value) is not np.ndarray or value.dtype != view.dtype or value.shape != view.shape[1:]:
+            refuse("a subarray that is not of its type", damaged=True)
+    view[:] = np.stack(values) if values else 0
+
+
 def _check_bytes(array: Array) -> None:
     """Refuse bytes that NumPy takes on trust: a truth value that is neither 0 nor 1, a character beyond Unicode."""
     dtype = array.dtype
@@ -250,11 +258,8 @@ class Arrays:
 
     def _fill(self, view: Array, values: list[Any]) -> int:
         """Set the elements of an array, field by field; return how deep the arrays among its objects go."""
-        if view.ndim > 1:  # a subarray field: one array for each row
-            for value in values:
-                if type(value) is not np.ndarray or value.dtype != view.dtype or value.shape != view.shape[1:]:
-                    refuse("a subarray that is not of its type", damaged=True)
-            view[:] = np.stack(values) if values else 0
+        if view.ndim > 1:
+            _fill_subarrays(view, values)
         elif view.dtype.names is not None:
             width = len(view.dtype.names)
             if not all(type(row) is tuple and len(row) == width for row in values):

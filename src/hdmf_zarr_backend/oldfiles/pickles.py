@@ -3,7 +3,7 @@
 Those releases stored object references, compound rows and, up to 0.8, scalar text with numcodecs' ``pickle`` filter.
 A pickle is a program for a stack machine, and one that restricts only the *names* which the C unpickler may look up
 can still be crashed (a deep tuple as dictionary key overflows the C stack, a crafted dtype makes NumPy take bytes for
-pointers, an eight-byte opcode asks for 16 GiB). So pickles are run by a machine of our own, in `pickle_machine`:
+pointers, an eight-byte opcode asks for 16 GiB). So pickles are run by a separate machine, in `pickle_machine`:
 
 - It has the opcodes that build data. There is no import: a name is looked up in a table of a dozen names that those
   releases wrote, and stands for one function of `pickle_names`.
@@ -33,7 +33,7 @@ __all__ = ["DataPickle", "UnsafePickleError", "loads_data"]
 
 MAX_ITEMS: Final = 10_000_000
 _FREE_BYTES: Final = 1 << 28  # arrays may take this much, and four times what the pickle has
-_MAX_DEPTH: Final = 100  # lists in lists; far below Python's own recursion limit
+_MAX_DEPTH: Final = 100  # lists in lists; well below Python's own recursion limit
 
 
 def loads_data(buffer: bytes | memoryview, *, max_items: int = MAX_ITEMS, max_bytes: int | None = None) -> Any:
@@ -111,7 +111,7 @@ class DataPickle:
         Raises
         ------
         UnsafePickleError
-            ``buf`` is no data-only pickle, or does not have as many elements as ``out``.
+            ``buf`` is not a data-only pickle, or does not have as many elements as ``out``.
         """
         value = loads_data(memoryview(buf).tobytes(), max_items=self._max_items)
         if out is None:

@@ -1,4 +1,4 @@
-"""The Zarr Object Model in one place: what a program that works with models of files imports.
+"""The Zarr Object Model: all names that a program needs to work with models of files.
 
 >>> from hdmf_zarr_backend.zom.api import to_zom
 >>> model = to_zom("session.nwb.zarr")
@@ -8,6 +8,7 @@ Source: ZEP 6 (draft); issue "Open to every other tool", part 1.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -113,7 +114,7 @@ class ModelDifference:
 def diff(a: Model, b: Model) -> list[ModelDifference]:
     """Return everything in which two models differ, node by node in the order of their paths.
 
-    What is below a node that only one of them has is not told apart. Models of different formats differ in nearly
+    What is below a node that only one of them has is not compared. Models of different formats differ in nearly
     every property.
 
     Parameters
@@ -149,9 +150,9 @@ def _differences(a: Model, b: Model) -> Iterator[ModelDifference]:
 def _properties(path: str, a: Model, b: Model) -> Iterator[ModelDifference]:
     left, right = _described(a), _described(b)
     for name in sorted(left.keys() | right.keys()):
-        ours, theirs = left.get(name, _NOTHING), right.get(name, _NOTHING)
-        if not _same(ours, theirs):
-            shown = (None if value is _NOTHING else value for value in (ours, theirs))
+        of_a, of_b = left.get(name, _NOTHING), right.get(name, _NOTHING)
+        if not _same(of_a, of_b):
+            shown = (None if value is _NOTHING else value for value in (of_a, of_b))
             yield ModelDifference(path, name, *shown)
 
 
@@ -166,9 +167,9 @@ def _same(a: Any, b: Any) -> bool:
         return len(a) == len(b) and all(map(_same, a, b))
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
-    if isinstance(a, bool) != isinstance(b, bool):
-        return False
-    return bool(a == b) or (isinstance(a, float) and isinstance(b, float) and a != a and b != b)  # noqa: PLR0124 - NaN
+    if isinstance(a, float) and isinstance(b, float) and math.isnan(a):
+        return math.isnan(b)
+    return isinstance(a, bool) == isinstance(b, bool) and bool(a == b)
 
 
 def like(a: Model, b: Model, *, include: Collection[str] | None = None, exclude: Collection[str] = frozenset()) -> bool:
@@ -281,7 +282,7 @@ def to_zom(source: Any, *, storage_options: Mapping[str, Any] | None = None) -> 
         The io has neither read nor written anything.
     """
     hierarchy = _hierarchy_of(source)
-    with gc_paused():  # a new model is no garbage, and looking for some takes longer than making it
+    with gc_paused():  # collecting garbage takes longer than making the model
         if hierarchy is None:
             hierarchy = parse(open_store(source, storage_options), use_inlined=False).hierarchy
         model = from_hierarchy(hierarchy)
@@ -291,7 +292,7 @@ def to_zom(source: Any, *, storage_options: Mapping[str, Any] | None = None) -> 
 
 
 def _hierarchy_of(source: Any) -> Hierarchy | None:
-    """Return what an io knows of its file, None for anything that is no io."""
+    """Return what an io knows of its file, None for anything that is not an io."""
     if not hasattr(source, "write_builder"):
         return None
     parsed = getattr(source, "_parsed", None)
@@ -311,7 +312,7 @@ def create(model: GroupModel, target: Any, *, consolidate: bool = True, overwrit
     Parameters
     ----------
     model : GroupV2 or GroupV3
-        What the file shall be. Keys of a group's document that format 2 does not know are not written.
+        The file to write. Keys of a group's document that format 2 does not know are not written.
     target : str, Path, mapping or zarr.abc.store.Store
         Where. The file appears when it is whole.
     consolidate : bool

@@ -20,7 +20,7 @@ from hdmf_zarr_backend.formats import consolidated, registry, zarr2, zarr3, zarr
 from hdmf_zarr_backend.formats.elements import describe_any
 from hdmf_zarr_backend.formats.nczarr import is_nczarr
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node, absolute, join, split
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node, absolute, split
 from hdmf_zarr_backend.stores.memory import MemoryStore
 from hdmf_zarr_backend.transfer.names import checked_name
 from hdmf_zarr_backend.transfer.plan import adapt_plan
@@ -45,7 +45,7 @@ def from_hierarchy(hierarchy: Hierarchy) -> Model:
     Parameters
     ----------
     hierarchy : Hierarchy
-        Of format 2, or of format 3 in our words or in those of its documents.
+        Of format 2, or of format 3 in its format-2 form or as its documents state it.
     """
     if hierarchy.zarr_format == 3:
         return _from_documents_3({path: _document_3(path, node) for path, node in hierarchy.walk()})
@@ -147,7 +147,7 @@ def _group_3(document: Mapping[str, Any]) -> GroupV3[Attributes, Any]:
 
 
 def to_hierarchy(model: Model) -> Hierarchy:
-    """Return the hierarchy of a model, in the words of the documents of its format.
+    """Return the hierarchy of a model, as the documents of its format state it.
 
     Raises
     ------
@@ -156,7 +156,7 @@ def to_hierarchy(model: Model) -> Hierarchy:
     NameRefusedError
         A member has a name that no store can hold, such as "..", or one with a slash; the group is named.
     UsageError
-        Nodes of both formats are mixed, or a node is none of ours.
+        Nodes of both formats are mixed, or a node is not one of `zom.models`.
     """
     nodes: dict[str, Node] = {}
     for path, node in walk(model):
@@ -307,11 +307,6 @@ def to_consolidated(model: GroupModel) -> dict[str, Any]:
     hierarchy = to_hierarchy(model)
     block = hierarchy.root.extra.pop(zarr3.CONSOLIDATED, {"kind": "inline", "must_understand": False})
     return zarr3.consolidated(hierarchy, block)
-
-
-def paths_of(model: Model) -> dict[str, Model]:
-    """Return ``{path: node}`` with paths as keys of a store have them."""
-    return {join("", path.strip("/")): node for path, node in walk(model)}
 
 
 Rule: TypeAlias = Callable[[Model], Iterable[tuple[str, str]]]

@@ -28,8 +28,7 @@ from hdmf_zarr_backend.dataio import codec_of_file
 from hdmf_zarr_backend.errors import StoreNotFoundError, UnsupportedFileError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.execution.tasks import encode_chunk
 from hdmf_zarr_backend.formats import registry
-from hdmf_zarr_backend.formats.elements import describe_any
-from hdmf_zarr_backend.formats.labels import codec_labels, type_label
+from hdmf_zarr_backend.formats.elements import codec_labels, describe_any, type_label
 from hdmf_zarr_backend.formats.nczarr import overlay
 from hdmf_zarr_backend.hdf5.facts import is_hdf5
 from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
@@ -180,7 +179,7 @@ def dry_run(
     WriteError
         What is wrong with the values, as the write would say.
     StoreNotFoundError, UnsupportedFileError
-        Nothing is at the path, or something that is no HDF5 file.
+        Nothing is at the path, or something that is not an HDF5 file.
     DamagedFileError
         Something in the HDF5 file cannot be read; the node is named.
     LimitError

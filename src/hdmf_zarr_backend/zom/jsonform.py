@@ -121,7 +121,7 @@ def from_json(document: Mapping[str, Any] | str | bytes) -> Model:
     Raises
     ------
     MetadataError
-        It is no model; the node and the property are named.
+        It is not a model; the node and the property are named.
     """
     given = json.loads(document) if isinstance(document, (str, bytes)) else document
     if not isinstance(given, Mapping):

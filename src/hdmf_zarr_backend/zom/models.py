@@ -1,4 +1,4 @@
-"""The nodes of the Zarr Object Model: arrays and groups of either format, in the words of their documents.
+"""The nodes of the Zarr Object Model: arrays and groups of either format, as their documents state them.
 
 `ArrayV2` and `GroupV2`, `ArrayV3` and `GroupV3` have the properties that the documents of their format have, and
 ``attributes``, whose type is a parameter: a static checker then tells whether a hierarchy follows a convention. Groups
