@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from jsonschema import Draft202012Validator
 
 from hdmf_zarr_backend import ZarrIO
-from hdmf_zarr_backend.builders.namespaces import NAMESPACE, TextSpecReader
+from hdmf_zarr_backend.builders.namespaces import TextSpecReader
 from hdmf_zarr_backend.checks.findings import Finding
 from hdmf_zarr_backend.checks.hdmf_validator import findings_of_hdmf
 from hdmf_zarr_backend.checks.json_schema import document_of, schema_of
@@ -23,6 +23,7 @@ from hdmf_zarr_backend.checks.rules import compile_types, frozen_texts
 from hdmf_zarr_backend.checks.validate import check
 from hdmf_zarr_backend.checks.view import view
 from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.formats.namespaces import NAMESPACE
 from hdmf_zarr_backend.stores.opening import open_store
 from tests import trees
 from tests.checks import oracle, tiny

@@ -10,14 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
 
-from hdmf_zarr_backend.builders.namespaces import (
-    TextSpecReader,
-    TextSpecWriter,
-    newest_version,
-    spec_location,
-    version_key,
-)
+from hdmf_zarr_backend.builders.namespaces import TextSpecReader, TextSpecWriter
 from hdmf_zarr_backend.errors import MetadataError
+from hdmf_zarr_backend.formats.namespaces import newest_version, spec_location, version_key
 from tests.strategies import JSON
 
 IN_ORDER = [

@@ -1,17 +1,20 @@
-"""Cached namespaces of a file -> hdmf's catalogue, from the metadata that is at hand, without any listing."""
+"""The cached namespaces of a file: loaded into an hdmf catalogue, and written from one."""
 
 from __future__ import annotations
 
+import json
+import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 from hdmf.backends.utils import NamespaceToBuilderHelper
 from hdmf.spec import SpecReader, SpecWriter
 
 from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.errors import MetadataError, MissingNamespacesWarning, NameRefusedError, ZarrBackendError
 from hdmf_zarr_backend.formats import dtypes
-from hdmf_zarr_backend.formats.namespaces import NAMESPACE, newest_version, spec_location, version_key
+from hdmf_zarr_backend.formats.namespaces import NAMESPACE, newest_version, spec_location
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, SPECLOC
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.stores.base import Store
@@ -19,24 +22,10 @@ from hdmf_zarr_backend.stores.wrappers import InlinedStore
 from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan
 from hdmf_zarr_backend.transfer.sources import ElementSource, to_text
 
-if TYPE_CHECKING:
-    pass
-import json
-import warnings
-
-import numpy as np
-
-__all__ = [
-    "NAMESPACE",
-    "SPECIFICATIONS",
-    "TextSpecReader",
-    "TextSpecWriter",
-    "newest_version",
-    "spec_location",
-    "version_key",
-]
-
 SPECIFICATIONS = "specifications"
+"""Name of the group of cached namespaces."""
+
+_USE_INSTALLED = "Open with load_namespaces=False to read the file with the installed schema."
 
 
 class TextSpecWriter(SpecWriter):  # type: ignore[misc]
@@ -95,7 +84,7 @@ class TextSpecReader(SpecReader):  # type: ignore[misc]
                 f"the cached source {ns_path!r} lists no namespaces",
                 store=self._store,
                 path=f"{self._path}/{ns_path}",
-                remedy="Open with load_namespaces=False to read the file with the installed schema.",
+                remedy=_USE_INSTALLED,
             )
         return document["namespaces"]
 
@@ -107,12 +96,12 @@ class TextSpecReader(SpecReader):  # type: ignore[misc]
                 f"the cached specification {name!r} is no JSON ({type(error).__name__})",
                 store=self._store,
                 path=f"{self._path}/{name}",
-                remedy="Open with load_namespaces=False to read the file with the installed schema.",
+                remedy=_USE_INSTALLED,
             ) from error
 
 
 HDMF_ERRORS = (ValueError, TypeError, LookupError, AttributeError, NameError, RecursionError)
-"""What specifications that are not valid raise in HDMF, which does not check them before it uses them."""
+"""Errors of HDMF for invalid specifications, which it does not check before it uses them."""
 
 
 def cached_versions(hierarchy: Hierarchy) -> dict[str, list[str]]:
@@ -163,7 +152,7 @@ def load_cached_namespaces(
                 remedy=f"Cached are: {', '.join(versions)}.",
             )
         path = join(join(location, name), newest_version(versions[name]))
-        readers[name] = _reader(keys, hierarchy, path)
+        readers[name] = TextSpecReader(keys.location, source_texts(keys, hierarchy, path), path=absolute(path))
     try:
         loaded: dict[str, Any] = catalog.load_namespaces(NAMESPACE, reader=readers)
     except ZarrBackendError:
@@ -173,21 +162,15 @@ def load_cached_namespaces(
             f"HDMF does not understand the cached namespaces ({type(error).__name__}: {error})",
             store=keys.location,
             path=absolute(location),
-            remedy="Open with load_namespaces=False to read the file with the installed schema.",
+            remedy=_USE_INSTALLED,
         ) from error
     return loaded
 
 
-def _reader(keys: Store, hierarchy: Hierarchy, path: str) -> TextSpecReader:
-    # on use: to read the texts alone, hdmf is not needed
-
-    return TextSpecReader(keys.location, source_texts(keys, hierarchy, path), path=absolute(path))
-
-
 def source_texts(keys: Store, hierarchy: Hierarchy, path: str) -> Callable[[str], str]:
-    """Return what gives the JSON text of a source of the namespace that is cached at `path`.
+    """Return a function that gives the JSON text of a source of the namespace that is cached at `path`.
 
-    It raises a MetadataError where the source is missing, or is no text.
+    It raises a MetadataError where the source is missing, or is not a text.
     """
     cache = ChunkCache()
     if keys.abilities.is_remote:  # all at once, where they are not inlined
@@ -201,9 +184,9 @@ def source_texts(keys: Store, hierarchy: Hierarchy, path: str) -> Callable[[str]
                 f"the cached source {source!r} is missing",
                 store=keys.location,
                 path=absolute(place),
-                remedy="Open with load_namespaces=False to read the file with the installed schema.",
+                remedy=_USE_INSTALLED,
             )
-        return spec_text(keys, place, node, cache)
+        return _spec_text(keys, place, node, cache)
 
     return text
 
@@ -215,7 +198,7 @@ def _chunk_keys(hierarchy: Hierarchy, path: str) -> list[str]:
     return [join(place, node.chunk_name((0,) * len(node.shape))) for place, node in arrays.items()]
 
 
-def spec_text(keys: Store, path: str, node: ArrayNode[Attributes], cache: ChunkCache) -> str:
+def _spec_text(keys: Store, path: str, node: ArrayNode[Attributes], cache: ChunkCache) -> str:
     """Return the JSON text of one cached source, however it was stored."""
     try:
         value: Any = ChunkReader(keys, path, node, cache).read()
@@ -230,7 +213,7 @@ def spec_text(keys: Store, path: str, node: ArrayNode[Attributes], cache: ChunkC
             "a cached source is no text",
             store=keys.location,
             path=absolute(path),
-            remedy="Open with load_namespaces=False to read the file with the installed schema.",
+            remedy=_USE_INSTALLED,
         )
     return text
 

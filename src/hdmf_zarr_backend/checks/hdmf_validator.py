@@ -13,17 +13,17 @@ from hdmf.validate import ValidatorMap
 
 from hdmf_zarr_backend.builders.namespaces import (
     HDMF_ERRORS,
-    NAMESPACE,
     TextSpecReader,
     load_cached_namespaces,
     newest_versions,
 )
-from hdmf_zarr_backend.builders.resolver import ReadSession
+from hdmf_zarr_backend.builders.reading import ReadSession
 from hdmf_zarr_backend.checks.findings import Finding, Problem
 from hdmf_zarr_backend.checks.rules import USE_INSTALLED, Texts
 from hdmf_zarr_backend.checks.view import type_key_of
 from hdmf_zarr_backend.errors import MetadataError, ZarrBackendError
 from hdmf_zarr_backend.files.parser import ParsedFile
+from hdmf_zarr_backend.formats.namespaces import NAMESPACE
 from hdmf_zarr_backend.model.nodes import Hierarchy, Node
 from hdmf_zarr_backend.stores.base import Store
 
