@@ -1,4 +1,4 @@
-"""What the comparing tool finds: kinds of differences, and one difference as a value and as a line for people."""
+"""`compare`: lists the differences between two files of any format, as values and as lines of text."""
 
 from __future__ import annotations
 

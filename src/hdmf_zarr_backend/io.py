@@ -1,4 +1,4 @@
-"""`ZarrIO`: hdmf's I/O interface on Zarr files. It conducts the rooms and decides nothing that a room could decide.
+"""`ZarrIO`: hdmf's I/O interface to Zarr files; what it does is done by the packages below.
 
 Source: ``hdmf.backends.io.HDMFIO`` for the interface; ``hdmf.backends.hdf5.HDF5IO`` for what users expect of it.
 """
@@ -219,7 +219,7 @@ _CONSTRUCTION = (ConstructError, ValueError, TypeError, KeyError, AttributeError
 
 
 class ZarrReader(HDMFIO):  # type: ignore[misc]
-    """What `ZarrIO` does to read; all its parameters and errors are told there."""
+    """The reading half of `ZarrIO`, where its parameters and errors are documented."""
 
     herd_path: str | None
 

@@ -25,6 +25,7 @@ from hdmf_zarr_backend.conversion.virtual import convert_virtual
 from hdmf_zarr_backend.dataio import codec_of_file
 from hdmf_zarr_backend.errors import NotZarrError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.execution.executors import opened
+from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
 from hdmf_zarr_backend.formats import registry
 from hdmf_zarr_backend.formats.reserved import LINKS
 from hdmf_zarr_backend.hdf5.facts import is_hdf5
@@ -50,7 +51,7 @@ from hdmf_zarr_backend.transfer.plan import (
 )
 from hdmf_zarr_backend.transfer.resume import converted_file
 from hdmf_zarr_backend.transfer.staging import new_file
-from hdmf_zarr_backend.transfer.writer import MEMORY_BUDGET, PlannedKeys, Writer
+from hdmf_zarr_backend.transfer.writer import PlannedKeys, Writer
 
 __all__ = ["ConversionReport", "convert"]
 

@@ -17,6 +17,7 @@ from hdmf_zarr_backend.changes.recovery import recovered
 from hdmf_zarr_backend.changes.writer_lock import one_writer
 from hdmf_zarr_backend.conversion.from_zarr import ZarrPlanner
 from hdmf_zarr_backend.errors import ConflictError, ReadOnlyStoreError, ZarrBackendError
+from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.formats.consolidated import is_inlined, is_read_at_open
@@ -28,7 +29,7 @@ from hdmf_zarr_backend.stores.opening import open_store
 from hdmf_zarr_backend.stores.wrappers import QueuedStore
 from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan
 from hdmf_zarr_backend.transfer.stored_sources import StoredChunks
-from hdmf_zarr_backend.transfer.writer import MEMORY_BUDGET, Writer
+from hdmf_zarr_backend.transfer.writer import Writer
 
 __all__ = ["UpgradeReport", "upgrade"]
 
