@@ -19,7 +19,7 @@ from hdmf.spec import NamespaceCatalog
 from pynwb import NWBHDF5IO, TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
-from hdmf_zarr_backend.builders.spec_types import ContainerError
+from hdmf_zarr_backend.builders.schema import ContainerError
 from hdmf_zarr_backend.errors import (
     ChunkError,
     DamagedFileError,

@@ -29,7 +29,7 @@ from pynwb.file import NWBFile, Subject
 from pynwb.spec import NWBAttributeSpec, NWBDatasetSpec, NWBGroupSpec, NWBNamespace, NWBNamespaceBuilder
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
-from hdmf_zarr_backend.builders.spec_types import ContainerError
+from hdmf_zarr_backend.builders.schema import ContainerError
 from hdmf_zarr_backend.errors import (
     ConflictError,
     MetadataError,

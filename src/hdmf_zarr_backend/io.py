@@ -24,17 +24,15 @@ from hdmf.spec import NamespaceCatalog
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.builders.append import KnownFields, check_origin
 from hdmf_zarr_backend.builders.columns import let_indices_grow
-from hdmf_zarr_backend.builders.dimensions import documentation, largest_shape
-from hdmf_zarr_backend.builders.dropping import drop_changes
 from hdmf_zarr_backend.builders.herd import attach_herd
 from hdmf_zarr_backend.builders.html import dataset_html, io_html
 from hdmf_zarr_backend.builders.namespaces import load_cached_namespaces, newest_versions
 from hdmf_zarr_backend.builders.planner import PlanOptions
-from hdmf_zarr_backend.builders.resolver import ReadSession
-from hdmf_zarr_backend.builders.session import WriteRequest, flush_edits, write_difference, write_new
-from hdmf_zarr_backend.builders.spec_types import check_types, container_error
+from hdmf_zarr_backend.builders.reading import ReadSession
+from hdmf_zarr_backend.builders.schema import check_types, container_error, documentation, largest_shape
 from hdmf_zarr_backend.builders.specs import namespace_texts
 from hdmf_zarr_backend.builders.targets import Targets, object_id
+from hdmf_zarr_backend.builders.writing import WriteRequest, drop_changes, flush_edits, write_difference, write_new
 from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.changes.journal import recover_with_warning
 from hdmf_zarr_backend.changes.locks import WriterLock, writer_lock
@@ -220,7 +218,7 @@ _CONSTRUCTION = (ConstructError, ValueError, TypeError, KeyError, AttributeError
 
 
 class ZarrReader(HDMFIO):  # type: ignore[misc]
-    """What `ZarrIO` does to read; all its parameters and errors are told there."""
+    """The reading half of `ZarrIO`, where its parameters and errors are documented."""
 
     herd_path: str | None
 

@@ -10,7 +10,7 @@ import pytest
 from hdmf.build import DatasetBuilder, GroupBuilder
 from hdmf.spec import AttributeSpec, DatasetSpec, GroupSpec, NamespaceCatalog, SpecCatalog, SpecNamespace
 
-from hdmf_zarr_backend.builders.spec_types import may_need_types, restore_types
+from hdmf_zarr_backend.builders.schema import may_need_types, restore_types
 
 
 @pytest.fixture(scope="module")

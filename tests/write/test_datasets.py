@@ -17,7 +17,7 @@ from zarr.storage import MemoryStore
 
 from hdmf_zarr_backend.arrays.chunks import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import LazyArray
-from hdmf_zarr_backend.builders.dataset_plans import (
+from hdmf_zarr_backend.builders.array_planner import (
     encode_fill,
     first_leaf,
     plan_array,

@@ -1,7 +1,7 @@
 """The difference between a file and a changed builder tree, as a plan.
 
-What is on disk stays: nodes are kept as they are, documents are written anew only where attributes or links differ, and
-arrays only where there was none. What would change an existing value is refused before anything is written.
+Nodes on disk are kept. A document is rewritten only where attributes or links differ, and arrays are only added. A
+change of an existing value is refused before anything is written.
 
 Source: issue "The whole contract", part 1; ``HDF5IO.write_group`` for what an append may change.
 """
@@ -75,7 +75,7 @@ def stored_array(data: Any) -> Any:
 
 
 def shown(data: Any) -> str:
-    """Return the values of a dataset for a message: a scalar, or the first elements with the shape of the whole."""
+    """Return the values of a dataset for a message: a scalar, or the first elements and the shape."""
     data = stored_array(data)
     text = repr(data)
     if _is_array(data) and np.ndim(data) > 0:
@@ -86,13 +86,13 @@ def shown(data: Any) -> str:
 
 
 class KnownFields:
-    """The fields of the containers of one open file, as they are on disk."""
+    """The fields of the containers of one open file as they were read or written last."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Any, dict[str, Any]]] = {}
 
     def note(self, root: Any, *, anew: bool = False) -> None:
-        """Note the fields of all containers below ``root``; ``anew``: of those that are known as well."""
+        """Record the fields of all containers below ``root``; ``anew``: also of a root that is known."""
         if id(root) in self._known and not anew:
             return
         stack = [root]
@@ -134,9 +134,9 @@ def check_origin(root: Any, manager: Any, location: str) -> None:
     Parameters
     ----------
     root : Container
-        What is to be written.
+        The root of the containers that are to be written.
     manager : BuildManager
-        Builds it. What it has built or read for another file is linked to, and is not refused.
+        Builds them. A container that it has built or read for another file becomes a link, and is accepted.
     location : str
         The file.
 
@@ -163,7 +163,7 @@ def check_origin(root: Any, manager: Any, location: str) -> None:
 
 
 def _linked(container: Any, manager: Any) -> Iterator[Any]:
-    """Yield the containers of other places that a container is to have a link to."""
+    """Yield the containers with another parent that a container links to."""
     for name, value in container.fields.items():
         if isinstance(value, dict):
             yield from (
@@ -208,7 +208,7 @@ class AppendPlanner(Planner):
     options, targets
         As of `Planner`.
     hierarchy : Hierarchy
-        What is on disk; it becomes what will be on disk.
+        The metadata on disk; changed to what will be on disk.
     is_written : callable
         Tells whether a builder was read from or written to this file.
     original : callable
@@ -237,7 +237,7 @@ class AppendPlanner(Planner):
         Raises
         ------
         ConflictError
-            The file holds something else where something is to be written, or another root object.
+            The file has something else under a name that is to be written, or another root object.
         """
         root = self.plan.hierarchy.root
         there, wanted = root.attributes.get("object_id"), object_id(builder)
@@ -252,7 +252,7 @@ class AppendPlanner(Planner):
         return self.plan
 
     def note_specs(self, added: set[str]) -> None:
-        """Note the cached namespaces that were added to the plan."""
+        """Record the cached namespaces that were added to the plan."""
         self.added |= added
         if added:
             self.changed.add("")
@@ -315,14 +315,14 @@ class AppendPlanner(Planner):
         self._note_added(node, place)
 
     def _link_target(self, target: Any) -> Reference:
-        """Return where a link to ``target`` leads to."""
+        """Return the reference that a link to ``target`` has."""
         try:
             return self.targets.moved(target) or self.targets.reference_to(target)
         except ValueRefusedError:  # no Zarr file can point there, and so it is copied
             return Reference(str(target.source), builder_path(target))
 
     def _linked_data(self, builder: Any, path: str) -> Reference | None:
-        """Return where a dataset leads to whose data are a stored array that would be linked, None for other data."""
+        """Return the link that a dataset becomes whose data are a stored array; None where the data are written."""
         given = builder.data
         data = stored_view(unwrapped(given), parse_array)
         link_data = given.link_data if isinstance(given, ZarrDataIO) else self.options.link_data
@@ -332,7 +332,7 @@ class AppendPlanner(Planner):
         return None
 
     def _note_added(self, node: GroupNode[Attributes], path: str) -> None:
-        """Note a member as new if it became one, and no link."""
+        """Record a member as new, unless it became a link."""
         if split(path)[1] in node.members:
             self.added.add(path)
 
@@ -355,7 +355,7 @@ class AppendPlanner(Planner):
     # ---- attributes -------------------------------------------------------------------------------------------------
 
     def _merge_attributes(self, attributes: dict[str, Any], node: Any, path: str) -> None:
-        """Write the attributes anew where they say something else than those on disk."""
+        """Replace the attributes of a node where they differ from those on disk."""
         stored = node.attributes
         before = decode_attributes(stored, resolve=_Kept)
         wanted = dict(attributes)

@@ -1,8 +1,7 @@
-"""Hierarchy -> GroupBuilder: lazy data, links and references resolved, cycles safe.
+"""`Assembler`: makes the builders of a file, with lazy data, from its metadata, and resolves links and references.
 
-All builders of a file are made first, without links and references; then those are filled in. So a reference to an
-ancestor, to the root or round in a circle needs no recursion, and each node has exactly one builder however it is
-reached.
+All builders of a file are made first, without links and references, which are filled in afterwards. So a reference to
+an ancestor, to the root or in a circle needs no recursion, and each node has exactly one builder.
 """
 
 from __future__ import annotations
@@ -20,7 +19,8 @@ from hdmf_zarr_backend.arrays.fills import check_unwritten
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.arrays.stored_chunks import stored_chunks
 from hdmf_zarr_backend.builders.columns import EditableColumn
-from hdmf_zarr_backend.builders.datasets import BuilderReferences, BuilderTable, Resolver
+from hdmf_zarr_backend.builders.datasets import BuilderReferences, BuilderTable, FileResolver
+from hdmf_zarr_backend.builders.targets import ROOT
 from hdmf_zarr_backend.changes.editable import EditableArray
 from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.errors import (
@@ -56,16 +56,16 @@ _PLAIN = (type(None), str, bool, tuple, dict)
 
 
 class _Pattern:
-    """A builder made by hdmf, and where it keeps the arguments that it was made with.
+    """Makes builders of one class by copying one that hdmf made, which is faster than its constructor.
 
-    Where another version of hdmf keeps them in a way that is not understood here, its constructor is called instead.
+    Where a version of hdmf keeps the arguments of the constructor in an unknown way, the constructor is called.
 
     Parameters
     ----------
     cls : type
         Class of the builder.
     **arguments
-        What the constructor takes, each value one that no other argument and no default has.
+        Arguments of the constructor; each value differs from all others and from all defaults.
     """
 
     def __init__(self, cls: type, **arguments: Any) -> None:
@@ -97,7 +97,7 @@ class _Pattern:
         )
 
     def copy(self, **arguments: Any) -> Any:
-        """Return a builder as the constructor makes it of ``arguments``, which are those of the pattern."""
+        """Return the builder that the constructor makes of ``arguments``, which have the names of the pattern's."""
         if not self._is_understood:
             return self._cls(**arguments)
         builder = self._cls.__new__(self._cls)
@@ -223,11 +223,11 @@ class DatasetMaker:
     hierarchy : Hierarchy
         Its metadata.
     source : str
-        What the builders say they come from.
-    resolver : Resolver
+        The ``source`` of the builders.
+    resolver : FileResolver
         Resolves references of datasets.
     edits : Edits, optional
-        Takes the changes to arrays, where the file is open for changes.
+        Records changes to arrays, where the file is open for changes.
 
     Attributes
     ----------
@@ -238,7 +238,7 @@ class DatasetMaker:
     """
 
     def __init__(
-        self, keys: Store, hierarchy: Hierarchy, source: str, resolver: Resolver, *, edits: Edits | None = None
+        self, keys: Store, hierarchy: Hierarchy, source: str, resolver: FileResolver, *, edits: Edits | None = None
     ) -> None:
         self.scalar_references: dict[str, Reference] = {}
         self.scalar_rows: dict[str, BuilderTable] = {}
@@ -251,12 +251,12 @@ class DatasetMaker:
 
     @property
     def file_id(self) -> str | None:
-        """Object id of the root, which stands for the file."""
+        """Object id of the root."""
         value = self._hierarchy.root.attributes.get("object_id")
         return value if isinstance(value, str) else None
 
     def fetch_scalars(self, nodes: list[tuple[str, Any]]) -> dict[str, bytes]:
-        """Fetch together the values that builders must hold."""
+        """Return the stored scalars among ``nodes``, fetched together."""
         names = [
             (path, node.chunk_name((0,) * len(node.shape)))
             for path, node in nodes
@@ -342,8 +342,6 @@ def _to_ascii(values: Any) -> Any:
     return flat.reshape(values.shape)
 
 
-ROOT = "root"
-
 Open = Callable[[str], "Assembler"]
 Seen = frozenset[tuple[str, str]]
 _NOTHING_SEEN: Seen = frozenset()
@@ -359,13 +357,13 @@ class Assembler:
     hierarchy : Hierarchy
         Its metadata.
     source : str
-        What the builders say they come from; exactly the ``source`` of the io.
-    resolver : Resolver
+        The ``source`` of the builders, which is exactly that of the io.
+    resolver : FileResolver
         Resolves references of datasets.
     open_other : callable
         Returns the assembler of another file by its location.
     edits : Edits, optional
-        Takes the changes to arrays, where the file is open for changes.
+        Records changes to arrays, where the file is open for changes.
 
     Attributes
     ----------
@@ -378,7 +376,7 @@ class Assembler:
         keys: Store,
         hierarchy: Hierarchy,
         source: str,
-        resolver: Resolver,
+        resolver: FileResolver,
         open_other: Open,
         *,
         edits: Edits | None = None,
@@ -405,7 +403,7 @@ class Assembler:
     def _built(self, path: str) -> Any:
         """Return the builder of the node at ``path``, made together with all that is below it.
 
-        Of a file that is only linked to, no more is made than that: as with HDF5IO, what a link leads to has no parent.
+        In a linked file no parents are made: as with HDF5IO, the target of a link has no parent.
         """
         if path not in self.builders:
             made: list[str] = []
@@ -457,14 +455,18 @@ class Assembler:
             made.append(path)
         for path, key, value in pending:
             self._fill_reference(self.builders[path], path, key, value)
-        for path in [path for path, _ in nodes if path in self._datasets.scalar_references]:
-            self._fill_scalar_reference(path, self._datasets.scalar_references.pop(path))
-        for path in [path for path, _ in nodes if path in self._datasets.scalar_rows]:
-            row = self._datasets.scalar_rows.pop(path)[0]
-            self.builders[path].data = np.array(row, dtype=row.dtype)
+        self._fill_scalars([path for path, _ in nodes])
         for path, node in nodes:
             if isinstance(node, GroupNode) and LINKS in node.attributes:
                 self._fill_links(path, node)
+
+    def _fill_scalars(self, paths: list[str]) -> None:
+        """Fill in the scalar datasets that are references, or rows with references."""
+        for path in [path for path in paths if path in self._datasets.scalar_references]:
+            self._fill_scalar_reference(path, self._datasets.scalar_references.pop(path))
+        for path in [path for path in paths if path in self._datasets.scalar_rows]:
+            row = self._datasets.scalar_rows.pop(path)[0]
+            self.builders[path].data = np.array(row, dtype=row.dtype)
 
     # ---- groups and attributes --------------------------------------------------------------------------------------
 
@@ -660,7 +662,7 @@ class Assembler:
         problem, remedy = "there is no such group or dataset", "Run `zarrio verify` on the file."
         return ReferenceTargetError(problem, store=self.source, path=absolute(path), remedy=remedy)
 
-    # ---- what an open io asks for -----------------------------------------------------------------------------------
+    # ---- arrays and builders of an open file -------------------------------------------------------------------------
 
     def array_at(self, path: str) -> LazyArray:
         """Return the array at ``path``, in the model's spelling."""

@@ -1,4 +1,4 @@
-"""Columns of tables in a file that is open for changes, in the form in which hdmf lets them grow."""
+"""`EditableColumn`: a stored column of a table that hdmf can extend, in a file that is open for changes."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _is_kept(values: Array, before: Array) -> bool:
 
 
 def _set_type(dtype: np.dtype[Any], node: ArrayNode[Attributes]) -> None:
-    """Make ``node`` say that its elements are of ``dtype``; what HDF5 had besides was of the type before."""
+    """Set the data type of ``node``, and drop the notes of HDF5, which are of the type before."""
     notes = {key: value for key, value in notes_of(node.attributes).items() if key != "hdf5"}
     node.data_type = zarr_type(dtype)
     node.attributes[DTYPE] = number_name(dtype)
@@ -154,12 +154,12 @@ class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
         return super()._numbers(data, dtype)
 
     def let_grow_wider(self) -> None:
-        """Take larger unsigned integers than the data type holds by taking a wider one."""
+        """Accept unsigned integers above the data type, by changing to a wider one."""
         self._grows_wider = True
 
     @property
     def data(self) -> Any:
-        """The same array, as one that is no DataIO."""
+        """The same array, as one that is not a DataIO."""
         return self._plain
 
     @property
@@ -178,12 +178,10 @@ class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
 def let_indices_grow(container: Any) -> None:
     """Let the indices of all ragged columns in ``container`` grow beyond the data type in which they are stored.
 
-    ``VectorIndex`` knows how far its own data go only where it was made of a list or of a NumPy array: of stored ones
-    it takes 255 for the largest number and gives up there, whatever their type. The data know better, so it is to
-    leave it to them.
+    ``VectorIndex`` takes 255 for the largest value of stored data, whatever their type, and refuses to go beyond. So
+    its own check is lifted, and the data choose their type.
 
-    Where what is indexed are references or rows, hdmf would extend them at one go and knows no such data; they grow
-    one by one.
+    hdmf cannot extend references or rows by several elements, so a column of these grows one by one.
     """
     stack = [container]
     while stack:
@@ -198,6 +196,6 @@ def let_indices_grow(container: Any) -> None:
 
 
 def _append_each(column: Any, values: Iterable[Any], **options: Any) -> None:
-    """Stand for ``VectorData.extend`` of one column."""
+    """Replace ``VectorData.extend`` of one column."""
     for value in values:
         column.add_row(value, **options)

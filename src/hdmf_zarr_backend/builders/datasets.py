@@ -1,8 +1,8 @@
-"""The lazy datasets of references and of rows that hdmf asks for.
+"""Lazy datasets of references and of rows, and `FileResolver`, which finds the targets of their references.
 
-hdmf wants two views of each: one whose elements are builders, one whose elements are containers; `invert` goes from
-one to the other. Chunks are decoded once and cached by the file, each distinct target is resolved once, so that a row
-costs microseconds.
+hdmf wants two views of each dataset: one whose elements are builders, one whose elements are containers; `invert` goes
+from one to the other. The file caches decoded chunks, and each distinct target is resolved once, so that a row costs
+microseconds.
 
 Source: `hdmf.query.ReferenceResolver`; ``hdmf.backends.hdf5.h5_utils`` for what the views of the HDF5 backend do.
 """
@@ -11,16 +11,18 @@ from __future__ import annotations
 
 from abc import ABCMeta
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 from hdmf.query import BuilderResolver, ContainerResolver, HDMFDataset, ReferenceResolver
 
 from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.changes.edits import DeferredReference
 from hdmf_zarr_backend.errors import DamagedFileError
 from hdmf_zarr_backend.formats import dtypes
 from hdmf_zarr_backend.formats.elements import hdmf_type
+from hdmf_zarr_backend.formats.references import Reference, RegionReference, decode_reference
 from hdmf_zarr_backend.model.elements import Element
 from hdmf_zarr_backend.model.nodes import absolute
 
@@ -28,32 +30,10 @@ Array = npt.NDArray[Any]
 _ROWS = 65536
 
 
-class Resolver(Protocol):
-    """Finds the targets of references, and remembers them."""
-
-    def builder(self, reference: Any) -> Any:
-        """Return the builder that the stored ``reference`` points to; None for None."""
-
-    def container(self, reference: Any) -> Any:
-        """Return the container of that builder."""
-
-    def builders(self, references: Sequence[Any]) -> list[Any]:
-        """Return the builders of many references."""
-
-    def containers(self, references: Sequence[Any]) -> list[Any]:
-        """Return the containers of many references."""
-
-    def append_reference(self, dataset: LazyArray, target: Any) -> None:
-        """Add a reference to ``target`` (a container or builder) at the end of ``dataset``."""
-
-    def append_row(self, dataset: LazyArray, row: Sequence[Any], fields: Sequence[Element]) -> None:
-        """Add a row at the end of ``dataset``."""
-
-
 class _Resolving(HDMFDataset, ReferenceResolver, metaclass=ABCMeta):  # type: ignore[misc]
     """What the views have in common."""
 
-    def __init__(self, dataset: LazyArray, resolver: Resolver) -> None:
+    def __init__(self, dataset: LazyArray, resolver: FileResolver) -> None:
         super().__init__(dataset=dataset)
         self.resolver = resolver
         self._inverted: Any = None
@@ -84,6 +64,10 @@ class _Resolving(HDMFDataset, ReferenceResolver, metaclass=ABCMeta):  # type: ig
     def __len__(self) -> int:
         return self.shape[0]
 
+    def __iter__(self) -> Iterator[Any]:
+        for start in range(0, len(self), _ROWS):
+            yield from self[start : start + _ROWS]
+
 
 class _References(_Resolving):
     """A dataset whose elements are references."""
@@ -99,14 +83,10 @@ class _References(_Resolving):
                 return self._targets([self.dataset.element(int(key))])[0]
             except LookupError:
                 pass
-        found = self.dataset[_index(key)]
+        found = self.dataset[key]
         if not isinstance(found, np.ndarray):
             return self._targets([found])[0]
         return _nested(found, self._targets)
-
-    def __iter__(self) -> Iterator[Any]:
-        for start in range(0, len(self), _ROWS):
-            yield from self[start : start + _ROWS]
 
     def append(self, arg: Any) -> None:
         """Add a reference to a container or builder of this file at the end."""
@@ -115,10 +95,6 @@ class _References(_Resolving):
 
 def _nested(array: Array, targets: Callable[[Sequence[Any]], list[Any]]) -> list[Any]:
     return [_nested(row, targets) for row in array] if array.ndim > 1 else targets(array.tolist())
-
-
-def _index(key: Any) -> Any:
-    return tuple(key) if isinstance(key, tuple) else key
 
 
 class BuilderReferences(BuilderResolver, _References):  # type: ignore[misc]
@@ -158,7 +134,7 @@ class _Table(_Resolving):
         What the fields hold, by name.
     """
 
-    def __init__(self, dataset: LazyArray, resolver: Resolver, fields: dict[str, Element]) -> None:
+    def __init__(self, dataset: LazyArray, resolver: FileResolver, fields: dict[str, Element]) -> None:
         super().__init__(dataset, resolver)
         self.fields = fields
         self._row_dtype = np.dtype([(name, dtypes.dtype_of(field)) for name, field in fields.items()])
@@ -186,7 +162,7 @@ class _Table(_Resolving):
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
             return self[:][key]
-        rows = self._rows(_index(key))
+        rows = self._rows(key)
         for name in self._bytes:
             rows[name] = [item.encode() if isinstance(item, str) else item for item in rows[name].reshape(-1)]
         single = rows.ndim == 0
@@ -197,31 +173,12 @@ class _Table(_Resolving):
 
     def _rows(self, key: Any) -> Array:
         """Return the selected rows as a structured array of their own."""
-        lazy = cast(LazyArray, self.dataset)
-        if isinstance(key, (int, np.integer)) and lazy.ndim == 2:
-            flat = self._single(lazy, int(key))
-            shape: tuple[int, ...] = ()
-        elif lazy.dtype.names is None and lazy.ndim == 2:
-            rows_key = slice(None) if (isinstance(key, tuple) and not key) or key is Ellipsis else key
-            found = lazy[(*rows_key, slice(None)) if isinstance(rows_key, tuple) else (rows_key, slice(None))]
-            flat = found.reshape(-1, found.shape[-1])
-            shape = found.shape[:-1]
-        else:
-            found = np.asarray(lazy[key], dtype=lazy.dtype)
-            flat = found.reshape(-1)
-            shape = found.shape
+        flat, shape = self._stored_rows(key)
         rows = np.empty(len(flat), self._row_dtype)
         try:
-            if flat.ndim == 2:
-                for column, name in enumerate(list(self.fields)):
-                    rows[name] = flat[:, column]
-            elif flat.dtype.names is not None:
-                for stored, name in zip(flat.dtype.names, list(self.fields), strict=True):
-                    rows[name] = flat[stored]
-            else:
-                for position, row in enumerate(flat):
-                    rows[position] = tuple(row)
+            self._fill(rows, flat)
         except (ValueError, TypeError, IndexError) as error:
+            lazy = cast(LazyArray, self.dataset)
             raise DamagedFileError(
                 f"a row does not fit the fields {list(self.fields)} ({error})",
                 store=lazy.location,
@@ -229,16 +186,38 @@ class _Table(_Resolving):
             ) from error
         return rows.reshape(shape)
 
-    def _single(self, lazy: LazyArray, position: int) -> Array:
+    def _stored_rows(self, key: Any) -> tuple[Array, tuple[int, ...]]:
+        """Return the selected rows as stored, one after the other, and the shape of the selection."""
+        lazy = cast(LazyArray, self.dataset)
+        if isinstance(key, (int, np.integer)) and lazy.ndim == 2:
+            return self._stored_row(lazy, int(key)), ()
+        if lazy.dtype.names is not None or lazy.ndim != 2:
+            found = np.asarray(lazy[key], dtype=lazy.dtype)
+            return found.reshape(-1), found.shape
+        if key is Ellipsis or (isinstance(key, tuple) and not key):
+            key = slice(None)
+        found = lazy[(*key, slice(None)) if isinstance(key, tuple) else (key, slice(None))]
+        return found.reshape(-1, found.shape[-1]), found.shape[:-1]
+
+    @staticmethod
+    def _stored_row(lazy: LazyArray, position: int) -> Array:
         try:
             cells = lazy.element(position)
         except LookupError:
             cells = lazy[position].tolist()
         return np.fromiter(cells, dtype=object).reshape(1, -1)
 
-    def __iter__(self) -> Iterator[Any]:
-        for start in range(0, len(self), _ROWS):
-            yield from self[start : start + _ROWS]
+    def _fill(self, rows: Array, flat: Array) -> None:
+        """Copy stored rows, which are rows of cells, a structured array, or tuples, into a structured array."""
+        if flat.ndim == 2:
+            for column, name in enumerate(self.fields):
+                rows[name] = flat[:, column]
+        elif flat.dtype.names is not None:
+            for stored, name in zip(flat.dtype.names, self.fields, strict=True):
+                rows[name] = flat[stored]
+        else:
+            for position, row in enumerate(flat):
+                rows[position] = tuple(row)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:  # noqa: FBT001 - NumPy's protocol
         rows = cast(Array, self[:])
@@ -275,3 +254,104 @@ class ContainerTable(ContainerResolver, _Table):  # type: ignore[misc]
 
     def _targets(self, references: Sequence[Any]) -> list[Any]:
         return self.resolver.containers(references)
+
+
+class FileResolver:
+    """Finds the builders and containers that the datasets of one file refer to, each distinct target once.
+
+    Parameters
+    ----------
+    resolve : callable
+        Returns the builder that a `Reference` of the file points to.
+    manager : BuildManager
+        Makes containers of builders.
+    """
+
+    def __init__(self, resolve: Callable[[Reference], Any], manager: Any) -> None:
+        self._resolve = resolve
+        self._manager = manager
+        self._builders: dict[tuple[Any, Any, bool], Any] = {}
+        self._containers: dict[tuple[Any, Any, bool], Any] = {}
+
+    def builders(self, references: Sequence[Any]) -> list[Any]:
+        """Return the builders that stored ``references`` point to; None for None.
+
+        Raises
+        ------
+        ReferenceTargetError
+            A target does not exist.
+        """
+        return self._targets(references, self._builders, self._find_builder)
+
+    def containers(self, references: Sequence[Any]) -> list[Any]:
+        """Return the containers of the builders that ``references`` point to."""
+        return self._targets(references, self._containers, self._find_container)
+
+    def _targets(
+        self, references: Sequence[Any], known: dict[tuple[Any, Any, bool], Any], find: Callable[[Any], Any]
+    ) -> list[Any]:
+        found = []
+        for reference in references:
+            try:
+                found.append(known[reference["source"], reference["path"], reference.get("region") is None])
+            except (KeyError, TypeError, AttributeError):
+                found.append(find(reference))
+        return found
+
+    def _find_builder(self, reference: Any) -> Any:
+        if reference is None:
+            return None
+        if isinstance(reference, DeferredReference):
+            return self._manager.get_builder(reference.target)
+        decoded = decode_reference(reference)
+        builder = self._resolve(decoded)
+        if decoded.region is not None:
+            return RegionReference(builder, decoded.region)
+        self._builders[reference.get("source"), reference["path"], True] = builder
+        return builder
+
+    def _find_container(self, reference: Any) -> Any:
+        if isinstance(reference, DeferredReference):
+            return reference.target
+        builder = self._find_builder(reference)
+        if builder is None or isinstance(builder, RegionReference):
+            return builder
+        container = self._manager.construct(builder)
+        self._containers[reference.get("source"), reference["path"], True] = container
+        return container
+
+    def append_reference(self, dataset: LazyArray, target: Any) -> None:
+        """Add a reference at the end of ``dataset``; the path of ``target`` is looked up when the file is written.
+
+        Raises
+        ------
+        ModeError
+            The file is open for reading.
+        """
+        dataset.append(_block([DeferredReference(target)], 1))
+
+    def append_row(self, dataset: LazyArray, row: Sequence[Any], fields: Sequence[Element]) -> None:
+        """Add a row at the end of ``dataset``."""
+        cells = [_cell(value, field) for value, field in zip(row, fields, strict=True)]
+        if dataset.dtype.names is not None:
+            block = np.empty(1, dataset.dtype)
+            block[0] = tuple(cells)
+            dataset.append(block)
+        else:
+            dataset.append(_block([cells], 2))
+
+
+def _cell(value: Any, field: Element) -> Any:
+    if field.kind in ("reference", "region"):
+        return DeferredReference(value)
+    if field.kind == "datetime":
+        return dtypes.date_number(value, dtypes.dtype_of(field))
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _block(rows: list[Any], ndim: int) -> Any:
+    block = np.empty((1,) if ndim == 1 else (1, len(rows[0])), object)
+    flat = block.reshape(-1)
+    for position, item in enumerate(rows if ndim == 1 else rows[0]):
+        flat[position] = item
+    return block

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from hdmf.spec import RefSpec
@@ -17,13 +17,13 @@ from hdmf_zarr_backend.transfer.plan import WritePlan
 def names_in(group: GroupNode[Attributes], *, without: Iterable[str] = ()) -> dict[str, int]:
     """Return ``{name: length}`` of the axes of the arrays in ``group``, but for the members named in ``without``."""
     left_out = set(without)
-    taken: dict[str, int] = {}
+    lengths: dict[str, int] = {}
     for name, node in group.members.items():
         if isinstance(node, ArrayNode) and name not in left_out:
             names = node.attributes.get(DIMENSIONS)
             if isinstance(names, list) and len(names) == len(node.shape):
-                taken.update(zip(map(str, names), node.shape, strict=True))
-    return taken
+                lengths.update(zip(map(str, names), node.shape, strict=True))
+    return lengths
 
 
 def name_axes(plan: WritePlan, catalog: Any) -> None:
@@ -42,18 +42,18 @@ def name_axes(plan: WritePlan, catalog: Any) -> None:
     for parent, group in plan.hierarchy.walk():
         if not isinstance(group, GroupNode):
             continue
-        taken: dict[str, int] = {}
+        lengths: dict[str, int] = {}
         for name, node in sorted(group.members.items()):
             planned = plan.arrays.get(join(parent, name))
             if not isinstance(node, ArrayNode) or planned is None:
                 continue
             if planned.iterator is not None:  # its axes are named when their lengths are known
                 planned.labels = planned.labels or labels.get(join(parent, name))
-                planned.taken = taken
+                planned.taken = lengths
             elif DIMENSIONS in node.attributes:
                 own = decode_dimensions(node.attributes)
                 planned.notes.pop("dims", None)
-                _name(node, labels.get(join(parent, name)) if own is None else own, taken, planned.notes)
+                _name(node, labels.get(join(parent, name)) if own is None else own, lengths, planned.notes)
 
 
 def rename_axes(hierarchy: Hierarchy, paths: Iterable[str]) -> None:
@@ -66,67 +66,22 @@ def rename_axes(hierarchy: Hierarchy, paths: Iterable[str]) -> None:
         group = hierarchy.get(parent)
         if not isinstance(group, GroupNode):
             continue
-        taken = names_in(group, without=members)
+        lengths = names_in(group, without=members)
         for name in members:
             node = group.members[name]
             if isinstance(node, ArrayNode) and DIMENSIONS in node.attributes:
-                _rename(node, taken)
-
-
-def _rename(node: ArrayNode[Attributes], taken: dict[str, int]) -> None:
-    labels = decode_dimensions(node.attributes)
-    _name(node, labels, taken, {key: value for key, value in notes_of(node.attributes).items() if key != "dims"})
+                notes = {key: value for key, value in notes_of(node.attributes).items() if key != "dims"}
+                _name(node, decode_dimensions(node.attributes), lengths, notes)
 
 
 def _name(
-    node: ArrayNode[Attributes], labels: tuple[str | None, ...] | None, taken: dict[str, int], notes: dict[str, Any]
+    node: ArrayNode[Attributes], labels: tuple[str | None, ...] | None, lengths: dict[str, int], notes: dict[str, Any]
 ) -> None:
-    node.attributes[DIMENSIONS] = encode_dimensions(labels, node.shape, taken, notes)
+    node.attributes[DIMENSIONS] = encode_dimensions(labels, node.shape, lengths, notes)
     if notes:
         node.attributes[NOTES] = notes
     else:
         node.attributes.pop(NOTES, None)
-
-
-def largest_shape(manager: Any, builder: Any, expandable: Collection[str]) -> tuple[int | None, ...] | None:
-    """Return the shape that the schema allows, for the types whose datasets users append to (HDF5IO's rule).
-
-    Parameters
-    ----------
-    manager : BuildManager
-        Knows the types.
-    builder : DatasetBuilder
-        The dataset.
-    expandable : collection of str
-        The names of those types.
-    """
-    shape = builder.matched_spec_shape
-    if shape is None or not expandable or manager.get_builder_dt(builder) is None:
-        return None
-    if not any(manager.is_sub_data_type(builder, name) for name in expandable):
-        return None
-    return tuple(shape)
-
-
-def documentation(manager: Any, builder: Any) -> str | None:
-    """Return what the schema says of a group or dataset: of its type, or of its place where it has no type.
-
-    The place of a builder is known where it was built of a container; of one that was only read, it is not.
-
-    Parameters
-    ----------
-    manager : BuildManager
-        Knows the types.
-    builder : GroupBuilder or DatasetBuilder
-        The group or dataset.
-
-    Source: hdmf-zarr storage specification, "Mapping of groups" and "Mapping of datasets", the key ``doc``.
-    """
-    data_type, namespace = manager.get_builder_dt(builder), manager.get_builder_ns(builder)
-    if data_type is not None and namespace is not None:
-        return str(manager.namespace_catalog.get_spec(namespace, data_type).doc)
-    doc = getattr(builder.matched_spec, "doc", None)
-    return None if doc is None else str(doc)
 
 
 def dimension_labels(catalog: Any, hierarchy: Hierarchy) -> dict[str, tuple[str | None, ...]]:

@@ -1,8 +1,8 @@
-"""The external resources (HERD) beside a file, read from wherever their archive is.
+"""Reading of the external resources (HERD) of a file from their archive.
 
-``HERD.from_zip`` of hdmf 6.2 unpacks an archive beside itself and looks for the tables right there, while
-``HERD.to_zip`` stores them under the path that it was given: such an archive is found again in the working directory
-only. Here the tables are unpacked by their names, in a folder of their own.
+``HERD.from_zip`` of hdmf 6.2 unpacks an archive beside itself and expects the tables at its top, while ``HERD.to_zip``
+stores them under the path of the archive: so they are found only where that is in the working directory. Here the
+tables are unpacked by their names, in a temporary folder.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ def attach_herd(container: Any, path: str) -> Any:
     Raises
     ------
     StoreError
-        The archive is none, or does not hold the tables of a HERD.
+        It is not an archive, or has no tables of a HERD.
 
     Warns
     -----
     UserWarning
-        There is no archive, its tables contradict each other, or the file holds a HERD of its own (as hdmf warns).
+        The archive is missing, its tables contradict each other, or the file has a HERD of its own (as hdmf warns).
     """
     from hdmf.common import HERD
 
@@ -59,7 +59,7 @@ def attach_herd(container: Any, path: str) -> Any:
 
 
 def _flatten(path: str, archive: str) -> None:
-    """Write the tables in ``path`` to ``archive``, each right at its top."""
+    """Copy the tables in the archive ``path`` to the top of ``archive``."""
     try:
         with zipfile.ZipFile(path) as source, zipfile.ZipFile(archive, "w") as target:
             members = {os.path.basename(name): name for name in source.namelist()}

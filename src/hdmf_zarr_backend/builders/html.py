@@ -1,4 +1,4 @@
-"""A file and a dataset in a notebook: its tree; what hdmf shows of any array, and how this one is stored."""
+"""HTML for notebooks: the tree of a file, and the table of a dataset."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def dataset_html(dataset: Any) -> str:
 
 
 def io_html(location: str, mode: str, parsed: ParsedFile | None) -> str:
-    """Return the tree of an open file; of one that is closed, or not read, only what it is.
+    """Return the tree of an open file, or a line about a file that is closed or was not read.
 
     Parameters
     ----------

@@ -1,15 +1,10 @@
-"""Cached namespaces of a file -> hdmf's catalogue, from the metadata that is at hand, without any listing."""
+"""The cached namespaces of a file: loaded into an hdmf catalogue, and written from one."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from hdmf_zarr_backend.builders.specs import TextSpecReader
-
-
-import warnings
 
 import numpy as np
 
@@ -21,8 +16,13 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hier
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.wrappers import InlinedStore
 
+if TYPE_CHECKING:
+    from hdmf_zarr_backend.builders.specs import TextSpecReader
+
+_USE_INSTALLED = "Open with load_namespaces=False to read the file with the installed schema."
+
 HDMF_ERRORS = (ValueError, TypeError, LookupError, AttributeError, NameError, RecursionError)
-"""What specifications that are not valid raise in HDMF, which does not check them before it uses them."""
+"""Errors of HDMF for invalid specifications, which it does not check before it uses them."""
 
 
 def cached_versions(hierarchy: Hierarchy) -> dict[str, list[str]]:
@@ -73,7 +73,7 @@ def load_cached_namespaces(
                 remedy=f"Cached are: {', '.join(versions)}.",
             )
         path = join(join(location, name), newest_version(versions[name]))
-        readers[name] = _reader(keys, hierarchy, path)
+        readers[name] = TextSpecReader(keys.location, source_texts(keys, hierarchy, path), path=absolute(path))
     try:
         loaded: dict[str, Any] = catalog.load_namespaces(NAMESPACE, reader=readers)
     except ZarrBackendError:
@@ -83,23 +83,21 @@ def load_cached_namespaces(
             f"HDMF does not understand the cached namespaces ({type(error).__name__}: {error})",
             store=keys.location,
             path=absolute(location),
-            remedy="Open with load_namespaces=False to read the file with the installed schema.",
+            remedy=_USE_INSTALLED,
         ) from error
     return loaded
 
 
 def _reader(keys: Store, hierarchy: Hierarchy, path: str) -> TextSpecReader:
-    # on use: to read the texts alone, hdmf is not needed
-
     from hdmf_zarr_backend.builders.specs import TextSpecReader  # on use: to read the texts alone, hdmf is not needed
 
     return TextSpecReader(keys.location, source_texts(keys, hierarchy, path), path=absolute(path))
 
 
 def source_texts(keys: Store, hierarchy: Hierarchy, path: str) -> Callable[[str], str]:
-    """Return what gives the JSON text of a source of the namespace that is cached at `path`.
+    """Return a function that gives the JSON text of a source of the namespace that is cached at `path`.
 
-    It raises a MetadataError where the source is missing, or is no text.
+    It raises a MetadataError where the source is missing, or is not a text.
     """
     cache = ChunkCache()
     if keys.abilities.is_remote:  # all at once, where they are not inlined
@@ -113,9 +111,9 @@ def source_texts(keys: Store, hierarchy: Hierarchy, path: str) -> Callable[[str]
                 f"the cached source {source!r} is missing",
                 store=keys.location,
                 path=absolute(place),
-                remedy="Open with load_namespaces=False to read the file with the installed schema.",
+                remedy=_USE_INSTALLED,
             )
-        return spec_text(keys, place, node, cache)
+        return _spec_text(keys, place, node, cache)
 
     return text
 
@@ -127,7 +125,7 @@ def _chunk_keys(hierarchy: Hierarchy, path: str) -> list[str]:
     return [join(place, node.chunk_name((0,) * len(node.shape))) for place, node in arrays.items()]
 
 
-def spec_text(keys: Store, path: str, node: ArrayNode[Attributes], cache: ChunkCache) -> str:
+def _spec_text(keys: Store, path: str, node: ArrayNode[Attributes], cache: ChunkCache) -> str:
     """Return the JSON text of one cached source, however it was stored."""
     try:
         value: Any = ChunkReader(keys, path, node, cache).read()
@@ -142,6 +140,6 @@ def spec_text(keys: Store, path: str, node: ArrayNode[Attributes], cache: ChunkC
             "a cached source is no text",
             store=keys.location,
             path=absolute(path),
-            remedy="Open with load_namespaces=False to read the file with the installed schema.",
+            remedy=_USE_INSTALLED,
         )
     return text

@@ -1,4 +1,4 @@
-"""GroupBuilder -> WritePlan. No store is touched; what is wrong with the input is found before anything is written."""
+"""`Planner`: makes the plan of a file from its builders, and refuses bad input before anything is written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hdmf.query import BuilderResolver
 
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.arrays.zarr_arrays import stored_view
-from hdmf_zarr_backend.builders import dataset_plans
+from hdmf_zarr_backend.builders import array_planner
 from hdmf_zarr_backend.builders.targets import REFERENCES, Targets, builder_path, can_be_named
 from hdmf_zarr_backend.dataio import ZarrDataIO
 from hdmf_zarr_backend.errors import NameRefusedError, UsageError, ZarrBackendError
@@ -36,26 +36,29 @@ from hdmf_zarr_backend.transfer.plan import PlannedArray, StorageOptions, WriteP
 from hdmf_zarr_backend.transfer.sources import ElementSource, RowSource
 from hdmf_zarr_backend.transfer.stored_sources import check_stored, keep_layout, take_stored
 
+_NOT_FILTERS = frozenset({"chunks", "maxshape", "fillvalue", "shape", "dtype"})
+"""Settings of a DataIO of HDF5 that are not filters."""
+
 Doc = Callable[[Any], "str | None"]
 MaxShape = Callable[[Any], "tuple[int | None, ...] | None"]
 
 
 @dataclass(slots=True)
 class PlanOptions:
-    """What a write was asked to do.
+    """Options of a plan.
 
     Attributes
     ----------
     location : str
-        The file that is written; what links and references are relative to.
+        The file that is written; links and references are relative to it.
     link_data : bool
-        Link to stored arrays that are given as data, where not said otherwise.
+        Link to stored arrays that are given as data, unless their `ZarrDataIO` states otherwise.
     export_location : str or None
         The file that is exported.
     object_codec : dict
         Codec of references and rows.
     max_shape : callable
-        Largest shape that the schema allows for a dataset builder, None where it says nothing.
+        Largest shape that the schema allows for a dataset builder, None without a bound.
     strict_json : bool
         No NaN or Infinity tokens in documents.
     doc : callable
@@ -63,7 +66,7 @@ class PlanOptions:
     zarr_format : int
         Of a new file.
     limits : Limits
-        How much HDF5 data that are copied may ask for.
+        Limits of HDF5 data that are copied.
     """
 
     location: str
@@ -83,9 +86,9 @@ class Planner:
     Parameters
     ----------
     options : PlanOptions
-        What is wanted.
+        Options of the plan.
     targets : Targets
-        Names the targets of links and references.
+        Makes references of the targets of links and references.
     """
 
     def __init__(self, options: PlanOptions, targets: Targets) -> None:
@@ -109,7 +112,7 @@ class Planner:
         return self.plan
 
     def fill_group(self, builder: Any, node: GroupNode[Attributes], path: str) -> None:
-        """Plan what is in a group, and its links and attributes."""
+        """Plan the members, links and attributes of a group."""
         links: list[Link] = []
         taken: dict[str, int] = {}
         for name, child in builder.groups.items():
@@ -180,7 +183,7 @@ class Planner:
     def _copy_target(
         self, target: Any, node: GroupNode[Attributes], path: str, links: list[Link], taken: dict[str, int]
     ) -> None:
-        """Copy what a link points to that cannot or shall not stay one: a Zarr file cannot point into an HDF5 file."""
+        """Copy the target of a link that cannot stay a link (into an HDF5 file), or is not to stay one."""
         self._copied_files.add(str(target.source))
         self.targets.move(target, path)
         if isinstance(target, GroupBuilder):
@@ -207,6 +210,8 @@ class Planner:
         try:
             check_stored(data, self.options.limits)
             planned = self._plan_data(builder, data, options)
+            if not isinstance(data, LazyArray) and not is_dataset(data):  # stored dates without a unit are copied
+                dtypes.check_units(planned.node.data_type)
         except ZarrBackendError as error:
             raise error.located(store=self.options.location, path=absolute(path)) from error.__cause__
         planned.sharding = sharding
@@ -259,7 +264,7 @@ class Planner:
         return options, data.link_data
 
     def _unfilled(self, wrapper: Any, options: StorageOptions, path: str) -> Any:
-        """Return the values of a dataset that is to be filled later: as many fill values."""
+        """Return the fill values of a dataset that is to be filled later."""
         if wrapper.dataset is not None:
             raise UsageError(
                 "the array that this wrapper was written to is part of another file",
@@ -291,43 +296,37 @@ class Planner:
         return True
 
     def _plan_data(self, builder: Any, data: Any, options: StorageOptions) -> PlannedArray:
-        planned = self._plan_values(builder, data, options)
-        if not isinstance(data, LazyArray) and not is_dataset(data):  # what is stored without a unit is copied as it is
-            dtypes.check_units(planned.node.data_type)
-        return planned
-
-    def _plan_values(self, builder: Any, data: Any, options: StorageOptions) -> PlannedArray:
         word = dtypes.word_of(builder.dtype)
         encode = self.targets.encode
         if isinstance(data, REFERENCES):
-            return dataset_plans.plan_scalar_reference(data, options, encode)
+            return array_planner.plan_scalar_reference(data, options, encode)
         if isinstance(data, AbstractDataChunkIterator):
             return plan_iterator(data, word, options)
         if isinstance(data, BuilderResolver):
             return self._plan_resolved(data, options)
         if is_dataset(data):
-            return dataset_plans.plan_h5_dataset(data, options, encode)
-        if word in ("object", "region") or (not isinstance(word, list) and _holds_references(data)):
-            return dataset_plans.plan_references(data, dataset_plans.shape_of(data), options, encode)
+            return array_planner.plan_h5_dataset(data, options, encode)
+        if _holds_references(data, word):
+            return array_planner.plan_references(data, array_planner.shape_of(data), options, encode)
         if isinstance(data, LazyArray) and data.dtype.names is not None and not data.dtype.hasobject:
             word = None  # stored rows are copied as they are, with fields of fixed length and of several axes
-        if dataset_plans.shape_of(data) == ():
-            return dataset_plans.plan_scalar(data, word, options, encode)
-        return dataset_plans.plan_array(data, word, options, encode)
+        if array_planner.shape_of(data) == ():
+            return array_planner.plan_scalar(data, word, options, encode)
+        return array_planner.plan_array(data, word, options, encode)
 
     def _plan_resolved(self, data: Any, options: StorageOptions) -> PlannedArray:
         """Plan a dataset that resolves its references to builders, whichever backend read it."""
         kept = data.dataset
         if is_dataset(kept):
-            planned = dataset_plans.plan_h5_dataset(kept, options, self.targets.encode)
+            planned = array_planner.plan_h5_dataset(kept, options, self.targets.encode)
             if isinstance(planned.source, (ElementSource, RowSource)):
                 planned.source.data = data  # its elements are builders, where h5py's are addresses
             return planned
         if isinstance(data.dtype, list):
             fields = [(name, row_word(field)) for name, field in data.fields.items()]
-            return dataset_plans.plan_rows(data, len(data), fields, options, self.targets.encode)
+            return array_planner.plan_rows(data, len(data), fields, options, self.targets.encode)
         word = row_word(describe(kept.node).stored) if isinstance(kept, LazyArray) else None
-        return dataset_plans.plan_references(data, tuple(data.shape), options, self.targets.encode, word=word)
+        return array_planner.plan_references(data, tuple(data.shape), options, self.targets.encode, word=word)
 
 
 def _keeps_type(builder: Any, data: LazyArray) -> bool:
@@ -347,34 +346,33 @@ def unwrapped(data: Any) -> Any:
     return data
 
 
-def _holds_references(data: Any) -> bool:
+def _holds_references(data: Any, word: Any) -> bool:
+    """Tell whether the elements of ``data``, whose type the builder names ``word``, are references."""
+    if word in ("object", "region"):
+        return True
+    if isinstance(word, list) or isinstance(data, LazyArray):
+        return False
     if not isinstance(data, (list, tuple)) and getattr(getattr(data, "dtype", None), "kind", "") != "O":
         return False
-    if isinstance(data, LazyArray):
-        return False
-    first = dataset_plans.first_leaf(data)
-    return isinstance(first, REFERENCES)
-
-
-_NOT_OF_STORAGE = frozenset({"chunks", "maxshape", "fillvalue", "shape", "dtype"})
+    return isinstance(array_planner.first_leaf(data), REFERENCES)
 
 
 def take_settings(options: StorageOptions, wrapped: Any) -> list[str]:
     """Take chunks, maxshape and fill value over from the DataIO of another backend.
 
-    Those of an HDF5 dataset say nothing of a copy, as `H5DataIO` itself warns.
+    Settings beside an HDF5 dataset are ignored, as `H5DataIO` itself warns.
 
     Parameters
     ----------
     options : StorageOptions
-        Changed where ``wrapped`` says more.
+        Completed.
     wrapped : object
-        The data that were given; anything else than a DataIO with settings says nothing.
+        The data that were given; only a DataIO has settings.
 
     Returns
     -------
     list of str
-        The settings that are left out: filters of HDF5.
+        The settings that are ignored: filters of HDF5.
     """
     has_settings = isinstance(getattr(type(wrapped), "io_settings", None), property)
     if not has_settings or is_dataset(wrapped.data):
@@ -385,4 +383,4 @@ def take_settings(options: StorageOptions, wrapped: Any) -> list[str]:
         options.chunks = chunks
     options.maxshape = settings.get("maxshape", options.maxshape)
     options.fill_value = fill.decode("utf-8") if isinstance(fill, bytes) else fill
-    return [name for name, value in settings.items() if value and name not in _NOT_OF_STORAGE]
+    return [name for name, value in settings.items() if value and name not in _NOT_FILTERS]

@@ -1,4 +1,4 @@
-"""What a link or a reference points to: file and path of a builder, seen from the file that is written."""
+"""`Targets`: the references of a file that is written, made of the builders and containers that they point to."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.stores.opening import FILE_SUFFIXES, NOWHERE
 
 ROOT = "root"
-
+"""Name of the builder of a root."""
 
 REFERENCES = (Builder, ReferenceBuilder, AbstractContainer, Reference, RegionReference)
-"""What is written as a reference where it stands as a value."""
+"""Types of values that are written as references."""
 
 
 def builder_path(builder: Any) -> str:

@@ -12,7 +12,7 @@ from hdmf.spec import NamespaceCatalog
 from hdmf.validate import ValidatorMap
 
 from hdmf_zarr_backend.builders.namespaces import HDMF_ERRORS, load_cached_namespaces, newest_versions
-from hdmf_zarr_backend.builders.resolver import ReadSession
+from hdmf_zarr_backend.builders.reading import ReadSession
 from hdmf_zarr_backend.builders.specs import TextSpecReader
 from hdmf_zarr_backend.checks.findings import Finding, Problem
 from hdmf_zarr_backend.checks.rules import USE_INSTALLED, Texts

@@ -1,8 +1,8 @@
 """`convert`: HDF5 to Zarr and back, and Zarr of one format to the other.
 
-Both directions go straight from one format to the other, by a plan of the whole file; no containers and no builders
-are made of what is converted. What Zarr has no word for (exact types and text encodings, chunks, filters, link kinds,
-largest shapes) is kept in the notes of the Zarr file, so that HDF5 -> Zarr -> HDF5 gives the same file again.
+All directions go by a plan of the whole file, without containers and builders. What Zarr cannot express (exact types,
+text encodings, chunks, filters, link kinds, largest shapes) is kept in the notes of the Zarr file, so that HDF5 -> Zarr
+-> HDF5 gives the same file again.
 
 Source: issue "The whole contract".
 """
@@ -25,6 +25,7 @@ from hdmf_zarr_backend.conversion.virtual import convert_virtual
 from hdmf_zarr_backend.dataio import codec_of_file
 from hdmf_zarr_backend.errors import NotZarrError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.execution.executors import opened
+from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
 from hdmf_zarr_backend.formats import registry
 from hdmf_zarr_backend.formats.reserved import LINKS
 from hdmf_zarr_backend.hdf5.facts import is_hdf5
@@ -50,7 +51,7 @@ from hdmf_zarr_backend.transfer.plan import (
 )
 from hdmf_zarr_backend.transfer.resume import converted_file
 from hdmf_zarr_backend.transfer.staging import new_file
-from hdmf_zarr_backend.transfer.writer import MEMORY_BUDGET, PlannedKeys, Writer
+from hdmf_zarr_backend.transfer.writer import PlannedKeys, Writer
 
 __all__ = ["ConversionReport", "convert"]
 
@@ -206,12 +207,11 @@ def convert(
                 store=place,
                 remedy="Leave nczarr=, shards=, strict_json= and limits= out, or convert without virtual=True.",
             )
-        made = convert_virtual(
+        return convert_virtual(
             origin, place, to=to, codec=codec, resume=resume, overwrite=overwrite, check=check,
             zarr_format=zarr_format or 2, storage=storage, progress=progress, durable=durable,
             external_links=_policy_of(external_links, "hdf5", place),
         )  # fmt: skip
-        return ConversionReport(origin, place, "zarr", made.groups, made.datasets, made.links, made.nbytes)
     found = _format_of(origin)
     policy = _policy_of(external_links, found, place)
     wanted: Format = to or (
@@ -227,17 +227,10 @@ def convert(
     with opened(executor) as who:
         if wanted == "hdf5":
             to_hdf5 = ToHdf5(
-                overwrite,
-                check,
-                progress,
-                "copy" if external_links == "copy" else "keep",
-                who,
-                memory_budget,
-                storage,
-                missing_chunks,
-                limits or Limits(),
-                durable,
-            )
+                overwrite=overwrite, check=check, progress=progress, executor=who, memory_budget=memory_budget,
+                external_links="copy" if external_links == "copy" else "keep", storage=storage,
+                missing_chunks=missing_chunks, limits=limits or Limits(), durable=durable,
+            )  # fmt: skip
             return convert_to_hdf5(origin, place, to_hdf5)
         request = _ToZarr(
             overwrite=overwrite, check=check, progress=progress, codec=codec, executor=who,
@@ -249,7 +242,7 @@ def convert(
 
 
 def _check_formats(source: str, found: Format, wanted: Format, zarr_format: int | None) -> None:
-    """Refuse a target of no format, and one of that of the source."""
+    """Refuse an unknown format of the target, and that of the source."""
     if wanted not in ("zarr", "hdf5"):
         raise UsageError(f"to={wanted!r} is no format", remedy="Use 'zarr' or 'hdf5'.")
     if zarr_format not in (None, 2, 3) or (zarr_format is not None and wanted == "hdf5"):
@@ -296,7 +289,7 @@ def _refuse_idle(target: str, found: Format, wanted: Format, **given: bool) -> N
 
 
 def _check_target(target: str, wanted: Format, zarr_format: int, *, nczarr: bool) -> None:
-    """Refuse what the target cannot have."""
+    """Refuse an HDF5 file at a URL, and NCZarr attributes in format 3."""
     if wanted == "hdf5" and is_url(target):
         raise UsageError("an HDF5 file is written to a local path", store=target, remedy="Upload it afterwards.")
     if nczarr and zarr_format == 3:
@@ -339,18 +332,18 @@ class _ToZarr:
     policy: Policy | None = None
 
     def options(self, path: str) -> StorageOptions:
-        """Return how a dataset is stored."""
+        """Return the storage options of a dataset."""
         return StorageOptions(compressor=None if self.codec == "keep" else self.codec)
 
     def recorded(self) -> dict[str, Any]:
-        """Return what a conversion that is resumed has to be asked for as well."""
+        """Return the options that a resumed conversion must have too."""
         shards = list(self.shards) if isinstance(self.shards, tuple) else self.shards
         asked = {"nczarr": self.nczarr or None, "shards": shards, "strict_json": self.strict_json or None}
         given = {name: value for name, value in asked.items() if value is not None}
         return {"codec": self.codec, "zarr_format": self.zarr_format, **given}
 
     def writer(self, keys: Store, plan: WritePlan) -> Writer:
-        """Return what writes the target."""
+        """Return the writer of the target."""
         return Writer(
             keys,
             plan,

@@ -1,7 +1,7 @@
-"""HDF5 file -> WritePlan, straight: no builders, which know no hard links, no lists of references, no exact types.
+"""`Hdf5Planner`: plans the copy of an HDF5 file to Zarr.
 
-Everything that Zarr has a word for is said in Zarr's words, as the planner of builders would; the rest goes into the
-notes, so that Zarr -> HDF5 gives back the same file.
+It makes no builders, which have no hard links, no lists of references and no exact types. What Zarr cannot express
+goes into the notes, so that the conversion back to HDF5 gives the same file.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hdmf_zarr_backend.builders.dataset_plans import plan_described
+from hdmf_zarr_backend.builders.array_planner import plan_described
 from hdmf_zarr_backend.formats.attributes import encode_attributes
 from hdmf_zarr_backend.formats.dimensions import encode_dimensions
 from hdmf_zarr_backend.formats.elements import describe
@@ -30,7 +30,7 @@ from hdmf_zarr_backend.transfer.plan import PlannedArray, ShardsOfFile, StorageO
 from hdmf_zarr_backend.transfer.stored_sources import take_chunks
 
 HDF5 = "hdf5"
-"""Key of what is noted of an object in HDF5."""
+"""Key of the notes about an object in HDF5."""
 
 _SMALL = 1024
 
@@ -41,13 +41,13 @@ class Hdf5Planner:
     Parameters
     ----------
     tree : Hdf5Tree
-        What is in the file; it must stay open until the plan is carried out.
+        The file; it must stay open until the plan is carried out.
     options : callable, optional
         Returns the `StorageOptions` of a dataset by its path; the default chooses.
     keep_codecs : bool
         Copy the chunks of large datasets as they are, where Zarr has their filters; False: encode them anew.
     shards : tuple of int, "auto" or None
-        The shards that are wanted, as of `sharding.ask_for_shards`.
+        The shards that are wanted, as of `transfer.plan.ask_for_shards`.
     strict_json : bool
         Write NaN and infinities in attributes as typed text.
     limits : Limits, optional
@@ -119,7 +119,7 @@ class Hdf5Planner:
     # ---- attributes -------------------------------------------------------------------------------------------------
 
     def _attributes(self, node: Any, placed: Placed, note: dict[str, Any]) -> Attributes:
-        """Return the JSON attributes of an object; what HDF5 says beyond them is added to ``note``."""
+        """Return the JSON attributes of an object; what else HDF5 has is added to ``note``."""
         values: dict[str, Any] = {}
         remarks: dict[str, Any] = {}
         specifications: str | None = None
@@ -150,7 +150,7 @@ class Hdf5Planner:
         return {} if placed is None else {"named": absolute(placed.path)}
 
     def _spec_location(self, value: Any, file: SourceFile) -> str | None:
-        """Return the path of the cached namespaces, which HDF5 files say by a reference."""
+        """Return the path of the cached namespaces, which is a reference in HDF5."""
         if isinstance(value, str):
             return value.strip("/")
         found = self._references.refer(value, file) if _is_reference(value) else None
@@ -167,7 +167,7 @@ class Hdf5Planner:
         return encode
 
     def _datatype(self, node: Any, file: SourceFile) -> dict[str, Any]:
-        """Return what is to be noted of a named type."""
+        """Return the note about a named type."""
         attributes: dict[str, Any] = {}
         for name, attribute in attribute_names(node):
             attributes[name] = {**note_attribute(attribute, self._encoder(file)), **self._named_type(attribute)}

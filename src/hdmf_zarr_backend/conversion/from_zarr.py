@@ -1,6 +1,6 @@
-"""Zarr file -> WritePlan of the same file in another format of Zarr, straight from its metadata.
+"""`ZarrPlanner`: plans the copy of a Zarr file to the other format of Zarr.
 
-Attributes, links, types and notes are the same in our words, whatever the format. Chunks are copied as they are where
+Attributes, links, types and notes are the same in the model of both formats. Chunks are copied as they are where
 both formats have their codecs; references, rows and what old files hold as pickles are encoded anew. Links and
 references to other files are made relative to the new place.
 """
@@ -55,13 +55,13 @@ class ZarrPlanner:
     keys : Store
         The file.
     hierarchy : Hierarchy
-        What is in it.
+        Its metadata.
     target : str or None
         Location of the copy. None: the file stays where it is, and sources are left as they are written.
     zarr_format : {2, 3}
         Of the copy.
     shards : tuple of int, "auto" or None
-        The shards that are wanted, as of `sharding.ask_for_shards`.
+        The shards that are wanted, as of `transfer.plan.ask_for_shards`.
     is_in_place : bool
         The file is made one of the other format, and chunks that are not stored stay so.
     reads_values : bool
@@ -79,7 +79,7 @@ class ZarrPlanner:
         is_in_place: bool = False,
         reads_values: bool = True,
     ) -> None:
-        if zarr_format == 3 and is_nczarr(hierarchy):  # which format 3 has not
+        if zarr_format == 3 and is_nczarr(hierarchy):  # which format 3 does not have
             hierarchy = copy_hierarchy(hierarchy)
             strip(hierarchy)
         self._keys = keys
@@ -129,7 +129,7 @@ class ZarrPlanner:
     def _root_notes(self) -> dict[str, Any]:
         notes = root_notes()
         if self._is_in_place:
-            del notes[CHUNKS]  # nobody has looked whether all of them are there
+            del notes[CHUNKS]  # it is not known whether the file stores all of them
         return notes
 
     def _value(self, value: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 from hdmf.build.errors import BuildError, ConstructError, ContainerConfigurationError
 
 from hdmf_zarr_backend.builders.namespaces import newest_versions, source_texts
-from hdmf_zarr_backend.builders.spec_types import unsigned_attributes
+from hdmf_zarr_backend.builders.schema import unsigned_attributes
 from hdmf_zarr_backend.errors import UnsupportedFileError, ZarrBackendError
 from hdmf_zarr_backend.files.parser import ParsedFile
 from hdmf_zarr_backend.formats.namespaces import NAMESPACE, spec_location

@@ -12,7 +12,7 @@ _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 @dataclass(slots=True, frozen=True)
 class ConversionReport:
-    """What a conversion has done.
+    """The result of a conversion.
 
     Attributes
     ----------
@@ -21,7 +21,7 @@ class ConversionReport:
     format : {"zarr", "hdf5"}
         Of the target.
     groups, datasets, links : int
-        What the target holds; the cached namespaces count as well.
+        Counts in the target; the cached namespaces count as well.
     nbytes : int
         Bytes of all values, uncompressed (8 for each text or reference).
     """

@@ -36,7 +36,7 @@ _ERRNO = re.compile(r"errno = (\d+)")
 
 @dataclass(slots=True, frozen=True)
 class ToHdf5:
-    """What a conversion to HDF5 is asked for; the words are those of `conversion.convert`."""
+    """Options of a conversion to HDF5, as of `conversion.convert`."""
 
     overwrite: bool
     check: bool
@@ -58,7 +58,7 @@ def convert_to_hdf5(source: str, target: str, request: ToHdf5) -> ConversionRepo
     source, target : str
         Absolute paths; the source may be a URL.
     request : ToHdf5
-        How.
+        The options.
     """
     progress = request.progress
     keys = LocalStore(target)
@@ -72,7 +72,7 @@ def convert_to_hdf5(source: str, target: str, request: ToHdf5) -> ConversionRepo
     progress.start(nbytes)
     with writer_lock(keys):
         try:
-            with _told_by_hdf5(target):
+            with _system_errors(target):
                 Hdf5Writer(
                     beside,
                     placement,
@@ -99,17 +99,17 @@ def convert_to_hdf5(source: str, target: str, request: ToHdf5) -> ConversionRepo
 
 
 @contextmanager
-def _told_by_hdf5(target: str) -> Iterator[None]:
-    """Tell what the system refused HDF5, which says so in the text of an error of any type, as an error of ours."""
+def _system_errors(target: str) -> Iterator[None]:
+    """Turn an error of the system, which HDF5 reports in the text of an error of any type, into one of this package."""
     try:
         yield
     except ZarrBackendError:
         raise
     except (OSError, RuntimeError, ValueError, KeyError) as error:
-        said = _ERRNO.search(str(error))
-        if said is None:
+        number = _ERRNO.search(str(error))
+        if number is None:
             raise
-        code = int(said[1])
+        code = int(number[1])
         raise disk_failure(OSError(code, os.strerror(code)), target, "", "written") from error
 
 
@@ -128,7 +128,7 @@ def open_source(
 
 
 def _open_other(main: ZarrFile, location: str) -> ZarrFile:
-    """Open a file that the source links to, if the source may lead there."""
+    """Open a file that the source links to, if its links may lead there."""
     check_link(location, main.location, main.keys.read_rules.external_links)
     keys = open_neighbour(main.keys, location)
     return ZarrFile(keys, parse(keys).hierarchy, location)

@@ -17,6 +17,7 @@ from hdmf_zarr_backend.changes.journal import recover_with_warning
 from hdmf_zarr_backend.changes.locks import writer_lock
 from hdmf_zarr_backend.conversion.from_zarr import ZarrPlanner
 from hdmf_zarr_backend.errors import ConflictError, ReadOnlyStoreError, ZarrBackendError
+from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.formats.consolidated import is_inlined, is_read_at_open
@@ -28,12 +29,12 @@ from hdmf_zarr_backend.stores.opening import open_store
 from hdmf_zarr_backend.stores.wrappers import QueuedStore
 from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan
 from hdmf_zarr_backend.transfer.stored_sources import StoredChunks
-from hdmf_zarr_backend.transfer.writer import MEMORY_BUDGET, Writer
+from hdmf_zarr_backend.transfer.writer import Writer
 
 __all__ = ["UpgradeReport", "upgrade"]
 
 Fate: TypeAlias = Literal["kept", "moved", "encoded"]
-"""What becomes of the chunks of an array: they stay, get other keys, or are made anew."""
+"""Whether the chunks of an array stay, get other keys, or are encoded again."""
 
 _OLD = frozenset({*zarr2.DOCUMENT_NAMES, zarr2.CONSOLIDATED})
 _OLD_ROOT = (zarr2.CONSOLIDATED, zarr2.GROUP, zarr2.ATTRIBUTES)
@@ -86,7 +87,7 @@ def write_in_place(
     executor: Any,
     memory_budget: int,
 ) -> None:
-    """Set all that format 3 has beside what there is, and the document of the root last.
+    """Set the documents and chunks of format 3 beside those of format 2, and the document of the root last.
 
     Parameters
     ----------
@@ -118,7 +119,7 @@ def write_in_place(
 
 
 def _inlined(keys: Store, plan: WritePlan) -> dict[str, bytes]:
-    """Return the chunks that stay and that the consolidated document shall hold too."""
+    """Return the chunks that stay and that the consolidated document must hold too."""
     nodes = {
         join(path, node.chunk_name((0,) * len(node.shape))): node
         for path, node in plan.hierarchy.walk()
@@ -135,7 +136,7 @@ def _undo(keys: Store, plan: WritePlan, error: BaseException) -> None:
 
 
 def forget(keys: Store, plan: WritePlan) -> None:
-    """Delete what an upgrade that did not come to its end has set: documents first, that of the root before all."""
+    """Delete what an interrupted upgrade has set: documents first, and that of the root before the others."""
     left = [key for key in keys.list_documents() if split(key)[1] == zarr3.DOCUMENT]
     if left:
         keys.delete(sorted(left, key=len))
@@ -146,7 +147,7 @@ def forget(keys: Store, plan: WritePlan) -> None:
 def remove_format_2(keys: Store, hierarchy: Hierarchy) -> int:
     """Delete the documents of format 2 of a file that is one of format 3 by now, and the chunks that only they name.
 
-    It can be called again where it did not come to its end.
+    It can be called again after it was interrupted.
 
     Parameters
     ----------
@@ -310,7 +311,7 @@ def _upgraded(keys: Store, hierarchy: Hierarchy, **options: Any) -> UpgradeRepor
 
 
 def _check_consolidated(keys: Store, documents: dict[str, Any]) -> None:
-    """Refuse a file of which two things are said; what is read by default would not be what becomes format 3."""
+    """Refuse a file whose consolidated document, which is read by default, differs from its other documents."""
     known = parse(keys)
     if known.consolidated and _text(zarr2.to_documents(known.hierarchy)) != _text(documents):
         raise ConflictError(

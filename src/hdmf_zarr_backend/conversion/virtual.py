@@ -9,15 +9,15 @@ import base64
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Any
 
 from hdmf_zarr_backend.builders.dimensions import name_axes
 from hdmf_zarr_backend.changes.locks import writer_lock
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.conversion.readability import check_hdf5, schema_of
+from hdmf_zarr_backend.conversion.report import ConversionReport
 from hdmf_zarr_backend.errors import (
     ReadOnlyStoreError,
     StoreError,
@@ -26,6 +26,7 @@ from hdmf_zarr_backend.errors import (
     UsageError,
     WriteError,
 )
+from hdmf_zarr_backend.formats import zarr2
 from hdmf_zarr_backend.formats.chunking import WHOLE_BYTES
 from hdmf_zarr_backend.formats.elements import describe
 from hdmf_zarr_backend.formats.reserved import CHUNKS, FORMAT_VERSION, notes_of
@@ -34,8 +35,8 @@ from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
 from hdmf_zarr_backend.hdf5.reader import Hdf5Data, Hdf5Tree, Placed
 from hdmf_zarr_backend.hdf5.virtual import VirtualSource, unwritten, virtual_source
 from hdmf_zarr_backend.model.locations import is_url, relative_source, to_posix
-from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, join
-from hdmf_zarr_backend.progress import SILENT, Progress
+from hdmf_zarr_backend.model.nodes import absolute, join
+from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 from hdmf_zarr_backend.stores.failures import os_errors
 from hdmf_zarr_backend.stores.files import partial_path, write_file
@@ -51,73 +52,70 @@ from hdmf_zarr_backend.transfer.staging import moved
 from hdmf_zarr_backend.transfer.writer import PlannedKeys, Writer, planned_bytes
 
 MUCH_INLINED = 16 * 2**20
-"""Bytes of a dataset's values that are not worth being inside of a JSON, where they can be elsewhere."""
+"""Bytes of a dataset above which its values in the JSON are warned of, or avoided."""
 
 MOST_INLINED = 128 * 2**20
 """Bytes of values that go into one JSON at most."""
 
-_CONSOLIDATED = ".zmetadata"
+SUFFIX = ".zarr.json"
+"""End of the name of a file of references."""
+
 _COPY = "Convert without virtual=True, which copies the data."
 
 
-@dataclass(frozen=True, slots=True)
-class VirtualReport:
-    """What a file of references holds; counts as of `conversion.ConversionReport`."""
-
-    groups: int
-    datasets: int
-    links: int
-    nbytes: int
-
-
-def write_virtual(
-    source: str, target: str, *, zarr_format: int = 2, storage: Mapping[str, Any] | None = None,
-    progress: Progress = SILENT, external_links: ExternalLinks | None = None, exclusive: bool = False,
+def convert_virtual(
+    source: str,
+    target: str,
+    *,
+    to: str | None,
+    codec: Any,
+    resume: bool,
+    overwrite: bool,
+    check: bool,
+    zarr_format: int,
+    storage: dict[str, Any],
+    progress: Progress,
     durable: bool = False,
-    schema: Callable[[Store, Hierarchy], Any] = lambda keys, hierarchy: None,
-) -> VirtualReport:  # fmt: skip
-    """Write the references of an HDF5 file; what is at ``target`` is replaced when all is known.
+    external_links: ExternalLinks | None = None,
+) -> ConversionReport:
+    """Write the references of an HDF5 file; other parameters and errors as of `conversion.convert`.
 
     Parameters
     ----------
-    source : str
-        Absolute path or URL of an HDF5 file.
-    target : str
-        Absolute path or URL of the JSON.
-    zarr_format : {2, 3}
-        Of the documents.
-    storage : mapping, optional
-        ``storage_options``, for URLs.
-    progress : Progress
-        Is told of the bytes that are inside of the JSON.
-    exclusive : bool
-        Replace nothing.
-    durable : bool
-        Return when a local file is on the disk itself.
-    schema : callable
-        Returns the namespaces of a planned file, which name the axes; None where it has none.
-
-    Returns
-    -------
-    VirtualReport
-        What it holds.
+    source, target : str
+        Absolute paths or URLs.
 
     Raises
     ------
-    StoreNotFoundError, UnsupportedFileError
-        There is no such file, or HDF5 cannot open it.
+    UsageError
+        A target that is no JSON, a codec, resuming, or a local source for a target on a server.
+    StoreExistsError
+        Something is at the target that is not to be replaced.
+    StoreNotFoundError
+        Nothing is at the source.
+    ReadOnlyStoreError
+        The target is on a server that cannot be written to.
     WriteError
-        Too much would have to be inside of the JSON; the datasets are named.
+        Too many bytes would have to be in the JSON; the datasets are named.
     StoreError
         The source has changed meanwhile.
-    StoreExistsError
-        ``exclusive``, and something has come to be at ``target``.
     """
-    options = dict(storage or {})
-    with closing(Hdf5Tree(source, target, options, external_links)) as tree:
-        files = _Sources(tree.sources(), target, options)
+    _check_request(source, target, to=to or "zarr", codec=codec, resume=resume)
+    if zarr_format not in (2, 3):
+        raise UsageError(f"zarr_format={zarr_format!r} is no format of Zarr", remedy="Use 2 or 3.")
+    if not is_url(source) and not os.path.lexists(source):
+        raise StoreNotFoundError("nothing is there", store=source, remedy="Check the path.")
+    check_apart(source, target)
+    abilities = open_folder(split_location(target)[0], storage if is_url(target) else {}).abilities
+    if not abilities.write:  # before anything is read
+        raise ReadOnlyStoreError(abilities.why, store=target, remedy="Make the references here, and upload them.")
+    check_free(open_store(target, storage if is_url(target) else None), overwrite=overwrite)
+    if check:
+        check_hdf5(source, storage, external_links)
+    with closing(Hdf5Tree(source, target, storage, external_links)) as tree:
+        files = _Sources(tree.sources(), target, storage)
         plan = Hdf5Planner(tree).plan_file()
-        name_axes(plan, schema(PlannedKeys(plan, target), plan.hierarchy))
+        name_axes(plan, schema_of(PlannedKeys(plan, target), plan.hierarchy))
         plan.hierarchy.zarr_format = zarr_format
         staying = _leave(plan, tree, target)
         _check_amount(plan, staying, source)
@@ -125,21 +123,48 @@ def write_virtual(
         Writer(MemoryStore(inside, target), plan, progress=progress).write()
         text = b"".join(_document(plan, staying, inside, files))
         files.check()
-        report = _report(plan, tree)
+        report = _report(source, target, plan, tree)
     forget_decoded()
+    _check_size(text, target)
+    if is_url(target):
+        folder, name = split_location(target)
+        open_folder(folder, storage).set(name, text)
+    else:
+        _put(LocalStore(target), text, exclusive=not overwrite, durable=durable)
+    return report
+
+
+def _check_request(source: str, target: str, *, to: str, codec: Any, resume: bool) -> None:
+    """Refuse options that have no meaning where data stay in their file."""
+    if to != "zarr" or not target.endswith(".json"):
+        raise UsageError(
+            "references are written to one JSON file", store=target, remedy=f"Let its name end in {SUFFIX!r}."
+        )
+    if codec != "keep" or resume:
+        raise UsageError(
+            "nothing is encoded anew, nor can be resumed, where data stay in the HDF5 file",
+            store=target,
+            remedy="Leave codec= and resume= out.",
+        )
+    if is_url(target) and not is_url(source):
+        raise UsageError(
+            "references on a server to a local file are of no use to anybody",
+            store=target,
+            remedy="Upload the HDF5 file first and give its URL, or make the references here and upload both.",
+        )
+    if not is_url(target) and os.path.isdir(target):
+        raise StoreExistsError("a directory is there", store=target, remedy="Choose another path.")
+
+
+def _check_size(text: bytes, target: str) -> None:
+    """Warn of a JSON that is too large to be read by default."""
     limit = Limits().max_document_bytes
     if len(text) > limit:
         warnings.warn(
             f"{target} has {len(text):,} bytes, more than is read by default; "
             f"open it with limits=Limits(max_document_bytes=2**{len(text).bit_length()}).",
-            stacklevel=3,
+            stacklevel=4,
         )
-    if is_url(target):
-        folder, name = split_location(target)
-        open_folder(folder, options).set(name, text)
-    else:
-        _put(LocalStore(target), text, exclusive=exclusive, durable=durable)
-    return report
 
 
 def _put(target: LocalStore, text: bytes, *, exclusive: bool, durable: bool) -> None:
@@ -156,29 +181,26 @@ def _put(target: LocalStore, text: bytes, *, exclusive: bool, durable: bool) -> 
             raise
 
 
-def _report(plan: WritePlan, tree: Hdf5Tree) -> VirtualReport:
+def _report(source: str, target: str, plan: WritePlan, tree: Hdf5Tree) -> ConversionReport:
     kinds = [placed.kind for placed in tree.nodes]
     nbytes = sum(planned_bytes(planned) for planned in plan.arrays.values())
-    return VirtualReport(kinds.count("group"), kinds.count("dataset"), len(tree.links), nbytes)
+    groups, datasets = kinds.count("group"), kinds.count("dataset")
+    return ConversionReport(source, target, "zarr", groups, datasets, len(tree.links), nbytes)
 
 
 # ---- what stays -----------------------------------------------------------------------------------------------------
 
 
 def _leave(plan: WritePlan, tree: Hdf5Tree, target: str) -> dict[str, VirtualSource]:
-    """Take what can stay out of the plan, and return it by path."""
+    """Return the datasets whose data can stay, by path, and remove their sources from the plan."""
     chosen: dict[str, VirtualSource] = {}
     for placed in tree.nodes:
         planned = plan.arrays.get(placed.path)
         if planned is None or planned_bytes(planned) <= WHOLE_BYTES:
             continue
         found = virtual_source(planned.source) or _unwritten(planned, placed)
-        if found is None or found.shape != planned.node.shape:
+        if found is None or not _can_stay(found, planned, plan.hierarchy.zarr_format):
             continue
-        if plan.hierarchy.zarr_format == 3 and not is_expressible(found.filters, found.compressor):
-            continue
-        if found.inlined > MUCH_INLINED and found.inlined >= planned_bytes(planned) // 2:
-            continue  # it is smaller when it is encoded anew
         planned.node.chunks = found.chunks
         planned.node.filters, planned.node.compressor = found.filters, found.compressor
         if not found.is_complete:
@@ -194,6 +216,15 @@ def _leave(plan: WritePlan, tree: Hdf5Tree, target: str) -> dict[str, VirtualSou
     return staying
 
 
+def _can_stay(found: VirtualSource, planned: PlannedArray, zarr_format: int) -> bool:
+    """Tell whether references to the chunks of a dataset can replace its copy, and are not larger."""
+    if found.shape != planned.node.shape:
+        return False
+    if zarr_format == 3 and not is_expressible(found.filters, found.compressor):
+        return False
+    return found.inlined <= MUCH_INLINED or found.inlined < planned_bytes(planned) // 2
+
+
 def _unwritten(planned: PlannedArray, placed: Placed) -> VirtualSource | None:
     if not isinstance(planned.source, StoredSource) or describe(planned.node, planned.notes).form != "plain":
         return None
@@ -201,7 +232,7 @@ def _unwritten(planned: PlannedArray, placed: Placed) -> VirtualSource | None:
 
 
 def _check_amount(plan: WritePlan, staying: Mapping[str, VirtualSource], source: str) -> None:
-    """Warn of a dataset of which much goes into the JSON, and refuse to put too much there."""
+    """Warn of datasets with many bytes in the JSON, and refuse a JSON with too many."""
     sizes = {
         path: staying[path].inlined if path in staying else planned_bytes(planned)
         for path, planned in plan.arrays.items()
@@ -243,7 +274,7 @@ class _Sources:
             self.recorded[location] = Recorded(state, _relative(location, target), keys.sample(name, state.size))
 
     def check(self) -> None:
-        """Make sure that the files are as they were."""
+        """Refuse files that have changed."""
         for location, (keys, name) in self._keys.items():
             if keys.state(name) != self.recorded[location].state:
                 raise _has_changed(location)
@@ -296,92 +327,8 @@ def _entry(key: str, text: str) -> bytes:
 
 def _text(key: str, value: bytes) -> str:
     name = key.rpartition("/")[2]
-    return value.decode("utf-8") if name in DOCUMENTS or key == _CONSOLIDATED else _base64(value)
+    return value.decode("utf-8") if name in DOCUMENTS or key == zarr2.CONSOLIDATED else _base64(value)
 
 
 def _base64(value: bytes) -> str:
     return f"base64:{base64.b64encode(value).decode('ascii')}"
-
-
-SUFFIX = ".zarr.json"
-"""How the name of a file of references ends."""
-
-
-def convert_virtual(
-    source: str,
-    target: str,
-    *,
-    to: str | None,
-    codec: Any,
-    resume: bool,
-    overwrite: bool,
-    check: bool,
-    zarr_format: int,
-    storage: Mapping[str, Any],
-    progress: Progress,
-    durable: bool = False,
-    external_links: ExternalLinks | None = None,
-) -> VirtualReport:
-    """Write the references of an HDF5 file; parameters and errors as of `conversion.convert`.
-
-    Parameters
-    ----------
-    source, target : str
-        Absolute paths or URLs.
-
-    Raises
-    ------
-    UsageError
-        A target that is no JSON, a codec, resuming, or a local source for a target on a server.
-    StoreExistsError
-        Something is at the target that is not to be replaced.
-    StoreNotFoundError
-        Nothing is at the source.
-    ReadOnlyStoreError
-        The target is on a server that takes nothing.
-    """
-    _check_request(source, target, to=to or "zarr", codec=codec, resume=resume)
-    if zarr_format not in (2, 3):
-        raise UsageError(f"zarr_format={zarr_format!r} is no format of Zarr", remedy="Use 2 or 3.")
-    if not is_url(source) and not os.path.lexists(source):
-        raise StoreNotFoundError("nothing is there", store=source, remedy="Check the path.")
-    check_apart(source, target)
-    abilities = open_folder(split_location(target)[0], storage if is_url(target) else {}).abilities
-    if not abilities.write:  # before anything is read
-        raise ReadOnlyStoreError(abilities.why, store=target, remedy="Make the references here, and upload them.")
-    check_free(open_store(target, storage if is_url(target) else None), overwrite=overwrite)
-    if check:
-        check_hdf5(source, storage, external_links)
-    return write_virtual(
-        source,
-        target,
-        zarr_format=zarr_format,
-        storage=storage,
-        progress=progress,
-        external_links=external_links,
-        exclusive=not overwrite,
-        durable=durable,
-        schema=schema_of,
-    )
-
-
-def _check_request(source: str, target: str, *, to: str, codec: Any, resume: bool) -> None:
-    """Refuse what has no meaning where data stay in their file."""
-    if to != "zarr" or not target.endswith(".json"):
-        raise UsageError(
-            "references are written to one JSON file", store=target, remedy=f"Let its name end in {SUFFIX!r}."
-        )
-    if codec != "keep" or resume:
-        raise UsageError(
-            "nothing is encoded anew, nor can be resumed, where data stay in the HDF5 file",
-            store=target,
-            remedy="Leave codec= and resume= out.",
-        )
-    if is_url(target) and not is_url(source):
-        raise UsageError(
-            "references on a server to a local file are of no use to anybody",
-            store=target,
-            remedy="Upload the HDF5 file first and give its URL, or make the references here and upload both.",
-        )
-    if not is_url(target) and os.path.isdir(target):
-        raise StoreExistsError("a directory is there", store=target, remedy="Choose another path.")

@@ -1,4 +1,4 @@
-"""Data chunk iterators: blocks that come in any order, of any size, into an array that grows.
+"""`GrowingArray`: writes the blocks of a data chunk iterator, of any order and size, to an array that grows.
 
 The chunks of the target are what is written, each once where the order of the blocks allows it: a chunk that is not yet
 full waits in memory under a byte bound, and is read back if it had to leave too early.

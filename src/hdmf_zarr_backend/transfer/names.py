@@ -1,4 +1,4 @@
-"""The names that a Zarr store can hold, and those that not every system can."""
+"""Checks of the names of groups, datasets and links: what a store cannot hold, and what is not portable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a write will do: the hierarchy that will be on disk, and where the values of each array come from."""
+"""`WritePlan`: the metadata that will be on disk, the sources of values, shards, and the form of format 3."""
 
 from __future__ import annotations
 

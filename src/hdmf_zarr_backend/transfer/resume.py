@@ -1,8 +1,8 @@
-"""A conversion that can be interrupted: the folder in which it is made, and the record of what is made of what.
+"""`converted_file`: the keys of a conversion that can be interrupted and resumed, and the record of its inputs.
 
-The folder stands beside the target under a name that follows from the target and from the record, so that the next run
-finds it, and a worker that outlives its master can only set keys that belong there. Its chunks are complete: each is
-renamed into place. The record is the first file in it, and is taken away when everything is written, right before
+The folder of the new file is beside the target, and its name follows from the target and from the record, so that the
+next run finds it, and a worker that outlives its master can only set keys that belong there. Its chunks are complete:
+each is renamed into place. The record is the first file in it, and is removed when everything is written, right before
 the folder is renamed to the target.
 
 Source: issue "Fast, lean, and as wide as the machine or the cluster", part 7; issue "Nothing lost, nobody let in",
@@ -42,8 +42,6 @@ from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.transfer.names import check_names
 from hdmf_zarr_backend.transfer.plan import WritePlan
 from hdmf_zarr_backend.transfer.staging import moved, new_file
-
-__all__ = ["RECORD", "ConversionRecord", "StagedKeys", "converted_file", "staged_conversion"]
 
 RECORD = ".hdmf_conversion.json"
 """Name of the record in the folder."""

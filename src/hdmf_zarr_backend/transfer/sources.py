@@ -1,4 +1,4 @@
-"""Where the values of a new array come from: something that gives any block of them.
+"""Sources of the values of a new array, each of which gives any block of them.
 
 A source is asked for whole chunks at a time, so that no array is ever held twice. Each knows one kind of input; what
 the values become (text, references, rows) is done here too, block by block.

@@ -1,4 +1,4 @@
-"""A new file in any store: staged and renamed where there is a rename, marked and committed where there is none.
+"""`new_file`: the keys of a new file, which is staged and renamed, or marked and committed in stores without a rename.
 
 The order of the puts in a store without a rename: an old consolidated document is deleted, the attributes of the root
 say that the file is being written, everything old is deleted, everything new is set, then the real attributes of the

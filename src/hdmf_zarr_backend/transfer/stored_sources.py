@@ -1,4 +1,4 @@
-"""An array of another Zarr file as the source of a new one: its layout is kept, and its chunks as they are.
+"""Sources that take the values of a new array from a stored one: its layout, and its chunks without decoding.
 
 Source: issue "Fast, lean, and as wide as the machine or the cluster", part 6; `HDF5IO` keeps chunks and filters of what
 it exports likewise.

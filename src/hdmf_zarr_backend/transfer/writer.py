@@ -1,4 +1,4 @@
-"""WritePlan + store -> documents, chunks, grown shapes, and the consolidated document last.
+"""`Writer`: writes a plan to a store, documents and chunks first and the consolidated document last.
 
 Nothing is read back and no key is set twice; the document of an array that grows is set when its length is known.
 """
@@ -41,7 +41,7 @@ from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan,
 from hdmf_zarr_backend.transfer.sources import ArraySource, ElementSource, RowSource
 from hdmf_zarr_backend.transfer.stored_sources import source_caches
 
-__all__ = ["MEMORY_BUDGET", "Writer", "is_inlined", "is_read_at_open", "planned_bytes", "settle"]
+__all__ = ["MEMORY_BUDGET", "PlannedKeys", "Writer", "planned_bytes", "settle"]
 
 
 class PlannedKeys(Store):

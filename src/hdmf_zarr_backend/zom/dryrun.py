@@ -21,13 +21,14 @@ from hdmf.common import get_manager
 
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.builders.dimensions import name_axes
-from hdmf_zarr_backend.builders.session import WriteRequest, plan_new
+from hdmf_zarr_backend.builders.writing import WriteRequest, plan_new
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.conversion.readability import check_planned, check_version, schema_of
 from hdmf_zarr_backend.dataio import codec_of_file
 from hdmf_zarr_backend.errors import StoreNotFoundError, UnsupportedFileError, UsageError, ZarrBackendError
-from hdmf_zarr_backend.execution.tasks import encode_chunk
+from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET, encode_chunk
 from hdmf_zarr_backend.formats import registry
+from hdmf_zarr_backend.formats.consolidated import is_inlined, is_read_at_open
 from hdmf_zarr_backend.formats.elements import codec_labels, describe_any, type_label
 from hdmf_zarr_backend.formats.nczarr import overlay
 from hdmf_zarr_backend.hdf5.facts import is_hdf5
@@ -48,7 +49,7 @@ from hdmf_zarr_backend.transfer.plan import (
     checked_shards,
 )
 from hdmf_zarr_backend.transfer.stored_sources import source_caches
-from hdmf_zarr_backend.transfer.writer import MEMORY_BUDGET, PlannedKeys, is_inlined, is_read_at_open, settle
+from hdmf_zarr_backend.transfer.writer import PlannedKeys, settle
 from hdmf_zarr_backend.zom.documents import from_hierarchy
 from hdmf_zarr_backend.zom.models import GROUPS, GroupModel
 

@@ -1,16 +1,16 @@
 """Types of attributes that only the schema has, for files that keep none (hdmf-zarr 0.13 and 0.14, LINDI, Zindi).
 
-JSON says ``3``; a schema that says ``uint8`` refuses a signed integer, and some classes cannot be constructed from
-one. JSON has no NaN; some programs write the text ``"NaN"``, which no class takes for a number. Where the file itself
-kept no type, the schema is the best witness there is, and the only one: ``"NaN"`` is a text as good as any other.
-Only unsigned integers, NaN and the infinities need it: for all other types hdmf takes the wider type that JSON gives.
+Files of hdmf-zarr 0.13 and 0.14, LINDI and Zindi keep no attribute types; `restore_types` takes them from the schema.
+JSON has ``3`` where a schema requires ``uint8``, which refuses a signed integer, and some classes cannot be constructed
+from one. JSON has no NaN; some programs write the text ``"NaN"``, which no class takes for a number. Only unsigned
+integers, NaN and the infinities need it: for all other types hdmf takes the wider type that JSON gives.
 """
 
 from __future__ import annotations
 
 import posixpath
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -24,6 +24,7 @@ from hdmf_zarr_backend.model.nodes import absolute
 
 _SPELLED = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 _NUMBERS = (int, float)
+_OTHER_SCHEMA = "Pass a manager that knows its namespace, or open an NWB file with NWBZarrIO."
 
 
 def may_need_types(builder: Any) -> bool:
@@ -34,7 +35,7 @@ def may_need_types(builder: Any) -> bool:
 
 
 def _held(builder: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the datasets of a group, and those that it links to: what they are its own specification says."""
+    """Yield the datasets of a group, and those that it links to, by name."""
     yield from getattr(builder, "datasets", {}).items()
     for name, link in getattr(builder, "links", {}).items():
         if isinstance(link.builder, DatasetBuilder):
@@ -53,12 +54,12 @@ def _may_need_types(attributes: dict[str, Any]) -> bool:
 
 
 def restore_types(builder: Any, catalog: Any) -> None:
-    """Cast the attributes of ``builder`` and of its untyped datasets that JSON could not say, as the schema says.
+    """Cast the attributes of ``builder`` and of its untyped datasets to types of the schema that JSON lacks.
 
     Parameters
     ----------
     builder : GroupBuilder or DatasetBuilder
-        As it was read; its attributes are changed.
+        The builder as read; its attributes are changed.
     catalog : NamespaceCatalog
         Knows the namespaces of the file.
     """
@@ -77,7 +78,7 @@ def restore_types(builder: Any, catalog: Any) -> None:
 
 
 def unsigned_attributes(root: Any) -> dict[str, dict[str, Any]]:
-    """Return the unsigned attributes by path; where a file keeps no types, the reader takes those from the schema."""
+    """Return the unsigned attributes by path, which `restore_types` has made of the schema in files without types."""
     found: dict[str, dict[str, Any]] = {}
     stack = [("", root)]
     while stack:
@@ -112,7 +113,7 @@ def _cast(builder: Any, spec: Any) -> None:
 
 @lru_cache(maxsize=256)
 def _kind_of(word: str) -> str | None:
-    """Return NumPy's letter for the numbers that a word of a schema means, ``f`` for ``numeric`` too; else None."""
+    """Return NumPy's kind of a number type of the schema, ``f`` for ``numeric`` too; None for other types."""
     if word == "numeric":
         return "f"
     try:
@@ -130,7 +131,7 @@ def _unsigned(value: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _floats(value: Any) -> Any:
-    """Return text that spells a number, and lists in which some is, as numbers; everything else as it is."""
+    """Return text that spells a number, and lists in which some is, as numbers; other values as given."""
     if type(value) is str:
         return _SPELLED.get(value, value)
     if not isinstance(value, list) and not (isinstance(value, np.ndarray) and value.dtype == object):
@@ -163,15 +164,12 @@ def _numbers(value: Any) -> Any:
     return _SPELLED[value] if isinstance(value, str) else value
 
 
-_OTHER_SCHEMA = "Pass a manager that knows its namespace, or open an NWB file with NWBZarrIO."
-
-
 class ContainerError(MetadataError, ConstructError):  # type: ignore[misc]
-    """No container can be made of what the file holds; hdmf's own error for it as well."""
+    """No container can be made of the builders of a file; hdmf's own error for it as well."""
 
 
 def check_types(root: Any, catalog: Any, source: str) -> None:
-    """Hold the types that the builders name against the namespaces in ``catalog``.
+    """Check that the namespaces in ``catalog`` have the types of the builders.
 
     Parameters
     ----------
@@ -185,13 +183,13 @@ def check_types(root: Any, catalog: Any, source: str) -> None:
     Raises
     ------
     ContainerError
-        The root has no type; a type has no namespace, or one that is not loaded; a group is where the schema names a
-        dataset.
+        The root has no type; a type has no namespace, or one that is not loaded; a group has the place of a
+        dataset of the schema.
 
     Warns
     -----
     UnreadTypeWarning
-        A type is not in its namespace; a dataset is where the schema names a group.
+        A type is not in its namespace; a dataset has the place of a group of the schema.
     """
     key = catalog.group_spec_cls.type_key()
     if key not in root.attributes:
@@ -208,7 +206,7 @@ def check_types(root: Any, catalog: Any, source: str) -> None:
 
 
 class _Members:
-    """What a group may hold under a fixed name, as its specification says.
+    """The members with a fixed name in the specification of a group.
 
     Attributes
     ----------
@@ -227,7 +225,7 @@ class _Members:
 
 
 class _Schema:
-    """The loaded namespaces; each specification is looked into once."""
+    """The loaded namespaces; each specification is read once."""
 
     def __init__(self, catalog: Any) -> None:
         self.known = {
@@ -245,7 +243,7 @@ class _Schema:
         return found
 
     def members(self, spec: GroupSpec) -> _Members:
-        """Return what a group of this specification may hold."""
+        """Return the named members of this specification."""
         found = self._members.get(id(spec))
         if found is None:
             found = self._members[id(spec)] = _Members(spec)
@@ -280,7 +278,7 @@ def _check_builder(builder: Any, key: str, schema: _Schema, source: str) -> None
 
 
 def _check_members(builder: Any, spec: GroupSpec, schema: _Schema, source: str) -> None:
-    """Compare the members that the schema knows by name with what they are in the file."""
+    """Check that the named members of the schema are groups or datasets in the file as they are there."""
     expected = schema.members(spec)
     for name, member in builder.groups.items():
         if name in expected.datasets:
@@ -313,7 +311,7 @@ def path_of(builder: Any) -> str:
 
 
 def container_error(error: Exception, root: Any, source: str) -> ContainerError:
-    """Return our error for one that hdmf raised while it made containers."""
+    """Return a `ContainerError` for an error that hdmf raised while it made containers."""
     builder, problem = root, error.args[-1] if error.args else type(error).__name__
     if isinstance(error, ConstructError) and len(error.args) == 2:
         builder = error.args[0]
@@ -323,3 +321,44 @@ def container_error(error: Exception, root: Any, source: str) -> ContainerError:
         path=path_of(builder),
         remedy="Run `zarrio verify` on the file.",
     )
+
+
+def largest_shape(manager: Any, builder: Any, expandable: Collection[str]) -> tuple[int | None, ...] | None:
+    """Return the shape that the schema allows, for the types whose datasets users append to (HDF5IO's rule).
+
+    Parameters
+    ----------
+    manager : BuildManager
+        Knows the types.
+    builder : DatasetBuilder
+        The dataset.
+    expandable : collection of str
+        The names of those types.
+    """
+    shape = builder.matched_spec_shape
+    if shape is None or not expandable or manager.get_builder_dt(builder) is None:
+        return None
+    if not any(manager.is_sub_data_type(builder, name) for name in expandable):
+        return None
+    return tuple(shape)
+
+
+def documentation(manager: Any, builder: Any) -> str | None:
+    """Return the documentation in the schema of the type of a builder or, without a type, of its specification.
+
+    The specification is known where the builder was built of a container, and not where it was read.
+
+    Parameters
+    ----------
+    manager : BuildManager
+        Knows the types.
+    builder : GroupBuilder or DatasetBuilder
+        The group or dataset.
+
+    Source: hdmf-zarr storage specification, "Mapping of groups" and "Mapping of datasets", the key ``doc``.
+    """
+    data_type, namespace = manager.get_builder_dt(builder), manager.get_builder_ns(builder)
+    if data_type is not None and namespace is not None:
+        return str(manager.namespace_catalog.get_spec(namespace, data_type).doc)
+    doc = getattr(builder.matched_spec, "doc", None)
+    return None if doc is None else str(doc)

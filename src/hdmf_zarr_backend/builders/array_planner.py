@@ -1,6 +1,6 @@
-"""One dataset's data -> the array that will be on disk, and the source of its values.
+"""Plans of single arrays: the metadata and the source of values that the data of one dataset give.
 
-The order of the questions is that of HDF5IO: what the data are decides more than what the builder says they are.
+As in HDF5IO, the type of the data counts for more than the type that the builder names.
 
 Source: `formats.dtypes` for what is stored as what; docs/format for the normative page.
 """
@@ -38,20 +38,14 @@ from hdmf_zarr_backend.transfer.sources import (
 )
 from hdmf_zarr_backend.transfer.stored_sources import take_chunks
 
-__all__ = [
-    "encode_fill",
-    "first_leaf",
-    "plan_array",
-    "plan_described",
-    "plan_h5_dataset",
-    "plan_references",
-    "plan_rows",
-    "plan_scalar",
-    "plan_scalar_reference",
-    "shape_of",
-]
+Encode = Callable[[Any], Any]
+Fields = list[tuple[str, str]]
 
 _VALUES = (str, bytes, dict, AbstractContainer, RegionReference)
+_DATES = (datetime.datetime, datetime.date)
+_TEXT_KINDS = ("text", "ascii", "bytes")
+_NUMBER_TYPES = (bool, int, float, complex, np.bool_, np.number, np.datetime64, np.timedelta64)
+_CHECK_ELEMENTS = 65536
 
 
 def shape_of(data: Any) -> tuple[int, ...]:
@@ -71,7 +65,7 @@ def shape_of(data: Any) -> tuple[int, ...]:
 
 
 def first_leaf(data: Any) -> Any:
-    """Return the first leaf of nested lists or of an array, or its like; None where there is none."""
+    """Return the first element of nested lists or of an array, or a value of its type; None where there is none."""
     while not isinstance(data, _VALUES):
         if isinstance(data, np.ndarray) and not data.shape:
             data = data[()]  # zarr 3.1 wraps an object twice
@@ -81,7 +75,7 @@ def first_leaf(data: Any) -> Any:
             return data if isinstance(data, np.generic) or shape is False else data[()]
         if shape is None or not (shape[0] if shape else len(data)):
             return None
-        text = getattr(data, "text_type", None)  # a stored array knows without reading a chunk
+        text = getattr(data, "text_type", None)  # of a stored array, without reading a chunk
         data = _first(data) if text is None else text()
     return data
 
@@ -91,13 +85,13 @@ def _first(data: Any) -> Any:
 
 
 def stored_fields(dtype: np.dtype[Any]) -> list[dict[str, Any]]:
-    """Return ``zarr_dtype`` of a structured type; a field that is structured itself says its own fields."""
+    """Return ``zarr_dtype`` of a structured type; a structured field has a list of fields as its type."""
     bases = {name: dtype[name].base for name in dtype.names or ()}
     return [{"name": name, "dtype": stored_fields(base) if base.names else base.name} for name, base in bases.items()]
 
 
 def holds_bytes(dtype: np.dtype[Any], fields: list[Any]) -> bool:
-    """Tell whether rows hold numbers and bytes of fixed length only, and are wanted so."""
+    """Tell whether rows have only numbers and bytes of fixed length, by their own type and by ``fields``."""
     words = {str(field["name"]): dtypes.word_of(field["dtype"]) for field in fields}
     if dtype.hasobject or set(words) != set(dtype.names or ()):
         return False
@@ -144,49 +138,40 @@ def field_word(dtype: Any) -> str:
     return {"text": "str", "ascii": "bytes"}.get(str(kind), word)
 
 
-Encode = Callable[[Any], Any]
-Fields = list[tuple[str, str]]
-
-_NUMBER_TYPES = (bool, int, float, complex, np.bool_, np.number, np.datetime64, np.timedelta64)
-_CHECK_ELEMENTS = 65536
-
-
 def plan_scalar(value: Any, word: Any, options: StorageOptions, reference: Encode) -> PlannedArray:
     """Plan a scalar dataset: shape ``(1,)``, not compressed, ``zarr_dtype`` "scalar".
 
     The element type is the array's data type; that of text is ``vlen-utf8``, so nothing else is needed to read it back.
     """
-    if isinstance(value, np.ndarray):
-        value = value[()] if value.dtype.names is None else value
-    if isinstance(value, (np.void, np.ndarray)) and np.asarray(value).dtype.names is not None:
+    if isinstance(value, np.ndarray) and value.dtype.names is None:
+        value = value[()]
+    if isinstance(value, (np.void, np.ndarray)) and value.dtype.names is not None:
         return _plan_scalar_row(value, word, options, reference)
     kind = dtypes.kind_of(word) if isinstance(word, str) else None
-    notes: dict[str, Any] = {}
     if isinstance(value, bytes) and _utf8(value) is None:
         node = object_node((1,), dtypes.VLEN_BYTES, None, options, "scalar")
-        source: Any = ElementSource([value], (1,), to_bytes)
-    elif isinstance(value, (str, bytes, datetime.datetime, datetime.date)):
-        if kind == "ascii" or word == "isodatetime":
-            notes["text"] = "ascii" if kind == "ascii" else word
+        planned = PlannedArray(node, ElementSource([value], (1,), to_bytes))
+    elif isinstance(value, (str, bytes, *_DATES)):
         node = object_node((1,), dtypes.VLEN_UTF8, None, options, "scalar")
-        source = ElementSource([value], (1,), to_text)
+        planned = PlannedArray(node, ElementSource([value], (1,), to_text))
+        if kind == "ascii" or word == "isodatetime":
+            planned.notes["text"] = kind if kind == "ascii" else word
     elif isinstance(value, _NUMBER_TYPES):
-        array = np.atleast_1d(np.array(value))
-        if array.dtype.hasobject:
-            raise ValueRefusedError(f"the number {value} has more than 64 bits", remedy="Store it as text.")
-        array = cast_block(array, _scalar_type(value, kind, word) or array.dtype)
-        node = new_node((1,), dtypes.zarr_type(array.dtype), options, "scalar", itemsize=array.dtype.itemsize)
-        source = StoredSource(array, array.dtype)
+        planned = _plan_scalar_number(value, word if kind == "number" else None, options)
     else:
         raise ValueRefusedError(f"a scalar of type {type(value).__name__} cannot be stored")
-    node.compressor = None
-    return PlannedArray(node, source, notes=notes)
+    planned.node.compressor = None
+    return planned
 
 
-def _scalar_type(value: Any, kind: str | None, word: Any) -> np.dtype[Any] | None:
-    if kind != "number":
-        return None
-    return dtypes.number_type(word, value.dtype if isinstance(value, np.generic) else None)
+def _plan_scalar_number(value: Any, word: Any, options: StorageOptions) -> PlannedArray:
+    array = np.atleast_1d(np.array(value))
+    if array.dtype.hasobject:
+        raise ValueRefusedError(f"the number {value} has more than 64 bits", remedy="Store it as text.")
+    if word is not None:
+        array = cast_block(array, dtypes.number_type(word, value.dtype if isinstance(value, np.generic) else None))
+    node = new_node((1,), dtypes.zarr_type(array.dtype), options, "scalar", itemsize=array.dtype.itemsize)
+    return PlannedArray(node, StoredSource(array, array.dtype))
 
 
 def _plan_scalar_row(value: Any, word: Any, options: StorageOptions, reference: Encode) -> PlannedArray:
@@ -210,7 +195,7 @@ def plan_references(
 ) -> PlannedArray:
     """Plan an array of references of any rank: objects of the object codec, ``zarr_dtype`` "object" or "region".
 
-    ``word`` says which of them; None: the first reference tells.
+    ``word`` is one of them; None: by the first reference.
     """
     if word is None:
         word = "object" if getattr(first_leaf(data), "region", None) is None else "region"
@@ -228,7 +213,7 @@ def plan_rows(
 ) -> PlannedArray:
     """Plan a compound with text or references: an ``(n, k)`` array of objects, one row a list.
 
-    ``encoders`` make JSON of the fields, where their words alone do not say how.
+    ``encoders`` turn the fields into JSON; None: by their types.
     """
     shape = (length, len(fields))
     chunks = options.chunks
@@ -247,7 +232,7 @@ def plan_rows(
 
 def _field_encoder(word: str, reference: Encode) -> Encode:
     kind = dtypes.kind_of(word)
-    if kind in ("text", "ascii", "bytes"):
+    if kind in _TEXT_KINDS:
         return to_text
     if kind in ("object", "region"):
         return reference
@@ -259,7 +244,7 @@ def _field_encoder(word: str, reference: Encode) -> Encode:
 
 
 def plan_h5_dataset(dataset: Any, options: StorageOptions, reference: Encode) -> PlannedArray:
-    """Plan the copy of an ``h5py.Dataset`` as it is, keeping what only HDF5 knows."""
+    """Plan an exact copy of an ``h5py.Dataset``, with notes of what Zarr cannot express."""
     found = describe(dataset)
     planned = plan_described(dataset, found, options, reference)
     if found.kind == "number" and dataset.shape:
@@ -275,20 +260,14 @@ def plan_described(data: Any, found: Description, options: StorageOptions, refer
     data : array
         Has ``shape`` (with the axes that an element has itself; None without a dataspace) and ``__getitem__``.
     found : Description
-        What the dataset is.
+        Its description.
     options : StorageOptions
         How to store it.
     reference : callable
         Encodes an element that is a reference.
     """
     shape = data.shape
-    if options.maxshape is None and found.maxshape is not None:
-        options.maxshape = found.maxshape + found.inner
-    if options.chunks is None and found.kind == "number" and shape and not options.chooses_by_elements:
-        chunks = None if found.chunks is None else found.chunks + found.inner
-        options.chunks = chunking.chunks_from_hdf5(shape, found.dtype.itemsize, chunks)
-    if options.fill_value is None:
-        options.fill_value = found.fill_value
+    _complete(options, shape, found)
     planned = _plan_null(found, options) if shape is None else _plan_kind(data, found, options, reference)
     if options.maxshape is not None and "maxshape" not in planned.notes:
         planned.notes["maxshape"] = list(options.maxshape)
@@ -298,6 +277,17 @@ def plan_described(data: Any, found: Description, options: StorageOptions, refer
     if note or shape:
         planned.notes["hdf5"] = note
     return planned
+
+
+def _complete(options: StorageOptions, shape: tuple[int, ...] | None, found: Description) -> None:
+    """Take the options that are not given from the HDF5 dataset."""
+    if options.maxshape is None and found.maxshape is not None:
+        options.maxshape = found.maxshape + found.inner
+    if options.chunks is None and found.kind == "number" and shape and not options.chooses_by_elements:
+        chunks = None if found.chunks is None else found.chunks + found.inner
+        options.chunks = chunking.chunks_from_hdf5(shape, found.dtype.itemsize, chunks)
+    if options.fill_value is None:
+        options.fill_value = found.fill_value
 
 
 def _plan_null(found: Description, options: StorageOptions) -> PlannedArray:
@@ -377,7 +367,7 @@ def plan_array(data: Any, word: Any, options: StorageOptions, reference: Encode)
     data : array or (nested) list
         Of any rank above 0.
     word : str, list or None
-        HDMF's word for the type, or the list of fields; None where the data say it.
+        The type as HDMF names it, or the list of fields; None: that of the data.
     options : StorageOptions
         How to store it.
     reference : callable
@@ -395,18 +385,26 @@ def plan_array(data: Any, word: Any, options: StorageOptions, reference: Encode)
     kind = dtypes.kind_of(word) if isinstance(word, str) else None
     if hasattr(data, "dtype") and hasattr(data, "shape") and isinstance(data.dtype, np.dtype):
         return _plan_typed(data, kind, word, options)
+    return _plan_lists(data, kind, word, options)
+
+
+def _plan_lists(data: Any, kind: str | None, word: Any, options: StorageOptions) -> PlannedArray:
+    """Plan nested lists, or what else has no NumPy type, by their first element."""
     shape = shape_of(data)
     first = first_leaf(data)
     if isinstance(first, (np.datetime64, np.timedelta64)):
         return _plan_typed(_to_array(data, None), kind, word, options)
-    if kind in ("text", "ascii", "bytes") or isinstance(first, (str, bytes, datetime.datetime, datetime.date)):
-        if kind is None or kind == "number":
-            kind = "ascii" if isinstance(first, bytes) else "text"
-        return _plan_text(data, shape, kind, options, word)
+    if kind in _TEXT_KINDS or isinstance(first, (str, bytes, *_DATES)):
+        return _plan_text(data, shape, _text_kind(first) if kind in (None, "number") else kind, options, word)
     if kind is None and math.prod(shape) == 0:
         raise ValueRefusedError("empty data without a type", remedy="Give a NumPy array with a dtype.")
-    array = _to_array(data, dtypes.numpy_of(word) if kind == "number" and isinstance(word, str) else None)
+    array = _to_array(data, dtypes.numpy_of(word) if kind == "number" else None)
     return _plan_typed(array, kind, word, options)
+
+
+def _text_kind(first: Any) -> str:
+    """Return the kind of text whose first element is given."""
+    return "ascii" if isinstance(first, bytes) else "text"
 
 
 def _to_array(data: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
@@ -425,16 +423,14 @@ def _to_array(data: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
 
 def _plan_typed(data: Any, kind: str | None, word: Any, options: StorageOptions) -> PlannedArray:
     dtype: np.dtype[Any] = data.dtype
+    if dtype.kind == "O" and kind not in _TEXT_KINDS:
+        first = first_leaf(data)
+        if first is not None and not isinstance(first, (str, bytes, *_DATES)):
+            return _plan_typed(_to_array(np.asarray(data).tolist(), None), kind, word, options)
+        return _plan_text(data, tuple(data.shape), _text_kind(first), options, word)
     is_text = dtype.kind == "S" and kind in ("text", "ascii") and not isinstance(data, LazyArray)
-    if dtype.kind in "OTU" or is_text:  # what is stored with a fixed length keeps it
-        if dtype.kind == "O" and kind not in ("text", "ascii", "bytes"):
-            first = first_leaf(data)
-            if first is not None and not isinstance(first, (str, bytes, datetime.datetime, datetime.date)):
-                return _plan_typed(_to_array(np.asarray(data).tolist(), None), kind, word, options)
-            kind = "ascii" if isinstance(first, bytes) else "text"
-        if kind not in ("text", "ascii", "bytes"):
-            kind = "text"
-        return _plan_text(data, tuple(data.shape), kind, options, word)
+    if dtype.kind in "OTU" or is_text:  # a stored array of text of a fixed length keeps its type
+        return _plan_text(data, tuple(data.shape), kind if kind in _TEXT_KINDS else "text", options, word)
     stored = dtypes.plain(dtype)
     if kind == "number" and isinstance(word, str):
         stored = dtypes.number_type(word, stored)
@@ -452,7 +448,9 @@ def _plan_stored(data: Any, dtype: np.dtype[Any], options: StorageOptions) -> Pl
     return PlannedArray(node, StoredSource(data, dtype) if node.size else None)
 
 
-def _plan_text(data: Any, shape: tuple[int, ...], kind: str, options: StorageOptions, word: Any = None) -> PlannedArray:
+def _plan_text(
+    data: Any, shape: tuple[int, ...], kind: str | None, options: StorageOptions, word: Any = None
+) -> PlannedArray:
     if kind == "bytes" or (isinstance(first_leaf(data), bytes) and not _all_utf8(data, shape)):
         node = object_node(shape, dtypes.VLEN_BYTES, None, options, "bytes")
         return PlannedArray(node, ElementSource(data, shape, to_bytes))
@@ -462,7 +460,7 @@ def _plan_text(data: Any, shape: tuple[int, ...], kind: str, options: StorageOpt
 
 
 def _all_utf8(data: Any, shape: tuple[int, ...]) -> bool:
-    """Tell whether all bytes are UTF-8; looked at before anything is written, since it decides the codec."""
+    """Tell whether all bytes are UTF-8, which decides the codec and so is checked before anything is written."""
     for start in range(0, shape[0], _CHECK_ELEMENTS):
         block = np.asarray(data[start : start + _CHECK_ELEMENTS], dtype=object).reshape(-1)
         if any(isinstance(item, bytes) and _utf8(item) is None for item in block):

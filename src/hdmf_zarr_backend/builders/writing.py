@@ -1,7 +1,8 @@
-"""Builders -> a file: made anew beside its place, or changed where it is."""
+"""Writing builders: to a new file, or what is new to an existing one; and changes made to arrays in place."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from hdmf_zarr_backend.builders.planner import Planner, PlanOptions
 from hdmf_zarr_backend.builders.specs import Texts, add_specs
 from hdmf_zarr_backend.builders.targets import Targets
 from hdmf_zarr_backend.changes.edits import Edits
-from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.errors import DroppedChangesWarning, ZarrBackendError
 from hdmf_zarr_backend.formats import zarr2
 from hdmf_zarr_backend.formats.nczarr import is_nczarr, overlay
 from hdmf_zarr_backend.formats.registry import FORMATS
@@ -28,6 +29,8 @@ from hdmf_zarr_backend.transfer.sources import ElementSource, RowSource
 from hdmf_zarr_backend.transfer.staging import can_stage, new_file
 from hdmf_zarr_backend.transfer.writer import MEMORY_BUDGET, Writer
 
+_SHOWN = 5
+
 
 @dataclass(slots=True)
 class WriteRequest:
@@ -38,9 +41,9 @@ class WriteRequest:
     builder : GroupBuilder
         The root.
     options : PlanOptions
-        What is wanted of the plan.
+        Options of the plan.
     targets : Targets
-        Names the targets of links and references.
+        Makes references of the targets of links and references.
     texts : dict
         Namespaces to cache.
     consolidate : bool
@@ -48,19 +51,19 @@ class WriteRequest:
     exhaust_in_turn : bool
         Whether iterators are exhausted one after the other.
     progress : Progress
-        Is told of the bytes written.
+        Reports the bytes that are written.
     executor, memory_budget
         As of `Writer`.
     exclusive : bool
-        Whether a new file replaces nothing, not even what has come to be there in the meantime.
+        Whether a new file replaces nothing, not even a file that was made in the meantime.
     nczarr : bool
         Whether the nodes get the attributes of NCZarr.
     durable : bool
         Whether to wait until a local file is on the disk itself.
     schema : NamespaceCatalog or None
-        Has the dimension labels of what comes from another file, whose builders have none.
+        Names the axes of arrays from another file, whose builders have no dimension labels.
     unfilled : list
-        ``(ZarrDataIO, path)`` of what was written by shape and type only; filled in by the write.
+        ``(ZarrDataIO, path)`` of the arrays that were written by shape and type only; set by the write.
     """
 
     builder: Any
@@ -92,7 +95,7 @@ class WriteRequest:
 
 
 def plan_new(request: WriteRequest) -> WritePlan:
-    """Return what the write of a new file would do; nothing is touched."""
+    """Return the plan of a new file; nothing is written."""
     plan = Planner(request.options, request.targets).plan_root(request.builder)
     name_axes(plan, request.schema)
     add_specs(plan, request.texts, location=request.options.location)
@@ -100,26 +103,26 @@ def plan_new(request: WriteRequest) -> WritePlan:
 
 
 def write_new(request: WriteRequest, store: Store) -> tuple[Hierarchy, dict[str, bytes]]:
-    """Write a new file; what is at its place is replaced when the new one is whole, unless that is to be exclusive.
+    """Write a new file; when it is complete it replaces the file at its place, unless ``exclusive`` forbids that.
 
     Parameters
     ----------
     request : WriteRequest
-        What is wanted.
+        The builders and the options.
     store : Store
-        Where the file will be.
+        The store of the file.
 
     Returns
     -------
     Hierarchy
-        What is on disk now.
+        The metadata that are on disk.
     dict
         ``{key: bytes}`` of the scalars.
 
     Raises
     ------
     StoreExistsError
-        Another writer has put something there first; that stays.
+        Another writer made a file there first; it stays.
     """
     plan = plan_new(request)
     if not can_stage(store):
@@ -132,9 +135,9 @@ def write_new(request: WriteRequest, store: Store) -> tuple[Hierarchy, dict[str,
 
 
 def _check_values(plan: WritePlan, location: str) -> None:
-    """Convert what is converted element by element once, so that what has no place in Zarr is found before all else.
+    """Convert all values once that are converted one by one, so that a value that Zarr cannot hold is found first.
 
-    Elsewhere that is found when a chunk is encoded, and the file that was there stays.
+    Where a file is staged, it is found when a chunk is encoded, and the old file stays.
     """
     for path, planned in plan.arrays.items():
         source = planned.source
@@ -161,33 +164,29 @@ def write_difference(
     original: Callable[[str], Any],
     is_consolidated: bool,
 ) -> None:
-    """Write what is new or differs; ``known`` says afterwards what is on disk.
-
-    All of it is there when this returns; none of it, if it raises.
+    """Write what is new or differs, all of it or, if this raises, nothing.
 
     Parameters
     ----------
     request : WriteRequest
-        What is wanted.
+        The builders and the options.
     keys : Store
         The store of the file.
     known : Hierarchy
-        What is on disk; it stays true if the write fails.
+        The metadata on disk; updated if the write succeeds.
     inlined : dict
         ``{key: bytes}`` of the scalars; updated.
     edits : Edits
-        Changes that were made to arrays directly, and the journal of the file.
+        Changes made to arrays in place, and the journal of the file.
     is_written, original
         As of `AppendPlanner`.
     is_consolidated : bool
         Whether the file has a consolidated document.
     """
     options = request.options
-    if options.strict_json:
-        check_strict(known, keys.location)
-    rename_axes(known, edits.changed)
+    _prepare(known, edits, keys.location, strict_json=options.strict_json)
     request.nczarr = request.nczarr or is_nczarr(known)
-    with gc_paused():  # what is made of a file is no garbage, and there is a lot of it to look through
+    with gc_paused():  # the many objects of a file are not garbage
         hierarchy = copy_hierarchy(known)
         planner = AppendPlanner(options, request.targets, hierarchy, is_written=is_written, original=original)
         plan = planner.plan_root(request.builder)
@@ -204,13 +203,13 @@ def write_difference(
             below=planner.added,
             strict_json=options.strict_json,
         )
-        _take_fields(hierarchy, edits)
+        _copy_filters(hierarchy, edits)
         if is_more:
             writer = request.writer(keys, plan)
             writer.inlined = inlined
             writer.write_changes(added=planner.added, changed=planner.changed, keep=edits.journal.keep)
         if request.durable:
-            keys.sync()  # what is committed has to be on the disk before the commit is
+            keys.sync()  # before the commit
         if is_more or request.consolidate or edits.is_marked:
             _commit(edits, hierarchy, inlined, consolidate=request.consolidate, strict_json=options.strict_json)
         else:
@@ -233,15 +232,13 @@ def flush_edits(
     consolidate: bool,
     strict_json: bool,
 ) -> None:
-    """Write the changes that were made to arrays directly, and make the consolidated document true again.
+    """Write the changes made to arrays in place, and update the consolidated document.
 
-    Those of a write that failed are not written: they belong to what was undone.
+    After a write that failed nothing is written: its changes were undone.
     """
     if edits.has_failed or not (edits.pending or edits.journal.is_open):
         return
-    if strict_json:
-        check_strict(known, keys.location)
-    rename_axes(known, edits.changed)
+    _prepare(known, edits, keys.location, strict_json=strict_json)
     with _whole_or_undone(edits, inlined):
         _flush(edits, keys, known, encode, strict_json=strict_json)
         if consolidate or edits.is_marked:
@@ -250,9 +247,49 @@ def flush_edits(
             edits.journal.commit({})
 
 
+def drop_changes(edits: Edits, location: str, error: BaseException) -> None:
+    """Give up the changes in place that are not written yet, since the block that made them ended by an exception.
+
+    A row that a table refused is in some of its columns and not in others, and only the program that was stopped knew
+    what else belonged together. So none of the changes is written, as if the process had died.
+
+    Parameters
+    ----------
+    edits : Edits
+        The changes; nothing happens where there are none, or where writing them failed and was undone.
+    location : str
+        The file.
+    error : BaseException
+        The exception that ended the block.
+
+    Warns
+    -----
+    DroppedChangesWarning
+        Naming the file and the arrays.
+    """
+    if edits.has_failed or not edits.pending:
+        return
+    paths = [absolute(path) for path in sorted(edits.changed)]
+    edits.undo(error)
+    more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+    warnings.warn(
+        f"{location}: the changes to {', '.join(paths[:_SHOWN])}{more} were not written, since the block ended by "
+        f"{type(error).__name__}; call io.write(container) before it to keep what is complete",
+        DroppedChangesWarning,
+        stacklevel=3,
+    )
+
+
+def _prepare(known: Hierarchy, edits: Edits, location: str, *, strict_json: bool) -> None:
+    """Check the metadata on disk, and name the axes of the arrays whose shapes have changed."""
+    if strict_json:
+        check_strict(known, location)
+    rename_axes(known, edits.changed)
+
+
 @contextmanager
 def _whole_or_undone(edits: Edits, inlined: dict[str, bytes]) -> Iterator[None]:
-    """Undo what the block has changed in the file if it raises; not in a fork, whose parent goes on."""
+    """Undo the changes of the block to the file if it raises; not in a fork, whose parent continues."""
     before = dict(inlined)
     try:
         yield
@@ -275,7 +312,7 @@ def _flush(
     below: Iterable[str] = (),
     strict_json: bool,
 ) -> None:
-    """Write what was changed directly; in the same put of the journal, put down how ``keep`` and ``below`` are."""
+    """Write the changes made in place; the same put of the journal records the state of ``keep`` and ``below``."""
     if not edits.pending:
         edits.journal.keep(keep, below=below)
         return
@@ -284,8 +321,8 @@ def _flush(
     keys.set_many({key: dump(text, strict=strict_json) for key, text in _documents(known, overlaid).items()})
 
 
-def _take_fields(hierarchy: Hierarchy, edits: Edits) -> None:
-    """Let a copy of the hierarchy say, too, that fields of rows became wider when the changes were written."""
+def _copy_filters(hierarchy: Hierarchy, edits: Edits) -> None:
+    """Copy the filters of changed arrays, whose fields may have become wider, to a copy of the hierarchy."""
     for path, changed in edits.changed.items():
         node = hierarchy.get(path)
         if isinstance(node, ArrayNode):
@@ -303,7 +340,7 @@ def _documents(hierarchy: Hierarchy, paths: Iterable[str]) -> dict[str, Any]:
 def _commit(
     edits: Edits, hierarchy: Hierarchy, inlined: dict[str, bytes], *, consolidate: bool, strict_json: bool
 ) -> None:
-    """Set what makes the change whole, when everything else is there."""
+    """Set the root documents, which make the change visible; everything else is written already."""
     kind = FORMATS[hierarchy.zarr_format]
     documents = dict(kind.documents("", hierarchy.root)) if edits.is_marked else {}  # without the mark
     documents |= kind.last(hierarchy, inlined, consolidate=consolidate)
