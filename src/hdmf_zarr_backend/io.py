@@ -1,4 +1,4 @@
-"""`ZarrIO`: hdmf's I/O interface on Zarr files. It conducts the rooms and decides nothing that a room could decide.
+"""`ZarrIO`: hdmf's I/O interface on Zarr files. It calls the other packages and decides nothing that they can decide.
 
 Source: ``hdmf.backends.io.HDMFIO`` for the interface; ``hdmf.backends.hdf5.HDF5IO`` for what users expect of it.
 """

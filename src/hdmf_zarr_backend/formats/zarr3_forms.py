@@ -1,7 +1,7 @@
 """Nodes in our words, which are those of format 2, <-> nodes in the words of documents of format 3.
 
 Whoever reads, plans, appends, compares or exports knows our words only. What differs is said here and in the tables
-that this module asks (`types3`, `codecs3`, `forms3`, `attributes3`):
+that this module asks (`zarr3_types`, `zarr3_codecs`, `zarr3_attributes`, `zarr3_row_fills`):
 
 =====================  =========================================  ===================================================
 what                   ours                                       in format 3
