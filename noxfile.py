@@ -163,7 +163,7 @@ def types_newest(session: nox.Session) -> None:
 
 @nox.session
 def imports(session: nox.Session) -> None:
-    """Check who imports whom: layers (import-linter) and the table of rooms."""
+    """Check who imports whom: layers (import-linter) and the table of packages."""
     session.install(*_group("imports"))
     # The source is read, not run: none of the project's dependencies is needed.
     session.run("lint-imports", "--no-cache", env={"PYTHONPATH": str(ROOT / "src")})

@@ -1,7 +1,7 @@
 """Who may import whom, as data, and the check of a source tree against it.
 
-A *room* is a module or sub-package directly below ``hdmf_zarr_backend``. What a table does not list is forbidden: a
-room that is not in `ROOMS` is a finding, as is a third-party library that is not in `LIBRARIES`.
+A *package* here is a sub-package or a module directly below ``hdmf_zarr_backend``. What a table does not list is
+forbidden: a package that is not in `PACKAGES` is a finding, as is a third-party library that is not in `LIBRARIES`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from pathlib import Path
 
 PACKAGE = "hdmf_zarr_backend"
 
-#: room -> the rooms that it may import, besides itself and `errors`. ``__init__`` is the public face.
-ROOMS: dict[str, frozenset[str]] = {
-    room: frozenset(allowed.split())
-    for room, allowed in {
+#: package -> the packages that it may import, besides itself and `errors`. ``__init__`` is the public face.
+PACKAGES: dict[str, frozenset[str]] = {
+    package: frozenset(allowed.split())
+    for package, allowed in {
         "__init__": "alias io nwb dataio conversion checks comparison zom interop formats "
         "changes arrays stores progress",
         "alias": "io nwb dataio hdf5 builders files formats arrays stores model",
@@ -56,7 +56,7 @@ class Library:
     Parameters
     ----------
     places : frozenset of str
-        Rooms (``"stores"``) or single modules (``"transfer/sources"``).
+        Packages (``"stores"``) or single modules (``"transfer/sources"``).
     on_use : bool
         Import it only inside functions (or under TYPE_CHECKING): it is optional, or slow to start.
     """
@@ -77,9 +77,9 @@ def _on_use_in(*places: str) -> Library:
 _PURE = frozenset({"errors", "progress", "cli", "__init__"})
 
 LIBRARIES: dict[str, Library] = {
-    "numpy": Library(frozenset(ROOMS) - _PURE),
+    "numpy": Library(frozenset(PACKAGES) - _PURE),
     "hdmf": Library(
-        frozenset(ROOMS)
+        frozenset(PACKAGES)
         - _PURE
         - {"model", "formats", "stores", "arrays", "changes", "oldfiles", "execution", "files", "transfer"}
     ),
@@ -115,7 +115,7 @@ class Import:
 
 
 def find_violations(source: Path) -> list[str]:
-    """Hold every module below a package folder to `ROOMS` and `LIBRARIES`.
+    """Compare the imports of every module below a folder with `PACKAGES` and `LIBRARIES`.
 
     Parameters
     ----------
@@ -130,32 +130,32 @@ def find_violations(source: Path) -> list[str]:
     findings = []
     for path in sorted(source.rglob("*.py")):
         module = path.relative_to(source).with_suffix("").as_posix()
-        room = module.split("/", 1)[0]
+        package = module.split("/", 1)[0]
         where = path.relative_to(source).as_posix()
-        if room not in ROOMS:
-            findings.append(f"{where}:1: room {room!r} is not in the table ROOMS")
+        if package not in PACKAGES:
+            findings.append(f"{where}:1: package {package!r} is not in the table PACKAGES")
             continue
         for found in imports_of(path.read_text(encoding="utf-8"), module):
-            problem = _problem_with(found, room, module)
+            problem = _problem_with(found, package, module)
             if problem is not None:
                 findings.append(f"{where}:{found.line}: {problem}")
     return findings
 
 
-def _problem_with(found: Import, room: str, module: str) -> str | None:
+def _problem_with(found: Import, package: str, module: str) -> str | None:
     top, _, rest = found.target.partition(".")
     if top == PACKAGE:
         target = rest.split(".", 1)[0] or "__init__"
-        # `from hdmf_zarr_backend import X` with an X that is no room takes X from the public face.
-        target = target if target in ROOMS else "__init__"
-        allowed = ROOMS[room] | {room, "errors"}
-        return None if target in allowed else f"{room} may not import {target} ({found.target})"
+        # `from hdmf_zarr_backend import X` with an X that is not a package takes X from the public face.
+        target = target if target in PACKAGES else "__init__"
+        allowed = PACKAGES[package] | {package, "errors"}
+        return None if target in allowed else f"{package} may not import {target} ({found.target})"
     if top in sys.stdlib_module_names:
         return None
     library = LIBRARIES.get(top)
     if library is None:
         return f"{top} is not in the table LIBRARIES"
-    if room not in library.places and module not in library.places:
+    if package not in library.places and module not in library.places:
         return f"{module} may not import {top}, only {', '.join(sorted(library.places))} may"
     if library.on_use and found.at_start:
         return f"{top} must be imported on use, inside a function"
@@ -198,7 +198,7 @@ def _visit(node: ast.AST, module: str, *, at_start: bool) -> Iterator[Import]:
     elif isinstance(node, ast.ImportFrom):
         base = _resolve(node, module)
         for alias in node.names:
-            # Only the package itself is looked into: there the name may be a room.
+            # Only in `from hdmf_zarr_backend import x` may the name be a package.
             target = f"{base}.{alias.name}" if base == PACKAGE else base
             yield Import(target, node.lineno, at_start)
     elif isinstance(node, ast.Call) and _is_import_call(node.func) and node.args:

@@ -163,6 +163,7 @@ OUTSIDE: dict[str, str] = {
     "tests.test_docs_howto": _PROJECT,
     "tests.test_docs_reference": _PROJECT,
     "tests.test_errors": _PROJECT,
+    "tests.test_extending": _PROJECT,
     "tests.test_import_rules": _PROJECT,
     "tests.test_peers": _PROJECT,
     "tests.test_project": _PROJECT,

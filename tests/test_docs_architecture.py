@@ -1,4 +1,4 @@
-"""The architecture page shows the package as it is: rooms, imports, modules, pictures.
+"""The architecture page shows the code as it is: walks, answers, packages, imports, modules, pictures.
 
 After a module has come or gone: ``python docs/_scripts/architecture.py``, and read what it has changed.
 """
@@ -6,15 +6,24 @@ After a module has come or gone: ``python docs/_scripts/architecture.py``, and r
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from functools import reduce
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
+from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
+from hdmf.backends.hdf5 import H5DataIO
+from pynwb import NWBHDF5IO, NWBFile, TimeSeries
 
-from tests.import_rules import LIBRARIES, ROOMS
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, convert
+from tests.import_rules import LIBRARIES, PACKAGE, PACKAGES
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = ROOT / "docs" / "_scripts"
@@ -22,6 +31,8 @@ SOURCE = ROOT / "src" / "hdmf_zarr_backend"
 REPAIR = "run: python docs/_scripts/architecture.py"
 
 _CELL = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
+_NAMED = re.compile(r"`((?:\w+\.)*\w+):(\w+(?:\.\w+)*)`")
+_LINKED = re.compile(r"\[`([\w.]+):[\w.]+`\]\(([^)]+)\)")
 
 
 @pytest.fixture(scope="module")
@@ -43,13 +54,15 @@ def test_page_and_pictures_are_as_the_script_makes_them(script):
         assert path.read_text(encoding="utf-8") == text, f"{path.name}: {REPAIR}"
 
 
-def test_every_room_is_on_the_page_with_what_it_may_import(parts):
-    shown = {room for room in ROOMS if (SOURCE / room).is_dir() or (SOURCE / f"{room}.py").is_file()}
-    assert set(_CELL.findall(parts["rooms"])) == shown
-    for line in parts["rooms"].splitlines()[2:]:
-        room, _, allowed = (cell.strip() for cell in line.strip("|").split(" | "))
-        assert set(re.findall(r"`(\w+)`", allowed)) == ROOMS[room.strip("`")] & shown, room
-    assert set(re.findall(r"`(\w+)`", parts["reserved-rooms"])) == set(ROOMS) - shown
+def test_every_package_is_on_the_page_with_what_it_may_import(parts):
+    assert _CELL.findall(parts["packages"]) == list(PACKAGES)
+    for line in parts["packages"].splitlines()[2:]:
+        package, _, allowed = (cell.strip() for cell in line.strip("|").split(" | "))
+        assert set(re.findall(r"`(\w+)`", allowed)) == PACKAGES[package.strip("`")], package
+
+
+def test_every_package_of_the_table_is_there():
+    assert [name for name in PACKAGES if not (SOURCE / name).is_dir() and not (SOURCE / f"{name}.py").is_file()] == []
 
 
 def test_every_library_and_module_is_on_the_page(parts):
@@ -67,11 +80,11 @@ def test_what_the_picture_of_the_data_flow_names_is_there(script):
 
 
 def test_layers_go_down_only(script):
-    """A room stands above all that it may import."""
-    levels = importlib.import_module("pictures").levels(ROOMS)
-    height = {room: number for number, level in enumerate(levels) for room in level}
-    assert set(height) == set(ROOMS)
-    assert all(height[other] < height[room] for room, allowed in ROOMS.items() for other in allowed)
+    """A package stands above all that it may import."""
+    levels = importlib.import_module("pictures").levels(PACKAGES)
+    height = {package: number for number, level in enumerate(levels) for package in level}
+    assert set(height) == set(PACKAGES)
+    assert all(height[other] < height[package] for package, allowed in PACKAGES.items() for other in allowed)
 
 
 def test_pictures_are_well_formed_and_keep_their_words_inside(script):
@@ -84,20 +97,131 @@ def test_pictures_are_well_formed_and_keep_their_words_inside(script):
         assert all(0 <= x < width and 0 <= y < height for x, y in places)
 
 
-NAMED = re.compile(r"`([a-z_0-9]+(?:\.[a-z_0-9]+)*):([A-Za-z_0-9.]+)`")
+# ---- walks and answers ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("module", "name"), sorted(set(NAMED.findall((ROOT / "docs/explanation/architecture.md").read_text("utf-8"))))
-)
-def test_what_the_walks_and_answers_name_is_there(module: str, name: str) -> None:
-    found: object = importlib.import_module(f"hdmf_zarr_backend.{module}")
-    for part in name.split("."):
-        found = getattr(found, part)
+def section(title: str) -> str:
+    """Return the text below a heading of the page, as far as the next one of its level."""
+    page = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
+    level = "#" * (3 if f"\n### {title}\n" in page else 2)
+    text = page.split(f"\n{level} {title}\n")[1]
+    return re.split(rf"^#{{2,{len(level)}}} ", text, flags=re.MULTILINE)[0]
 
 
-def test_each_of_the_twelve_questions_has_an_answer() -> None:
-    text = (ROOT / "docs/explanation/architecture.md").read_text("utf-8")
-    rows = [line for line in text.split("% answers")[1].split("% end answers")[0].splitlines() if "?" in line]
+def named(module: str, name: str) -> Any:
+    """Return the object that a page calls ``module:name``."""
+    return reduce(getattr, name.split("."), importlib.import_module(f"{PACKAGE}.{module}"))
+
+
+@pytest.mark.parametrize(("page", "least"), [("docs/explanation/architecture.md", 60), ("CONTRIBUTING.md", 25)])
+def test_everything_that_a_page_names_is_there(page, least):
+    names = _NAMED.findall((ROOT / page).read_text(encoding="utf-8"))
+    assert len(names) > least
+    for module, name in names:
+        found = named(module, name)
+        place = getattr(inspect.unwrap(found) if inspect.isfunction(found) else found, "__module__", "")
+        assert place in ("", f"{PACKAGE}.{module}"), f"{name} is in {place}"  # "" is that of a constant
+
+
+@pytest.mark.parametrize("page", ["docs/explanation/architecture.md", "CONTRIBUTING.md"])
+def test_every_constant_and_file_that_a_page_names_is_there(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    files = set(re.findall(r"`((?:\w+/)*\w+\.py)`", text)) - {"utils.py", "helpers.py", "common.py"}
+    assert [name for name in files if not any((top / name).is_file() for top in (ROOT, SOURCE))] == []
+    for constant, file in re.findall(r"`([A-Z][A-Z_]+)` (?:in|of)\s`(\w+(?:/\w+)*)\.py`", text):
+        assert hasattr(importlib.import_module(f"{PACKAGE}.{file.replace('/', '.')}"), constant), constant
+
+
+def test_each_of_the_twelve_questions_has_an_answer_that_leads_to_the_file():
+    rows = [line for line in section("Where is ...?").splitlines() if line.startswith("| ")][2:]
     assert len(rows) == 12
-    assert all(NAMED.search(row) for row in rows)
+    for row in rows:
+        links = _LINKED.findall(row)
+        assert links, row
+        for module, target in links:
+            path = (ROOT / "docs" / "explanation" / target).resolve()
+            assert path == SOURCE / f"{module.replace('.', '/')}.py"
+            assert path.is_file()
+
+
+def calls_of(action: Callable[[], Any]) -> list[tuple[str, str]]:
+    """Return the functions of the package that are called in this thread, as ``(module, name)``, in order."""
+    found: list[tuple[str, str]] = []
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        module = frame.f_globals.get("__name__", "")
+        if event == "call" and module.startswith(f"{PACKAGE}."):
+            found.append((module.removeprefix(f"{PACKAGE}."), frame.f_code.co_qualname))
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        action()
+    finally:
+        sys.setprofile(before)
+    return found
+
+
+def code_name(module: str, name: str) -> tuple[str, str]:
+    """Return what a call of ``module:name`` is known by; a class is called by its ``__init__``."""
+    found = named(module, name)
+    return module, f"{name}.__init__" if inspect.isclass(found) else inspect.unwrap(found).__qualname__
+
+
+def session_file(data: Any) -> NWBFile:
+    nwbfile = NWBFile(
+        session_description="walk", identifier="walk", session_start_time=datetime(2026, 1, 1, tzinfo=UTC)
+    )
+    nwbfile.add_acquisition(TimeSeries(name="raw", data=data, unit="V", rate=1.0))
+    nwbfile.add_trial(start_time=0.0, stop_time=1.0)
+    return nwbfile
+
+
+def write(place: Path, data: Any) -> None:
+    with NWBZarrIO(place, "w") as io:
+        io.write(session_file(data))
+
+
+def read_slice(place: Path) -> None:
+    with NWBZarrIO(place, "r") as io:
+        io.read().acquisition["raw"].data[5:9]
+
+
+def append_row(place: Path) -> None:
+    with NWBZarrIO(place, "r+") as io:
+        io.read().add_trial(start_time=2.0, stop_time=3.0)
+
+
+DATA = np.arange(400_000, dtype="f4")
+
+
+def test_a_write_walks_as_the_page_says(tmp_path):
+    calls = calls_of(lambda: write(tmp_path / "a.nwb.zarr", DATA))
+    assert_walked(calls, "Write an array", "formats.zarr3:array_document")
+
+
+def test_a_read_walks_as_the_page_says(tmp_path):
+    write(tmp_path / "a.nwb.zarr", ZarrDataIO(DATA, chunks=(1000,), compressor="zstd"))
+    assert_walked(calls_of(lambda: read_slice(tmp_path / "a.nwb.zarr")), "Read a slice")
+
+
+def test_a_conversion_walks_as_the_page_says(tmp_path):
+    with NWBHDF5IO(tmp_path / "a.nwb", "w") as io:
+        io.write(session_file(H5DataIO(DATA, compression="gzip", chunks=(100_000,))))
+    calls = calls_of(lambda: convert(tmp_path / "a.nwb", tmp_path / "a.nwb.zarr", executor=None))
+    assert_walked(calls, "Convert a gzip dataset")
+
+
+def test_an_append_walks_as_the_page_says(tmp_path):
+    write(tmp_path / "a.nwb.zarr", DATA)
+    others = ("builders.writing:write_difference", "transfer.writer:Writer.write_changes")
+    assert_walked(calls_of(lambda: append_row(tmp_path / "a.nwb.zarr")), "Append a row", *others)
+
+
+def assert_walked(calls: list[tuple[str, str]], title: str, *others: str) -> None:
+    """Compare the calls with a walk of the page: each function is called after the one that is named before it."""
+    walk = [(module, name) for module, name in _NAMED.findall(section(title)) if f"{module}:{name}" not in others]
+    assert len(walk) > 10
+    rest = iter(calls)
+    for module, name in walk:
+        assert code_name(module, name) in rest, f"{module}:{name} is not called, or not in this place"

@@ -1,4 +1,4 @@
-"""The rooms of the package import what the table allows and nothing else; the check itself finds planted faults."""
+"""The packages import what the table allows and nothing else; the check itself finds planted faults."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from pathlib import Path
 
 import pytest
 
-from tests.import_rules import LIBRARIES, PACKAGE, ROOMS, find_violations
+from tests.import_rules import LIBRARIES, PACKAGE, PACKAGES, find_violations
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SOURCE = REPOSITORY / "src" / PACKAGE
 
 
-def test_the_package_keeps_the_rules():
+def test_the_packages_keep_the_rules():
     assert (SOURCE / "__init__.py").is_file()
     assert find_violations(SOURCE) == []
 
 
-def test_the_table_has_no_loop_and_names_only_rooms():
-    assert {target for allowed in ROOMS.values() for target in allowed} <= set(ROOMS)
+def test_the_table_has_no_loop_and_names_only_packages():
+    assert {target for allowed in PACKAGES.values() for target in allowed} <= set(PACKAGES)
     done: set[str] = set()
-    while len(done) < len(ROOMS):
-        ready = {room for room, allowed in ROOMS.items() if room not in done and allowed <= done}
-        assert ready, f"a loop among {sorted(set(ROOMS) - done)}"
+    while len(done) < len(PACKAGES):
+        ready = {package for package, allowed in PACKAGES.items() if package not in done and allowed <= done}
+        assert ready, f"a loop among {sorted(set(PACKAGES) - done)}"
         done |= ready
 
 
 def test_reading_files_and_writing_them_never_meet():
-    assert "files" not in ROOMS["transfer"]
-    assert "transfer" not in ROOMS["files"]
+    assert "files" not in PACKAGES["transfer"]
+    assert "transfer" not in PACKAGES["files"]
 
 
-def test_layers_of_import_linter_name_the_same_rooms():
+def test_layers_of_import_linter_name_the_same_packages():
     document = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
     contract = next(c for c in document["tool"]["importlinter"]["contracts"] if c["id"] == "layers")
     names = [name.strip(" ()") for layer in contract["layers"] for name in layer.split("|")]
-    assert sorted(names) == sorted(set(ROOMS) - {"__init__"})
+    assert sorted(names) == sorted(set(PACKAGES) - {"__init__"})
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def test_layers_of_import_linter_name_the_same_rooms():
         ("transfer/writer.py", "def f():\n    import dask", "may not import dask"),
         ("conversion/convert.py", "def f():\n    import tqdm", "may not import tqdm"),
         ("stores/zarr_python.py", "import requests", "requests is not in the table"),
-        ("attic.py", "import json", "room 'attic' is not in the table"),
-        ("attic/rooms.py", "import json", "room 'attic' is not in the table"),
+        ("attic.py", "import json", "package 'attic' is not in the table"),
+        ("attic/boxes.py", "import json", "package 'attic' is not in the table"),
     ],
 )
 def test_a_planted_fault_is_found(tmp_path, module, code, finding):
@@ -95,7 +95,7 @@ def test_what_is_allowed_is_not_found(tmp_path, module, code):
 
 
 def test_sub_packages_have_empty_init():
-    """An import in one of them would bring a whole room along with any of its modules."""
+    """An import in one of them would bring a whole package along with any of its modules."""
     filled = {}
     for path in sorted(SOURCE.glob("*/**/__init__.py")):
         body = ast.parse(path.read_text(encoding="utf-8")).body
@@ -105,7 +105,7 @@ def test_sub_packages_have_empty_init():
     assert filled == {}
 
 
-def test_no_room_is_a_drawer():
+def test_no_module_is_a_drawer():
     """A file is named after its job."""
     assert [path for path in SOURCE.rglob("*.py") if path.stem in {"utils", "helpers", "common", "misc"}] == []
 

@@ -1,4 +1,4 @@
-"""The pictures of the architecture page as SVG: the way of the data, and the layers of the rooms."""
+"""The pictures of the architecture page as SVG: the way of the data, and the layers of the packages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape
 
 _INK, _SOFT, _PAPER = "#1f2933", "#52606d", "#ffffff"
 _WRITE, _READ = "#b44d12", "#0b69a3"
-_FILLS = {"node": "#f0f4f8", "mapping": "#fdf3d7", "values": "#e6f6ee"}
+_FILLS = {"node": "#f0f4f8", "formats": "#fdf3d7", "values": "#e6f6ee"}
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 
 
@@ -128,7 +128,7 @@ def data_flow() -> str:
         picture.words(middle, 178, to_left, size=12, color=_READ)
     middle, half = (left[1] + width + left[2]) / 2, 132
     first, second = ", ".join(FORMATS[:4]) + ",", ", ".join(FORMATS[4:])
-    picture.box(middle - half, 222, 2 * half, 66, "formats", first, second, fill="mapping")
+    picture.box(middle - half, 222, 2 * half, 66, "formats", first, second, fill="formats")
     picture.arrow((middle, 220), (middle, 188))
     picture.words(middle + half + 14, 251, "types of HDMF and types of Zarr,", size=12, color=_SOFT, anchor="start")
     picture.words(middle + half + 14, 269, "both directions in one module", size=12, color=_SOFT, anchor="start")
@@ -148,31 +148,31 @@ def _lane(picture: Picture, y: float, names: tuple[str, ...], color: str, *, rev
             picture.arrow(*(ends[::-1] if reverse else ends), color=color)
 
 
-# ---- the layers of the rooms ---------------------------------------------------------------------------------------
+# ---- the layers of the packages ------------------------------------------------------------------------------------
 
 
-def levels(rooms: Mapping[str, frozenset[str]]) -> list[list[str]]:
-    """Return the rooms from the lowest layer to the highest; a room stands above all that it may import."""
+def levels(packages: Mapping[str, frozenset[str]]) -> list[list[str]]:
+    """Return the packages from the lowest layer to the highest; a package stands above all that it may import."""
     height: dict[str, int] = {}
-    while len(height) < len(rooms):
-        for room, allowed in rooms.items():
-            below = [other for other in allowed if other in rooms]
-            if room not in height and all(other in height for other in below):
-                height[room] = 1 + max((height[other] for other in below), default=-1)
-    return [[room for room in rooms if height[room] == level] for level in range(max(height.values()) + 1)]
+    while len(height) < len(packages):
+        for package, allowed in packages.items():
+            below = [other for other in allowed if other in packages]
+            if package not in height and all(other in height for other in below):
+                height[package] = 1 + max((height[other] for other in below), default=-1)
+    return [[package for package in packages if height[package] == level] for level in range(max(height.values()) + 1)]
 
 
-def layers(rooms: Mapping[str, frozenset[str]]) -> str:
+def layers(packages: Mapping[str, frozenset[str]]) -> str:
     """Return the picture of the layers: what is higher may import what is lower, never the other way round."""
-    found = [[room for room in level if room != "__init__"] for level in levels(rooms)]
+    found = [[package for package in level if package != "__init__"] for level in levels(packages)]
     found = [level for level in found if level]
     row, width = 52, 118
-    picture = Picture(640, 24 + row * len(found), "The rooms in layers; imports go down only")
+    picture = Picture(640, 24 + row * len(found), "The packages in layers; imports go down only")
     for number, level in enumerate(reversed(found)):
         y = 20 + row * number
         left = 350 - (len(level) * (width + 14) - 14) / 2
-        for place, room in enumerate(level):
-            picture.box(left + place * (width + 14), y, width, 36, room)
+        for place, package in enumerate(level):
+            picture.box(left + place * (width + 14), y, width, 36, package)
     bottom = 20 + row * (len(found) - 1) + 36
     picture.arrow((60, 24), (60, bottom))
     picture.words(72, 32, "imports", size=12, color=_SOFT, anchor="start")

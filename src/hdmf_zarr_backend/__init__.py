@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from hdmf_zarr_backend.zom.dryrun import dry_run
 
 # loaded on first use: the command line must not pay for importing hdmf and zarr
-_ROOMS = {
+_MODULES = {
     "EditableArray": "changes.editable",
     "LazyArray": "arrays.lazy",
     "Limits": "stores.limits",
@@ -88,9 +88,9 @@ _ROOMS = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _ROOMS:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_ROOMS[name]}"), name)
+    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     globals()[name] = value
     return value
 

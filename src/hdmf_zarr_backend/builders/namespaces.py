@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from hdmf_zarr_backend.formats.reserved import SPECLOC
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, join
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.wrappers import InlinedStore
-
-if TYPE_CHECKING:
-    from hdmf_zarr_backend.builders.specs import TextSpecReader
 
 _USE_INSTALLED = "Open with load_namespaces=False to read the file with the installed schema."
 
@@ -54,6 +51,8 @@ def load_cached_namespaces(
     MetadataError
         A namespace that was asked for is not cached, or a cached one cannot be read.
     """
+    from hdmf_zarr_backend.builders.specs import TextSpecReader  # on use: to read the texts alone, hdmf is not needed
+
     versions = cached_versions(hierarchy)
     if not versions:
         warnings.warn(
@@ -86,12 +85,6 @@ def load_cached_namespaces(
             remedy=_USE_INSTALLED,
         ) from error
     return loaded
-
-
-def _reader(keys: Store, hierarchy: Hierarchy, path: str) -> TextSpecReader:
-    from hdmf_zarr_backend.builders.specs import TextSpecReader  # on use: to read the texts alone, hdmf is not needed
-
-    return TextSpecReader(keys.location, source_texts(keys, hierarchy, path), path=absolute(path))
 
 
 def source_texts(keys: Store, hierarchy: Hierarchy, path: str) -> Callable[[str], str]:

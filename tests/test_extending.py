@@ -1,0 +1,245 @@
+"""Each extension that ``CONTRIBUTING.md`` describes, made by its steps: a store, a codec, types, an encoding."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numcodecs
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hdmf.build import BuildManager, DatasetBuilder, GroupBuilder, TypeMap
+from hdmf.spec import NamespaceCatalog
+from numcodecs.abc import Codec
+
+from hdmf_zarr_backend import ZarrBackendError, ZarrDataIO, ZarrIO, convert
+from hdmf_zarr_backend.arrays import codecs
+from hdmf_zarr_backend.builders.reading import ReadSession
+from hdmf_zarr_backend.conversion.from_zarr import ZarrPlanner
+from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
+from hdmf_zarr_backend.files.parser import ParsedFile, parse
+from hdmf_zarr_backend.formats import dtypes, elements, registry, zarr2
+from hdmf_zarr_backend.model.elements import Element
+from hdmf_zarr_backend.model.nodes import Hierarchy, Node
+from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.memory import MemoryStore
+from hdmf_zarr_backend.transfer.writer import Writer
+
+ROOT = Path(__file__).resolve().parents[1]
+NUMBERS = np.arange(1000, dtype="i4").reshape(100, 10)
+
+formats = pytest.mark.parametrize("zarr_format", [2, 3])
+
+
+def test_the_guide_has_a_step_by_step_for_each_of_them():
+    guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    for title in ("data type", "codec", "store", "encoding"):
+        assert f"### To add a{'n' if title[0] == 'e' else ''} {title}, do this" in guide
+    assert guide.index("nox -r -s quick") < guide.index("## ", 20)
+
+
+def root_of(**datasets: DatasetBuilder) -> GroupBuilder:
+    return GroupBuilder("root", datasets=datasets)
+
+
+def written(place: Any, root: GroupBuilder, zarr_format: int = 2) -> None:
+    with ZarrIO(place, "w", zarr_format=zarr_format) as io:
+        io.write_builder(root)
+
+
+def read(place: Any, name: str) -> Any:
+    with ZarrIO(place, "r") as io:
+        return io.read_builder().datasets[name].data[:]
+
+
+# ---- a store -------------------------------------------------------------------------------------------------------
+
+
+class Shelf(Store):
+    """A store with the five abstract methods, and nothing else."""
+
+    def __init__(self, location: str) -> None:
+        self.location = location
+        self.values: dict[str, bytes] = {}
+
+    def get(self, key: str) -> bytes | None:
+        return self.values.get(key)
+
+    def set(self, key: str, value: bytes) -> None:
+        self.values[key] = value
+
+    def delete(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self.values.pop(key, None)
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        start = f"{prefix}/" if prefix else ""
+        return {key: len(value) for key, value in self.values.items() if key.startswith(start)}
+
+    def exists(self) -> bool:
+        return bool(self.values)
+
+
+@formats
+def test_a_store_of_five_methods_is_written_read_and_changed(zarr_format):
+    shelf = Shelf("shelf://one")
+    written(shelf, root_of(numbers=DatasetBuilder("numbers", NUMBERS)), zarr_format)
+    np.testing.assert_array_equal(read(shelf, "numbers"), NUMBERS)
+    with ZarrIO(shelf, "r+") as io:
+        io.read_builder().datasets["numbers"].data.append(NUMBERS[:1])
+    np.testing.assert_array_equal(read(shelf, "numbers")[-1], NUMBERS[0])
+    assert not [key for key in shelf.values if "journal" in key]
+
+
+def test_an_error_names_the_new_store():
+    with pytest.raises(ZarrBackendError, match="shelf://empty"):
+        ZarrIO(Shelf("shelf://empty"), "r")
+
+
+# ---- a codec -------------------------------------------------------------------------------------------------------
+
+
+class Inverted(Codec):  # type: ignore[misc]
+    """Bytes with each bit inverted."""
+
+    codec_id = "inverted"
+
+    def encode(self, buf: Any) -> bytes:
+        return (~np.frombuffer(buf, np.uint8)).tobytes()
+
+    def decode(self, buf: Any, out: Any = None) -> Any:
+        return numcodecs.compat.ndarray_copy((~np.frombuffer(buf, np.uint8)).tobytes(), out)
+
+
+@pytest.fixture
+def registered() -> Iterator[None]:
+    """numcodecs knows the codec."""
+    numcodecs.register_codec(Inverted)
+    yield
+    del numcodecs.registry.codec_registry["inverted"]
+
+
+@pytest.fixture
+def allowed(registered, monkeypatch) -> None:
+    """It is among the codecs that are used, too."""
+    monkeypatch.setattr(codecs, "ALLOWED_CODECS", codecs.ALLOWED_CODECS | {"inverted"})
+
+
+@formats
+def test_a_codec_is_written_and_read(tmp_path, allowed, zarr_format):
+    place = tmp_path / "a.zarr"
+    wrapped = ZarrDataIO(NUMBERS, compressor=Inverted(), chunks=(50, 10))
+    written(place, root_of(numbers=DatasetBuilder("numbers", wrapped)), zarr_format)
+    with ZarrIO(place, "r") as io:
+        data = io.read_builder().datasets["numbers"].data
+        assert data.compressor == Inverted()
+        np.testing.assert_array_equal(data[:], NUMBERS)
+    stored = [path.read_bytes() for path in place.rglob("*") if path.is_file()]
+    assert (~NUMBERS[:50].view("u1")).tobytes() in stored
+
+
+def test_a_codec_that_is_not_allowed_is_refused_though_numcodecs_has_it(tmp_path, registered):
+    wrapped = ZarrDataIO(NUMBERS.astype("i8"), compressor=Inverted())
+    with pytest.raises(MetadataError, match="inverted"):
+        written(tmp_path / "a.zarr", root_of(numbers=DatasetBuilder("numbers", wrapped)))
+    assert not (tmp_path / "a.zarr").exists()
+
+
+# ---- a data type ---------------------------------------------------------------------------------------------------
+
+
+@formats
+def test_another_name_of_a_number_is_one_row(tmp_path, monkeypatch, zarr_format):
+    with pytest.raises(ValueRefusedError, match="half"):
+        written(tmp_path / "refused.zarr", root_of(half=DatasetBuilder("half", [1.5, 2.5], dtype="half-width")))
+    monkeypatch.setitem(elements.NUMBERS, "half-width", "<f2")
+    monkeypatch.setitem(dtypes.NUMBERS, "half-width", np.dtype("<f2"))  # which is made of the row above on import
+    written(tmp_path / "a.zarr", root_of(half=DatasetBuilder("half", [1.5, 2.5], dtype="half-width")), zarr_format)
+    found = read(tmp_path / "a.zarr", "half")
+    assert found.dtype == np.float16
+    assert found.tolist() == [1.5, 2.5]
+
+
+@formats
+def test_another_name_of_text_is_one_row_for_datasets_and_fields_of_rows(tmp_path, monkeypatch, zarr_format):
+    monkeypatch.setitem(elements.WORDS, "uri", "text")
+    assert elements.word_element("uri") == Element("text", encoding="utf-8")
+    places = DatasetBuilder("places", ["http://a", "http://ä"], dtype="uri")
+    fields = [{"name": "place", "dtype": "uri"}, {"name": "count", "dtype": "int32"}]
+    rows = DatasetBuilder("rows", [("http://ä", 1)], dtype=fields)
+    written(tmp_path / "a.zarr", root_of(places=places, rows=rows), zarr_format)
+    assert list(read(tmp_path / "a.zarr", "places")) == ["http://a", "http://ä"]
+    assert [tuple(row) for row in read(tmp_path / "a.zarr", "rows")] == [("http://ä", 1)]
+    convert(tmp_path / "a.zarr", tmp_path / "a.h5")
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert h5py.check_string_dtype(file["places"].dtype).encoding == "utf-8"
+
+
+def test_a_type_that_no_encoding_has_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(ValueRefusedError, match="no data type"):
+        written(tmp_path / "a.zarr", root_of(wide=DatasetBuilder("wide", np.ones(2, np.longdouble))))
+    assert not (tmp_path / "a.zarr").exists()
+
+
+# ---- an encoding ---------------------------------------------------------------------------------------------------
+
+KEY = "file.json"
+
+
+class OneDocument:
+    """Writes all nodes to one document, by path, as pairs of a kind and what its documents of format 2 say."""
+
+    def documents(self, path: str, node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
+        return iter(())
+
+    def last(self, hierarchy: Hierarchy, inlined: Mapping[str, bytes], *, consolidate: bool) -> registry.Documents:
+        return {KEY: {"nodes": zarr2.to_documents(hierarchy)}}
+
+    def stale(self, *, consolidate: bool) -> list[str]:
+        return []
+
+
+def parse_one_document(text: bytes) -> Hierarchy:
+    """Return the hierarchy of the one document."""
+    return zarr2.from_documents(json.loads(text)["nodes"])
+
+
+@pytest.fixture
+def one_document(monkeypatch):
+    monkeypatch.setitem(registry.FORMATS, 9, OneDocument())
+    return registry.FORMATS[9]
+
+
+@pytest.fixture
+def file() -> MemoryStore:
+    """A file of format 2."""
+    store = MemoryStore({})
+    group = GroupBuilder("group", datasets={"text": DatasetBuilder("text", ["a", "ä"])}, attributes={"unit": "V"})
+    numbers = DatasetBuilder("numbers", ZarrDataIO(NUMBERS, chunks=(50, 10)))
+    written(store, GroupBuilder("root", groups={"group": group}, datasets={"numbers": numbers}))
+    return store
+
+
+def test_an_encoding_is_a_class_that_writes_the_model_and_a_function_that_reads_it(one_document, file):
+    hierarchy = parse(file).hierarchy
+    documents = one_document.last(hierarchy, {}, consolidate=True)
+    parsed = parse_one_document(json.dumps(documents[KEY]).encode())
+    assert {path: asdict(node) for path, node in parsed.walk()} == {p: asdict(n) for p, n in hierarchy.walk()}
+
+
+def test_builders_and_values_come_from_a_file_in_the_new_encoding(one_document, file):
+    """What is above `formats` does not know which documents the model becomes, and comes from."""
+    new = MemoryStore({})
+    Writer(new, ZarrPlanner(file, parse(file).hierarchy, new.location, zarr_format=9).plan_file()).write()
+    assert [key for key in new.mapping if key.rpartition("/")[2].startswith((".z", "zarr.json"))] == []
+    parsed = ParsedFile(parse_one_document(new.mapping[KEY]), consolidated=True)
+    root = ReadSession(new, parsed, new.location, BuildManager(TypeMap(NamespaceCatalog()))).root()
+    values: npt.NDArray[Any] = root.datasets["numbers"].data[:]
+    np.testing.assert_array_equal(values, NUMBERS)
+    assert list(root.groups["group"].datasets["text"].data[:]) == ["a", "ä"]
+    assert root.groups["group"].attributes == {"unit": "V"}
