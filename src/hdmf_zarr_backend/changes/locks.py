@@ -43,7 +43,7 @@ from filelock import lock_descriptor, unlock_descriptor
 from hdmf_zarr_backend.errors import StoreError, StoreLockedError, StoreRefusedError, UnlockedWarning, ZarrBackendError
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.failures import os_errors
-from hdmf_zarr_backend.stores.files import NO_LINKS, READING, check_link, sweep
+from hdmf_zarr_backend.stores.files import NO_LINKS, READING, check_link, close_read, sweep
 from hdmf_zarr_backend.stores.locations import split_location
 from hdmf_zarr_backend.stores.opening import open_neighbour
 
@@ -267,12 +267,23 @@ class FileLock(WriterLock):
         self._is_held = True
         _held.add(self)
         if self.follows:
-            sweep(target)
+            self._sweep(target)
+
+    def _sweep(self, target: str) -> None:
+        try:
+            with os_errors(target, "written"):
+                sweep(target)
+        except BaseException:
+            self._is_file = False  # which stays: whoever comes next is told that a writer died here
+            self.release()
+            raise
 
     def check(self) -> None:
         """Make sure that the lock is still held, and that its file was not deleted; errors as of `WriterLock`."""
         super().check()
-        if self._is_file and not _is_at(self._descriptor, self._path):
+        with os_errors(self.location, "locked"):
+            is_there = not self._is_file or _is_at(self._descriptor, self._path)
+        if not is_there:
             raise StoreLockedError(
                 "the lock of this writer was broken: its file is gone",
                 store=self.location,
@@ -281,9 +292,10 @@ class FileLock(WriterLock):
 
     def _acquire(self, *, break_lock: bool) -> None:
         for _ in range(_TRIES):
+            was_there = os.path.lexists(self._path)
             descriptor, self._is_file = self._open()
             try:
-                if self._locks(descriptor, break_lock=break_lock):
+                if self._locks(descriptor, break_lock=break_lock, was_there=was_there):
                     self._descriptor = descriptor
                     return
             except BaseException:
@@ -292,7 +304,7 @@ class FileLock(WriterLock):
             os.close(descriptor)
         raise locked_error(None, self.location)
 
-    def _locks(self, descriptor: int, *, break_lock: bool) -> bool:
+    def _locks(self, descriptor: int, *, break_lock: bool, was_there: bool) -> bool:
         """Lock an open file; return False where its lock was broken or its name is another file's by now."""
         holder = self._holder(descriptor) if self._is_file else None
         if not _take(descriptor, holder):
@@ -300,12 +312,13 @@ class FileLock(WriterLock):
                 stale = "that process has ended" if holder is not None and holder.is_gone() else ""
                 raise locked_error(holder, self.location, stale=stale)
             os.unlink(self._path)  # a lock of the system stays with the file, which has no name any more
+            self.follows = True
             return False
         if self._is_file:
             if not _is_at(descriptor, self._path):
                 return False
             _record_holder(descriptor)
-        self.follows = holder is not None
+        self.follows |= self._is_file and was_there  # perhaps empty: its writer died, or could not write to it
         return True
 
     def _open(self) -> tuple[int, bool]:
@@ -349,16 +362,18 @@ class FileLock(WriterLock):
     def _release(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
         _held.discard(self)
-        is_mine = self._is_file and _is_at(descriptor, self._path)
+        is_mine = False
+        with suppress(OSError):
+            is_mine = self._is_file and _is_at(descriptor, self._path)
         if sys.platform == "win32":  # an open file cannot be deleted
-            os.close(descriptor)
+            close_read(descriptor)
         if is_mine:
             with suppress(OSError):
                 os.unlink(self._path)
         if sys.platform != "win32":
             with suppress(OSError):
                 unlock_descriptor(descriptor)  # closing it would not unlock it where a fork has it open as well
-            os.close(descriptor)
+            close_read(descriptor)
         self._remove_folders()
 
     def _remove_folders(self) -> None:

@@ -5,10 +5,6 @@ Source: issue "The whole contract", part 4.
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -17,21 +13,18 @@ from hdmf_zarr_backend.arrays.codecs import numpy_dtype
 from hdmf_zarr_backend.changes.locks import writer_lock
 from hdmf_zarr_backend.conversion.readability import check_zarr
 from hdmf_zarr_backend.conversion.report import ConversionReport
-from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.files.link_policy import check_link
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.hdf5.placement import ExternalLinks, Placement, ZarrFile
 from hdmf_zarr_backend.hdf5.writer import Hdf5Writer
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.progress import Progress
-from hdmf_zarr_backend.stores.failures import disk_failure
+from hdmf_zarr_backend.stores.failures import os_errors
 from hdmf_zarr_backend.stores.files import Staged, partial_path
 from hdmf_zarr_backend.stores.limits import Limits, MissingChunks
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.opening import check_free, open_neighbour, open_store
 from hdmf_zarr_backend.transfer.staging import moved
-
-_ERRNO = re.compile(r"errno = (\d+)")
 
 
 @dataclass(slots=True, frozen=True)
@@ -72,7 +65,7 @@ def convert_to_hdf5(source: str, target: str, request: ToHdf5) -> ConversionRepo
     progress.start(nbytes)
     with writer_lock(keys):
         try:
-            with _system_errors(target):
+            with os_errors(target, "written"):
                 Hdf5Writer(
                     beside,
                     placement,
@@ -96,21 +89,6 @@ def convert_to_hdf5(source: str, target: str, request: ToHdf5) -> ConversionRepo
         links=len(placement.links),
         nbytes=nbytes,
     )
-
-
-@contextmanager
-def _system_errors(target: str) -> Iterator[None]:
-    """Turn an error of the system, which HDF5 reports in the text of an error of any type, into one of this package."""
-    try:
-        yield
-    except ZarrBackendError:
-        raise
-    except (OSError, RuntimeError, ValueError, KeyError) as error:
-        number = _ERRNO.search(str(error))
-        if number is None:
-            raise
-        code = int(number[1])
-        raise disk_failure(OSError(code, os.strerror(code)), target, "", "written") from error
 
 
 def value_bytes(node: Any) -> int:

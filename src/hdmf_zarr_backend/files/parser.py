@@ -328,8 +328,10 @@ def _nothing_to_read(keys: Store) -> ZarrBackendError:
             remedy = "Run `zarrio convert --virtual` and open the file that it makes, or download this one."
         return NotZarrError("this is an HDF5 file, not a Zarr file", store=keys.location, remedy=remedy)
     if not keys.exists():
-        begun = keys.folder is not None and interrupted_conversions(keys.folder)
-        remedy = "A conversion to it was interrupted: convert again with resume=True." if begun else "Check the path."
+        remedy = "Check the path."
+        with suppress(OSError):  # what is beside it cannot be listed
+            if keys.folder is not None and interrupted_conversions(keys.folder):
+                remedy = "A conversion to it was interrupted: convert again with resume=True."
         return StoreNotFoundError("nothing is there", store=keys.location, remedy=remedy)
     if keys.get(zarr2.ARRAY) is not None:
         return NotZarrError(

@@ -123,15 +123,16 @@ class Filler:
             with named(placed):
                 check_unwritten(placed.file.keys, placed.own, placed.node)
                 target = self._target(placed, placed.node, elements)
-                if target.is_kept:
-                    self._keep(target)
-                elif target.is_for_workers:
+                if target.is_for_workers and not target.is_kept:
                     later.append(target)
-                else:
-                    self._write_here(target)
+                    continue
+                (self._keep if target.is_kept else self._write_here)(target)
+                target.dataset.flush()  # h5py closes it when nobody refers to it any more, and raises nothing then
         if later:
             with runner(self._executor) as pool:
                 self._run(later, pool)
+            for target in later:
+                target.dataset.flush()
 
     def _target(self, placed: Placed, node: ArrayNode[Attributes], elements: Elements) -> _Target:
         import h5py

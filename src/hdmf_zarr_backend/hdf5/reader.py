@@ -14,6 +14,7 @@ import os
 import posixpath
 from collections import deque
 from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -124,7 +125,8 @@ class SourceFile:
         """Close the file."""
         self._last = None
         self._groups.close()
-        self.file.close()
+        with suppress(*H5_ERRORS):  # what was read is true, whatever the system says now
+            self.file.close()
 
 
 @dataclass(slots=True)

@@ -33,6 +33,7 @@ from hdmf_zarr_backend.hdf5.datasets import creation_list
 from hdmf_zarr_backend.hdf5.elements import Elements, elements_of
 from hdmf_zarr_backend.hdf5.filling import Filler, located, named
 from hdmf_zarr_backend.hdf5.open_groups import OpenGroups
+from hdmf_zarr_backend.hdf5.output import OutputFile
 from hdmf_zarr_backend.hdf5.placement import HDF5, Placed, Placement, ZarrFile, hdf5_note
 from hdmf_zarr_backend.hdf5.references import decode_region
 from hdmf_zarr_backend.hdf5.types import decode_type, is_sparse, raw_of
@@ -77,6 +78,7 @@ class Hdf5Writer:
         self._advance = advance
         self._file: Any = None
         self._groups: OpenGroups
+        self._output: Any = None
         self._is_new = False
         self._types: set[bytes] = set()
         self._references: dict[str, Any] = {}
@@ -103,8 +105,9 @@ class Hdf5Writer:
         nodes = self._placement.nodes
         if any("datatypes" in hdf5_note(placed.node) for placed in nodes):  # named types before datasets of them
             nodes = sorted(nodes, key=lambda placed: isinstance(placed.node, ArrayNode))
-        with h5py.File(self._create_file()) as file:
-            self._file = file.id
+        # the second attempt replaces what the first one made, and nothing else is ever replaced
+        with OutputFile(self._path, exclusive=not is_new) as output, h5py.File(self._create_file(output)) as file:
+            self._file, self._output = file.id, output
             self._groups = OpenGroups(file.id)
             planned = [(placed, self._create(placed)) for placed in nodes]
             self._create_links()
@@ -115,20 +118,23 @@ class Hdf5Writer:
                 self._refer,
                 executor=self._executor,
                 memory_budget=self._budget,
-                advance=self._advance,
+                advance=self._advanced,
             )
             filler.fill([(placed, elements) for placed, elements in planned if elements is not None])
 
-    def _create_file(self) -> Any:
-        from h5py import h5f, h5p
+    def _create_file(self, output: OutputFile) -> Any:
+        from h5py import h5f, h5fd, h5p
 
         access, creation = h5p.create(h5p.FILE_ACCESS), h5p.create(h5p.FILE_CREATE)
         access.set_fclose_degree(h5f.CLOSE_STRONG)
         access.set_libver_bounds(h5f.LIBVER_V18 if self._is_new else h5f.LIBVER_EARLIEST, h5f.LIBVER_LATEST)
         set_orders(creation, hdf5_note(self._placement.main.hierarchy.root))
-        # the second attempt replaces what the first one made, and nothing else is ever replaced
-        flags = h5f.ACC_TRUNC if self._is_new else h5f.ACC_EXCL
-        return h5f.create(os.fsencode(self._path), flags, creation, access)
+        access.set_fileobj_driver(h5fd.fileobj_driver, output)
+        return h5f.create(os.fsencode(self._path), h5f.ACC_TRUNC, creation, access)
+
+    def _advanced(self, path: str, done: int) -> None:
+        self._output.check()
+        self._advance(path, done)
 
     def _within(self, path: str) -> tuple[Any, bytes]:
         """Return an open group and the name in it of what is at a path of the new file."""
@@ -140,6 +146,7 @@ class Hdf5Writer:
         """Make a group, or a dataset without values, and return what its elements are."""
         from h5py import h5g, h5p
 
+        self._output.check()
         with named(placed), refusing():
             if isinstance(placed.node, GroupNode):
                 if placed.path:
@@ -214,6 +221,7 @@ class Hdf5Writer:
     def _attributes(self, placed: Placed) -> None:
         from h5py import h5o
 
+        self._output.check()
         with named(placed), refusing():
             note = hdf5_note(placed.node)
             remarks = _dict(note.get("attributes"))

@@ -66,7 +66,7 @@ class OpenValue:
         return self
 
     def __exit__(self, *error: object) -> None:
-        os.close(self._file)
+        close_read(self._file)
 
     def read_into(self, start: int, buffer: memoryview) -> None:
         """Fill ``buffer`` with the bytes that begin at ``start``.
@@ -87,6 +87,12 @@ class OpenValue:
             if not count:
                 raise ChunkError("a chunk was cut while it was read", remedy="Restore it from a copy.")
             start, buffer = start + count, buffer[count:]
+
+
+def close_read(file: int) -> None:
+    """Close a file that was only read; what was read is true, whatever the system says now."""
+    with suppress(OSError):
+        os.close(file)
 
 
 def read_rest(file: int) -> bytes:

@@ -31,6 +31,7 @@ from hdmf_zarr_backend.stores.failures import disk_failure, os_errors
 from hdmf_zarr_backend.stores.files import (
     READING,
     OpenValue,
+    close_read,
     create_file,
     follow_link,
     is_folder,
@@ -103,7 +104,7 @@ class LocalStore(Store):
         except OSError as error:
             raise disk_failure(error, self.location, key, "read") from error
         finally:
-            os.close(file)
+            close_read(file)
 
     def open_value(self, key: str) -> OpenValue | None:
         found = self._open(key)
@@ -115,13 +116,14 @@ class LocalStore(Store):
         if file is None:
             return None
         try:
-            info = os.fstat(file)
+            with os_errors(self.location, "read", key):
+                info = os.fstat(file)
             if not stat.S_ISREG(info.st_mode):
                 what = "a directory" if stat.S_ISDIR(info.st_mode) else "not a plain file"
                 raise StoreError(f"the key {key!r} is {what}", store=self.location, remedy="Restore it from a copy.")
             check_value_size(self, key, info.st_size)
         except BaseException:
-            os.close(file)
+            close_read(file)
             raise
         return file, info.st_size
 
@@ -195,7 +197,8 @@ class LocalStore(Store):
             try:  # what the block raises does not come from here
                 yield append
             finally:
-                os.close(file)
+                with os_errors(self.location, "written", key):
+                    os.close(file)
             with os_errors(self.location, "written", key):
                 os.replace(partial, path)
         except BaseException:
@@ -291,10 +294,9 @@ class LocalStore(Store):
 
     def delete_unfinished(self, folders: Iterable[str]) -> None:
         for folder in folders:
-            with suppress(FileNotFoundError, NotADirectoryError), os.scandir(f"{self.root}/{folder}") as entries:
-                for entry in entries:
-                    if _PARTIAL.search(entry.name) and entry.is_file(follow_symlinks=False):
-                        os.unlink(entry.path)
+            for entry in self._entries(f"{folder}/" if folder else ""):
+                if _PARTIAL.search(entry.name) and entry.is_file(follow_symlinks=False):
+                    self.delete([f"{folder}/{entry.name}" if folder else entry.name])
 
     def link_value(self, source: str, target: str) -> bool:
         if is_outside(source):
@@ -322,6 +324,8 @@ class LocalStore(Store):
             found = os.stat(os.path.join(self.root, key))
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except OSError as error:
+            raise disk_failure(error, self.location, key, "read") from error
         return FileState(found.st_size, None, found.st_mtime_ns)
 
     def is_blocked(self, key: str) -> bool:
@@ -386,17 +390,18 @@ class OpenFolder:
         except (OSError, ValueError):  # ValueError: no path, such as one with a NUL
             return None
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if limit != resource.RLIM_INFINITY and descriptor > limit // 2:  # half of all are left for reading files
-            os.close(descriptor)
-            return None
-        return cls(descriptor, os.fstat(descriptor).st_ino, root)
+        with suppress(OSError):
+            if limit == resource.RLIM_INFINITY or descriptor <= limit // 2:  # half of all are left for reading files
+                return cls(descriptor, os.fstat(descriptor).st_ino, root)
+        close_read(descriptor)
+        return None
 
     def __reduce__(self) -> tuple[object, ...]:
         return _open_again, (self._root, self._identity)
 
     def __del__(self) -> None:
         if self._descriptor >= 0:
-            os.close(self._descriptor)
+            close_read(self._descriptor)
 
     def open(self, key: str, flags: int) -> int:
         """Open a file in the directory.
@@ -418,7 +423,9 @@ class OpenFolder:
         StoreError
             It was replaced, moved or removed; ``location`` is the file to name.
         """
-        if not self._is_there():
+        with os_errors(location, "read"):
+            is_there = self._is_there()
+        if not is_there:
             problem = "the file was replaced or removed while it was open"
             raise StoreError(problem, store=location, remedy="Open it again.")
 

@@ -85,8 +85,11 @@ class ConversionRecord:
             As of the attribute.
         """
         everything = FORMATS[plan.hierarchy.zarr_format].last(plan.hierarchy, {}, consolidate=True)
-        states = {path: os.stat(path) for path in sorted(sources)}
-        found = {path: [state.st_size, state.st_mtime_ns] for path, state in states.items()}
+        found = {}
+        for path in sorted(sources):
+            with os_errors(path, "read"):
+                state = os.stat(path)
+            found[path] = [state.st_size, state.st_mtime_ns]
         # the root package sees to it that its number is known, and cannot be imported from below
         version = sys.modules[__name__.partition(".")[0]].__version__
         return cls(str(version), found, options, hashlib.sha256(dump(everything)).hexdigest())
@@ -170,10 +173,8 @@ class StagedKeys(LocalStore):
         return key.rpartition("/")[2] not in _DOCUMENTS
 
     def _has(self, key: str, value: bytes) -> bool:
-        try:
-            return os.stat(self._path(key)).st_size == len(value) and self.get(key) == value
-        except FileNotFoundError:
-            return False
+        state = self.state(key)
+        return state is not None and state.size == len(value) and self.get(key) == value
 
     def complete_chunks(self, path: str, node: ArrayNode[Attributes]) -> frozenset[str]:
         """Return the keys of those chunks of an array that need not be written again; one listing."""
