@@ -60,6 +60,7 @@ OUTSIDE: dict[str, str] = {
     "tests.hdf5.test_blocks": _BELOW,
     "tests.hdf5.test_filling": _HDF5,
     "tests.hdf5.test_filters": _BELOW,
+    "tests.hdf5.test_output": _HDF5,
     "tests.hdf5.test_rawcopy": _HDF5,
     "tests.hdf5.test_random_files": _HDF5,
     "tests.hdf5.test_types": _BELOW,

@@ -17,7 +17,7 @@ from hdmf.data_utils import AbstractDataChunkIterator, DataIO, InvalidDataIOErro
 from hdmf.utils import get_data_shape
 
 from hdmf_zarr_backend.errors import MetadataError, UsageError
-from hdmf_zarr_backend.formats.dtypes import JSON2, OBJECT_CODECS
+from hdmf_zarr_backend.formats.elements import DEFAULT_OBJECT_CODEC, OBJECT_CODECS
 from hdmf_zarr_backend.formats.zarr3_codecs import decode_codec
 
 CODECS: dict[str, Any] = {
@@ -316,7 +316,7 @@ def object_codec(codec_class: type | None) -> dict[str, Any]:
         Any other class.
     """
     if codec_class is None:
-        return dict(JSON2)
+        return dict(DEFAULT_OBJECT_CODEC)
     name = codec_class.__name__
     if name not in OBJECT_CODECS:
         raise UsageError(

@@ -48,7 +48,7 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.files.parser import ParsedFile, is_empty_group, is_hdmf_zarr, parse
 from hdmf_zarr_backend.formats import registry
-from hdmf_zarr_backend.formats.dtypes import OBJECT_CODECS
+from hdmf_zarr_backend.formats.elements import OBJECT_CODECS
 from hdmf_zarr_backend.interop.xarray import VIEWS
 from hdmf_zarr_backend.model.locations import full_location, is_same_place
 from hdmf_zarr_backend.model.nesting import limited_nesting

@@ -29,7 +29,7 @@ from hdmf_zarr_backend.builders.array_planner import (
 )
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
 from hdmf_zarr_backend.execution.tasks import cut
-from hdmf_zarr_backend.formats.dtypes import JSON2, VLEN_BYTES, VLEN_UTF8
+from hdmf_zarr_backend.formats.elements import JSON2, REFERENCE, UTF8, VLEN_BYTES, VLEN_UTF8, word_element
 from hdmf_zarr_backend.formats.zarr2 import array_document, parse_array
 from hdmf_zarr_backend.transfer.plan import PlannedArray, StorageOptions
 from tests.keystores import MemoryKeys
@@ -150,11 +150,12 @@ def test_scalars_come_back(array, wrapped):
 @settings(max_examples=50)
 @given(st.lists(st.tuples(st.integers(-9, 9), TEXT, TEXT), max_size=5), st.integers(1, 3))
 def test_rows_with_references_come_back_as_lists(rows, chunk):
-    fields = [("n", "int32"), ("name", "str"), ("target", "object")]
+    fields = [("n", word_element("int32")), ("name", UTF8), ("target", REFERENCE)]
+    words = [("n", "int32"), ("name", "str"), ("target", "object")]
     made = plan_rows(rows, len(rows), fields, StorageOptions(chunks=(chunk,)), as_reference)
     assert made.node.chunks == (chunk, 3)
     assert made.node.filters == [JSON2]
-    assert made.node.attributes["zarr_dtype"] == [{"name": name, "dtype": word} for name, word in fields]
+    assert made.node.attributes["zarr_dtype"] == [{"name": name, "dtype": word} for name, word in words]
     found = stored(made)
     assert found.shape == (len(rows), 3)
     assert found.tolist() == [[n, name, as_reference(target)] for n, name, target in rows]
@@ -165,7 +166,7 @@ def test_rows_with_references_come_back_as_lists(rows, chunk):
 def test_references_of_any_rank_come_back(shape, data):
     array = np.empty(shape, object)
     array.reshape(-1)[:] = data.draw(st.lists(TEXT, min_size=array.size, max_size=array.size))
-    made = plan_references(array, shape, StorageOptions(), as_reference, word="object")
+    made = plan_references(array, shape, StorageOptions(), as_reference, element=REFERENCE)
     wanted = [as_reference(item) for item in array.flat]
     assert stored(made).reshape(-1).tolist() == wanted
     assert (made.node.filters, made.node.fill_value) == ([JSON2], None)

@@ -21,11 +21,22 @@ from hdmf.container import AbstractContainer
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.errors import NaNPayloadWarning, ValueRefusedError
 from hdmf_zarr_backend.formats import chunking, dtypes
+from hdmf_zarr_backend.formats.elements import (
+    ASCII,
+    REFERENCE,
+    REGION,
+    UTF8,
+    ObjectForm,
+    reference_form,
+    rows_form,
+    text_form,
+    word_element,
+)
 from hdmf_zarr_backend.formats.references import RegionReference
-from hdmf_zarr_backend.formats.reserved import DTYPE
 from hdmf_zarr_backend.hdf5.datasets import Description, describe, is_dataset, is_unusual_nan
 from hdmf_zarr_backend.hdf5.elements import default_type
 from hdmf_zarr_backend.hdf5.values import encoder
+from hdmf_zarr_backend.model.elements import Element
 from hdmf_zarr_backend.transfer.plan import PlannedArray, StorageOptions, encode_fill, new_node, object_node
 from hdmf_zarr_backend.transfer.sources import (
     ElementSource,
@@ -39,10 +50,13 @@ from hdmf_zarr_backend.transfer.sources import (
 from hdmf_zarr_backend.transfer.stored_sources import take_chunks
 
 Encode = Callable[[Any], Any]
-Fields = list[tuple[str, str]]
+Fields = list[tuple[str, Element]]
 
 _VALUES = (str, bytes, dict, AbstractContainer, RegionReference)
 _DATES = (datetime.datetime, datetime.date)
+REFERENCES = {"object": REFERENCE, "region": REGION}
+"""Element of each kind of reference of HDMF."""
+
 _TEXT_KINDS = ("text", "ascii", "bytes")
 _NUMBER_TYPES = (bool, int, float, complex, np.bool_, np.number, np.datetime64, np.timedelta64)
 _CHECK_ELEMENTS = 65536
@@ -141,7 +155,8 @@ def field_word(dtype: Any) -> str:
 def plan_scalar(value: Any, word: Any, options: StorageOptions, reference: Encode) -> PlannedArray:
     """Plan a scalar dataset: shape ``(1,)``, not compressed, ``zarr_dtype`` "scalar".
 
-    The element type is the array's data type; that of text is ``vlen-utf8``, so nothing else is needed to read it back.
+    The element type is the data type of the array; text is stored as UTF-8 of variable length, so that nothing else is
+    needed to read it back.
     """
     if isinstance(value, np.ndarray) and value.dtype.names is None:
         value = value[()]
@@ -149,13 +164,13 @@ def plan_scalar(value: Any, word: Any, options: StorageOptions, reference: Encod
         return _plan_scalar_row(value, word, options, reference)
     kind = dtypes.kind_of(word) if isinstance(word, str) else None
     if isinstance(value, bytes) and _utf8(value) is None:
-        node = object_node((1,), dtypes.VLEN_BYTES, None, options, "scalar")
-        planned = PlannedArray(node, ElementSource([value], (1,), to_bytes))
+        form = text_form(is_scalar=True, as_bytes=True)
+        planned = PlannedArray(object_node((1,), form, options), ElementSource([value], (1,), to_bytes))
     elif isinstance(value, (str, bytes, *_DATES)):
-        node = object_node((1,), dtypes.VLEN_UTF8, None, options, "scalar")
-        planned = PlannedArray(node, ElementSource([value], (1,), to_text))
-        if kind == "ascii" or word == "isodatetime":
-            planned.notes["text"] = kind if kind == "ascii" else word
+        form = text_form(ASCII if kind == "ascii" else UTF8, is_scalar=True)
+        planned = _objects(form, ElementSource([value], (1,), to_text), options)
+        if word == "isodatetime":
+            planned.notes["text"] = word
     elif isinstance(value, _NUMBER_TYPES):
         planned = _plan_scalar_number(value, word if kind == "number" else None, options)
     else:
@@ -182,25 +197,36 @@ def _plan_scalar_row(value: Any, word: Any, options: StorageOptions, reference: 
     return planned
 
 
-def plan_scalar_reference(value: Any, options: StorageOptions, reference: Encode) -> PlannedArray:
-    """Plan a dataset that is one reference."""
-    planned = plan_references([value], (1,), options, reference)
-    planned.notes["scalar"] = True
+def plan_scalar_reference(
+    value: Any, options: StorageOptions, reference: Encode, *, element: Element | None = None
+) -> PlannedArray:
+    """Plan a dataset that is one reference; ``element`` as of `plan_references`."""
+    planned = plan_references([value], (1,), options, reference, element=element, is_scalar=True)
     planned.node.compressor = None
     return planned
 
 
 def plan_references(
-    data: Any, shape: tuple[int, ...], options: StorageOptions, reference: Encode, *, word: str | None = None
+    data: Any,
+    shape: tuple[int, ...],
+    options: StorageOptions,
+    reference: Encode,
+    *,
+    element: Element | None = None,
+    is_scalar: bool = False,
 ) -> PlannedArray:
-    """Plan an array of references of any rank: objects of the object codec, ``zarr_dtype`` "object" or "region".
+    """Plan an array of references of any rank, as objects of the object codec.
 
-    ``word`` is one of them; None: by the first reference.
+    ``element`` is an object or region reference; None: what the first one is.
     """
-    if word is None:
-        word = "object" if getattr(first_leaf(data), "region", None) is None else "region"
-    node = object_node(shape, options.object_codec, None, options, word)
-    return PlannedArray(node, ElementSource(data, shape, reference))
+    if element is None:
+        element = REFERENCE if getattr(first_leaf(data), "region", None) is None else REGION
+    form = reference_form(element, options.object_codec, is_scalar=is_scalar)
+    return _objects(form, ElementSource(data, shape, reference), options)
+
+
+def _objects(form: ObjectForm, source: ElementSource, options: StorageOptions) -> PlannedArray:
+    return PlannedArray(object_node(source.shape, form, options), source, notes=dict(form.notes))
 
 
 def plan_rows(
@@ -211,7 +237,7 @@ def plan_rows(
     reference: Encode,
     encoders: Sequence[Encode] | None = None,
 ) -> PlannedArray:
-    """Plan a compound with text or references: an ``(n, k)`` array of objects, one row a list.
+    """Plan compound rows with text or references.
 
     ``encoders`` turn the fields into JSON; None: by their types.
     """
@@ -221,24 +247,24 @@ def plan_rows(
         chunks = options.choose_chunks((length,), chunking.OBJECT_BYTES)
     rows = StorageOptions(chunks=chunks and (chunks[0], len(fields)), compressor=options.compressor,
                           object_codec=options.object_codec)  # fmt: skip
-    node = object_node(shape, options.object_codec, None, rows, [{"name": n, "dtype": w} for n, w in fields])
+    form = rows_form(fields, options.object_codec)
+    node = object_node(shape, form, rows)
     node.chunks = (node.chunks[0], len(fields))
-    planned = PlannedArray(node, RowSource(data, length, encoders or [_field_encoder(w, reference) for _, w in fields]))
-    planned.notes["rows"] = True
+    source = RowSource(data, length, encoders or [_field_encoder(element, reference) for _, element in fields])
+    planned = PlannedArray(node, source, notes=dict(form.notes))
     if options.maxshape is not None and options.maxshape[:1] != (length,):  # else there is no bound but the shape
         planned.notes["maxshape"] = list(options.maxshape)[:1]
     return planned
 
 
-def _field_encoder(word: str, reference: Encode) -> Encode:
-    kind = dtypes.kind_of(word)
-    if kind in _TEXT_KINDS:
+def _field_encoder(element: Element, reference: Encode) -> Encode:
+    if element.kind == "text":
         return to_text
-    if kind in ("object", "region"):
+    if element.kind in ("reference", "region"):
         return reference
-    dtype = dtypes.numpy_of(word) if kind == "number" else None
-    if dtype is None or dtype.kind not in "mM":
+    if element.kind != "datetime":
         return to_json_number
+    dtype = dtypes.dtype_of(element)
     dtypes.check_units(dtype.str)
     return partial(dtypes.date_number, dtype=dtype)
 
@@ -294,9 +320,9 @@ def _plan_null(found: Description, options: StorageOptions) -> PlannedArray:
     """Plan an array without elements for a dataset that has a type and nothing else."""
     if found.kind == "number":
         return _plan_stored(np.zeros(0, found.dtype), found.dtype, options)
-    word: Any = found.kind if found.kind in ("object", "region") else "str"
-    codec = dtypes.VLEN_UTF8 if word == "str" else options.object_codec
-    return PlannedArray(object_node((0,), codec, None, options, word))
+    element = REFERENCES.get(found.kind)
+    form = text_form() if element is None else reference_form(element, options.object_codec)
+    return PlannedArray(object_node((0,), form, options))
 
 
 def _plan_kind(data: Any, found: Description, options: StorageOptions, reference: Encode) -> PlannedArray:
@@ -305,10 +331,8 @@ def _plan_kind(data: Any, found: Description, options: StorageOptions, reference
         return _plan_h5_rows(data, found, options, reference)
     if kind in ("object", "region"):
         if data.shape:
-            return plan_references(data, data.shape, options, reference, word=kind)
-        planned = plan_scalar_reference(data[()], options, reference)
-        planned.node.attributes[DTYPE] = kind  # it may be a null reference
-        return planned
+            return plan_references(data, data.shape, options, reference, element=REFERENCES[kind])
+        return plan_scalar_reference(data[()], options, reference, element=REFERENCES[kind])  # it may be a null one
     if not data.shape:
         value = data[()]
         if isinstance(value, np.void) and value.dtype.names is None:
@@ -334,7 +358,8 @@ def _plan_h5_rows(data: Any, found: Description, options: StorageOptions, refere
     kinds = [inner for _, inner in found.type["fields"]]
     encoders = [encoder(kind, reference) if _is_rich(kind) else _number_encoder(kind, data) for kind in kinds]
     rows = data if data.shape else [data[()]]
-    planned = plan_rows(rows, data.shape[0] if data.shape else 1, found.fields, options, reference, encoders)
+    fields = [(name, word_element(word)) for name, word in found.fields]
+    planned = plan_rows(rows, data.shape[0] if data.shape else 1, fields, options, reference, encoders)
     if not data.shape:
         planned.notes["scalar"] = True
         planned.node.compressor = None
@@ -452,11 +477,12 @@ def _plan_text(
     data: Any, shape: tuple[int, ...], kind: str | None, options: StorageOptions, word: Any = None
 ) -> PlannedArray:
     if kind == "bytes" or (isinstance(first_leaf(data), bytes) and not _all_utf8(data, shape)):
-        node = object_node(shape, dtypes.VLEN_BYTES, None, options, "bytes")
-        return PlannedArray(node, ElementSource(data, shape, to_bytes))
-    node = object_node(shape, dtypes.VLEN_UTF8, None, options, "str")
-    notes = {"text": kind} if kind == "ascii" else {"text": word} if word in ("isodatetime", "datetime") else {}
-    return PlannedArray(node, ElementSource(data, shape, to_text), notes=dict(notes))
+        return PlannedArray(object_node(shape, text_form(as_bytes=True), options), ElementSource(data, shape, to_bytes))
+    form = text_form(ASCII if kind == "ascii" else UTF8)
+    planned = _objects(form, ElementSource(data, shape, to_text), options)
+    if kind != "ascii" and word in ("isodatetime", "datetime"):
+        planned.notes["text"] = word
+    return planned
 
 
 def _all_utf8(data: Any, shape: tuple[int, ...]) -> bool:
@@ -483,5 +509,5 @@ def _plan_compound(data: Any, fields: list[Any], options: StorageOptions, refere
         return _plan_stored(data, dtypes.plain(given), options)
     if dtype is not None:
         return _plan_stored(np.array([numbers_of(row, dtype) for row in data], dtype=dtype), dtype, options)
-    words = [(str(field["name"]), field_word(field["dtype"])) for field in fields]
-    return plan_rows(data, len(data), words, options, reference)
+    elements = [(str(field["name"]), word_element(field_word(field["dtype"]))) for field in fields]
+    return plan_rows(data, len(data), elements, options, reference)

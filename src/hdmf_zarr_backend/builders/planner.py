@@ -21,7 +21,7 @@ from hdmf_zarr_backend.errors import NameRefusedError, UsageError, ZarrBackendEr
 from hdmf_zarr_backend.formats import dtypes
 from hdmf_zarr_backend.formats.attributes import encode_attributes
 from hdmf_zarr_backend.formats.dimensions import encode_dimensions
-from hdmf_zarr_backend.formats.elements import describe, row_word
+from hdmf_zarr_backend.formats.elements import DEFAULT_OBJECT_CODEC, describe
 from hdmf_zarr_backend.formats.links import Link, encode_link, link_or_copy
 from hdmf_zarr_backend.formats.references import Reference
 from hdmf_zarr_backend.formats.registry import parse_array
@@ -72,7 +72,7 @@ class PlanOptions:
     location: str
     link_data: bool = True
     export_location: str | None = None
-    object_codec: dict[str, Any] = field(default_factory=lambda: dict(dtypes.JSON2))
+    object_codec: dict[str, Any] = field(default_factory=lambda: dict(DEFAULT_OBJECT_CODEC))
     max_shape: MaxShape = lambda builder: None
     strict_json: bool = False
     doc: Doc = lambda builder: None
@@ -323,10 +323,10 @@ class Planner:
                 planned.source.data = data  # its elements are builders, where h5py's are addresses
             return planned
         if isinstance(data.dtype, list):
-            fields = [(name, row_word(field)) for name, field in data.fields.items()]
+            fields = list(data.fields.items())
             return array_planner.plan_rows(data, len(data), fields, options, self.targets.encode)
-        word = row_word(describe(kept.node).stored) if isinstance(kept, LazyArray) else None
-        return array_planner.plan_references(data, tuple(data.shape), options, self.targets.encode, word=word)
+        element = describe(kept.node).stored if isinstance(kept, LazyArray) else None
+        return array_planner.plan_references(data, tuple(data.shape), options, self.targets.encode, element=element)
 
 
 def _keeps_type(builder: Any, data: LazyArray) -> bool:

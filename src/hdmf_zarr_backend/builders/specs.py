@@ -16,11 +16,11 @@ from hdmf.backends.utils import NamespaceToBuilderHelper
 from hdmf.spec import SpecReader, SpecWriter
 
 from hdmf_zarr_backend.errors import MetadataError, NameRefusedError
-from hdmf_zarr_backend.formats import dtypes
+from hdmf_zarr_backend.formats.elements import text_form
 from hdmf_zarr_backend.formats.namespaces import NAMESPACE, spec_location
-from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, SPECLOC
-from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, absolute, join, split
-from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan
+from hdmf_zarr_backend.formats.reserved import DIMENSIONS, SPECLOC
+from hdmf_zarr_backend.model.nodes import GroupNode, absolute, join, split
+from hdmf_zarr_backend.transfer.plan import PlannedArray, StorageOptions, WritePlan, object_node
 from hdmf_zarr_backend.transfer.sources import ElementSource, to_text
 
 SPECIFICATIONS = "specifications"
@@ -171,11 +171,6 @@ def _add_version(plan: WritePlan, parts: tuple[str, ...], sources: Mapping[str, 
 def text_array(text: str) -> PlannedArray:
     """Plan an array that is one text, as each source of a namespace is."""
     values = np.array([text], dtype=object)
-    node: ArrayNode[dict[str, Any]] = ArrayNode(
-        shape=(1,),
-        chunks=(1,),
-        data_type="|O",
-        filters=[dict(dtypes.VLEN_UTF8)],
-        attributes={DTYPE: "scalar", DIMENSIONS: ["_anonymous1"]},
-    )
+    node = object_node((1,), text_form(is_scalar=True), StorageOptions(chunks=(1,), compressor=False))
+    node.attributes[DIMENSIONS] = ["_anonymous1"]
     return PlannedArray(node, ElementSource(values, (1,), to_text))

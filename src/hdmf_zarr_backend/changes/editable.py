@@ -14,6 +14,7 @@ from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.arrays.selection import Axis, normalise, positions
 from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
+from hdmf_zarr_backend.formats.elements import stored_text
 
 Array = npt.NDArray[Any]
 
@@ -193,16 +194,16 @@ class EditableArray(LazyArray):
         return values
 
     def _stored_element(self, item: Any) -> Any:
-        first = (self.node.filters or [{}])[0].get("id")
-        if first not in ("vlen-utf8", "vlen-bytes"):
+        stored = stored_text(self.node)
+        if stored is None:
             return item
-        if first == "vlen-bytes" and isinstance(item, bytes):
+        if stored == "bytes" and isinstance(item, bytes):
             return bytes(item)
         try:
             text = item.decode("utf-8") if isinstance(item, bytes) else item
             if isinstance(text, str):
                 raw = text.encode("utf-8")
-                return str(text) if first == "vlen-utf8" else raw
+                return str(text) if stored == "text" else raw
         except UnicodeError:
             pass  # bytes of another encoding, or surrogates
         raise ValueRefusedError(f"{item!r} is no text", store=self.location, path=self.name)

@@ -8,7 +8,7 @@ references to other files are made relative to the new place.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,9 +19,17 @@ from hdmf_zarr_backend.arrays.fills import check_unwritten
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.builders.specs import text_array
 from hdmf_zarr_backend.errors import ZarrBackendError
-from hdmf_zarr_backend.formats import dtypes
 from hdmf_zarr_backend.formats.dimensions import decode_dimensions, encode_dimensions
-from hdmf_zarr_backend.formats.elements import describe, row_word
+from hdmf_zarr_backend.formats.elements import (
+    ASCII,
+    UTF8,
+    ObjectForm,
+    describe,
+    reference_form,
+    rows_form,
+    stored_text,
+    text_form,
+)
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.nczarr import is_nczarr, strip
 from hdmf_zarr_backend.formats.reserved import CHUNKS, DIMENSIONS, DTYPE, LINKS, NOTES, SPECLOC, notes_of, root_notes
@@ -161,8 +169,7 @@ class ZarrPlanner:
         lazy = LazyArray(self._keys, path, node, self._cache)
         if self._reads_values and (lazy.dtype.hasobject or not self._is_in_place):
             check_unwritten(self._keys, path, node)
-        is_plain = (node.filters or [{}])[0].get("id") == "vlen-utf8"
-        if self._specs is not None and path.startswith(f"{self._specs}/") and not is_plain:
+        if self._specs is not None and path.startswith(f"{self._specs}/") and stored_text(node) != "text":
             return self._spec(lazy)
         planned = self._planned(lazy)
         ask_for_shards(planned, self._shards)
@@ -204,9 +211,7 @@ class ZarrPlanner:
         if means.form == "rows":
             return self._rows(lazy, dict(means.stored.fields))
         if means.stored.kind in ("reference", "region"):
-            made = self._new(lazy, [dict(dtypes.JSON2)])
-            made.fill_value = None
-            made.attributes[DTYPE] = row_word(means.stored)
+            made = self._new_objects(lazy, reference_form(means.stored))
             return PlannedArray(made, ElementSource(lazy, made.shape, self._reference))
         if means.form == "objects":
             return self._text(lazy, word)
@@ -221,20 +226,20 @@ class ZarrPlanner:
         return planned
 
     def _text(self, lazy: LazyArray, word: Any) -> PlannedArray:
-        first = (lazy.node.filters or [{}])[0].get("id")
-        if first == "vlen-bytes" and self._becomes_text(lazy):
+        stored = stored_text(lazy.node)
+        if stored == "bytes" and self._becomes_text(lazy):
             return self._old_text(lazy, word)
-        kept = first in ("vlen-utf8", "vlen-bytes")
-        convert: Callable[[Any], Any] = to_bytes if first == "vlen-bytes" else to_text
-        filters = [dict(config) for config in lazy.node.filters or ()] if kept else [dict(dtypes.VLEN_UTF8)]
-        made = self._new(lazy, filters)
-        if not isinstance(made.fill_value, str) or not made.fill_value:
-            made.fill_value = None  # hdmf-zarr declared 0
-        made.attributes[DTYPE] = "scalar" if not lazy.shape else word or ("bytes" if first == "vlen-bytes" else "str")
+        convert: Callable[[Any], Any] = to_bytes if stored == "bytes" else to_text
+        made = self._new_objects(lazy, text_form(is_scalar=not lazy.shape, as_bytes=stored == "bytes"))
+        if stored is not None:
+            made.filters = [dict(config) for config in lazy.node.filters or ()]
+        fill = lazy.node.fill_value
+        made.fill_value = fill if isinstance(fill, str) and fill else None  # hdmf-zarr declared 0
         if not lazy.shape:
             return PlannedArray(made, ElementSource(self._scalar(lazy), (1,), convert))
+        made.attributes[DTYPE] = word or made.attributes[DTYPE]
         planned = PlannedArray(made, ElementSource(lazy, made.shape, convert))
-        if kept:
+        if stored is not None:
             take_stored(planned, lazy)
         return planned
 
@@ -245,28 +250,33 @@ class ZarrPlanner:
 
     def _old_text(self, lazy: LazyArray, word: Any) -> PlannedArray:
         """Plan dates and ASCII text of hdmf-zarr 0.13, which were bytes; the convention of format 3 has no bytes."""
-        made = self._new(lazy, [dict(dtypes.VLEN_UTF8), *(lazy.node.filters or [])[1:]])
-        made.fill_value = None
         is_scalar = word == "scalar" or not lazy.shape
-        made.attributes[DTYPE] = "scalar" if is_scalar else "str"
+        form = text_form(UTF8 if is_scalar else ASCII, is_scalar=is_scalar)
+        made = self._new_objects(lazy, form, (lazy.node.filters or [])[1:])
         source = ElementSource(self._scalar(lazy) if not lazy.shape else lazy, made.shape, to_text)
-        return PlannedArray(made, source, notes={} if is_scalar else {"text": "ascii"})
+        return PlannedArray(made, source, notes=dict(form.notes))
 
     def _rows(self, lazy: LazyArray, fields: dict[str, Element]) -> PlannedArray:
         length = lazy.shape[0] if lazy.shape else 1
-        made = self._new(lazy, [dict(dtypes.JSON2)])
-        made.shape = (length, len(fields))
-        made.data_type, made.fill_value = "|O", None
-        made.chunks = (made.chunks[0], len(fields))
-        made.attributes[DTYPE] = [{"name": name, "dtype": row_word(field)} for name, field in fields.items()]
+        form = rows_form(list(fields.items()))
+        made = self._new_objects(lazy, form)
+        made.shape, made.chunks = (length, len(fields)), (made.chunks[0], len(fields))
         is_reference = [field.kind in ("reference", "region") for field in fields.values()]
         converters = [self._reference if is_one else _cell for is_one in is_reference]
         source = RowSource(lazy if lazy.shape else self._scalar(lazy), length, converters)
-        return PlannedArray(made, source, notes={"rows": True})
+        return PlannedArray(made, source, notes=dict(form.notes))
 
     def _scalar(self, lazy: LazyArray) -> list[Any]:
         """Return the one element of an array without axes."""
         return [lazy[()]] if self._reads_values else [None]
+
+    def _new_objects(
+        self, lazy: LazyArray, form: ObjectForm, filters: Sequence[dict[str, Any]] = ()
+    ) -> ArrayNode[Attributes]:
+        """Return the node of a copy that holds objects; ``filters`` come after the codec that makes bytes of them."""
+        made = self._new(lazy, [form.codec, *filters])
+        made.data_type, made.fill_value, made.attributes[DTYPE] = form.data_type, None, form.zarr_dtype
+        return made
 
     def _new(self, lazy: LazyArray, filters: list[dict[str, Any]] | None) -> ArrayNode[Attributes]:
         """Return the node of a copy, without attributes."""

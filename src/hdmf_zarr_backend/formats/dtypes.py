@@ -27,17 +27,6 @@ _KINDS: dict[str, Kind | None] = {"S": "bytes", "U": "text", "T": "text", "V": "
 _SIZES = {"f": (2, 4, 8), "c": (8, 16)}
 _TYPE = re.compile(r"[<>|]?[biufcmMSUVO][0-9]*(?:\[[^\]]*\])?")
 
-VLEN_UTF8: dict[str, Any] = {"id": "vlen-utf8"}
-VLEN_BYTES: dict[str, Any] = {"id": "vlen-bytes"}
-JSON2: dict[str, Any] = {
-    "id": "json2", "encoding": "utf-8", "allow_nan": True, "check_circular": True, "ensure_ascii": True, "indent": None,
-    "separators": [",", ":"], "skipkeys": False, "sort_keys": True, "strict": True,
-}  # fmt: skip
-MSGPACK2: dict[str, Any] = {"id": "msgpack2", "raw": False, "use_bin_type": True, "use_single_float": False}
-PICKLE: dict[str, Any] = {"id": "pickle", "protocol": 5}
-OBJECT_CODECS: dict[str, dict[str, Any]] = {"JSON": JSON2, "MsgPack": MSGPACK2, "Pickle": PICKLE}
-"""What references and rows may be stored with, by the name of the numcodecs class."""
-
 
 def zarr_type(dtype: np.dtype[Any]) -> Any:
     """Return the format-2 data type of a NumPy dtype: explicit byte order, fields as lists; padding is dropped.

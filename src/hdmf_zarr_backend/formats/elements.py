@@ -1,8 +1,9 @@
-"""What a stored array means: the type of its elements, its shape, and its labels in listings.
+"""What a stored array means, and how arrays of objects are stored: element types, shapes, and labels in listings.
 
-`describe` decides it from the document and the attributes of the array, for HDMF builders, HDF5 datasets, netCDF
-variables, comparisons, validation and listings. Its rules are on the format page, "What an array means". Standard
-library only, so that a file can be shown without NumPy.
+`describe` decides what an array means from its document and attributes, for HDMF builders, HDF5 datasets, netCDF
+variables, comparisons, validation and listings. Its rules are on the format page, "What an array means". The functions
+that return an `ObjectForm` are its inverse, for new arrays of text, references and rows. Standard library only, so that
+a file can be shown without NumPy.
 
 Source: hdmf-zarr storage specification, "dtype mappings"; what hdmf-zarr 0.1 to 0.13 wrote; `hdf5.types` for the JSON
 of HDF5 types.
@@ -12,8 +13,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
@@ -33,6 +34,7 @@ __all__ = [
     "WORDS",
     "Described",
     "Form",
+    "ObjectForm",
     "codec_labels",
     "describe",
     "describe_any",
@@ -40,8 +42,12 @@ __all__ = [
     "hdmf_type",
     "is_scalar",
     "noted_element",
+    "reference_form",
     "row_fields",
     "row_word",
+    "rows_form",
+    "stored_text",
+    "text_form",
     "type_element",
     "type_label",
     "word_element",
@@ -349,6 +355,14 @@ def is_scalar(node: ArrayNode[Attributes]) -> bool:
     return not axes or (_is_marked(word, notes) and math.prod(axes) == 1)
 
 
+def stored_text(node: ArrayNode[Attributes]) -> Literal["text", "bytes"] | None:
+    """Return whether the elements of variable length of an array are stored as UTF-8 text or as bytes, else None."""
+    return _STORED_TEXT.get(node.filters[0].get("id")) if node.filters else None
+
+
+_STORED_TEXT: dict[Any, Literal["text", "bytes"]] = {"vlen-utf8": "text", "vlen-bytes": "bytes"}
+
+
 def _is_marked(word: Any, notes: dict[str, Any]) -> bool:
     return word == "scalar" or notes.get("scalar") is True
 
@@ -415,6 +429,76 @@ def _number_kind(element: Element) -> str:
     if element.kind in ("enum", "datetime"):
         return element.detail
     return "uint" if element.kind == "bitfield" else element.kind
+
+
+# ---- new arrays of objects ------------------------------------------------------------------------------------------
+
+VLEN_UTF8: dict[str, Any] = {"id": "vlen-utf8"}
+VLEN_BYTES: dict[str, Any] = {"id": "vlen-bytes"}
+JSON2: dict[str, Any] = {
+    "id": "json2", "encoding": "utf-8", "allow_nan": True, "check_circular": True, "ensure_ascii": True, "indent": None,
+    "separators": [",", ":"], "skipkeys": False, "sort_keys": True, "strict": True,
+}  # fmt: skip
+MSGPACK2: dict[str, Any] = {"id": "msgpack2", "raw": False, "use_bin_type": True, "use_single_float": False}
+PICKLE: dict[str, Any] = {"id": "pickle", "protocol": 5}
+OBJECT_CODECS: dict[str, dict[str, Any]] = {"JSON": JSON2, "MsgPack": MSGPACK2, "Pickle": PICKLE}
+"""Codecs that references and rows may be stored with, by the name of the numcodecs class."""
+DEFAULT_OBJECT_CODEC = JSON2
+
+
+@dataclass(slots=True, frozen=True)
+class ObjectForm:
+    """How a new array of objects is stored.
+
+    Attributes
+    ----------
+    codec : dict
+        Configuration of the first filter, which makes bytes of the objects.
+    zarr_dtype : object
+        The attribute ``zarr_dtype``.
+    notes : dict
+        Entries of the note of the array.
+    data_type : str
+        Data type of the array.
+    """
+
+    codec: dict[str, Any]
+    zarr_dtype: Any
+    notes: dict[str, Any] = field(default_factory=dict)
+    data_type: str = _OBJECTS
+
+
+def text_form(element: Element = UTF8, *, is_scalar: bool = False, as_bytes: bool = False) -> ObjectForm:
+    """Return how text of variable length is stored.
+
+    Parameters
+    ----------
+    element : Element
+        UTF-8 or ASCII text.
+    is_scalar : bool
+        It is one scalar.
+    as_bytes : bool
+        It is not valid UTF-8, and stored as bytes.
+    """
+    if as_bytes:
+        return ObjectForm(dict(VLEN_BYTES), "scalar" if is_scalar else "bytes")
+    notes = {"text": "ascii"} if element.encoding == "ascii" else {}
+    return ObjectForm(dict(VLEN_UTF8), "scalar" if is_scalar else "str", notes)
+
+
+def reference_form(
+    element: Element, codec: dict[str, Any] = DEFAULT_OBJECT_CODEC, *, is_scalar: bool = False
+) -> ObjectForm:
+    """Return how object or region references are stored with an object codec."""
+    return ObjectForm(dict(codec), row_word(element), {"scalar": True} if is_scalar else {})
+
+
+def rows_form(
+    fields: Sequence[tuple[str, Element]], codec: dict[str, Any] = DEFAULT_OBJECT_CODEC, *, is_scalar: bool = False
+) -> ObjectForm:
+    """Return how compound rows with text or references are stored with an object codec; the last axis is the fields."""
+    words = [{"name": name, "dtype": row_word(member)} for name, member in fields]
+    return ObjectForm(dict(codec), words, {"rows": True, **({"scalar": True} if is_scalar else {})})
 
 
 # ---- recorded types of HDF5 -----------------------------------------------------------------------------------------

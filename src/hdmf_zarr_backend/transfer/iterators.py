@@ -26,10 +26,10 @@ from hdmf_zarr_backend.errors import StoreError, UsageError, ValueRefusedError
 from hdmf_zarr_backend.execution.executors import Sink
 from hdmf_zarr_backend.execution.tasks import ValuesTask
 from hdmf_zarr_backend.formats import chunking, dtypes, elements
-from hdmf_zarr_backend.formats.reserved import DTYPE
+from hdmf_zarr_backend.formats.elements import text_form
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.transfer.plan import PlannedArray, StorageOptions, encode_fill
+from hdmf_zarr_backend.transfer.plan import PlannedArray, StorageOptions, encode_fill, new_node, object_node
 from hdmf_zarr_backend.transfer.sources import cast_block, to_text
 
 Index = tuple[int, ...]
@@ -122,22 +122,17 @@ def plan_iterator(data: Any, word: Any, options: StorageOptions) -> PlannedArray
     maxshape = tuple(maxshape)
     options.maxshape = options.maxshape or maxshape
     dtype = _dtype(data, word)
-    is_text = dtype is None
     itemsize = chunking.OBJECT_BYTES if dtype is None else dtype.itemsize
     if options.chunks is not None and len(options.chunks) != len(maxshape):
         raise UsageError(
             f"chunks {options.chunks} do not fit the maxshape {maxshape}", remedy="Give one length for each axis."
         )
     first_shape = _first_shape(data, maxshape)
-    node: ArrayNode[Attributes] = ArrayNode(
-        shape=first_shape,
-        chunks=options.chunks or _chunks(data, options, first_shape, itemsize),
-        data_type="|O" if dtype is None else dtypes.zarr_type(dtype),
-        fill_value=None if dtype is None else encode_fill(options.fill_value, dtype),
-        compressor=options.compressor_config(),
-        filters=[dict(dtypes.VLEN_UTF8), *(options.filters or [])] if is_text else options.filters or None,
-        attributes={DTYPE: "str" if dtype is None else dtypes.number_name(dtype)},
-    )
+    options.chunks = options.chunks or _chunks(data, options, first_shape, itemsize)
+    if dtype is None:
+        return PlannedArray(object_node(first_shape, text_form(), options), iterator=data)
+    node = new_node(first_shape, dtypes.zarr_type(dtype), options, dtypes.number_name(dtype), itemsize=dtype.itemsize)
+    node.fill_value = encode_fill(options.fill_value, dtype)
     return PlannedArray(node, iterator=data)
 
 

@@ -14,8 +14,7 @@ from hdmf_zarr_backend.arrays.objects import cell_width
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
 from hdmf_zarr_backend.formats import chunking, zarr3_codecs, zarr3_forms
 from hdmf_zarr_backend.formats.chunking import DEFAULT_COMPRESSOR, SHARD_BYTES, chunks_by_elements, default_chunks
-from hdmf_zarr_backend.formats.dtypes import JSON2
-from hdmf_zarr_backend.formats.elements import describe
+from hdmf_zarr_backend.formats.elements import DEFAULT_OBJECT_CODEC, ObjectForm, describe
 from hdmf_zarr_backend.formats.reserved import DTYPE
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, Shards, absolute
 from hdmf_zarr_backend.stores.base import Store
@@ -62,7 +61,7 @@ class StorageOptions:
     maxshape: tuple[int | None, ...] | None = None
     compressor: dict[str, Any] | bool | None = None
     filters: list[dict[str, Any]] | None = None
-    object_codec: dict[str, Any] = field(default_factory=lambda: dict(JSON2))
+    object_codec: dict[str, Any] = field(default_factory=lambda: dict(DEFAULT_OBJECT_CODEC))
     chunk_elements: int | None = None
     chunk_aspect_ratio: tuple[float, ...] | None = None
     shards: tuple[int, ...] | Literal["auto"] | None = None
@@ -173,13 +172,10 @@ def new_node(
     )
 
 
-def object_node(
-    shape: tuple[int, ...], codec: dict[str, Any], fill_value: Any, options: StorageOptions, zarr_dtype: Any
-) -> ArrayNode[Attributes]:
-    """Return the node of an array of objects that ``codec`` turns into bytes."""
-    node = new_node(shape, "|O", options, zarr_dtype, itemsize=chunking.OBJECT_BYTES)
-    node.filters = [dict(codec), *(node.filters or [])]
-    node.fill_value = fill_value
+def object_node(shape: tuple[int, ...], form: ObjectForm, options: StorageOptions) -> ArrayNode[Attributes]:
+    """Return the node of an array of objects."""
+    node = new_node(shape, form.data_type, options, form.zarr_dtype, itemsize=chunking.OBJECT_BYTES)
+    node.filters = [form.codec, *(node.filters or [])]
     return node
 
 
@@ -397,7 +393,7 @@ def adapt_plan(plan: WritePlan, *, location: str, shard_bytes: int = SHARD_BYTES
 def _adapt(planned: PlannedArray, shard_bytes: int) -> None:
     node = planned.node
     before = _encoding(node)
-    if node.data_type != "|O" and not zarr3_codecs.is_expressible(node.filters, node.compressor):
+    if describe(node).form == "plain" and not zarr3_codecs.is_expressible(node.filters, node.compressor):
         node.filters, node.compressor = None, dict(chunking.DEFAULT_COMPRESSOR)
     widths = _widths(planned) if describe(node).form == "rows" else {}
     zarr3_forms.adapt(node, widths)

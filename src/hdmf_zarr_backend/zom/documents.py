@@ -17,7 +17,7 @@ from hdmf_zarr_backend.conversion.from_zarr import ZarrPlanner
 from hdmf_zarr_backend.conversion.upgrade import Fate, has_stored_chunks, keep_chunks
 from hdmf_zarr_backend.errors import MetadataError, NameRefusedError, UsageError
 from hdmf_zarr_backend.formats import consolidated, registry, zarr2, zarr3, zarr3_forms
-from hdmf_zarr_backend.formats.elements import describe_any
+from hdmf_zarr_backend.formats.elements import describe_any, stored_text
 from hdmf_zarr_backend.formats.nczarr import is_nczarr
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node, absolute, split
@@ -545,7 +545,7 @@ def _to_3(node: ArrayNode[Attributes], made: ArrayNode[Attributes]) -> Iterator[
         yield "values", "text and references in rows get a fixed length, that of the longest; the least is taken here"
     elif means.stored.kind in ("reference", "region"):
         yield "object-ids", "references are paths; the object ids that stand beside them are left out"
-    elif means.form == "objects" and _first(node) == "vlen-bytes" and _first(made) == "vlen-utf8":
+    elif means.form == "objects" and (stored_text(node), stored_text(made)) == ("bytes", "text"):
         yield "values", "bytes are taken for text, which they are if all of them are UTF-8"
     elif means.form == "plain" and _codecs(node) != _codecs(made):
         yield "codecs", "format 3 has no place for these filters in this order; the default codec is taken"
@@ -554,10 +554,6 @@ def _to_3(node: ArrayNode[Attributes], made: ArrayNode[Attributes]) -> Iterator[
 def _to_2(node: ArrayNode[Attributes]) -> Iterator[tuple[str, str]]:
     if node.shards is not None:
         yield "shards", f"format 2 has no shards: each of the chunks in shards {node.shards.shape} is an object"
-
-
-def _first(node: ArrayNode[Attributes]) -> Any:
-    return (node.filters or [{}])[0].get("id")
 
 
 def _codecs(node: ArrayNode[Attributes]) -> tuple[Any, ...]:
