@@ -32,7 +32,14 @@ from hdmf_zarr_backend.builders.reading import ReadSession
 from hdmf_zarr_backend.builders.schema import check_types, container_error, documentation, largest_shape
 from hdmf_zarr_backend.builders.specs import namespace_texts
 from hdmf_zarr_backend.builders.targets import Targets, object_id
-from hdmf_zarr_backend.builders.writing import WriteRequest, drop_changes, flush_edits, write_difference, write_new
+from hdmf_zarr_backend.builders.writing import (
+    EditedFile,
+    WriteRequest,
+    drop_changes,
+    flush_edits,
+    write_difference,
+    write_new,
+)
 from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.changes.journal import recover_with_warning
 from hdmf_zarr_backend.changes.locks import WriterLock, writer_lock
@@ -657,13 +664,8 @@ class ZarrIO(ZarrReader):
             if self._edits.pending and self._lock is not None:
                 self._lock.check()
             flush_edits(
-                self._edits,
-                self._keys,
-                self._parsed.hierarchy,
-                self._parsed.inlined,
-                encode=partial(self._targets().encode_stored, is_written=self.get_written),
-                consolidate=self._parsed.consolidated,
-                strict_json=self._strict_json,
+                EditedFile(self._keys, self._parsed, self._edits, self._strict_json),
+                partial(self._targets().encode_stored, is_written=self.get_written),
             )
 
     def _targets(self) -> Targets:
@@ -857,16 +859,8 @@ class ZarrIO(ZarrReader):
     def _write_difference(self, request: WriteRequest, parsed: ParsedFile) -> None:
         session = self._session()
         assert self._edits is not None  # made where the file was opened or written
-        write_difference(
-            request,
-            session.own.keys,
-            parsed.hierarchy,
-            parsed.inlined,
-            self._edits,
-            is_written=self.get_written,
-            original=self._original,
-            is_consolidated=parsed.consolidated,
-        )
+        file = EditedFile(session.own.keys, parsed, self._edits, request.options.strict_json)
+        write_difference(request, file, is_written=self.get_written, original=self._original)
         parsed.consolidated = request.consolidate
         if "" in session.own.builders:  # else what is on disk, which may be more, is made when it is asked for
             session.own.adopt(request.builder)

@@ -365,12 +365,10 @@ class AppendPlanner(Planner):
         left_out = {"attributes", "escaped", *({DOC} & wanted.keys())}  # a user's own `doc` is no longer the schema's
         notes = {key: value for key, value in notes_of(stored).items() if key not in left_out}
         encoded = encode_attributes(merged, notes=notes, reference=self._encode_kept, strict=self.options.strict_json)
-        reserved = {key: stored[key] for key in stored if key in RESERVED and key in _KEPT}
-        if notes.get(DOC) is True and DOC in stored:
-            reserved[DOC] = stored[DOC]
-        fresh = {**encoded, **reserved}
-        if NOTES in stored and NOTES not in fresh and notes:
-            fresh[NOTES] = notes
+        kept = RESERVED & _KEPT | ({DOC} if notes.get(DOC) is True else set())
+        fresh = {**encoded, **{key: stored[key] for key in stored if key in kept}}
+        if NOTES in stored and notes:
+            fresh.setdefault(NOTES, notes)
         if fresh != stored:
             node.attributes = fresh
             self.changed.add(path)

@@ -84,14 +84,24 @@ def first_leaf(data: Any) -> Any:
         if isinstance(data, np.ndarray) and not data.shape:
             data = data[()]  # zarr 3.1 wraps an object twice
             continue
-        shape: Any = getattr(data, "shape", False)  # an array of zarr itself has no length
-        if shape == () or (shape is False and not hasattr(data, "__len__")):
-            return data if isinstance(data, np.generic) or shape is False else data[()]
-        if shape is None or not (shape[0] if shape else len(data)):
+        if _is_single(data):
+            return data[()] if hasattr(data, "shape") and not isinstance(data, np.generic) else data
+        if not _length(data):
             return None
         text = getattr(data, "text_type", None)  # of a stored array, without reading a chunk
         data = _first(data) if text is None else text()
     return data
+
+
+def _is_single(data: Any) -> bool:
+    """Tell whether data are one value, of any library."""
+    return getattr(data, "shape", None) == () or not (hasattr(data, "shape") or hasattr(data, "__len__"))
+
+
+def _length(data: Any) -> int:
+    """Return the length of the first axis; 0 without a dataspace. An array of zarr itself has no ``len``."""
+    shape = getattr(data, "shape", ())
+    return 0 if shape is None else int(shape[0]) if shape else len(data)
 
 
 def _first(data: Any) -> Any:
@@ -163,19 +173,26 @@ def plan_scalar(value: Any, word: Any, options: StorageOptions, reference: Encod
     if isinstance(value, (np.void, np.ndarray)) and value.dtype.names is not None:
         return _plan_scalar_row(value, word, options, reference)
     kind = dtypes.kind_of(word) if isinstance(word, str) else None
-    if isinstance(value, bytes) and _utf8(value) is None:
-        form = text_form(is_scalar=True, as_bytes=True)
-        planned = PlannedArray(object_node((1,), form, options), ElementSource([value], (1,), to_bytes))
-    elif isinstance(value, (str, bytes, *_DATES)):
-        form = text_form(ASCII if kind == "ascii" else UTF8, is_scalar=True)
-        planned = _objects(form, ElementSource([value], (1,), to_text), options)
-        if word == "isodatetime":
-            planned.notes["text"] = word
+    if isinstance(value, (str, bytes, *_DATES)):
+        planned = _plan_scalar_text(value, word, options)
     elif isinstance(value, _NUMBER_TYPES):
         planned = _plan_scalar_number(value, word if kind == "number" else None, options)
     else:
         raise ValueRefusedError(f"a scalar of type {type(value).__name__} cannot be stored")
     planned.node.compressor = None
+    return planned
+
+
+def _plan_scalar_text(value: Any, word: Any, options: StorageOptions) -> PlannedArray:
+    if isinstance(value, bytes) and _utf8(value) is None:
+        form = text_form(is_scalar=True, as_bytes=True)
+        return _objects(form, ElementSource([value], (1,), to_bytes), options)
+    is_ascii = isinstance(word, str) and dtypes.kind_of(word) == "ascii"
+    planned = _objects(
+        text_form(ASCII if is_ascii else UTF8, is_scalar=True), ElementSource([value], (1,), to_text), options
+    )
+    if word == "isodatetime":
+        planned.notes["text"] = word
     return planned
 
 
@@ -450,9 +467,9 @@ def _plan_typed(data: Any, kind: str | None, word: Any, options: StorageOptions)
     dtype: np.dtype[Any] = data.dtype
     if dtype.kind == "O" and kind not in _TEXT_KINDS:
         first = first_leaf(data)
-        if first is not None and not isinstance(first, (str, bytes, *_DATES)):
-            return _plan_typed(_to_array(np.asarray(data).tolist(), None), kind, word, options)
-        return _plan_text(data, tuple(data.shape), _text_kind(first), options, word)
+        if isinstance(first, (str, bytes, *_DATES, type(None))):
+            return _plan_text(data, tuple(data.shape), _text_kind(first), options, word)
+        return _plan_typed(_to_array(np.asarray(data).tolist(), None), kind, word, options)
     is_text = dtype.kind == "S" and kind in ("text", "ascii") and not isinstance(data, LazyArray)
     if dtype.kind in "OTU" or is_text:  # a stored array of text of a fixed length keeps its type
         return _plan_text(data, tuple(data.shape), kind if kind in _TEXT_KINDS else "text", options, word)

@@ -15,6 +15,7 @@ from hdmf_zarr_backend.builders.specs import Texts, add_specs
 from hdmf_zarr_backend.builders.targets import Targets
 from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.errors import DroppedChangesWarning, ZarrBackendError
+from hdmf_zarr_backend.files.parser import ParsedFile
 from hdmf_zarr_backend.formats import zarr2
 from hdmf_zarr_backend.formats.nczarr import is_nczarr, overlay
 from hdmf_zarr_backend.formats.registry import FORMATS
@@ -153,16 +154,34 @@ def _check_values(plan: WritePlan, location: str) -> None:
             raise error.located(store=location, path=absolute(path)) from error.__cause__
 
 
+@dataclass(slots=True)
+class EditedFile:
+    """A file that is open for changes.
+
+    Attributes
+    ----------
+    keys : Store
+        The store of the file.
+    parsed : ParsedFile
+        The metadata on disk and the scalars of the consolidated document; updated if a write succeeds.
+    edits : Edits
+        Changes made to arrays in place, and the journal of the file.
+    strict_json : bool
+        Whether documents must be strict JSON.
+    """
+
+    keys: Store
+    parsed: ParsedFile
+    edits: Edits
+    strict_json: bool
+
+
 def write_difference(
     request: WriteRequest,
-    keys: Store,
-    known: Hierarchy,
-    inlined: dict[str, bytes],
-    edits: Edits,
+    file: EditedFile,
     *,
     is_written: Callable[[Any], bool],
     original: Callable[[str], Any],
-    is_consolidated: bool,
 ) -> None:
     """Write what is new or differs, all of it or, if this raises, nothing.
 
@@ -170,21 +189,14 @@ def write_difference(
     ----------
     request : WriteRequest
         The builders and the options.
-    keys : Store
-        The store of the file.
-    known : Hierarchy
-        The metadata on disk; updated if the write succeeds.
-    inlined : dict
-        ``{key: bytes}`` of the scalars; updated.
-    edits : Edits
-        Changes made to arrays in place, and the journal of the file.
+    file : EditedFile
+        The file.
     is_written, original
         As of `AppendPlanner`.
-    is_consolidated : bool
-        Whether the file has a consolidated document.
     """
     options = request.options
-    _prepare(known, edits, keys.location, strict_json=options.strict_json)
+    keys, edits, known = file.keys, file.edits, file.parsed.hierarchy
+    _prepare(file)
     request.nczarr = request.nczarr or is_nczarr(known)
     with gc_paused():  # the many objects of a file are not garbage
         hierarchy = copy_hierarchy(known)
@@ -192,28 +204,18 @@ def write_difference(
         plan = planner.plan_root(request.builder)
         planner.note_specs(add_specs(plan, request.texts, location=options.location))
     check_names((path for path, _ in plan.hierarchy.walk()), keys)
-    is_more = bool(planner.changed or planner.added or request.nczarr or is_consolidated != request.consolidate)
-    with _whole_or_undone(edits, inlined):
-        _flush(
-            edits,
-            keys,
-            known,
-            request.targets.encode,
-            keep=_documents(hierarchy, planner.changed),
-            below=planner.added,
-            strict_json=options.strict_json,
-        )
+    is_other = file.parsed.consolidated != request.consolidate
+    is_more = bool(planner.changed or planner.added or request.nczarr or is_other)
+    with _undone_on_error(file):
+        _flush(file, request.targets.encode, keep=_documents(hierarchy, planner.changed), below=planner.added)
         _copy_filters(hierarchy, edits)
         if is_more:
             writer = request.writer(keys, plan)
-            writer.inlined = inlined
+            writer.inlined = file.parsed.inlined
             writer.write_changes(added=planner.added, changed=planner.changed, keep=edits.journal.keep)
         if request.durable:
             keys.sync()  # before the commit
-        if is_more or request.consolidate or edits.is_marked:
-            _commit(edits, hierarchy, inlined, consolidate=request.consolidate, strict_json=options.strict_json)
-        else:
-            edits.journal.commit({})
+        _commit(file, hierarchy, is_changed=is_more, consolidate=request.consolidate)
     if request.durable:
         keys.sync()
     if is_more:
@@ -222,29 +224,18 @@ def write_difference(
     request.unfilled = plan.unfilled
 
 
-def flush_edits(
-    edits: Edits,
-    keys: Store,
-    known: Hierarchy,
-    inlined: dict[str, bytes],
-    *,
-    encode: Callable[[Any], Any],
-    consolidate: bool,
-    strict_json: bool,
-) -> None:
+def flush_edits(file: EditedFile, encode: Callable[[Any], Any]) -> None:
     """Write the changes made to arrays in place, and update the consolidated document.
 
-    After a write that failed nothing is written: its changes were undone.
+    After a write that failed nothing is written: its changes were undone. ``encode`` makes references of their targets.
     """
+    edits = file.edits
     if edits.has_failed or not (edits.pending or edits.journal.is_open):
         return
-    _prepare(known, edits, keys.location, strict_json=strict_json)
-    with _whole_or_undone(edits, inlined):
-        _flush(edits, keys, known, encode, strict_json=strict_json)
-        if consolidate or edits.is_marked:
-            _commit(edits, known, inlined, consolidate=consolidate, strict_json=strict_json)
-        else:
-            edits.journal.commit({})
+    _prepare(file)
+    with _undone_on_error(file):
+        _flush(file, encode)
+        _commit(file, file.parsed.hierarchy, is_changed=False, consolidate=file.parsed.consolidated)
 
 
 def drop_changes(edits: Edits, location: str, error: BaseException) -> None:
@@ -280,16 +271,17 @@ def drop_changes(edits: Edits, location: str, error: BaseException) -> None:
     )
 
 
-def _prepare(known: Hierarchy, edits: Edits, location: str, *, strict_json: bool) -> None:
+def _prepare(file: EditedFile) -> None:
     """Check the metadata on disk, and name the axes of the arrays whose shapes have changed."""
-    if strict_json:
-        check_strict(known, location)
-    rename_axes(known, edits.changed)
+    if file.strict_json:
+        check_strict(file.parsed.hierarchy, file.keys.location)
+    rename_axes(file.parsed.hierarchy, file.edits.changed)
 
 
 @contextmanager
-def _whole_or_undone(edits: Edits, inlined: dict[str, bytes]) -> Iterator[None]:
+def _undone_on_error(file: EditedFile) -> Iterator[None]:
     """Undo the changes of the block to the file if it raises; not in a fork, whose parent continues."""
+    edits, inlined = file.edits, file.parsed.inlined
     before = dict(inlined)
     try:
         yield
@@ -303,22 +295,17 @@ def _whole_or_undone(edits: Edits, inlined: dict[str, bytes]) -> Iterator[None]:
 
 
 def _flush(
-    edits: Edits,
-    keys: Store,
-    known: Hierarchy,
-    encode: Callable[[Any], Any],
-    *,
-    keep: Iterable[str] = (),
-    below: Iterable[str] = (),
-    strict_json: bool,
+    file: EditedFile, encode: Callable[[Any], Any], *, keep: Iterable[str] = (), below: Iterable[str] = ()
 ) -> None:
     """Write the changes made in place; the same put of the journal records the state of ``keep`` and ``below``."""
+    edits, known = file.edits, file.parsed.hierarchy
     if not edits.pending:
         edits.journal.keep(keep, below=below)
         return
     overlaid = overlay(known) if is_nczarr(known) else ()
     edits.flush(encode, keys=[*keep, *_documents(known, overlaid)], below=below)
-    keys.set_many({key: dump(text, strict=strict_json) for key, text in _documents(known, overlaid).items()})
+    documents = _documents(known, overlaid)
+    file.keys.set_many({key: dump(text, strict=file.strict_json) for key, text in documents.items()})
 
 
 def _copy_filters(hierarchy: Hierarchy, edits: Edits) -> None:
@@ -337,14 +324,16 @@ def _documents(hierarchy: Hierarchy, paths: Iterable[str]) -> dict[str, Any]:
 
 
 @gc_paused()
-def _commit(
-    edits: Edits, hierarchy: Hierarchy, inlined: dict[str, bytes], *, consolidate: bool, strict_json: bool
-) -> None:
-    """Set the root documents, which make the change visible; everything else is written already."""
+def _commit(file: EditedFile, hierarchy: Hierarchy, *, is_changed: bool, consolidate: bool) -> None:
+    """Set the root documents, if any, which make the change visible; everything else is written already."""
+    edits = file.edits
+    if not (is_changed or consolidate or edits.is_marked):
+        edits.journal.commit({})
+        return
     kind = FORMATS[hierarchy.zarr_format]
     documents = dict(kind.documents("", hierarchy.root)) if edits.is_marked else {}  # without the mark
-    documents |= kind.last(hierarchy, inlined, consolidate=consolidate)
+    documents |= kind.last(hierarchy, file.parsed.inlined, consolidate=consolidate)
     gone = kind.stale(consolidate=consolidate)
     if edits.is_marked and hierarchy.zarr_format == 2 and zarr2.ATTRIBUTES not in documents:
         gone = [*gone, zarr2.ATTRIBUTES]
-    edits.journal.commit({key: dump(document, strict=strict_json) for key, document in documents.items()}, gone)
+    edits.journal.commit({key: dump(document, strict=file.strict_json) for key, document in documents.items()}, gone)

@@ -201,22 +201,27 @@ def _encode_array(array: Array, reference: Reference) -> Encoded:
 
 
 def _encode_objects(items: list[Any], shape: tuple[int, ...], reference: Reference) -> Encoded:
-    references = [reference(item) for item in items]
-    if items and all(item is not None for item in references):
+    references = list(map(reference, items))
+    if items and None not in references:
         return _nested(references, shape), None, None
-    if all(isinstance(item, str) for item in items):
-        texts_of = [str(item) for item in items]
-        return _nested(texts_of, shape), None, None if items else {"dtype": "str", "shape": list(shape)}
-    if all(isinstance(item, bytes) for item in items):
-        texts = [_text_or_none(item) for item in items]
-        if None not in texts:
-            return _nested(texts, shape), None, {"dtype": "bytes"}
-        coded = [base64.b64encode(item).decode() for item in items]
-        return _nested(coded, shape), None, {"dtype": "bytes", "shape": list(shape), "base64": True}
-    if all(type(item) is int for item in items):
+    kinds = {type(item) for item in items}
+    if all(issubclass(kind, str) for kind in kinds):
+        remark = {} if items else {"dtype": "str", "shape": list(shape)}
+        return _nested(list(map(str, items)), shape), None, remark or None
+    if all(issubclass(kind, bytes) for kind in kinds):
+        return _encode_bytes(items, shape)
+    if kinds == {int}:
         return _nested(items, shape), None, {"dtype": "|O"}
-    kinds = sorted({type(item).__name__ for item in items})
-    raise ValueRefusedError(f"an array of objects of type {', '.join(kinds)} has no JSON form")
+    names = ", ".join(sorted(kind.__name__ for kind in kinds))
+    raise ValueRefusedError(f"an array of objects of type {names} has no JSON form")
+
+
+def _encode_bytes(items: list[bytes], shape: tuple[int, ...]) -> Encoded:
+    texts = [_text_or_none(item) for item in items]
+    if None not in texts:
+        return _nested(texts, shape), None, {"dtype": "bytes"}
+    coded = [base64.b64encode(item).decode() for item in items]
+    return _nested(coded, shape), None, {"dtype": "bytes", "shape": list(shape), "base64": True}
 
 
 def _remark(array: Array) -> dict[str, Any]:
@@ -227,13 +232,14 @@ def _remark(array: Array) -> dict[str, Any]:
 
 def _encode_numbers(array: Array) -> Encoded:
     dtype = array.dtype
-    if dtype.kind in "iuf" and dtype.str[1:] in _NCZARR:
+    code = dtype.str[1:]
+    if code in _NCZARR:
         bits = _bits(array)
         is_shown = bool(array.size) or array.ndim == 1
         return array.tolist(), dtype.str.replace("|", "<"), None if is_shown and not bits else _remark(array) | bits
-    if dtype.kind == "b" or dtype.str[1:] == "f2":
+    if code in ("b1", "f2"):
         return array.tolist(), None, {**_remark(array), **_bits(array)}
-    if dtype.kind == "c" and dtype.itemsize in (8, 16):
+    if code in ("c8", "c16"):
         pairs = np.stack([array.real, array.imag], axis=-1).tolist()
         return pairs, None, {"dtype": dtype.str, "shape": list(array.shape), **_bits(array)}
     if dtype.kind in "mM":
@@ -353,19 +359,15 @@ def _numbers(value: Any) -> Any:
 def _decode_list(value: list[Any], resolve: Resolve) -> Any:
     if value and all(is_reference(item) for item in value):
         return [resolve(item) for item in value]
-    if value and all(type(item) is str for item in value):
-        return _object_array(value, (len(value),))
     leaves = list(_leaves(value))
-    kinds = {type(leaf) for leaf in leaves}
     shape = _shape(value)
     if shape is None or not leaves:
         return value
+    kinds = set(map(type, leaves))
     if kinds == {str}:
         return _object_array(leaves, shape)
-    if kinds == {bool} or kinds <= {int, float}:
-        array = _number_array(value, leaves)
-        return value if array is None else array
-    return value
+    array = _number_array(value, leaves) if kinds == {bool} or kinds <= {int, float} else None
+    return value if array is None else array
 
 
 def _decode_remarked(value: Any, remark: dict[str, Any]) -> Any:
@@ -378,20 +380,25 @@ def _decode_remarked(value: Any, remark: dict[str, Any]) -> Any:
         return complex(*_numbers(value))
     if remark.get("null"):
         return np.zeros(0, dtype=str(dtype))  # an HDF5 attribute with a type and no value
+    array = _decode_array(value, dtype, remark)
+    if array.ndim:
+        return array
+    return str(array[()]) if array.dtype.kind == "U" else array[()]
+
+
+def _decode_array(value: Any, dtype: Any, remark: dict[str, Any]) -> Array:
+    """Return the array, or the scalar as an array without axes, whose type and shape are in a remark."""
     shape = tuple(remark["shape"]) if "shape" in remark else _shape(value)
     if shape is None:
         raise ValueError("rows differ in length")
     coded = bool(remark.get("base64"))
     if dtype in ("str", "bytes", "|O"):
-        array = _object_array([_object(leaf, dtype, coded=coded) for leaf in _leaves(value)], shape)
-    else:
-        with np.errstate(over="raise"):  # a number that its type does not hold is damage
-            array = _decode_typed(value, from_zarr_type(dtype), shape, coded=coded)
-        if "bits" in remark:
-            array = _exact(array, _decode_typed(remark["bits"], array.dtype, shape, coded=True))
-    if array.ndim:
-        return array
-    return str(array[()]) if array.dtype.kind == "U" else array[()]
+        return _object_array([_object(leaf, dtype, coded=coded) for leaf in _leaves(value)], shape)
+    with np.errstate(over="raise"):  # a number that its type does not hold is damage
+        array = _decode_typed(value, from_zarr_type(dtype), shape, coded=coded)
+    if "bits" in remark:
+        array = _exact(array, _decode_typed(remark["bits"], array.dtype, shape, coded=True))
+    return array
 
 
 def _exact(array: Array, bits: Array) -> Array:

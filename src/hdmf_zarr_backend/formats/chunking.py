@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import truediv
 from typing import Any
 
 CHUNK_BYTES = 4 * 2**20
@@ -105,23 +106,26 @@ def chunks_by_elements(
 
     Source: TensorStore, "Selection of chunk layout when creating a new array".
     """
+    if not shape:
+        return ()
     target = TENSORSTORE_ELEMENTS if elements is None else elements
-    ratio = [float(part) or 1.0 for part in aspect_ratio or (1.0,) * len(shape)]
+    ratio = [float(part) or 1.0 for part in aspect_ratio or ()] or [1.0] * len(shape)
     most = [float(target if n is None else min(target, max(1, n))) for n in shape]
-
-    def at(factor: float) -> tuple[int, ...]:
-        return tuple(max(1, int(min(part * factor, limit))) for part, limit in zip(ratio, most, strict=True))
-
-    step = min((1.0 / part for part in ratio), default=1.0) / 2  # between two factors so near, no axis grows by 2
-    low, high = step, 2 * max((limit / part for limit, part in zip(most, ratio, strict=True)), default=1.0)
+    step = 0.5 / max(ratio)  # between two factors so near, no axis grows by 2
+    low, high = step, 2 * max(map(truediv, most, ratio))
     while low + step < high:
         middle = low + (high - low) / 2
-        count = math.prod(at(middle))
+        count = math.prod(_scaled(ratio, middle, most))
         if count >= target:
             high = middle
         if count <= target:
             low = middle
-    return at(low)
+    return _scaled(ratio, low, most)
+
+
+def _scaled(ratio: list[float], factor: float, most: list[float]) -> tuple[int, ...]:
+    """Return the ratio times a factor, as whole numbers of at least 1 and at most the limit of each axis."""
+    return tuple(max(1, int(min(part * factor, limit))) for part, limit in zip(ratio, most, strict=True))
 
 
 def shards_by_bytes(

@@ -39,11 +39,7 @@ def zarr_type(dtype: np.dtype[Any]) -> Any:
     if dtype.hasobject:
         raise ValueRefusedError(f"{dtype} holds Python objects", remedy="Give text, numbers or references.")
     if dtype.names is not None:
-        fields = [dtype[name] for name in dtype.names]
-        return [
-            [name, zarr_type(field.base), *([list(field.shape)] if field.shape else [])]
-            for name, field in zip(dtype.names, fields, strict=True)
-        ]
+        return [_zarr_field(name, dtype[name]) for name in dtype.names]
     if dtype.kind not in "biufcmMSUV" or dtype.itemsize not in _SIZES.get(dtype.kind, (dtype.itemsize,)):
         remedy = "Convert the data to " + ("float64 or complex128." if dtype.kind in "fc" else "another type.")
         raise ValueRefusedError(f"Zarr has no data type for {dtype}", remedy=remedy)
@@ -52,6 +48,10 @@ def zarr_type(dtype: np.dtype[Any]) -> Any:
     if not dtype.itemsize:
         raise ValueRefusedError(f"Zarr has no data type for {dtype}", remedy="Give elements that have bytes.")
     return dtype.str
+
+
+def _zarr_field(name: str, dtype: np.dtype[Any]) -> list[Any]:
+    return [name, zarr_type(dtype.base), *([list(dtype.shape)] if dtype.shape else [])]
 
 
 def from_zarr_type(data_type: Any) -> np.dtype[Any]:

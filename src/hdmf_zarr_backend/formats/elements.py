@@ -221,15 +221,11 @@ def hdmf_type(element: Element) -> Any:
     if element.base is not None:
         return hdmf_type(element.base)
     if kind == "text":
-        return "utf" if element.encoding == "utf-8" and size is None else "ascii"
-    if kind in _REFERENCES:
-        return "object"
+        return "utf" if (element.encoding, size) == ("utf-8", None) else "ascii"
     if kind in ("bool", "datetime"):
         return element.detail or kind
-    if kind == "opaque":
-        return f"V{size}"
-    name = {"enum": element.detail, "bitfield": "uint"}.get(kind, kind)
-    return f"{name}{8 * (size or 0)}"
+    names = {"opaque": f"V{size}", "reference": "object", "region": "object"}
+    return names.get(kind) or f"{_number_kind(element)}{8 * (size or 0)}"
 
 
 # ---- arrays ---------------------------------------------------------------------------------------------------------
@@ -411,24 +407,25 @@ def _fits(noted: Element, stored: Element) -> bool:
     """Tell whether what is stored can be of a recorded type; if not, it was replaced since the conversion."""
     if noted.kind == "array" and noted.base is not None:
         noted = noted.base
-    if stored.kind == "compound" or noted.kind == "compound":
+    if _number_kind(noted) != _number_kind(stored):
+        return False
+    if stored.kind == "compound":
         return [name for name, _ in noted.fields] == [name for name, _ in stored.fields]
-    if stored.kind in _REFERENCES or noted.kind in _REFERENCES:
-        return stored.kind in _REFERENCES and noted.kind in _REFERENCES
     if stored.kind == "text" and stored.size is None:  # scalars of fixed length are stored so, too
-        return noted.kind == "text"
-    return _number_kind(noted) == _number_kind(stored) and _size_fits(noted, stored)
+        return True
+    return _has_own_layout(noted) or noted.size == stored.size
 
 
-def _size_fits(noted: Element, stored: Element) -> bool:
-    has_own_layout = bool(noted.detail) and noted.kind in ("int", "uint", "float")
-    return has_own_layout or noted.kind == "bool" or noted.size == stored.size
+def _has_own_layout(noted: Element) -> bool:
+    """Tell whether the bytes of a recorded type are not the size of what is stored for it."""
+    return noted.kind == "bool" or (bool(noted.detail) and noted.kind in ("int", "uint", "float"))
 
 
 def _number_kind(element: Element) -> str:
+    """Return the kind of a type, without what names or a unit add to numbers; region references are references."""
     if element.kind in ("enum", "datetime"):
         return element.detail
-    return "uint" if element.kind == "bitfield" else element.kind
+    return {"bitfield": "uint", "region": "reference"}.get(element.kind, element.kind)
 
 
 # ---- new arrays of objects ------------------------------------------------------------------------------------------
@@ -626,19 +623,21 @@ def element_label(element: Element) -> str:
     """Return what a type is called in listings."""
     kind, size = element.kind, element.size
     if kind == "compound":
-        return "{" + ", ".join(f"{name}: {element_label(member)}" for name, member in element.fields) + "}"
+        return "{" + ", ".join(map(_field_label, element.fields)) + "}"
     if element.base is not None:
         return f"{element_label(element.base)}{list(element.shape)}"
-    if kind == "text":
-        name = "text" if element.encoding == "utf-8" else "ascii"
+    if kind in ("text", "opaque"):
+        name = kind if kind == "opaque" or element.encoding == "utf-8" else "ascii"
         return name if size is None else f"{name}[{size}]"
-    if kind == "opaque":
-        return f"opaque[{size}]"
-    if kind in ("reference", "region"):
+    if kind in _REFERENCES:
         return kind
     if kind == "unknown":
         return element.detail
     return f"{hdmf_type(element)}{' big-endian' if element.byte_order == '>' and kind != 'datetime' else ''}"
+
+
+def _field_label(item: tuple[str, Element]) -> str:
+    return f"{item[0]}: {element_label(item[1])}"
 
 
 def codec_labels(node: ArrayNode[Attributes]) -> list[str]:

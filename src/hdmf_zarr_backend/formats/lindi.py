@@ -151,15 +151,19 @@ def _translate_array(node: ArrayNode[Attributes]) -> None:
     if is_json:
         node.filters = [{**_first_filter(node), CELLS: len(row_dtype)}, *(node.filters or [])[1:]]
     if row_dtype:
-        attributes[DTYPE] = row_dtype
-        if is_json:
-            node.key_axes = len(node.shape)
-            node.shape, node.chunks = (*node.shape, len(row_dtype)), (*node.chunks, len(row_dtype))
-        notes = {"scalar": is_scalar, "rows": is_json}
-        if any(notes.values()):
-            attributes[NOTES] = {name: True for name, holds in notes.items() if holds}
+        _make_rows(node, row_dtype, is_scalar=is_scalar, is_json=is_json)
     elif is_scalar:
         attributes[DTYPE] = "scalar"
+
+
+def _make_rows(node: ArrayNode[Attributes], row_dtype: list[Any], *, is_scalar: bool, is_json: bool) -> None:
+    node.attributes[DTYPE] = row_dtype
+    if is_json:
+        node.key_axes = len(node.shape)
+        node.shape, node.chunks = (*node.shape, len(row_dtype)), (*node.chunks, len(row_dtype))
+    notes = {name: True for name, holds in (("scalar", is_scalar), ("rows", is_json)) if holds}
+    if notes:
+        node.attributes[NOTES] = notes
 
 
 def _row_dtype(fields: Any) -> list[dict[str, str]]:

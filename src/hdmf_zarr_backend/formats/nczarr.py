@@ -19,7 +19,7 @@ Source: what netcdf-c 4.10 writes and reads (NCZarr 2.0); its storage document o
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hdmf_zarr_backend.formats.dimensions import stored_names
@@ -147,6 +147,12 @@ def _is_readable(value: list[Any]) -> bool:
     return len({type(item) for item in value}) < 2 or _needed_type(value) is not None
 
 
+def _listed_arrays(node: GroupNode[Attributes]) -> Iterator[tuple[str, ArrayNode[Attributes]]]:
+    for name, child in sorted(node.members.items()):
+        if isinstance(child, ArrayNode) and is_name(name) and is_listed(child):
+            yield name, child
+
+
 def _of_group(path: str, node: GroupNode[Attributes]) -> tuple[dict[str, Any], dict[str, Attributes]]:
     """Return what a group says, and the attributes of its arrays by their paths.
 
@@ -155,9 +161,7 @@ def _of_group(path: str, node: GroupNode[Attributes]) -> tuple[dict[str, Any], d
     dimensions: dict[str, Any] = {}
     taken: dict[str, int] = {}
     arrays: dict[str, Attributes] = {}
-    for name, child in sorted(node.members.items()):
-        if not isinstance(child, ArrayNode) or not is_name(name) or not is_listed(child):
-            continue
+    for name, child in _listed_arrays(node):
         if is_scalar(child) and child.shape == (1,) and child.compressor is None:
             arrays[name] = {ARRAY: {"dimension_references": [], "scalar": 1, "storage": "chunked"}}
             continue

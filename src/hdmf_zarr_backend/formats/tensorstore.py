@@ -261,8 +261,9 @@ def _is_fill_of(value: Any, kinds: Mapping[str, str]) -> bool:
 
 def _odd_keys(document: ArrayNode[Attributes]) -> Iterator[str]:
     """Yield the keys of a document that TensorStore does not know, or whose values it does not."""
-    for key, value in document.extra.items():
-        if key not in _KEYS_3 and not (isinstance(value, dict) and value.get("must_understand") is False):
+    for key in document.extra.keys() - _KEYS_3:
+        value = document.extra[key]
+        if not isinstance(value, dict) or value.get("must_understand") is not False:
             yield key
     names = [name for name in document.extra.get("dimension_names") or () if name]
     if len(set(names)) != len(names):

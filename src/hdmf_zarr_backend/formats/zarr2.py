@@ -14,13 +14,13 @@ from typing import Any
 
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.model.nodes import (
-    MOST_AXES,
     ArrayNode,
     Attributes,
     GroupNode,
     Hierarchy,
     Node,
     absolute,
+    check_axes,
     split,
 )
 
@@ -142,14 +142,7 @@ def parse_array(document: Any, attributes: Attributes, path: str) -> ArrayNode[A
         raise MetadataError(f"{ARRAY} lacks {', '.join(missing)}", path=absolute(path), remedy=_REMEDY)
     shape = _lengths(document["shape"], "shape", path, least=0)
     chunks = _lengths(document["chunks"], "chunks", path, least=1)
-    if len(shape) > MOST_AXES:
-        raise MetadataError(
-            f"an array of {len(shape)} axes cannot be read: NumPy has at most {MOST_AXES}",
-            path=absolute(path),
-            remedy="Write it with fewer axes.",
-        )
-    if len(shape) != len(chunks):
-        raise MetadataError(f"shape {shape} and chunks {chunks} differ in length", path=absolute(path), remedy=_REMEDY)
+    check_axes(shape, chunks, path)
     separator = document.get("dimension_separator", ".")
     order = document["order"]
     if separator not in (".", "/") or order not in ("C", "F"):

@@ -17,13 +17,13 @@ from typing import Any
 
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.model.nodes import (
-    MOST_AXES,
     ArrayNode,
     Attributes,
     GroupNode,
     Hierarchy,
     Node,
     absolute,
+    check_axes,
     split,
 )
 
@@ -182,14 +182,7 @@ def _parse_array(
     grid, encoding = document["chunk_grid"], document["chunk_key_encoding"]
     shape = _lengths(document["shape"], "shape", path, least=0)
     chunks = _chunk_shape(grid, path)
-    if len(shape) > MOST_AXES:
-        raise MetadataError(
-            f"an array of {len(shape)} axes cannot be read: NumPy has at most {MOST_AXES}",
-            path=absolute(path),
-            remedy="Write it with fewer axes.",
-        )
-    if len(shape) != len(chunks):
-        raise MetadataError(f"shape {shape} and chunks {chunks} differ in length", path=absolute(path), remedy=_REMEDY)
+    check_axes(shape, chunks, path)
     prefix, separator = _key_encoding(encoding, path)
     codecs = document["codecs"]
     if not isinstance(codecs, list) or not {type(codec) for codec in codecs} <= _CODEC_TYPES:

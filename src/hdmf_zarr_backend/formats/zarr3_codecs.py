@@ -75,7 +75,7 @@ def in_format_2(filters: list[dict[str, Any]] | None) -> list[dict[str, Any]] | 
 
 def is_expressible(filters: list[dict[str, Any]] | None, compressor: dict[str, Any] | None) -> bool:
     """Tell whether format 3 can express a chain on numbers: the filters that work on numbers come first."""
-    steps = [*(filters or []), *([compressor] if compressor else [])]
+    steps = _steps(filters, compressor)
     kinds = [step["id"] in _ON_NUMBERS for step in steps]
     return not any(step["id"] in _MAKES_OBJECTS for step in steps) and kinds == sorted(kinds, reverse=True)
 
@@ -121,9 +121,7 @@ def encode_codecs(
     UsageError
         Format 3 cannot express the chain.
     """
-    steps = [*(filters or []), *([compressor] if compressor else [])]
-    if steps and steps[0]["id"] == BYTE_ORDER:
-        del steps[0]
+    steps = _steps(filters, compressor)
     first: list[dict[str, Any]] = []
     if transposed > 1:
         first.append({"name": "transpose", "configuration": {"order": list(range(transposed))[::-1]}})
@@ -134,9 +132,15 @@ def encode_codecs(
             first.append(_encode(steps.pop(0), itemsize))
         serializer = {"name": "bytes", **({"configuration": {"endian": endian}} if endian else {})}
     for step in steps:
-        if step["id"] in _ON_NUMBERS or step["id"] in _MAKES_OBJECTS:
+        if step["id"] in _ON_NUMBERS | _MAKES_OBJECTS:
             raise UsageError(f"format 3 has no place for the filter {step['id']!r} here", remedy="Leave it out.")
     return [*first, serializer, *(_encode(step, itemsize) for step in steps)]
+
+
+def _steps(filters: list[dict[str, Any]] | None, compressor: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """Return all codecs of format 2 in the order in which they are applied, but for the one that only the model has."""
+    steps = [*(filters or []), *([compressor] if compressor else [])]
+    return [step for step in steps if step["id"] != BYTE_ORDER]
 
 
 def _object_serializer(codec_id: str) -> dict[str, Any]:
@@ -187,31 +191,38 @@ def decode_codecs(codecs: list[Any], ndim: int) -> Chain:
     MetadataError
         A chain that this package cannot follow.
     """
-    steps = [_parts(codec) for codec in codecs]
+    steps = list(map(_parts, codecs))
     if len(steps) == 1 and steps[0][0] == "sharding_indexed":
         return _decode_sharded(steps[0][1], ndim)
-    order = "C"
-    filters: list[dict[str, Any]] = []
-    position = 0
-    for name, configuration in steps:
-        if name == "transpose":
-            order = _decode_transpose(configuration, ndim, order)
-        elif name.removeprefix(_PREFIX) in _ON_NUMBERS:
-            filters.append(_decode(name, configuration))
-        else:
-            break
-        position += 1
-    if position == len(steps):
+    order, filters = _decode_first(steps, ndim)
+    if not steps:
         raise MetadataError(f"the codecs {codecs!r} make no bytes", remedy=_REMEDY)
-    name, configuration = steps[position]
+    name, configuration = steps.pop(0)
     if name in _SERIALIZERS:
         filters.append({"id": name})
     elif name != "bytes":
         raise MetadataError(f"the codec {name!r} is unknown in this place", remedy=_REMEDY)
     endian = _endian(configuration) if name == "bytes" else None
-    filters += [_decode(*step) for step in steps[position + 1 :]]
-    compressor = filters.pop() if position + 1 < len(steps) else None
+    filters += [_decode(*step) for step in steps]
+    compressor = filters.pop() if steps else None
     return Chain(filters or None, compressor, endian, order)
+
+
+def _decode_first(steps: list[tuple[str, dict[str, Any]]], ndim: int) -> tuple[str, list[dict[str, Any]]]:
+    """Return the order and the filters of the codecs that work on numbers, which are removed from ``steps``."""
+    order = "C"
+    filters: list[dict[str, Any]] = []
+    while steps and _is_on_numbers(steps[0][0]):
+        name, configuration = steps.pop(0)
+        if name == "transpose":
+            order = _decode_transpose(configuration, ndim, order)
+        else:
+            filters.append(_decode(name, configuration))
+    return order, filters
+
+
+def _is_on_numbers(name: str) -> bool:
+    return name == "transpose" or name.removeprefix(_PREFIX) in _ON_NUMBERS
 
 
 def _endian(configuration: dict[str, Any]) -> Endian | None:
@@ -272,23 +283,31 @@ def _decode(name: str, configuration: dict[str, Any]) -> dict[str, Any]:
 
 def _decode_sharded(configuration: dict[str, Any], ndim: int) -> Chain:
     chunks, inner = configuration.get("chunk_shape"), configuration.get("codecs")
-    if (
-        not isinstance(chunks, list)
-        or len(chunks) != ndim
-        or not all(type(n) is int and n > 0 for n in chunks)
-        or not isinstance(inner, list)
-    ):
+    is_shape = isinstance(chunks, list) and len(chunks) == ndim and all(type(n) is int and n > 0 for n in chunks)
+    if not is_shape or not isinstance(inner, list):
         raise MetadataError(f"the shards {configuration!r} have no chunks", remedy=_REMEDY)
-    index = [_parts(codec) for codec in configuration.get("index_codecs", [{"name": "bytes"}, {"name": "crc32c"}])]
-    names = [name for name, _ in index]
-    if names not in (["bytes"], ["bytes", "crc32c"]) or index[0][1].get("endian", "little") != "little":
-        raise MetadataError(f"an index of shards stored with {names!r} is not supported", remedy=_REMEDY)
+    checksum = _has_checksum(configuration)
     location = configuration.get("index_location", "end")
     chain = decode_codecs(inner, ndim)
     if chain.shards is not None or location not in ("start", "end"):
         raise MetadataError("shards inside of shards are not supported", remedy=_REMEDY)
-    shards = Shards((), index_at_end=location == "end", checksum=len(names) == 2)
-    return Chain(chain.filters, chain.compressor, chain.endian, chain.order, tuple(chunks), shards)
+    shards = Shards((), index_at_end=location == "end", checksum=checksum)
+    return Chain(chain.filters, chain.compressor, chain.endian, chain.order, tuple(chunks or ()), shards)
+
+
+def _has_checksum(configuration: dict[str, Any]) -> bool:
+    """Tell whether the index of shards has a checksum.
+
+    Raises
+    ------
+    MetadataError
+        The index is encoded in another way than as little-endian numbers, with or without CRC32C.
+    """
+    index = [_parts(codec) for codec in configuration.get("index_codecs", [{"name": "bytes"}, {"name": "crc32c"}])]
+    names = [name for name, _ in index]
+    if names not in (["bytes"], ["bytes", "crc32c"]) or index[0][1].get("endian", "little") != "little":
+        raise MetadataError(f"an index of shards stored with {names!r} is not supported", remedy=_REMEDY)
+    return len(names) == 2
 
 
 def encode_sharded(chunks: tuple[int, ...], codecs: list[dict[str, Any]], shards: Shards) -> list[dict[str, Any]]:

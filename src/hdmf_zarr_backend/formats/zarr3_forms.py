@@ -229,8 +229,7 @@ def _canonical_array(node: ArrayNode[Attributes]) -> ArrayNode[Attributes]:
     noted = notes_of(node.attributes).get(_TYPE)
     form = decode_form(node.data_type, node.codecs or [], node.fill_value, len(node.shape), noted)
     chain = form.chain
-    if chain.chunks is not None and any(n % c for n, c in zip(node.chunks, chain.chunks, strict=True)):
-        raise MetadataError(f"shards {node.chunks} hold no whole chunks {chain.chunks}", remedy="Run `zarrio verify`.")
+    _check_shards(node.chunks, chain.chunks)
     attributes, rows = zarr3_attributes.decode_array_attributes(node.attributes, form.default)
     word = zarr3_attributes.decode_word(node.attributes, form.default, rows=rows, is_text=form.is_text)
     made: ArrayNode[Attributes] = ArrayNode(
@@ -258,6 +257,11 @@ def _canonical_array(node: ArrayNode[Attributes]) -> ArrayNode[Attributes]:
     return made
 
 
+def _check_shards(shards: tuple[int, ...], chunks: tuple[int, ...] | None) -> None:
+    if chunks is not None and any(n % c for n, c in zip(shards, chunks, strict=True)):
+        raise MetadataError(f"shards {shards} hold no whole chunks {chunks}", remedy="Run `zarrio verify`.")
+
+
 def _take_names(attributes: Attributes, names: Any) -> None:
     if isinstance(names, list) and names and any(name is not None for name in names):
         attributes[DIMENSIONS] = names
@@ -266,29 +270,35 @@ def _take_names(attributes: Attributes, names: Any) -> None:
 def _set_word(node: ArrayNode[Attributes], word: Any, *, rows: bool, is_old: bool) -> None:
     """Give an array ``zarr_dtype`` and the axes of its format-2 form; ``is_old``: old files may mark it as a scalar."""
     attributes = node.attributes
-    is_noted = notes_of(attributes).get(_WORD) is not None
-    notes = {key: value for key, value in notes_of(attributes).items() if key not in (_WORD, _TYPE, "rows")}
+    notes = dict(notes_of(attributes))
+    is_noted = notes.pop(_WORD, None) is not None
+    for key in (_TYPE, "rows"):
+        notes.pop(key, None)
     scalar = not node.shape
     if rows:
         notes["rows"] = True
         _add_field_axis(node, fields_of(node.data_type, word))
     elif scalar:
-        node.shape, node.chunks, node.key_axes = (1,), (1,), 0
-        if node.shards is not None:
-            node.shards = replace(node.shards, shape=(1,))
-    if scalar:
-        if isinstance(word, list) or word in _REFERENCE_WORDS or is_noted:
-            notes["scalar"] = True
-        else:
-            word = "scalar"
+        _add_axis(node)
+    keeps_word = isinstance(word, list) or word in _REFERENCE_WORDS
+    if scalar and (keeps_word or is_noted):
+        notes["scalar"] = True
+    elif scalar:
+        word = "scalar"
     elif is_old and node.size == 1:
-        word = "scalar" if isinstance(word, str) and word not in _REFERENCE_WORDS else word
+        word = word if keeps_word else "scalar"
         zarr3_attributes.drop_marks(attributes)
     attributes[DTYPE] = word
+    attributes.pop(NOTES, None)
     if notes:
         attributes[NOTES] = notes
-    else:
-        attributes.pop(NOTES, None)
+
+
+def _add_axis(node: ArrayNode[Attributes]) -> None:
+    """Give a scalar the one axis of its format-2 form."""
+    node.shape, node.chunks, node.key_axes = (1,), (1,), 0
+    if node.shards is not None:
+        node.shards = replace(node.shards, shape=(1,))
 
 
 def _add_field_axis(node: ArrayNode[Attributes], fields: list[Any]) -> None:

@@ -234,18 +234,20 @@ def plain_values(values: Values, dtype: Element, resolve: Callable[[Any], Refere
     if dtype.kind == "opaque":
         never_written = bytes(dtype.size or 0)
         return _objects(values, lambda item: item.tobytes() if isinstance(item, np.void) else never_written)
-    if dtype.base is not None and dtype.kind == "array":
-        return plain_values(values, dtype.base, resolve)
-    if dtype.base is not None:
-        base = dtype.base
+    base = dtype.base
+    if base is not None and dtype.kind == "array":
+        return plain_values(values, base, resolve)
+    if base is not None:
         return _objects(values, lambda item: _sequence(item, base, resolve))
-    if dtype.kind == "compound":
-        columns = {name: plain_values(values[name], member, resolve) for name, member in dtype.fields}
-        rows = np.empty(values.shape, [(name, c.dtype, c.shape[values.ndim :]) for name, c in columns.items()])
-        for name, column in columns.items():
-            rows[name] = column
-        return rows
-    return values
+    return _plain_rows(values, dtype, resolve) if dtype.kind == "compound" else values
+
+
+def _plain_rows(values: Values, dtype: Element, resolve: Callable[[Any], Reference]) -> Values:
+    columns = {name: plain_values(values[name], member, resolve) for name, member in dtype.fields}
+    rows = np.empty(values.shape, [(name, c.dtype, c.shape[values.ndim :]) for name, c in columns.items()])
+    for name, column in columns.items():
+        rows[name] = column
+    return rows
 
 
 def _sequence(item: Any, base: Element, resolve: Callable[[Any], Reference]) -> Values:
@@ -285,7 +287,7 @@ def canonical_region(region: Any, shape: tuple[int, ...] | None) -> Region | Non
         return None
     try:
         if isinstance(region, dict):
-            points = tuple(tuple(int(n) for n in point) for point in region["points"])
+            points = tuple(tuple(map(int, point)) for point in region["points"])
             return (("points", points),) if points else (("none", ()),)
         axes = [_selected(entry, axis, shape) for axis, entry in enumerate(region)]
     except (KeyError, TypeError, ValueError, IndexError):

@@ -22,6 +22,22 @@ MOST_AXES = 64
 """Axes that an array of NumPy has at most."""
 
 
+def check_axes(shape: tuple[int, ...], chunks: tuple[int, ...], path: str) -> None:
+    """Raise a MetadataError for an array whose axes NumPy cannot have, or of which its chunks have another number."""
+    if len(shape) > MOST_AXES:
+        raise MetadataError(
+            f"an array of {len(shape)} axes cannot be read: NumPy has at most {MOST_AXES}",
+            path=absolute(path),
+            remedy="Write it with fewer axes.",
+        )
+    if len(shape) != len(chunks):
+        raise MetadataError(
+            f"shape {shape} and chunks {chunks} differ in length",
+            path=absolute(path),
+            remedy="Run `zarrio verify` on the file.",
+        )
+
+
 @dataclass(slots=True, frozen=True)
 class Shards:
     """How chunks lie together in stored objects (Zarr v3, codec ``sharding_indexed``).

@@ -146,22 +146,25 @@ def _chunks(data: Any, options: StorageOptions, first_shape: tuple[int, ...], it
 def _dtype(data: Any, word: Any) -> np.dtype[Any] | None:
     """Return the type of numbers, None for text."""
     given = getattr(data, "dtype", None)
-    if isinstance(word, str) and dtypes.kind_of(word) == "number":
-        try:
-            found = np.dtype(given) if given is not None else None
-        except TypeError:
-            found = None
-        return dtypes.number_type(word, found)
-    if isinstance(word, str) and dtypes.kind_of(word) is not None:
+    kind = dtypes.kind_of(word) if isinstance(word, str) else None
+    if kind == "number":
+        return dtypes.number_type(word, _numpy_type(given))
+    if kind is not None or (isinstance(given, str) and given in elements.WORDS):
         return None
     if given is None:
         raise ValueRefusedError("the iterator has no dtype", remedy="Give it one.")
-    if isinstance(given, str) and given in elements.WORDS:
-        return None
     if isinstance(given, str) and given in dtypes.NUMBERS:
         return dtypes.NUMBERS[given]
     dtype = np.dtype(given)
     return None if dtype.kind in "OUST" else dtypes.plain(dtype)
+
+
+def _numpy_type(given: Any) -> np.dtype[Any] | None:
+    """Return the type that an iterator states, None where it states none that NumPy has."""
+    try:
+        return None if given is None else np.dtype(given)
+    except TypeError:
+        return None
 
 
 def _recommended(data: Any, maxshape: tuple[int | None, ...]) -> tuple[int, ...] | None:
@@ -275,8 +278,12 @@ class GrowingArray:
                 f"a block of shape {np.shape(block.data)} does not fit its selection {block.selection!r} ({error})",
                 remedy="Give each block the shape of its selection, and one entry for each axis.",
             ) from error
-        kept = values.shape
         self.node.shape = shape
+        self._put_pieces(axes, values)
+
+    def _put_pieces(self, axes: list[Axis], values: Array) -> None:
+        """Cut the values of a block along the chunks; what fills a chunk is written, the rest waits."""
+        kept = values.shape
         parts = [list(axis.parts(chunk)) for axis, chunk in zip(axes, self.node.chunks, strict=True)]
         for combination in itertools.product(*parts):
             index = tuple(part[0] for part in combination)

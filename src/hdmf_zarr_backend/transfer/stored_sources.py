@@ -223,6 +223,11 @@ def _is_same(node: ArrayNode[Attributes], old: ArrayNode[Attributes]) -> bool:
     return same_grid and same_codecs and _has_type_of(node, old)
 
 
+def _contiguous(dataset: Any, found: Description, shape: tuple[int, ...]) -> ArraySource | None:
+    source = plan_contiguous(dataset, found)
+    return source if source is not None and source.shape == shape else None
+
+
 def take_chunks(dataset: Any, found: Description, planned: PlannedArray, *, keep: bool) -> None:
     """Take the chunks of a large dataset as they are, or at least read its values without the HDF5 library.
 
@@ -244,12 +249,11 @@ def take_chunks(dataset: Any, found: Description, planned: PlannedArray, *, keep
         return
     chunked = plan_raw(dataset, found)
     if chunked is None:
-        contiguous = plan_contiguous(dataset, found)
-        if contiguous is not None and contiguous.shape == node.shape:
-            planned.source = contiguous
-    elif chunked.shape != node.shape:
+        planned.source = _contiguous(dataset, found, node.shape) or old
         return
-    elif keep and chunked.chunks == node.chunks:
+    if chunked.shape != node.shape:
+        return
+    if keep and chunked.chunks == node.chunks:
         node.filters, node.compressor = chunked.pipeline.filters, chunked.pipeline.compressor
         planned.source = chunked
     elif keep or chunked.raw.is_plain_file:

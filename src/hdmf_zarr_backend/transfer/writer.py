@@ -215,10 +215,7 @@ class Writer:
             changed = {path for path in changed if path in growing or not _is_below(path, added)}
         self._keys.drain()
         for path in sorted(added, reverse=True):  # a group appears when all that is in it is there
-            for below, node in reversed(list(Hierarchy(self._node(path)).walk())):
-                place = "/".join(part for part in (path, below) if part)
-                if place not in growing:
-                    self._documents(place, node)
+            self._documents_below(path, growing)
         self._keys.drain()
         others = sorted(changed, reverse=True)
         keep(key for path in others for key, _ in self._format.documents(path, self._node(path)))
@@ -240,6 +237,13 @@ class Writer:
     def _documents(self, path: str, node: Any) -> None:
         for key, document in self._format.documents(path, node):
             self._keys.set(key, dump(document, strict=self._strict))
+
+    def _documents_below(self, path: str, but: Collection[str]) -> None:
+        """Write the documents of a node and of all below it, parents last; those of the paths in ``but`` follow."""
+        for below, node in reversed(list(Hierarchy(self._node(path)).walk())):
+            place = "/".join(part for part in (path, below) if part)
+            if place not in but:
+                self._documents(place, node)
 
     def _write_arrays(self) -> None:
         try:
