@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hdmf_zarr_backend.arrays.chunks import ChunkCache
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.fills import fill_array
-from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.arrays.lazy import ArrayContext, LazyArray
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, ModeError
 from hdmf_zarr_backend.formats.dtypes import JSON2, zarr_type
 from hdmf_zarr_backend.formats.zarr2 import array_document
@@ -194,7 +194,7 @@ def test_it_is_a_zarr_array_and_touches_nothing_until_it_is_indexed():
 
 def test_maxshape_is_what_was_recorded():
     lazy = stored(numbers(6))
-    bounded = LazyArray(lazy.keys, lazy.path, lazy.node, ChunkCache(), maxshape=(None,))
+    bounded = LazyArray(lazy.keys, lazy.path, lazy.node, ChunkCache(), ArrayContext((None,)))
     assert bounded.maxshape == (None,)
     assert bounded.shape == (6,)
 
@@ -308,7 +308,9 @@ def test_values_of_one_chunk_can_be_decoded_from_bytes_at_hand():
     data = lazy.keys.values["g/a/0"]
     assert lazy.decoded(data).tolist() == ["a", "b"]
     assert lazy.decoded(None).tolist() == ["", ""]
-    asciis = LazyArray(lazy.keys, lazy.path, lazy.node, ChunkCache(), elements=lambda v: np.char.encode(v.astype("U")))
+    asciis = LazyArray(
+        lazy.keys, lazy.path, lazy.node, ChunkCache(), ArrayContext(elements=lambda v: np.char.encode(v.astype("U")))
+    )
     assert asciis.decoded(data).tolist() == [b"a", b"b"]
     assert asciis[0] == b"a"
     assert asciis[:1].tolist() == [b"a"]

@@ -16,7 +16,7 @@ from zarr.core.buffer import cpu
 from zarr.storage import MemoryStore
 
 from hdmf_zarr_backend.arrays.chunks import ChunkCache
-from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.arrays.lazy import ArrayContext, LazyArray
 from hdmf_zarr_backend.changes import edits as edits_room
 from hdmf_zarr_backend.changes.editable import EditableArray
 from hdmf_zarr_backend.changes.edits import DeferredReference
@@ -42,7 +42,7 @@ def editable(array: np.ndarray[Any, Any], chunks: tuple[int, ...], **options: An
     first[...] = array
     flush(edits)
     keys.calls.clear()
-    return EditableArray(edits, keys, "g/a", node, ChunkCache(), maxshape=bound), keys
+    return EditableArray(edits, keys, "g/a", node, ChunkCache(), ArrayContext(bound)), keys
 
 
 def read_by_zarr(keys: MemoryKeys) -> Any:
@@ -270,7 +270,7 @@ def test_blocks_of_another_shape_are_refused(data, axis):
 @pytest.mark.parametrize("shape", [(1, 2), (-1,), ()])
 def test_shapes_of_another_rank_are_refused(shape):
     lazy, _ = editable(numbers(3), (4,))
-    with pytest.raises(UsageError, match="is no shape for 1 axes"):
+    with pytest.raises(UsageError, match="is not a shape of 1 axes"):
         lazy.resize(shape)
 
 

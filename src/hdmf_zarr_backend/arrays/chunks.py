@@ -17,6 +17,7 @@ from hdmf_zarr_backend.arrays.blosc_blocks import BloscBlocks, DecodedBlocks, re
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache, read_row
 from hdmf_zarr_backend.arrays.codecs import ChunkCodec, chunk_codec
 from hdmf_zarr_backend.arrays.fills import fill_array
+from hdmf_zarr_backend.arrays.objects import Elements, SplitElements
 from hdmf_zarr_backend.arrays.outdated import error_of_absent, error_of_undecodable
 from hdmf_zarr_backend.arrays.selection import Axis, AxisPart, copy_part, is_plain, normalise, whole_mask
 from hdmf_zarr_backend.arrays.shards import ShardReader
@@ -189,10 +190,10 @@ class ChunkReader:
 
     def _load_into(self, index: tuple[int, ...], combination: Sequence[AxisPart], result: Array) -> bool:
         """Decode a chunk that is wanted whole straight to its place, without keeping it; False where it cannot be."""
-        if not self.codec.decodes_in_place or self.edits is not None or not all(map(is_plain, combination)):
+        if not self.codec.decodes_in_place or self.edits is not None:
             return False
-        target = result[tuple(part[2] for part in combination)]
-        if target.shape != self.node.chunks or not target.flags.c_contiguous:
+        target = _direct_target(combination, result, self.node.chunks)
+        if target is None:
             return False
         key = join(self.path, self.node.chunk_name(index))
         if self._cache.get(key) is not None:
@@ -239,13 +240,12 @@ class ChunkReader:
                 return False
             known = DecodedBlocks(blocks.length, blocks.nbytes)
         shape = (stop - first, *self.node.chunks[1:])
-        target = result[tuple(part[2] for part in combination)] if all(map(is_plain, combination)) else None
-        is_direct = target is not None and target.shape == shape and target.flags.c_contiguous
-        read = target if target is not None and is_direct else np.empty(shape, self.codec.dtype)
+        target = _direct_target(combination, result, shape)
+        read = np.empty(shape, self.codec.dtype) if target is None else target
         flat = read.reshape(-1).view(np.uint8)
         if read_range(flat, first * (flat.size // shape[0]), known, stored, self.codec.decode_blocks):
             self._cache.put_blocks(key, known)
-        if not is_direct:
+        if target is None:
             inner = [slice(None), *(part[1] for part in combination[1:])]
             copy_part(read, inner, result, [part[2] for part in combination])
         return True
@@ -321,15 +321,20 @@ class ChunkReader:
             row = None if self._is_far else read_row(self.codec, self._cache, key, (position, node.chunks[0]), stored)
             if row is not None:
                 return row
-            data, most = stored(), self._rules.limits.max_object_bytes
-            split = None if data is None else self.codec.split(data, max_object_bytes=most)
-            if split is None or split.shape[:1] != node.chunks[:1]:
-                raise LookupError(key)
-            self._cache.put_split(key, split)
+            split = self._split(key, stored())
         try:
             return split[position % node.chunks[0]]
         except ValueError as error:
             raise LookupError(key) from error
+
+    def _split(self, key: str, data: bytes | None) -> SplitElements | Elements:
+        """Return the elements of a chunk unparsed, and cache them; LookupError if the chunk has to be decoded."""
+        most = self._rules.limits.max_object_bytes
+        split = None if data is None else self.codec.split(data, max_object_bytes=most)
+        if split is None or split.shape[:1] != self.node.chunks[:1]:
+            raise LookupError(key)
+        self._cache.put_split(key, split)
+        return split
 
     def chunk(self, index: tuple[int, ...]) -> Array:
         """Return the decoded chunk at ``index``, whole, not to be changed."""
@@ -392,6 +397,14 @@ class ChunkReader:
         if isinstance(error, ChunkError) and self.edits is None:
             outdated = error_of_undecodable(self.keys, self.path, self.node)
         return (outdated or error).located(store=self.keys.location, path=absolute(self.path))
+
+
+def _direct_target(combination: Sequence[AxisPart], result: Array, shape: tuple[int, ...]) -> Array | None:
+    """Return the part of ``result`` that a decoder can fill with values of ``shape``, None if they must be copied."""
+    if not all(map(is_plain, combination)):
+        return None
+    target = result[tuple(part[2] for part in combination)]
+    return target if target.shape == shape and target.flags.c_contiguous else None
 
 
 def _bounds(key: Any, length: int) -> tuple[int, int] | None:

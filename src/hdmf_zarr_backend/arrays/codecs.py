@@ -195,13 +195,14 @@ class ChunkCodec:
     """
 
     def __init__(self, data_type: Any, filters: Any, compressor: Any, order: str) -> None:
+        filters = filters or ()
         self.dtype = numpy_dtype(data_type)
         self.order = order
-        self._filters = [make_codec(_with_checksum(config), self.dtype) for config in filters or ()]
+        self._filters = [make_codec(_with_checksum(config), self.dtype) for config in filters]
         self._compressor = make_codec(_with_checksum(compressor), self.dtype) if compressor else None
         self.is_object = self.dtype.hasobject
-        ids = [config["id"] for config in filters or ()]
-        if self.is_object and not any(codec_id in OBJECT_CODECS for codec_id in ids):
+        ids = [config["id"] for config in filters]
+        if self.is_object and OBJECT_CODECS.isdisjoint(ids):
             raise MetadataError("an array of objects names no codec for them", remedy="Run `zarrio verify`.")
         if compressor and compressor["id"] in OBJECT_CODECS:
             raise MetadataError(f"{compressor['id']!r} is no compressor", remedy="Run `zarrio verify` on the file.")

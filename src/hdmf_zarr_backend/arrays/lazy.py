@@ -12,6 +12,7 @@ from integer indices, object dtype for text, integer-cast and empty index lists,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -33,6 +34,25 @@ Elements = Callable[[Array], Array]
 _ITER_ELEMENTS = 65536
 
 
+@dataclass(frozen=True, slots=True)
+class ArrayContext:
+    """What a file states of an array outside of its Zarr metadata.
+
+    Attributes
+    ----------
+    maxshape : tuple, optional
+        Largest shape, None for an axis without bound; by default the shape of the array.
+    elements : callable, optional
+        Converts stored elements to those that the user sees, such as ASCII text to bytes.
+    file_id : str, optional
+        Object id of the root of the file.
+    """
+
+    maxshape: tuple[int | None, ...] | None = None
+    elements: Elements | None = None
+    file_id: str | None = None
+
+
 class LazyArray(ZarrArray):  # type: ignore[misc]
     """A dataset of a Zarr file, as the ``data`` of a container that was read: an array that reads when it is indexed.
 
@@ -50,12 +70,8 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         Its metadata.
     cache : ChunkCache
         Decoded chunks of the file.
-    maxshape : tuple, optional
-        Largest shape, None for an axis without bound; the shape where nothing else was recorded.
-    elements : callable, optional
-        Turns the stored elements of an object array into those that the user sees (ASCII text into bytes).
-    file_id : str, optional
-        Object id of the root of the file.
+    context : ArrayContext, optional
+        What the file states of the array elsewhere.
 
     Raises
     ------
@@ -77,16 +93,14 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         path: str,
         node: ArrayNode[Attributes],
         cache: ChunkCache,
-        *,
-        maxshape: tuple[int | None, ...] | None = None,
-        elements: Elements | None = None,
-        file_id: str | None = None,
+        context: ArrayContext | None = None,
     ) -> None:
         # zarr.Array is a dataclass whose one field, `_async_array`, is a property here: its __init__ is not for us
         self._reader = ChunkReader(keys, path, node, cache)
-        self._maxshape = maxshape
-        self._elements = elements
-        self.file_id = file_id
+        context = context or ArrayContext()
+        self._maxshape = context.maxshape
+        self._elements = context.elements
+        self.file_id = context.file_id
         self._array: Any = None
 
     # ---- what it is -------------------------------------------------------------------------------------------------

@@ -125,16 +125,7 @@ class EditableArray(LazyArray):
         """
         shape = tuple(new_shape[0]) if len(new_shape) == 1 and isinstance(new_shape[0], (tuple, list)) else new_shape
         shape = tuple(int(n) for n in shape)
-        if len(shape) != self.ndim or min(shape, default=0) < 0:
-            raise UsageError(f"{shape} is no shape for {self.ndim} axes", store=self.location, path=self.name)
-        bounds = self._maxshape or ()  # of rows, which are stored with an axis more, the first only
-        if any(bound is not None and n > max(bound, m) for n, m, bound in zip(shape, self.shape, bounds, strict=False)):
-            raise UsageError(
-                f"the shape {shape} is beyond the largest one, {bounds}",
-                store=self.location,
-                path=self.name,
-                remedy="Write the data to a new dataset.",
-            )
+        self._check_shape(shape)
         if any(n < m for n, m in zip(shape, self.shape, strict=True)):
             self._edits.cut(self._reader, shape)
         chunks = larger_chunks(self.node, self._reader.codec.dtype, shape)
@@ -143,6 +134,19 @@ class EditableArray(LazyArray):
         before = self.node.grid
         self.node.shape = shape
         self._edits.grow(self._reader, before)
+
+    def _check_shape(self, shape: tuple[int, ...]) -> None:
+        """Refuse a shape with another number of axes, or beyond maxshape."""
+        if len(shape) != self.ndim or min(shape, default=0) < 0:
+            raise UsageError(f"{shape} is not a shape of {self.ndim} axes", store=self.location, path=self.name)
+        bounds = self._maxshape or ()  # rows are stored with one more axis, which has no bound
+        if any(bound is not None and n > max(bound, m) for n, m, bound in zip(shape, self.shape, bounds, strict=False)):
+            raise UsageError(
+                f"the shape {shape} is beyond the largest one, {bounds}",
+                store=self.location,
+                path=self.name,
+                remedy="Write the data to a new dataset.",
+            )
 
     def __setitem__(self, key: Any, value: Any) -> None:
         axes = normalise(key, self.shape)
@@ -246,8 +250,17 @@ def _is_cut(values: Array, data: Any) -> bool:
 
 def _object_array(data: Any, ndim: int) -> Array:
     """Return nested lists as an object array of ``ndim`` axes, whatever the elements are."""
-    if isinstance(data, np.ndarray) or (hasattr(data, "shape") and hasattr(data, "dtype")):
+    if hasattr(data, "shape") and hasattr(data, "dtype"):
         return np.asarray(data).astype(object)
+    shape, elements = _flattened(data, ndim)
+    array: Array = np.empty(len(elements), object)
+    for position, element in enumerate(elements):
+        array[position] = element
+    return array.reshape(shape)
+
+
+def _flattened(data: Any, ndim: int) -> tuple[list[int], list[Any]]:
+    """Return the shape of nested lists, of ``ndim`` axes at most, and their elements in order."""
     shape: list[int] = []
     rows = [data]
     while len(shape) < ndim and rows and all(isinstance(row, (list, tuple, np.ndarray)) for row in rows):
@@ -256,7 +269,4 @@ def _object_array(data: Any, ndim: int) -> Array:
             raise ValueRefusedError("rows differ in length", remedy="Give as many elements in each.")
         shape.append(lengths.pop())
         rows = [item for row in rows for item in row]
-    array: Array = np.empty(len(rows), object)
-    for position, item in enumerate(rows):
-        array[position] = item
-    return array.reshape(shape)
+    return shape, rows

@@ -52,6 +52,8 @@ WAITING_BYTES = 64 * 2**20
 _OBJECT_BYTES = 200
 
 Node = ArrayNode[Attributes]
+Documents = dict[str, list[tuple[str, Any]]]
+"""The keys and documents of arrays, by path."""
 
 
 class Metadata(Protocol):
@@ -329,9 +331,7 @@ class Edits:
                 store=location,
                 remedy="Close the file, open it again, and make the changes again.",
             )
-        for path, index in sorted(self._removed):
-            if _is_inside(index, self._readers[path].node.grid):  # the array has grown again
-                self.put(self._readers[path], index, _fill(self._readers[path]))
+        self._fill_regrown()
         self._widen_rows(encode)
         chunks = {place: resolved(chunk, encode, place[0], location) for place, chunk in self._chunks.items()}
         documents = {path: list(self._metadata.documents(path, node)) for path, node in self.changed.items()}
@@ -342,18 +342,26 @@ class Edits:
         self._keep([*plain, *fills, *shards], [*names, *keys], below, mark)
         for (path, index), data in fills.items():
             self._keys.set(join(path, self._readers[path].node.chunk_name(index)), data)
-        self._write_chunks({place: chunk for place, chunk in plain.items() if place[0] not in self._widened})
-        self.shards.write(place for place in shards if place[0] not in self._widened)
-        self._keys.drain()  # chunks before shapes
-        for path in documents.keys() - self._widened:
-            self._keys.set_many({key: dump(document) for key, document in documents[path]})
+        self._write_others(plain, documents)
         if mark is not None:
             self._replace_widened(mark, plain, documents)
         self._discard_removed()
 
-    def _replace_widened(
-        self, mark: Mark, chunks: dict[Place, Array], documents: dict[str, list[tuple[str, Any]]]
-    ) -> None:
+    def _fill_regrown(self) -> None:
+        """Fill the chunks that were cut off and are inside of their array again, because it has grown since."""
+        for path, index in sorted(self._removed):
+            if _is_inside(index, self._readers[path].node.grid):
+                self.put(self._readers[path], index, _fill(self._readers[path]))
+
+    def _write_others(self, chunks: dict[Place, Array], documents: Documents) -> None:
+        """Write the arrays whose elements keep their size: chunks first, then the documents with their shapes."""
+        self._write_chunks({place: chunk for place, chunk in chunks.items() if place[0] not in self._widened})
+        self.shards.write(place for place in self.shards.changed() if place[0] not in self._widened)
+        self._keys.drain()
+        for path in documents.keys() - self._widened:
+            self._keys.set_many({key: dump(document) for key, document in documents[path]})
+
+    def _replace_widened(self, mark: Mark, chunks: dict[Place, Array], documents: Documents) -> None:
         """Write the arrays whose elements became larger; all their chunks are in memory.
 
         Their documents come first: a reader that has the file open finds there why a chunk does not decode.

@@ -274,25 +274,29 @@ class Journal:
         if not self._keys.abilities.consolidates:
             return
         marked = () if mark is None else (*mark.documents, *mark.hidden)
-        asked = self._fresh([*keys, *(() if self.is_open else [self._consolidated]), *marked])
-        known, larger = self._fresh(new), self._fresh(large)
+        small = self._fresh([*keys, self._consolidated, *marked])
+        absent, large = self._fresh(new), self._fresh(large)
         paths = [path for path in below if path not in self._below]
-        if not (paths or known or larger or marked or set(asked) - {self._consolidated}):
+        if mark is None and not paths and not {*small, *absent, *large} - {self._consolidated}:
             return
         self._check_absent(paths)
         if not self.is_open:
-            self._store.delete_unfinished([""])  # a first record that was not written to its end
-        old = self._store.get_many(asked)
-        aside = {key: number for number, key in enumerate(self._present(larger), len(self._aside))}
-        absent = [key for key in (*asked, *known, *larger) if key not in old and key not in aside]
-        record = Record(self._id, old, absent, paths, Holder.here(), mark, aside)
+            self._store.delete_unfinished([""])  # a first record whose writer died while it was written
+        old = self._store.get_many(small)
+        aside = {key: number for number, key in enumerate(self._present(large), len(self._aside))}
+        present = old.keys() | aside.keys()
+        absent += [key for key in (*small, *large) if key not in present]
+        self._add(Record(self._id, old, absent, paths, Holder.here(), mark, aside))
+
+    def _add(self, record: Record) -> None:
+        """Write a record, and copy the large values that it names."""
         self._store.set(record_key(self._records), record.encode())
         self._records += 1
         self._aside += record.aside_keys()
-        self._kept.update(asked, known, larger)
-        self._below.update(paths)
-        for key, target in zip(aside, record.aside_keys(), strict=True):
-            if not self._store.link_value(key, target):  # a key is set by replacing its value
+        self._kept.update(record.old, record.absent, record.aside)
+        self._below.update(record.below)
+        for key, target in zip(record.aside, record.aside_keys(), strict=True):
+            if not self._store.link_value(key, target):  # a link stays valid: a key is set by replacing its value
                 _copy_value(self._store, key, target)
 
     def _fresh(self, keys: Iterable[str]) -> list[str]:

@@ -7,7 +7,7 @@ another process if its source can. Two tasks never share a chunk, so that no ord
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice, product
@@ -44,27 +44,41 @@ class ChunkSource(Protocol):
 
 
 @dataclass(slots=True)
-class ChunkTask:
-    """Writes some chunks of one array.
+class ArrayWrite:
+    """An array to write: its place, its metadata, and the source of its values.
 
     Attributes
     ----------
     keys : Store
         The store that is written.
     path : str
-        The array.
+        Path of the array in the model's spelling.
     node : ArrayNode
         Its metadata.
     source : ChunkSource
         Its values.
-    indices : list of tuple of int
-        The chunks.
     """
 
     keys: Store
     path: str
     node: ArrayNode[Attributes]
     source: ChunkSource
+
+    def is_complete(self, index: Index, complete: Collection[str]) -> bool:
+        """Return whether the key of a chunk, or a shard, is among those that are ``complete``."""
+        return bool(complete) and join(self.path, self.node.chunk_name(index)) in complete
+
+
+@dataclass(slots=True)
+class ChunkTask(ArrayWrite):
+    """Writes some chunks of an array.
+
+    Attributes
+    ----------
+    indices : list of tuple of int
+        The chunks.
+    """
+
     indices: list[Index]
 
     @property
@@ -194,27 +208,27 @@ def task_bytes_for(memory_budget: int, workers: int) -> int:
 
 
 def cut(
-    keys: Store,
-    path: str,
-    node: ArrayNode[Attributes],
-    source: ChunkSource,
-    *,
-    task_bytes: int = TASK_BYTES,
-    to_send: bool = False,
-    complete: Collection[str] = (),
+    array: ArrayWrite, *, task_bytes: int = TASK_BYTES, to_send: bool = False, complete: Collection[str] = ()
 ) -> Iterator[ChunkTask]:
-    """Yield the tasks that write all chunks of ``node``, each of at most ``task_bytes`` (but at least one chunk).
+    """Yield the tasks that write all chunks of an array.
 
-    ``to_send``: a task goes to another process, and takes only its own part of the source along. ``complete``: keys
-    that need not be written.
+    Parameters
+    ----------
+    array : ArrayWrite
+        The array.
+    task_bytes : int
+        Bytes of values that a task handles at most; a task writes at least one chunk.
+    to_send : bool
+        Tasks go to other processes: each takes only its own part of the source along.
+    complete : collection of str
+        Keys of chunks that need not be written.
     """
+    node = array.node
     count = max(1, task_bytes // chunk_bytes(node))
-    indices: Iterable[Index] = chunk_indices(node)
-    if complete:
-        indices = (index for index in indices if join(path, node.chunk_name(index)) not in complete)
-    iterator = iter(indices)
-    while batch := list(islice(iterator, count)):
-        yield ChunkTask(keys, path, node, part_of(source, node, batch) if to_send else source, batch)
+    indices = (index for index in chunk_indices(node) if not array.is_complete(index, complete))
+    while batch := list(islice(indices, count)):
+        source = part_of(array.source, node, batch) if to_send else array.source
+        yield ChunkTask(array.keys, array.path, node, source, batch)
 
 
 def part_of(source: Any, node: ArrayNode[Attributes], indices: list[Index]) -> Any:
@@ -225,27 +239,15 @@ def part_of(source: Any, node: ArrayNode[Attributes], indices: list[Index]) -> A
 
 
 @dataclass(slots=True)
-class ShardTask:
-    """Writes one shard of one array.
+class ShardTask(ArrayWrite):
+    """Writes one shard of an array.
 
     Attributes
     ----------
-    keys : Store
-        The store that is written.
-    path : str
-        The array.
-    node : ArrayNode
-        Its metadata.
-    source : ChunkSource
-        Its values.
     shard : tuple of int
-        Which shard.
+        Index of the shard.
     """
 
-    keys: Store
-    path: str
-    node: ArrayNode[Attributes]
-    source: ChunkSource
     shard: Index
 
     @property
@@ -283,18 +285,11 @@ def encode_shard(node: ArrayNode[Attributes], source: ChunkSource, shard: Index,
     return done
 
 
-def cut_shards(
-    keys: Store,
-    path: str,
-    node: ArrayNode[Attributes],
-    source: ChunkSource,
-    *,
-    to_send: bool = False,
-    complete: Collection[str] = (),
-) -> Iterator[ShardTask]:
-    """Yield the tasks that write all shards of ``node``; the arguments are those of `tasks.cut`."""
+def cut_shards(array: ArrayWrite, *, to_send: bool = False, complete: Collection[str] = ()) -> Iterator[ShardTask]:
+    """Yield the tasks that write all shards of an array; the arguments are those of `cut`."""
+    node = array.node
     for shard in product(*map(range, shard_grid(node))):
-        if join(path, node.chunk_name(shard)) in complete:
+        if array.is_complete(shard, complete):
             continue
-        part = part_of(source, node, list(chunks_in_shard(node, shard))) if to_send else source
-        yield ShardTask(keys, path, node, part, shard)
+        source = part_of(array.source, node, list(chunks_in_shard(node, shard))) if to_send else array.source
+        yield ShardTask(array.keys, array.path, node, source, shard)

@@ -76,7 +76,11 @@ class Machine:
                 refuse(f"more than {self.max_items} opcodes")
         finally:
             self.pos = pos
-        if len(stack) != 1 or waiting or pos != len(data):
+        return self._result(stack)
+
+    def _result(self, stack: list[Any]) -> Any:
+        """Return the only value on the stack, after STOP at the end of the data."""
+        if len(stack) != 1 or self.waiting or self.pos != len(self.data):
             refuse("STOP is not at the end", damaged=True)
         return stack[0]
 

@@ -93,13 +93,16 @@ class Dtype:
             self._subarray(base)
         elif self.dtype.kind in "mM":
             self._unit(state[8:])
-        if order in ("<", ">"):
-            self.dtype = self.dtype.newbyteorder(order)
-        elif order not in ("|", "="):
-            refuse(f"the byte order {order[:9]!r}")
+        self._set_order(order)
         if type(size) is not int or size not in (-1, self.dtype.itemsize):
             refuse("the size of a dtype is not the one that it states")
         self.complete = True
+
+    def _set_order(self, order: str) -> None:
+        if order in ("<", ">"):
+            self.dtype = self.dtype.newbyteorder(order)  # type: ignore[arg-type]
+        elif order not in ("|", "="):
+            refuse(f"the byte order {order[:9]!r}")
 
     def _structure(self, names: Any, fields: Any) -> None:
         if type(names) is not tuple or type(fields) is not dict or not 0 < len(names) == len(fields) <= _MAX_FIELDS:

@@ -170,12 +170,19 @@ def _settled(value: Any, max_items: int) -> Any:
             todo.extend(inner)
         else:
             inner, size = opened.pop(key)
-            size += sum(measured[id(part)][0] for part in inner)
-            depth = 1 + max((measured[id(part)][1] for part in inner), default=0)
-            if size > max_items or depth > _MAX_DEPTH:
-                refuse(f"more than {max_items} values" if size > max_items else f"more than {_MAX_DEPTH} levels")
-            measured[key] = size, depth
+            measured[key] = _measured(size, [measured[id(part)] for part in inner], max_items)
     return value
+
+
+def _measured(size: int, parts: list[tuple[int, int]], max_items: int) -> tuple[int, int]:
+    """Return the size and the depth of a holder from those of its parts; refuse one that is beyond the limits."""
+    size += sum(part_size for part_size, _ in parts)
+    depth = 1 + max((part_depth for _, part_depth in parts), default=0)
+    if size > max_items:
+        refuse(f"more than {max_items} values")
+    if depth > _MAX_DEPTH:
+        refuse(f"more than {_MAX_DEPTH} levels")
+    return size, depth
 
 
 def _parts(holder: Any) -> tuple[list[Any], int]:

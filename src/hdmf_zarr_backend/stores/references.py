@@ -165,12 +165,16 @@ class ReferenceStore(RemoteStore):
     def _choose(self, url: str) -> _Found:
         recorded = self._recorded.get(url)
         original = self._resolved(url)
-        if recorded is None:
-            refusal = self._refusal(original)
-            if refusal is not None:
-                raise refusal
-            folder, name = split_location(original)
-            return _Found(self._folder(folder), name, original)
+        if recorded is not None:
+            return self._recorded_file(original, recorded)
+        refusal = self._refusal(original)
+        if refusal is not None:
+            raise refusal
+        folder, name = split_location(original)
+        return _Found(self._folder(folder), name, original)
+
+    def _recorded_file(self, original: str, recorded: Recorded) -> _Found:
+        """Return the file that is recorded: at its original location, or at the recorded path beside the references."""
         beside = original if recorded.relative is None else self._resolved(recorded.relative)
         refusals = {each: self._refusal(each, is_recorded=True) for each in (original, beside)}
         changed: _Found | None = None
@@ -263,24 +267,33 @@ def _parse(text: bytes, location: str) -> tuple[dict[str, Any], dict[str, Record
 
 
 def _value(key: str, value: Any, templates: dict[str, Any], location: str) -> bytes | list[Any]:
-    """Return the bytes of a key, or where they are."""
+    """Return the bytes of a key, or the URL, offset and length where they are."""
     if isinstance(value, str):
-        if not value.startswith("base64:"):
-            return value.encode("utf-8")
-        try:
-            return base64.b64decode(value[7:], validate=True)
-        except (ValueError, binascii.Error):
-            raise _damaged(f"the reference of {key!r}", location) from None
+        return _inlined(key, value, location)
     if isinstance(value, dict):
         return json.dumps(value).encode("utf-8")
-    if not isinstance(value, list) or len(value) not in (1, 3) or not isinstance(value[0], str):
-        raise _damaged(f"the reference of {key!r}", location)
-    if any(type(number) is not int or number < 0 for number in value[1:]):
+    if not _is_range(value):
         raise _damaged(f"the reference of {key!r}", location)
     url = value[0]
     for name, text in templates.items():
         url = url.replace("{{" + name + "}}", str(text)).replace("{{ " + name + " }}", str(text))
     return [sys.intern(url), *value[1:]]  # there may be a million
+
+
+def _inlined(key: str, text: str, location: str) -> bytes:
+    if not text.startswith("base64:"):
+        return text.encode("utf-8")
+    try:
+        return base64.b64decode(text[7:], validate=True)
+    except (ValueError, binascii.Error):
+        raise _damaged(f"the reference of {key!r}", location) from None
+
+
+def _is_range(value: Any) -> bool:
+    """Return whether a value is ``[url]`` or ``[url, offset, length]``."""
+    if not isinstance(value, list) or len(value) not in (1, 3) or not isinstance(value[0], str):
+        return False
+    return all(type(number) is int and number >= 0 for number in value[1:])
 
 
 def _damaged(what: str, location: str) -> MetadataError:
