@@ -17,7 +17,7 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hdmf_zarr_backend.arrays.chunks import ChunkCache
+from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.fills import fill_array
 from hdmf_zarr_backend.arrays.lazy import ArrayContext, LazyArray

@@ -14,7 +14,7 @@ from zarr.core.buffer import cpu
 from zarr.storage import MemoryStore
 
 from hdmf_zarr_backend.arrays import shards as shards_room
-from hdmf_zarr_backend.arrays.chunks import ChunkCache
+from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.arrays.shards import ShardReader, shard_grid, stored_chunks
 from hdmf_zarr_backend.changes import edits as edits_room

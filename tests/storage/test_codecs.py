@@ -403,9 +403,9 @@ def test_configurations_that_make_no_sense(config):
 
 def test_an_array_of_objects_needs_a_codec_for_them():
     for filters in (None, [{"id": "zlib", "level": 1}]):
-        with pytest.raises(MetadataError, match="names no codec"):
+        with pytest.raises(MetadataError, match="has no codec for objects"):
             chunk_codec(ArrayNode(shape=(1,), chunks=(1,), data_type="|O", filters=filters))
-    with pytest.raises(MetadataError, match="no compressor"):
+    with pytest.raises(MetadataError, match="is not a compressor"):
         chunk_codec(ArrayNode(shape=(1,), chunks=(1,), data_type="<i4", compressor={"id": "json2"}))
 
 

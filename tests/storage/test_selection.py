@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdmf_zarr_backend.arrays.selection import Axis, normalise, whole_mask
+from hdmf_zarr_backend.arrays.selection import Axis, full_mask, normalise
 from tests.strategies import axis_keys, expected, selections, shapes
 
 
@@ -76,14 +76,14 @@ def test_the_words_are_those_of_h5py(key, shape, tmp_path):
         ([True] * 9, r"a mask of shape \(9,\) does not fit an axis of length 10"),
         ([1.5], "must be a list of integers"),
         ([[1, 2]], "must be a list of integers"),
-        ([[1], [1, 2]], "no list of indices"),
+        ([[1], [1, 2]], "not a list of indices"),
         (["a"], "must be a list of integers"),
-        (1.0, "is no index"),
-        ("a", "is no index"),
-        (None, "is no index"),
-        (True, "is no index"),
-        (np.True_, "is no index"),
-        (np.array(1.0), "is no index"),
+        (1.0, "is not an index"),
+        ("a", "is not an index"),
+        (None, "is not an index"),
+        (True, "is not an index"),
+        (np.True_, "is not an index"),
+        (np.array(1.0), "is not an index"),
         ((Ellipsis, Ellipsis), "single ellipsis"),
     ],
 )
@@ -117,7 +117,7 @@ def test_a_mask_of_the_whole_shape_is_a_box_and_the_mask_in_it(case):
     mask = np.random.default_rng(seed).random(shape) < 0.2
     array = np.arange(mask.size).reshape(shape)
     for key in (mask, (mask,)):
-        box, inner = whole_mask(key, shape)
+        box, inner = full_mask(key, shape)
         assert array[box][inner].tolist() == array[mask].tolist()
     if mask.any():
         assert all(
@@ -128,6 +128,6 @@ def test_a_mask_of_the_whole_shape_is_a_box_and_the_mask_in_it(case):
 
 def test_a_mask_of_another_shape_is_refused():
     with pytest.raises(IndexError, match=r"a mask of shape \(2, 2\) does not fit an array of shape \(2, 3\)"):
-        whole_mask(np.ones((2, 2), bool), (2, 3))
+        full_mask(np.ones((2, 2), bool), (2, 3))
     for key in (0, slice(None), [True, False], np.ones(2, bool), (np.ones((2, 2), bool), 1), np.ones((2, 2), int)):
-        assert whole_mask(key, (2, 3)) is None
+        assert full_mask(key, (2, 3)) is None

@@ -390,7 +390,7 @@ def test_the_type_is_of_format_2_only() -> None:
         plugin.JSON2ObjectDType().to_json(zarr_format=3)
     with pytest.raises(ValueError, match="format 2 only"):
         plugin.JSON2ObjectDType.from_json("hdmf_zarr_backend.json2", zarr_format=3)
-    with pytest.raises(TypeError, match="no JSON value"):
+    with pytest.raises(TypeError, match="not a JSON value"):
         plugin.JSON2ObjectDType().cast_scalar(object())
 
 

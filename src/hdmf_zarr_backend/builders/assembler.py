@@ -14,7 +14,7 @@ import numpy as np
 from hdmf.backends.warnings import BrokenLinkWarning
 from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
 
-from hdmf_zarr_backend.arrays.chunks import ChunkCache
+from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.fills import check_unwritten
 from hdmf_zarr_backend.arrays.lazy import ArrayContext, LazyArray
 from hdmf_zarr_backend.arrays.stored_chunks import stored_chunks

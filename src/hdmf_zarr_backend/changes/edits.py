@@ -160,7 +160,7 @@ class Edits:
             if reader.node.shards is None:
                 plain[path, index] = chunk
             else:
-                self.shards.take(reader, index, reader.codec.encode(chunk), self._grid(reader))
+                self.shards.add(reader, index, reader.codec.encode(chunk), self._grid(reader))
         return plain
 
     def _grid(self, reader: ChunkReader) -> Index:
@@ -207,7 +207,7 @@ class Edits:
             if reader.node.shards is None:
                 plain[path, index] = encoded[path]
             else:
-                self.shards.take(reader, index, encoded[path], self._grid(reader))
+                self.shards.add(reader, index, encoded[path], self._grid(reader))
         return plain
 
     def _stays(self, place: Place) -> bool:

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 from hdmf.build import ObjectMapper
 
-from hdmf_zarr_backend.arrays.chunks import ChunkCache
+from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.codecs import numpy_dtype
 from hdmf_zarr_backend.arrays.lazy import ArrayContext, LazyArray
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, NotZarrError, ZarrBackendError

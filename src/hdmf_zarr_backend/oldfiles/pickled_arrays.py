@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 T = TypeVar("T")
 
 # Freeing an array of objects that is inside another recurses in C, and CPython does not stop that in time when there
-# are containers between them. So both ways down are short; a chunk of rows with ragged values is two arrays deep.
+# are containers between them. So both ways of nesting are limited; a chunk of rows with ragged values nests two arrays.
 _MAX_ARRAY_DEPTH: Final = 4
 _MAX_HOLDERS: Final = 100  # arrays, or fields of them, that have lists, tuples or dictionaries as elements
 _MAX_DTYPE_DEPTH: Final = 16
