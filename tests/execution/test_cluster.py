@@ -153,7 +153,7 @@ def test_a_scheduler_without_workers(tmp_path: Path) -> None:
 
 
 def test_an_address_that_is_none(source: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no address of a dask scheduler"):
+    with pytest.raises(UsageError, match="not an address of a dask scheduler"):
         convert(source, tmp_path / "a.zarr", executor="carrier-pigeon://loft")
 
 

@@ -380,7 +380,7 @@ def test_what_the_metadata_do_not_know_of_is_not_taken_for_new(whole):
     (place / "new" / "flags").mkdir(parents=True)
     (place / "new" / "flags" / "0").write_bytes(b"of somebody else")
     there = local_contents(place)
-    with pytest.raises(ConflictError, match="do not know of") as caught:
+    with pytest.raises(ConflictError, match="the metadata have no such node") as caught:
         append(place, "rows")
     assert caught.value.path == "/new"
     assert local_contents(place) == there

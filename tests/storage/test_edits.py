@@ -343,7 +343,7 @@ def test_numbers_that_fit_are_taken(dtype, value):
 @pytest.mark.parametrize("item", [5, None, b"\xff", "\udcff", {"a": 1}])
 def test_what_is_no_text_is_refused(item):
     lazy, _ = editable(np.array(["a"], object), (4,), filters=[{"id": "vlen-utf8"}])
-    with pytest.raises(ValueRefusedError, match="is no text"):
+    with pytest.raises(ValueRefusedError, match="is not text"):
         lazy.append(np.array([item], object))
     assert lazy[...].tolist() == ["a"]
 

@@ -186,7 +186,7 @@ def test_one_writer_after_the_other_uses_the_same_journal():
 
 def test_what_is_there_is_not_taken_for_new():
     keys = MemoryKeys(BEFORE)
-    with pytest.raises(ConflictError, match="do not know of") as caught:
+    with pytest.raises(ConflictError, match="the metadata have no such node") as caught:
         Journal(keys, 2).keep([], below=["a"])
     assert caught.value.path == "/a"
     assert keys.values == BEFORE

@@ -1,7 +1,7 @@
-"""Tasks: the work of a write, cut along the chunks of the target.
+"""Tasks: the work of a write, divided along the chunks of the target.
 
-A task names an array, some of its chunks and a source of values; it opens what it needs itself and can be sent to
-another process if its source can. Two tasks never share a chunk, so that no order of execution can lose a value.
+A task consists of an array, some of its chunks and a source of values, and can be sent to another process if its source
+can. Two tasks never share a chunk, so values are written correctly in any order of execution.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ Array = npt.NDArray[Any]
 Index = tuple[int, ...]
 
 TASK_BYTES = 50 * 2**20
-"""Bytes of values that one task handles at most, where a budget does not ask for less."""
+"""The most bytes of values that one task handles; a memory budget may reduce it."""
 
 MEMORY_BUDGET = 128 * 2**20
-"""Bytes of values that may be in flight by default, beyond the caller's own arrays."""
+"""Default limit for the bytes of values in memory, in addition to the caller's own arrays."""
 
 HOLDS = 3
-"""A task holds up to so many times the bytes of its values: as they are read, as they are wanted, and encoded."""
+"""A task holds up to this many copies of its values: as read, as converted, and encoded."""
 
 
 class ChunkSource(Protocol):
-    """Gives the values of a region of an array; sources of stored chunks may also give the chunks as they are."""
+    """Reads the values of a region of an array; sources of stored chunks may also return encoded chunks."""
 
     def read(self, region: tuple[slice, ...]) -> Array:
         """Return the values of ``region`` as they are stored."""
@@ -112,16 +112,16 @@ class ChunkTask(ArrayWrite):
 
 @dataclass(slots=True)
 class ValuesTask:
-    """Encodes one chunk whose values are at hand, and writes it.
+    """Encodes one chunk whose values are in memory, and writes it.
 
     Attributes
     ----------
     keys : Store
         The store that is written.
     path, key : str
-        The array, and the key of the chunk.
+        Path of the array, and key of the chunk.
     codec : ChunkCodec
-        What encodes it.
+        The codec of the array.
     chunk : array
         Its values.
     """
@@ -146,7 +146,7 @@ class ValuesTask:
 
 @contextmanager
 def task_on(keys: Store, path: str) -> Iterator[None]:
-    """End a task on an array when its work is done; its errors name the store and the array."""
+    """End a task on an array after the block; errors of the block name the store and the array."""
     try:
         yield
         keys.end_task()
@@ -166,7 +166,7 @@ def encode_chunk(
 ) -> tuple[bytes, int]:
     """Return the stored form of the chunk at ``index``, and the bytes of its values that are inside of the array.
 
-    A source that has the chunk in its stored form already (``encoded(index)``) is not asked to decode it.
+    A chunk that the source has in this form already (``encoded(index)``) is not decoded.
     """
     encoded = getattr(source, "encoded", None)
     if encoded is not None:
@@ -184,7 +184,7 @@ def region_of(node: ArrayNode[Attributes], index: Index) -> tuple[slice, ...]:
 
 
 def whole_chunk(block: Array, node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> Array:
-    """Return ``block`` as a chunk of full size (Zarr v2: chunks at the edge are stored whole)."""
+    """Return ``block`` as a chunk of full size (Zarr v2: chunks at the edge are stored completely)."""
     if block.shape == node.chunks:
         return np.ascontiguousarray(block)
     chunk = fill_array(node, dtype, node.chunks)
@@ -232,7 +232,7 @@ def cut(
 
 
 def part_of(source: Any, node: ArrayNode[Attributes], indices: list[Index]) -> Any:
-    """Return what ``source`` has for some chunks, if it can be divided."""
+    """Return the part of ``source`` for some chunks, or ``source`` itself if it cannot be divided."""
     if not hasattr(source, "covering"):
         return source
     return source.part(source.covering(region_of(node, index) for index in indices))
@@ -252,7 +252,7 @@ class ShardTask(ArrayWrite):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the values in memory: a chunk, and what the store holds of the shard until it has it."""
+        """Bytes in memory: those of a chunk, and of the part of the shard that the store holds until it is written."""
         size = chunk_bytes(self.node)
         return size + self.keys.held_bytes(math.prod(inner_grid(self.node)) * size)
 
