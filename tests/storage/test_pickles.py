@@ -8,6 +8,7 @@ import collections
 import copyreg
 import functools
 import io
+import json
 import operator
 import pickle
 import random
@@ -96,131 +97,12 @@ def objects(*values: Any, shape: tuple[int, ...] = (-1,)) -> np.ndarray[Any, Any
 
 # --- chunks written by hdmf-zarr ------------------------------------------------------------------------------------
 
-# Decompressed chunks, as written through `ZarrIO.write_builder` by
+# Decompressed chunks in base64, as written through `ZarrIO.write_builder` by
 #   hdmf-zarr 0.13.0 (zarr 2.18.7, numcodecs 0.15.2, numpy 2.4.6),
 #   hdmf-zarr 0.8.0 (zarr 2.16.1, numcodecs 0.12.1, numpy 1.26.4) and
 #   hdmf-zarr 0.2.0 (zarr 2.16.1, numcodecs 0.12.1, numpy 1.23.5)
 # from builders with the values of EXPECTED; "h5" rows had been read by h5py, "scalar text" came from an HDF5 file.
-CHUNKS = {
-    "0.13 refs": (
-        "gAWVKAEAAAAAAACMFm51bXB5Ll9jb3JlLm11bHRpYXJyYXmUjAxfcmVjb25zdHJ1Y3SUk5SMBW51bXB5lIwHbmRhcnJheZSTlEsAhZRDAWKU"
-        "h5RSlChLAUsDhZRoA4wFZHR5cGWUk5SMAk84lImIh5RSlChLA4wBfJROTk5K/////0r/////Sz90lGKJXZQojA9oZG1mX3phcnIudXRpbHOU"
-        "jA1aYXJyUmVmZXJlbmNllJOUKYGUKIwGc291cmNllIwBLpSMBHBhdGiUjAIvYZSMCW9iamVjdF9pZJROjBBzb3VyY2Vfb2JqZWN0X2lklIwH"
-        "aWQtcm9vdJR1aBUpgZQoaBdoGGgZjAIvYpRoG05oHGgddWgVKYGUKGgXaBhoGYwCL2GUaBtOaBxoHXVldJRiLg=="
-    ),
-    "0.13 cref_text": (
-        "gAWVrQEAAAAAAACMFm51bXB5Ll9jb3JlLm11bHRpYXJyYXmUjAxfcmVjb25zdHJ1Y3SUk5SMBW51bXB5lIwHbmRhcnJheZSTlEsAhZRDAWKU"
-        "h5RSlChLAUsChZRoA4wFZHR5cGWUk5SMA1YyNJSJiIeUUpQoSwOMAXyUTiiMCWlkeF9zdGFydJSMBWNvdW50lIwCdHOUjAVsYWJlbJR0lH2U"
-        "KGgRaAyMAmk0lImIh5RSlChLA4wBPJROTk5K/////0r/////SwB0lGJLAIaUaBJoGUsEhpRoE2gMjAJPOJSJiIeUUpQoSwNoEE5OTkr/////"
-        "Sv////9LP3SUYksIhpRoFGggSxCGlHVLGEsBSxt0lGKJXZQoKEsASwGMD2hkbWZfemFyci51dGlsc5SMDVphcnJSZWZlcmVuY2WUk5QpgZQo"
-        "jAZzb3VyY2WUjAEulIwEcGF0aJSMAi9hlIwJb2JqZWN0X2lklE6MEHNvdXJjZV9vYmplY3RfaWSUjAdpZC1yb290lHWMAXiUdJQoSwFLAmgo"
-        "KYGUKGgqaCtoLIwCL2KUaC5OaC9oMHWMAsOplHSUZXSUYi4="
-    ),
-    "0.13 c_tuples": (
-        "gAWVmwAAAAAAAACMFm51bXB5Ll9jb3JlLm11bHRpYXJyYXmUjAxfcmVjb25zdHJ1Y3SUk5SMBW51bXB5lIwHbmRhcnJheZSTlEsAhZRDAWKU"
-        "h5RSlChLAUsChZRoA4wFZHR5cGWUk5SMAk84lImIh5RSlChLA4wBfJROTk5K/////0r/////Sz90lGKJXZQoSwGMAWGUhpRLAowCw6mUhpRl"
-        "dJRiLg=="
-    ),
-    "0.13 c_npvoid": (
-        "gAWVyQEAAAAAAACMFm51bXB5Ll9jb3JlLm11bHRpYXJyYXmUjAxfcmVjb25zdHJ1Y3SUk5SMBW51bXB5lIwHbmRhcnJheZSTlEsAhZRDAWKU"
-        "h5RSlChLAUsChZRoA4wFZHR5cGWUk5SMAk84lImIh5RSlChLA4wBfJROTk5K/////0r/////Sz90lGKJXZQoaACMBnNjYWxhcpSTlGgMjANW"
-        "MjCUiYiHlFKUKEsDaBBOjAF4lIwEbmFtZZSGlH2UKGgYaAyMAmk0lImIh5RSlChLA4wBPJROTk5K/////0r/////SwB0lGJLAIaUaBloDIwC"
-        "VTSUiYiHlFKUKEsDaB9OTk5LEEsESwh0lGJLBIaUdUsUSwFLGHSUYkMUAQAAAGEAAAAAAAAAAAAAAAAAAACUhpRSlGgUaAyMA1YyMJSJiIeU"
-        "UpQoSwNoEE6MAXiUjARuYW1llIaUfZQoaC5oDIwCaTSUiYiHlFKUKEsDaB9OTk5K/////0r/////SwB0lGJLAIaUaC9oDIwCVTSUiYiHlFKU"
-        "KEsDaB9OTk5LEEsESwh0lGJLBIaUdUsUSwFLGHSUYkMUAgAAAOkAAAAAAAAAAAAAAAAAAACUhpRSlGV0lGIu"
-    ),
-    "0.13 c_npscalar": (
-        "gAWVCgEAAAAAAACMFm51bXB5Ll9jb3JlLm11bHRpYXJyYXmUjAxfcmVjb25zdHJ1Y3SUk5SMBW51bXB5lIwHbmRhcnJheZSTlEsAhZRDAWKU"
-        "h5RSlChLAUsChZRoA4wFZHR5cGWUk5SMAk84lImIh5RSlChLA4wBfJROTk5K/////0r/////Sz90lGKJXZQoaACMBnNjYWxhcpSTlGgMjAJp"
-        "NJSJiIeUUpQoSwOMATyUTk5OSv////9K/////0sAdJRiQwQBAAAAlIaUUpRoFGgMjAJVMZSJiIeUUpQoSwNoGE5OTksESwRLCHSUYkMEYQAA"
-        "AJSGlFKUhpRoFGgXQwQCAAAAlIaUUpSMAWKUhpRldJRiLg=="
-    ),
-    "0.13 c_h5arr": (
-        "gAWVgQIAAAAAAACMFm51bXB5Ll9jb3JlLm11bHRpYXJyYXmUjAxfcmVjb25zdHJ1Y3SUk5SMBW51bXB5lIwHbmRhcnJheZSTlEsAhZRDAWKU"
-        "h5RSlChLAUsChZRoA4wFZHR5cGWUk5SMAk84lImIh5RSlChLA4wBfJROTk5K/////0r/////Sz90lGKJXZQoaACMBnNjYWxhcpSTlGgMjANW"
-        "MjCUiYiHlFKUKEsDaBBOjAF4lIwEbmFtZZSMAWaUh5R9lChoGGgMjAJpNJSJiIeUUpQoSwOMATyUTk5OSv////9K/////0sAdJRiSwCGlGgZ"
-        "aAyMAk84lImIh5RSlChLBGgQTk5OSv////9K/////0s/fZSMBHZsZW6UjAhidWlsdGluc5SMA3N0cpSTlHN0lGJLBIaUaBpoDIwCZjiUiYiH"
-        "lFKUKEsDaCBOTk5K/////0r/////SwB0lGJLDIaUdUsUSwFLG3SUYmgCaAVLAIWUaAeHlFKUKEsBKWgXiV2USwFDAWGURz/gAAAAAAAAh5Rh"
-        "dJRihpRSlGgUaAyMA1YyMJSJiIeUUpQoSwNoEE5oGIwEbmFtZZRoGoeUfZQoaBhoDIwCaTSUiYiHlFKUKEsDaCBOTk5K/////0r/////SwB0"
-        "lGJLAIaUaD9oDIwCTziUiYiHlFKUKEsEaBBOTk5K/////0r/////Sz99lIwEdmxlbpRoKnN0lGJLBIaUaBpoDIwCZjiUiYiHlFKUKEsDaCBO"
-        "Tk5K/////0r/////SwB0lGJLDIaUdUsUSwFLG3SUYmgCaAVLAIWUaAeHlFKUKEsBKWg+iV2USwJDAsOplEc/+AAAAAAAAIeUYXSUYoaUUpRl"
-        "dJRiLg=="
-    ),
-    "0.13 c_h5e": (
-        "gAWVogIAAAAAAACMFm51bXB5Ll9jb3JlLm11bHRpYXJyYXmUjAxfcmVjb25zdHJ1Y3SUk5SMBW51bXB5lIwHbmRhcnJheZSTlEsAhZRDAWKU"
-        "h5RSlChLAUsChZRoA4wFZHR5cGWUk5SMAk84lImIh5RSlChLA4wBfJROTk5K/////0r/////Sz90lGKJXZQoaACMBnNjYWxhcpSTlGgMjANW"
-        "MTCUiYiHlFKUKEsDaBBOjAJva5SMAWWUjARuYW1llIeUfZQoaBhoDIwCYjGUiYiHlFKUKEsDaBBOTk5K/////0r/////SwB0lGJLAIaUaBlo"
-        "DIwCaTGUiYiHlFKUKEsEaBBOTk5K/////0r/////SwB9lIwEZW51bZR9lCiMAUGUSwCMAUKUSwF1c3SUYksBhpRoGmgMjAJPOJSJiIeUUpQo"
-        "SwRoEE5OTkr/////Sv////9LP32UjAR2bGVulIwIYnVpbHRpbnOUjAVieXRlc5STlHN0lGJLAoaUdUsKSwFLG3SUYmgCaAVLAIWUaAeHlFKU"
-        "KEsBKWgXiV2UiEsAQwFhlIeUYXSUYoaUUpRoFGgMjANWMTCUiYiHlFKUKEsDaBBOjAJva5RoGYwEbmFtZZSHlH2UKGhDaAyMAmIxlImIh5RS"
-        "lChLA2gQTk5OSv////9K/////0sAdJRiSwCGlGgZaAyMAmkxlImIh5RSlChLBGgQTk5OSv////9K/////0sAfZSMBGVudW2UfZQoaChLAGgp"
-        "SwF1c3SUYksBhpRoRGgMjAJPOJSJiIeUUpQoSwRoEE5OTkr/////Sv////9LP32UjAR2bGVulGgzc3SUYksChpR1SwpLAUsbdJRiaAJoBUsA"
-        "hZRoB4eUUpQoSwEpaEKJXZSJSwFoB4eUYXSUYoaUUpRldJRiLg=="
-    ),
-    "0.13 c_h5v": (
-        "gAWVkgEAAAAAAACMFm51bXB5Ll9jb3JlLm11bHRpYXJyYXmUjAxfcmVjb25zdHJ1Y3SUk5SMBW51bXB5lIwHbmRhcnJheZSTlEsAhZRDAWKU"
-        "h5RSlChLAUsBhZRoA4wFZHR5cGWUk5SMAk84lImIh5RSlChLA4wBfJROTk5K/////0r/////Sz90lGKJXZRoAIwGc2NhbGFylJOUaAyMA1Yy"
-        "MJSJiIeUUpQoSwNoEE6MAXiUjAJ2bJSGlH2UKGgYaAyMAmk0lImIh5RSlChLA4wBPJROTk5K/////0r/////SwB0lGJLAIaUaBloDIwCTziU"
-        "iYiHlFKUKEsEaBBOTk5K/////0r/////Sz99lIwEdmxlbpRoHnN0lGJLBIaUdUsUSwFLG3SUYmgCaAVLAIWUaAeHlFKUKEsBKWgXiV2USwGM"
-        "E251bXB5Ll9jb3JlLm51bWVyaWOUjAtfZnJvbWJ1ZmZlcpSTlCiWDAAAAAAAAAAAAAAAAQAAAAIAAACUaB5LA4WUjAFDlHSUUpSGlGF0lGKG"
-        "lFKUYXSUYi4="
-    ),
-    "0.13 c_sub": (
-        "gAWVigEAAAAAAACMFm51bXB5Ll9jb3JlLm11bHRpYXJyYXmUjAxfcmVjb25zdHJ1Y3SUk5SMBW51bXB5lIwHbmRhcnJheZSTlEsAhZRDAWKU"
-        "h5RSlChLAUsBhZRoA4wFZHR5cGWUk5SMAk84lImIh5RSlChLA4wBfJROTk5K/////0r/////Sz90lGKJXZRoAIwGc2NhbGFylJOUaAyMA1Yz"
-        "MpSJiIeUUpQoSwNoEE6MAXiUjAF2lIwBc5SHlH2UKGgYaAyMAmk0lImIh5RSlChLA4wBPJROTk5K/////0r/////SwB0lGJLAIaUaBloDIwD"
-        "VjE2lImIh5RSlChLA2gQaAyMAmY4lImIh5RSlChLA2ggTk5OSv////9K/////0sAdJRiSwKFlIaUTk5LEEsISwB0lGJLBIaUaBpoDIwCVTOU"
-        "iYiHlFKUKEsDaCBOTk5LDEsESwh0lGJLFIaUdUsgSwFLGHSUYkMgAQAAAAAAAAAAAPA/AAAAAAAAAEBhAAAAAAAAAAAAAACUhpRSlGF0lGIu"
-    ),
-    "0.8 refs": (
-        "gAWVJwEAAAAAAACMFW51bXB5LmNvcmUubXVsdGlhcnJheZSMDF9yZWNvbnN0cnVjdJSTlIwFbnVtcHmUjAduZGFycmF5lJOUSwCFlEMBYpSH"
-        "lFKUKEsBSwOFlGgDjAVkdHlwZZSTlIwCTziUiYiHlFKUKEsDjAF8lE5OTkr/////Sv////9LP3SUYoldlCiMD2hkbWZfemFyci51dGlsc5SM"
-        "DVphcnJSZWZlcmVuY2WUk5QpgZQojAZzb3VyY2WUjAEulIwEcGF0aJSMAi9hlIwJb2JqZWN0X2lklE6MEHNvdXJjZV9vYmplY3RfaWSUjAdp"
-        "ZC1yb290lHVoFSmBlChoF2gYaBmMAi9ilGgbTmgcaB11aBUpgZQoaBdoGGgZjAIvYZRoG05oHGgddWV0lGIu"
-    ),
-    "0.8 c_tuples": (
-        "gAWVmAAAAAAAAACMFW51bXB5LmNvcmUubXVsdGlhcnJheZSMDF9yZWNvbnN0cnVjdJSTlIwFbnVtcHmUjAduZGFycmF5lJOUSwCFlEMBYpSH"
-        "lFKUKEsBSwJLAoaUaAOMBWR0eXBllJOUjAJPOJSJiIeUUpQoSwOMAXyUTk5OSv////9K/////0s/dJRiiV2UKEsBjAFhlEsCjALDqZRldJRi"
-        "Lg=="
-    ),
-    "0.8 cref": (
-        "gAWVkAEAAAAAAACMFW51bXB5LmNvcmUubXVsdGlhcnJheZSMDF9yZWNvbnN0cnVjdJSTlIwFbnVtcHmUjAduZGFycmF5lJOUSwCFlEMBYpSH"
-        "lFKUKEsBSwKFlGgDjAVkdHlwZZSTlIwDVjE2lImIh5RSlChLA4wBfJROjAlpZHhfc3RhcnSUjAVjb3VudJSMAnRzlIeUfZQoaBFoDIwCaTSU"
-        "iYiHlFKUKEsDjAE8lE5OTkr/////Sv////9LAHSUYksAhpRoEmgYSwSGlGgTaAyMAk84lImIh5RSlChLA2gQTk5OSv////9K/////0s/dJRi"
-        "SwiGlHVLEEsBSxt0lGKJXZQoSwBLAYwPaGRtZl96YXJyLnV0aWxzlIwNWmFyclJlZmVyZW5jZZSTlCmBlCiMBnNvdXJjZZSMAS6UjARwYXRo"
-        "lIwCL2GUjAlvYmplY3RfaWSUTowQc291cmNlX29iamVjdF9pZJSMB2lkLXJvb3SUdYeUSwFLAmgmKYGUKGgoaCloKowCL2KUaCxOaC1oLnWH"
-        "lGV0lGIu"
-    ),
-    "0.2 refs": (
-        "gAWV7wAAAAAAAACMFW51bXB5LmNvcmUubXVsdGlhcnJheZSMDF9yZWNvbnN0cnVjdJSTlIwFbnVtcHmUjAduZGFycmF5lJOUSwCFlEMBYpSH"
-        "lFKUKEsBSwOFlGgDjAVkdHlwZZSTlIwCTziUiYiHlFKUKEsDjAF8lE5OTkr/////Sv////9LP3SUYoldlCiMD2hkbWZfemFyci51dGlsc5SM"
-        "DVphcnJSZWZlcmVuY2WUk5QpgZQojAZzb3VyY2WUjAEulIwEcGF0aJSMAi9hlHVoFSmBlChoF2gYaBmMAi9ilHVoFSmBlChoF2gYaBmMAi9h"
-        "lHVldJRiLg=="
-    ),
-    "0.2 via_h5_cref_text": (
-        "gAWVZwEAAAAAAACMFW51bXB5LmNvcmUubXVsdGlhcnJheZSMDF9yZWNvbnN0cnVjdJSTlIwFbnVtcHmUjAduZGFycmF5lJOUSwCFlEMBYpSH"
-        "lFKUKEsBSwKFlGgDjAVkdHlwZZSTlIwCTziUiYiHlFKUKEsDjAF8lE5OTkr/////Sv////9LP3SUYoldlChdlChoAIwGc2NhbGFylJOUaAyM"
-        "Amk0lImIh5RSlChLA4wBPJROTk5K/////0r/////SwB0lGJDBAAAAACUhpRSlGgVaBhDBAEAAACUhpRSlIwPaGRtZl96YXJyLnV0aWxzlIwN"
-        "WmFyclJlZmVyZW5jZZSTlCmBlCiMBnNvdXJjZZSMAS6UjARwYXRolIwCL2GUdYwBeJRlXZQoaBVoGEMEAQAAAJSGlFKUaBVoGEMEAgAAAJSG"
-        "lFKUaCMpgZQojAZzb3VyY2WUjAEulIwEcGF0aJSMAi9ilHWMAsOplGVldJRiLg=="
-    ),
-    "0.2 c_h5": (
-        "gAWVgAIAAAAAAACMFW51bXB5LmNvcmUubXVsdGlhcnJheZSMDF9yZWNvbnN0cnVjdJSTlIwFbnVtcHmUjAduZGFycmF5lJOUSwCFlEMBYpSH"
-        "lFKUKEsBSwKFlGgDjAVkdHlwZZSTlIwCTziUiYiHlFKUKEsDjAF8lE5OTkr/////Sv////9LP3SUYoldlChoAIwGc2NhbGFylJOUaAyMA1Yy"
-        "MJSJiIeUUpQoSwNoEE6MAXiUjARuYW1llIwBZpSHlH2UKGgYaAyMAmk0lImIh5RSlChLA4wBPJROTk5K/////0r/////SwB0lGJLAIaUaBlo"
-        "DIwCTziUiYiHlFKUKEsEaBBOTk5K/////0r/////Sz99lIwEdmxlbpSMCGJ1aWx0aW5zlIwDc3RylJOUc3SUYksEhpRoGmgMjAJmOJSJiIeU"
-        "UpQoSwNoIE5OTkr/////Sv////9LAHSUYksMhpR1SxRLAUsbdJRiaAJoBUsAhZRoB4eUUpQoSwEpaBeJXZRLAUMBYZRHP+AAAAAAAACHlGF0"
-        "lGKGlFKUaBRoDIwDVjIwlImIh5RSlChLA2gQTmgYjARuYW1llGgah5R9lChoGGgMjAJpNJSJiIeUUpQoSwNoIE5OTkr/////Sv////9LAHSU"
-        "YksAhpRoP2gMjAJPOJSJiIeUUpQoSwRoEE5OTkr/////Sv////9LP32UjAR2bGVulGgqc3SUYksEhpRoGmgMjAJmOJSJiIeUUpQoSwNoIE5O"
-        "Tkr/////Sv////9LAHSUYksMhpR1SxRLAUsbdJRiaAJoBUsAhZRoB4eUUpQoSwEpaD6JXZRLAkMCw6mURz/4AAAAAAAAh5RhdJRihpRSlGV0"
-        "lGIu"
-    ),
-    "0.8 scalar text": (
-        "gAWVlAAAAAAAAACMFW51bXB5LmNvcmUubXVsdGlhcnJheZSMDF9yZWNvbnN0cnVjdJSTlIwFbnVtcHmUjAduZGFycmF5lJOUSwCFlEMB"
-        "YpSHlFKUKEsBSwGFlGgDjAVkdHlwZZSTlIwCTziUiYiHlFKUKEsDjAF8lE5OTkr/////Sv////9LP3SUYoldlIwJYSBzZXNzaW9ulGF0"
-        "lGIu"
-    ),
-}
+CHUNKS: dict[str, str] = json.loads(Path(__file__).with_name("pickled_chunks.json").read_text(encoding="ascii"))
 
 _IDS = {"object_id": None, "source_object_id": "id-root"}
 _A, _B = reference("/a", **_IDS), reference("/b", **_IDS)

@@ -160,7 +160,7 @@ _others = _metadata.EntryPoints(
 _metadata.entry_points = lambda **kw: _others.select(**kw)
 """
 
-_DUMP = """
+_PLAIN = """
 import json, sys
 import zarr
 
@@ -171,10 +171,12 @@ def plain(value):
         return {str(key): plain(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(part) for part in value]
-    return value.item() if hasattr(value, "item") else value
+    return plain(value.item()) if hasattr(value, "item") else value
+"""
 
+_DUMP = f"""{_PLAIN}
 def dump(group):
-    return {k: plain(a[...].tolist()) for k, a in group.members(max_depth=None) if isinstance(a, zarr.Array)}
+    return {{k: plain(a[...].tolist()) for k, a in group.members(max_depth=None) if isinstance(a, zarr.Array)}}
 """
 
 
@@ -211,7 +213,7 @@ def _python(code: str, *args: Path | str, installed: Path | None, **environment:
 
 def _plain(value: Any) -> Any:
     namespace: dict[str, Any] = {}
-    exec(_DUMP, namespace)  # noqa: S102  # the text above, which also runs in other interpreters
+    exec(_PLAIN, namespace)  # noqa: S102  # the text above, which also runs in other interpreters
     return namespace["plain"](value)
 
 
@@ -396,14 +398,9 @@ def test_the_type_is_of_format_2_only() -> None:
 
 @pytest.mark.peer
 def test_hdmf_zarr_013_and_zarr_2_read_the_same(ours: Path, peer013: Peer) -> None:
-    code = """
-import json, sys, zarr
+    code = f"""{_PLAIN}
 assert zarr.__version__.startswith("2.")
-def plain(value):
-    if isinstance(value, bytes):
-        return {"bytes": value.decode("latin1")}
-    return [plain(part) for part in value] if isinstance(value, list) else value
-told = {}
+told = {{}}
 for use in (zarr.open_consolidated, zarr.open_group):
     group = use(sys.argv[1], mode="r")
     group.visititems(
@@ -716,36 +713,6 @@ except (ValueError, TypeError, ChunkError, UnsafeDataError) as error:
 
 # --- files that hdmf-zarr 0.13 wrote --------------------------------------------------------------------------------
 
-_WRITE_NWB = """
-import json, sys, warnings
-from datetime import datetime, timezone
-import numpy as np
-warnings.simplefilter("ignore")
-from hdmf_zarr import NWBZarrIO
-from pynwb import NWBFile, TimeSeries
-from pynwb.ecephys import ElectricalSeries
-
-nwb = NWBFile("a session", "id-0", datetime(2024, 1, 2, 3, 4, 5, tzinfo=timezone.utc),
-              experimenter=["Doe, Jane", "Roe, Ada"], keywords=["k", "0"])
-device = nwb.create_device("probe")
-groups = [nwb.create_electrode_group(f"shank{i}", "d", "CA1", device=device) for i in range(2)]
-nwb.add_electrode_column("label", "a text")
-for i in range(4):
-    nwb.add_electrode(x=float(i), location="CA1", group=groups[i % 2], label=str(i))
-region = nwb.create_electrode_table_region([0, 1, 3], "three of them")
-es = ElectricalSeries(name="es", data=np.arange(33, dtype="i2").reshape(11, 3), electrodes=region, rate=10.0)
-ts = TimeSeries(name="ts", data=np.arange(20.0), unit="V", timestamps=np.arange(20) / 2)
-nwb.add_acquisition(es)
-nwb.add_acquisition(ts)
-for i in range(3):
-    nwb.add_unit(spike_times=np.arange(i + 1) * 1.5, electrodes=[i], obs_intervals=[[0.0, 1.0], [2.0, 3.0]])
-nwb.add_trial_column("ok", "a bool")
-nwb.add_trial(0.0, 2.0, ok=True, timeseries=[ts], tags=["t1", "t2"])
-nwb.add_trial(3.0, 5.0, ok=False, timeseries=[ts, es], tags=["t3"])
-with NWBZarrIO(sys.argv[1], "w") as io:
-    io.write(nwb)
-"""
-
 _WRITE_TABLES = """
 import json, sys, warnings
 import numcodecs
@@ -778,89 +745,14 @@ with ZarrIO(sys.argv[1], manager=get_manager(), mode="w", object_codec_class=cod
 """
 
 # What zarr 2.18 reads, unpickling freely: the truth to compare with.
-_READ_WITH_ZARR_2 = """
-import zarr
-def plain(value):
-    if isinstance(value, bytes):
-        return {"bytes": value.decode("latin1")}
-    if isinstance(value, dict):
-        return {str(key): plain(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(part) for part in value]
-    return plain(value.item()) if hasattr(value, "item") else value
-told = {}
+_READ_WITH_ZARR_2 = f"""{_PLAIN}
+told = {{}}
 zarr.open_group(sys.argv[1], mode="r").visititems(
-    lambda k, v: told.update({k: plain(v[...].tolist())}) if hasattr(v, "shape") else None)
+    lambda k, v: told.update({{k: plain(v[...].tolist())}}) if hasattr(v, "shape") else None)
 print(json.dumps(told))
 """
 
 _TRUSTING = {"NUMCODECS_ALLOW_UNSAFE_PICKLE_DECODE": "1"}
-
-
-@pytest.fixture(scope="module")
-def old_nwb(tmp_path_factory: pytest.TempPathFactory, peer013: Peer) -> tuple[Path, dict[str, Any]]:
-    path = tmp_path_factory.mktemp("peer") / "ecephys.nwb.zarr"
-    return path, peer013.run(_WRITE_NWB + _READ_WITH_ZARR_2, path, env=_TRUSTING)
-
-
-@pytest.mark.peer
-@pytest.mark.parametrize("use_consolidated", [True, False], ids=["consolidated", "listed"])
-def test_every_array_of_a_013_file_opens(
-    old_nwb: tuple[Path, dict[str, Any]], installed: Path, use_consolidated: bool
-) -> None:
-    path, expected = old_nwb
-    code = f"""{_DUMP}
-from {older.__name__} import enable_legacy_files
-enable_legacy_files()
-print(json.dumps(dump(zarr.open_group(sys.argv[1], mode="r", use_consolidated={use_consolidated}))))
-"""
-    told = _python(code, path, installed=installed)  # which also says that nothing is printed by the way
-    assert told == expected
-    filters = {
-        config["id"]
-        for document in path.rglob(".zarray")
-        for config in json.loads(document.read_text())["filters"] or ()
-    }
-    assert filters == {"vlen-utf8", "vlen-bytes", "pickle", "json2"}
-    assert told["intervals/trials/timeseries"][2][2]["path"] == "/acquisition/es"
-    assert len(told) > 50
-
-
-@pytest.mark.peer
-def test_a_013_file_does_not_open_before_the_call(old_nwb: tuple[Path, dict[str, Any]]) -> None:
-    with pytest.raises((TypeError, ValueError)):
-        zarr.open_group(old_nwb[0], mode="r", use_consolidated=True)
-
-
-@pytest.mark.peer
-def test_xarray_opens_groups_of_a_013_file(old_nwb: tuple[Path, dict[str, Any]], legacy: None) -> None:
-    xarray = pytest.importorskip("xarray")
-    path, expected = old_nwb
-    table = "general/extracellular_ephys/electrodes"
-    data = xarray.open_zarr(path, group=table, chunks=None, consolidated=False, mask_and_scale=False)
-    names = [name.removeprefix(f"{table}/") for name in expected if name.startswith(f"{table}/")]
-    assert "group" in names
-    assert sorted(data.variables) == sorted(names)
-    for name in names:
-        assert _plain(data[name].values.tolist()) == expected[f"{table}/{name}"]
-    # 0.13 gave arrays of different length the same dimension name, which xarray refuses whoever opens the store
-    drop = ["tags", "tags_index", "ok", "start_time", "stop_time"]
-    trials = xarray.open_zarr(path, group="intervals/trials", chunks=None, consolidated=False, drop_variables=drop)
-    assert _plain(trials["timeseries"].values.tolist()) == expected["intervals/trials/timeseries"]
-
-
-@pytest.mark.peer
-def test_pydantic_zarr_opens_a_013_file(old_nwb: tuple[Path, dict[str, Any]], legacy: None) -> None:
-    spec = pytest.importorskip("pydantic_zarr.v2")
-    path, expected = old_nwb
-    flat = spec.GroupSpec.from_zarr(zarr.open_group(path, mode="r")).to_flat()
-    arrays = {name.lstrip("/") for name, node in flat.items() if isinstance(node, spec.ArraySpec)}
-    assert arrays == set(expected)
-    assert json.loads(flat["/intervals/trials/timeseries"].model_dump_json())["dtype"] == [
-        ["idx_start", "<i4"],
-        ["count", "<i4"],
-        ["timeseries", "|O"],
-    ]
 
 
 @pytest.mark.peer
