@@ -142,8 +142,8 @@ class ChunkReader:
         if masked is not None:
             return self.read(masked[0])[masked[1]]
         axes = normalise(key, self.node.shape)
-        if (whole := self._whole_single_chunk(axes)) is not None:
-            return whole
+        if (values := self._single_chunk(axes)) is not None:
+            return values
         self._check_selection(axes)
         result = np.empty(tuple(axis.length for axis in axes), self.codec.dtype)
         parts = [list(axis.parts(chunk)) for axis, chunk in zip(axes, self.node.chunks, strict=True)]
@@ -214,8 +214,8 @@ class ChunkReader:
             return False
         first, stop, _ = rows.indices(self.node.chunks[0])
         key = join(self.path, self.node.chunk_name(index))
-        is_whole = stop - first >= self.node.chunks[0]
-        if self._cache.get(key) is not None or (is_whole and not self._opens):
+        is_complete = stop - first >= self.node.chunks[0]
+        if self._cache.get(key) is not None or (is_complete and not self._opens):
             return False
         with ExitStack() as files:
             stored = functools.cache(lambda: self._stored_blocks(index, key, files))
@@ -292,7 +292,7 @@ class ChunkReader:
         piece = self.chunk((number,))[start - number * size : stop - number * size].copy()
         return piece if type(key) is slice else piece.reshape(())
 
-    def _whole_single_chunk(self, axes: list[Axis]) -> Array | None:
+    def _single_chunk(self, axes: list[Axis]) -> Array | None:
         """Return a new array if the selection is a complete array that is stored as one chunk, None otherwise."""
         node = self.node
         if node.shape != node.chunks or self.codec.is_object or 0 in node.shape or self.edits is not None:

@@ -257,9 +257,9 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         return self._reader.element(position)
 
     def decoded(self, data: bytes | None) -> Array:
-        """Return the values of an array of one chunk from its stored bytes, which are None if it is not stored."""
-        whole: Any = (..., *(slice(0, n) for n in self.shape))  # keeps an array without axes an array
-        values = self._reader.decode((0,) * self.ndim, data)[whole]
+        """Return the values of an array of one chunk, stored as ``data``; None for a chunk that is not stored."""
+        inside: Any = (..., *(slice(0, n) for n in self.shape))  # keeps an array without axes an array
+        values = self._reader.decode((0,) * self.ndim, data)[inside]
         return self._elements(values) if self._elements is not None else values
 
     @property

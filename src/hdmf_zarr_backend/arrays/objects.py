@@ -125,7 +125,7 @@ class JSONRows:
         numbers = np.fromiter((known.setdefault(part, len(known)) for part in parts), np.intp, len(parts))
         if len(known) * 2 > len(parts):
             return None
-        distinct = parse_fast(b"[" + b",".join(split.whole(part) for part in known) + b"]")
+        distinct = parse_fast(b"[" + b",".join(split.with_ends(part) for part in known) + b"]")
         if len(distinct) != len(known):
             return None
         if len(split.shape) == 2:
@@ -169,7 +169,7 @@ class SplitElements:
         """Return all elements, without the bytes at both ends that belong to the separators."""
         return self._text[2 : self._end - 1].split(self._separator)
 
-    def whole(self, part: bytes) -> bytes:
+    def with_ends(self, part: bytes) -> bytes:
         """Return one of the `parts` with the bytes at both its ends."""
         return self._separator[2:] + part + self._separator[:1]
 

@@ -244,8 +244,8 @@ def _is_cut(values: Array, data: Any) -> bool:
     names = [name for name in dtype.names or () if dtype[name].kind in "US"]
     if not names:
         return False
-    whole = np.asarray(data, [(name, object if name in names else dtype[name]) for name in dtype.names or ()])
-    return any(_is_cut(values[name], whole[name]) for name in names)
+    uncut = np.asarray(data, [(name, object if name in names else dtype[name]) for name in dtype.names or ()])
+    return any(_is_cut(values[name], uncut[name]) for name in names)
 
 
 def _object_array(data: Any, ndim: int) -> Array:

@@ -252,7 +252,7 @@ class Journal:
         new : iterable of str
             Keys that will be set, and are known to be absent.
         large : iterable of str
-            Keys that will be set, and whose values are not to be held in memory as a whole.
+            Keys that will be set, and whose values are too large to be held in memory.
         below : iterable of str
             Paths of groups and arrays that will be created; all keys below them are new.
         mark : Mark, optional

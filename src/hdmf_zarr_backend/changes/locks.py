@@ -415,10 +415,10 @@ def _is_at(descriptor: int, path: str) -> bool:
     """Return whether an open file is the one at ``path`` itself, not the target of a link."""
     mine = os.fstat(descriptor)
     try:
-        there = os.lstat(path)
+        found = os.lstat(path)
     except FileNotFoundError:
         return False
-    return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)
+    return (mine.st_dev, mine.st_ino) == (found.st_dev, found.st_ino)
 
 
 def _record_holder(descriptor: int) -> None:

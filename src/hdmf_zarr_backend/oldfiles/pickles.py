@@ -41,7 +41,7 @@ def loads_data(buffer: bytes | memoryview, *, max_items: int = MAX_ITEMS, max_by
     Parameters
     ----------
     buffer : bytes or memoryview
-        One whole pickle and nothing after it.
+        One complete pickle and nothing after it.
     max_items : int
         Limit for each of three numbers: opcodes that are run, array elements that are created, and values in the
         result, with shared parts counted as often as they occur. 100,000 references take 2 million opcodes. In the

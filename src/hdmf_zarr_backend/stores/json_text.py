@@ -48,7 +48,7 @@ def dump(value: Any, *, strict: bool = False) -> bytes:
     Raises
     ------
     ValueError
-        ``strict`` and there is a NaN or an infinity.
+        With ``strict``: ``value`` has a NaN or an infinity.
     """
     # the escape that Python writes for a surrogate is the one of JSON: \udcb5
     return (_STRICT if strict else _COMPACT).encode(value).encode("utf-8", "backslashreplace")

@@ -99,7 +99,7 @@ class Limits:
             raise self.exceeded(name, value, what)
 
     def exceeded(self, name: str, value: int, what: str) -> LimitError:
-        """Return the error of `check` for the limit ``name``; ``value`` and ``what`` as there."""
+        """Return the error of `check` for the limit ``name``; ``value`` and ``what`` as for `check`."""
         return LimitError(
             f"{what}: the limit {name} is {getattr(self, name):,}",
             remedy=f"If you trust this file, raise it: limits=Limits({name}={_rounded(value)}).",

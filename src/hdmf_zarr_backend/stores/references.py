@@ -117,8 +117,8 @@ class ReferenceStore(RemoteStore):
             spans = [slice(start, stop).indices(value[2])[:2] for start, stop in ranges]
             shifted = [(value[1] + start, value[1] + max(start, stop)) for start, stop in spans]
             return file.store.get_ranges(file.name, shifted)
-        whole = self._get(key)
-        return None if whole is None else cut_ranges(whole, ranges)
+        data = self._get(key)
+        return None if data is None else cut_ranges(data, ranges)
 
     def _set(self, key: str, value: bytes) -> None:
         raise ReadOnlyStoreError(_WHY, store=self.location, remedy=_REMEDY)
