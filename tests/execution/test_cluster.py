@@ -23,14 +23,11 @@ from hdmf_zarr_backend.errors import UsageError, WorkerLostError
 from hdmf_zarr_backend.execution import executors
 from hdmf_zarr_backend.execution.executors import connected
 from hdmf_zarr_backend.progress import Progress
+from tests.execution.conftest import contents
 
 pytest.importorskip("distributed")
 
 VALUES = np.random.default_rng(0).integers(-50, 50, (200_000, 16), dtype="i2")
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def free_port() -> int:

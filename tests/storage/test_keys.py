@@ -72,18 +72,6 @@ def test_what_is_not_there_is_none_and_nothing_is_made_of_it(root, replace):
     assert store.get("a") == b""
 
 
-@pytest.mark.parametrize("key", ["../x", "a/../../x", "..", "a/..", "/etc/passwd", "a\0b"])
-def test_no_key_leads_out_of_the_store(root, key):
-    store = LocalStore(root)
-    store.set("a/b", b"1")
-    Path(root).with_name("x").write_bytes(b"secret")
-    for call in (lambda: store.get(key), lambda: store.set(key, b""), lambda: store.delete([key])):
-        with pytest.raises(StoreError, match="leads out of the store") as caught:
-            call()
-        assert caught.value.store == root
-    assert Path(root).with_name("x").read_bytes() == b"secret"
-
-
 def test_names_with_dots_are_names(root):
     store = LocalStore(root)
     store.set("..a/b..c/...", b"1")
@@ -152,18 +140,13 @@ def test_a_write_that_fails_leaves_the_old_value_and_nothing_else(root, monkeypa
     assert store.get("g/a") == b"old"
 
 
-def test_a_store_names_the_place_that_it_will_have(root):
-    store = LocalStore(root, location="/data/final.zarr")
-    assert store.location == "/data/final.zarr"
-    with pytest.raises(StoreError, match=r"/data/final\.zarr"):
-        store.get("../x")
-
-
-def test_a_store_can_be_sent_to_another_process(root):
-    store = LocalStore(root, replace=False, location="/x")
+def test_a_store_names_the_place_that_it_will_have_in_other_processes_too(root):
+    store = LocalStore(root, replace=False, location="/data/final.zarr")
     store.set("a", b"1")
     other = pickle.loads(pickle.dumps(store))
-    assert (other.get("a"), other.location, repr(other)) == (b"1", "/x", repr(store))
+    assert (other.get("a"), other.location, repr(other)) == (b"1", "/data/final.zarr", repr(store))
+    with pytest.raises(StoreError, match=r"/data/final\.zarr"):
+        other.get("../x")
 
 
 def test_inlined_values_are_at_hand_until_they_are_written_anew():

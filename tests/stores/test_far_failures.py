@@ -16,7 +16,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from fsspec.registry import _registry
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
-from hdmf_zarr_backend.errors import StoreNotFoundError, StoreRefusedError, StoreUnreachableError, ZarrBackendError
+from hdmf_zarr_backend.errors import StoreRefusedError, StoreUnreachableError, ZarrBackendError
 from hdmf_zarr_backend.stores.obstore import object_settings
 from tests import samples, trees
 from tests.servers import S3Server, WebServer
@@ -60,12 +60,6 @@ def test_what_stays_wrong_while_a_file_is_written(s3: S3Server, fault: str, erro
     assert caught.value.path == "/data"
     s3.proxy.reset()
     assert ".zmetadata" not in s3.contents("a.zarr")
-
-
-def test_nothing_at_the_address(web: WebServer) -> None:
-    with pytest.raises(StoreNotFoundError) as caught:
-        ZarrIO(f"{web.url}/nothing.zarr", "r")
-    assert caught.value.store == f"{web.url}/nothing.zarr"
 
 
 @pytest.mark.parametrize("url", ["s3://bucket/a.zarr", "https://example.org/a.zarr"])

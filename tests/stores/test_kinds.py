@@ -179,8 +179,12 @@ def test_what_is_no_file_of_ours_stays(store):
 
 @EVERY
 def test_nothing_is_there(store):
-    with pytest.raises(StoreNotFoundError):
-        ZarrIO(store.place("nothing.zarr"), "r", **store.options) if store.name != "zarr-group" else ZarrIO({}, "r")
+    place = store.place("nothing.zarr")
+    with pytest.raises(StoreNotFoundError) as caught:
+        ZarrIO(place, "r", **store.options) if store.name != "zarr-group" else ZarrIO({}, "r")
+    if isinstance(place, str):
+        assert caught.value.store == place
+        assert store.options or not NWBZarrIO.can_read(place)
 
 
 @EVERY
