@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdmf_zarr_backend.changes import journal as recovery_room
+from hdmf_zarr_backend.changes import journal as journal_module
 from hdmf_zarr_backend.changes.journal import (
     JOURNAL,
     LAST_RECORD,
@@ -214,7 +214,7 @@ def test_the_end_of_a_journal_that_fails_is_told_and_caught_up_on():
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 16, 17, 40])
 @pytest.mark.parametrize("links", [True, False])
 def test_a_large_value_is_put_aside_and_back_piece_by_piece(tmp_path, monkeypatch, size, links):
-    monkeypatch.setattr(recovery_room, "_PIECE_BYTES", 8)
+    monkeypatch.setattr(journal_module, "_PIECE_BYTES", 8)
     keys, value = LocalStore(str(tmp_path)), bytes(range(size))
     keys.set("c/0", value)
     keys.set(CONSOLIDATED, b"old")

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hdmf_zarr_backend.errors import StoreError
-from hdmf_zarr_backend.stores import local as keys_room
+from hdmf_zarr_backend.stores import local as local_module
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.wrappers import InlinedStore
 from tests.keystores import MemoryKeys
@@ -118,7 +118,7 @@ def test_a_reader_sees_the_old_value_until_the_new_one_is_whole(root, monkeypatc
         seen.append(store.get("a"))
         return real(descriptor, view[:2])
 
-    monkeypatch.setattr(keys_room.os, "write", write)
+    monkeypatch.setattr(local_module.os, "write", write)
     store.set("a", b"newer")
     assert seen == [b"old"] * 3
     assert store.get("a") == b"newer"
@@ -133,7 +133,7 @@ def test_a_write_that_fails_leaves_the_old_value_and_nothing_else(root, monkeypa
     def fail(*arguments: object) -> None:
         raise failure
 
-    monkeypatch.setattr(keys_room.os, step, fail)
+    monkeypatch.setattr(local_module.os, step, fail)
     with pytest.raises(type(failure)):
         store.set("g/a", b"new")
     assert _files(root) == {"g/a"}

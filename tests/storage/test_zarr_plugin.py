@@ -231,12 +231,6 @@ def test_the_project_declares_what_zarr_looks_for() -> None:
 
 
 @pytest.mark.parametrize("consolidated", [True, False], ids=["consolidated", "listed"])
-def test_zarr_opens_every_array(ours: Path, installed: Path, consolidated: bool) -> None:
-    code = f"{_DUMP}\nprint(json.dumps(dump(zarr.open_group(sys.argv[1], mode='r', use_consolidated={consolidated}))))"
-    assert _python(code, ours, installed=installed) == _plain(OURS)
-
-
-@pytest.mark.parametrize("consolidated", [True, False], ids=["consolidated", "listed"])
 def test_without_the_entry_points_zarr_does_not(ours: Path, consolidated: bool) -> None:
     code = f"""{_DUMP}
 import asyncio
@@ -323,19 +317,6 @@ def test_xarray_and_dask_read_it_in_chunks(ours: Path) -> None:
     data = xarray.open_zarr(ours, group="table", chunks={}, consolidated=False)
     assert data.rows.chunks == ((2, 1), (3,))
     assert data.rows.compute().values.tolist() == OURS["table/rows"]
-
-
-def test_pydantic_zarr_opens_it_and_says_what_the_documents_say(ours: Path) -> None:
-    spec = pytest.importorskip("pydantic_zarr.v2")
-    models = [
-        spec.GroupSpec.from_zarr(zarr.open_group(ours, mode="r", use_consolidated=use)).to_flat()
-        for use in (True, False)
-    ]
-    assert models[0] == models[1]
-    for path in OURS:
-        document = json.loads((ours / path / ".zarray").read_text())
-        told = json.loads(models[0][f"/{path}"].model_dump_json())
-        assert {key: told[key] for key in document} == document
 
 
 def test_pydantic_zarr_writes_the_same_arrays_again(ours: Path) -> None:
