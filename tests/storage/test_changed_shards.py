@@ -197,13 +197,13 @@ def test_a_shard_of_others_keeps_its_order():
     array, store = stored_by_zarr(shape=(8, 8), chunks=(2, 2), shards=(8, 8), compressors=None)
     array[...] = values
     lazy, keys = opened(store)
-    before = ShardReader(keys, "g/a", lazy.node).places((0, 0))
+    before = ShardReader(keys, "g/a", lazy.node).extents((0, 0))
     assert list(before) != sorted(before)
     reader = LazyArray(keys, "g/a", lazy.node, ChunkCache(0))
     assert reader[0, 0] == 0
     lazy[0, 7] = -1
     flush(lazy._edits)
-    assert ShardReader(keys, "g/a", lazy.node).places((0, 0)) == before
+    assert ShardReader(keys, "g/a", lazy.node).extents((0, 0)) == before
     values[0, 7] = -1
     assert reader[...].tolist() == read_by_zarr(keys).tolist() == values.tolist()
 
@@ -218,7 +218,7 @@ def test_chunks_that_others_left_out_stay_out():
     lazy._edits.flush(str)
     assert set(keys.values) - set(there) >= {"g/a/c/0"}
     assert "g/a/c/2" not in keys.values
-    assert len(ShardReader(keys, "g/a", lazy.node).places((0,))) == 1
+    assert len(ShardReader(keys, "g/a", lazy.node).extents((0,))) == 1
     assert read_by_zarr(keys).tolist() == wanted
     lazy._edits.undo(StoreError("no"))
     assert keys.values == there

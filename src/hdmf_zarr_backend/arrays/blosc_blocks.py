@@ -122,12 +122,12 @@ class BloscBlocks:
         head = _HEADER.size + 4 * len(wanted)
         size = head + sum(self._ends[start] - start for start in wanted)
         frame = allocate(size)
-        data, place = frame.data, head
+        data, position = frame.data, head
         moved: dict[int, int] = {}
         for low, high in self._runs(wanted):
-            self._value.read_into(low, data[place : place + high - low])
-            moved[low] = place
-            place += high - low
+            self._value.read_into(low, data[position : position + high - low])
+            moved[low] = position
+            position += high - low
         for start, before in zip(wanted[1:], wanted, strict=False):
             moved.setdefault(start, moved[before] + start - before)
         nbytes = min(stop * self.length, self.nbytes) - first * self.length

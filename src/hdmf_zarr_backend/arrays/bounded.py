@@ -126,41 +126,41 @@ def zstd_bound(data: bytes) -> int:
 
     A frame that does not state its length is bounded by the number of its blocks.
     """
-    total = place = 0
-    while place + 4 <= len(data):
-        magic = int.from_bytes(data[place : place + 4], "little")
+    total = position = 0
+    while position + 4 <= len(data):
+        magic = int.from_bytes(data[position : position + 4], "little")
         if magic in _ZSTD_SKIPPABLE:
-            place += 8 + int.from_bytes(data[place + 4 : place + 8], "little")
+            position += 8 + int.from_bytes(data[position + 4 : position + 8], "little")
             continue
-        if magic != _ZSTD_MAGIC or place + 5 > len(data):
+        if magic != _ZSTD_MAGIC or position + 5 > len(data):
             break
-        size, place, checksum = _zstd_header(data, place + 4)
+        size, position, checksum = _zstd_header(data, position + 4)
         if size is not None and not total:
             return size  # the decoder uses the length of the first frame for all frames
-        blocks, place = _zstd_blocks(data, place)
+        blocks, position = _zstd_blocks(data, position)
         total += blocks * _ZSTD_BLOCK
-        place += checksum
+        position += checksum
     return total
 
 
-def _zstd_header(data: bytes, place: int) -> tuple[int | None, int, int]:
+def _zstd_header(data: bytes, position: int) -> tuple[int | None, int, int]:
     """Return the length that a frame states, where its blocks begin, and the bytes of its checksum."""
-    descriptor = data[place]
+    descriptor = data[position]
     single, dictionary = descriptor >> 5 & 1, (0, 1, 2, 4)[descriptor & 3]
     width = (single, 2, 4, 8)[descriptor >> 6]
-    place += 1 + (0 if single else 1) + dictionary
-    stated = int.from_bytes(data[place : place + width], "little") + (256 if width == 2 else 0)
-    return stated if width else None, place + width, 4 if descriptor & 4 else 0
+    position += 1 + (0 if single else 1) + dictionary
+    stated = int.from_bytes(data[position : position + width], "little") + (256 if width == 2 else 0)
+    return stated if width else None, position + width, 4 if descriptor & 4 else 0
 
 
-def _zstd_blocks(data: bytes, place: int) -> tuple[int, int]:
+def _zstd_blocks(data: bytes, position: int) -> tuple[int, int]:
     count, last = 0, False
-    while not last and place + 3 <= len(data):
-        header = int.from_bytes(data[place : place + 3], "little")
+    while not last and position + 3 <= len(data):
+        header = int.from_bytes(data[position : position + 3], "little")
         last = bool(header & 1)
-        place += 3 + (1 if header >> 1 & 3 == 1 else header >> 3)
+        position += 3 + (1 if header >> 1 & 3 == 1 else header >> 3)
         count += 1
-    return count, place
+    return count, position
 
 
 #: How each codec states the decoded length, and the most bytes that one stored byte can decode to. A byte of an LZ4

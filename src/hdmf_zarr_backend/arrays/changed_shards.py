@@ -58,7 +58,7 @@ class WaitingShards:
         self._stored = stored
         self.size = math.prod(inner_grid(node))
         self._lock = threading.Lock()
-        self._places: dict[Index, dict[Index, tuple[int, int, int]]] = defaultdict(dict)
+        self._positions: dict[Index, dict[Index, tuple[int, int, int]]] = defaultdict(dict)
         self._written: set[Index] = set()
         self._end = 0
 
@@ -72,29 +72,29 @@ class WaitingShards:
     def set(self, index: Index, data: bytes) -> None:
         """Set the stored bytes of a chunk, replacing earlier ones. Safe for threads."""
         with self._lock:
-            places = self._places[self.shard_of(index)]
-            start, _, capacity = places.get(index, (0, 0, -1))
+            positions = self._positions[self.shard_of(index)]
+            start, _, capacity = positions.get(index, (0, 0, -1))
             if len(data) > capacity:
                 start, capacity = self._end, len(data)
                 self._end += capacity
             self._file.seek(start)
             self._file.write(data)
-            places[index] = (start, len(data), capacity)
+            positions[index] = (start, len(data), capacity)
 
     def waiting(self, index: Index) -> bytes | None:
         """Return the stored bytes of a chunk that waits, None if it does not."""
         with self._lock:
-            place = self._places.get(self.shard_of(index), {}).get(index)
-            return None if place is None else self._read(*place[:2])
+            position = self._positions.get(self.shard_of(index), {}).get(index)
+            return None if position is None else self._read(*position[:2])
 
     def shards(self) -> list[Index]:
         """Return the shards with chunks that wait."""
-        return [shard for shard, places in self._places.items() if places]
+        return [shard for shard, positions in self._positions.items() if positions]
 
     def is_full(self, shard: Index) -> bool:
         """Return whether all chunks of a shard that hold elements of the array wait."""
-        places = self._places.get(shard, {})
-        return all(index in places for index in chunks_in_shard(self._node, shard))
+        positions = self._positions.get(shard, {})
+        return all(index in positions for index in chunks_in_shard(self._node, shard))
 
     def is_stored(self, shard: Index) -> bool:
         """Return whether a shard was stored before, or has been written."""
@@ -116,16 +116,16 @@ class WaitingShards:
         ChunkError
             A chunk of a new shard was not set, or one that is stored cannot be read.
         """
-        places = self._places.pop(shard, {})
+        positions = self._positions.pop(shard, {})
         reader = ShardReader(self._keys, self._path, self._node)
-        before = reader.places(shard) if self.is_stored(shard) else {}
-        kept: Iterator[bytes] = reader.stored(shard, before.keys() - places.keys()) if before else iter(())
+        before = reader.extents(shard) if self.is_stored(shard) else {}
+        kept: Iterator[bytes] = reader.stored(shard, before.keys() - positions.keys()) if before else iter(())
         with self._keys.stream(join(self._path, self._node.chunk_name(shard))) as write:
             made = ShardWriter(write, self._node)
-            for index in dict.fromkeys((*before, *chunks_in_shard(self._node, shard), *sorted(places))):
-                if index in places:
+            for index in dict.fromkeys((*before, *chunks_in_shard(self._node, shard), *sorted(positions))):
+                if index in positions:
                     with self._lock:
-                        data = self._read(*places[index][:2])
+                        data = self._read(*positions[index][:2])
                     made.add(index, data)
                 elif index in before:
                     made.add(index, next(kept))
@@ -137,15 +137,15 @@ class WaitingShards:
 
     def _reuse_file(self) -> None:
         with self._lock:
-            if not any(self._places.values()):
-                self._places.clear()
+            if not any(self._positions.values()):
+                self._positions.clear()
                 self._file.seek(0)
                 self._file.truncate()
                 self._end = 0
 
     def close(self) -> None:
         """Discard the chunks that wait."""
-        self._places.clear()
+        self._positions.clear()
         self._file.close()
 
 
@@ -155,8 +155,8 @@ def _folder(keys: Store) -> str | None:
 
 
 Array = npt.NDArray[Any]
-Place = tuple[str, Index]
-"""Path of an array, and index of a chunk or of a shard."""
+ShardId = tuple[str, Index]
+"""Path of an array, and index of a shard."""
 
 
 class ChangedShards:
@@ -211,7 +211,7 @@ class ChangedShards:
         data = shards.waiting(index)
         return None if data is None else reader.decode(index, data)
 
-    def changed(self) -> list[Place]:
+    def changed(self) -> list[ShardId]:
         """Return all shards with chunks that wait, inside of the present shape of the array."""
         found = []
         for path, (reader, waiting) in self._waiting.items():
@@ -221,7 +221,7 @@ class ChangedShards:
             ]
         return sorted(found)
 
-    def full(self) -> list[Place]:
+    def full(self) -> list[ShardId]:
         """Return the shards all of whose chunks wait, except at the end of the first axis, where the array may grow."""
         return [
             (path, shard)
@@ -229,7 +229,7 @@ class ChangedShards:
             if shard[0] + 1 < shard_grid(self._waiting[path][0].node)[0] and self._waiting[path][1].is_full(shard)
         ]
 
-    def write(self, places: Iterable[Place]) -> None:
+    def write(self, shards: Iterable[ShardId]) -> None:
         """Write shards.
 
         Raises
@@ -239,7 +239,7 @@ class ChangedShards:
         """
         paths = set()
         try:
-            for path, shard in places:
+            for path, shard in shards:
                 paths.add(path)
                 self._waiting[path][1].write(shard)
         finally:  # those before a failure are written

@@ -421,7 +421,7 @@ def _bounds(key: Any, length: int) -> tuple[int, int] | None:
 
 
 def _read_row(
-    codec: ChunkCodec, cache: ChunkCache, key: str, place: tuple[int, int], stored: Callable[[], bytes | None]
+    codec: ChunkCodec, cache: ChunkCache, key: str, row: tuple[int, int], stored: Callable[[], bytes | None]
 ) -> list[Any] | None:
     """Return one row, None if it has to be decoded with its chunk.
 
@@ -433,7 +433,7 @@ def _read_row(
         Keeps the block.
     key : str
         Key of the chunk.
-    place : tuple of int
+    row : tuple of int
         Number of the row in the array, and the number of rows of a chunk.
     stored : callable
         Returns the stored bytes of the chunk; called only when its block is not cached.
@@ -441,7 +441,7 @@ def _read_row(
     rows = codec.rows_in_blocks()
     if rows is None:
         return None
-    number, count = place
+    number, count = row
     size = rows.dtype.itemsize
 
     @functools.cache

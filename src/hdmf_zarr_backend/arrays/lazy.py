@@ -305,7 +305,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
     def to_xarray(self, chunks: Any = None) -> Any:
         """Return this dataset as an ``xarray.DataArray`` on dask, with dimensions, name and attributes.
 
-        ``chunks`` as of `to_dask`; see `interop.xarray.to_xarray`.
+        ``chunks`` as for `to_dask`; see `interop.xarray.to_xarray`.
         """
         return self.views["to_xarray"](self, chunks)
 

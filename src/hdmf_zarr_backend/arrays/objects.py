@@ -220,10 +220,10 @@ def split_elements(text: bytes) -> SplitElements | None:
 def _find(text: bytes, separator: bytes, start: int, end: int) -> npt.NDArray[np.intp]:
     """Return the positions of ``separator``, three bytes, between ``start`` and ``end``; matches cannot overlap."""
     codes = np.frombuffer(text, np.uint8)
-    places: npt.NDArray[np.intp] = np.flatnonzero(codes[start : end - 2] == separator[0]) + start
+    positions: npt.NDArray[np.intp] = np.flatnonzero(codes[start : end - 2] == separator[0]) + start
     for offset in (1, 2):
-        places = places[codes[places + offset] == separator[offset]]
-    return places
+        positions = positions[codes[positions + offset] == separator[offset]]
+    return positions
 
 
 _NULL = b",null"  # the end of a chunk that reaches beyond its array

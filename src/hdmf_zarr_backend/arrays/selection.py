@@ -82,11 +82,11 @@ def normalise(key: Any, shape: tuple[int, ...]) -> list[Axis]:
         raise IndexError("an index can only have a single ellipsis ('...')")
     if not ellipses:
         keys.append(Ellipsis)
-    place = next(i for i, item in enumerate(keys) if item is Ellipsis)
+    position = next(i for i, item in enumerate(keys) if item is Ellipsis)
     missing = len(shape) - (len(keys) - 1)
     if missing < 0:
         raise IndexError(f"{len(keys) - 1} indexing arguments for {len(shape)} dimensions")
-    keys[place : place + 1] = [slice(None)] * missing
+    keys[position : position + 1] = [slice(None)] * missing
     return [_axis(item, length) for item, length in zip(keys, shape, strict=True)]
 
 

@@ -24,7 +24,7 @@ from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.remote import at_once
 
 Index = tuple[int, ...]
-Place = tuple[int, int]
+Extent = tuple[int, int]
 Offsets = npt.NDArray[np.uint64]
 
 _ABSENT = 2**64 - 1
@@ -41,11 +41,11 @@ class _Run(NamedTuple):
     """Chunks of a shard that are fetched together, each with its start and end."""
 
     key: str
-    places: dict[Index, Place]
+    extents: dict[Index, Extent]
 
     @property
-    def ends(self) -> Place:
-        starts, stops = zip(*self.places.values(), strict=True)
+    def ends(self) -> Extent:
+        starts, stops = zip(*self.extents.values(), strict=True)
         return min(starts), max(stops)
 
 
@@ -83,8 +83,8 @@ class ShardReader:
         """
         with self._located():
             shard = self._shard(index)
-            place = self._place(index, self._offsets(shard))
-            return None if place is None else self._fetch(_Run(self.key(shard), {index: place}))[index]
+            extent = self._extent(index, self._offsets(shard))
+            return None if extent is None else self._fetch(_Run(self.key(shard), {index: extent}))[index]
 
     def get_many(self, indices: Sequence[Index]) -> dict[Index, bytes | None]:
         """Return the stored bytes of several chunks, with several requests under way at once.
@@ -95,28 +95,28 @@ class ShardReader:
             shards = list(dict.fromkeys(map(self._shard, indices)))
             offsets = dict(zip(shards, at_once(self._offsets, shards), strict=True))
             found: dict[Index, bytes | None] = dict.fromkeys(indices)
-            places: dict[Index, dict[Index, Place]] = {shard: {} for shard in shards}
+            extents: dict[Index, dict[Index, Extent]] = {shard: {} for shard in shards}
             for index in indices:
-                place = self._place(index, offsets[self._shard(index)])
-                if place is not None:
-                    places[self._shard(index)][index] = place
-            runs = [run for shard in shards for run in _runs(self.key(shard), places[shard])]
+                extent = self._extent(index, offsets[self._shard(index)])
+                if extent is not None:
+                    extents[self._shard(index)][index] = extent
+            runs = [run for shard in shards for run in _runs(self.key(shard), extents[shard])]
             for part in at_once(self._fetch, runs):
                 found.update(part)
         return found
 
-    def places(self, shard: Index) -> dict[Index, Place]:
+    def extents(self, shard: Index) -> dict[Index, Extent]:
         """Return start and end of each chunk in a shard, in the order in which they are stored.
 
         Raises
         ------
         ChunkError, LimitError
-            As of `get`.
+            As for `get`.
         """
         with self._located():
             offsets = self._offsets(shard)
             chunks = product(*(range(i * n, (i + 1) * n) for i, n in zip(shard, self._grid, strict=True)))
-            found = {index: place for index in chunks if (place := self._place(index, offsets)) is not None}
+            found = {index: extent for index in chunks if (extent := self._extent(index, offsets)) is not None}
         return dict(sorted(found.items(), key=itemgetter(1)))
 
     def stored(self, shard: Index, wanted: Collection[Index]) -> Iterator[bytes]:
@@ -124,8 +124,8 @@ class ShardReader:
 
         A piece of a few MB is in memory at a time, for a remote store several. Raises what `get` raises.
         """
-        places = {index: place for index, place in self.places(shard).items() if index in wanted}
-        runs = _runs(self.key(shard), places)
+        extents = {index: extent for index, extent in self.extents(shard).items() if index in wanted}
+        runs = _runs(self.key(shard), extents)
         while batch := list(islice(runs, _RUNS_AT_ONCE if self._keys.abilities.is_remote else 1)):
             with self._located():
                 parts = list(at_once(self._fetch, batch)) if len(batch) > 1 else [self._fetch(batch[0])]
@@ -135,7 +135,7 @@ class ShardReader:
     def _shard(self, index: Index) -> Index:
         return tuple(i // n for i, n in zip(index, self._grid, strict=True))
 
-    def _place(self, index: Index, offsets: Offsets | None) -> Place | None:
+    def _extent(self, index: Index, offsets: Offsets | None) -> Extent | None:
         """Return start and end of the chunk at ``index`` in its shard, None if it is not stored."""
         if offsets is None:
             return None
@@ -151,7 +151,7 @@ class ShardReader:
         first, last = run.ends
         data = self._keys.get_range(run.key, first, last)
         found = {}
-        for index, (start, stop) in run.places.items():
+        for index, (start, stop) in run.extents.items():
             if data is None or len(data) < stop - first:
                 raise ChunkError(
                     f"the shard {run.key!r} ends before the chunk {index}", remedy="Restore it from a copy."
@@ -231,11 +231,11 @@ class ShardWriter:
             self._write(data)
 
 
-def _runs(key: str, places: dict[Index, Place]) -> Iterator[_Run]:
+def _runs(key: str, extents: dict[Index, Extent]) -> Iterator[_Run]:
     """Yield the chunks to fetch with one request each: chunks with small gaps between them, up to `_RUN_BYTES`."""
-    run: dict[Index, Place] = {}
+    run: dict[Index, Extent] = {}
     first = last = 0
-    for index, (start, stop) in sorted(places.items(), key=itemgetter(1)):
+    for index, (start, stop) in sorted(extents.items(), key=itemgetter(1)):
         if run and (start - last > _GAP_BYTES or stop - first > _RUN_BYTES):
             yield _Run(key, run)
             run = {}

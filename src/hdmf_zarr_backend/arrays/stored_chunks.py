@@ -42,7 +42,7 @@ def stored_chunks(keys: Store, chunks: Sequence[tuple[str, str]]) -> dict[str, b
     Raises
     ------
     ChunkError, StoreError
-        As of `stored_chunk`.
+        As for `stored_chunk`.
     """
     try:
         return keys.get_many([join(path, name) for path, name in chunks])
@@ -57,7 +57,7 @@ def opened_chunk(keys: Store, path: str, name: str) -> OpenValue | None:
     Raises
     ------
     ChunkError, StoreError
-        As of `stored_chunk`.
+        As for `stored_chunk`.
     """
     try:
         return keys.open_value(join(path, name))

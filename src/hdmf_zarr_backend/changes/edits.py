@@ -44,7 +44,7 @@ __all__ = ["DeferredReference", "Edits"]
 
 Array = npt.NDArray[Any]
 Index = tuple[int, ...]
-Place = tuple[str, Index]
+ChunkId = tuple[str, Index]
 """Path of an array, and index of a chunk, or of a shard when shards are written."""
 
 WAITING_BYTES = 64 * 2**20
@@ -95,12 +95,12 @@ class Edits:
         self._metadata = metadata
         self.own = Staged(keys.location)
         self.journal = Journal(keys, metadata.zarr_format)
-        self._chunks: dict[Place, Array] = {}
+        self._chunks: dict[ChunkId, Array] = {}
         self._readers: dict[str, ChunkReader] = {}
-        self._removed: set[Place] = set()
+        self._removed: set[ChunkId] = set()
         self._widened: set[str] = set()
         self._grids: dict[str, Index] = {}
-        self._early: set[Place] = set()
+        self._early: set[ChunkId] = set()
         self._bytes = 0
         self._is_lost = False
         self.changed: dict[str, Node] = {}
@@ -118,23 +118,23 @@ class Edits:
 
     def put(self, reader: ChunkReader, index: Index, chunk: Array) -> None:
         """Keep a changed chunk."""
-        place = (reader.path, index)
-        self._drop(place)
+        chunk_id = (reader.path, index)
+        self._drop(chunk_id)
         self._bytes += _size(chunk)
-        self._chunks[place] = chunk
-        self._removed.discard(place)
+        self._chunks[chunk_id] = chunk
+        self._removed.discard(chunk_id)
         self._readers[reader.path] = reader
         if self._bytes > WAITING_BYTES and not chunk.dtype.hasobject:
             self._write_early()
 
-    def _drop(self, place: Place) -> None:
-        chunk = self._chunks.pop(place, None)
+    def _drop(self, chunk_id: ChunkId) -> None:
+        chunk = self._chunks.pop(chunk_id, None)
         if chunk is not None:
             self._bytes -= _size(chunk)
 
     def _write_early(self) -> None:
         """Write the changed chunks that may be written before `flush`, and forget them; only complete shards."""
-        chunks = {place: chunk for place, chunk in self._chunks.items() if self._may_be_written(place, chunk)}
+        chunks = {chunk_id: chunk for chunk_id, chunk in self._chunks.items() if self._may_be_written(chunk_id, chunk)}
         try:
             self._early.update(chunks)
             plain = self._without_sharded(chunks)
@@ -145,15 +145,15 @@ class Edits:
         except BaseException as error:
             self.undo(error)
             raise
-        for place in chunks:
-            self._drop(place)
+        for chunk_id in chunks:
+            self._drop(chunk_id)
 
-    def _may_be_written(self, place: Place, chunk: Array) -> bool:
+    def _may_be_written(self, chunk_id: ChunkId, chunk: Array) -> bool:
         """Return whether a chunk may be written before `flush`, because the stored metadata stay correct."""
-        stays_correct = place[0] not in self._widened or self._is_new(place)
+        stays_correct = chunk_id[0] not in self._widened or self._is_new(chunk_id)
         return stays_correct and not chunk.dtype.hasobject  # references may not have a path yet
 
-    def _without_sharded(self, chunks: dict[Place, Array]) -> dict[Place, Array]:
+    def _without_sharded(self, chunks: dict[ChunkId, Array]) -> dict[ChunkId, Array]:
         """Encode those of ``chunks`` that are in shards, and add them to `shards`; return the others."""
         plain = {}
         for (path, index), chunk in chunks.items():
@@ -178,29 +178,29 @@ class Edits:
         if before is not None:
             self._grids.setdefault(reader.path, before)
 
-    def _untouched(self) -> Iterator[Place]:
+    def _untouched(self) -> Iterator[ChunkId]:
         """Yield the new chunks without values, of arrays that have grown."""
         for path, before in self._grids.items():
             grid = self._readers[path].node.grid
             if all(n <= m for n, m in zip(grid, before, strict=True)):
                 continue
             for index in itertools.product(*map(range, grid)):
-                place = (path, index)
-                if self._is_new(place) and place not in self._chunks and place not in self._early:
-                    yield place
+                chunk_id = (path, index)
+                if self._is_new(chunk_id) and chunk_id not in self._chunks and chunk_id not in self._early:
+                    yield chunk_id
 
-    def _is_new(self, place: Place) -> bool:
+    def _is_new(self, chunk_id: ChunkId) -> bool:
         """Return whether a chunk is outside of the stored array."""
-        path, index = place
+        path, index = chunk_id
         return path in self._grids and not _is_inside(index, self._grids[path])
 
-    def _fills(self) -> dict[Place, bytes]:
+    def _fills(self) -> dict[ChunkId, bytes]:
         """Return encoded fill values for new chunks without values, and for chunks cut off from a shard that stays.
 
         Those of sharded arrays are added to `shards`; the others are returned.
         """
         encoded: dict[str, bytes] = {}
-        plain: dict[Place, bytes] = {}
+        plain: dict[ChunkId, bytes] = {}
         for path, index in (*self._untouched(), *filter(self._stays, sorted(self._removed))):
             reader = self._readers[path]
             if path not in encoded:
@@ -211,14 +211,14 @@ class Edits:
                 self.shards.add(reader, index, encoded[path], self._grid(reader))
         return plain
 
-    def _stays(self, place: Place) -> bool:
+    def _stays(self, chunk_id: ChunkId) -> bool:
         """Return whether a chunk that was cut off is in a stored shard that keeps other chunks."""
-        node = self._readers[place[0]].node
-        if node.shards is None or (self._is_new(place) and place not in self._early):
+        node = self._readers[chunk_id[0]].node
+        if node.shards is None or (self._is_new(chunk_id) and chunk_id not in self._early):
             return False
-        return _is_inside(shard_of(node, place[1]), shard_grid(node))
+        return _is_inside(shard_of(node, chunk_id[1]), shard_grid(node))
 
-    def _record(self, objects: Iterable[Place], keys: Iterable[str], below: Iterable[str], mark: Mark | None) -> None:
+    def _record(self, objects: Iterable[ChunkId], keys: Iterable[str], below: Iterable[str], mark: Mark | None) -> None:
         """Record the state of chunks, shards and ``keys`` in the journal before they are written."""
         small, large, new = list(keys), list[str](), list[str]()
         for path, index in objects:
@@ -297,7 +297,7 @@ class Edits:
         """Whether anything waits to be written."""
         return bool(self._chunks or self.changed or self._removed)
 
-    def _write_chunks(self, chunks: dict[Place, Array]) -> None:
+    def _write_chunks(self, chunks: dict[ChunkId, Array]) -> None:
         try:
             for (path, index), chunk in chunks.items():
                 reader = self._readers[path]
@@ -334,7 +334,7 @@ class Edits:
             )
         self._fill_regrown()
         self._widen_rows(encode)
-        chunks = {place: resolved(chunk, encode, place[0], location) for place, chunk in self._chunks.items()}
+        chunks = {chunk_id: resolved(chunk, encode, chunk_id[0], location) for chunk_id, chunk in self._chunks.items()}
         documents = {path: list(self._metadata.documents(path, node)) for path, node in self.changed.items()}
         mark = self._metadata.mark() if self._widened else None
         names = [key for items in documents.values() for key, _ in items]
@@ -354,15 +354,15 @@ class Edits:
             if _is_inside(index, self._readers[path].node.grid):
                 self.put(self._readers[path], index, _fill(self._readers[path]))
 
-    def _write_others(self, chunks: dict[Place, Array], documents: Documents) -> None:
+    def _write_others(self, chunks: dict[ChunkId, Array], documents: Documents) -> None:
         """Write the arrays whose elements keep their size: chunks first, then the documents with their shapes."""
-        self._write_chunks({place: chunk for place, chunk in chunks.items() if place[0] not in self._widened})
-        self.shards.write(place for place in self.shards.changed() if place[0] not in self._widened)
+        self._write_chunks({chunk_id: chunk for chunk_id, chunk in chunks.items() if chunk_id[0] not in self._widened})
+        self.shards.write(chunk_id for chunk_id in self.shards.changed() if chunk_id[0] not in self._widened)
         self._keys.drain()
         for path in documents.keys() - self._widened:
             self._keys.set_many({key: dump(document) for key, document in documents[path]})
 
-    def _replace_widened(self, mark: Mark, chunks: dict[Place, Array], documents: Documents) -> None:
+    def _replace_widened(self, mark: Mark, chunks: dict[ChunkId, Array], documents: Documents) -> None:
         """Write the arrays whose elements became larger; all their chunks are in memory.
 
         Their documents come first: from them a reader that has the file open learns why a chunk does not decode.
@@ -374,8 +374,8 @@ class Edits:
         for path in sorted(self._widened):
             self._keys.set_many({key: dump(document) for key, document in documents[path]})
         self._keys.drain()
-        self._write_chunks({place: chunk for place, chunk in chunks.items() if place[0] in self._widened})
-        self.shards.write(place for place in self.shards.changed() if place[0] in self._widened)
+        self._write_chunks({chunk_id: chunk for chunk_id, chunk in chunks.items() if chunk_id[0] in self._widened})
+        self.shards.write(chunk_id for chunk_id in self.shards.changed() if chunk_id[0] in self._widened)
 
     def _discard_removed(self) -> None:
         """Let the journal delete the stored chunks and shards that are outside of their arrays now."""
