@@ -285,32 +285,6 @@ print(json.dumps([{k: v for k, v in after.items() if before.get(k) != v}, sorted
     assert gone == []
 
 
-_XARRAY = f"""{_DUMP}
-import xarray
-tree = xarray.open_datatree(sys.argv[1], engine="zarr")
-data = xarray.open_zarr(sys.argv[1], group="table", chunks=None, consolidated=True)
-told = {{name: [list(v.dims), plain(v.values.tolist())] for name, v in data.variables.items()}}
-told["tree"] = [plain(tree["table/rows"].values.tolist()), plain(tree["table"].refs.isel(n=2).item())]
-told["numbers"] = tree["numbers"].values.tolist()
-print(json.dumps(told))
-"""
-
-
-def test_xarray_opens_it(ours: Path, installed: Path) -> None:
-    pytest.importorskip("xarray")
-    told = _python(_XARRAY, ours, installed=installed)
-    assert told == {
-        "refs": [["n"], OURS["table/refs"]],
-        "rows": [["n", "fields"], OURS["table/rows"]],
-        "text": [["n"], OURS["table/text"]],
-        "text_null": [["n"], OURS["table/text_null"]],  # with a fill value of "" the empty text would be NaN
-        "raw": [["n"], _plain(OURS["table/raw"])],
-        "none": [["no_rows", "fields"], []],
-        "tree": [OURS["table/rows"], OURS["table/refs"][2]],
-        "numbers": [0, 1, 2],  # a fill value of 0 would make the first of them NaN
-    }
-
-
 def test_xarray_and_dask_read_it_in_chunks(ours: Path) -> None:
     xarray = pytest.importorskip("xarray")
     pytest.importorskip("dask")
