@@ -267,10 +267,11 @@ _CONNECTION_NAMES = {
 
 
 def object_settings(location: str, options: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return obstore's settings for a URL, None where another library has to open it.
+    """Return obstore's settings for a URL, None if another library has to open it.
 
-    That is so without obstore, for schemes that it does not have, for options that only s3fs, gcsfs or adlfs has, and
-    where the credentials are those of an AWS profile, or are to be found by Google's or Azure's own library.
+    That is the case if obstore is not installed, for schemes that it does not support, for options that only s3fs,
+    gcsfs or adlfs has, and if the credentials are in an AWS profile or have to be found by the library of Google or
+    Azure.
 
     Parameters
     ----------
@@ -282,7 +283,7 @@ def object_settings(location: str, options: Mapping[str, Any]) -> dict[str, Any]
     Raises
     ------
     UsageError
-        The URL names an account of Azure, and the options another one.
+        The URL and the options name different accounts of Azure.
     """
     scheme = location.partition("://")[0]
     if find_spec("obstore") is None:
@@ -303,7 +304,7 @@ def object_settings(location: str, options: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _with_bounds(settings: dict[str, Any], endpoint: str, location: str) -> dict[str, Any]:
-    """Return settings with the bounds of time that the user does not set; a server is plain if its URL begins so."""
+    """Return settings with default timeouts and retries; plain HTTP is allowed if the URL of the server is ``http``."""
     client = {**_CLIENT, **settings.pop("client_options", {})}
     if endpoint.startswith("http://"):
         client.setdefault("allow_http", True)
@@ -330,7 +331,7 @@ def _is_known(kind: str, names: frozenset[str]) -> bool:
 
 
 def _renamed(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options by the names of obstore, without those that are None."""
+    """Return options with the names of obstore, without those that are None."""
     names = _NAMES[kind]
     return {names.get(name, name): value for name, value in options.items() if value is not None}
 
@@ -355,7 +356,7 @@ def _s3(location: str, options: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _google(location: str, options: dict[str, Any]) -> dict[str, Any] | None:
-    options.pop("project", None)  # of gcsfs: who pays for a new bucket, which is not made here
+    options.pop("project", None)  # gcsfs: the project that pays for a new bucket; no bucket is created here
     if options.get("token") in ("anon", "google_default", None):
         options["anon"] = True if options.pop("token", None) == "anon" else options.get("anon")
     settings = _renamed("GCSStore", options)
@@ -365,14 +366,14 @@ def _google(location: str, options: dict[str, Any]) -> dict[str, Any] | None:
     }:  # fmt: skip
         return None
     login = os.path.expanduser("~/.config/gcloud/application_default_credentials.json")
-    # without an identity obstore asks the machine, for minutes
+    # without an identity obstore queries the metadata server, for minutes
     is_identified = _has_identity("GCSStore", settings) or os.path.exists(login)
     return settings if is_identified or find_spec("gcsfs") is None else None
 
 
 def _azure(location: str, options: dict[str, Any]) -> dict[str, Any] | None:
     account = location.partition("://")[2].partition("/")[0].partition("@")[2].partition(".")[0]
-    is_any = options.get("anon") is False  # of adlfs: with whatever identity this machine has
+    is_any = options.get("anon") is False  # adlfs: use any identity of this machine
     found = _of_connection(options, account)
     if found is None:
         return None
@@ -380,7 +381,7 @@ def _azure(location: str, options: dict[str, Any]) -> dict[str, Any] | None:
     if host is not None:
         found["endpoint"] = f"https://{host}"
     settings = {**found, **_renamed("AzureStore", options)}
-    if account and settings.pop("account_name", account) != account:  # obstore takes it once
+    if account and settings.pop("account_name", account) != account:  # obstore accepts the name only once
         raise UsageError(
             f"the URL names the account {account!r}, and the options another one",
             store=location,
@@ -391,7 +392,7 @@ def _azure(location: str, options: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _of_connection(options: dict[str, Any], account: str) -> dict[str, Any] | None:
-    """Return the settings in a connection string, of the options or the environment; None for one of another kind."""
+    """Return the settings of a connection string, in the options or the environment; None if it names no account."""
     text = options.pop("connection_string", None)
     is_given = text is not None
     if not is_given and not options.keys() & {"account_name", "endpoint", "account_host"}:
@@ -403,7 +404,7 @@ def _of_connection(options: dict[str, Any], account: str) -> dict[str, Any] | No
     if "account_name" not in settings:
         return None
     if account and not is_given and settings["account_name"] != account:
-        return {}  # the environment is about another account
+        return {}  # the environment is for another account
     suffix = parts.get("EndpointSuffix", "core.windows.net")
     protocol = parts.get("DefaultEndpointsProtocol", "https")
     settings.setdefault("endpoint", f"{protocol}://{settings['account_name']}.blob.{suffix}")
