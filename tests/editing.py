@@ -1,18 +1,27 @@
-"""Changes of arrays, step by step, and what NumPy makes of them."""
+"""Changes of arrays, step by step, and their results in NumPy; the array is ``g/a`` of a store in memory."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import zarr
 from hypothesis import strategies as st
+from zarr.core.buffer import cpu
+from zarr.storage import MemoryStore
 
+from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
+from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.changes.editable import EditableArray
 from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.changes.journal import Mark
 from hdmf_zarr_backend.formats import zarr2
+from hdmf_zarr_backend.formats.registry import parse_array
+from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.stores.base import Store
+from tests.keystores import MemoryKeys
 from tests.strategies import expected, selections
 
 
@@ -45,6 +54,31 @@ def flush(edits: Edits) -> set[str]:
     edits.journal.commit({})
     edits.done()
     return changed
+
+
+def write_array(array: np.ndarray[Any, Any], node: ArrayNode, edits: Edits, keys: MemoryKeys) -> EditableArray:
+    """Write ``array`` through an `EditableArray` of ``node``, which is empty before, and return that."""
+    lazy = EditableArray(edits, keys, "g/a", node, ChunkCache())
+    lazy.resize(array.shape)
+    lazy[...] = array
+    flush(edits)
+    keys.calls.clear()
+    return lazy
+
+
+def read_again(keys: MemoryKeys) -> Any:
+    """Return the values as a new reader finds them."""
+    documents = {name: keys.values[f"g/a/{name}"] for name in (".zarray", "zarr.json") if f"g/a/{name}" in keys.values}
+    node = parse_array({name: json.loads(text) for name, text in documents.items()}, "g/a")
+    assert node is not None
+    return LazyArray(keys, "g/a", node, ChunkCache())[...]
+
+
+def read_by_zarr(keys: MemoryKeys) -> Any:
+    """Return the values as zarr-python finds them."""
+    store = MemoryStore({key: cpu.Buffer.from_bytes(value) for key, value in keys.values.items()})
+    zarr_format = 2 if "g/a/.zarray" in keys.values else 3
+    return np.asarray(zarr.open_array(store, path="g/a", mode="r", zarr_format=zarr_format)[...])
 
 
 def numbers(*shape: int) -> np.ndarray[Any, Any]:

@@ -135,7 +135,6 @@ OUTSIDE: dict[str, str] = {
     "tests.storage.test_objectsettings": "about the settings of object stores",
     "tests.storage.test_pickles": "about pickles, which are in files of format 2 only",
     "tests.storage.test_rowblocks": _CHUNKS,
-    "tests.storage.test_selection": _CHUNKS,
     "tests.storage.test_shards": _CHUNKS,
     "tests.storage.test_textobjects": _BELOW,
     # kinds of stores

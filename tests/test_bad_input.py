@@ -140,7 +140,7 @@ def test_an_array_inside_a_file_is_no_file(store):
 
 
 def test_what_is_no_path():
-    with pytest.raises(UsageError, match="nothing that a Zarr file can be in"):
+    with pytest.raises(UsageError, match="cannot hold a Zarr file"):
         ZarrIO(3)
     with pytest.raises(UsageError, match="mode 'rw' is unknown"):
         ZarrIO("file.zarr", "rw")

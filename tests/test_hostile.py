@@ -347,7 +347,7 @@ def test_pickle_where_numbers_should_be(store, marker, nothing_runs, place):
     node = store / "acquisition" / "trace" / "data"
     change(node, **({"compressor": PICKLE} if place == "compressor" else {"filters": [PICKLE], "compressor": None}))
     (node / "0.0").write_bytes(pickle.dumps(Payload(marker), 5))
-    with pytest.raises(DamagedFileError, match=r"is no compressor|more than data") as caught, opened(store) as io:
+    with pytest.raises(DamagedFileError, match=r"is not a compressor|more than data") as caught, opened(store) as io:
         io.read().acquisition["trace"].data[:]
     check(caught.value, store, "/acquisition/trace/data")
 

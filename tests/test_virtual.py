@@ -297,7 +297,7 @@ def test_a_changed_source_is_told(pair, change):
     with ZarrIO(target, "r") as io, pytest.raises(kind) as caught:
         io.read_builder().datasets["data"].data[:]
     assert str(source) in str(caught.value) and str(target) in str(caught.value)
-    assert "anew" in str(caught.value)
+    assert "again" in str(caught.value)
     convert_again = change in ("touched", "grown")
     if convert_again:
         convert(source, target, virtual=True, overwrite=True)

@@ -110,7 +110,7 @@ def test_an_hdf5_file_that_is_referred_to_on_a_server_without_ranges(
 
 def test_an_empty_file_at_a_url_is_no_zip_file(web: WebServer) -> None:
     (web.folder / "a.zarr.zip").write_bytes(b"")
-    with pytest.raises(NotZarrError, match="no zip file"):
+    with pytest.raises(NotZarrError, match="not a zip file"):
         ZarrIO(f"{web.url}/a.zarr.zip", "r").open()
 
 

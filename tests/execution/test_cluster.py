@@ -23,14 +23,11 @@ from hdmf_zarr_backend.errors import UsageError, WorkerLostError
 from hdmf_zarr_backend.execution import executors
 from hdmf_zarr_backend.execution.executors import connected
 from hdmf_zarr_backend.progress import Progress
+from tests.execution.conftest import contents
 
 pytest.importorskip("distributed")
 
 VALUES = np.random.default_rng(0).integers(-50, 50, (200_000, 16), dtype="i2")
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def free_port() -> int:
@@ -153,7 +150,7 @@ def test_a_scheduler_without_workers(tmp_path: Path) -> None:
 
 
 def test_an_address_that_is_none(source: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no address of a dask scheduler"):
+    with pytest.raises(UsageError, match="not an address of a dask scheduler"):
         convert(source, tmp_path / "a.zarr", executor="carrier-pigeon://loft")
 
 

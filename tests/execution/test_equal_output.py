@@ -17,15 +17,11 @@ from hdmf.data_utils import AbstractDataChunkIterator, DataChunk
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.progress import Progress
-from tests.execution.conftest import KINDS
+from tests.execution.conftest import KINDS, contents
 
 Find = Callable[[Any], Any]
 VALUES = np.random.default_rng(0).integers(-50, 50, (60_000, 16), dtype="i2")
 SERIAL = None
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
 def root(**datasets: Any) -> GroupBuilder:

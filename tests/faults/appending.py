@@ -30,7 +30,7 @@ from hdmf.common import (
 )
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO
-from hdmf_zarr_backend.changes import edits as edits_room
+from hdmf_zarr_backend.changes import edits as edits_module
 from hdmf_zarr_backend.stores.remote import RemoteStore
 from tests.watching import listening
 
@@ -84,7 +84,7 @@ def append(place: Any, variant: str, **options: Any) -> None:
         root = io.read()
         table, data = root["table"], root["numbers"]["growing"].data
         if variant in ("early", "sharded"):
-            edits_room.WAITING_BYTES = 40
+            edits_module.WAITING_BYTES = 40
         if variant == "values":
             data[1:6] = -1.0
         data.append(np.arange(10.0, 80.0 if variant == "larger chunks" else 17.0))

@@ -21,7 +21,7 @@ import pytest
 from hdmf.common import get_manager
 
 from hdmf_zarr_backend import ZarrIO, repair, verify
-from hdmf_zarr_backend.changes import edits as edits_room
+from hdmf_zarr_backend.changes import edits as edits_module
 from hdmf_zarr_backend.errors import (
     ConflictError,
     JournalWarning,
@@ -54,7 +54,7 @@ GONE = OSError(errno.ETIMEDOUT, "the disk is gone")
 @pytest.fixture(autouse=True)
 def _waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """What an append does to the bound of what waits ends with the test."""
-    monkeypatch.setattr(edits_room, "WAITING_BYTES", edits_room.WAITING_BYTES)
+    monkeypatch.setattr(edits_module, "WAITING_BYTES", edits_module.WAITING_BYTES)
 
 
 @pytest.fixture
@@ -187,7 +187,7 @@ def check_failing(folder: Path, variant: str, every: int) -> int:
     there = local_contents(folder / "before")
     append(folder / "0", variant)
     checks = Checks(variant, folder / "before", folder / "0")
-    edits_room.WAITING_BYTES = 64 * 2**20
+    edits_module.WAITING_BYTES = 64 * 2**20
     for step in range(1, 1000, every):
         error, kind = FAILURES[step % len(FAILURES)]
         place = Path(shutil.copytree(folder / "before", folder / "failing"))
@@ -276,7 +276,7 @@ def test_a_file_whose_write_failed_writes_nothing_when_it_is_closed(whole):
 def test_changes_that_were_written_early_and_undone_are_not_forgotten_in_silence(whole, monkeypatch):
     place = whole(2) / "0"
     there = local_contents(place)
-    monkeypatch.setattr(edits_room, "WAITING_BYTES", 40)
+    monkeypatch.setattr(edits_module, "WAITING_BYTES", 40)
     io = ZarrIO(place, "a", manager=get_manager())
     data = io.read()["numbers"]["growing"].data
     data.append(np.arange(8.0))  # two chunks, one of which is written
@@ -380,7 +380,7 @@ def test_what_the_metadata_do_not_know_of_is_not_taken_for_new(whole):
     (place / "new" / "flags").mkdir(parents=True)
     (place / "new" / "flags" / "0").write_bytes(b"of somebody else")
     there = local_contents(place)
-    with pytest.raises(ConflictError, match="do not know of") as caught:
+    with pytest.raises(ConflictError, match="the metadata have no such node") as caught:
         append(place, "rows")
     assert caught.value.path == "/new"
     assert local_contents(place) == there

@@ -62,8 +62,9 @@ def test_a_bucket_of_a_server_that_is_not_there_fails_at_once(options: dict[str,
         pytest.importorskip("s3fs")
     options = {"key": "x", "secret": "y", "endpoint_url": NOBODY[0], **options}
     for mode in ("r", "w"):
-        with within(SOON), pytest.raises(StoreUnreachableError):
+        with within(SOON), pytest.raises(StoreUnreachableError) as caught:
             ZarrIO("s3://bucket/a.zarr", mode, storage_options=options).read_builder()  # type: ignore[arg-type]
+        assert caught.value.store == "s3://bucket/a.zarr"
 
 
 @pytest.mark.parametrize("server", NOBODY)

@@ -217,7 +217,7 @@ def test_elements_that_do_not_fit(items, cells):
 
 @pytest.mark.parametrize("cells", [-1, "2", True, [2]], ids=str)
 def test_a_mark_that_is_no_number_of_fields(cells):
-    with pytest.raises(ValueError, match="no number of fields"):
+    with pytest.raises(ValueError, match="not a number of fields"):
         decoded([], [0], cells)
 
 

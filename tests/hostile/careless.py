@@ -236,7 +236,7 @@ CASES: tuple[Case, ...] = (
           named(".zgroup", ".zattrs", ".zmetadata", "zarr.json", ".zarray"), raises="NameRefusedError",
           says="cannot be stored"),
     _case("a name of 300 bytes, on a disk that holds 255", "`StoreError` that says so; the old file stays",
-          named(LONG), raises="StoreError", says="holds no names that are so long"),
+          named(LONG), raises="StoreError", says="too long for this file system"),
     _case("names that Windows cannot hold, or takes for one", "they are stored, with a warning", _stored_names,
           warns="PortableNameWarning", says="'/CON', '/a:b', '/dot.', '/nul.txt', '/x'"),
     _case('mode `"w"` on a folder that is no Zarr file', "`StoreExistsError`; nothing is touched", _not_a_file,

@@ -363,7 +363,7 @@ CASES: tuple[Case, ...] = (
     Case(CODE, "a codec with a type of elements of 100 MB", "`MetadataError`",
          document("numbers/.zarray", lambda d: d.update(
              filters=[{"id": "astype", "encode_dtype": "u1", "decode_dtype": "U99999999"}])), read("numbers"),
-         raises="MetadataError", says="no type of numbers", finds="document-damaged"),
+         raises="MetadataError", says="not a type of numbers", finds="document-damaged"),
     Case(CODE, "a node called `../../outside`", "`StoreError`; nothing outside is touched",
          _consolidated(lambda d: d["metadata"].update({"../../outside/.zarray": d["metadata"]["numbers/.zarray"]})),
          lambda path: opened(path).groups[".."].groups[".."].datasets["outside"].data[:],

@@ -198,7 +198,7 @@ CASES: tuple[Case, ...] = (
     # code
     Case(CODE, "a pickle with a key of 100,000 tuples in each other", "`UnsafeDataError`; nothing is built of it",
          pickled(b"}" + _DEEP_KEY + b"Ns"), lambda path: opened(path)["references"].data[:],
-         raises="UnsafeDataError", says="key that is no text", finds="unsafe"),
+         raises="UnsafeDataError", says="key that is not text", finds="unsafe"),
     Case(CODE, "a pickle with a crafted type of elements", "`UnsafeDataError`; nothing is built of it",
          pickled(_crafted_type()), lambda path: opened(path)["references"].data[:],
          raises="UnsafeDataError", says="/references", finds="unsafe"),

@@ -17,7 +17,7 @@ from pynwb import NWBFile, get_type_map
 from pynwb.spec import NWBAttributeSpec, NWBDatasetSpec, NWBGroupSpec, NWBNamespaceBuilder
 
 from hdmf_zarr_backend import NWBZarrIO
-from hdmf_zarr_backend.arrays.chunks import ChunkCache
+from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.files.parser import parse

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
+from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.model.nodes import ArrayNode

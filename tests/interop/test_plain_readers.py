@@ -17,7 +17,8 @@ import pytest
 from hdmf.build import GroupBuilder
 
 from hdmf_zarr_backend import ZarrIO
-from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
+from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy
 from hdmf_zarr_backend.stores.local import LocalStore

@@ -14,7 +14,7 @@ from hdmf.build import DatasetBuilder, GroupBuilder
 from pynwb import H5DataIO, TimeSeries
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
-from hdmf_zarr_backend.arrays.chunks import ChunkCache
+from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import UsageError

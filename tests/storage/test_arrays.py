@@ -17,10 +17,10 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hdmf_zarr_backend.arrays.chunks import ChunkCache
+from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.fills import fill_array
-from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.arrays.lazy import ArrayContext, LazyArray
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, ModeError
 from hdmf_zarr_backend.formats.dtypes import JSON2, zarr_type
 from hdmf_zarr_backend.formats.zarr2 import array_document
@@ -174,6 +174,72 @@ def test_masks_of_the_whole_shape_are_those_of_numpy(case):
     assert_same(stored(array, tuple(max(1, n // 2) for n in shape))[mask], array[mask])
 
 
+# ---- keys that select nothing ---------------------------------------------------------------------------------------
+
+H5PY_ERRORS = [
+    (10, (10,)),
+    (0, (0,)),
+    ((0, 7), (3, 5)),
+    ((1, 2), (5,)),
+    ((1, 2, 3), (4, 5)),
+]
+
+
+@pytest.mark.parametrize(("key", "shape"), H5PY_ERRORS)
+def test_errors_of_keys_are_those_of_h5py(key, shape, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        dataset = file.create_dataset("x", shape=shape, dtype="i4")
+        with pytest.raises((IndexError, ValueError)) as theirs:
+            dataset[key]
+    with pytest.raises(IndexError) as ours:
+        stored(numbers(*shape))[key]
+    assert str(ours.value) == str(theirs.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        (-11, r"Index \(-11\) out of range for \(0-9\)"),
+        ([0, 10], r"Index \(10\) out of range for \(0-9\)"),
+        ([-11], r"Index \(-11\) out of range for \(0-9\)"),
+        (np.array([2**64 - 1], np.uint64), r"Index \(18446744073709551615\) out of range for \(0-9\)"),
+        (np.uint64(2**64 - 1), r"Index \(18446744073709551615\) out of range"),
+        ([True] * 9, r"a mask of shape \(9,\) does not fit an axis of length 10"),
+        ([1.5], "must be a list of integers"),
+        ([[1, 2]], "must be a list of integers"),
+        ([[1], [1, 2]], "not a list of indices"),
+        (["a"], "must be a list of integers"),
+        (1.0, "is not an index"),
+        (b"a", "is not an index"),
+        (None, "is not an index"),
+        (True, "is not an index"),
+        (np.True_, "is not an index"),
+        (np.array(1.0), "is not an index"),
+        ((Ellipsis, Ellipsis), "single ellipsis"),
+    ],
+)
+def test_a_key_that_selects_nothing_is_an_error(key, message):
+    with pytest.raises(IndexError, match=message):
+        stored(numbers(10))[key]
+
+
+@pytest.mark.parametrize("key", [0, [0], np.array([-1])], ids=repr)
+def test_an_empty_axis_is_named_as_such(key):
+    with pytest.raises(IndexError, match="out of range for empty dimension"):
+        stored(numbers(0))[key]
+
+
+def test_a_step_of_zero_is_the_error_of_python():
+    with pytest.raises(ValueError, match="slice step cannot be zero"):
+        stored(numbers(5))[0:2:0]
+
+
+def test_a_mask_of_another_shape_is_refused():
+    with pytest.raises(IndexError, match=r"a mask of shape \(2, 2\) does not fit an array of shape \(2, 3\)"):
+        stored(numbers(2, 3))[np.ones((2, 2), bool)]
+
+
 # ---- what hdmf expects ---------------------------------------------------------------------------------------------
 
 
@@ -194,7 +260,7 @@ def test_it_is_a_zarr_array_and_touches_nothing_until_it_is_indexed():
 
 def test_maxshape_is_what_was_recorded():
     lazy = stored(numbers(6))
-    bounded = LazyArray(lazy.keys, lazy.path, lazy.node, ChunkCache(), maxshape=(None,))
+    bounded = LazyArray(lazy.keys, lazy.path, lazy.node, ChunkCache(), ArrayContext((None,)))
     assert bounded.maxshape == (None,)
     assert bounded.shape == (6,)
 
@@ -308,7 +374,9 @@ def test_values_of_one_chunk_can_be_decoded_from_bytes_at_hand():
     data = lazy.keys.values["g/a/0"]
     assert lazy.decoded(data).tolist() == ["a", "b"]
     assert lazy.decoded(None).tolist() == ["", ""]
-    asciis = LazyArray(lazy.keys, lazy.path, lazy.node, ChunkCache(), elements=lambda v: np.char.encode(v.astype("U")))
+    asciis = LazyArray(
+        lazy.keys, lazy.path, lazy.node, ChunkCache(), ArrayContext(elements=lambda v: np.char.encode(v.astype("U")))
+    )
     assert asciis.decoded(data).tolist() == [b"a", b"b"]
     assert asciis[0] == b"a"
     assert asciis[:1].tolist() == [b"a"]

@@ -141,7 +141,7 @@ def test_a_limit_says_which_it_is_and_how_it_is_raised():
 
 @pytest.mark.parametrize("given", [{"max_links": -1}, {"max_files": 1.5}, {"max_depth": None}])
 def test_what_is_no_limit(given: dict[str, Any]):
-    with pytest.raises(UsageError, match="is no limit"):
+    with pytest.raises(UsageError, match="is not a limit"):
         Limits(**given)
 
 

@@ -10,21 +10,20 @@ import pytest
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from zarr.core.buffer import cpu
 from zarr.storage import MemoryStore
 
-from hdmf_zarr_backend.arrays import shards as shards_room
-from hdmf_zarr_backend.arrays.chunks import ChunkCache
+from hdmf_zarr_backend.arrays import shards as shards_module
+from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.arrays.shards import ShardReader, shard_grid, stored_chunks
-from hdmf_zarr_backend.changes import edits as edits_room
+from hdmf_zarr_backend.changes import edits as edits_module
 from hdmf_zarr_backend.changes.editable import EditableArray
 from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.changes.journal import JOURNAL, Mark
 from hdmf_zarr_backend.errors import ChunkError, StoreError
 from hdmf_zarr_backend.formats.registry import FORMATS, parse_array
 from hdmf_zarr_backend.model.nodes import ArrayNode, Shards
-from tests.editing import Model, flush, follow, histories, numbers
+from tests.editing import Model, flush, follow, histories, numbers, read_again, read_by_zarr, write_array
 from tests.keystores import MemoryKeys
 
 
@@ -43,28 +42,26 @@ class Metadata:
 def sharded(
     array: np.ndarray[Any, Any], chunks: tuple[int, ...], shards: Shards, **options: Any
 ) -> tuple[EditableArray, MemoryKeys]:
-    """Return ``array``, written through the room itself, and its store."""
+    """Return ``array``, written through an `EditableArray`, and its store."""
     options |= {"prefix": "c", "separator": "/", "attributes": {"zarr_dtype": array.dtype.name}}
     node = ArrayNode((0,) * array.ndim, chunks, array.dtype.str, shards=shards, **options)
     keys = MemoryKeys()
-    edits = Edits(keys, Metadata())
-    lazy = EditableArray(edits, keys, "g/a", node, ChunkCache())
-    lazy.resize(array.shape)
-    lazy[...] = array
-    flush(edits)
-    keys.calls.clear()
-    return lazy, keys
+    return write_array(array, node, Edits(keys, Metadata()), keys), keys
 
 
-def read_again(keys: MemoryKeys) -> Any:
+def stored_by_zarr(**options: Any) -> tuple[Any, MemoryStore]:
+    """Return a sharded array that zarr-python has created, and its store."""
+    store = MemoryStore()
+    group = zarr.create_group(store, zarr_format=3)
+    return group.create_array("g/a", dtype="<i4", **options), store
+
+
+def opened(store: MemoryStore) -> tuple[EditableArray, MemoryKeys]:
+    """Return the array of a store of zarr-python, open for changes, and its keys."""
+    keys = MemoryKeys({key: value.to_bytes() for key, value in store._store_dict.items()})
     node = parse_array({"zarr.json": json.loads(keys.values["g/a/zarr.json"])}, "g/a")
     assert node is not None
-    return LazyArray(keys, "g/a", node, ChunkCache())[...]
-
-
-def read_by_zarr(keys: MemoryKeys) -> Any:
-    store = MemoryStore({key: cpu.Buffer.from_bytes(value) for key, value in keys.values.items()})
-    return np.asarray(zarr.open_array(store, path="g/a", mode="r", zarr_format=3)[...])
+    return EditableArray(Edits(keys, Metadata()), keys, "g/a", node, ChunkCache()), keys
 
 
 def shards_set(keys: MemoryKeys) -> list[str]:
@@ -87,7 +84,7 @@ def test_changes_are_those_of_numpy_and_what_is_written_is_what_zarr_reads(histo
     shape_of_shards = tuple(c * n for c, n in zip(chunks, inner, strict=False))
     shards = Shards(shape_of_shards, index_at_end=at_end, checksum=checksum)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(edits_room, "WAITING_BYTES", waiting)
+        patch.setattr(edits_module, "WAITING_BYTES", waiting)
         lazy, keys = sharded(numbers(*shape), chunks, shards, fill_value=options["fill_value"], order=options["order"])
         model = Model(numbers(*shape), options["fill_value"] or 0)
         follow(lazy, model, todo)
@@ -123,7 +120,7 @@ def test_appending_touches_the_last_shard_only():
 
 
 def test_much_that_is_appended_leaves_memory_shard_by_shard(monkeypatch):
-    monkeypatch.setattr(edits_room, "WAITING_BYTES", 64)
+    monkeypatch.setattr(edits_module, "WAITING_BYTES", 64)
     lazy, keys = sharded(numbers(10), (4,), Shards((16,)))
     lazy.append(numbers(1000))
     assert lazy._edits._bytes <= 64 + 16
@@ -196,49 +193,39 @@ def test_a_reader_that_knows_where_chunks_were_looks_again():
 
 
 def test_a_shard_of_others_keeps_its_order():
-    store = MemoryStore()
-    group = zarr.create_group(store, zarr_format=3)
     values = np.arange(64, dtype="<i4").reshape(8, 8)
-    group.create_array("g/a", shape=(8, 8), chunks=(2, 2), shards=(8, 8), dtype="<i4", compressors=None)[...] = values
-    keys = MemoryKeys({key: value.to_bytes() for key, value in store._store_dict.items()})
-    node = parse_array({"zarr.json": json.loads(keys.values["g/a/zarr.json"])}, "g/a")
-    assert node is not None
-    before = ShardReader(keys, "g/a", node).places((0, 0))
+    array, store = stored_by_zarr(shape=(8, 8), chunks=(2, 2), shards=(8, 8), compressors=None)
+    array[...] = values
+    lazy, keys = opened(store)
+    before = ShardReader(keys, "g/a", lazy.node).extents((0, 0))
     assert list(before) != sorted(before)
-    reader = LazyArray(keys, "g/a", node, ChunkCache(0))
+    reader = LazyArray(keys, "g/a", lazy.node, ChunkCache(0))
     assert reader[0, 0] == 0
-    edits = Edits(keys, Metadata())
-    EditableArray(edits, keys, "g/a", node, ChunkCache())[0, 7] = -1
-    flush(edits)
-    assert ShardReader(keys, "g/a", node).places((0, 0)) == before
+    lazy[0, 7] = -1
+    flush(lazy._edits)
+    assert ShardReader(keys, "g/a", lazy.node).extents((0, 0)) == before
     values[0, 7] = -1
     assert reader[...].tolist() == read_by_zarr(keys).tolist() == values.tolist()
 
 
 def test_chunks_that_others_left_out_stay_out():
-    store = MemoryStore()
-    group = zarr.create_group(store, zarr_format=3)
-    array = group.create_array("g/a", shape=(40,), chunks=(4,), shards=(16,), dtype="<i4", fill_value=5)
+    array, store = stored_by_zarr(shape=(40,), chunks=(4,), shards=(16,), fill_value=5)
     array[20:24] = 1
-    keys = MemoryKeys({key: value.to_bytes() for key, value in store._store_dict.items()})
-    node = parse_array({"zarr.json": json.loads(keys.values["g/a/zarr.json"])}, "g/a")
-    assert node is not None
+    lazy, keys = opened(store)
     there = dict(keys.values)
-    edits = Edits(keys, Metadata())
-    lazy = EditableArray(edits, keys, "g/a", node, ChunkCache())
     lazy[[0, 30]] = 2
     wanted = lazy[...].tolist()
-    edits.flush(str)
+    lazy._edits.flush(str)
     assert set(keys.values) - set(there) >= {"g/a/c/0"}
     assert "g/a/c/2" not in keys.values
-    assert len(ShardReader(keys, "g/a", node).places((0,))) == 1
+    assert len(ShardReader(keys, "g/a", lazy.node).extents((0,))) == 1
     assert read_by_zarr(keys).tolist() == wanted
-    edits.undo(StoreError("no"))
+    lazy._edits.undo(StoreError("no"))
     assert keys.values == there
 
 
 def test_many_pieces_of_a_shard_are_copied(monkeypatch):
-    monkeypatch.setattr(shards_room, "_RUN_BYTES", 64)
+    monkeypatch.setattr(shards_module, "_RUN_BYTES", 64)
     values = np.random.default_rng(0).integers(0, 2**31, 640, dtype="<i4")
     lazy, keys = sharded(values, (8,), Shards((640,)))
     lazy[::100] = values[::100] = 1

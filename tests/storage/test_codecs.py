@@ -28,7 +28,7 @@ from hdmf_zarr_backend.formats.dtypes import JSON2, zarr_type
 from hdmf_zarr_backend.formats.zarr2 import array_document
 from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.transfer.plan import encode_fill
-from tests.strategies import FIXED, JSON, NUMBERS, PLAIN, STRUCTURED, TEXT, filled, raw_arrays, shapes
+from tests.strategies import FIXED, JSON, NUMBERS, PLAIN, STRUCTURED, TEXT, raw_arrays, shapes
 
 pytestmark = pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
 
@@ -126,7 +126,7 @@ def test_every_plain_type_both_directions(array, order, compressor):
 
 
 @settings(max_examples=40)
-@given(array=raw_arrays(STRUCTURED, SHAPES), order=st.sampled_from("CF"), compressor=st.sampled_from(COMPRESSORS[:8]))
+@given(array=raw_arrays(STRUCTURED, SHAPES), order=st.sampled_from("CF"), compressor=st.sampled_from(COMPRESSORS))
 def test_rows_come_back_with_every_compressor(array, order, compressor):
     node = node_of(array.dtype, array.shape, compressor=compressor, order=order)
     codec = chunk_codec(node)
@@ -403,9 +403,9 @@ def test_configurations_that_make_no_sense(config):
 
 def test_an_array_of_objects_needs_a_codec_for_them():
     for filters in (None, [{"id": "zlib", "level": 1}]):
-        with pytest.raises(MetadataError, match="names no codec"):
+        with pytest.raises(MetadataError, match="has no codec for objects"):
             chunk_codec(ArrayNode(shape=(1,), chunks=(1,), data_type="|O", filters=filters))
-    with pytest.raises(MetadataError, match="no compressor"):
+    with pytest.raises(MetadataError, match="is not a compressor"):
         chunk_codec(ArrayNode(shape=(1,), chunks=(1,), data_type="<i4", compressor={"id": "json2"}))
 
 
@@ -492,13 +492,3 @@ def test_elements_that_a_codec_does_not_take_are_refused(codec_id, item):
     array[0] = item
     with pytest.raises(ValueRefusedError, match="cannot be stored"):
         chunk_codec(node).encode(array)
-
-
-@settings(max_examples=20)
-@given(data=st.data())
-def test_text_of_fixed_length_and_dates_in_rows(data):
-    dtype = np.dtype([("when", "<M8[ms]"), ("word", "<U3"), ("n", ">i2", (2,))])
-    array = filled(data.draw, dtype, (3,))
-    for compressor in COMPRESSORS:
-        codec = chunk_codec(node_of(dtype, (3,), compressor=compressor))
-        assert codec.decode(codec.encode(array), (3,)).tobytes() == array.tobytes()

@@ -9,27 +9,35 @@ from typing import Any
 
 import numpy as np
 import pytest
-import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from zarr.core.buffer import cpu
-from zarr.storage import MemoryStore
 
-from hdmf_zarr_backend.arrays.chunks import ChunkCache
-from hdmf_zarr_backend.arrays.lazy import LazyArray
-from hdmf_zarr_backend.changes import edits as edits_room
+from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
+from hdmf_zarr_backend.arrays.lazy import ArrayContext, LazyArray
+from hdmf_zarr_backend.changes import edits as edits_module
 from hdmf_zarr_backend.changes.editable import EditableArray
 from hdmf_zarr_backend.changes.edits import DeferredReference
 from hdmf_zarr_backend.errors import ConflictError, UsageError, ValueRefusedError
 from hdmf_zarr_backend.formats.dtypes import JSON2
 from hdmf_zarr_backend.formats.zarr2 import array_document
 from hdmf_zarr_backend.model.nodes import ArrayNode
-from tests.editing import Model, edits_of, flush, follow, histories, numbers, plain
+from tests.editing import (
+    Model,
+    edits_of,
+    flush,
+    follow,
+    histories,
+    numbers,
+    plain,
+    read_again,
+    read_by_zarr,
+    write_array,
+)
 from tests.keystores import MemoryKeys
 
 
 def editable(array: np.ndarray[Any, Any], chunks: tuple[int, ...], **options: Any) -> tuple[EditableArray, MemoryKeys]:
-    """Return ``array``, written through the room itself, and its store."""
+    """Return ``array``, written through an `EditableArray`, and its store."""
     bound = options.pop("maxshape", None)
     data_type: Any = "|O" if array.dtype.kind == "O" else array.dtype.str
     if array.dtype.names is not None:
@@ -37,24 +45,8 @@ def editable(array: np.ndarray[Any, Any], chunks: tuple[int, ...], **options: An
     node = ArrayNode(shape=(0,) * array.ndim, chunks=chunks, data_type=data_type, **options)
     keys = MemoryKeys({"g/a/.zarray": json.dumps(array_document(node)).encode()})
     edits = edits_of(keys)
-    first = EditableArray(edits, keys, "g/a", node, ChunkCache())
-    first.resize(array.shape)
-    first[...] = array
-    flush(edits)
-    keys.calls.clear()
-    return EditableArray(edits, keys, "g/a", node, ChunkCache(), maxshape=bound), keys
-
-
-def read_by_zarr(keys: MemoryKeys) -> Any:
-    store = MemoryStore({key: cpu.Buffer.from_bytes(value) for key, value in keys.values.items()})
-    return np.asarray(zarr.open_array(store, path="g/a", mode="r", zarr_format=2)[...])
-
-
-def read_again(keys: MemoryKeys) -> Any:
-    from hdmf_zarr_backend.formats.zarr2 import parse_array
-
-    node = parse_array(json.loads(keys.values["g/a/.zarray"]), {}, "g/a")
-    return LazyArray(keys, "g/a", node, ChunkCache())[...]
+    write_array(array, node, edits, keys)
+    return EditableArray(edits, keys, "g/a", node, ChunkCache(), ArrayContext(bound)), keys
 
 
 # ---- the law -------------------------------------------------------------------------------------------------------
@@ -142,7 +134,7 @@ def test_large_chunks_and_many_small_ones_stay_when_an_array_grows():
 
 def test_chunks_of_an_array_that_was_given_larger_ones_are_written_early(monkeypatch):
     lazy, keys = editable(numbers(3), (2,))
-    monkeypatch.setattr(edits_room, "WAITING_BYTES", 2**17)
+    monkeypatch.setattr(edits_module, "WAITING_BYTES", 2**17)
     lazy.append(numbers(30))
     size = lazy.chunks[0]
     assert keys.keys_set() == []
@@ -178,7 +170,7 @@ def test_appending_touches_the_last_chunk_only():
 
 
 def test_many_changes_are_written_early_and_references_wait(monkeypatch):
-    monkeypatch.setattr(edits_room, "WAITING_BYTES", 2000)
+    monkeypatch.setattr(edits_module, "WAITING_BYTES", 2000)
     keys = MemoryKeys()
     edits = edits_of(keys)
     node = ArrayNode(shape=(0,), chunks=(1,), data_type="|O", filters=[dict(JSON2)])
@@ -270,7 +262,7 @@ def test_blocks_of_another_shape_are_refused(data, axis):
 @pytest.mark.parametrize("shape", [(1, 2), (-1,), ()])
 def test_shapes_of_another_rank_are_refused(shape):
     lazy, _ = editable(numbers(3), (4,))
-    with pytest.raises(UsageError, match="is no shape for 1 axes"):
+    with pytest.raises(UsageError, match="is not a shape of 1 axes"):
         lazy.resize(shape)
 
 
@@ -343,7 +335,7 @@ def test_numbers_that_fit_are_taken(dtype, value):
 @pytest.mark.parametrize("item", [5, None, b"\xff", "\udcff", {"a": 1}])
 def test_what_is_no_text_is_refused(item):
     lazy, _ = editable(np.array(["a"], object), (4,), filters=[{"id": "vlen-utf8"}])
-    with pytest.raises(ValueRefusedError, match="is no text"):
+    with pytest.raises(ValueRefusedError, match="is not text"):
         lazy.append(np.array([item], object))
     assert lazy[...].tolist() == ["a"]
 

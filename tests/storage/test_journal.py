@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdmf_zarr_backend.changes import journal as recovery_room
+from hdmf_zarr_backend.changes import journal as journal_module
 from hdmf_zarr_backend.changes.journal import (
     JOURNAL,
     LAST_RECORD,
@@ -186,7 +186,7 @@ def test_one_writer_after_the_other_uses_the_same_journal():
 
 def test_what_is_there_is_not_taken_for_new():
     keys = MemoryKeys(BEFORE)
-    with pytest.raises(ConflictError, match="do not know of") as caught:
+    with pytest.raises(ConflictError, match="the metadata have no such node") as caught:
         Journal(keys, 2).keep([], below=["a"])
     assert caught.value.path == "/a"
     assert keys.values == BEFORE
@@ -214,7 +214,7 @@ def test_the_end_of_a_journal_that_fails_is_told_and_caught_up_on():
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 16, 17, 40])
 @pytest.mark.parametrize("links", [True, False])
 def test_a_large_value_is_put_aside_and_back_piece_by_piece(tmp_path, monkeypatch, size, links):
-    monkeypatch.setattr(recovery_room, "_PIECE_BYTES", 8)
+    monkeypatch.setattr(journal_module, "_PIECE_BYTES", 8)
     keys, value = LocalStore(str(tmp_path)), bytes(range(size))
     keys.set("c/0", value)
     keys.set(CONSOLIDATED, b"old")

@@ -79,7 +79,7 @@ def test_tokens_are_written_unless_asked_to_be_strict():
 )
 @pytest.mark.parametrize("fast", [True, False])
 def test_what_is_no_json_names_the_document(text, fast):
-    with pytest.raises(MetadataError, match="'k' is no JSON"):
+    with pytest.raises(MetadataError, match="'k' is not JSON"):
         _load(text, fast=fast)
 
 

@@ -19,7 +19,6 @@ from hdmf_zarr_backend import ZarrIO, repair
 from hdmf_zarr_backend.changes import locks as leases
 from hdmf_zarr_backend.changes.locks import Lease
 from hdmf_zarr_backend.errors import (
-    StoreError,
     StoreLockedError,
     StoreRefusedError,
     StoreUnreachableError,
@@ -284,10 +283,3 @@ def test_the_lease_of_a_killed_writer_is_taken_over_and_that_of_another_machine_
         repair(url, storage_options=s3.options)
     repair(url, storage_options=s3.options, break_lock=True)
     ZarrIO(url, "r+", storage_options=s3.options).close()
-
-
-def test_a_server_that_is_down_is_told_before_anything_is_done(s3: Any) -> None:
-    options = {**s3.quick_options, "endpoint_url": "http://127.0.0.1:9"}
-    with pytest.raises(StoreError) as caught:
-        ZarrIO(s3.url("a.zarr"), "w", storage_options=options)
-    assert isinstance(caught.value, StoreUnreachableError)

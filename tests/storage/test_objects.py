@@ -46,7 +46,7 @@ def test_references_without_borders_in_their_texts_are_all_found():
     assert split is not None
     assert split.shape == (1002,)
     assert [split[position] for position in range(len(split))] == elements
-    assert [json.loads(split.whole(part)) for part in split.parts()] == elements
+    assert [json.loads(split.with_ends(part)) for part in split.parts()] == elements
     with pytest.raises(ValueError, match="1000"):
         split[1000]
 

@@ -118,7 +118,7 @@ def test_bytes_as_text():
     assert codec.decode(codec.encode(array)).tolist() == array.tolist()
 
 
-@pytest.mark.parametrize(("cell", "problem"), [("abcdef", "6 characters"), ("äöüäöü", "room for 5")])
+@pytest.mark.parametrize(("cell", "problem"), [("abcdef", "6 characters"), ("äöüäöü", "holds 5")])
 def test_a_text_that_is_too_long(cell, problem):
     array = np.empty((1, 1), object)
     array[0, 0] = cell
@@ -141,7 +141,7 @@ def test_a_chunk_that_is_not_there():
 
 @pytest.mark.parametrize("field", [["a", "|O", "text"], ["a", "<i4", "text"], ["a", "<i4", "colour"]])
 def test_fields_that_make_no_sense(field):
-    with pytest.raises(ValueError, match="no field"):
+    with pytest.raises(ValueError, match="is not a field of a record"):
         rows_codec(field)
 
 

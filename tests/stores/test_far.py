@@ -341,20 +341,6 @@ def test_a_bucket_that_is_not_there(s3, options, mode):
     assert caught.value.store == url
 
 
-def test_nothing_in_the_bucket(s3):
-    with pytest.raises(StoreNotFoundError) as caught:
-        ZarrIO(s3.url("nothing.zarr"), "r", storage_options=s3.options)
-    assert caught.value.store == s3.url("nothing.zarr")
-    assert not NWBZarrIO.can_read("http://127.0.0.1:9/nothing.zarr".replace("http", "memory"))
-
-
-def test_nobody_answers(s3):
-    options = {**s3.quick_options, "endpoint_url": "http://127.0.0.1:9"}
-    with pytest.raises(StoreUnreachableError) as caught:
-        ZarrIO(s3.url("a.zarr"), "r", storage_options=options)
-    assert caught.value.store == s3.url("a.zarr")
-
-
 @pytest.mark.parametrize("fault", ["503", "reset", "cut", "stall"])
 def test_a_web_server_that_does_wrong(web, web_proxy, fault):
     write_chunked(web.folder / "a.zarr")

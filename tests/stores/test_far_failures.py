@@ -16,8 +16,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from fsspec.registry import _registry
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
-from hdmf_zarr_backend.errors import StoreNotFoundError, StoreRefusedError, StoreUnreachableError, ZarrBackendError
-from hdmf_zarr_backend.stores.obstore import object_settings
+from hdmf_zarr_backend.errors import StoreRefusedError, StoreUnreachableError, ZarrBackendError
 from tests import samples, trees
 from tests.servers import S3Server, WebServer
 from tests.storekinds import StoreKind
@@ -60,22 +59,6 @@ def test_what_stays_wrong_while_a_file_is_written(s3: S3Server, fault: str, erro
     assert caught.value.path == "/data"
     s3.proxy.reset()
     assert ".zmetadata" not in s3.contents("a.zarr")
-
-
-def test_nothing_at_the_address(web: WebServer) -> None:
-    with pytest.raises(StoreNotFoundError) as caught:
-        ZarrIO(f"{web.url}/nothing.zarr", "r")
-    assert caught.value.store == f"{web.url}/nothing.zarr"
-
-
-@pytest.mark.parametrize("url", ["s3://bucket/a.zarr", "https://example.org/a.zarr"])
-def test_a_server_that_is_busy_is_waited_for(url: str) -> None:
-    """For about ten seconds; the library would give up after two, or never on a server that is not there."""
-    found = object_settings(url, {"anon": True} if url.startswith("s3") else {})
-    assert found is not None
-    assert timedelta(seconds=5) <= found["retry_config"]["retry_timeout"] <= timedelta(seconds=15)
-    assert found["retry_config"]["max_retries"] >= 10
-    assert found["client_options"]["timeout"] == "30s"
 
 
 # ---- TLS ------------------------------------------------------------------------------------------------------------

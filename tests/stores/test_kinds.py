@@ -173,14 +173,18 @@ def test_what_is_no_file_of_ours_stays(store):
         Path(store.place("a.zarr")).write_bytes(b"something else")
     else:
         open_store(store.place("a.zarr"), store.options.get("storage_options")).set("readme.txt", b"something else")
-    with pytest.raises(StoreExistsError if store.name != "zip" else Exception, match=r"no HDMF|no zip"):
+    with pytest.raises(StoreExistsError if store.name != "zip" else Exception, match=r"no HDMF|not a zip"):
         ZarrIO(store.place("a.zarr"), "w", **store.options)
 
 
 @EVERY
 def test_nothing_is_there(store):
-    with pytest.raises(StoreNotFoundError):
-        ZarrIO(store.place("nothing.zarr"), "r", **store.options) if store.name != "zarr-group" else ZarrIO({}, "r")
+    place = store.place("nothing.zarr")
+    with pytest.raises(StoreNotFoundError) as caught:
+        ZarrIO(place, "r", **store.options) if store.name != "zarr-group" else ZarrIO({}, "r")
+    if isinstance(place, str):
+        assert caught.value.store == place
+        assert store.options or not NWBZarrIO.can_read(place)
 
 
 @EVERY
@@ -404,7 +408,7 @@ def test_a_broken_zip_file_is_told(tmp_path):
     (tmp_path / "a.zip").write_bytes(whole[: len(whole) // 2])
     from hdmf_zarr_backend.errors import NotZarrError
 
-    with pytest.raises(NotZarrError, match="no zip file"):
+    with pytest.raises(NotZarrError, match="not a zip file"):
         ZarrIO(tmp_path / "a.zip", "r")
 
 
@@ -478,7 +482,7 @@ def test_a_mapping_gives_bytes():
     for value in (bytearray(document), np.frombuffer(document, "u1")):
         with ZarrIO({"zarr.json": value}, "r") as io:  # type: ignore[dict-item]
             assert io.read_builder().attributes["note"] == "x"
-    with pytest.raises(StoreError, match=r"'zarr\.json' is of type str, and not bytes"):
+    with pytest.raises(StoreError, match=r"'zarr\.json' is of type str, not bytes"):
         ZarrIO({"zarr.json": document.decode()}, "r")  # type: ignore[dict-item]
 
 

@@ -79,8 +79,9 @@ def test_without_a_consolidated_document(tmp_path, zarr_format, mode):
 @pytest.mark.parametrize("named", [2, 3, None])
 def test_nothing_is_there(web, tmp_path, named):
     for place in (f"{web.url}/a.zarr", tmp_path / "a.zarr"):
-        with pytest.raises(StoreNotFoundError):
+        with pytest.raises(StoreNotFoundError) as caught:
             ZarrIO(place, "r", zarr_format=named)
+        assert caught.value.store == str(place)
 
 
 @pytest.fixture

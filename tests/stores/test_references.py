@@ -106,7 +106,7 @@ def test_what_was_cut_is_told(tmp_path):
     content = (tmp_path / "data.bin").read_bytes()
     for change in (lambda path: path.write_bytes(content[: len(content) // 2]), Path.unlink):
         change(tmp_path / "data.bin")
-        with ZarrIO(tmp_path / "b.json", "r") as io, pytest.raises(StoreError, match="not there") as caught:
+        with ZarrIO(tmp_path / "b.json", "r") as io, pytest.raises(StoreError, match="not exist") as caught:
             io.read_builder().datasets["data"].data[:]
         assert caught.value.store == str(tmp_path / "b.json")
 

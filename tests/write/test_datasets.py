@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from zarr.storage import MemoryStore
 
-from hdmf_zarr_backend.arrays.chunks import ChunkCache
+from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.builders.array_planner import (
     encode_fill,
@@ -28,7 +28,7 @@ from hdmf_zarr_backend.builders.array_planner import (
     shape_of,
 )
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
-from hdmf_zarr_backend.execution.tasks import cut
+from hdmf_zarr_backend.execution.tasks import ArrayWrite, cut
 from hdmf_zarr_backend.formats.elements import JSON2, REFERENCE, UTF8, VLEN_BYTES, VLEN_UTF8, word_element
 from hdmf_zarr_backend.formats.zarr2 import array_document, parse_array
 from hdmf_zarr_backend.transfer.plan import PlannedArray, StorageOptions
@@ -49,7 +49,7 @@ def stored(planned: PlannedArray) -> Any:
     keys = MemoryKeys()
     node = parse_array(json.loads(json.dumps(array_document(planned.node))), {}, "a")
     if planned.source is not None:
-        for task in cut(keys, "a", planned.node, planned.source, task_bytes=100):
+        for task in cut(ArrayWrite(keys, "a", planned.node, planned.source), task_bytes=100):
             task.run()
     assert len(keys.values) == (0 if planned.source is None else int(np.prod(node.grid)))
     assert len(keys.calls) == len(keys.values)

@@ -17,13 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
-from hdmf_zarr_backend.arrays.chunks import ChunkCache
+from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.arrays.shards import chunks_in_shard, shard_grid, shard_named, stored_chunks
 from hdmf_zarr_backend.checks.verify import verify
 from hdmf_zarr_backend.errors import DamagedFileError, UsageError, ZarrBackendError
-from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET, ShardTask, cut_shards
+from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET, ArrayWrite, ShardTask, cut_shards
 from hdmf_zarr_backend.formats.chunking import SHARD_BYTES, chunks_inside, shards_by_bytes
 from hdmf_zarr_backend.model.nodes import ArrayNode, Shards
 from hdmf_zarr_backend.stores.local import LocalStore
@@ -210,7 +210,7 @@ def test_a_failure_leaves_no_part_of_a_shard(tmp_path):
     node: ArrayNode = ArrayNode((40,), (4,), "<i4", shards=Shards((16,)))
     keys = LocalStore(str(tmp_path))
     with pytest.raises(ZarrBackendError, match="no more"):
-        next(iter(cut_shards(keys, "a", node, Fails()))).run()
+        next(iter(cut_shards(ArrayWrite(keys, "a", node, Fails())))).run()
     assert files(tmp_path) == {}
 
 
@@ -233,7 +233,7 @@ def test_a_shard_is_streamed_chunk_by_chunk(tmp_path):
             return Context()
 
     values = StoredSource(np.arange(4096, dtype="<i4"), np.dtype("<i4"))
-    tasks = list(cut_shards(Noting(str(tmp_path)), "a", node, values))
+    tasks = list(cut_shards(ArrayWrite(Noting(str(tmp_path)), "a", node, values)))
     assert [task.run() for task in tasks] == [8192, 8192]
     assert pieces == [*[512] * 16, 16 * 16 + 4] * 2
     assert {task.nbytes for task in tasks} == {512}
@@ -257,13 +257,13 @@ def test_a_shard_that_was_cut_short_is_written_again(tmp_path):
     node: ArrayNode = ArrayNode((40,), (4,), "<i4", separator="/", prefix="c", shards=Shards((16,)))
     values = StoredSource(np.arange(40, dtype="<i4"), np.dtype("<i4"))
     keys = StagedKeys(str(tmp_path), "/target", is_resumed=True, is_doubtful=True)
-    for task in cut_shards(keys, "a", node, values):
+    for task in cut_shards(ArrayWrite(keys, "a", node, values)):
         task.run()
     assert keys.complete_chunks("a", node) == {"a/c/0", "a/c/1", "a/c/2"}
     shard = tmp_path / "a/c/1"
     shard.write_bytes(shard.read_bytes()[:-8])
     assert keys.complete_chunks("a", node) == {"a/c/0", "a/c/2"}
-    left = list(cut_shards(keys, "a", node, values, complete=keys.complete_chunks("a", node)))
+    left = list(cut_shards(ArrayWrite(keys, "a", node, values), complete=keys.complete_chunks("a", node)))
     assert [task.shard for task in left] == [(1,)]
 
 

@@ -1,8 +1,8 @@
-"""Some blocks of a Blosc chunk, without decoding the others.
+"""Single blocks of a Blosc chunk, decoded without the others.
 
-Blosc cuts a chunk into blocks that are compressed each on its own, and says where they begin. A few of them under a
-header of their own are a whole Blosc frame again, which any decoder takes. So a row of a chunk of 2 MiB costs one
-block, an eighth of it or less.
+Blosc compresses a chunk in independent blocks and records where each begins. A few blocks under a header of their own
+are a valid Blosc frame, which any decoder accepts. So reading a row of a 2 MiB chunk costs one block, an eighth of the
+chunk or less.
 
 Source: c-blosc, README_CHUNK_FORMAT.rst (format 2).
 """
@@ -31,12 +31,12 @@ _SCRATCH_BYTES = 4 * 2**20
 
 
 class StoredValue(Protocol):
-    """The stored bytes of a chunk, wherever they are.
+    """The stored bytes of a chunk, in memory or in an open file.
 
     Attributes
     ----------
     size : int
-        Their number.
+        Number of bytes.
     """
 
     size: int
@@ -47,7 +47,7 @@ class StoredValue(Protocol):
         Raises
         ------
         ChunkError
-            There are not so many.
+            There are fewer bytes.
         """
 
 
@@ -74,18 +74,18 @@ def _allocated(size: int) -> Bytes:
 
 
 class _Scratch(threading.local):
-    """Memory of a thread for what is read and decoded at once: new memory costs as much as reading into it."""
+    """Reused memory of a thread for stored bytes: to allocate it anew costs as much as to read into it."""
 
     def __init__(self) -> None:
-        self._room = np.empty(0, np.uint8)
+        self._memory = np.empty(0, np.uint8)
 
     def take(self, size: int) -> Bytes:
-        """Return ``size`` bytes, which are no longer the caller's after the next call in this thread."""
+        """Return ``size`` bytes, which the next call in this thread reuses."""
         if size > _SCRATCH_BYTES:
             return _allocated(size)
-        if size > self._room.size:
-            self._room = _allocated(size)
-        return self._room[:size]
+        if size > self._memory.size:
+            self._memory = _allocated(size)
+        return self._memory[:size]
 
 
 _SCRATCH = _Scratch()
@@ -114,20 +114,20 @@ class BloscBlocks:
         return len(self._starts)
 
     def frame(self, first: int, stop: int, allocate: Callable[[int], Bytes] = _allocated) -> Bytes:
-        """Return the blocks from ``first`` to before ``stop`` as a frame, in the memory that ``allocate`` gives.
+        """Return the blocks from ``first`` to before ``stop`` as a frame, in memory from ``allocate``.
 
-        One short block alone makes none: take the one before it as well.
+        A frame cannot consist of the short last block alone: include the block before it.
         """
         wanted = sorted(self._starts[first:stop])
         head = _HEADER.size + 4 * len(wanted)
         size = head + sum(self._ends[start] - start for start in wanted)
         frame = allocate(size)
-        data, place = frame.data, head
+        data, position = frame.data, head
         moved: dict[int, int] = {}
         for low, high in self._runs(wanted):
-            self._value.read_into(low, data[place : place + high - low])
-            moved[low] = place
-            place += high - low
+            self._value.read_into(low, data[position : position + high - low])
+            moved[low] = position
+            position += high - low
         for start, before in zip(wanted[1:], wanted, strict=False):
             moved.setdefault(start, moved[before] + start - before)
         nbytes = min(stop * self.length, self.nbytes) - first * self.length
@@ -139,7 +139,7 @@ class BloscBlocks:
         return frame
 
     def _runs(self, starts: list[int]) -> list[tuple[int, int]]:
-        """Return the ranges of stored bytes that hold these blocks, which are in the order of their places."""
+        """Return the ranges of stored bytes that hold the blocks at ``starts``, which are sorted."""
         runs: list[tuple[int, int]] = []
         for start in starts:
             if runs and runs[-1][1] == start:
@@ -150,28 +150,33 @@ class BloscBlocks:
 
 
 def find_blocks(value: StoredValue | bytes, nbytes: int) -> BloscBlocks | None:
-    """Return the blocks of a chunk of ``nbytes`` decoded bytes; None where it is one block, or nothing that we know.
+    """Return the blocks of a chunk of ``nbytes`` decoded bytes; None if it has one block, or an unknown layout.
 
-    Of a chunk that is not in memory no more is read than what says where the blocks are.
+    Of a chunk that is not in memory, only the header and the positions of the blocks are read.
     """
     if isinstance(value, bytes):
         value = BytesValue(value)
     if value.size < _HEADER.size:
         return None
     head = _read(value, 0, min(value.size, _HEAD_BYTES))
-    version, _, flags, _, total, length, stored = _HEADER.unpack_from(head)
-    if (version, total, stored) != (_FORMAT, nbytes, value.size) or flags & _NOT_COMPRESSED:
-        return None
-    count = -(-total // length) if 0 < length < total else 0
+    count = _block_count(head, nbytes, value.size)
     end = _HEADER.size + 4 * count
-    if not count or end >= stored:
+    if not count or end >= value.size:
         return None
     if end > len(head):
         head = _read(value, 0, end)
     starts = np.frombuffer(head, "<i4", count, _HEADER.size).tolist()
-    if min(starts) < end or max(starts) >= stored or len(set(starts)) != count:
+    if min(starts) < end or max(starts) >= value.size or len(set(starts)) != count:
         return None
     return BloscBlocks(value, head, starts)
+
+
+def _block_count(head: bytes, nbytes: int, stored: int) -> int:
+    """Return the number of blocks that a header states; 0 if it is one block, or not the header of this chunk."""
+    version, _, flags, _, total, length, size = _HEADER.unpack_from(head)
+    if (version, total, size) != (_FORMAT, nbytes, stored) or flags & _NOT_COMPRESSED:
+        return 0
+    return -(-total // length) if 0 < length < total else 0
 
 
 def _read(value: StoredValue, start: int, length: int) -> bytes:
@@ -181,7 +186,7 @@ def _read(value: StoredValue, start: int, length: int) -> bytes:
 
 
 class DecodedBlocks:
-    """Some decoded blocks of one chunk; what is in it does not change, and there may become more.
+    """Decoded blocks of one chunk; blocks are added and never change.
 
     Parameters
     ----------
@@ -196,47 +201,47 @@ class DecodedBlocks:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it costs to keep."""
+        """Bytes of memory that the blocks take."""
         return sum(block.nbytes for block in list(self._blocks.values())) + 512
 
     def get(self, number: int) -> Bytes | None:
-        """Return a block, None where it is not decoded."""
+        """Return a block, None if it is not decoded yet."""
         return self._blocks.get(number)
 
     def put(self, number: int, block: Bytes) -> None:
-        """Take a block, which must not be changed any more."""
+        """Add a block, which must not be changed afterwards."""
         self._blocks[number] = block
 
 
 def read_range(target: Bytes, start: int, known: DecodedBlocks, blocks: Blocks, decode: Decode) -> bool:
     """Fill ``target`` with the decoded bytes of a chunk that begin at ``start``.
 
-    Blocks that are wanted whole are decoded to their place. Where no more than a block is wanted, those at its ends are
-    put into ``known``, since whoever reads row by row asks for them again; for longer ranges memory would cost as much
-    as decoding them once more.
+    Blocks that lie completely in the range are decoded straight into ``target``. For a range of at most one block, the
+    blocks at its ends are kept in ``known``, because reading row by row needs them again; for longer ranges keeping
+    them costs as much as decoding them once more.
 
     Parameters
     ----------
     target : numpy.ndarray of uint8
         Contiguous.
     start : int
-        Place of its first byte in the chunk.
+        Offset of its first byte in the decoded chunk.
     known : DecodedBlocks
         Used and added to.
     blocks : callable
-        Returns the stored blocks, None where there are none any more; called only when some are lacking.
+        Returns the stored blocks, None if the chunk no longer has any; called only when a block is not in ``known``.
     decode : callable
-        ``decode(frame, out)`` returns the decoded bytes of a frame, which are in ``out`` if that is not None.
+        ``decode(frame, out)`` returns the decoded bytes of a frame, in ``out`` unless that is None.
 
     Returns
     -------
     bool
-        Whether ``known`` has grown.
+        Whether blocks were added to ``known``.
 
     Raises
     ------
     ChunkError
-        The chunk is not what it was when ``known`` was made.
+        The chunk has changed since ``known`` was created.
     """
     stop, length, grown = start + target.size, known.length, False
     number = start // length

@@ -1,7 +1,9 @@
-"""Decoding with a limit: the size of what a codec makes is bounded before memory is allocated for it.
+"""`decode_bounded`: decodes with a limit on the output, so that a few thousand bytes cannot become gigabytes.
 
-Blosc, LZ4 and Zstandard say in their headers how much comes out; zlib, gzip, bzip2 and LZMA do not, and are told to
-stop. A few thousand bytes can else become gigabytes.
+The headers of Blosc, LZ4 and Zstandard state the decoded length, which is checked before memory is allocated. zlib,
+gzip, bzip2 and LZMA do not; they decode incrementally and stop at the limit.
+
+Apart from `codecs`, because it deals with the formats of compressed bytes only, and knows nothing of arrays.
 
 Source: c-blosc, README_CHUNK_FORMAT (bytes 4 to 8); numcodecs for the length before an LZ4 block; RFC 8878, section
 3.1.1, for frames and blocks of Zstandard; the standard library's incremental decompressors for the others.
@@ -21,7 +23,7 @@ from typing import Any
 import numpy as np
 
 SPREAD = 16
-"""Values between two filters take at most so many times the bytes of the chunk (bits of `packbits`, casts)."""
+"""Values between two filters take at most this many times the bytes of the chunk (bits of `packbits`, casts)."""
 
 _SLACK = 2**16
 _ZSTD_MAGIC = 0xFD2FB528
@@ -33,32 +35,32 @@ _BLOSC_MOST = 2**31 - 1 - _BLOSC_HEADER
 
 
 class TooLargeError(ValueError):
-    """More comes out than was agreed on."""
+    """The output is larger than the limit."""
 
 
 def between_filters(nbytes: int) -> int:
-    """Return the bytes that the codecs of a chunk of ``nbytes`` may pass from one to the next."""
+    """Return the most bytes that one filter may pass to the next, for a chunk of ``nbytes``."""
     return SPREAD * nbytes + _SLACK
 
 
 def decode_bounded(codec: Any, data: Any, most: int) -> Any:
-    """Return what ``codec`` makes of ``data``, at most ``most`` bytes.
+    """Return ``data`` decoded by ``codec``, to ``most`` bytes at most.
 
     Parameters
     ----------
     codec : numcodecs codec
-        One that makes bytes or numbers; others pass, and bound themselves.
+        A codec that decodes to bytes or numbers; others are called without a check, and bound their output themselves.
     data : bytes-like
-        What is stored.
+        The stored bytes.
     most : int
-        The bound.
+        The limit in bytes.
 
     Raises
     ------
     TooLargeError
-        More would come out.
+        The output would be larger.
     ValueError, zlib.error, lzma.LZMAError, OSError, EOFError
-        It does not decode.
+        ``data`` does not decode.
     """
     kind = getattr(codec, "codec_id", "")
     incremental = _INCREMENTAL.get(kind)
@@ -78,14 +80,14 @@ def _check_length(stated: Callable[[bytes], int], most_per_byte: int, data: byte
 
 
 def check_stated(codec: Any, data: bytes, most: int) -> None:
-    """Make sure that what goes to an ``out`` of ``most`` bytes fits, and that no decoder reads behind the end.
+    """Make sure that the output fits into ``most`` bytes, and that no decoder reads beyond the end of ``data``.
 
     Raises
     ------
     TooLargeError
-        A Zstandard frame that does not say its length has more blocks than that.
+        A Zstandard frame that does not state its length has too many blocks.
     ValueError
-        It is cut short.
+        ``data`` is cut short.
     """
     if codec.codec_id == "zstd" and zstd_bound(data) > most + _ZSTD_BLOCK:
         raise TooLargeError(f"it would become more than {most:,} bytes")
@@ -94,7 +96,7 @@ def check_stated(codec: Any, data: bytes, most: int) -> None:
 
 
 def is_incremental(codec: Any) -> bool:
-    """Tell whether a codec decodes everything before it looks at ``out``."""
+    """Return whether a codec decodes to memory of its own before it copies to ``out``."""
     return getattr(codec, "codec_id", "") in _INCREMENTAL
 
 
@@ -102,11 +104,11 @@ def _bytes(data: Any) -> bytes:
     return data if type(data) is bytes else memoryview(data).cast("B").tobytes()
 
 
-# ---- codecs that say it ---------------------------------------------------------------------------------------------
+# ---- codecs that state the decoded length ---------------------------------------------------------------------------
 
 
 def _blosc(data: bytes) -> int:
-    # the library takes the lengths of the header on trust, and would read what lies behind the chunk
+    # the library trusts the lengths in the header, and would read memory beyond the chunk
     if len(data) < _BLOSC_HEADER or int.from_bytes(data[12:16], "little") > len(data):
         raise ValueError("it is cut short")
     nbytes = int.from_bytes(data[4:8], "little")
@@ -120,45 +122,45 @@ def _lz4(data: bytes) -> int:
 
 
 def zstd_bound(data: bytes) -> int:
-    """Return the most bytes that Zstandard frames can become; 0 where they are none.
+    """Return the most bytes that Zstandard frames can decode to; 0 if ``data`` is not a Zstandard frame.
 
-    A frame that does not say its length is bounded by the number of its blocks.
+    A frame that does not state its length is bounded by the number of its blocks.
     """
-    total = place = 0
-    while place + 4 <= len(data):
-        magic = int.from_bytes(data[place : place + 4], "little")
+    total = position = 0
+    while position + 4 <= len(data):
+        magic = int.from_bytes(data[position : position + 4], "little")
         if magic in _ZSTD_SKIPPABLE:
-            place += 8 + int.from_bytes(data[place + 4 : place + 8], "little")
+            position += 8 + int.from_bytes(data[position + 4 : position + 8], "little")
             continue
-        if magic != _ZSTD_MAGIC or place + 5 > len(data):
+        if magic != _ZSTD_MAGIC or position + 5 > len(data):
             break
-        size, place, checksum = _zstd_header(data, place + 4)
+        size, position, checksum = _zstd_header(data, position + 4)
         if size is not None and not total:
-            return size  # the decoder takes the length of the first frame for that of all
-        blocks, place = _zstd_blocks(data, place)
+            return size  # the decoder uses the length of the first frame for all frames
+        blocks, position = _zstd_blocks(data, position)
         total += blocks * _ZSTD_BLOCK
-        place += checksum
+        position += checksum
     return total
 
 
-def _zstd_header(data: bytes, place: int) -> tuple[int | None, int, int]:
+def _zstd_header(data: bytes, position: int) -> tuple[int | None, int, int]:
     """Return the length that a frame states, where its blocks begin, and the bytes of its checksum."""
-    descriptor = data[place]
+    descriptor = data[position]
     single, dictionary = descriptor >> 5 & 1, (0, 1, 2, 4)[descriptor & 3]
     width = (single, 2, 4, 8)[descriptor >> 6]
-    place += 1 + (0 if single else 1) + dictionary
-    stated = int.from_bytes(data[place : place + width], "little") + (256 if width == 2 else 0)
-    return stated if width else None, place + width, 4 if descriptor & 4 else 0
+    position += 1 + (0 if single else 1) + dictionary
+    stated = int.from_bytes(data[position : position + width], "little") + (256 if width == 2 else 0)
+    return stated if width else None, position + width, 4 if descriptor & 4 else 0
 
 
-def _zstd_blocks(data: bytes, place: int) -> tuple[int, int]:
+def _zstd_blocks(data: bytes, position: int) -> tuple[int, int]:
     count, last = 0, False
-    while not last and place + 3 <= len(data):
-        header = int.from_bytes(data[place : place + 3], "little")
+    while not last and position + 3 <= len(data):
+        header = int.from_bytes(data[position : position + 3], "little")
         last = bool(header & 1)
-        place += 3 + (1 if header >> 1 & 3 == 1 else header >> 3)
+        position += 3 + (1 if header >> 1 & 3 == 1 else header >> 3)
         count += 1
-    return count, place
+    return count, position
 
 
 #: How each codec states the decoded length, and the most bytes that one stored byte can decode to. A byte of an LZ4
@@ -191,7 +193,7 @@ def _gzip(codec: Any, data: bytes, most: int) -> bytes:
 
 
 def _in_turn(make: Callable[[], Any], data: bytes, most: int) -> bytes:
-    """Decode streams that stand one after the other, as the standard library's ``decompress`` does."""
+    """Decode consecutive streams, as the standard library's ``decompress`` does."""
     parts: list[bytes] = []
     left = most
     while data:
@@ -222,13 +224,13 @@ def _lzma(codec: Any, data: bytes, most: int) -> bytes:
 
 
 def _msgpack(codec: Any, data: bytes, most: int) -> Any:
-    """Return objects; the type and the shape that stand behind them are not trusted."""
+    """Return objects, after checking the type and the shape that follow them in ``data``."""
     from numcodecs import msgpacks
 
     items = msgpacks.msgpack.unpackb(data, raw=codec.raw)
     shape = items[-1]
     if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
-        raise ValueError(f"{shape!r} is no shape")
+        raise ValueError(f"{shape!r} is not a shape")
     rows = items[:-2]
     if math.prod(shape) > most or (shape and shape[0] != len(rows)) or np.dtype(items[-2]) != object:
         raise ValueError(f"{len(rows)} objects do not fill the shape {shape}")

@@ -1,7 +1,7 @@
-"""Cells of changed chunks that cannot be stored as they are: references without a path, text longer than its field.
+"""Cells of changed chunks that need work before they are stored: references without a path, text beyond its field.
 
-Format 3 has text and references of rows in fields of fixed length. A field that becomes too short is given twice its
-length at least, so that not every row that is added changes all others.
+Format 3 stores the text and references of rows in fields of fixed length. A field that is too short becomes at least
+twice as long, so that not every added row rewrites all others.
 
 Source: issue "Format 3, shards, and any store, near or far", part 1; docs/format, "Rows".
 """
@@ -27,7 +27,7 @@ _STRUCT = "struct"
 
 
 class DeferredReference:
-    """A reference whose target may have no place in the file yet; its path is known when the file is written.
+    """A reference whose target may not be in the file yet; its path is known when the file is written.
 
     Parameters
     ----------
@@ -47,14 +47,14 @@ def resolved(chunk: Array, encode: Encode, path: str, location: str) -> Array:
     Parameters
     ----------
     chunk : array
-        Of the array at ``path`` of the file at ``location``; changed.
+        A chunk of the array at ``path`` in the file at ``location``; it is changed in place.
     encode : callable
         Returns the stored form of a target.
 
     Raises
     ------
     ConflictError
-        A target is in no file.
+        A target is not in a file.
     """
     if not chunk.dtype.hasobject:
         return chunk
@@ -71,12 +71,12 @@ def resolved(chunk: Array, encode: Encode, path: str, location: str) -> Array:
 
 
 def has_fields(node: Node) -> bool:
-    """Tell whether an array holds rows whose text is in fields of fixed length."""
+    """Return whether an array holds rows whose text is in fields of fixed length."""
     return (node.filters or [{}])[0].get("id") == _STRUCT
 
 
 def wider_fields(node: Node, chunks: Iterable[Array], max_bytes: int) -> list[Any] | None:
-    """Return the fields of rows, long enough for all text in ``chunks``; None where they are, or cannot be.
+    """Return fields that are long enough for all text in ``chunks``; None if they are already, or cannot be.
 
     Parameters
     ----------
@@ -85,14 +85,14 @@ def wider_fields(node: Node, chunks: Iterable[Array], max_bytes: int) -> list[An
     chunks : iterable of array
         Rows of it.
     max_bytes : int
-        What a chunk may take when it is decoded.
+        The most bytes that a decoded chunk may have.
     """
     fields: list[Any] = (node.filters or [{}])[0]["fields"]
     rows = [chunk.reshape(-1, len(fields)) for chunk in chunks]
     try:
         wanted = [_wanted(field, [cells[:, column] for cells in rows]) for column, field in enumerate(fields)]
     except (TypeError, ValueError):
-        return None  # a cell is none of its field, which whoever encodes it will say
+        return None  # a cell has the wrong type for its field; encoding it raises the error
     if not any(wanted):
         return None
     for factor in (2, 1):
@@ -104,7 +104,7 @@ def wider_fields(node: Node, chunks: Iterable[Array], max_bytes: int) -> list[An
 
 
 def _wanted(field: Any, columns: list[Array]) -> int:
-    """Return how long the longest cell of a field is, in its units, if it does not fit; else 0."""
+    """Return the length of the longest cell of a field, in its units, if it does not fit; else 0."""
     _, data_type, kind = field
     if kind == "number":
         return 0
@@ -115,7 +115,7 @@ def _wanted(field: Any, columns: list[Array]) -> int:
 
 
 def _length(data_type: str) -> int:
-    """Return how many characters, or bytes, a field of text holds."""
+    """Return the number of characters, or bytes, in a field of text."""
     dtype = numpy_dtype(data_type)
     return dtype.itemsize // (4 if dtype.kind == "U" else 1)
 
@@ -126,6 +126,6 @@ def _lengthened(field: Any, wanted: int, factor: int) -> Any:
 
 
 def set_fields(fields: list[Any], node: Node) -> None:
-    """Make an array say that its rows have ``fields``."""
+    """Set the fields of the rows of an array."""
     first, *others = node.filters or [{}]
     node.filters = [{**first, "fields": fields}, *others]

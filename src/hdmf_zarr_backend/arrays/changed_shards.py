@@ -1,7 +1,7 @@
-"""The changed chunks of the sharded arrays of an open file, encoded, until their shards are written.
+"""Changed chunks of sharded arrays: kept encoded until their shards are written.
 
-To change a chunk is to write its shard anew, so a shard is written once, with all that has changed in it; what has not
-is copied as it is stored.
+Changing a chunk means rewriting its shard, so a shard is written once, with all its changes; its unchanged chunks are
+copied as they are stored.
 
 Source: issue "Format 3, shards, and any store, near or far", part 3.
 """
@@ -27,22 +27,22 @@ from hdmf_zarr_backend.stores.base import Store
 Index = tuple[int, ...]
 
 SPOOLED_BYTES = 16 * 2**20
-"""Bytes of encoded chunks that wait in memory; more of them wait in a file without a name."""
+"""Bytes of encoded chunks that are kept in memory; more are kept in an anonymous temporary file."""
 
 
 class WaitingShards:
-    """Takes encoded chunks of one array in any order, and writes its shards.
+    """Collects encoded chunks of one array in any order, and writes its shards.
 
     Parameters
     ----------
     keys : Store
-        Where the shards go.
+        The store that the shards are written to.
     path : str
         Path of the array, in the model's spelling.
     node : ArrayNode
         Its metadata; a change of its shape is seen at once.
-    there : tuple of int, optional
-        How many shards are stored along each axis; None: there are none.
+    stored : tuple of int, optional
+        Number of shards that are stored along each axis; None if the array is new.
 
     Attributes
     ----------
@@ -50,55 +50,55 @@ class WaitingShards:
         Number of chunks of a shard.
     """
 
-    def __init__(self, keys: Store, path: str, node: ArrayNode[Attributes], there: Index | None = None) -> None:
+    def __init__(self, keys: Store, path: str, node: ArrayNode[Attributes], stored: Index | None = None) -> None:
         self._file: Any = tempfile.SpooledTemporaryFile(SPOOLED_BYTES, dir=_folder(keys))  # noqa: SIM115
         self._keys = keys
         self._path = path
         self._node = node
-        self._there = there
+        self._stored = stored
         self.size = math.prod(inner_grid(node))
         self._lock = threading.Lock()
-        self._places: dict[Index, dict[Index, tuple[int, int, int]]] = defaultdict(dict)
+        self._positions: dict[Index, dict[Index, tuple[int, int, int]]] = defaultdict(dict)
         self._written: set[Index] = set()
         self._end = 0
 
     def __del__(self) -> None:
-        self._file.close()  # of a write that raised, the shards that are not full are given up
+        self._file.close()  # after a failed write, incomplete shards are discarded
 
     def shard_of(self, index: Index) -> Index:
         """Return the shard of the chunk at ``index``."""
         return shard_of(self._node, index)
 
     def set(self, index: Index, data: bytes) -> None:
-        """Take the stored bytes of a chunk; those that it had are forgotten. Safe for threads."""
+        """Set the stored bytes of a chunk, replacing earlier ones. Safe for threads."""
         with self._lock:
-            places = self._places[self.shard_of(index)]
-            start, _, capacity = places.get(index, (0, 0, -1))
+            positions = self._positions[self.shard_of(index)]
+            start, _, capacity = positions.get(index, (0, 0, -1))
             if len(data) > capacity:
                 start, capacity = self._end, len(data)
                 self._end += capacity
             self._file.seek(start)
             self._file.write(data)
-            places[index] = (start, len(data), capacity)
+            positions[index] = (start, len(data), capacity)
 
     def waiting(self, index: Index) -> bytes | None:
-        """Return the stored bytes of a chunk that waits, None where it does not."""
+        """Return the stored bytes of a chunk that waits, None if it does not."""
         with self._lock:
-            place = self._places.get(self.shard_of(index), {}).get(index)
-            return None if place is None else self._read(*place[:2])
+            position = self._positions.get(self.shard_of(index), {}).get(index)
+            return None if position is None else self._read(*position[:2])
 
     def shards(self) -> list[Index]:
-        """Return the shards that have chunks which wait."""
-        return [shard for shard, places in self._places.items() if places]
+        """Return the shards with chunks that wait."""
+        return [shard for shard, positions in self._positions.items() if positions]
 
     def is_full(self, shard: Index) -> bool:
-        """Tell whether all those chunks of a shard wait that hold elements of the array."""
-        places = self._places.get(shard, {})
-        return all(index in places for index in chunks_in_shard(self._node, shard))
+        """Return whether all chunks of a shard that hold elements of the array wait."""
+        positions = self._positions.get(shard, {})
+        return all(index in positions for index in chunks_in_shard(self._node, shard))
 
     def is_stored(self, shard: Index) -> bool:
-        """Tell whether a shard was there before, or was written."""
-        is_old = self._there is not None and all(i < n for i, n in zip(shard, self._there, strict=True))
+        """Return whether a shard was stored before, or has been written."""
+        is_old = self._stored is not None and all(i < n for i, n in zip(shard, self._stored, strict=True))
         return is_old or shard in self._written
 
     def _read(self, start: int, length: int) -> bytes:
@@ -109,27 +109,27 @@ class WaitingShards:
         return data
 
     def write(self, shard: Index) -> None:
-        """Write a shard: what was set, and of the others what was stored before.
+        """Write a shard: the chunks that were set, and the stored ones for all others.
 
         Raises
         ------
         ChunkError
             A chunk of a new shard was not set, or one that is stored cannot be read.
         """
-        places = self._places.pop(shard, {})
+        positions = self._positions.pop(shard, {})
         reader = ShardReader(self._keys, self._path, self._node)
-        there = reader.places(shard) if self.is_stored(shard) else {}
-        kept: Iterator[bytes] = reader.stored(shard, there.keys() - places.keys()) if there else iter(())
+        before = reader.extents(shard) if self.is_stored(shard) else {}
+        kept: Iterator[bytes] = reader.stored(shard, before.keys() - positions.keys()) if before else iter(())
         with self._keys.stream(join(self._path, self._node.chunk_name(shard))) as write:
             made = ShardWriter(write, self._node)
-            for index in dict.fromkeys((*there, *chunks_in_shard(self._node, shard), *sorted(places))):
-                if index in places:
+            for index in dict.fromkeys((*before, *chunks_in_shard(self._node, shard), *sorted(positions))):
+                if index in positions:
                     with self._lock:
-                        data = self._read(*places[index][:2])
+                        data = self._read(*positions[index][:2])
                     made.add(index, data)
-                elif index in there:
+                elif index in before:
                     made.add(index, next(kept))
-                elif not self.is_stored(shard):  # of one that is, others may have left out chunks
+                elif not self.is_stored(shard):  # a stored shard of another program may lack chunks
                     raise ChunkError(f"the chunk {index} of a shard was not written", path=absolute(self._path))
             made.finish()
         self._written.add(shard)
@@ -137,30 +137,30 @@ class WaitingShards:
 
     def _reuse_file(self) -> None:
         with self._lock:
-            if not any(self._places.values()):
-                self._places.clear()
+            if not any(self._positions.values()):
+                self._positions.clear()
                 self._file.seek(0)
                 self._file.truncate()
                 self._end = 0
 
     def close(self) -> None:
-        """Give up what waits."""
-        self._places.clear()
+        """Discard the chunks that wait."""
+        self._positions.clear()
         self._file.close()
 
 
 def _folder(keys: Store) -> str | None:
-    """Return the folder of a local file, which has space for a shard where that of the system may not."""
+    """Return the folder of a local file, which has space for a shard when the temporary folder may not."""
     return keys.folder if keys.folder is not None and os.path.isdir(keys.folder) else None
 
 
 Array = npt.NDArray[Any]
-Place = tuple[str, Index]
-"""Path of an array, and index of a chunk or of a shard."""
+ShardId = tuple[str, Index]
+"""Path of an array, and index of a shard."""
 
 
 class ChangedShards:
-    """Takes changed chunks, and writes the shards that they lie in.
+    """Collects changed chunks of the arrays of a file, and writes their shards.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ class ChangedShards:
         self._shared: dict[str, ChunkReader] = {}
 
     def reader_of(self, reader: ChunkReader) -> ChunkReader:
-        """Return the one reader of an array that is sharded: it forgets where chunks are when they are written."""
+        """Return the shared reader of a sharded array, which forgets the indices of shards when they are written."""
         if reader.node.shards is None:
             return reader
         known = self._shared.setdefault(reader.path, reader)
@@ -182,17 +182,17 @@ class ChangedShards:
             known = self._shared[reader.path] = reader
         return known
 
-    def take(self, reader: ChunkReader, index: Index, data: bytes, grid: Index) -> None:
-        """Take the stored bytes of a changed chunk of an array, which has a ``grid`` of chunks on disk.
+    def add(self, reader: ChunkReader, index: Index, data: bytes, grid: Index) -> None:
+        """Add the stored bytes of a changed chunk of an array, which has a ``grid`` of chunks on disk.
 
         Raises
         ------
         StoreError
-            There is no space for the chunks that wait.
+            The disk has no space for the chunks that wait.
         """
         if reader.path not in self._waiting:
-            there = shard_grid(reader.node, grid)
-            self._waiting[reader.path] = (reader, WaitingShards(self._keys, reader.path, reader.node, there))
+            stored = shard_grid(reader.node, grid)
+            self._waiting[reader.path] = (reader, WaitingShards(self._keys, reader.path, reader.node, stored))
         try:
             self._waiting[reader.path][1].set(index, data)
         except OSError as error:
@@ -204,15 +204,15 @@ class ChangedShards:
             ) from error
 
     def chunk(self, path: str, index: Index) -> Array | None:
-        """Return a chunk that waits, which the caller may change; None where it does not."""
+        """Return a chunk that waits, which the caller may change; None if it does not wait."""
         if path not in self._waiting:
             return None
         reader, shards = self._waiting[path]
         data = shards.waiting(index)
         return None if data is None else reader.decode(index, data)
 
-    def changed(self) -> list[Place]:
-        """Return all shards that have chunks which wait, and that the array as it is now has."""
+    def changed(self) -> list[ShardId]:
+        """Return all shards with chunks that wait, inside of the present shape of the array."""
         found = []
         for path, (reader, waiting) in self._waiting.items():
             grid = shard_grid(reader.node)
@@ -221,25 +221,25 @@ class ChangedShards:
             ]
         return sorted(found)
 
-    def full(self) -> list[Place]:
-        """Return the shards of which all chunks wait; those at the end of the first axis may get more."""
+    def full(self) -> list[ShardId]:
+        """Return the shards all of whose chunks wait, except at the end of the first axis, where the array may grow."""
         return [
             (path, shard)
             for path, shard in self.changed()
             if shard[0] + 1 < shard_grid(self._waiting[path][0].node)[0] and self._waiting[path][1].is_full(shard)
         ]
 
-    def write(self, places: Iterable[Place]) -> None:
+    def write(self, shards: Iterable[ShardId]) -> None:
         """Write shards.
 
         Raises
         ------
         StoreError, ChunkError
-            One cannot be written, or what is stored of one cannot be read.
+            A shard cannot be written, or its stored chunks cannot be read.
         """
         paths = set()
         try:
-            for path, shard in places:
+            for path, shard in shards:
                 paths.add(path)
                 self._waiting[path][1].write(shard)
         finally:  # those before a failure are written
@@ -247,7 +247,7 @@ class ChangedShards:
                 self._waiting[path][0].forget(path)
 
     def clear(self) -> None:
-        """Give up what waits."""
+        """Discard the chunks that wait."""
         for path, (reader, shards) in self._waiting.items():
             shards.close()
             reader.forget(path)

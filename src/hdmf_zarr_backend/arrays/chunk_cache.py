@@ -1,74 +1,24 @@
-"""Decoded chunks of one file, bounded in bytes, the least recently used ones going first.
+"""`ChunkCache`: the decoded chunks of one file, bounded in bytes; the least recently used are dropped first.
 
-A table of references or strings is read row by row by hdmf; decoding its chunk for each row would make that quadratic.
+hdmf reads a table of references or strings row by row; to decode its chunk for each row would take quadratic time.
 """
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.arrays.blosc_blocks import BloscBlocks, DecodedBlocks, find_blocks, read_range
-from hdmf_zarr_backend.arrays.codecs import ChunkCodec
+from hdmf_zarr_backend.arrays.blosc_blocks import DecodedBlocks
 from hdmf_zarr_backend.arrays.objects import Elements, SplitElements
-from hdmf_zarr_backend.errors import ChunkError
-
-
-def read_row(
-    codec: ChunkCodec, cache: ChunkCache, key: str, place: tuple[int, int], stored: Callable[[], bytes | None]
-) -> list[Any] | None:
-    """Return one row, None where it has to be decoded with its chunk.
-
-    Parameters
-    ----------
-    codec : ChunkCodec
-        Of the array.
-    cache : ChunkCache
-        Keeps the block.
-    key : str
-        Of the chunk.
-    place : tuple of int
-        Number of the row in the array, and the number of rows of a chunk.
-    stored : callable
-        Returns the stored bytes of the chunk; called only when the block is not at hand.
-    """
-    rows = codec.rows_in_blocks()
-    if rows is None:
-        return None
-    number, count = place
-    size = rows.dtype.itemsize
-
-    @functools.cache
-    def blocks() -> BloscBlocks | None:
-        data = stored()
-        return None if data is None else find_blocks(data, count * size)
-
-    known = cache.blocks(key)
-    if known is None:
-        found = blocks()
-        if found is None:
-            return None
-        known = DecodedBlocks(found.length, found.nbytes)
-    record = np.empty(size, np.uint8)
-    try:
-        if read_range(record, number % count * size, known, blocks, codec.decode_blocks):
-            cache.put_blocks(key, known)
-        return rows.row(record)
-    except (ChunkError, UnicodeDecodeError, ValueError):
-        return None  # the decoder of chunks says what is wrong
-
 
 Array = npt.NDArray[Any]
 
 CACHE_BYTES = 64 * 2**20
-_SPLIT, _BLOCKS = "/#", "/@"  # no key of a store ends so
-_OBJECT_BYTES = 200  # what an element of an object array is taken to cost
+_SPLIT, _BLOCKS = "/#", "/@"  # suffixes that no key of a store has
+_OBJECT_BYTES = 200  # estimated memory of an element of an object array
 
 
 class ChunkCache:
@@ -113,15 +63,15 @@ class ChunkCache:
         return found
 
     def put_blocks(self, key: str, blocks: DecodedBlocks) -> None:
-        """Remember decoded blocks of the chunk of ``key``; to be called again when there are more."""
+        """Keep decoded blocks of the chunk of ``key``; call it again after adding blocks, to count their bytes."""
         self._put(key + _BLOCKS, blocks, blocks.nbytes)
 
     def put(self, key: str, chunk: Array) -> None:
-        """Remember the chunk of ``key``."""
+        """Keep the chunk of ``key``."""
         self._put(key, chunk, chunk.size * _OBJECT_BYTES if chunk.dtype.hasobject else chunk.nbytes)
 
     def put_split(self, key: str, elements: SplitElements | Elements) -> None:
-        """Remember the elements of the chunk of ``key`` as text."""
+        """Keep the elements of the chunk of ``key`` as text."""
         self._put(key + _SPLIT, elements, elements.nbytes)
 
     def _put(self, key: str, chunk: Any, size: int) -> None:

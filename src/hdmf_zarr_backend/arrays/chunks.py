@@ -1,4 +1,4 @@
-"""Reading selections of one array: which chunks, or which parts of them, are fetched and decoded."""
+"""`ChunkReader`: reads selections of one array, and fetches and decodes only the parts of chunks that they need."""
 
 from __future__ import annotations
 
@@ -13,35 +13,36 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.arrays.blosc_blocks import BloscBlocks, DecodedBlocks, read_range
-from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache, read_row
+from hdmf_zarr_backend.arrays.blosc_blocks import BloscBlocks, DecodedBlocks, find_blocks, read_range
+from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.codecs import ChunkCodec, chunk_codec
 from hdmf_zarr_backend.arrays.fills import fill_array
-from hdmf_zarr_backend.arrays.outdated import error_of_absent, error_of_undecodable
-from hdmf_zarr_backend.arrays.selection import Axis, AxisPart, copy_part, is_plain, normalise, whole_mask
+from hdmf_zarr_backend.arrays.growth import FEW
+from hdmf_zarr_backend.arrays.objects import Elements, SplitElements
+from hdmf_zarr_backend.arrays.selection import Axis, AxisPart, copy_part, full_mask, is_plain, normalise
 from hdmf_zarr_backend.arrays.shards import ShardReader
 from hdmf_zarr_backend.arrays.stored_chunks import opened_chunk, stored_chunk
-from hdmf_zarr_backend.errors import ChunkError, LimitError, ZarrBackendError
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
+from hdmf_zarr_backend.errors import ChunkError, LimitError, MetadataError, StoreError, ZarrBackendError
+from hdmf_zarr_backend.formats import zarr2, zarr3
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Node, absolute, join
 from hdmf_zarr_backend.stores.base import Store
-
-__all__ = ["ChunkCache", "ChunkReader"]
+from hdmf_zarr_backend.stores.json_text import load
 
 Array = npt.NDArray[Any]
 
 FETCHED_BYTES = 64 * 2**20
-"""Bytes of decoded chunks of a remote store that one request asks for together, and `FETCHED_CHUNKS` their number."""
+"""Decoded bytes of the chunks that are fetched together from a remote store; `FETCHED_CHUNKS` bounds their number."""
 
 FETCHED_CHUNKS = 512
 BLOCKWISE_BYTES = 2**20
-"""A smaller chunk is decoded whole, whatever is wanted of it."""
+"""A smaller chunk is always decoded completely."""
 
 
 class ChangedChunks(Protocol):
     """Chunks that were changed and are not written yet."""
 
     def chunk(self, path: str, index: tuple[int, ...]) -> Array | None:
-        """Return the changed chunk, None where it is as on disk."""
+        """Return the changed chunk, None if it is unchanged."""
 
 
 class ChunkReader:
@@ -65,21 +66,21 @@ class ChunkReader:
         self.node = node
         self._cache = cache
         self.edits: ChangedChunks | None = None
-        self._made_for: Any = None
+        self._codec_inputs: Any = None
         self._rules = keys.read_rules
         self._allowed: Any = None
         self._codec = self._make_codec()
-        self._is_far = keys.abilities.is_remote
+        self._is_remote = keys.abilities.is_remote
         self._opens = node.shards is None and keys.opens_values
-        self._at_hand: dict[tuple[int, ...], bytes | None] = {}
+        self._fetched_chunks: dict[tuple[int, ...], bytes | None] = {}
         self._shards = None if node.shards is None else ShardReader(keys, path, node)
 
     def _stored(self, index: tuple[int, ...]) -> bytes | None:
-        """Return the stored bytes of the chunk at ``index``, None where it is not stored."""
+        """Return the stored bytes of the chunk at ``index``, None if it is not stored."""
         if self._allowed is not self.node.chunks:
             self._check_chunk()
-        if index in self._at_hand:
-            return self._at_hand[index]
+        if index in self._fetched_chunks:
+            return self._fetched_chunks[index]
         if self._shards is not None:
             return self._shards.get(index)
         return stored_chunk(self.keys, self.path, self.node.chunk_name(index))
@@ -100,9 +101,9 @@ class ChunkReader:
             size *= axis.length
             count *= axis.chunks(chunk)
         if size > limits.max_read_bytes:
-            raise self._exceeded("max_read_bytes", size, f"{size:,} bytes are wanted at once")
+            raise self._exceeded("max_read_bytes", size, f"{size:,} bytes are requested at once")
         if count > limits.max_read_chunks:
-            raise self._exceeded("max_read_chunks", count, f"{count:,} chunks are wanted at once")
+            raise self._exceeded("max_read_chunks", count, f"{count:,} chunks are requested at once")
 
     def _exceeded(self, name: str, value: int, what: str) -> ZarrBackendError:
         error = self._rules.limits.exceeded(name, value, what)
@@ -111,7 +112,7 @@ class ChunkReader:
         return error.located(store=self.keys.location, path=absolute(self.path))
 
     def _make_codec(self) -> ChunkCodec:
-        self._made_for = self.node.data_type, self.node.filters
+        self._codec_inputs = self.node.data_type, self.node.filters
         try:
             return chunk_codec(self.node)
         except ZarrBackendError as error:
@@ -119,8 +120,8 @@ class ChunkReader:
 
     @property
     def codec(self) -> ChunkCodec:
-        """What encodes and decodes chunks; another one where data type or filters of the array have changed."""
-        data_type, filters = self._made_for
+        """The codec of the chunks; replaced when the data type or the filters of the array change."""
+        data_type, filters = self._codec_inputs
         if data_type is not self.node.data_type or filters is not self.node.filters:
             self._codec = self._make_codec()
         return self._codec
@@ -137,17 +138,17 @@ class ChunkReader:
         """
         if (piece := self._piece(key)) is not None:
             return piece
-        masked = whole_mask(key, self.node.shape)
+        masked = full_mask(key, self.node.shape)
         if masked is not None:
             return self.read(masked[0])[masked[1]]
         axes = normalise(key, self.node.shape)
-        if (whole := self._whole_single_chunk(axes)) is not None:
-            return whole
+        if (values := self._single_chunk(axes)) is not None:
+            return values
         self._check_selection(axes)
         result = np.empty(tuple(axis.length for axis in axes), self.codec.dtype)
         parts = [list(axis.parts(chunk)) for axis, chunk in zip(axes, self.node.chunks, strict=True)]
         combinations: Iterator[Sequence[AxisPart]] = itertools.product(*parts)
-        if self._is_far and math.prod(map(len, parts)) > 1:
+        if self._is_remote and math.prod(map(len, parts)) > 1:
             for batch in self._batches(combinations):
                 self._fetched(batch)._read_into(batch, result)
         else:
@@ -163,23 +164,23 @@ class ChunkReader:
             copy_part(chunk, [part[1] for part in combination], result, [part[2] for part in combination])
 
     def _batches(self, combinations: Iterator[Sequence[AxisPart]]) -> Iterator[list[Sequence[AxisPart]]]:
-        """Yield combinations as many as are fetched at once, which is bounded in bytes."""
+        """Yield combinations in batches whose chunks are fetched together, bounded in bytes."""
         chunk_bytes = max(1, math.prod(self.node.chunks) * self.codec.dtype.itemsize)
         count = max(1, min(FETCHED_BYTES // chunk_bytes, FETCHED_CHUNKS))
         while batch := list(itertools.islice(combinations, count)):
             yield batch
 
     def _fetched(self, batch: list[Sequence[AxisPart]]) -> ChunkReader:
-        """Return a reader that has the stored bytes of those chunks at hand which are not decoded already."""
+        """Return a reader that holds the stored bytes of those chunks of a batch that are not decoded already."""
         indices = [tuple(part[0] for part in combination) for combination in batch]
         names = {index: join(self.path, self.node.chunk_name(index)) for index in indices}
         missing = [index for index in indices if not self._is_known(index, names[index])]
         reader = copy.copy(self)
         if self._shards is not None:
-            reader._at_hand = self._shards.get_many(missing)
+            reader._fetched_chunks = self._shards.get_many(missing)
         else:
             found = self.keys.get_many([names[index] for index in missing])
-            reader._at_hand = {index: found.get(names[index]) for index in missing}
+            reader._fetched_chunks = {index: found.get(names[index]) for index in missing}
         return reader
 
     def _is_known(self, index: tuple[int, ...], key: str) -> bool:
@@ -188,11 +189,11 @@ class ChunkReader:
         return self._cache.get(key) is not None
 
     def _load_into(self, index: tuple[int, ...], combination: Sequence[AxisPart], result: Array) -> bool:
-        """Decode a chunk that is wanted whole straight to its place, without keeping it; False where it cannot be."""
-        if not self.codec.decodes_in_place or self.edits is not None or not all(map(is_plain, combination)):
+        """Decode a completely selected chunk straight into ``result``, uncached; return False if that is impossible."""
+        if not self.codec.decodes_in_place or self.edits is not None:
             return False
-        target = result[tuple(part[2] for part in combination)]
-        if target.shape != self.node.chunks or not target.flags.c_contiguous:
+        target = _direct_target(combination, result, self.node.chunks)
+        if target is None:
             return False
         key = join(self.path, self.node.chunk_name(index))
         if self._cache.get(key) is not None:
@@ -204,17 +205,17 @@ class ChunkReader:
         return True
 
     def _load_blocks(self, index: tuple[int, ...], combination: Sequence[AxisPart], result: Array) -> bool:
-        """Decode those blocks of a large chunk that hold the wanted rows; False where that cannot be.
+        """Decode the blocks of a large chunk that hold the selected rows; return False if that is impossible.
 
-        A chunk that is wanted whole is read so as well, if it can be: what was decoded of it before is not read again.
+        A completely selected chunk is read this way too where possible, so that cached blocks are not read again.
         """
         rows = combination[0][1] if combination else None
         if not self._has_blocks or not isinstance(rows, slice) or rows.step not in (None, 1):
             return False
         first, stop, _ = rows.indices(self.node.chunks[0])
         key = join(self.path, self.node.chunk_name(index))
-        is_whole = stop - first >= self.node.chunks[0]
-        if self._cache.get(key) is not None or (is_whole and not self._opens):
+        is_complete = stop - first >= self.node.chunks[0]
+        if self._cache.get(key) is not None or (is_complete and not self._opens):
             return False
         with ExitStack() as files:
             stored = functools.cache(lambda: self._stored_blocks(index, key, files))
@@ -230,7 +231,7 @@ class ChunkReader:
         result: Array,
         source: tuple[str, Callable[[], BloscBlocks | None]],
     ) -> bool:
-        """Decode rows of a chunk from its blocks; False where it has none."""
+        """Decode rows of a chunk from its blocks; return False if it has none."""
         (first, stop), (key, stored) = rows, source
         known = self._cache.blocks(key)
         if known is None:
@@ -239,21 +240,20 @@ class ChunkReader:
                 return False
             known = DecodedBlocks(blocks.length, blocks.nbytes)
         shape = (stop - first, *self.node.chunks[1:])
-        target = result[tuple(part[2] for part in combination)] if all(map(is_plain, combination)) else None
-        is_direct = target is not None and target.shape == shape and target.flags.c_contiguous
-        read = target if target is not None and is_direct else np.empty(shape, self.codec.dtype)
+        target = _direct_target(combination, result, shape)
+        read = np.empty(shape, self.codec.dtype) if target is None else target
         flat = read.reshape(-1).view(np.uint8)
         if read_range(flat, first * (flat.size // shape[0]), known, stored, self.codec.decode_blocks):
             self._cache.put_blocks(key, known)
-        if not is_direct:
+        if target is None:
             inner = [slice(None), *(part[1] for part in combination[1:])]
             copy_part(read, inner, result, [part[2] for part in combination])
         return True
 
     def _stored_blocks(self, index: tuple[int, ...], key: str, files: ExitStack) -> BloscBlocks | None:
-        """Return the blocks of a chunk; None where it has to be decoded whole, and then it is, since it is at hand.
+        """Return the blocks of a chunk. If it has none, decode it and put it into the cache, and return None.
 
-        Where a part of the value can be read alone, ``files`` closes it, and no more is read than is wanted.
+        If the store opens values, the blocks read from an open file, which ``files`` closes.
         """
         if self._allowed is not self.node.chunks:
             self._check_chunk()
@@ -270,13 +270,13 @@ class ChunkReader:
 
     @property
     def _has_blocks(self) -> bool:
-        """Whether a part of a chunk is cheaper than the whole of it: it is large, and near enough to be read again."""
-        if self._is_far or self.edits is not None or not self.codec.has_blocks:
+        """Whether part of a chunk is cheaper than the complete chunk: chunks are large, and their store is local."""
+        if self._is_remote or self.edits is not None or not self.codec.has_blocks:
             return False
         return math.prod(self.node.chunks) * self.codec.dtype.itemsize >= BLOCKWISE_BYTES
 
     def _piece(self, key: Any) -> Array | None:
-        """Return an element or a range of a 1-d array that lies in one chunk: ragged columns want thousands of them."""
+        """Return an element or a range of a 1-d array within one chunk: the fast path for ragged columns."""
         if len(self.node.shape) != 1:
             return None
         bounds = _bounds(key, self.node.shape[0])
@@ -292,8 +292,8 @@ class ChunkReader:
         piece = self.chunk((number,))[start - number * size : stop - number * size].copy()
         return piece if type(key) is slice else piece.reshape(())
 
-    def _whole_single_chunk(self, axes: list[Axis]) -> Array | None:
-        """Return a fresh chunk where the selection is an array that is stored as one chunk."""
+    def _single_chunk(self, axes: list[Axis]) -> Array | None:
+        """Return a new array if the selection is a complete array that is stored as one chunk, None otherwise."""
         node = self.node
         if node.shape != node.chunks or self.codec.is_object or 0 in node.shape or self.edits is not None:
             return None
@@ -308,7 +308,7 @@ class ChunkReader:
         Raises
         ------
         LookupError
-            It cannot be had so; read the chunk.
+            It cannot be decoded alone; read the chunk.
         """
         node = self.node
         index = (position // node.chunks[0], *(0 for _ in node.shape[1:]))
@@ -318,21 +318,28 @@ class ChunkReader:
         split = self._cache.split(key)
         if split is None:
             stored = functools.cache(lambda: self._stored(index))
-            row = None if self._is_far else read_row(self.codec, self._cache, key, (position, node.chunks[0]), stored)
+            row = (
+                None if self._is_remote else _read_row(self.codec, self._cache, key, (position, node.chunks[0]), stored)
+            )
             if row is not None:
                 return row
-            data, most = stored(), self._rules.limits.max_object_bytes
-            split = None if data is None else self.codec.split(data, max_object_bytes=most)
-            if split is None or split.shape[:1] != node.chunks[:1]:
-                raise LookupError(key)
-            self._cache.put_split(key, split)
+            split = self._split(key, stored())
         try:
             return split[position % node.chunks[0]]
         except ValueError as error:
             raise LookupError(key) from error
 
+    def _split(self, key: str, data: bytes | None) -> SplitElements | Elements:
+        """Return the elements of a chunk unparsed, and cache them; LookupError if the chunk has to be decoded."""
+        most = self._rules.limits.max_object_bytes
+        split = None if data is None else self.codec.split(data, max_object_bytes=most)
+        if split is None or split.shape[:1] != self.node.chunks[:1]:
+            raise LookupError(key)
+        self._cache.put_split(key, split)
+        return split
+
     def chunk(self, index: tuple[int, ...]) -> Array:
-        """Return the decoded chunk at ``index``, whole, not to be changed."""
+        """Return the complete decoded chunk at ``index``; the caller must not change it."""
         key = join(self.path, self.node.chunk_name(index))
         if self.edits is not None and (changed := self.edits.chunk(self.path, index)) is not None:
             return changed
@@ -343,7 +350,7 @@ class ChunkReader:
         return chunk
 
     def forget(self, path: str) -> None:
-        """Forget the decoded chunks of the array at ``path``; they have been written anew."""
+        """Forget the decoded chunks of the array at ``path``, which have been rewritten."""
         self._cache.forget(path)
         if self._shards is not None:
             self._shards.forget()
@@ -352,7 +359,7 @@ class ChunkReader:
         return self._decoded(index, self._stored(index))
 
     def _decoded(self, index: tuple[int, ...], data: bytes | None, *, out: Array | None = None) -> Array:
-        """Return a chunk as `decode` does; of a shard that was replaced since its index was read, look again."""
+        """Return a chunk as `decode` does; if its shard was replaced meanwhile, read the index again."""
         try:
             return self.decode(index, data, out=out)
         except ChunkError:
@@ -366,9 +373,9 @@ class ChunkReader:
         return out
 
     def decode(self, index: tuple[int, ...], data: bytes | None, *, out: Array | None = None) -> Array:
-        """Return the chunk at ``index`` from its stored bytes; None: it is not stored, and reads as the fill value.
+        """Return the chunk at ``index`` from its stored bytes; if they are None, the chunk of the fill value.
 
-        ``out``, a C-contiguous array of the chunk's shape, takes the values where the codec decodes in place.
+        ``out``, a C-contiguous array of the chunk's shape, receives the values if the codec decodes in place.
         """
         if self._allowed is not self.node.chunks:
             self._check_chunk()
@@ -376,7 +383,7 @@ class ChunkReader:
             if data is None:
                 if self.keys.read_rules.refuses_absent:
                     raise ChunkError("a chunk is not stored", remedy='Restore it, or read with missing_chunks="fill".')
-                if self.edits is None and (outdated := error_of_absent(self.keys, self.path, self.node)) is not None:
+                if self.edits is None and (outdated := _error_of_absent(self.keys, self.path, self.node)) is not None:
                     raise outdated
                 return fill_array(self.node, self.codec.dtype, self.node.chunks)
             return self.codec.decode(
@@ -390,8 +397,16 @@ class ChunkReader:
             error.problem = error.problem.replace("a chunk", f"the chunk {self.node.chunk_name(index)!r}", 1)
         outdated = None
         if isinstance(error, ChunkError) and self.edits is None:
-            outdated = error_of_undecodable(self.keys, self.path, self.node)
+            outdated = _error_of_undecodable(self.keys, self.path, self.node)
         return (outdated or error).located(store=self.keys.location, path=absolute(self.path))
+
+
+def _direct_target(combination: Sequence[AxisPart], result: Array, shape: tuple[int, ...]) -> Array | None:
+    """Return the part of ``result`` that a decoder can fill with values of ``shape``, None if they must be copied."""
+    if not all(map(is_plain, combination)):
+        return None
+    target = result[tuple(part[2] for part in combination)]
+    return target if target.shape == shape and target.flags.c_contiguous else None
 
 
 def _bounds(key: Any, length: int) -> tuple[int, int] | None:
@@ -403,3 +418,89 @@ def _bounds(key: Any, length: int) -> tuple[int, int] | None:
         return None
     start = int(key) + (length if key < 0 else 0)
     return (start, start + 1) if 0 <= start < length else None
+
+
+def _read_row(
+    codec: ChunkCodec, cache: ChunkCache, key: str, row: tuple[int, int], stored: Callable[[], bytes | None]
+) -> list[Any] | None:
+    """Return one row, None if it has to be decoded with its chunk.
+
+    Parameters
+    ----------
+    codec : ChunkCodec
+        Codec of the array.
+    cache : ChunkCache
+        Keeps the block.
+    key : str
+        Key of the chunk.
+    row : tuple of int
+        Number of the row in the array, and the number of rows of a chunk.
+    stored : callable
+        Returns the stored bytes of the chunk; called only when its block is not cached.
+    """
+    rows = codec.rows_in_blocks()
+    if rows is None:
+        return None
+    number, count = row
+    size = rows.dtype.itemsize
+
+    @functools.cache
+    def blocks() -> BloscBlocks | None:
+        data = stored()
+        return None if data is None else find_blocks(data, count * size)
+
+    known = cache.blocks(key)
+    if known is None:
+        found = blocks()
+        if found is None:
+            return None
+        known = DecodedBlocks(found.length, found.nbytes)
+    record = np.empty(size, np.uint8)
+    try:
+        if read_range(record, number % count * size, known, blocks, codec.decode_blocks):
+            cache.put_blocks(key, known)
+        return rows.row(record)
+    except (ChunkError, UnicodeDecodeError, ValueError):
+        return None  # decoding the chunk raises the error
+
+
+# ---- arrays that another writer has changed --------------------------------------------------------------------------
+# Another writer may give an array larger chunks or elements while it is open here. They are stored under the names of
+# the old chunks, after the document that describes them. Old chunks that are not needed are deleted when the change is
+# complete.
+
+
+def _error_of_absent(keys: Store, path: str, node: ArrayNode[Attributes]) -> StoreError | None:
+    """Return the error for a chunk that is absent because its array was changed, None if it was not.
+
+    Such a chunk would read as the fill value. The document is read again only for arrays that may get larger chunks.
+    """
+    if node.shards is not None or math.prod(node.grid) > FEW:
+        return None
+    return _error_of_undecodable(keys, path, node)
+
+
+def _error_of_undecodable(keys: Store, path: str, node: ArrayNode[Attributes]) -> StoreError | None:
+    """Return the error for a chunk that does not decode because its array was changed, None if it was not."""
+    stored = _current_node(keys, path, node)
+    known = node if node.document is None else node.document  # the node may have other types than the document
+    if not isinstance(stored, ArrayNode) or len(stored.chunks) != len(known.chunks):
+        return None
+    if stored.chunks[:1] <= known.chunks[:1] and stored.data_type == known.data_type:
+        return None
+    what = "other chunks" if stored.chunks[:1] > known.chunks[:1] else "another data type"
+    return StoreError(f"the array was given {what} while it was open", remedy="Open the file again.")
+
+
+def _current_node(keys: Store, path: str, node: ArrayNode[Attributes]) -> Node | None:
+    """Return the node in the document of an array as it is now, None if it is absent or damaged."""
+    name = zarr2.ARRAY if node.document is None else zarr3.DOCUMENT
+    key = join(path, name)
+    text = keys.unwrapped.get(key)
+    try:
+        document = None if text is None else load(text, key=key)
+        if document is None:
+            return None
+        return zarr2.parse_array(document, {}, path) if name == zarr2.ARRAY else zarr3.parse_node(document, path)
+    except MetadataError:
+        return None  # the consolidated document may be intact; `verify` reports that of the array

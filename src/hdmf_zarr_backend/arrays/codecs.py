@@ -1,9 +1,8 @@
 """Chunks <-> arrays: one `ChunkCodec` for each combination of data type, filters and compressor.
 
-Codecs come from numcodecs by an allow-list of ids, since the configuration is the file's and a file is not to be
-trusted.
-``pickle`` is never given to numcodecs: it is decoded by the data-only reader in `pickles` and only encoded when the
-user asked for it.
+Codecs come from numcodecs by an allow-list of ids, since files, and so the configurations in them, are not trusted.
+``pickle`` never goes to numcodecs: it is decoded by the data-only reader in `pickles`, and encoded only if the user
+chooses it.
 
 Source: Zarr v2 specification, "Chunks", "Filters", "Fill value encoding"; numcodecs for the byte layouts.
 """
@@ -60,7 +59,7 @@ _VLEN = frozenset({"vlen-utf8", "vlen-bytes", "vlen-array", "references"})
 
 
 class Codec(Protocol):
-    """What is used of a numcodecs codec."""
+    """The methods of a numcodecs codec that are used."""
 
     def encode(self, buf: Any) -> Any:
         """Return the encoded form of ``buf``."""
@@ -80,7 +79,7 @@ def numpy_dtype(data_type: Any) -> np.dtype[Any]:
     Raises
     ------
     MetadataError
-        It is not a data type.
+        ``data_type`` is not a data type of Zarr.
     """
     try:
         dtype: np.dtype[Any] = np.dtype(_dtype_argument(data_type))
@@ -95,7 +94,7 @@ def numpy_dtype(data_type: Any) -> np.dtype[Any]:
 def _dtype_argument(data_type: Any) -> Any:
     if isinstance(data_type, str):
         if not _TYPE.fullmatch(data_type):  # NumPy has other names, and warns of some
-            raise ValueError("it is none of Zarr's")
+            raise ValueError("Zarr has no such type")
         return data_type
     if not isinstance(data_type, list):
         raise TypeError("a data type is a string or a list of fields")
@@ -107,7 +106,7 @@ def _dtype_argument(data_type: Any) -> Any:
 
 
 def keeps_dates(values: Array, given: Array) -> bool:
-    """Tell whether ``values``, made of the dates or durations ``given`` by a cast, say the same; numbers never do."""
+    """Return whether a cast of the dates or durations ``given`` to ``values`` lost nothing; False for numbers."""
     if values.dtype.kind != given.dtype.kind:
         return False
     return np.array_equal(values.astype(given.dtype).view("i8"), given.view("i8"))
@@ -131,7 +130,7 @@ def make_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Codec:
     Raises
     ------
     MetadataError
-        The id is not one that is allowed, or the configuration is wrong.
+        The id is not allowed, or the configuration is wrong.
     """
     codec_id = config.get("id")
     if not isinstance(codec_id, str) or codec_id not in ALLOWED_CODECS:
@@ -164,23 +163,23 @@ def make_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Codec:
 def _element_size(config: dict[str, Any], dtype: np.dtype[Any]) -> int:
     size = config.get("elementsize") or dtype.itemsize  # netcdf-c writes 0 and means the size of an element
     if type(size) is not int or size < 1:
-        raise ValueError("a shuffle needs the size of an element")  # numcodecs would give memory that nobody wrote
+        raise ValueError("a shuffle needs the size of an element")  # numcodecs would return uninitialised memory
     return size
 
 
 def _with_checksum(config: dict[str, Any]) -> dict[str, Any]:
-    """Return a configuration with which Zstandard puts a checksum into its frames.
+    """Return a configuration with which Zstandard adds a checksum to its frames.
 
-    Every reader looks at it, whatever the document says; with the key in ``.zarray`` TensorStore refuses the array.
+    Every reader checks it, so the document need not mention it; TensorStore refuses a ``.zarray`` that does.
     """
     return {**config, "checksum": True} if config.get("id") == "zstd" else config
 
 
 def _check_types(config: dict[str, Any]) -> None:
-    """Refuse types of elements so long that a few bytes would become many."""
+    """Refuse types with such long elements that a few bytes would become many."""
     for key in _TYPE_KEYS & config.keys():
         if np.dtype(config[key]).itemsize > _LONGEST_ELEMENT:
-            raise ValueError(f"{config[key]!r} is no type of numbers")
+            raise ValueError(f"{config[key]!r} is not a type of numbers")
 
 
 class ChunkCodec:
@@ -195,26 +194,27 @@ class ChunkCodec:
     """
 
     def __init__(self, data_type: Any, filters: Any, compressor: Any, order: str) -> None:
+        filters = filters or ()
         self.dtype = numpy_dtype(data_type)
         self.order = order
-        self._filters = [make_codec(_with_checksum(config), self.dtype) for config in filters or ()]
+        self._filters = [make_codec(_with_checksum(config), self.dtype) for config in filters]
         self._compressor = make_codec(_with_checksum(compressor), self.dtype) if compressor else None
         self.is_object = self.dtype.hasobject
-        ids = [config["id"] for config in filters or ()]
-        if self.is_object and not any(codec_id in OBJECT_CODECS for codec_id in ids):
-            raise MetadataError("an array of objects names no codec for them", remedy="Run `zarrio verify`.")
+        ids = [config["id"] for config in filters]
+        if self.is_object and OBJECT_CODECS.isdisjoint(ids):
+            raise MetadataError("an array of objects has no codec for objects", remedy="Run `zarrio verify`.")
         if compressor and compressor["id"] in OBJECT_CODECS:
-            raise MetadataError(f"{compressor['id']!r} is no compressor", remedy="Run `zarrio verify` on the file.")
+            raise MetadataError(f"{compressor['id']!r} is not a compressor", remedy="Run `zarrio verify` on the file.")
         self._has_count = bool(ids) and ids[0] in _VLEN
-        self._keeps_shape = self.is_object and not self._has_count  # JSON, MessagePack and pickles know the shape
+        self._keeps_shape = self.is_object and not self._has_count  # JSON, MessagePack and pickles store the shape
 
     def encode(self, chunk: Array) -> bytes:
-        """Return the stored form of one whole chunk.
+        """Return the stored form of one complete chunk.
 
         Raises
         ------
         ValueRefusedError
-            An element that the codec does not take.
+            The codec does not accept an element.
         """
         try:
             return self._encode(chunk)
@@ -231,11 +231,11 @@ class ChunkCodec:
 
     @property
     def decodes_in_place(self) -> bool:
-        """Whether `decode` can put the values of a chunk where they are wanted."""
+        """Whether `decode` can write values straight into ``out``."""
         return not self.is_object and not self._filters and self.order == "C"
 
     def blocks(self, data: bytes | StoredValue, shape: tuple[int, ...]) -> BloscBlocks | None:
-        """Return the blocks of a chunk of ``shape``; None where there are none to decode one by one."""
+        """Return the blocks of a chunk of ``shape``; None if it cannot be decoded block by block."""
         return find_blocks(data, math.prod(shape) * self.dtype.itemsize) if self.has_blocks else None
 
     @property
@@ -244,12 +244,12 @@ class ChunkCodec:
         return self.decodes_in_place and isinstance(self._compressor, numcodecs.Blosc)
 
     def rows_in_blocks(self) -> StructRows | None:
-        """Return what makes rows of packed records, where those lie in blocks of Blosc."""
+        """Return the filter that makes rows from packed records, None unless they are stored in blocks of Blosc."""
         first = self._filters[0] if len(self._filters) == 1 else None
         return first if isinstance(first, StructRows) and isinstance(self._compressor, numcodecs.Blosc) else None
 
     def decode_blocks(self, frame: npt.NDArray[np.uint8], out: npt.NDArray[np.uint8] | None) -> npt.NDArray[np.uint8]:
-        """Return the decoded bytes of a frame of `blocks`, which are in ``out`` if that is not None.
+        """Return the decoded bytes of a frame of `blocks`, in ``out`` unless that is None.
 
         Raises
         ------
@@ -269,25 +269,25 @@ class ChunkCodec:
         out: Array | None = None,
         max_object_bytes: int = MAX_OBJECT_BYTES,
     ) -> Array:
-        """Return one whole chunk of ``shape``; numbers come in a new, writable array, or in ``out``.
+        """Return one complete chunk of ``shape``; numbers in a new, writable array, or in ``out``.
 
-        Objects are decoded from at most ``max_object_bytes``, numbers from what their shape needs.
+        Objects may decompress to at most ``max_object_bytes``, numbers to the bytes of their shape.
 
         Raises
         ------
         ChunkError
             The bytes do not decode to a chunk of that shape.
         LimitError
-            Text, references or rows become more bytes than that.
+            Text, references or rows decompress to more bytes than that.
         UnsafeDataError
-            Only running code that the file names could decode them.
+            The bytes are a pickle that would run code.
         """
         try:
             return self._decode(data, shape, out, max_object_bytes)
         except TooLargeError as error:
             if self.is_object:
                 raise Limits(max_object_bytes=max_object_bytes).exceeded(
-                    "max_object_bytes", 2 * max_object_bytes, "a chunk does not decode to so few bytes"
+                    "max_object_bytes", 2 * max_object_bytes, "a chunk decompresses to more bytes than that"
                 ) from error
             raise _undecodable(error) from error
         except UnsafePickleError as error:
@@ -298,14 +298,14 @@ class ChunkCodec:
             raise _undecodable(error) from error
 
     def split(self, data: bytes, *, max_object_bytes: int = MAX_OBJECT_BYTES) -> SplitElements | Elements | None:
-        """Return the elements of a chunk of references or rows unparsed, None for any other chunk."""
+        """Return the unparsed elements of a chunk of references or rows, None for any other chunk."""
         if len(self._filters) != 1 or not isinstance(self._filters[0], (JSONRows, ReferenceTexts, StructRows)):
             return None
         try:
             plain = data if self._compressor is None else decode_bounded(self._compressor, data, max_object_bytes)
             return self._filters[0].split(plain if isinstance(plain, bytes) else _raw(plain).tobytes())
         except DECODE_ERRORS:
-            return None  # the full decoder will say what is wrong
+            return None  # decoding the complete chunk raises the error
 
     def _decode(self, data: bytes, shape: tuple[int, ...], out: Array | None, max_object_bytes: int) -> Array:
         if self.is_object or self._filters:
@@ -328,7 +328,7 @@ class ChunkCodec:
         return out
 
     def _through(self, data: bytes, shape: tuple[int, ...], most: int) -> Any:
-        """Return what compressor and filters make of stored bytes, none of them more than ``most`` bytes."""
+        """Return the stored bytes decoded by compressor and filters, each of them to ``most`` bytes at most."""
         buffer: Any = data
         if self._compressor is not None:
             buffer = decode_bounded(self._compressor, buffer, most)
@@ -339,7 +339,7 @@ class ChunkCodec:
         return buffer
 
     def _decompressed(self, data: bytes, flat: npt.NDArray[np.uint8]) -> Any:
-        """Return the values of a chunk; ``flat`` has space for them, and most compressors put them there."""
+        """Return the decompressed bytes of a chunk; most compressors write them into ``flat``."""
         compressor = cast(Any, self._compressor)
         if is_incremental(compressor):
             return decode_bounded(compressor, data, flat.size)
@@ -348,7 +348,7 @@ class ChunkCodec:
 
     def _shaped(self, objects: Any, shape: tuple[int, ...]) -> Array:
         if not isinstance(objects, np.ndarray):
-            raise ValueError(f"the filters give {type(objects).__name__}, not objects")
+            raise ValueError(f"the filters decode to {type(objects).__name__}, not to objects")
         if objects.dtype.names != self.dtype.names or objects.dtype.kind != self.dtype.kind:
             # hdmf-zarr pickled structured arrays and declared them as plain objects
             made: Array = np.empty(objects.shape, dtype=object)
@@ -366,19 +366,19 @@ def _undecodable(error: Exception) -> ChunkError:
 
 
 def _exportable(array: Array) -> Array:
-    """Return ``array`` with a type that the buffer protocol knows; compressors look at the size of an element."""
+    """Return ``array`` with a type of the buffer protocol; compressors read the size of an element from it."""
     if array.dtype.kind in "Mm":
         return array.view("i8")
     return array.view(f"V{array.dtype.itemsize}") if array.dtype.names is not None else array
 
 
 def _raw(buffer: Any) -> npt.NDArray[np.uint8]:
-    """Return what a codec gives as bytes.
+    """Return the output of a codec as bytes.
 
     Raises
     ------
     TypeError, ValueError
-        It gives objects.
+        The output is objects.
     """
     if isinstance(buffer, np.ndarray):
         return np.ravel(buffer, order="A").view(np.uint8)
@@ -386,7 +386,7 @@ def _raw(buffer: Any) -> npt.NDArray[np.uint8]:
 
 
 def _check_count(buffer: Any, wanted: int) -> None:
-    """Compare the number of elements that a chunk claims, before memory is allocated for them."""
+    """Check the number of elements that a chunk states, before memory is allocated for them."""
     raw = _raw(buffer)
     head = raw[:4].tobytes()
     if len(head) == 4 and int.from_bytes(head, "little") != wanted:

@@ -1,4 +1,4 @@
-"""The fill value of an array: as a NumPy scalar or object, and as what a chunk that is not stored reads as.
+"""The fill value of an array: as a NumPy scalar or object, and as the content of a chunk that is not stored.
 
 Source: Zarr v2 specification, "Fill value encoding".
 """
@@ -25,15 +25,14 @@ Array = npt.NDArray[Any]
 
 
 def fill_array(node: ArrayNode[Attributes], dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-    """Return what a chunk that is not stored reads as.
+    """Return the content of a chunk that is not stored.
 
-    A fill value of null leaves the elements undefined; they read as zero, empty text or None, as zarr-python reads
-    them.
+    With a fill value of null the elements are undefined; they read as zero, empty text or None, as in zarr-python.
 
     Raises
     ------
     ChunkError
-        The values are in another file, which LINDI reads by itself.
+        The values are in another file, which only LINDI reads.
     MetadataError
         The fill value does not fit the data type.
     """
@@ -63,7 +62,7 @@ def _first_filter(node: ArrayNode[Attributes]) -> str:
 
 
 def fill_scalar(node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> Any:
-    """Return the fill value of ``node`` as a NumPy scalar or object, or None where it is undefined.
+    """Return the fill value of ``node`` as a NumPy scalar or object, or None if it is undefined.
 
     Raises
     ------
@@ -95,7 +94,7 @@ def _number_fill(value: Any, dtype: np.dtype[Any]) -> Any:
     if dtype.kind in "mM":
         return np.array(value, "i8" if type(value) is int else dtype).astype(dtype)[()]
     if isinstance(value, (list, dict)):
-        raise TypeError("it is no single value")
+        raise TypeError("it is not a single value")
     return np.array(value, dtype)[()]
 
 
@@ -109,14 +108,14 @@ def _object_fill(value: Any, codec_id: str) -> Any:
 
 
 _LEAST_BYTES = 2**16
-"""What a chunk counts at least: each is an object that has to be made."""
+"""The least bytes that a chunk counts as, since each becomes an object in the copy."""
 
 _INDEX_ENTRY = 16
 """Bytes of an entry of the index of a shard."""
 
 
 def check_unwritten(keys: Store, path: str, node: ArrayNode[Attributes]) -> None:
-    """Make sure that the chunks that an array lacks are few enough to be made.
+    """Make sure that the chunks that an array lacks are few enough to be created.
 
     The keys of the array are listed only where it states more than the limit in all.
 
@@ -125,14 +124,14 @@ def check_unwritten(keys: Store, path: str, node: ArrayNode[Attributes]) -> None
     keys : Store
         The store of the array.
     path : str
-        The array, in the model's spelling.
+        Path of the array in the model's spelling.
     node : ArrayNode
         Its metadata.
 
     Raises
     ------
     LimitError
-        They are more than ``max_unwritten_bytes``; where the store cannot list what it has, all that are stated count.
+        Their values have more than ``max_unwritten_bytes``; if the store cannot list its keys, all chunks count.
     """
     limits = keys.read_rules.limits
     cost = max(math.prod(node.chunks) * numpy_dtype(node.data_type).itemsize, _LEAST_BYTES)

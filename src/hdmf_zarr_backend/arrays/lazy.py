@@ -1,17 +1,18 @@
-"""ArrayNode and store -> an array that reads when it is indexed, and behaves as users of h5py expect.
+"""`LazyArray`: an array that reads when it is indexed, and behaves as users of h5py expect.
 
-`LazyArray` is a ``zarr.Array`` to every ``isinstance`` test of hdmf and pynwb, but needs no zarr machinery: shape and
-data type come from the metadata that was parsed with the whole file, chunks are read and decoded here, and the real
-``zarr.Array`` behind it is made only when something asks for zarr's own methods.
+It is a ``zarr.Array`` to every ``isinstance`` test of hdmf and pynwb, but does not use zarr: shape and data type come
+from the metadata that was parsed with the file, chunks are read and decoded here, and the real ``zarr.Array`` is
+created only when a method of zarr is called.
 
-What a raw zarr 3 array lacks for hdmf (docs: "what hdmf expects of an array"): ``len``, chunk-wise iteration, scalars
-from integer indices, object dtype for text, integer-cast and empty index lists, ``astype``, ``maxshape``,
-``compressor``, a hash.
+hdmf needs these, which a zarr 3 array does not have (docs: "what hdmf expects of an array"): ``len``, chunk-wise
+iteration, scalars from integer indices, object dtype for text, integer-cast and empty index lists, ``astype``,
+``maxshape``, ``compressor``, a hash.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -19,7 +20,8 @@ import numpy as np
 import numpy.typing as npt
 import zarr
 
-from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
+from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.arrays.codecs import make_codec
 from hdmf_zarr_backend.errors import ModeError
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, split
@@ -33,12 +35,31 @@ Elements = Callable[[Array], Array]
 _ITER_ELEMENTS = 65536
 
 
+@dataclass(frozen=True, slots=True)
+class ArrayContext:
+    """What a file states about an array outside of its Zarr metadata.
+
+    Attributes
+    ----------
+    maxshape : tuple, optional
+        Largest shape, None for an axis without bound; by default the shape of the array.
+    elements : callable, optional
+        Converts stored elements to those that the user sees, such as ASCII text to bytes.
+    file_id : str, optional
+        Object id of the root of the file.
+    """
+
+    maxshape: tuple[int | None, ...] | None = None
+    elements: Elements | None = None
+    file_id: str | None = None
+
+
 class LazyArray(ZarrArray):  # type: ignore[misc]
     """A dataset of a Zarr file, as the ``data`` of a container that was read: an array that reads when it is indexed.
 
-    Indexing is that of h5py: an integer for each axis gives a scalar; slices, masks and lists of indices, each axis on
-    its own, give an array; the name of a field gives that field. Only the chunks of the selection are fetched, and they
-    are kept for a while. Chunks that are not stored read as the fill value.
+    Indexing is that of h5py: an integer for each axis returns a scalar; slices, masks and lists of indices, applied to
+    each axis separately, return an array; the name of a field returns that field. Only the chunks of the selection are
+    fetched, and they are cached. Chunks that are not stored read as the fill value.
 
     Parameters
     ----------
@@ -50,12 +71,8 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         Its metadata.
     cache : ChunkCache
         Decoded chunks of the file.
-    maxshape : tuple, optional
-        Largest shape, None for an axis without bound; the shape where nothing else was recorded.
-    elements : callable, optional
-        Turns the stored elements of an object array into those that the user sees (ASCII text into bytes).
-    file_id : str, optional
-        Object id of the root of the file.
+    context : ArrayContext, optional
+        What the file states about the array outside of its Zarr metadata.
 
     Raises
     ------
@@ -77,19 +94,17 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         path: str,
         node: ArrayNode[Attributes],
         cache: ChunkCache,
-        *,
-        maxshape: tuple[int | None, ...] | None = None,
-        elements: Elements | None = None,
-        file_id: str | None = None,
+        context: ArrayContext | None = None,
     ) -> None:
-        # zarr.Array is a dataclass whose one field, `_async_array`, is a property here: its __init__ is not for us
+        # not calling the __init__ of zarr.Array: its one field, `_async_array`, is a property here
         self._reader = ChunkReader(keys, path, node, cache)
-        self._maxshape = maxshape
-        self._elements = elements
-        self.file_id = file_id
+        context = context or ArrayContext()
+        self._maxshape = context.maxshape
+        self._elements = context.elements
+        self.file_id = context.file_id
         self._array: Any = None
 
-    # ---- what it is -------------------------------------------------------------------------------------------------
+    # ---- metadata ---------------------------------------------------------------------------------------------------
 
     @property
     def node(self) -> ArrayNode[Attributes]:
@@ -133,7 +148,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
 
     @property
     def text_type(self) -> type | None:
-        """``str`` or ``bytes`` where that is what all elements are, whatever their length; None for other arrays."""
+        """``str`` or ``bytes`` if the elements are text or bytes of variable length; None for other arrays."""
         first = self.node.filters[0].get("id") if self.dtype == object and self.node.filters else None
         if first == "vlen-utf8":
             return str if self._elements is None else bytes
@@ -151,7 +166,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
 
     @property
     def compressor(self) -> Any:
-        """The compressor as a codec, or None; zarr 2 had it under this name, and tools look for it."""
+        """The compressor as a codec, or None; zarr 2 has this name, and tools use it."""
         return None if self.node.compressor is None else make_codec(self.node.compressor, self.dtype)
 
     @property
@@ -161,7 +176,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
 
     @property
     def fill_value(self) -> Any:
-        """The fill value as the file gives it, or None."""
+        """The fill value as in the file, or None."""
         return self.node.fill_value
 
     @property
@@ -185,7 +200,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         return int(np.prod(self.node.grid, dtype=np.int64))
 
     def nbytes_stored(self) -> int:
-        """Return the bytes of all stored chunks; asks the store for their sizes."""
+        """Return the bytes of all stored chunks, whose sizes are requested from the store."""
         sizes = self.keys.sizes(self.path)
         return sum(size for key, size in sizes.items() if key.rpartition("/")[2] not in DOCUMENTS)
 
@@ -193,7 +208,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         return f"<LazyArray {self.location}{self.name} shape={self.shape} dtype={self.dtype}>"
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether it is the same stored array, as with h5py; values are not compared."""
+        """Return whether both are the same stored array, as with h5py; values are not compared."""
         return isinstance(other, LazyArray) and (self.location, self.path) == (other.location, other.path)
 
     def __hash__(self) -> int:
@@ -221,7 +236,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         return values[()] if values.ndim == 0 else values
 
     def _names(self, key: Any) -> tuple[tuple[Any, ...], list[str]]:
-        """Return what selects elements and what selects fields, as h5py takes them: ``["a"]``, ``[0:3, "a"]``."""
+        """Split a key, such as ``["a"]`` or ``[0:3, "a"]``, into the selection of elements and the names of fields."""
         parts = key if isinstance(key, tuple) else (key,)
         names = [part for part in parts if isinstance(part, str)]
         for name in names:
@@ -230,26 +245,26 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         return tuple(part for part in parts if not isinstance(part, str)), names
 
     def element(self, position: int) -> Any:
-        """Return element or row ``position`` of an array of references or rows; cheap however large the chunk is.
+        """Return element or row ``position`` of an array of references or rows, without decoding its complete chunk.
 
         Raises
         ------
         LookupError
-            It has to be read with its chunk.
+            It cannot be read without its chunk.
         """
         if self.dtype != object or not self.shape or not 0 <= position < self.shape[0]:
             raise LookupError(position)
         return self._reader.element(position)
 
     def decoded(self, data: bytes | None) -> Array:
-        """Return the values of an array of one chunk that is stored as ``data``; None: it is not stored."""
-        whole: Any = (..., *(slice(0, n) for n in self.shape))  # an array of no axes stays one
-        values = self._reader.decode((0,) * self.ndim, data)[whole]
+        """Return the values of an array of one chunk, stored as ``data``; None for a chunk that is not stored."""
+        inside: Any = (..., *(slice(0, n) for n in self.shape))  # keeps an array without axes an array
+        values = self._reader.decode((0,) * self.ndim, data)[inside]
         return self._elements(values) if self._elements is not None else values
 
     @property
     def attrs(self) -> Any:
-        """The attributes as the file has them, reserved ones included; read-only."""
+        """The attributes as in the file, reserved ones included; read-only."""
         return MappingProxyType(self.node.attributes)
 
     def __iter__(self) -> Iterator[Any]:
@@ -260,7 +275,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:  # noqa: FBT001 - NumPy's protocol
         if copy is False:
-            raise ValueError("a stored array cannot be seen as an array without a copy")
+            raise ValueError("a stored array cannot become a NumPy array without a copy")
         values = np.asarray(self[()])
         return values.astype(dtype) if dtype is not None and values.dtype != dtype else values
 
@@ -275,13 +290,13 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
     # ---- for other libraries ----------------------------------------------------------------------------------------
 
     views: ClassVar[Mapping[str, Callable[..., Any]]] = {}
-    """Makers of other libraries' arrays and of a notebook's view; `reader` puts those of `interop` and `read` here."""
+    """Functions that return arrays of other libraries, or HTML; the packages that define them add them here."""
 
     def _repr_html_(self) -> Any:
         return self.views["html"](self)
 
     def to_dask(self, chunks: Any = None) -> Any:
-        """Return this dataset as a ``dask.array.Array``, a stored chunk for each block unless ``chunks`` says else.
+        """Return this dataset as a ``dask.array.Array``, one block per stored chunk unless ``chunks`` is given.
 
         See `interop.xarray.to_dask`.
         """
@@ -290,7 +305,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
     def to_xarray(self, chunks: Any = None) -> Any:
         """Return this dataset as an ``xarray.DataArray`` on dask, with dimensions, name and attributes.
 
-        ``chunks`` as of `to_dask`; see `interop.xarray.to_xarray`.
+        ``chunks`` as for `to_dask`; see `interop.xarray.to_xarray`.
         """
         return self.views["to_xarray"](self, chunks)
 
@@ -312,7 +327,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         """Refuse ``new_shape``: the file is open for reading."""
         raise self._refuse()
 
-    # ---- the real one -----------------------------------------------------------------------------------------------
+    # ---- the zarr.Array ---------------------------------------------------------------------------------------------
 
     @property
     def _async_array(self) -> Any:

@@ -1,8 +1,8 @@
-"""Chunks of references and of rows: as JSON in format 2, as text and records of fixed length in format 3.
+"""Codecs for chunks of references and rows: JSON in format 2, text and records of fixed length in format 3.
 
-The bytes are those of numcodecs' ``json2``: one list of the elements, then the dtype, then the shape. Speed matters
-here, since a table refers to the same few targets a hundred thousand times: each distinct reference is encoded once,
-and decoding is one call of a JSON parser.
+The JSON is that of numcodecs' ``json2``: a list of the elements, followed by the dtype and the shape. A table may refer
+to the same few targets a hundred thousand times, so each distinct reference is encoded once, and decoding is one call
+of a JSON parser.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class JSONRows:
     Raises
     ------
     ValueError
-        The encoding is none of those that JSON text has, or the mark is not a number of fields.
+        The encoding is not one of JSON text, or the mark is not a number of fields.
     """
 
     def __init__(self, config: dict[str, Any], dtype: np.dtype[Any]) -> None:
@@ -52,12 +52,12 @@ class JSONRows:
         )
         self._text = encoder.encode
         self._encoding = str(config.get("encoding", "utf-8")).lower()
-        if self._encoding not in _ENCODINGS:  # Python has others that are no text, or take a year
-            raise ValueError(f"{self._encoding!r} is no encoding of JSON")
+        if self._encoding not in _ENCODINGS:  # other codecs of Python do not encode text, or are very slow
+            raise ValueError(f"{self._encoding!r} is not an encoding of JSON")
         self._dtype = dtype
         self._cells = config.get(CELLS)
         if self._cells is not None and (type(self._cells) is not int or self._cells < 0):
-            raise ValueError(f"{self._cells!r} is no number of fields")
+            raise ValueError(f"{self._cells!r} is not a number of fields")
 
     def encode(self, buf: Any) -> bytes:
         """Return the elements, the dtype and the shape as one JSON list."""
@@ -82,7 +82,7 @@ class JSONRows:
         return texts
 
     def split(self, buf: bytes) -> SplitElements | None:
-        """Return the elements of a chunk without parsing them, None where they cannot be separated so simply."""
+        """Return the unparsed elements of a chunk, None if they cannot be separated without parsing."""
         is_simple = self._encoding == "utf-8" and self._dtype.names is None and self._cells is None
         return split_elements(buf) if is_simple else None
 
@@ -92,7 +92,7 @@ class JSONRows:
         Raises
         ------
         ValueError
-            The bytes are no such list, or the elements do not fill the shape.
+            The bytes are not such a list, or the elements do not fill the shape.
         """
         text = bytes(buf)
         repeated = self._decode_repeated(text) if len(text) > _MANY_BYTES else None
@@ -100,7 +100,7 @@ class JSONRows:
             return repeated
         items = parse_fast(text, encoding=self._encoding)
         if not isinstance(items, list) or len(items) < 2 or not isinstance(items[-1], list):
-            raise ValueError("no list of elements, dtype and shape")
+            raise ValueError("it is not a list of elements, dtype and shape")
         shape = tuple(int(n) for n in items[-1])
         rows: Iterable[Any] = items[:-2]
         if self._dtype.names is not None:
@@ -109,13 +109,13 @@ class JSONRows:
             rows = itertools.chain.from_iterable(rows)
         if self._cells is not None:
             return plain_elements(rows, shape, self._cells)
-        # fromiter never looks into its items, so lists stay elements
+        # np.fromiter does not convert its items, so lists stay elements
         return np.fromiter(rows, dtype=object).reshape(shape)
 
     def _decode_repeated(self, text: bytes) -> Array | None:
-        """Return the elements of a large chunk, parsing each distinct one once; None where that is not possible.
+        """Return the elements of a large chunk, parsing each distinct one once; None if that is not possible.
 
-        Equal elements become one object: they are references and rows, which nobody changes.
+        Equal elements become one object: they are references and rows, which callers do not change.
         """
         split = self.split(text)
         if split is None or len(split.shape) > 2:
@@ -125,7 +125,7 @@ class JSONRows:
         numbers = np.fromiter((known.setdefault(part, len(known)) for part in parts), np.intp, len(parts))
         if len(known) * 2 > len(parts):
             return None
-        distinct = parse_fast(b"[" + b",".join(split.whole(part) for part in known) + b"]")
+        distinct = parse_fast(b"[" + b",".join(split.with_ends(part) for part in known) + b"]")
         if len(distinct) != len(known):
             return None
         if len(split.shape) == 2:
@@ -137,22 +137,22 @@ class JSONRows:
 
 
 class SplitElements:
-    """The elements of one chunk as text; each is parsed when it is asked for.
+    """The elements of one chunk as text, each of which is parsed when it is read.
 
-    One row of a table of a hundred thousand references is wanted far more often than all of them.
+    Callers read single rows of a table of a hundred thousand references much more often than all of them.
 
     Parameters
     ----------
     text : bytes
         The text of the chunk.
     borders : numpy.ndarray of int
-        Where the separators begin.
+        Positions of the separators.
     end : int
-        Where the last element ends.
+        End of the last element.
     separator : bytes
         The end of an element, a comma, and the beginning of the next.
     shape : tuple of int
-        Shape of the chunk; after the elements there may be nulls.
+        Shape of the chunk, which may have nulls after the elements.
     """
 
     def __init__(
@@ -166,11 +166,11 @@ class SplitElements:
         self.nbytes = len(text) + borders.nbytes
 
     def parts(self) -> list[bytes]:
-        """Return all elements, without the bytes that the separators take away at both ends."""
+        """Return all elements, without the bytes at both ends that belong to the separators."""
         return self._text[2 : self._end - 1].split(self._separator)
 
-    def whole(self, part: bytes) -> bytes:
-        """Return one of the `parts` with both its ends."""
+    def with_ends(self, part: bytes) -> bytes:
+        """Return one of the `parts` with the bytes at both its ends."""
         return self._separator[2:] + part + self._separator[:1]
 
     def __len__(self) -> int:
@@ -182,7 +182,8 @@ class SplitElements:
         Raises
         ------
         ValueError
-            The text between two borders is not an element: a separator stood inside a text, or it is beyond the array.
+            The text between two borders is not an element, because text contains a separator; or the position is not in
+            the array.
         """
         if position >= len(self):
             raise ValueError(position)
@@ -196,10 +197,10 @@ _SEPARATORS = {b"[{": b"},{", b"[[": b"],["}
 
 
 def split_elements(text: bytes) -> SplitElements | None:
-    """Cut the text of a chunk at the borders of its elements, if they are all objects or all lists, then perhaps nulls.
+    """Split the text of a chunk at the borders of its elements, if all are objects or all are lists, then maybe nulls.
 
-    A separator inside a text would give one part too many, or parts that do not parse; the first is seen here, the
-    second when the part is asked for, and then the whole chunk is parsed instead.
+    A separator inside a text leads to too many parts, which is noticed here, or to parts that do not parse, which is
+    noticed when such a part is read; the complete chunk is parsed then.
     """
     separator = _SEPARATORS.get(text[:2], b"")
     tail = text.rfind(_TAIL) if separator else -1
@@ -217,12 +218,12 @@ def split_elements(text: bytes) -> SplitElements | None:
 
 
 def _find(text: bytes, separator: bytes, start: int, end: int) -> npt.NDArray[np.intp]:
-    """Return where ``separator``, three bytes, stands between ``start`` and ``end``; no part of it overlaps another."""
+    """Return the positions of ``separator``, three bytes, between ``start`` and ``end``; matches cannot overlap."""
     codes = np.frombuffer(text, np.uint8)
-    places: npt.NDArray[np.intp] = np.flatnonzero(codes[start : end - 2] == separator[0]) + start
+    positions: npt.NDArray[np.intp] = np.flatnonzero(codes[start : end - 2] == separator[0]) + start
     for offset in (1, 2):
-        places = places[codes[places + offset] == separator[offset]]
-    return places
+        positions = positions[codes[positions + offset] == separator[offset]]
+    return positions
 
 
 _NULL = b",null"  # the end of a chunk that reaches beyond its array
@@ -232,14 +233,14 @@ _ESCAPE = "\0"
 _VLEN = VLenUTF8()
 _KINDS = frozenset({"number", "text", "reference"})
 _MANY = 64
-"""Rows, from which on it pays to measure how long their texts are."""
+"""From this number of rows it is worth measuring how long their texts are."""
 
 
 # ---- cells ----------------------------------------------------------------------------------------------------------
 
 
 def reference_text(reference: Any) -> str:
-    """Return the text of a reference: the path of a target in the same file, JSON for any other, nothing for none.
+    """Return the text of a reference: the path of a target in the same file, JSON for any other, "" for None.
 
     Raises
     ------
@@ -260,7 +261,7 @@ def reference_text(reference: Any) -> str:
 
 
 def text_reference(text: str) -> dict[str, Any] | None:
-    """Return the reference that a text stands for, None for no text."""
+    """Return the reference of a text, None for empty text."""
     if not text:
         return None
     if text.startswith("{"):
@@ -314,7 +315,7 @@ def cell_width(cells: Iterable[Any], kind: str) -> int:
 
 
 class _Texts:
-    """Texts of cells; of an object that occurs again, what it was before."""
+    """Converts cells to text; an object that occurs again is converted once."""
 
     def __init__(self, encode: Callable[[Any], str]) -> None:
         self._encode = encode
@@ -356,22 +357,22 @@ class ReferenceTexts:
         return np.fromiter(_decoded(_VLEN.decode(buf), text_reference), dtype=object)
 
     def split(self, buf: bytes) -> Elements:
-        """Return the elements of a chunk, each to be understood when it is asked for."""
+        """Return the elements of a chunk, each of which is decoded when it is read."""
         texts = _VLEN.decode(buf)
         return Elements(lambda position: text_reference(texts[position]), len(texts), len(buf))
 
 
 class Elements:
-    """The elements of one chunk, each made when it is asked for.
+    """The elements of one chunk, each of which is decoded when it is read.
 
     Parameters
     ----------
     element : callable
-        Makes one by its position.
+        Returns the element at a position.
     count : int
-        How many there are.
+        Number of elements.
     nbytes : int
-        Bytes that they take as they are.
+        Bytes of the elements before decoding.
     """
 
     def __init__(self, element: Callable[[int], Any], count: int, nbytes: int) -> None:
@@ -389,7 +390,7 @@ class Elements:
         Raises
         ------
         ValueError
-            There is none.
+            No element has this position.
         """
         if not 0 <= position < self._count:
             raise ValueError(position)
@@ -410,7 +411,7 @@ class StructRows:
     Raises
     ------
     ValueError, TypeError
-        The fields make no sense.
+        The fields are not valid.
     """
 
     def __init__(self, fields: list[Any], dtype_of: Callable[[Any], np.dtype[Any]]) -> None:
@@ -418,7 +419,7 @@ class StructRows:
         for name, data_type, kind in fields:
             dtype = dtype_of(data_type)
             if kind not in _KINDS or dtype.hasobject or (kind != "number" and dtype.kind not in "US"):
-                raise ValueError(f"{name!r} is no field of a record")
+                raise ValueError(f"{name!r} is not a field of a record")
             self._fields.append((str(name), dtype, kind))
         self.dtype = np.dtype([(name, dtype) for name, dtype, _ in self._fields])
         self._characters = np.dtype([(name, _characters(dtype)) for name, dtype, _ in self._fields])
@@ -450,7 +451,7 @@ class StructRows:
         longest = max(map(len, distinct), default=0)
         if longest > width:
             raise ValueError(
-                f"a text of {longest} characters does not fit the field {name!r}, which has room for {width}; "
+                f"a text of {longest} characters does not fit the field {name!r}, which holds {width}; "
                 "export to a new file to make it wider"
             )
         return np.array(distinct or [""], dtype=dtype)[numbers]
@@ -475,9 +476,9 @@ class StructRows:
         return cells
 
     def _narrow(self, records: Array, name: str, dtype: np.dtype[Any]) -> Array:
-        """Return the texts of a field, without the padding at the end that none of them fills.
+        """Return the texts of a field, without the padding behind the longest one.
 
-        There is much of it, and to look for the end of each text takes longer than to look for that of all.
+        To find the end of each text takes longer than to find the end of the longest.
         """
         if len(records) < _MANY or not dtype.itemsize:
             return records[name]
@@ -489,7 +490,7 @@ class StructRows:
         return np.ascontiguousarray(characters[:, :width]).view(f"{dtype.byteorder}{dtype.kind}{width}")[:, 0]
 
     def split(self, buf: bytes) -> Elements:
-        """Return the rows of a chunk, each to be understood when it is asked for."""
+        """Return the rows of a chunk, each of which is decoded when it is read."""
         records = np.frombuffer(buf, self.dtype)
         return Elements(lambda n: self._cells(records[n : n + 1])[0].tolist(), len(records), len(buf))
 
@@ -512,12 +513,12 @@ def _characters(dtype: np.dtype[Any]) -> Any:
 
 
 class LittleRows:
-    """The filter ``byteorder``: rows of numbers whose fields are of both byte orders, as records of one.
+    """The filter ``byteorder``: rows of numbers with fields of both byte orders, stored as records of one byte order.
 
     Parameters
     ----------
     dtype, stored : numpy.dtype
-        Of rows, and of the records.
+        Data types of the rows, and of the records.
 
     Raises
     ------
@@ -527,7 +528,7 @@ class LittleRows:
 
     def __init__(self, dtype: np.dtype[Any], stored: np.dtype[Any]) -> None:
         if dtype.names is None or dtype.names != stored.names or dtype.itemsize != stored.itemsize:
-            raise ValueError(f"{stored} are no records of {dtype}")
+            raise ValueError(f"{stored} is not a record of {dtype}")
         self._dtype = dtype
         self._stored = stored
 
@@ -570,9 +571,9 @@ def plain_elements(items: Iterable[Any], shape: tuple[int, ...], cells: int) -> 
     items : iterable
         Its elements, one after the other.
     shape : tuple of int
-        Of the chunk.
+        Shape of the chunk.
     cells : int
-        The fields of a row, which each element is then, and which become the last axis; 0: elements are no rows.
+        Number of fields of a row, which become the last axis; 0 if elements are not rows.
 
     Raises
     ------
@@ -587,9 +588,9 @@ def plain_elements(items: Iterable[Any], shape: tuple[int, ...], cells: int) -> 
 
 def _row(row: Any, cells: int) -> list[Any]:
     if not isinstance(row, list):
-        return [None] * cells  # what fills a chunk that reaches beyond its array
+        return [None] * cells  # the padding of a chunk that reaches beyond its array
     if len(row) != cells:
-        raise ValueError(f"a row of {len(row)} fields stands where {cells} are expected")
+        raise ValueError(f"a row has {len(row)} fields instead of {cells}")
     return row
 
 

@@ -1,8 +1,8 @@
-"""Selections: what a user puts between brackets, as work on chunks.
+"""Selections: the key of ``array[key]`` -> the parts of chunks that it selects.
 
-The words are those of h5py, since that is what hdmf, pynwb and their users say: integers, slices, ``...``, a list of
-indices or a boolean mask on an axis, a mask of the whole shape, a field name. Beyond h5py there are negative steps,
-lists in any order with repetitions, and lists on several axes, each on its own.
+Keys are those of h5py, which hdmf, pynwb and their users expect: integers, slices, ``...``, a list of indices or a
+boolean mask on an axis, a mask of the full shape, a field name. Beyond h5py, negative steps are allowed, lists in any
+order and with repetitions, and lists on several axes, which apply separately.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import numpy.typing as npt
 
 IntArray: TypeAlias = npt.NDArray[np.intp]
 AxisPart: TypeAlias = tuple[int, "slice | IntArray", "slice | IntArray"]
-"""Number of the chunk, positions inside it, positions inside the result."""
+"""Number of the chunk on an axis, positions in the chunk, positions in the result."""
 
 
 @dataclass(slots=True)
 class Axis:
-    """What is selected on one axis: ``indices``, or the range ``start, stop, step``; an integer drops the axis."""
+    """The selection on one axis: ``indices``, or the range ``start, stop, step``; an integer drops the axis."""
 
     start: int
     stop: int
@@ -35,16 +35,16 @@ class Axis:
         """Number of selected positions."""
         if self.indices is not None:
             return len(self.indices)
-        return max(0, -((self.start - self.stop) // self.step))  # len(range(...)) knows no length beyond 2**63
+        return max(0, -((self.start - self.stop) // self.step))  # len(range(...)) fails beyond 2**63
 
     def chunks(self, chunk: int) -> int:
-        """Return the number of chunks of length ``chunk`` that `parts` looks at, or a little more."""
+        """Return an upper bound of the number of chunks of length ``chunk`` in `parts`."""
         if self.indices is not None:
             return len(self.indices)
         return max(0, (self.stop - 1) // chunk - self.start // chunk + 1)
 
     def parts(self, chunk: int) -> Iterator[AxisPart]:
-        """Yield the parts of the selection that lie in each chunk of length ``chunk``."""
+        """Yield the part of the selection in each chunk of length ``chunk``."""
         if self.indices is not None:
             yield from _index_parts(self.indices, chunk)
             return
@@ -69,7 +69,7 @@ def _index_parts(indices: IntArray, chunk: int) -> Iterator[AxisPart]:
 
 
 def normalise(key: Any, shape: tuple[int, ...]) -> list[Axis]:
-    """Return what ``key`` selects on each axis of an array of ``shape``.
+    """Return the selection of ``key`` on each axis of an array of ``shape``.
 
     Raises
     ------
@@ -82,16 +82,16 @@ def normalise(key: Any, shape: tuple[int, ...]) -> list[Axis]:
         raise IndexError("an index can only have a single ellipsis ('...')")
     if not ellipses:
         keys.append(Ellipsis)
-    place = next(i for i, item in enumerate(keys) if item is Ellipsis)
+    position = next(i for i, item in enumerate(keys) if item is Ellipsis)
     missing = len(shape) - (len(keys) - 1)
     if missing < 0:
         raise IndexError(f"{len(keys) - 1} indexing arguments for {len(shape)} dimensions")
-    keys[place : place + 1] = [slice(None)] * missing
+    keys[position : position + 1] = [slice(None)] * missing
     return [_axis(item, length) for item, length in zip(keys, shape, strict=True)]
 
 
-def whole_mask(key: Any, shape: tuple[int, ...]) -> tuple[tuple[slice, ...], npt.NDArray[np.bool_]] | None:
-    """Return the box that a mask of the whole shape selects from, and the mask inside it; None for any other key.
+def full_mask(key: Any, shape: tuple[int, ...]) -> tuple[tuple[slice, ...], npt.NDArray[np.bool_]] | None:
+    """Return the bounding box of a mask of the full shape, and the mask in it; None for any other key.
 
     Raises
     ------
@@ -120,10 +120,10 @@ def _axis(item: Any, length: int) -> Axis:
         return Axis(0, 0, indices=_indices(item, length))
     try:
         if isinstance(item, (bool, np.bool_)):
-            raise TypeError("neither 0 nor 1 is meant")
+            raise TypeError("a truth value is not an index")
         index = operator.index(item.item() if isinstance(item, np.ndarray) else item)
     except (TypeError, ValueError) as error:
-        raise IndexError(f"{item!r} is no index: give integers, slices, lists of integers or masks") from error
+        raise IndexError(f"{item!r} is not an index: give integers, slices, lists of integers or masks") from error
     if not -length <= index < length:
         raise _out_of_range(index, length)
     index %= length
@@ -138,7 +138,7 @@ def _indices(item: Any, length: int) -> IntArray:
     try:
         array = np.asarray(item)
     except ValueError as error:
-        raise IndexError(f"{item!r} is no list of indices ({error})") from error
+        raise IndexError(f"{item!r} is not a list of indices ({error})") from error
     if array.dtype == bool:
         if array.shape != (length,):
             raise IndexError(f"a mask of shape {array.shape} does not fit an axis of length {length}")
@@ -155,7 +155,7 @@ def _indices(item: Any, length: int) -> IntArray:
 
 
 def is_plain(part: AxisPart) -> bool:
-    """Tell whether the positions of a part inside the result are a slice without a step."""
+    """Return whether the positions of a part in the result are a slice without a step."""
     return isinstance(part[2], slice) and part[2].step in (None, 1)
 
 
@@ -167,7 +167,7 @@ def positions(part: slice | IntArray, length: int) -> IntArray:
 def copy_part(
     chunk: npt.NDArray[Any], inner: Sequence[slice | IntArray], result: npt.NDArray[Any], outer: Sequence[Any]
 ) -> None:
-    """Copy ``chunk[inner]`` to ``result[outer]``, each axis on its own."""
+    """Copy ``chunk[inner]`` to ``result[outer]``, with lists of indices applied to each axis separately."""
     if sum(isinstance(part, np.ndarray) for part in inner) <= 1:
         result[tuple(outer)] = chunk[tuple(inner)]
         return

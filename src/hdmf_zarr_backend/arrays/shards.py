@@ -1,4 +1,4 @@
-"""Chunks that lie together in stored objects, found by the index of each: a request for it, one for each run of chunks.
+"""Shards: stored objects of many chunks and an index. Reading takes a request for the index, and one per run of chunks.
 
 Source: Zarr v3 specification, codec ``sharding_indexed``.
 """
@@ -24,28 +24,28 @@ from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.remote import at_once
 
 Index = tuple[int, ...]
-Place = tuple[int, int]
+Extent = tuple[int, int]
 Offsets = npt.NDArray[np.uint64]
 
 _ABSENT = 2**64 - 1
 _ENTRY_BYTES = 16
 _CHECKSUM_BYTES = 4
 _KEPT_INDICES = 64
-_RUN_BYTES = 8 * 2**20  # longer ones take longer than several at once
-_GAP_BYTES = 2**15  # what lies between takes less time than a request
+_RUN_BYTES = 8 * 2**20  # a longer run takes more time than several concurrent ones
+_GAP_BYTES = 2**15  # reading such a gap takes less time than another request
 _RUNS_AT_ONCE = 8
 _NUMBERS = re.compile("[0-9]{1,20}")
 
 
 class _Run(NamedTuple):
-    """Chunks of a shard that are fetched together, and where each begins and ends."""
+    """Chunks of a shard that are fetched together, each with its start and end."""
 
     key: str
-    places: dict[Index, Place]
+    extents: dict[Index, Extent]
 
     @property
-    def ends(self) -> Place:
-        starts, stops = zip(*self.places.values(), strict=True)
+    def ends(self) -> Extent:
+        starts, stops = zip(*self.extents.values(), strict=True)
         return min(starts), max(stops)
 
 
@@ -72,60 +72,60 @@ class ShardReader:
         self._indices: OrderedDict[Index, Offsets | None] = OrderedDict()
 
     def get(self, index: Index) -> bytes | None:
-        """Return the stored bytes of the chunk at ``index``, None where it is not stored.
+        """Return the stored bytes of the chunk at ``index``, None if it is not stored.
 
         Raises
         ------
         ChunkError
             The index of its shard is damaged.
         LimitError
-            It, or the index, is larger than the limit ``max_stored_bytes``.
+            The chunk, or the index, is larger than the limit ``max_stored_bytes``.
         """
         with self._located():
             shard = self._shard(index)
-            place = self._place(index, self._offsets(shard))
-            return None if place is None else self._fetch(_Run(self.key(shard), {index: place}))[index]
+            extent = self._extent(index, self._offsets(shard))
+            return None if extent is None else self._fetch(_Run(self.key(shard), {index: extent}))[index]
 
     def get_many(self, indices: Sequence[Index]) -> dict[Index, bytes | None]:
         """Return the stored bytes of several chunks, with several requests under way at once.
 
-        Chunks that lie next to each other in a shard are fetched together. Raises what `get` raises.
+        Adjacent chunks of a shard are fetched together. Raises what `get` raises.
         """
         with self._located():
             shards = list(dict.fromkeys(map(self._shard, indices)))
             offsets = dict(zip(shards, at_once(self._offsets, shards), strict=True))
             found: dict[Index, bytes | None] = dict.fromkeys(indices)
-            places: dict[Index, dict[Index, Place]] = {shard: {} for shard in shards}
+            extents: dict[Index, dict[Index, Extent]] = {shard: {} for shard in shards}
             for index in indices:
-                place = self._place(index, offsets[self._shard(index)])
-                if place is not None:
-                    places[self._shard(index)][index] = place
-            runs = [run for shard in shards for run in _runs(self.key(shard), places[shard])]
+                extent = self._extent(index, offsets[self._shard(index)])
+                if extent is not None:
+                    extents[self._shard(index)][index] = extent
+            runs = [run for shard in shards for run in _runs(self.key(shard), extents[shard])]
             for part in at_once(self._fetch, runs):
                 found.update(part)
         return found
 
-    def places(self, shard: Index) -> dict[Index, Place]:
-        """Return where the chunks that a shard holds begin and end, in the order in which they lie there.
+    def extents(self, shard: Index) -> dict[Index, Extent]:
+        """Return start and end of each chunk in a shard, in the order in which they are stored.
 
         Raises
         ------
         ChunkError, LimitError
-            As of `get`.
+            As for `get`.
         """
         with self._located():
             offsets = self._offsets(shard)
             chunks = product(*(range(i * n, (i + 1) * n) for i, n in zip(shard, self._grid, strict=True)))
-            found = {index: place for index in chunks if (place := self._place(index, offsets)) is not None}
+            found = {index: extent for index in chunks if (extent := self._extent(index, offsets)) is not None}
         return dict(sorted(found.items(), key=itemgetter(1)))
 
     def stored(self, shard: Index, wanted: Collection[Index]) -> Iterator[bytes]:
-        """Yield the stored bytes of those chunks of a shard that are ``wanted``, in the order in which they lie there.
+        """Yield the stored bytes of the ``wanted`` chunks of a shard, in the order in which they are stored.
 
-        Memory holds a piece of a few MB, of a far store several. Raises what `get` raises.
+        A piece of a few MB is in memory at a time, for a remote store several. Raises what `get` raises.
         """
-        places = {index: place for index, place in self.places(shard).items() if index in wanted}
-        runs = _runs(self.key(shard), places)
+        extents = {index: extent for index, extent in self.extents(shard).items() if index in wanted}
+        runs = _runs(self.key(shard), extents)
         while batch := list(islice(runs, _RUNS_AT_ONCE if self._keys.abilities.is_remote else 1)):
             with self._located():
                 parts = list(at_once(self._fetch, batch)) if len(batch) > 1 else [self._fetch(batch[0])]
@@ -135,8 +135,8 @@ class ShardReader:
     def _shard(self, index: Index) -> Index:
         return tuple(i // n for i, n in zip(index, self._grid, strict=True))
 
-    def _place(self, index: Index, offsets: Offsets | None) -> Place | None:
-        """Return where the chunk at ``index`` begins and ends in its shard, None where it is not stored."""
+    def _extent(self, index: Index, offsets: Offsets | None) -> Extent | None:
+        """Return start and end of the chunk at ``index`` in its shard, None if it is not stored."""
         if offsets is None:
             return None
         start, length = offsets[tuple(i % n for i, n in zip(index, self._grid, strict=True))].tolist()
@@ -151,7 +151,7 @@ class ShardReader:
         first, last = run.ends
         data = self._keys.get_range(run.key, first, last)
         found = {}
-        for index, (start, stop) in run.places.items():
+        for index, (start, stop) in run.extents.items():
             if data is None or len(data) < stop - first:
                 raise ChunkError(
                     f"the shard {run.key!r} ends before the chunk {index}", remedy="Restore it from a copy."
@@ -171,7 +171,7 @@ class ShardReader:
         return join(self._path, self._node.chunk_name(shard))
 
     def forget(self) -> None:
-        """Forget the indices; shards have been written anew."""
+        """Forget the indices, because shards have been rewritten."""
         self._indices.clear()
 
     def _offsets(self, shard: Index) -> Offsets | None:
@@ -195,7 +195,7 @@ class ShardReader:
 class ShardWriter:
     """Writes one shard: its chunks one after the other, and then the index.
 
-    Where the index comes first, as some others have it, the chunks wait in memory.
+    If the index comes first, as other programs may choose, the chunks wait in memory.
 
     Parameters
     ----------
@@ -224,18 +224,18 @@ class ShardWriter:
         self._end += len(data)
 
     def finish(self) -> None:
-        """Write the index; chunks that were not added are stated to be absent."""
+        """Write the index; chunks that were not added are marked as absent."""
         index = self._offsets.tobytes()
         self._write(bytes(CRC32C().encode(index)) if self._checksum else index)
         for data in self._waiting or ():
             self._write(data)
 
 
-def _runs(key: str, places: dict[Index, Place]) -> Iterator[_Run]:
-    """Yield what is fetched with one request each: chunks with next to nothing between them, up to `_RUN_BYTES`."""
-    run: dict[Index, Place] = {}
+def _runs(key: str, extents: dict[Index, Extent]) -> Iterator[_Run]:
+    """Yield the chunks to fetch with one request each: chunks with small gaps between them, up to `_RUN_BYTES`."""
+    run: dict[Index, Extent] = {}
     first = last = 0
-    for index, (start, stop) in sorted(places.items(), key=itemgetter(1)):
+    for index, (start, stop) in sorted(extents.items(), key=itemgetter(1)):
         if run and (start - last > _GAP_BYTES or stop - first > _RUN_BYTES):
             yield _Run(key, run)
             run = {}
@@ -248,18 +248,18 @@ def _runs(key: str, places: dict[Index, Place]) -> Iterator[_Run]:
 
 
 def inner_grid(node: ArrayNode[Attributes]) -> Index:
-    """Return the number of chunks along each axis of a shard; ones where there are no shards."""
+    """Return the number of chunks along each axis of a shard; all ones without shards."""
     shape = node.chunks if node.shards is None else node.shards.shape
     return tuple(n // c for n, c in zip(shape, node.chunks, strict=True))
 
 
 def shard_of(node: ArrayNode[Attributes], index: Index) -> Index:
-    """Return the shard of the chunk at ``index``; the chunk itself where there are no shards."""
+    """Return the shard of the chunk at ``index``; the index itself without shards."""
     return tuple(i // n for i, n in zip(index, inner_grid(node), strict=True))
 
 
 def shard_grid(node: ArrayNode[Attributes], grid: Index | None = None) -> Index:
-    """Return the number of shards along each axis of an array, or of what it was when it had a ``grid`` of chunks."""
+    """Return the number of shards along each axis of an array, with ``grid`` as its number of chunks if given."""
     chunks = node.grid if grid is None else grid
     return tuple(-(-n // inner) for n, inner in zip(chunks, inner_grid(node), strict=True))
 
@@ -271,7 +271,7 @@ def chunks_in_shard(node: ArrayNode[Attributes], shard: Index) -> Iterator[Index
 
 
 def shard_named(node: ArrayNode[Attributes], name: str) -> Index | None:
-    """Return the shard whose key ends in ``name``, None where there is no such shard."""
+    """Return the shard whose key ends in ``name``, None if the array has no such shard."""
     found = [int(number) for number in _NUMBERS.findall(name)]
     index = (*found, *(0 for _ in node.shape))[: len(node.shape)]  # not every axis is in the name
     is_inside = all(i < n for i, n in zip(index, shard_grid(node), strict=True))
@@ -284,7 +284,7 @@ def stored_chunks(data: bytes, node: ArrayNode[Attributes], shard: Index) -> Ite
     Raises
     ------
     ChunkError
-        The index is damaged, or one of them is not there.
+        The index is damaged, or a chunk is absent.
     """
     assert node.shards is not None
     grid, name = inner_grid(node), node.chunk_name(shard)
@@ -304,12 +304,12 @@ def index_bytes(grid: Index, shards: Shards) -> int:
 
 
 def decode_index(data: bytes, grid: Index, shards: Shards, key: str) -> Offsets:
-    """Return where the chunks of a shard are: an array of shape ``(*grid, 2)`` of offsets and lengths.
+    """Return the offsets and lengths of the chunks of a shard, as an array of shape ``(*grid, 2)``.
 
     Raises
     ------
     ChunkError
-        It is too short, or its checksum is another one.
+        The index has another length, or another checksum.
     """
     try:
         if len(data) != index_bytes(grid, shards):

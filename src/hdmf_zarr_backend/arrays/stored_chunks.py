@@ -1,4 +1,4 @@
-"""The stored bytes of chunks, with errors for a folder, a pipe or a device in the place of a chunk."""
+"""The stored bytes of chunks, with an error for a folder, a pipe or a device under the name of a chunk."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from hdmf_zarr_backend.stores.files import OpenValue
 
 
 def stored_chunk(keys: Store, path: str, name: str) -> bytes | None:
-    """Return the stored bytes of a chunk, None where it is not stored.
+    """Return the stored bytes of a chunk, None if it is not stored.
 
     Parameters
     ----------
     keys : Store
         The store.
     path, name : str
-        Of the array, and of the chunk in it.
+        Path of the array, and name of the chunk in it.
 
     Raises
     ------
     ChunkError
-        A folder, a pipe or a device is in its place.
+        A folder, a pipe or a device has its name.
     StoreError
         It cannot be read.
     """
@@ -37,12 +37,12 @@ def stored_chunk(keys: Store, path: str, name: str) -> bytes | None:
 
 
 def stored_chunks(keys: Store, chunks: Sequence[tuple[str, str]]) -> dict[str, bytes]:
-    """Return those chunks that are stored by their keys, asked for together; ``chunks`` are paths of arrays and names.
+    """Return the chunks that are stored, by key, fetched together; ``chunks`` are paths of arrays and names of chunks.
 
     Raises
     ------
     ChunkError, StoreError
-        As of `stored_chunk`.
+        As for `stored_chunk`.
     """
     try:
         return keys.get_many([join(path, name) for path, name in chunks])
@@ -52,12 +52,12 @@ def stored_chunks(keys: Store, chunks: Sequence[tuple[str, str]]) -> dict[str, b
 
 
 def opened_chunk(keys: Store, path: str, name: str) -> OpenValue | None:
-    """Return a stored chunk, open, to read parts of it; None where it is not stored, or the store cannot do so.
+    """Open a stored chunk to read parts of it; None if it is not stored, or the store cannot open it.
 
     Raises
     ------
     ChunkError, StoreError
-        As of `stored_chunk`.
+        As for `stored_chunk`.
     """
     try:
         return keys.open_value(join(path, name))
@@ -80,26 +80,26 @@ _BLOSC_HEADER = 16
 _CHECKSUM = 4
 
 
-def check_plausible(node: ArrayNode[Attributes], name: str, data: bytes) -> None:
-    """Make sure that ``data`` may be the chunk ``name`` of ``node``.
+def check_stored_form(node: ArrayNode[Attributes], name: str, data: bytes) -> None:
+    """Check what the stored bytes of a chunk state about themselves, without decoding them.
 
     Raises
     ------
     ChunkError
-        It cannot be; the chunk is named, file and array are for the caller to add.
+        It cannot be. The error names the chunk; the caller adds file and array.
     """
     configs = [*(node.filters or []), *([node.compressor] if node.compressor else [])]
     identity = str(configs[-1].get("id")) if configs else ""
     check = _CHECKS.get(identity)
     if not data or (check is not None and not check(data, _nbytes(node, configs))):
         raise ChunkError(
-            f"the chunk {name!r} does not decode: it is empty, cut short, or no {identity or 'plain'} chunk",
+            f"the chunk {name!r} does not decode: it is empty, cut short, or not a {identity or 'plain'} chunk",
             remedy="Restore it from a copy; `zarrio verify` lists all such chunks.",
         )
 
 
 def _nbytes(node: ArrayNode[Attributes], configs: list[dict[str, Any]]) -> int | None:
-    """Return the bytes that the last codec was given, None where other codecs before it change the number."""
+    """Return the number of bytes before the last codec, None if other codecs before it change the number."""
     dtype = numpy_dtype(node.data_type)
     if dtype.hasobject or any(config.get("id") != "shuffle" for config in configs[:-1]):
         return None

@@ -1,4 +1,4 @@
-"""The lazy array of an array that a user opened with zarr itself, so that a link can lead to it."""
+"""`stored_view`: the lazy array for an array that a user opened with zarr itself, so that a link can lead to it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import zarr
 import zarr.storage
 
-from hdmf_zarr_backend.arrays.chunks import ChunkCache
+from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, join, split
@@ -20,16 +20,16 @@ Parse = Callable[[dict[str, Any], str], "ArrayNode[Attributes] | None"]
 
 
 def stored_view(data: Any, parse: Parse) -> Any:
-    """Return the lazy array of a ``zarr.Array`` that lies in a local file, anything else as it is.
+    """Return the lazy array for a ``zarr.Array`` in a local file, anything else unchanged.
 
-    The file is the outermost group around the array: what was opened may have been the array itself.
+    The file is the outermost group around the array, since the user may have opened the array itself.
 
     Parameters
     ----------
     data : object
-        What a user gave as data.
+        Data that a user passed.
     parse : callable
-        Returns the array that documents by their names describe, of one format of Zarr.
+        Returns the array of ``{name: document}``, in either format of Zarr.
     """
     if (
         isinstance(data, LazyArray)

@@ -1,10 +1,12 @@
-"""Plain zarr-python opens files of hdmf-zarr 0.13 and older: the switch that replaces entries of zarr and numcodecs.
+"""`enable_legacy_files`: lets plain zarr-python open files of hdmf-zarr 0.13 and older.
 
-What those files hold needs zarr's and numcodecs' *own* entries replaced (``vlen-bytes`` whose fill value is not bytes,
-pickled references). That changes zarr for the whole process, so it happens only when `enable_legacy_files` is
-called, and `disable_legacy_files` takes it back.
+Those files need entries of zarr and numcodecs replaced (``vlen-bytes`` whose fill value is not bytes, pickled
+references). That changes zarr for the complete process, so it happens only when `enable_legacy_files` is called;
+`disable_legacy_files` reverts it.
 
-Nothing here ever unpickles: the ``pickle`` codec that is put in place builds data and refuses code.
+Nothing here unpickles: the replacement of the ``pickle`` codec builds data and refuses code.
+
+Apart from `zarr_plugin`, because loading that module must not change zarr or numcodecs.
 
 Source: files that hdmf-zarr 0.1 to 0.13 wrote.
 """
@@ -31,8 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["disable_legacy_files", "enable_legacy_files"]
 
 # --- types of older files -------------------------------------------------------------------------------------------
-# hdmf-zarr up to 0.13 wrote `fill_value: 0` on arrays of text, bytes and references: zarr 2's word for "none given".
-# It is read as null here, so that a missing chunk is the type's own default, and xarray masks nothing: not even "0".
+# hdmf-zarr up to 0.13 wrote `fill_value: 0` on arrays of text, bytes and references: zarr 2 does so if none is given.
+# It is read as null here, so that a missing chunk is the type's own default, and xarray does not mask the text "0".
 
 
 def _is_unset(fill_value: object, zarr_format: int) -> bool:
@@ -77,13 +79,13 @@ class _LegacyVariableLengthUTF8(VariableLengthUTF8):
 
 @dataclass(frozen=True, kw_only=True)
 class _CompoundDType(ZDType[np.dtype[Any], Any]):
-    """Format-2 structured array with ``|O`` fields, encoded whole by an object codec: compound with references.
+    """Format-2 structured array with ``|O`` fields, encoded by one object codec: compound with references.
 
     Elements are numpy records whose object fields hold what the codec decodes to (a reference is a ``dict``).
 
-    The fill value of such an array is a pickle, in base64: the zero that zarr 2 puts there unasked. It is never
-    decoded, it reads as null, and a missing chunk as zeros, which is the same. Null also keeps a record out of
-    xarray's ``_FillValue``, which has to be hashable.
+    The fill value of such an array is a pickle in base64: the zero that zarr 2 adds. It is never decoded and reads as
+    null; a missing chunk reads as zeros, which is the same. Null also keeps a record out of xarray's ``_FillValue``,
+    which has to be hashable.
     """
 
     _zarr_v3_name: ClassVar[str] = "hdmf_zarr_backend.compound"
@@ -125,7 +127,7 @@ class _CompoundDType(ZDType[np.dtype[Any], Any]):
 
     def cast_scalar(self, data: object) -> Any:
         if not self._check_scalar(data):
-            raise TypeError(f"{data!r} is no record and cannot fill an array of {self.native}")
+            raise TypeError(f"{data!r} is not a record and cannot fill an array of {self.native}")
         value: Any = tuple(data) if isinstance(data, list) else data
         return np.array(value, dtype=self.native)[()]
 
@@ -139,14 +141,14 @@ class _CompoundDType(ZDType[np.dtype[Any], Any]):
         return None
 
 
-# --- codecs that stand in for numcodecs' own ------------------------------------------------------------------------
+# --- replacements of codecs of numcodecs ----------------------------------------------------------------------------
 
 
 class _DataOnlyPickle(Codec):  # type: ignore[misc]  # numcodecs has no type hints
     """Codec ``pickle`` that builds data and refuses to run what a file names.
 
-    Its ``codec_id`` is not "pickle", so that zarr >= 3.4 does not take it for the codec that runs code and ask the
-    user for a switch that would allow exactly that; documents still say ``"id": "pickle"``.
+    Its ``codec_id`` is not "pickle", so that zarr >= 3.4 does not mistake it for the codec that runs code, which it
+    refuses without a switch; documents still have ``"id": "pickle"``.
     """
 
     codec_id = "hdmf_zarr_backend.data_pickle"
@@ -179,12 +181,12 @@ class _DataOnlyPickle(Codec):  # type: ignore[misc]  # numcodecs has no type hin
 
 
 class _RowsCodec(Codec):  # type: ignore[misc]
-    """A codec of numcodecs that also decodes the rows of structured arrays: numcodecs writes them and cannot read them.
+    """A codec of numcodecs that also decodes the rows of structured arrays, which numcodecs writes but cannot read.
 
-    Both that are meant append the type and the shape of a chunk to the list of its elements.
+    Both codecs append the type and the shape of a chunk to the list of its elements.
     """
 
-    mark: ClassVar[bytes]  # how the type of a structured chunk begins, encoded
+    mark: ClassVar[bytes]  # encoded beginning of the type of a structured chunk
 
     def __init__(self, **config: Any) -> None:
         self._inner = self._make(config)
@@ -270,7 +272,7 @@ _LEGACY_TYPES: tuple[type[ZDType[Any, Any]], ...] = (
     _CompoundDType,
 )
 _switch = threading.Lock()
-# What enable_legacy_files replaced, in order: the registry, the name in it, what was put there, and what was there.
+# What enable_legacy_files replaced, in order: the registry, the name, the new entry, and the one before.
 _replaced: list[tuple[dict[str, Any], str, type[Any], type[Any] | None]] = []
 
 
@@ -278,17 +280,17 @@ def enable_legacy_files() -> None:
     """Let zarr-python, xarray and pydantic-zarr open files of hdmf-zarr 0.13 and older in this process.
 
     Replaces zarr's data types ``variable_length_bytes`` and ``string`` and numcodecs' codecs ``pickle``, ``json2`` and
-    (where the package msgpack is there) ``msgpack2``, and adds data types for pickled and for structured arrays of
+    (if the package msgpack is installed) ``msgpack2``, and adds data types for pickled and for structured arrays of
     objects. All of zarr in this process is affected, also other packages that use it, so call it before files are
     open in other threads; child processes that are not forked have to call it again.
 
-    Pickled arrays are decoded as data only, whatever ``NUMCODECS_ALLOW_UNSAFE_PICKLE_DECODE`` and zarr's own switch
-    say: what is not data raises `UnsafeDataError`.
+    Pickled arrays are decoded as data only, whatever the values of ``NUMCODECS_ALLOW_UNSAFE_PICKLE_DECODE`` and of
+    zarr's own switch: a pickle of anything else raises `UnsafeDataError`.
 
-    Calling it twice is the same as calling it once; ``disable_legacy_files`` of its module takes it back. ``ZarrIO``
+    Calling it twice is the same as calling it once; ``disable_legacy_files`` of its module reverts it. ``ZarrIO``
     reads such files without it.
 
-    Numbers in such files have the fill value 0, which xarray takes for a missing value: give its ``open_zarr`` and
+    Numbers in such files have the fill value 0, which xarray treats as a missing value: give its ``open_zarr`` and
     ``open_datatree`` the argument ``mask_and_scale=False``, or every 0 reads as NaN.
     """
     with _switch:

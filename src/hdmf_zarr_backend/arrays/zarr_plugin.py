@@ -5,9 +5,9 @@ Two layers, with a hard line between them:
 * Installing the package adds one *new* name to zarr, :class:`JSON2ObjectDType`, the type of ``|O`` arrays that the
   ``json2`` codec stores. Everything that this package writes in format 2 then opens with ``zarr.open_group``, xarray
   and pydantic-zarr. Nothing that zarr or numcodecs had before is changed.
-* Files of hdmf-zarr 0.13 and older need zarr's and numcodecs' *own* entries replaced (``vlen-bytes`` whose fill value
-  is no bytes, pickled references). That changes zarr for the whole process, so it is in another module, `zarr_legacy`,
-  and happens only on request.
+* Files of hdmf-zarr 0.13 and older need entries of zarr and numcodecs replaced (``vlen-bytes`` whose fill value is not
+  bytes, pickled references). That changes zarr for the complete process, so it is in another module, `zarr_legacy`, and
+  happens only when a user calls it.
 
 How zarr finds this module
 --------------------------
@@ -54,7 +54,7 @@ _OBJECT_NAME = "|O"
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectDType(ZDType[np.dtypes.ObjectDType, Any]):
-    """Format-2 ``|O`` array whose elements are what its object codec says; the fill value is any JSON value."""
+    """Format-2 ``|O`` array whose elements depend on its object codec; the fill value is any JSON value."""
 
     dtype_cls: ClassVar[type[np.dtypes.ObjectDType]] = np.dtypes.ObjectDType
     object_codec_id: ClassVar[str]
@@ -62,7 +62,7 @@ class ObjectDType(ZDType[np.dtypes.ObjectDType, Any]):
     @classmethod
     def from_native_dtype(cls, dtype: np.dtype[Any]) -> Self:
         """Return this type for numpy's object dtype."""
-        # zarr's registry never asks this of object arrays, since numpy's type does not tell the codec
+        # zarr's registry never calls this for object arrays, because numpy's type does not determine the codec
         if isinstance(dtype, np.dtypes.ObjectDType):
             return cls()
         raise DataTypeValidationError(f"{cls.__name__} stores numpy's object dtype, got {dtype}")
@@ -82,7 +82,7 @@ class ObjectDType(ZDType[np.dtypes.ObjectDType, Any]):
         raise DataTypeValidationError(f"{cls.__name__} exists in Zarr format 2 only, got {data!r}")
 
     def to_json(self, zarr_format: Literal[2, 3]) -> Any:
-        """Return what zarr keeps of the type in a document of format 2; there is no other."""
+        """Return the type in a document of format 2, the only format that has it."""
         if zarr_format != 2:
             raise only_format_2(self)
         return {"name": _OBJECT_NAME, "object_codec_id": self.object_codec_id}
@@ -93,7 +93,7 @@ class ObjectDType(ZDType[np.dtypes.ObjectDType, Any]):
     def cast_scalar(self, data: object) -> Any:
         """Return ``data`` as an element, if it is a JSON value."""
         if not self._check_scalar(data):
-            raise TypeError(f"{data!r} is no JSON value and cannot fill an array of Python objects")
+            raise TypeError(f"{data!r} is not a JSON value and cannot fill an array of Python objects")
         return data.item() if isinstance(data, np.generic) else data
 
     def default_scalar(self) -> Any:
@@ -106,7 +106,7 @@ class ObjectDType(ZDType[np.dtypes.ObjectDType, Any]):
         return data
 
     def to_json_scalar(self, data: object, *, zarr_format: Literal[2, 3]) -> Any:
-        """Return a fill value as a document states it."""
+        """Return the fill value for a document."""
         return self.cast_scalar(data)
 
 
@@ -138,9 +138,9 @@ def dtype_name(data: object, codec_id: str) -> object:
 
 
 def only_format_2(data_type: ZDType[Any, Any]) -> ValueError:
-    """Return the error of a data type that is asked for its name in format 3."""
+    """Return the error for a data type that does not exist in format 3."""
     return ValueError(f"{type(data_type).__name__} exists in Zarr format 2 only; in format 3, store the values as text")
 
 
-# Loading this module is what the entry points ask for, and zarr 3.1.6 registers nothing by itself.
+# The entry points only load this module, and zarr 3.1.6 registers nothing by itself.
 data_type_registry.register(JSON2ObjectDType._zarr_v3_name, JSON2ObjectDType)

@@ -14,9 +14,9 @@ import numpy as np
 from hdmf.backends.warnings import BrokenLinkWarning
 from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
 
-from hdmf_zarr_backend.arrays.chunks import ChunkCache
+from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.fills import check_unwritten
-from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.arrays.lazy import ArrayContext, LazyArray
 from hdmf_zarr_backend.arrays.stored_chunks import stored_chunks
 from hdmf_zarr_backend.builders.columns import EditableColumn
 from hdmf_zarr_backend.builders.datasets import BuilderReferences, BuilderTable, FileResolver
@@ -270,13 +270,13 @@ class DatasetMaker:
         maxshape = notes.get("maxshape")
         elements = _to_ascii if notes.get("text") == "ascii" else None
         bound = tuple(maxshape) if isinstance(maxshape, list) else None
-        options: dict[str, Any] = {"maxshape": bound, "elements": elements, "file_id": self.file_id}
+        context = ArrayContext(bound, elements, self.file_id)
         if self._edits is None:
-            return LazyArray(self._keys, path, node, self._cache, **options)
+            return LazyArray(self._keys, path, node, self._cache, context)
         # the data of a typed dataset are the data of a column, and those hdmf extends
         check_unwritten(self._keys, path, node)  # a change of its shape looks at each chunk that it states
         array = EditableColumn if TYPED & node.attributes.keys() else EditableArray
-        return array(self._edits, self._keys, path, node, self._cache, **options)
+        return array(self._edits, self._keys, path, node, self._cache, context)
 
     def make(
         self, path: str, name: str, node: ArrayNode[Attributes], attributes: dict[str, Any], scalars: dict[str, bytes]

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
+from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.errors import MetadataError, MissingNamespacesWarning, ZarrBackendError
 from hdmf_zarr_backend.formats.namespaces import NAMESPACE, newest_version, spec_location
 from hdmf_zarr_backend.formats.reserved import SPECLOC

@@ -1,4 +1,4 @@
-"""A dataset of a file that is open for changes: it can be assigned to, appended to and resized."""
+"""`EditableArray`: a dataset of a file that is open for changes, with assignment, append and resize."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ Array = npt.NDArray[Any]
 class EditableArray(LazyArray):
     """A dataset of a file that is open with ``"r+"`` or ``"a"``: values can be assigned, added and cut off.
 
-    What is changed is seen at once by whoever reads this array. It is written when the file is closed, or with the next
-    ``write``; an exception that leaves the ``with`` block drops it. An assignment takes the indices that reading takes,
-    and values that fit the selection by NumPy's rules of broadcasting; they are stored in the data type of the array,
-    and refused where that would change them. A chunk that lies in a shard is changed by writing its shard anew. There
-    is one array for each dataset of an open file: copies are the same object.
+    Changes are visible at once to readers of this array. They are written when the file is closed, or by the next
+    ``write``; an exception that leaves the ``with`` block discards them. Assignment accepts the same indices as
+    reading, and values that NumPy can broadcast to the selection; they are converted to the data type of the array, and
+    refused if that would change them. To change a chunk in a shard, the shard is rewritten. An open file has one array
+    for each dataset: copies are the same object.
 
     Parameters
     ----------
     edits : Edits
-        Of the file.
+        Changes of the file.
     *arguments, **options
-        As of `LazyArray`.
+        Arguments of `LazyArray`.
 
     Raises
     ------
     UsageError
         On an assignment: the values do not fill the selection.
     ValueRefusedError
-        On an assignment: values that are no such numbers or text, or not without loss.
+        On an assignment: the values do not fit the data type without loss.
 
     Source: h5py, "Datasets", for assignment and ``resize``; zarr-python, ``Array.append``.
     """
@@ -55,14 +55,14 @@ class EditableArray(LazyArray):
         raise TypeError("an array that is open for changes stays in its process; open the file for reading elsewhere")
 
     def __copy__(self) -> EditableArray:
-        return self  # there is one array in the file, and one place for its changes
+        return self  # the file has one array, which holds its changes
 
     def __deepcopy__(self, memo: dict[int, Any]) -> EditableArray:
         return self
 
     @property
     def _async_array(self) -> Any:
-        self._array = None  # what zarr saw before may have grown
+        self._array = None  # the array that zarr opened before may have grown
         return super()._async_array
 
     def append(self, data: Any, axis: int = 0) -> tuple[int, ...]:
@@ -71,9 +71,9 @@ class EditableArray(LazyArray):
         Parameters
         ----------
         data : array-like
-            As many axes as the array, and the same lengths but for ``axis``.
+            As many axes as the array, with the same lengths except along ``axis``.
         axis : int
-            Which axis grows; negative ones count from the last.
+            The axis that grows; negative numbers count from the last.
 
         Returns
         -------
@@ -97,7 +97,7 @@ class EditableArray(LazyArray):
                 f"data of shape {values.shape} cannot be appended to shape {self.shape} along axis {axis}",
                 store=self.location,
                 path=self.name,
-                remedy="Give as many axes and the same lengths but for the one that grows.",
+                remedy="Give as many axes, with the same lengths except along the one that grows.",
             )
         start = self.shape[axis]
         shape = tuple(n + values.shape[axis] if i == axis else n for i, n in enumerate(self.shape))
@@ -106,36 +106,27 @@ class EditableArray(LazyArray):
         return self.shape
 
     def extend(self, data: Any) -> None:
-        """Add all elements of ``data`` at the end of the first axis; errors as of `append`."""
+        """Add all elements of ``data`` at the end of the first axis; raises the errors of `append`."""
         rows = list(data)
         if rows:
             self.append(rows)
 
     def resize(self, *new_shape: Any) -> None:
-        """Change the shape; new elements are the fill value, elements outside are no longer seen.
+        """Change the shape: new elements have the fill value, elements outside are cut off.
 
         Parameters
         ----------
         *new_shape : int or tuple of int
-            The length of each axis. An axis of which no largest length was recorded has no bound.
+            The length of each axis. Axes without a recorded maximum are unbounded.
 
         Raises
         ------
         UsageError
-            More or fewer axes, or larger than maxshape.
+            Another number of axes, or a length beyond maxshape.
         """
         shape = tuple(new_shape[0]) if len(new_shape) == 1 and isinstance(new_shape[0], (tuple, list)) else new_shape
         shape = tuple(int(n) for n in shape)
-        if len(shape) != self.ndim or min(shape, default=0) < 0:
-            raise UsageError(f"{shape} is no shape for {self.ndim} axes", store=self.location, path=self.name)
-        bounds = self._maxshape or ()  # of rows, which are stored with an axis more, the first only
-        if any(bound is not None and n > max(bound, m) for n, m, bound in zip(shape, self.shape, bounds, strict=False)):
-            raise UsageError(
-                f"the shape {shape} is beyond the largest one, {bounds}",
-                store=self.location,
-                path=self.name,
-                remedy="Write the data to a new dataset.",
-            )
+        self._check_shape(shape)
         if any(n < m for n, m in zip(shape, self.shape, strict=True)):
             self._edits.cut(self._reader, shape)
         chunks = larger_chunks(self.node, self._reader.codec.dtype, shape)
@@ -144,6 +135,19 @@ class EditableArray(LazyArray):
         before = self.node.grid
         self.node.shape = shape
         self._edits.grow(self._reader, before)
+
+    def _check_shape(self, shape: tuple[int, ...]) -> None:
+        """Refuse a shape with another number of axes, or beyond maxshape."""
+        if len(shape) != self.ndim or min(shape, default=0) < 0:
+            raise UsageError(f"{shape} is not a shape of {self.ndim} axes", store=self.location, path=self.name)
+        bounds = self._maxshape or ()  # rows are stored with one more axis, which has no bound
+        if any(bound is not None and n > max(bound, m) for n, m, bound in zip(shape, self.shape, bounds, strict=False)):
+            raise UsageError(
+                f"the shape {shape} is beyond the largest one, {bounds}",
+                store=self.location,
+                path=self.name,
+                remedy="Write the data to a new dataset.",
+            )
 
     def __setitem__(self, key: Any, value: Any) -> None:
         axes = normalise(key, self.shape)
@@ -182,7 +186,7 @@ class EditableArray(LazyArray):
                 values = np.asarray(data, dtype=dtype)
             fits = not _is_cut(values, data) and _is_kept(values, data)
         except (ValueError, TypeError, OverflowError) as error:
-            problem = f"the data are no {dtype} ({error})"
+            problem = f"the data are not of type {dtype} ({error})"
             raise ValueRefusedError(problem, store=self.location, path=self.name) from error
         if not fits:
             raise ValueRefusedError(
@@ -206,7 +210,7 @@ class EditableArray(LazyArray):
                 return str(text) if stored == "text" else raw
         except UnicodeError:
             pass  # bytes of another encoding, or surrogates
-        raise ValueRefusedError(f"{item!r} is no text", store=self.location, path=self.name)
+        raise ValueRefusedError(f"{item!r} is not text", store=self.location, path=self.name)
 
     def _assign(self, axes: list[Axis], values: Array) -> None:
         reader = self._reader
@@ -224,7 +228,7 @@ class EditableArray(LazyArray):
 
 
 def _is_kept(values: Array, data: Any) -> bool:
-    """Tell whether integers and dates of ``data`` are the same numbers, and the same moments, in ``values``."""
+    """Return whether integers, dates and durations of ``data`` are unchanged in ``values``."""
     if values.dtype.kind not in "iubfcmM":
         return True
     given = np.asarray(data)
@@ -234,21 +238,30 @@ def _is_kept(values: Array, data: Any) -> bool:
 
 
 def _is_cut(values: Array, data: Any) -> bool:
-    """Tell whether text of ``data`` has lost its end in elements, or fields, of fixed length."""
+    """Return whether text of ``data`` was cut by elements, or fields, of fixed length."""
     dtype = values.dtype
     if dtype.kind in "US":
         return not np.array_equal(values, np.asarray(data, dtype.kind))
     names = [name for name in dtype.names or () if dtype[name].kind in "US"]
     if not names:
         return False
-    whole = np.asarray(data, [(name, object if name in names else dtype[name]) for name in dtype.names or ()])
-    return any(_is_cut(values[name], whole[name]) for name in names)
+    uncut = np.asarray(data, [(name, object if name in names else dtype[name]) for name in dtype.names or ()])
+    return any(_is_cut(values[name], uncut[name]) for name in names)
 
 
 def _object_array(data: Any, ndim: int) -> Array:
-    """Return nested lists as an object array of ``ndim`` axes, whatever the elements are."""
-    if isinstance(data, np.ndarray) or (hasattr(data, "shape") and hasattr(data, "dtype")):
+    """Return nested lists as an object array of ``ndim`` axes, without looking into the elements."""
+    if hasattr(data, "shape") and hasattr(data, "dtype"):
         return np.asarray(data).astype(object)
+    shape, elements = _flattened(data, ndim)
+    array: Array = np.empty(len(elements), object)
+    for position, element in enumerate(elements):
+        array[position] = element
+    return array.reshape(shape)
+
+
+def _flattened(data: Any, ndim: int) -> tuple[list[int], list[Any]]:
+    """Return the shape of nested lists, of ``ndim`` axes at most, and their elements in order."""
     shape: list[int] = []
     rows = [data]
     while len(shape) < ndim and rows and all(isinstance(row, (list, tuple, np.ndarray)) for row in rows):
@@ -257,7 +270,4 @@ def _object_array(data: Any, ndim: int) -> Array:
             raise ValueRefusedError("rows differ in length", remedy="Give as many elements in each.")
         shape.append(lengths.pop())
         rows = [item for row in rows for item in row]
-    array: Array = np.empty(len(rows), object)
-    for position, item in enumerate(rows):
-        array[position] = item
-    return array.reshape(shape)
+    return shape, rows

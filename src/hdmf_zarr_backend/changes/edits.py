@@ -1,12 +1,13 @@
-"""Changes to the arrays of an open file, kept in memory until they are written together.
+"""`Edits`: the changes to the arrays of an open file, kept in memory until they are written together.
 
-A table that grows row by row would otherwise write one chunk per row and column. Changed chunks are kept decoded,
-reading sees them at once, and `Edits.flush` writes chunks first and shapes last, so that another reader sees the old
-array or the new one. There is no such order for an array whose data type changes, since its chunks keep their names: it
-is replaced while the root refuses readers.
+Otherwise a table that grows row by row would write one chunk per row and column. Changed chunks are kept decoded and
+are visible at once. `Edits.flush` writes chunks first and shapes last, so that another reader sees the old array or the
+new
+one. That order does not help an array whose data type changes, since its chunks keep their names: it is replaced while
+the root refuses readers.
 
-The journal of the file records the stored state before it changes, and all changes are kept here until they are
-committed: a write that failed was undone, and can be repeated.
+The journal of the file records the stored state before it changes, and the changes are kept here until they are
+committed. A write that failed is undone, and can be repeated.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ __all__ = ["DeferredReference", "Edits"]
 
 Array = npt.NDArray[Any]
 Index = tuple[int, ...]
-Place = tuple[str, Index]
-"""Path of an array, and index of a chunk; or of a shard, if the array has shards and those are written."""
+ChunkId = tuple[str, Index]
+"""Path of an array, and index of a chunk, or of a shard when shards are written."""
 
 WAITING_BYTES = 64 * 2**20
 """Largest number of bytes of changed chunks in memory."""
@@ -52,6 +53,8 @@ WAITING_BYTES = 64 * 2**20
 _OBJECT_BYTES = 200
 
 Node = ArrayNode[Attributes]
+Documents = dict[str, list[tuple[str, Any]]]
+"""The keys and documents of arrays, by path."""
 
 
 class Metadata(Protocol):
@@ -76,7 +79,7 @@ class Edits:
     changed : dict
         ``{path: node}`` of the arrays whose document changes.
     own : Staged
-        The process whose changes these are; a process that is forked from it has none.
+        The process that made the changes; a fork of it has none.
     journal : Journal
         Undoes a change that is not completed.
     is_marked : bool
@@ -92,12 +95,12 @@ class Edits:
         self._metadata = metadata
         self.own = Staged(keys.location)
         self.journal = Journal(keys, metadata.zarr_format)
-        self._chunks: dict[Place, Array] = {}
+        self._chunks: dict[ChunkId, Array] = {}
         self._readers: dict[str, ChunkReader] = {}
-        self._removed: set[Place] = set()
+        self._removed: set[ChunkId] = set()
         self._widened: set[str] = set()
         self._grids: dict[str, Index] = {}
-        self._early: set[Place] = set()
+        self._early: set[ChunkId] = set()
         self._bytes = 0
         self._is_lost = False
         self.changed: dict[str, Node] = {}
@@ -106,7 +109,7 @@ class Edits:
         self.has_failed = False
 
     def chunk(self, path: str, index: Index) -> Array | None:
-        """Return the changed chunk at ``index``, None where it is as stored."""
+        """Return the changed chunk at ``index``, None if it is unchanged."""
         if (path, index) in self._chunks:
             return self._chunks[path, index]
         if (path, index) in self._removed:
@@ -115,50 +118,50 @@ class Edits:
 
     def put(self, reader: ChunkReader, index: Index, chunk: Array) -> None:
         """Keep a changed chunk."""
-        place = (reader.path, index)
-        self._drop(place)
+        chunk_id = (reader.path, index)
+        self._drop(chunk_id)
         self._bytes += _size(chunk)
-        self._chunks[place] = chunk
-        self._removed.discard(place)
+        self._chunks[chunk_id] = chunk
+        self._removed.discard(chunk_id)
         self._readers[reader.path] = reader
         if self._bytes > WAITING_BYTES and not chunk.dtype.hasobject:
             self._write_early()
 
-    def _drop(self, place: Place) -> None:
-        chunk = self._chunks.pop(place, None)
+    def _drop(self, chunk_id: ChunkId) -> None:
+        chunk = self._chunks.pop(chunk_id, None)
         if chunk is not None:
             self._bytes -= _size(chunk)
 
     def _write_early(self) -> None:
-        """Write the changed chunks that need not wait, and forget them; a shard waits until all its chunks do."""
-        chunks = {place: chunk for place, chunk in self._chunks.items() if self._may_go(place, chunk)}
+        """Write the changed chunks that may be written before `flush`, and forget them; only complete shards."""
+        chunks = {chunk_id: chunk for chunk_id, chunk in self._chunks.items() if self._may_be_written(chunk_id, chunk)}
         try:
             self._early.update(chunks)
             plain = self._without_sharded(chunks)
             full = self.shards.full()
-            self._keep([*plain, *full], (), (), None)
+            self._record([*plain, *full], (), (), None)
             self._write_chunks(plain)
             self.shards.write(full)
         except BaseException as error:
             self.undo(error)
             raise
-        for place in chunks:
-            self._drop(place)
+        for chunk_id in chunks:
+            self._drop(chunk_id)
 
-    def _may_go(self, place: Place, chunk: Array) -> bool:
-        """Return whether a chunk may be written before `flush`: the stored metadata stay true."""
-        stays_true = place[0] not in self._widened or self._is_new(place)
-        return stays_true and not chunk.dtype.hasobject  # references may have no path yet
+    def _may_be_written(self, chunk_id: ChunkId, chunk: Array) -> bool:
+        """Return whether a chunk may be written before `flush`, because the stored metadata stay correct."""
+        stays_correct = chunk_id[0] not in self._widened or self._is_new(chunk_id)
+        return stays_correct and not chunk.dtype.hasobject  # references may not have a path yet
 
-    def _without_sharded(self, chunks: dict[Place, Array]) -> dict[Place, Array]:
-        """Encode those of ``chunks`` that lie in shards, for `shards`; return the others."""
+    def _without_sharded(self, chunks: dict[ChunkId, Array]) -> dict[ChunkId, Array]:
+        """Encode those of ``chunks`` that are in shards, and add them to `shards`; return the others."""
         plain = {}
         for (path, index), chunk in chunks.items():
             reader = self._readers[path]
             if reader.node.shards is None:
                 plain[path, index] = chunk
             else:
-                self.shards.take(reader, index, reader.codec.encode(chunk), self._grid(reader))
+                self.shards.add(reader, index, reader.codec.encode(chunk), self._grid(reader))
         return plain
 
     def _grid(self, reader: ChunkReader) -> Index:
@@ -166,38 +169,38 @@ class Edits:
         return self._grids.get(reader.path, reader.node.grid)
 
     def grow(self, reader: ChunkReader, before: tuple[int, ...] | None = None) -> None:
-        """Record that the document of an array changes, and with ``before``, its old grid, that its shape does.
+        """Record that the document of an array changes; ``before`` is its old grid if its shape changes too.
 
-        New chunks without values are stored too, since an absent one is damage.
+        New chunks without values are stored too, since an absent chunk counts as damage.
         """
         self.changed[reader.path] = reader.node
         self._readers[reader.path] = reader
         if before is not None:
             self._grids.setdefault(reader.path, before)
 
-    def _untouched(self) -> Iterator[Place]:
-        """Yield the new chunks of arrays that have grown which have no values."""
+    def _untouched(self) -> Iterator[ChunkId]:
+        """Yield the new chunks without values, of arrays that have grown."""
         for path, before in self._grids.items():
             grid = self._readers[path].node.grid
             if all(n <= m for n, m in zip(grid, before, strict=True)):
                 continue
             for index in itertools.product(*map(range, grid)):
-                place = (path, index)
-                if self._is_new(place) and place not in self._chunks and place not in self._early:
-                    yield place
+                chunk_id = (path, index)
+                if self._is_new(chunk_id) and chunk_id not in self._chunks and chunk_id not in self._early:
+                    yield chunk_id
 
-    def _is_new(self, place: Place) -> bool:
-        """Return whether a chunk lies outside of the array as it is stored."""
-        path, index = place
+    def _is_new(self, chunk_id: ChunkId) -> bool:
+        """Return whether a chunk is outside of the stored array."""
+        path, index = chunk_id
         return path in self._grids and not _is_inside(index, self._grids[path])
 
-    def _fills(self) -> dict[Place, bytes]:
-        """Return the stored fill values: of new chunks without values, and of those cut off from a shard that stays.
+    def _fills(self) -> dict[ChunkId, bytes]:
+        """Return encoded fill values for new chunks without values, and for chunks cut off from a shard that stays.
 
-        Those of sharded arrays are given to `shards`; the others are returned.
+        Those of sharded arrays are added to `shards`; the others are returned.
         """
         encoded: dict[str, bytes] = {}
-        plain: dict[Place, bytes] = {}
+        plain: dict[ChunkId, bytes] = {}
         for path, index in (*self._untouched(), *filter(self._stays, sorted(self._removed))):
             reader = self._readers[path]
             if path not in encoded:
@@ -205,29 +208,29 @@ class Edits:
             if reader.node.shards is None:
                 plain[path, index] = encoded[path]
             else:
-                self.shards.take(reader, index, encoded[path], self._grid(reader))
+                self.shards.add(reader, index, encoded[path], self._grid(reader))
         return plain
 
-    def _stays(self, place: Place) -> bool:
-        """Return whether a chunk that was cut off lies in a stored shard that has other chunks."""
-        node = self._readers[place[0]].node
-        if node.shards is None or (self._is_new(place) and place not in self._early):
+    def _stays(self, chunk_id: ChunkId) -> bool:
+        """Return whether a chunk that was cut off is in a stored shard that keeps other chunks."""
+        node = self._readers[chunk_id[0]].node
+        if node.shards is None or (self._is_new(chunk_id) and chunk_id not in self._early):
             return False
-        return _is_inside(shard_of(node, place[1]), shard_grid(node))
+        return _is_inside(shard_of(node, chunk_id[1]), shard_grid(node))
 
-    def _keep(self, objects: Iterable[Place], keys: Iterable[str], below: Iterable[str], mark: Mark | None) -> None:
+    def _record(self, objects: Iterable[ChunkId], keys: Iterable[str], below: Iterable[str], mark: Mark | None) -> None:
         """Record the state of chunks, shards and ``keys`` in the journal before they are written."""
-        there, large, new = list(keys), list[str](), list[str]()
+        small, large, new = list(keys), list[str](), list[str]()
         for path, index in objects:
             reader = self._readers[path]
             node = reader.node
-            kind = there if node.shards is None else large
+            kind = small if node.shards is None else large
             kind = kind if _is_inside(index, shard_grid(node, self._grid(reader))) else new
             kind.append(join(path, node.chunk_name(index)))
-        self.journal.keep(there, new=new, large=large, below=below, mark=mark)
+        self.journal.keep(small, new=new, large=large, below=below, mark=mark)
 
     def cut(self, reader: ChunkReader, shape: tuple[int, ...]) -> None:
-        """Record that an array becomes smaller: elements beyond ``shape`` are the fill value when it grows again."""
+        """Record that an array becomes smaller: elements beyond ``shape`` have the fill value if it grows again."""
         node = reader.node
         self._readers[reader.path] = reader
         for index in itertools.product(*map(range, node.grid)):
@@ -243,7 +246,7 @@ class Edits:
                 self.put(reader, index, chunk)
 
     def widen(self, reader: ChunkReader, dtype: np.dtype[Any], describe: Callable[[Node], None]) -> None:
-        """Give an array larger elements: all its chunks and its document are written anew.
+        """Give an array larger elements: all its chunks and its document are rewritten.
 
         ``dtype`` is the type of its chunks in memory; ``describe`` changes the node.
         """
@@ -257,7 +260,7 @@ class Edits:
         self.grow(reader)
 
     def rechunk(self, reader: ChunkReader, chunks: tuple[int, ...]) -> None:
-        """Give an array larger chunks: all of it is written anew, and its old chunks are deleted."""
+        """Give an array larger chunks: it is rewritten, and its old chunks are deleted."""
         node, path = reader.node, reader.path
         values = reader.read(()).reshape(node.shape)
         chunks = for_long_texts(chunks, values)
@@ -278,7 +281,7 @@ class Edits:
             self.put(reader, index, chunk)
 
     def _widen_rows(self, encode: Encode) -> None:
-        """Give rows wider fields if their text, or references, are longer than their fields."""
+        """Give rows wider fields if their text or references do not fit."""
         rows: dict[str, list[Array]] = {}
         for (path, _), chunk in self._chunks.items():
             if has_fields(self._readers[path].node):
@@ -294,12 +297,12 @@ class Edits:
         """Whether anything waits to be written."""
         return bool(self._chunks or self.changed or self._removed)
 
-    def _write_chunks(self, chunks: dict[Place, Array]) -> None:
+    def _write_chunks(self, chunks: dict[ChunkId, Array]) -> None:
         try:
             for (path, index), chunk in chunks.items():
                 reader = self._readers[path]
                 self._keys.set(join(path, reader.node.chunk_name(index)), reader.codec.encode(chunk))
-        finally:  # those before a failure are written
+        finally:  # some may be written before a failure
             for path in {path for path, _ in chunks}:
                 self._readers[path].forget(path)
 
@@ -307,15 +310,15 @@ class Edits:
         """Write everything: chunks, then the documents of the arrays that grew.
 
         The change is complete when the caller has committed the journal and called `done`; chunks beyond the arrays are
-        deleted then. If a data type changes, the root refuses readers from here to there.
+        deleted then. If a data type changes, the root refuses readers until then.
 
         Parameters
         ----------
         encode : callable
-            Returns the stored form of the target of a deferred reference; its ConflictError, for a target that is in no
-            file, is raised before anything is written.
+            Returns the stored form of the target of a deferred reference; its ConflictError, for a target that is not
+            in a file, is raised before anything is written.
         keys, below : iterable of str
-            Other keys and nodes that will be written before the commit, as of `Journal.keep`.
+            Other keys and nodes that will be written before the commit, as for `Journal.keep`.
 
         Raises
         ------
@@ -329,34 +332,40 @@ class Edits:
                 store=location,
                 remedy="Close the file, open it again, and make the changes again.",
             )
-        for path, index in sorted(self._removed):
-            if _is_inside(index, self._readers[path].node.grid):  # the array has grown again
-                self.put(self._readers[path], index, _fill(self._readers[path]))
+        self._fill_regrown()
         self._widen_rows(encode)
-        chunks = {place: resolved(chunk, encode, place[0], location) for place, chunk in self._chunks.items()}
+        chunks = {chunk_id: resolved(chunk, encode, chunk_id[0], location) for chunk_id, chunk in self._chunks.items()}
         documents = {path: list(self._metadata.documents(path, node)) for path, node in self.changed.items()}
         mark = self._metadata.mark() if self._widened else None
         names = [key for items in documents.values() for key, _ in items]
         plain, fills = self._without_sharded(chunks), self._fills()
         shards = self.shards.changed()
-        self._keep([*plain, *fills, *shards], [*names, *keys], below, mark)
+        self._record([*plain, *fills, *shards], [*names, *keys], below, mark)
         for (path, index), data in fills.items():
             self._keys.set(join(path, self._readers[path].node.chunk_name(index)), data)
-        self._write_chunks({place: chunk for place, chunk in plain.items() if place[0] not in self._widened})
-        self.shards.write(place for place in shards if place[0] not in self._widened)
-        self._keys.drain()  # chunks before shapes
-        for path in documents.keys() - self._widened:
-            self._keys.set_many({key: dump(document) for key, document in documents[path]})
+        self._write_others(plain, documents)
         if mark is not None:
             self._replace_widened(mark, plain, documents)
         self._discard_removed()
 
-    def _replace_widened(
-        self, mark: Mark, chunks: dict[Place, Array], documents: dict[str, list[tuple[str, Any]]]
-    ) -> None:
+    def _fill_regrown(self) -> None:
+        """Fill the chunks that were cut off and are inside of their array again, because it has grown since."""
+        for path, index in sorted(self._removed):
+            if _is_inside(index, self._readers[path].node.grid):
+                self.put(self._readers[path], index, _fill(self._readers[path]))
+
+    def _write_others(self, chunks: dict[ChunkId, Array], documents: Documents) -> None:
+        """Write the arrays whose elements keep their size: chunks first, then the documents with their shapes."""
+        self._write_chunks({chunk_id: chunk for chunk_id, chunk in chunks.items() if chunk_id[0] not in self._widened})
+        self.shards.write(chunk_id for chunk_id in self.shards.changed() if chunk_id[0] not in self._widened)
+        self._keys.drain()
+        for path in documents.keys() - self._widened:
+            self._keys.set_many({key: dump(document) for key, document in documents[path]})
+
+    def _replace_widened(self, mark: Mark, chunks: dict[ChunkId, Array], documents: Documents) -> None:
         """Write the arrays whose elements became larger; all their chunks are in memory.
 
-        Their documents come first: a reader that has the file open finds there why a chunk does not decode.
+        Their documents come first: from them a reader that has the file open learns why a chunk does not decode.
         """
         self._keys.drain()
         mark.put(self._keys)
@@ -365,11 +374,11 @@ class Edits:
         for path in sorted(self._widened):
             self._keys.set_many({key: dump(document) for key, document in documents[path]})
         self._keys.drain()
-        self._write_chunks({place: chunk for place, chunk in chunks.items() if place[0] in self._widened})
-        self.shards.write(place for place in self.shards.changed() if place[0] in self._widened)
+        self._write_chunks({chunk_id: chunk for chunk_id, chunk in chunks.items() if chunk_id[0] in self._widened})
+        self.shards.write(chunk_id for chunk_id in self.shards.changed() if chunk_id[0] in self._widened)
 
     def _discard_removed(self) -> None:
-        """Let the journal delete the stored chunks and shards that have nothing of an array any more."""
+        """Let the journal delete the stored chunks and shards that are outside of their arrays now."""
         gone = dict.fromkeys((path, shard_of(self._readers[path].node, index)) for path, index in sorted(self._removed))
         for path, index in gone:
             node = self._readers[path].node
@@ -388,12 +397,12 @@ class Edits:
         self.is_marked = self.has_failed = False
 
     def undo(self, error: BaseException) -> None:
-        """Restore the stored state from before the changes, which ``error`` has ended; the changes stay in memory.
+        """Restore the stored state from before the changes, after ``error``; the changes stay in memory.
 
-        Those that were written early do not, and then nothing more can be written.
+        Changes that were written early are lost, and then nothing more can be written.
         """
         if not self.own.is_own:
-            return  # the process that was forked goes on with them
+            return  # they belong to the process that was forked
         self.has_failed = True
         self._is_lost = self._is_lost or bool(self._early)
         self.is_marked = False

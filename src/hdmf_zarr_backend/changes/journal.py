@@ -1,15 +1,15 @@
-"""The undo journal of a file: what its keys held before a change, until the change is complete.
+"""`Journal`: the undo journal of a file, which holds the old values of keys until a change is complete.
 
 A change of an existing file runs in this order::
 
-    keep      the old value of a key, or that it is absent, is recorded before the key is set for the first time
-    (set)     chunks, new nodes, changed documents; readers of the consolidated document see nothing of them
+    keep      the old value of a key, or its absence, is recorded before the key is set for the first time
+    (set)     chunks, new nodes, changed documents, which readers of the consolidated document do not see
     commit    a last record has the digests of the final documents; then these are set, the consolidated one in one put
-    (delete)  keys that nobody reads any more, then the journal
+    (delete)  keys that are no longer read, then the journal
 
-Who opens the file for changes next looks for the first key of a journal. If the documents have the digests of the last
-record, the change was complete and only the deletions are repeated; otherwise all old values are restored. Both can
-stop at any point and be repeated. Readers never look for a journal.
+The next writer of the file looks for the first key of a journal. If the documents have the digests of the last record,
+the change was complete and only the deletions are repeated; otherwise all old values are restored. Both can stop at any
+point and be repeated. Readers never look for a journal.
 
 A record is one line of JSON, which names keys and lengths, followed by the old values. The keys of a journal are plain
 names at the root of the file, where no Zarr reader looks for a node.
@@ -35,13 +35,13 @@ from hdmf_zarr_backend.stores.json_text import dump, parse_fast
 from hdmf_zarr_backend.stores.remote import at_once
 
 JOURNAL = ".hdmf_zarr_journal"
-"""The key of the first record. A change is pending while it is there; the other keys begin with the same letters."""
+"""The key of the first record, which exists while a change is pending; the other keys begin with the same letters."""
 
 LAST_RECORD = f"{JOURNAL}.commit"
 """The key of the record that has the digests of the final documents."""
 
 VERSION = 1
-"""Of the format of the records."""
+"""Version of the format of the records."""
 
 ROOT_DOCUMENTS = (zarr2.ATTRIBUTES, zarr2.CONSOLIDATED, zarr3.DOCUMENT)
 """The documents of the root, in the order in which they are set."""
@@ -58,15 +58,15 @@ def record_key(number: int) -> str:
 
 
 def aside_key(change: str, number: int) -> str:
-    """Return the key of an old value that is too large for a record and is kept as it is."""
+    """Return the key of an old value that is too large for a record."""
     return f"{JOURNAL}.old.{change}.{number}"
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What refuses readers while a file has neither its old nor its new state.
+    """Documents that make readers refuse a file while it has neither its old nor its new state.
 
-    Documents of the root, ``documents``, say that the file is being changed; ``hidden`` keys, which readers would trust
+    The ``documents`` of the root state that the file is being changed; ``hidden`` keys, which readers would use
     instead, are deleted.
     """
 
@@ -87,9 +87,9 @@ class Mark:
 class Record:
     """The state of some keys before the change ``id`` by ``holder``.
 
-    ``old`` has their values, ``absent`` the keys that were not there, ``below`` the paths below which nothing was, and
-    ``aside`` the numbers of the old values that are kept under `aside_key`, which is set after the record and before
-    they change. The ``mark`` refuses readers for a part of the change.
+    ``old`` has their values, ``absent`` the keys that did not exist, ``below`` the paths of nodes that did not exist,
+    and ``aside`` the numbers of the old values that are kept under `aside_key`, which is set after the record and
+    before they change. The ``mark`` makes readers refuse the file for a part of the change.
     """
 
     id: str
@@ -125,7 +125,7 @@ class Record:
 
     @classmethod
     def decode(cls, text: bytes, location: str) -> Record:
-        """Return the record of ``text``; MetadataError if it is damaged, or names keys that no record may name."""
+        """Return the record of ``text``; MetadataError if it is damaged, or names keys that are not allowed."""
         line, _, values = text.partition(b"\n")
         try:
             head = _checked_head(parse_fast(line))
@@ -158,7 +158,7 @@ def _damaged(error: Exception, location: str) -> MetadataError:
 
 def _checked_head(head: Any) -> Any:
     if head["version"] != VERSION:
-        raise ValueError(f"it is of version {head['version']}, and this package knows {VERSION}")
+        raise ValueError(f"it is of version {head['version']}, and this package reads {VERSION}")
     if not _ID.fullmatch(head["id"]):
         raise ValueError(f"{head['id']!r} is not the id of a change")
     return head
@@ -204,7 +204,7 @@ def _checked_mark(stored: Any) -> Mark | None:
 class Journal:
     """The journal of the changes of one open file.
 
-    A store that undoes changes itself gets none: a session of Icechunk is a transaction.
+    A store that undoes changes itself has none: a session of Icechunk is a transaction.
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ class Journal:
 
     @property
     def is_open(self) -> bool:
-        """Whether something may have changed that is not committed."""
+        """Whether changes may have been written that are not committed."""
         return self._records > 0
 
     def keep(
@@ -252,7 +252,7 @@ class Journal:
         new : iterable of str
             Keys that will be set, and are known to be absent.
         large : iterable of str
-            Keys that will be set, and whose values are not to be held in memory as a whole.
+            Keys that will be set, and whose values are too large to be held in memory.
         below : iterable of str
             Paths of groups and arrays that will be created; all keys below them are new.
         mark : Mark, optional
@@ -274,25 +274,29 @@ class Journal:
         if not self._keys.abilities.consolidates:
             return
         marked = () if mark is None else (*mark.documents, *mark.hidden)
-        asked = self._fresh([*keys, *(() if self.is_open else [self._consolidated]), *marked])
-        known, larger = self._fresh(new), self._fresh(large)
+        small = self._fresh([*keys, self._consolidated, *marked])
+        absent, large = self._fresh(new), self._fresh(large)
         paths = [path for path in below if path not in self._below]
-        if not (paths or known or larger or marked or set(asked) - {self._consolidated}):
+        if mark is None and not paths and not {*small, *absent, *large} - {self._consolidated}:
             return
         self._check_absent(paths)
         if not self.is_open:
-            self._store.delete_unfinished([""])  # a first record that was not written to its end
-        old = self._store.get_many(asked)
-        aside = {key: number for number, key in enumerate(self._present(larger), len(self._aside))}
-        absent = [key for key in (*asked, *known, *larger) if key not in old and key not in aside]
-        record = Record(self._id, old, absent, paths, Holder.here(), mark, aside)
+            self._store.delete_unfinished([""])  # a first record whose writer died while it was written
+        old = self._store.get_many(small)
+        aside = {key: number for number, key in enumerate(self._present(large), len(self._aside))}
+        present = old.keys() | aside.keys()
+        absent += [key for key in (*small, *large) if key not in present]
+        self._add(Record(self._id, old, absent, paths, Holder.here(), mark, aside))
+
+    def _add(self, record: Record) -> None:
+        """Write a record, and copy the large values that it names."""
         self._store.set(record_key(self._records), record.encode())
         self._records += 1
         self._aside += record.aside_keys()
-        self._kept.update(asked, known, larger)
-        self._below.update(paths)
-        for key, target in zip(aside, record.aside_keys(), strict=True):
-            if not self._store.link_value(key, target):  # a key is set by replacing its value
+        self._kept.update(record.old, record.absent, record.aside)
+        self._below.update(record.below)
+        for key, target in zip(record.aside, record.aside_keys(), strict=True):
+            if not self._store.link_value(key, target):  # a link stays valid: a key is set by replacing its value
                 _copy_value(self._store, key, target)
 
     def _fresh(self, keys: Iterable[str]) -> list[str]:
@@ -307,40 +311,40 @@ class Journal:
         return False
 
     def _present(self, keys: Sequence[str]) -> list[str]:
-        """Return those of ``keys`` that are there."""
+        """Return those of ``keys`` that exist."""
         found = self._of_each(lambda key: self._store.get_range(key, 0, 1) is not None, keys)
-        return [key for key, is_there in zip(keys, found, strict=True) if is_there]
+        return [key for key, exists in zip(keys, found, strict=True) if exists]
 
     def _check_absent(self, paths: Sequence[str]) -> None:
-        """Refuse to create what is there already: to undo that would be to delete it."""
+        """Refuse to create nodes whose keys exist already, since undoing that would delete them."""
         found = self._of_each(lambda path: next(self._store.list_prefix(path), None) is not None, paths)
-        for path, is_there in zip(paths, found, strict=True):
-            if is_there:
+        for path, exists in zip(paths, found, strict=True):
+            if exists:
                 raise ConflictError(
-                    "the store holds keys where something new is to be written, which the metadata do not know of",
+                    "the store has keys below a new node, although the metadata have no such node",
                     store=self._store.location,
                     path=absolute(path),
-                    remedy="Run `zarrio verify`; `zarrio consolidate` lets the file know what it holds.",
+                    remedy="Run `zarrio verify`; `zarrio consolidate` adds existing nodes to the metadata.",
                 )
 
     def _of_each(self, function: Callable[[str], bool], names: Sequence[str]) -> Iterable[bool]:
-        """Return the result of a function that asks the store, for each name; a remote store is asked all at once."""
+        """Return the result of a function that calls the store, for each name; at once for a remote store."""
         return at_once(function, names) if self._store.abilities.is_remote else map(function, names)
 
     def discard(self, keys: Iterable[str]) -> None:
-        """Delete ``keys`` when the change is complete; until then readers may need them."""
+        """Delete ``keys`` when the change is complete, since readers may need them until then."""
         self._discarded.extend(keys)
 
     def commit(self, documents: Mapping[str, bytes], gone: Sequence[str] = ()) -> None:
-        """Set the documents that complete the change, in their order, delete the keys ``gone``, and end the journal.
+        """Set the documents that complete the change, in order, delete the keys ``gone``, and end the journal.
 
-        If that fails, the change is to be undone.
+        If that fails, the caller must undo the change.
         """
         if self.is_open or len(documents) + len(gone) > 1:
             self.keep([*documents, *gone])
         self._keys.drain()
         discarded, records, aside = self._discarded, self._records, self._aside
-        if not records:  # one put is whole in itself
+        if not records:  # a single put is atomic
             _set_and_delete(self._keys, documents, [*gone, *discarded])
             self._keys.drain()
             self._discarded = []
@@ -348,7 +352,7 @@ class Journal:
         final = {key: _digest(text) for key, text in documents.items()} | dict.fromkeys(gone)
         self._store.set(LAST_RECORD, dump({"version": VERSION, "id": self._id, "final": final, "delete": discarded}))
         _set_and_delete(self._store, documents, gone)
-        self._forget()  # from here on the change stays, whatever fails
+        self._forget()  # the change is committed, even if what follows fails
         try:
             self._store.delete(discarded)
             _remove(self._store, records, aside)
@@ -356,7 +360,7 @@ class Journal:
             _warn(f"{self._store.location}: the change is written, but its journal could not be removed ({error})")
 
     def undo(self, error: BaseException) -> None:
-        """Restore everything that changed since the last commit; a failure to do so is noted at ``error``."""
+        """Restore everything that changed since the last commit; a failure is added to ``error`` as a note."""
         self._keys.abandon()
         if self.is_open and not self._is_stuck:
             try:
@@ -387,7 +391,7 @@ def _warn(message: str) -> None:
 
 
 def _copy_value(store: Store, source: str, target: str) -> None:
-    """Set a key to the value of another one, if that is there; piece by piece where the store can do so."""
+    """Copy the value of a key, if it exists, to another key; piece by piece if the store can stream."""
     if not store.streams_values:
         value = store.get(source)
         if value is not None:
@@ -407,8 +411,8 @@ def _copy_value(store: Store, source: str, target: str) -> None:
 def _remove(store: Store, records: int, aside: Sequence[str]) -> None:
     """Delete a journal whose change is complete, or undone.
 
-    The first record goes after the others, since it is what the next writer looks for. The last record goes after
-    that: without it the change would be undone.
+    The first record is deleted after the others, since the next writer looks for it. The last record is deleted at the
+    end, because without it the change would be undone.
     """
     others = [*aside, *map(record_key, range(records - 1, 0, -1))]
     if others:
@@ -421,7 +425,7 @@ def _remove(store: Store, records: int, aside: Sequence[str]) -> None:
 
 
 def pending(keys: Store) -> Record | None:
-    """Return the first record of the journal of a file, None where there is none; MetadataError if it is damaged."""
+    """Return the first record of the journal of a file, None without a journal; MetadataError if it is damaged."""
     if not keys.abilities.consolidates:
         return None
     text = keys.unwrapped.get(JOURNAL)
@@ -429,16 +433,16 @@ def pending(keys: Store) -> Record | None:
 
 
 def recover(keys: Store) -> str | None:
-    """Undo an interrupted change, or finish it if it was complete; return what was done, None if there was nothing.
+    """Undo an interrupted change, or finish it if it was complete; return a report, None without a journal.
 
-    The caller is the only writer of the file.
+    The caller must hold the lock of the file.
 
     Raises
     ------
     MetadataError
         The journal is damaged.
     StoreError
-        It names keys that are not of this file.
+        It names keys outside of this file.
     """
     first = pending(keys)
     if first is None:
@@ -463,16 +467,16 @@ def recover(keys: Store) -> str | None:
 
 
 def recover_with_warning(keys: Store) -> None:
-    """Undo or finish an interrupted change, and warn of it."""
+    """Undo or finish an interrupted change, with a warning."""
     done = recover(keys)
     if done is not None:
         _warn(f"{keys.location}: {done}")
 
 
 def delete_leftovers(keys: Store) -> None:
-    """Delete records that have no first one: a writer died while it deleted its journal.
+    """Delete records without a first one, left by a writer that died while it deleted its journal.
 
-    They mean nothing, and the next change would delete or replace them.
+    They have no effect, and the next change would delete or replace them.
     """
     store, number = keys.unwrapped, 1
     while store.get_range(record_key(number), 0, 1) is not None:
@@ -481,19 +485,19 @@ def delete_leftovers(keys: Store) -> None:
 
 
 def _records(store: Store, change: str) -> Iterator[Record]:
-    """Yield the records of a change one by one: together they may be larger than memory."""
+    """Yield the records of a change one by one, since together they may be larger than memory."""
     number = 0
     while (text := store.get(record_key(number))) is not None:
         record = Record.decode(text, store.location)
         if record.id != change:
-            return  # of an earlier change, whose journal was not removed to its end
+            return  # it belongs to an earlier change, whose journal was not removed completely
         store.check_inside([*record.old, *record.absent, *record.aside, *record.aside_keys()], record.below)
         yield record
         number += 1
 
 
 def _last_record(store: Store, change: str) -> dict[str, Any] | None:
-    """Return the record that was set right before the commit of a change, None where there is none."""
+    """Return the record that was set right before the commit of a change, None if it does not exist."""
     text = store.get(LAST_RECORD)
     if text is None:
         return None
@@ -512,12 +516,12 @@ def _last_record(store: Store, change: str) -> dict[str, Any] | None:
 
 
 def _is_complete(store: Store, final: Mapping[str, str | None]) -> bool:
-    there = store.get_many(final)
-    return all((_digest(there[key]) if key in there else None) == wanted for key, wanted in final.items())
+    found = store.get_many(final)
+    return all((_digest(found[key]) if key in found else None) == wanted for key, wanted in final.items())
 
 
 def _restore(store: Store, change: str) -> None:
-    """Restore all keys; the documents of the root come last where the change has a mark, otherwise first."""
+    """Restore all keys; the documents of the root are restored last if the change has a mark, otherwise first."""
     marks: list[Mark] = []
     roots: dict[str, bytes] = {}
     for record in _records(store, change):
@@ -525,7 +529,7 @@ def _restore(store: Store, change: str) -> None:
         marks += [record.mark] if record.mark is not None else []
     if not marks:
         _set_differing(store, roots)
-    elif _differing(store, roots):  # the mark was set; before that, nothing that it hides was changed
+    elif _differing(store, roots):  # the mark was set; what it hides may have changed
         for mark in marks:
             mark.put(store)
     for record in _records(store, change):
@@ -537,19 +541,19 @@ def _restore(store: Store, change: str) -> None:
 
 
 def _restore_keys(store: Store, record: Record) -> None:
-    """Restore the keys of a record, the documents of the root excepted."""
+    """Restore the keys of a record, except the documents of the root."""
     for path in record.below:
         store.delete_below(path)
     store.delete(key for key in record.absent if key not in ROOT_DOCUMENTS)
     store.set_many({key: value for key, value in record.old.items() if key not in ROOT_DOCUMENTS})
-    for key, copy in zip(record.aside, record.aside_keys(), strict=True):  # without a copy, the key was not changed
+    for key, copy in zip(record.aside, record.aside_keys(), strict=True):  # without a copy, it did not change
         _copy_value(store, copy, key)
 
 
 def _differing(store: Store, roots: Mapping[str, bytes]) -> list[str]:
-    """Return the documents of the root that differ from the old ones, in the order in which they are to be set."""
-    there = store.get_many(roots)
-    return [key for key in ROOT_DOCUMENTS if key in roots and there.get(key) != roots[key]]
+    """Return the documents of the root that differ from the old ones, in the order in which they are set."""
+    found = store.get_many(roots)
+    return [key for key in ROOT_DOCUMENTS if key in roots and found.get(key) != roots[key]]
 
 
 def _set_differing(store: Store, roots: Mapping[str, bytes]) -> None:

@@ -1,18 +1,18 @@
-"""Writer locks: one writer at a time for a file, whatever the kind of its store. Readers take no lock, and never wait.
+"""`writer_lock`: lets one writer at a time change a file, in any kind of store. Readers take no lock, and never wait.
 
-`writer_lock` returns the lock for a store:
+The lock depends on the store:
 
-- `FileLock`, a local file: a lock of the system on the file ``.NAME.lock`` beside it, which the system frees when its
-  holder dies. The content names the holder, for the error of the second writer. Where the file system has no locks
-  (some network file systems) the content decides: a holder counts as alive unless it is a process of this machine that
-  has ended. Where the folder cannot be written, the file itself is locked, which says nothing of the holder.
-- `Lease`, an object store: the key ``.NAME.lock`` beside the file, put only where there is none (``If-None-Match: *``,
-  RFC 9110, section 13.1.2), which expires and is refreshed long before that. The lease of a process of this machine
-  that has ended is taken over. One that has expired is taken over on request only: its holder may be a machine that was
-  asleep, and servers cannot replace exactly the lease that was looked at.
-- `ProcessLock`, any other store: only this process has it or knows of it.
+- `FileLock`, for a local file: a lock of the system on the file ``.NAME.lock`` beside it, which the system frees when
+  its holder dies. The content names the holder, for the error of the second writer. If the file system has no locks
+  (some network file systems), the content decides: a holder counts as alive unless it is a process of this machine that
+  has ended. If the folder cannot be written, the file itself is locked, and the holder is not named.
+- `Lease`, for an object store: the key ``.NAME.lock`` beside the file, set only if it is absent (``If-None-Match: *``,
+  RFC 9110, section 13.1.2). It expires, and is refreshed long before that. The lease of a process of this machine that
+  has ended is taken over. One that has expired is taken over on request only: its holder may be a machine that was
+  asleep, and servers cannot replace exactly the lease that was read.
+- `ProcessLock`, for any other store: a lock within this process.
 
-A session of Icechunk needs none: of two that change the same, the second cannot commit.
+A session of Icechunk needs no lock: of two sessions with conflicting changes, the second cannot commit.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ from hdmf_zarr_backend.stores.locations import split_location
 from hdmf_zarr_backend.stores.opening import open_neighbour
 
 LEASE_SECONDS = 300
-"""How long a lease is valid that is not refreshed."""
+"""Validity of a lease that is not refreshed."""
 
 REFRESH_SECONDS = LEASE_SECONDS / 3
 RELEASE_SECONDS = 10
-"""How long closing a file waits until its lease is deleted; one that is left expires."""
+"""How long closing a file waits for the deletion of its lease; one that is not deleted expires."""
 
 _BREAK = "If it is gone for certain, pass break_lock=True, or run `zarrio repair --break-lock`."
 _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK, errno.EINVAL)
@@ -82,7 +82,7 @@ class Holder:
 
     @classmethod
     def of(cls, record: Any) -> Holder:
-        """Return the holder that the record of a lock names; ValueError, KeyError or TypeError if it names none."""
+        """Return the holder in the record of a lock; ValueError, KeyError or TypeError if it has none."""
         return cls(str(record["host"]), int(record["pid"]), str(record["since"]))
 
     def __str__(self) -> str:
@@ -98,13 +98,13 @@ class Holder:
             return False
         try:
             os.kill(self.pid, 0)
-        except OSError as error:  # any other error: it is another user's
+        except OSError as error:  # any other error: the process belongs to another user
             return isinstance(error, ProcessLookupError)
         return False
 
 
 def locked_error(holder: Holder | None, location: str, *, stale: str = "") -> StoreLockedError:
-    """Return the error for the second writer of a file; ``stale``: why the first one, ``holder``, is not at work."""
+    """Return the error for the second writer of a file; ``stale`` says why the first one seems to have ended."""
     problem = f"another writer has this file open: {holder or 'a process that has left no name'}"
     is_here = holder is not None and holder.is_on_this_machine()
     if stale:
@@ -118,10 +118,10 @@ def locked_error(holder: Holder | None, location: str, *, stale: str = "") -> St
 
 
 class WriterLock(ABC):
-    """The lock of the file at ``location``, held from when it is made until it is released, or its block ends.
+    """The lock of the file at ``location``, held from its creation until it is released or its ``with`` block ends.
 
-    It belongs to this process: a fork does not hold it, and cannot release it. A lock that nothing refers to any more
-    is released.
+    It belongs to this process: a fork does not hold it, and cannot release it. A lock that is collected as garbage is
+    released.
     """
 
     def __init__(self, location: str) -> None:
@@ -145,7 +145,7 @@ class WriterLock(ABC):
         Raises
         ------
         StoreLockedError
-            It is not: the process was forked, the lock was released, or it was broken.
+            The process was forked, or the lock was released or broken.
         """
         if self.is_held:
             return
@@ -163,17 +163,17 @@ class WriterLock(ABC):
         self.release()
 
     def release(self) -> None:
-        """Let the next writer in; doing so twice does no harm."""
+        """Release the lock; a second call has no effect."""
         if self.is_held:
             self._is_held = False
             self._release()
 
     @abstractmethod
     def _release(self) -> None:
-        """Let the next writer in."""
+        """Release the lock."""
 
     def _abandon(self) -> None:
-        """Let the next writer in without waiting: this runs while garbage is collected."""
+        """Release the lock without waiting: this runs during garbage collection."""
         self._release()
 
 
@@ -181,22 +181,22 @@ class WriterLock(ABC):
 
 
 def writer_lock(keys: Store, *, break_lock: bool = False) -> WriterLock:
-    """Return the lock of the file that ``keys`` hold, held.
+    """Acquire the lock of a file.
 
     Parameters
     ----------
     keys : Store
-        Where the file is, or will be.
+        The store of the file, which need not exist yet.
     break_lock : bool
-        Take the lock from a writer that is gone, or that cannot be asked since it is on another machine; never from a
-        process of this machine that is alive.
+        Take the lock from a writer that has ended, or may have ended on another machine; never from a live process of
+        this machine.
 
     Raises
     ------
     StoreLockedError
         Another writer holds it.
     StoreExistsError
-        A symbolic link that leads nowhere is there.
+        The location is a symbolic link to a file that does not exist.
     """
     store = keys.unwrapped
     local = store.folder or store.zip_file
@@ -206,7 +206,7 @@ def writer_lock(keys: Store, *, break_lock: bool = False) -> WriterLock:
     if store.opens_by_url and store.abilities.is_remote:
         folder, name = split_location(store.location)
         beside = open_neighbour(store, folder) if "://" in folder and name else None
-        if beside is not None and beside.opens_by_url:  # a file that is a whole bucket has nothing beside it
+        if beside is not None and beside.opens_by_url:  # a file that is a complete bucket has no keys beside it
             return Lease(beside, name, store.location, break_lock=break_lock)
     return ProcessLock(store.location)
 
@@ -215,13 +215,13 @@ _OF_THIS_PROCESS: dict[tuple[int, str], Holder] = {}
 
 
 class ProcessLock(WriterLock):
-    """The lock of a store that only this process has or knows of."""
+    """The lock of a store that other processes cannot open."""
 
     def __init__(self, location: str) -> None:
         super().__init__(location)
         self._place = (self._pid, location)
         mine = Holder.here()
-        first = _OF_THIS_PROCESS.setdefault(self._place, mine)  # in one step, whatever other threads do
+        first = _OF_THIS_PROCESS.setdefault(self._place, mine)  # atomic among threads
         if first is not mine:
             raise locked_error(first, location)
         self._is_held = True
@@ -242,11 +242,11 @@ def lock_path(target: str) -> str:
 
 
 class FileLock(WriterLock):
-    """The lock of the local file at an absolute path, where it need not be yet.
+    """The lock of the local file at an absolute path, which need not exist yet.
 
-    Missing folders above it are made; those that are left empty are removed at the end. If a writer died here before,
-    ``follows`` is true, and what it left beside the file was removed. A StoreRefusedError means that the system lets
-    nobody of this user write there, or that the lock file is something that this package did not make.
+    Missing folders above it are created; those that stay empty are removed at the end. ``follows`` is true if an
+    earlier writer died; its leftovers beside the file are removed. A StoreRefusedError means that the user may not
+    write there, or that the lock file was not created by this package.
     """
 
     def __init__(self, target: str, *, break_lock: bool = False) -> None:
@@ -274,28 +274,28 @@ class FileLock(WriterLock):
             with os_errors(target, "written"):
                 sweep(target)
         except BaseException:
-            self._is_file = False  # which stays: whoever comes next is told that a writer died here
+            self._is_file = False  # keep the lock file, so that the next writer sweeps too
             self.release()
             raise
 
     def check(self) -> None:
-        """Make sure that the lock is still held, and that its file was not deleted; errors as of `WriterLock`."""
+        """Make sure that the lock is still held, and its file was not deleted; raises the errors of `WriterLock`."""
         super().check()
         with os_errors(self.location, "locked"):
-            is_there = not self._is_file or _is_at(self._descriptor, self._path)
-        if not is_there:
+            is_intact = not self._is_file or _is_at(self._descriptor, self._path)
+        if not is_intact:
             raise StoreLockedError(
                 "the lock of this writer was broken: its file is gone",
                 store=self.location,
-                remedy="Somebody else may write the file now. Open it again.",
+                remedy="Another writer may have the file open now. Open it again.",
             )
 
     def _acquire(self, *, break_lock: bool) -> None:
         for _ in range(_TRIES):
-            was_there = os.path.lexists(self._path)
+            existed = os.path.lexists(self._path)
             descriptor, self._is_file = self._open()
             try:
-                if self._locks(descriptor, break_lock=break_lock, was_there=was_there):
+                if self._locks(descriptor, break_lock=break_lock, existed=existed):
                     self._descriptor = descriptor
                     return
             except BaseException:
@@ -304,25 +304,25 @@ class FileLock(WriterLock):
             os.close(descriptor)
         raise locked_error(None, self.location)
 
-    def _locks(self, descriptor: int, *, break_lock: bool, was_there: bool) -> bool:
-        """Lock an open file; return False where its lock was broken or its name is another file's by now."""
+    def _locks(self, descriptor: int, *, break_lock: bool, existed: bool) -> bool:
+        """Lock an open file; return False if its lock was broken, or another file has its name by now."""
         holder = self._holder(descriptor) if self._is_file else None
         if not _take(descriptor, holder):
             if not (break_lock and self._is_file and _may_break(holder)):
                 stale = "that process has ended" if holder is not None and holder.is_gone() else ""
                 raise locked_error(holder, self.location, stale=stale)
-            os.unlink(self._path)  # a lock of the system stays with the file, which has no name any more
+            os.unlink(self._path)  # the lock of the system stays with the unlinked file
             self.follows = True
             return False
         if self._is_file:
             if not _is_at(descriptor, self._path):
                 return False
             _record_holder(descriptor)
-        self.follows |= self._is_file and was_there  # perhaps empty: its writer died, or could not write to it
+        self.follows |= self._is_file and existed  # perhaps empty: its writer died, or could not write to it
         return True
 
     def _open(self) -> tuple[int, bool]:
-        """Open what is locked; return whether it is a lock file as well."""
+        """Open the file that is locked; return its descriptor, and whether it is a lock file."""
         self._check_plain()  # O_NOFOLLOW does not exist everywhere
         try:
             descriptor = os.open(self._path, _LOCK_FILE, 0o666)
@@ -350,7 +350,7 @@ class FileLock(WriterLock):
         )
 
     def _holder(self, descriptor: int) -> Holder | None:
-        """Return the holder that the lock file names, None if it is empty; refuse to overwrite anything else."""
+        """Return the holder in the lock file, None if it is empty; refuse a file with other content."""
         if not os.fstat(descriptor).st_size:
             return None
         os.lseek(descriptor, 1, os.SEEK_SET)  # Windows locks the first byte
@@ -378,11 +378,11 @@ class FileLock(WriterLock):
 
     def _remove_folders(self) -> None:
         for folder in self._made:
-            with suppress(OSError):  # something is in it by now
+            with suppress(OSError):  # it is not empty
                 os.rmdir(folder)
 
     def forget(self) -> None:
-        """Close the file, in a fork: as long as it is open there, the lock would outlive its holder."""
+        """Close the file in a fork, where it would keep the lock beyond the life of its holder."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -393,7 +393,7 @@ def _may_break(holder: Holder | None) -> bool:
 
 
 def _missing(folder: str) -> list[str]:
-    """Return the folders above a file that are not there yet, the innermost first."""
+    """Return the folders above a file that do not exist yet, the innermost first."""
     missing = []
     while folder and not os.path.lexists(folder):
         missing.append(folder)
@@ -402,7 +402,7 @@ def _missing(folder: str) -> list[str]:
 
 
 def _take(descriptor: int, holder: Holder | None) -> bool:
-    """Lock an open file; return False where another process has it locked."""
+    """Lock an open file; return False if another process has locked it."""
     try:
         return lock_descriptor(descriptor, blocking=False)
     except OSError as error:
@@ -412,19 +412,19 @@ def _take(descriptor: int, holder: Holder | None) -> bool:
 
 
 def _is_at(descriptor: int, path: str) -> bool:
-    """Return whether an open file is the one at ``path``, rather than one that a link there leads to."""
+    """Return whether an open file is the one at ``path`` itself, not the target of a link."""
     mine = os.fstat(descriptor)
     try:
-        there = os.lstat(path)
+        found = os.lstat(path)
     except FileNotFoundError:
         return False
-    return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)
+    return (mine.st_dev, mine.st_ino) == (found.st_dev, found.st_ino)
 
 
 def _record_holder(descriptor: int) -> None:
     os.ftruncate(descriptor, 0)
     os.lseek(descriptor, 0, os.SEEK_SET)
-    # the first byte is what Windows locks; it would be hidden from readers
+    # Windows locks the first byte, and hides it from readers
     os.write(descriptor, b" " + json.dumps(asdict(Holder.here())).encode())
 
 
@@ -445,10 +445,10 @@ if hasattr(os, "register_at_fork"):
 
 
 class Lease(WriterLock):
-    """The lease of the file ``name`` in an object store, whose folder is ``keys``.
+    """The lease of the file ``name`` in the folder ``keys`` of an object store.
 
-    There is an UnlockedWarning where the server sets a key whether it is there or not, or the credentials are for the
-    file alone.
+    An UnlockedWarning is issued if the server cannot set a key only if it is absent, or if the credentials are limited
+    to the file.
     """
 
     def __init__(self, keys: Store, name: str, location: str, *, break_lock: bool = False) -> None:
@@ -459,7 +459,7 @@ class Lease(WriterLock):
         self._keeper = threading.Thread(target=_keep, args=(self._key, self._end), name="hdmf-zarr-lease", daemon=True)
         try:
             if not self._key.create():
-                self._come_second(break_lock=break_lock)
+                self._create_after(break_lock=break_lock)
         except StoreError as error:
             error.store = location  # the user named the file, not the key beside it
             raise error.located() from error.__cause__
@@ -468,13 +468,14 @@ class Lease(WriterLock):
             problem = f"a second writer of {location} cannot be kept away: {self._key.missing}"
             warnings.warn(problem, UnlockedWarning, stacklevel=4)
             return
-        with suppress(RuntimeError):  # the interpreter is ending, and starts no threads any more
+        with suppress(RuntimeError):  # the interpreter is ending, and starts no more threads
             self._keeper.start()
 
-    def _come_second(self, *, break_lock: bool) -> None:
+    def _create_after(self, *, break_lock: bool) -> None:
+        """Take over the lease of another writer if it has ended; refuse otherwise."""
         first = self._key.read()
         if first.is_gone():
-            # only processes of this machine can know that, and they wait for each other here
+            # only processes of this machine know that; they wait for each other here
             with FileLock(_gate_path(self.location)):
                 self._take_over(first)
         elif break_lock and not first.is_alive():
@@ -489,14 +490,14 @@ class Lease(WriterLock):
             raise locked_error(self._key.read().holder, self.location)
 
     def check(self) -> None:
-        """Make sure that the lease is still held; one that has expired is refreshed. Errors as of `WriterLock`."""
+        """Make sure that the lease is still held, and refresh an expired one; raises the errors of `WriterLock`."""
         super().check()
         self._key.refresh_late()
         if self._key.lost:
             raise StoreLockedError(
                 f"the lock of this writer was broken: {self._key.lost}",
                 store=self.location,
-                remedy="Somebody else writes the file now. Open it again when that is done.",
+                remedy="Another writer has the file open now. Open it again when that writer is done.",
             )
 
     def _release(self) -> None:
@@ -516,7 +517,7 @@ def _keep(key: _LeaseKey, end: SimpleQueue[None]) -> None:
         try:
             end.get(timeout=REFRESH_SECONDS)
         except Empty:
-            with suppress(ZarrBackendError):  # the server does not answer; it is asked again
+            with suppress(ZarrBackendError):  # the server does not answer; try again later
                 key.refresh()
         else:
             key.release()
@@ -524,7 +525,7 @@ def _keep(key: _LeaseKey, end: SimpleQueue[None]) -> None:
 
 
 class _LeaseKey:
-    """The key of a lease; ``missing`` says why there can be none, ``lost`` how this writer has lost it."""
+    """The key of a lease; ``missing`` is the reason if a lease is impossible, ``lost`` how this writer lost it."""
 
     def __init__(self, keys: Store, key: str) -> None:
         self._keys = keys
@@ -542,15 +543,15 @@ class _LeaseKey:
         return json.dumps({**self._record, "expires": self._expires.isoformat(timespec="seconds")}).encode()
 
     def create(self) -> bool:
-        """Set the key where there is none; return False where another writer holds the lease."""
+        """Set the key if it is absent; return False if another writer holds the lease."""
         try:
             was_set = self._keys.create(self._key, self._text())
         except StoreRefusedError as error:
             self.missing = str(error)
             return True
         if was_set is None:
-            self.missing = "this kind of store cannot set a key only where there is none"
-        # where an answer was lost the request was sent again, and found what it had set itself
+            self.missing = "this kind of store cannot set a key only if it is absent"
+        # after a lost answer the request is sent again, and finds the key that it set itself
         return was_set is not False or self.read().token == self._token
 
     def read(self) -> _LeaseRecord:
@@ -564,7 +565,7 @@ class _LeaseKey:
             return _LeaseRecord()
 
     def delete(self, token: str | None) -> None:
-        """Delete the key if it has this token still."""
+        """Delete the key if it still has this token."""
         if self.read().token == token:
             self._keys.delete([self._key])
 
@@ -594,7 +595,7 @@ class _LeaseKey:
 
 @dataclass(frozen=True, slots=True)
 class _LeaseRecord:
-    """What the key of a lease records; None where that cannot be understood."""
+    """The record in the key of a lease; None in place of fields that are missing or invalid."""
 
     token: str | None = None
     holder: Holder | None = None
@@ -612,23 +613,23 @@ class _LeaseRecord:
         """Return whether the holder is a process of this machine, as it runs now, that has ended."""
         if self.holder is None or not self._is_of_this_machine():
             return False
-        # numbers of processes come again
+        # process ids are reused
         return self.holder.is_gone() or (bool(self.started) and _started(self.holder.pid) not in ("", self.started))
 
     def is_alive(self) -> bool:
-        """Return whether the holder is a process of this machine that is at work."""
+        """Return whether the holder is a live process of this machine with a valid lease."""
         return self._is_of_this_machine() and not self.has_expired() and not self.is_gone()
 
 
 def _machine() -> str:
-    """Return what distinguishes this machine, since its start, from others and from containers on it; "" if unknown."""
+    """Return an id of this machine since its start, different in containers on it; "" if unknown."""
     with suppress(OSError):
         return f"{_BOOT.read_text(encoding='ascii').strip()} {os.readlink(_PROCESSES)}"
     return ""
 
 
 def _started(pid: int) -> str:
-    """Return when a process began, in ticks since the machine did; "" if unknown."""
+    """Return the start time of a process, in ticks since the start of the machine; "" if unknown."""
     with suppress(OSError, IndexError):
         status = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
         return status.rpartition(")")[2].split()[19]  # its name, in parentheses, may hold anything
@@ -636,6 +637,6 @@ def _started(pid: int) -> str:
 
 
 def _gate_path(location: str) -> str:
-    """Return a path by which processes of this user and machine wait for each other."""
+    """Return the path of a lock by which processes of this user and machine wait for each other."""
     name = hashlib.sha256(location.encode()).hexdigest()[:16]
     return os.path.join(tempfile.gettempdir(), f"hdmf-zarr-{getpass.getuser()}-{name}")

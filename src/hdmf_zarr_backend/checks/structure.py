@@ -13,7 +13,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
+from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.changes.journal import pending
 from hdmf_zarr_backend.checks.chunks import StoredObjects, is_chunk_number, kind_of
 from hdmf_zarr_backend.checks.findings import Problem, Report

@@ -14,7 +14,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
+from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.checks.links import LinkedFile, Targets
 from hdmf_zarr_backend.checks.rules import NATURAL, REFERENCE
 from hdmf_zarr_backend.errors import ZarrBackendError

@@ -1,1 +1,1 @@
-"""Tasks along the chunks of the target, and the executors that run them."""
+"""Tasks that write chunks, and the executors that run them."""

@@ -1,8 +1,8 @@
-"""Runners of tasks: this thread, some threads, some processes, any executor, or a dask cluster.
+"""`runner`: runs tasks in this thread, in threads, in processes, in any executor, or on a dask cluster.
 
-Whatever it is, it is used through one function, `Runner.run`: a window of submitted tasks that is bounded in number and
-in bytes, results as they come or in order, the first error raised after the rest was cancelled. So an executor is a few
-lines, and a user's own works as well.
+Callers use one method, `Runner.run`: it bounds the submitted tasks in number and in bytes, yields results as they come
+or in order, and raises the first error after it has cancelled the rest. So an executor takes a few lines, and users can
+pass their own.
 
 Source: issue "Fast, lean, and as wide as the machine or the cluster", parts 5 and 6.
 """
@@ -30,22 +30,22 @@ from hdmf_zarr_backend.execution.tasks import HOLDS, MEMORY_BUDGET
 from hdmf_zarr_backend.model.nodes import absolute
 
 SECONDS = 15
-"""How long a scheduler is given to answer, and then to have a worker."""
+"""How long to wait for the answer of a scheduler, and then for a worker."""
 
 
 def is_address(executor: Any) -> bool:
-    """Tell whether an ``executor=`` is the address of a scheduler: ``"tcp://host:8786"``."""
+    """Return whether an ``executor=`` is the address of a scheduler: ``"tcp://host:8786"``."""
     return isinstance(executor, str) and "://" in executor
 
 
 @contextmanager
 def opened(executor: Any) -> Iterator[Any]:
-    """Give ``executor`` itself, or a client where it is the address of a scheduler.
+    """Yield ``executor`` itself, or a client if it is the address of a scheduler.
 
     Raises
     ------
     UsageError, WorkerLostError
-        As of `connected`.
+        As for `connected`.
     """
     if is_address(executor):
         with connected(executor) as client:
@@ -56,19 +56,19 @@ def opened(executor: Any) -> Iterator[Any]:
 
 @contextmanager
 def connected(address: str, *, seconds: float | None = None) -> Iterator[Any]:
-    """Give a ``dask.distributed.Client`` of the scheduler at ``address``, which goes on running afterwards.
+    """Yield a ``dask.distributed.Client`` of the scheduler at ``address``, which keeps running afterwards.
 
     Parameters
     ----------
     address : str
-        With its protocol.
+        Address with a protocol.
     seconds : float, optional
-        How long to wait; None: `SECONDS`.
+        How long to wait; by default `SECONDS`.
 
     Raises
     ------
     UsageError
-        distributed is not installed, or the address is none.
+        distributed is not installed, or the address is not valid.
     WorkerLostError
         The scheduler does not answer, or has no workers.
     """
@@ -86,11 +86,11 @@ def connected(address: str, *, seconds: float | None = None) -> Iterator[Any]:
     except (OSError, TimeoutError) as error:
         raise WorkerLostError(
             f"the dask scheduler at {address} does not answer within {seconds:g} s",
-            remedy="Look whether it runs, and whether its address is right.",
+            remedy="Check that it runs, and that the address is right.",
         ) from error
-    except ValueError as error:  # a protocol that dask does not know
+    except ValueError as error:  # an unknown protocol
         raise UsageError(
-            f"{address!r} is no address of a dask scheduler ({error})", remedy="Give one such as tcp://host:8786."
+            f"{address!r} is not an address of a dask scheduler ({error})", remedy="Use one such as tcp://host:8786."
         ) from error
     with client:
         try:
@@ -103,21 +103,21 @@ def connected(address: str, *, seconds: float | None = None) -> Iterator[Any]:
 
 
 WINDOW = 2
-"""Tasks that are submitted for each worker; more would only hold memory."""
+"""Tasks that are submitted for each worker; more would only take memory."""
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 
 class Task(Protocol[R_co]):
-    """Something to do.
+    """A part of the work on one array.
 
     Attributes
     ----------
     path : str
-        The array that it is about, in the model's spelling.
+        Path of the array, in the model's spelling.
     nbytes : int
-        Bytes of the values that it handles; 0 for next to nothing.
+        Bytes of the values that it handles; 0 if they are negligible.
     """
 
     @property
@@ -129,7 +129,7 @@ class Task(Protocol[R_co]):
         """Bytes of values."""
 
     def run(self) -> R_co:
-        """Do it, and return what it has to give: the bytes that are done, or something for whoever waits for it."""
+        """Do the work, and return its result, such as the bytes that were written."""
 
 
 class Runner:
@@ -138,9 +138,9 @@ class Runner:
     Attributes
     ----------
     workers : int
-        How many run at once.
+        Number of tasks that run at once.
     needs_pickle : bool
-        Whether tasks go to other processes.
+        Whether tasks are sent to other processes.
     """
 
     workers = 1
@@ -149,21 +149,21 @@ class Runner:
     def run(
         self, tasks: Iterable[Task[R]], *, memory_budget: int = MEMORY_BUDGET, in_order: bool = False
     ) -> Iterator[tuple[Task[R], R]]:
-        """Yield each task with what it returns.
+        """Yield each task with its result.
 
         Parameters
         ----------
         tasks : iterable of Task
-            Taken one by one, as others end.
+            Consumed one by one, as others end.
         memory_budget : int
-            Bytes that all tasks together may hold; one task is let through whatever it holds.
+            Bytes that all running tasks may hold together; a single task may exceed it.
         in_order : bool
-            Yield in the order of ``tasks``; False: in the order in which they end.
+            Yield in the order of ``tasks``; otherwise in the order in which they end.
 
         Raises
         ------
         ZarrBackendError
-            Of a task, as it was raised there; a `WriteError` that names the node for any other error.
+            The error of a task; a `WriteError` that names the node for any error of another package.
         WorkerLostError
             A worker died.
         """
@@ -171,7 +171,7 @@ class Runner:
             yield task, task.run()
 
     def sink(self, memory_budget: int = MEMORY_BUDGET) -> Sink:
-        """Return what takes tasks as they come up, for values that are made in this thread."""
+        """Return a sink for tasks that are created one by one, with values of this thread."""
         return Sink()
 
 
@@ -181,13 +181,13 @@ class Sink:
     Attributes
     ----------
     is_later : bool
-        Whether a task may run after `put` has returned; its values must not change then.
+        Whether a task may run after `put` has returned, so that its values must not change.
     """
 
     is_later = False
 
     def put(self, task: Task[Any]) -> None:
-        """Run a task, now or soon; wait where that is needed to hold to the budget."""
+        """Run a task, now or later; wait if the memory budget requires it."""
         task.run()
 
     def flush(self) -> None:
@@ -203,9 +203,9 @@ class PoolRunner(Runner):
     Parameters
     ----------
     pool : concurrent.futures.Executor
-        Where to.
+        The pool.
     workers : int
-        How many run at once.
+        Number of tasks that run at once.
     needs_pickle : bool
         Whether the workers are other processes.
     """
@@ -218,13 +218,13 @@ class PoolRunner(Runner):
     def run(
         self, tasks: Iterable[Task[R]], *, memory_budget: int = MEMORY_BUDGET, in_order: bool = False
     ) -> Iterator[tuple[Task[R], R]]:
-        """Yield each task with what it returns."""
+        """Yield each task with its result."""
         window: _Window[R] = _Window(self._pool, self.workers, memory_budget)
         queue = iter(tasks)
         waiting = next(queue, None)
         try:
             while waiting is not None or window.running:
-                while waiting is not None and window.has_room(waiting):
+                while waiting is not None and window.accepts(waiting):
                     window.submit(waiting)
                     waiting = next(queue, None)
                 yield from window.finished(in_order=in_order)
@@ -232,7 +232,7 @@ class PoolRunner(Runner):
             window.close()
 
     def sink(self, memory_budget: int = MEMORY_BUDGET) -> Sink:
-        """Return what hands tasks to the pool; values of this process's memory are not copied to another."""
+        """Return a sink that submits to the pool, unless values would have to be copied to another process."""
         return Sink() if self.needs_pickle else _PoolSink(_Window(self._pool, self.workers, memory_budget))
 
 
@@ -243,7 +243,7 @@ class _PoolSink(Sink):
         self._window = window
 
     def put(self, task: Task[Any]) -> None:
-        while not self._window.has_room(task):
+        while not self._window.accepts(task):
             self._wait()
         self._window.submit(task)
 
@@ -259,7 +259,7 @@ class _PoolSink(Sink):
 
 
 class _Window(Generic[R]):
-    """The tasks that are submitted and not yet given back."""
+    """The tasks that are submitted and whose results were not returned yet."""
 
     def __init__(self, pool: Executor, workers: int, memory_budget: int) -> None:
         self._pool = pool
@@ -269,11 +269,11 @@ class _Window(Generic[R]):
         self.running: deque[tuple[Future[R], Task[R]]] = deque()
 
     def _cost_of(self, task: Task[R]) -> int:
-        """Return what a task counts: half of what it holds while it runs, if one for each worker fits twice."""
+        """Return the cost of a task: half of what it holds while it runs, if one for each worker fits twice."""
         held = HOLDS * task.nbytes
         return held // WINDOW if held <= self._budget // self._workers else held
 
-    def has_room(self, task: Task[R]) -> bool:
+    def accepts(self, task: Task[R]) -> bool:
         fits = self._cost + self._cost_of(task) <= self._budget
         return not self.running or (len(self.running) < WINDOW * self._workers and fits)
 
@@ -281,19 +281,19 @@ class _Window(Generic[R]):
         try:
             future = self._pool.submit(run_task, task)
         except RuntimeError as error:  # BrokenExecutor, or a pool that was shut down
-            _tell(error, task)
+            _raise(error, task)
         self.running.append((future, task))
         self._cost += self._cost_of(task)
 
     def finished(self, *, in_order: bool) -> Iterator[tuple[Task[R], R]]:
-        """Wait for one task at least, and give back those that have ended; one that failed comes first."""
+        """Wait for at least one task, and yield those that have ended; raise the error of one that failed."""
         futures = [future for future, _ in self.running]
         wait(futures[:1] if in_order else futures, return_when=FIRST_COMPLETED)
         done = [(future, task) for future, task in self.running if future.done()]
         for future, task in done:
             error = CancelledError() if future.cancelled() else future.exception()
             if error is not None:
-                _tell(error, task)
+                _raise(error, task)
         if in_order:
             done = done[: next((n for n, (future, _) in enumerate(self.running) if not future.done()), len(done))]
         for pair in done:
@@ -311,8 +311,8 @@ class _Window(Generic[R]):
         wait(futures)
 
 
-def _tell(error: BaseException, task: Task[Any]) -> NoReturn:
-    """Raise what a worker has ended with: an error of this package, which names the node."""
+def _raise(error: BaseException, task: Task[Any]) -> NoReturn:
+    """Raise the error of a task: as an error of this package, which names the node."""
     if isinstance(error, (ZarrBackendError, KeyboardInterrupt, SystemExit)):
         raise error
     path = absolute(task.path)
@@ -329,17 +329,17 @@ def _tell(error: BaseException, task: Task[Any]) -> NoReturn:
 
 
 _DEATHS = frozenset({"BrokenExecutor", "BrokenProcessPool", "BrokenThreadPool", "KilledWorker", "CommClosedError"})
-"""By name, since dask is not imported to ask."""
+"""Names of their classes, so that dask need not be imported."""
 
 
 def run_task(task: Task[R]) -> R:
-    """Run one task; a function of a module, so that it can be sent by name."""
+    """Run one task; at module level, so that it can be pickled."""
     return task.run()
 
 
 @contextmanager
 def runner(executor: Any = None) -> Iterator[Runner]:
-    """Give the runner that ``executor`` means, and end what was started for it.
+    """Yield the runner for an ``executor`` argument, and shut down what was started for it.
 
     Parameters
     ----------
@@ -349,7 +349,7 @@ def runner(executor: Any = None) -> Iterator[Runner]:
     Raises
     ------
     UsageError
-        It is none of these.
+        ``executor`` is something else.
     WorkerLostError
         The scheduler does not answer, or has no workers.
     """
@@ -365,7 +365,7 @@ def runner(executor: Any = None) -> Iterator[Runner]:
         yield PoolRunner(executor, getattr(executor, "_max_workers", None) or _cpus(), needs_pickle=processes)
         return
     get_executor: Callable[..., Any] | None = getattr(executor, "get_executor", None)
-    if get_executor is not None:  # a dask.distributed.Client, without importing dask to ask
+    if get_executor is not None:  # a dask.distributed.Client, without importing dask
         yield PoolRunner(get_executor(pure=False, retries=2), _dask_threads(executor), needs_pickle=True)
         return
     with _own_pool(executor) as (pool, workers, processes):

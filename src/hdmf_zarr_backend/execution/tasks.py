@@ -1,13 +1,13 @@
-"""Tasks: the work of a write, cut along the chunks of the target.
+"""Tasks: the work of a write, divided along the chunks of the target.
 
-A task names an array, some of its chunks and a source of values; it opens what it needs itself and can be sent to
-another process if its source can. Two tasks never share a chunk, so that no order of execution can lose a value.
+A task consists of an array, some of its chunks and a source of values, and can be sent to another process if its source
+can. Two tasks never share a chunk, so values are written correctly in any order of execution.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice, product
@@ -27,44 +27,58 @@ Array = npt.NDArray[Any]
 Index = tuple[int, ...]
 
 TASK_BYTES = 50 * 2**20
-"""Bytes of values that one task handles at most, where a budget does not ask for less."""
+"""The most bytes of values that one task handles; a memory budget may reduce it."""
 
 MEMORY_BUDGET = 128 * 2**20
-"""Bytes of values that may be in flight by default, beyond the caller's own arrays."""
+"""Default limit for the bytes of values in memory, in addition to the caller's own arrays."""
 
 HOLDS = 3
-"""A task holds up to so many times the bytes of its values: as they are read, as they are wanted, and encoded."""
+"""A task holds up to this many copies of its values: as read, as converted, and encoded."""
 
 
 class ChunkSource(Protocol):
-    """Gives the values of a region of an array; sources of stored chunks may also give the chunks as they are."""
+    """Reads the values of a region of an array; sources of stored chunks may also return encoded chunks."""
 
     def read(self, region: tuple[slice, ...]) -> Array:
         """Return the values of ``region`` as they are stored."""
 
 
 @dataclass(slots=True)
-class ChunkTask:
-    """Writes some chunks of one array.
+class ArrayWrite:
+    """An array to write: its place, its metadata, and the source of its values.
 
     Attributes
     ----------
     keys : Store
         The store that is written.
     path : str
-        The array.
+        Path of the array in the model's spelling.
     node : ArrayNode
         Its metadata.
     source : ChunkSource
         Its values.
-    indices : list of tuple of int
-        The chunks.
     """
 
     keys: Store
     path: str
     node: ArrayNode[Attributes]
     source: ChunkSource
+
+    def is_complete(self, index: Index, complete: Collection[str]) -> bool:
+        """Return whether the key of a chunk, or a shard, is among those that are ``complete``."""
+        return bool(complete) and join(self.path, self.node.chunk_name(index)) in complete
+
+
+@dataclass(slots=True)
+class ChunkTask(ArrayWrite):
+    """Writes some chunks of an array.
+
+    Attributes
+    ----------
+    indices : list of tuple of int
+        The chunks.
+    """
+
     indices: list[Index]
 
     @property
@@ -98,16 +112,16 @@ class ChunkTask:
 
 @dataclass(slots=True)
 class ValuesTask:
-    """Encodes one chunk whose values are at hand, and writes it.
+    """Encodes one chunk whose values are in memory, and writes it.
 
     Attributes
     ----------
     keys : Store
         The store that is written.
     path, key : str
-        The array, and the key of the chunk.
+        Path of the array, and key of the chunk.
     codec : ChunkCodec
-        What encodes it.
+        The codec of the array.
     chunk : array
         Its values.
     """
@@ -132,7 +146,7 @@ class ValuesTask:
 
 @contextmanager
 def task_on(keys: Store, path: str) -> Iterator[None]:
-    """End a task on an array when its work is done; its errors name the store and the array."""
+    """End a task on an array after the block; errors of the block name the store and the array."""
     try:
         yield
         keys.end_task()
@@ -152,7 +166,7 @@ def encode_chunk(
 ) -> tuple[bytes, int]:
     """Return the stored form of the chunk at ``index``, and the bytes of its values that are inside of the array.
 
-    A source that has the chunk in its stored form already (``encoded(index)``) is not asked to decode it.
+    A chunk that the source has in this form already (``encoded(index)``) is not decoded.
     """
     encoded = getattr(source, "encoded", None)
     if encoded is not None:
@@ -170,7 +184,7 @@ def region_of(node: ArrayNode[Attributes], index: Index) -> tuple[slice, ...]:
 
 
 def whole_chunk(block: Array, node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> Array:
-    """Return ``block`` as a chunk of full size (Zarr v2: chunks at the edge are stored whole)."""
+    """Return ``block`` as a chunk of full size (Zarr v2: chunks at the edge are stored completely)."""
     if block.shape == node.chunks:
         return np.ascontiguousarray(block)
     chunk = fill_array(node, dtype, node.chunks)
@@ -194,63 +208,51 @@ def task_bytes_for(memory_budget: int, workers: int) -> int:
 
 
 def cut(
-    keys: Store,
-    path: str,
-    node: ArrayNode[Attributes],
-    source: ChunkSource,
-    *,
-    task_bytes: int = TASK_BYTES,
-    to_send: bool = False,
-    complete: Collection[str] = (),
+    array: ArrayWrite, *, task_bytes: int = TASK_BYTES, to_send: bool = False, complete: Collection[str] = ()
 ) -> Iterator[ChunkTask]:
-    """Yield the tasks that write all chunks of ``node``, each of at most ``task_bytes`` (but at least one chunk).
+    """Yield the tasks that write all chunks of an array.
 
-    ``to_send``: a task goes to another process, and takes only its own part of the source along. ``complete``: keys
-    that need not be written.
+    Parameters
+    ----------
+    array : ArrayWrite
+        The array.
+    task_bytes : int
+        Bytes of values that a task handles at most; a task writes at least one chunk.
+    to_send : bool
+        Tasks go to other processes: each takes only its own part of the source along.
+    complete : collection of str
+        Keys of chunks that need not be written.
     """
+    node = array.node
     count = max(1, task_bytes // chunk_bytes(node))
-    indices: Iterable[Index] = chunk_indices(node)
-    if complete:
-        indices = (index for index in indices if join(path, node.chunk_name(index)) not in complete)
-    iterator = iter(indices)
-    while batch := list(islice(iterator, count)):
-        yield ChunkTask(keys, path, node, part_of(source, node, batch) if to_send else source, batch)
+    indices = (index for index in chunk_indices(node) if not array.is_complete(index, complete))
+    while batch := list(islice(indices, count)):
+        source = part_of(array.source, node, batch) if to_send else array.source
+        yield ChunkTask(array.keys, array.path, node, source, batch)
 
 
 def part_of(source: Any, node: ArrayNode[Attributes], indices: list[Index]) -> Any:
-    """Return what ``source`` has for some chunks, if it can be divided."""
+    """Return the part of ``source`` for some chunks, or ``source`` itself if it cannot be divided."""
     if not hasattr(source, "covering"):
         return source
     return source.part(source.covering(region_of(node, index) for index in indices))
 
 
 @dataclass(slots=True)
-class ShardTask:
-    """Writes one shard of one array.
+class ShardTask(ArrayWrite):
+    """Writes one shard of an array.
 
     Attributes
     ----------
-    keys : Store
-        The store that is written.
-    path : str
-        The array.
-    node : ArrayNode
-        Its metadata.
-    source : ChunkSource
-        Its values.
     shard : tuple of int
-        Which shard.
+        Index of the shard.
     """
 
-    keys: Store
-    path: str
-    node: ArrayNode[Attributes]
-    source: ChunkSource
     shard: Index
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the values in memory: a chunk, and what the store holds of the shard until it has it."""
+        """Bytes in memory: those of a chunk, and of the part of the shard that the store holds until it is written."""
         size = chunk_bytes(self.node)
         return size + self.keys.held_bytes(math.prod(inner_grid(self.node)) * size)
 
@@ -283,18 +285,11 @@ def encode_shard(node: ArrayNode[Attributes], source: ChunkSource, shard: Index,
     return done
 
 
-def cut_shards(
-    keys: Store,
-    path: str,
-    node: ArrayNode[Attributes],
-    source: ChunkSource,
-    *,
-    to_send: bool = False,
-    complete: Collection[str] = (),
-) -> Iterator[ShardTask]:
-    """Yield the tasks that write all shards of ``node``; the arguments are those of `tasks.cut`."""
+def cut_shards(array: ArrayWrite, *, to_send: bool = False, complete: Collection[str] = ()) -> Iterator[ShardTask]:
+    """Yield the tasks that write all shards of an array; the arguments are those of `cut`."""
+    node = array.node
     for shard in product(*map(range, shard_grid(node))):
-        if join(path, node.chunk_name(shard)) in complete:
+        if array.is_complete(shard, complete):
             continue
-        part = part_of(source, node, list(chunks_in_shard(node, shard))) if to_send else source
-        yield ShardTask(keys, path, node, part, shard)
+        source = part_of(array.source, node, list(chunks_in_shard(node, shard))) if to_send else array.source
+        yield ShardTask(array.keys, array.path, node, source, shard)

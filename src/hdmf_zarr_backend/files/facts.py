@@ -355,7 +355,8 @@ class ArrayReader:
         )
 
     def _read(self, path: str, node: ArrayNode[Attributes], means: Described, selection: Selection) -> Values:
-        from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
+        from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
+        from hdmf_zarr_backend.arrays.chunks import ChunkReader
 
         if self._cache is None:
             self._cache = ChunkCache()

@@ -20,10 +20,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
+from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.arrays.codecs import ChunkCodec, numpy_dtype
 from hdmf_zarr_backend.arrays.fills import check_unwritten, fill_array
-from hdmf_zarr_backend.arrays.stored_chunks import check_plausible
+from hdmf_zarr_backend.arrays.stored_chunks import check_stored_form
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, StoreError, ZarrBackendError
 from hdmf_zarr_backend.execution.executors import Runner, runner
 from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET, chunk_indices, region_of, task_bytes_for
@@ -172,7 +173,7 @@ class Filler:
             name = node.chunk_name(index)
             data = keys.get(join(own, name))
             if data is not None:
-                check_plausible(node, name, data)
+                check_stored_form(node, name, data)
             elif keys.read_rules.refuses_absent:
                 raise ChunkError(
                     f"the chunk {name!r} is not stored",

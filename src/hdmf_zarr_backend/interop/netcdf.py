@@ -26,9 +26,9 @@ import numpy as np
 import numpy.typing as npt
 from hdmf.build import ObjectMapper
 
-from hdmf_zarr_backend.arrays.chunks import ChunkCache
+from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.codecs import numpy_dtype
-from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.arrays.lazy import ArrayContext, LazyArray
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, NotZarrError, ZarrBackendError
 from hdmf_zarr_backend.files.parser import check_texts, parse, read_documents
 from hdmf_zarr_backend.formats import nczarr, zarr2
@@ -249,7 +249,7 @@ class TextArray(CopiedArray):
     """Text of one length, padded with zeros, as ``str``."""
 
     def __init__(self, keys: Store, path: str, node: ArrayNode[Attributes], cache: ChunkCache) -> None:
-        super().__init__(keys, path, node, cache, elements=texts_of)
+        super().__init__(keys, path, node, cache, ArrayContext(elements=texts_of))
 
     @property
     def dtype(self) -> np.dtype[Any]:

@@ -1,7 +1,11 @@
-"""The stack machine that runs a pickle: the opcodes that build data, and no others.
+"""The stack machine that runs a pickle: its opcodes only build data, and nothing is imported.
 
-Memory and time are bounded, whatever lengths and indices the pickle states. Dictionary keys are ``str``, so nothing
-that a file made is ever hashed or compared.
+A name in a pickle is a member of `Name`, one of about a dozen that hdmf-zarr's pickles look up; a call of it is a call
+of the function in `FUNCTIONS`, with the machine and the arguments from the pickle. Memory and time are bounded,
+whatever lengths and indices the pickle states. Dictionary keys are ``str``, so no object from a file is ever hashed or
+compared.
+
+Apart from `pickles`, so that all code that acts on the bytes of a pickle is in one module.
 
 Source: Python's ``pickletools`` for the opcodes.
 """
@@ -10,11 +14,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from enum import Enum
 from itertools import repeat
 from typing import Any, Final
 
-from hdmf_zarr_backend.oldfiles.pickle_names import FUNCTIONS, NAMES, REFERENCE, Name, PendingArray
-from hdmf_zarr_backend.oldfiles.pickled_arrays import FIELD_COST, Arrays, Dtype, checked, refuse
+from hdmf_zarr_backend.oldfiles.pickled_arrays import DTYPE_TEXT, FIELD_COST, Arrays, Dtype, checked, refuse
 
 _MAX_INT_BYTES: Final = 1024  # stays below the 4300 digits that Python turns into text
 _MARK: Final = b"("[0]
@@ -25,6 +29,57 @@ _EMPTY_TUPLE: Final = b")"[0]
 _NEWOBJ: Final = 0x81
 _SHORT_BINUNICODE: Final = 0x8C
 _MEMOIZE: Final = 0x94
+
+
+# --- names -----------------------------------------------------------------------------------------------------------
+
+
+class Name(Enum):
+    """The meaning of a name in a pickle; never the object of that name."""
+
+    RECONSTRUCT = 1
+    SCALAR = 2
+    FROMBUFFER = 3
+    NDARRAY = 4
+    DTYPE = 5
+    REFERENCE = 6
+    RECONSTRUCTOR = 7
+    ENCODE = 8
+    DICT = 9
+    BYTES = 10
+    TEXT = 11
+
+
+NAMES: Final = {
+    ("numpy", "ndarray"): Name.NDARRAY,
+    ("numpy", "dtype"): Name.DTYPE,
+    ("hdmf_zarr.utils", "ZarrReference"): Name.REFERENCE,
+    ("_codecs", "encode"): Name.ENCODE,  # bytes, up to protocol 2
+}
+for _core in ("numpy.core", "numpy._core"):  # NumPy 1 and 2
+    NAMES[_core + ".multiarray", "_reconstruct"] = Name.RECONSTRUCT
+    NAMES[_core + ".multiarray", "scalar"] = Name.SCALAR
+    NAMES[_core + ".numeric", "_frombuffer"] = Name.FROMBUFFER  # arrays of numbers inside objects, protocol 5
+for _builtins, _copyreg in (("builtins", "copyreg"), ("__builtin__", "copy_reg")):  # Python 3, and 2 up to protocol 2
+    NAMES[_copyreg, "_reconstructor"] = Name.RECONSTRUCTOR  # ZarrReference, protocols 0 and 1
+    NAMES[_builtins, "dict"] = Name.DICT
+    NAMES[_builtins, "bytes"] = Name.BYTES  # empty bytes up to protocol 2, and h5py's dtype metadata
+    NAMES[_builtins, "str"] = NAMES[_builtins, "unicode"] = Name.TEXT  # h5py's dtype metadata
+
+REFERENCE: Final = Name.REFERENCE
+_REFERENCE_KEYS: Final = ("source", "path", "object_id", "source_object_id")
+
+
+class PendingArray:
+    """An array between its REDUCE and its BUILD, which replaces it by the array, on the stack and in the memo."""
+
+    __slots__ = ("slot",)
+
+    def __init__(self, slot: int) -> None:
+        self.slot = slot
+
+
+# --- the machine --------------------------------------------------------------------------------------------------
 
 
 class Machine:
@@ -76,15 +131,19 @@ class Machine:
                 refuse(f"more than {self.max_items} opcodes")
         finally:
             self.pos = pos
-        if len(stack) != 1 or waiting or pos != len(data):
+        return self._result(stack)
+
+    def _result(self, stack: list[Any]) -> Any:
+        """Return the only value on the stack, after STOP at the end of the data."""
+        if len(stack) != 1 or self.waiting or self.pos != len(self.data):
             refuse("STOP is not at the end", damaged=True)
         return stack[0]
 
     def take(self, length: int) -> bytes:
-        """Return the next bytes, exactly as many as asked for."""
+        """Return the next ``length`` bytes."""
         start, self.pos = self.pos, self.pos + length
         if self.pos > len(self.data):
-            refuse(f"{length} bytes are announced, {len(self.data) - start} are there", damaged=True)
+            refuse(f"{length} bytes are announced, {len(self.data) - start} are left", damaged=True)
         return self.data[start : self.pos]
 
     def number(self, width: int) -> int:
@@ -132,11 +191,11 @@ class Machine:
         """Make a reference; nothing else has a class."""
         arguments = self.stack.pop()
         if self.stack.pop() is not REFERENCE or type(arguments) is not tuple or arguments:
-            refuse("an object that is no ZarrReference")
+            refuse("an object that is not a ZarrReference")
         self.stack.append({})
 
     def build(self) -> None:
-        """Give the object below the top its state."""
+        """Apply the state on the stack to the object below it."""
         state = self.stack.pop()
         target = self.stack[-1]
         if type(target) is Dtype:
@@ -153,6 +212,58 @@ class Machine:
                 target.setdefault(key, value)
         else:
             refuse("a state for something that has none")
+
+
+# --- calls -------------------------------------------------------------------------------------------------------
+
+
+def _pending_array(machine: Machine, kind: Any, shape: Any, typecode: Any) -> PendingArray:
+    """``_reconstruct(ndarray, (0,), b"b")``: the real shape and type follow with BUILD."""
+    if kind is not Name.NDARRAY or type(shape) is not tuple or type(typecode) is not bytes:
+        refuse("an array of a class other than ndarray")
+    return PendingArray(len(machine.memo))
+
+
+def _dtype(_machine: Machine, text: Any, *flags: Any) -> Dtype:
+    """``dtype("V20", False, True)``: align and copy mean nothing here."""
+    if DTYPE_TEXT.fullmatch(checked(text, str)) is None or not {bool, int}.issuperset(map(type, flags)):
+        refuse(f"the dtype {text[:40]!r}")
+    return Dtype(text)
+
+
+def _encoded(machine: Machine, text: Any, encoding: Any) -> bytes:
+    """``_codecs.encode(text, "latin1")``: bytes, up to protocol 2."""
+    if checked(encoding, str) != "latin1":
+        refuse("an encoding other than Latin 1")
+    machine.arrays.spend(0, len(checked(text, str)))
+    return bytes(text, "latin-1")
+
+
+def _reference(_machine: Machine, *values: Any) -> dict[str, Any]:
+    """``ZarrReference(source, path, ...)``, as its constructor fills it."""
+    if len(values) > len(_REFERENCE_KEYS) or not {str, type(None)}.issuperset(map(type, values)):
+        refuse("a ZarrReference of something other than text")
+    return dict.fromkeys(_REFERENCE_KEYS) | dict(zip(_REFERENCE_KEYS, values, strict=False))
+
+
+def _old_reference(machine: Machine, kind: Any, base: Any, items: Any) -> dict[str, Any]:
+    """``_reconstructor(ZarrReference, dict, {...})``, protocols 0 and 1."""
+    if kind is not REFERENCE or base is not Name.DICT or type(items) is not dict:
+        refuse("an object that is not a ZarrReference")
+    machine.arrays.spend(len(items), 0)
+    return dict(items)
+
+
+FUNCTIONS: Final[dict[Name, Callable[..., Any]]] = {
+    Name.RECONSTRUCT: _pending_array,
+    Name.SCALAR: lambda machine, *arguments: machine.arrays.scalar(*arguments),
+    Name.FROMBUFFER: lambda machine, *arguments: machine.arrays.from_buffer(*arguments),
+    Name.DTYPE: _dtype,
+    Name.REFERENCE: _reference,
+    Name.RECONSTRUCTOR: _old_reference,
+    Name.ENCODE: _encoded,
+    Name.BYTES: lambda _machine: b"",  # `bytes()`, up to protocol 2
+}
 
 
 # --- opcodes --------------------------------------------------------------------------------------------------------
@@ -226,10 +337,10 @@ def _set_item(machine: Machine) -> None:
 def _set_items(target: Any, items: list[Any]) -> None:
     keys = items[::2]
     if type(target) is not dict:
-        refuse("items for something that is no dictionary")
+        refuse("items for something that is not a dictionary")
     for key in keys:
         if type(key) is not str:
-            refuse("a dictionary key that is no text")
+            refuse("a dictionary key that is not text")
     target.update(zip(keys, items[1::2], strict=True))
 
 
@@ -242,10 +353,10 @@ def _dict(machine: Machine) -> dict[str, Any]:
 
 def _name(module: Any, name: Any) -> Name:
     if type(module) is not str or type(name) is not str:
-        refuse("a name that is no text")
+        refuse("a name that is not text")
     known = NAMES.get((module, name))
     if known is None:
-        refuse(f"it names {f'{module[:60]}.{name[:60]}'!r}, which is no data")
+        refuse(f"it names {f'{module[:60]}.{name[:60]}'!r}, which is not data")
     return known
 
 

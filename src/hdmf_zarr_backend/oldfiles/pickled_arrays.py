@@ -1,6 +1,6 @@
-"""NumPy dtypes and arrays out of what a pickle states, every part checked and within limits.
+"""NumPy dtypes and arrays from the parts that a pickle states, checked and within limits.
 
-dtypes are built anew from checked parts by ``numpy.dtype``, arrays by NumPy's validating constructors; the dtype flags
+dtypes are rebuilt from checked parts by ``numpy.dtype``, arrays by NumPy's validating constructors; the dtype flags
 in the file are ignored, and an object is never made from raw bytes.
 
 Source: ``__reduce__`` of ``numpy.ndarray``, ``numpy.dtype`` and ``numpy.generic`` in NumPy 1.23 to 2.5 for what they
@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 T = TypeVar("T")
 
 # Freeing an array of objects that is inside another recurses in C, and CPython does not stop that in time when there
-# are containers between them. So both ways down are short; a chunk of rows with ragged values is two arrays deep.
+# are containers between them. So both ways of nesting are limited; a chunk of rows with ragged values nests two arrays.
 _MAX_ARRAY_DEPTH: Final = 4
 _MAX_HOLDERS: Final = 100  # arrays, or fields of them, that have lists, tuples or dictionaries as elements
 _MAX_DTYPE_DEPTH: Final = 16
@@ -35,9 +35,9 @@ class UnsafePickleError(ValueError):
     Parameters
     ----------
     reason : str
-        What was met, and at which byte.
+        What was found, and at which byte.
     damaged : bool
-        Whether the bytes are no whole pickle (cut short, changed), rather than one that asks for too much.
+        Whether the bytes are not a complete pickle (cut short, changed), rather than one that is refused.
     """
 
     def __init__(self, reason: str, *, damaged: bool = False) -> None:
@@ -52,7 +52,7 @@ def refuse(reason: str, *, damaged: bool = False) -> NoReturn:
 
 
 def checked(value: Any, kind: type[T]) -> T:
-    """Return ``value``, which is exactly of that type: what is not could not have been written for this place."""
+    """Return ``value`` if it is exactly of the type that NumPy and hdmf-zarr write here; refuse it otherwise."""
     if type(value) is not kind:
         refuse(f"a {type(value).__name__} in place of a {kind.__name__.lower()}")
     return value
@@ -61,7 +61,7 @@ def checked(value: Any, kind: type[T]) -> T:
 def _shape(value: Any) -> tuple[int, ...]:
     shape = checked(value, tuple)
     if len(shape) > _MAX_RANK or any(checked(length, int) < 0 for length in shape):
-        refuse("the shape of no array", damaged=True)
+        refuse("not the shape of an array", damaged=True)
     return shape
 
 
@@ -93,13 +93,16 @@ class Dtype:
             self._subarray(base)
         elif self.dtype.kind in "mM":
             self._unit(state[8:])
-        if order in ("<", ">"):
-            self.dtype = self.dtype.newbyteorder(order)
-        elif order not in ("|", "="):
-            refuse(f"the byte order {order[:9]!r}")
+        self._set_order(order)
         if type(size) is not int or size not in (-1, self.dtype.itemsize):
             refuse("the size of a dtype is not the one that it states")
         self.complete = True
+
+    def _set_order(self, order: str) -> None:
+        if order in ("<", ">"):
+            self.dtype = self.dtype.newbyteorder(order)  # type: ignore[arg-type]
+        elif order not in ("|", "="):
+            refuse(f"the byte order {order[:9]!r}")
 
     def _structure(self, names: Any, fields: Any) -> None:
         if type(names) is not tuple or type(fields) is not dict or not 0 < len(names) == len(fields) <= _MAX_FIELDS:
@@ -184,7 +187,7 @@ def _check_bytes(array: Array) -> None:
 
 
 class Arrays:
-    """Arrays and NumPy scalars out of checked parts, within limits.
+    """Arrays and NumPy scalars from checked parts, within limits.
 
     Wrong numbers of arguments are a TypeError, which `loads_data` reports as a damaged pickle.
     """
@@ -196,11 +199,11 @@ class Arrays:
         self._depths: dict[int, tuple[int, Any]] = {}  # by id of an array of objects, which this keeps alive
 
     def spend(self, items: int, nbytes: int) -> None:
-        """Count what one opcode can make many of, before it is made."""
+        """Count elements and bytes that one opcode can multiply, before they are allocated."""
         self._items_left -= items
         self._bytes_left -= nbytes
         if self._items_left < 0 or self._bytes_left < 0:
-            refuse("the arrays need more memory than a pickle of this length may ask for")
+            refuse("the arrays need more memory than a pickle of this length may need")
 
     def array(self, state: Any) -> Array:
         """Return the array of a BUILD: version 1, shape, dtype, Fortran order, bytes or list of objects."""
@@ -246,7 +249,7 @@ class Arrays:
         kind = checked(dtype, Dtype).dtype
         count = prod(_shape(shape))
         if kind.hasobject or kind.subdtype is not None:
-            refuse("objects or subarrays out of bytes")
+            refuse("objects or subarrays from bytes")
         if len(checked(values, bytes)) != count * kind.itemsize:
             refuse(f"{len(values)} bytes for {count} elements of {kind.itemsize}", damaged=True)
         self.spend(0 if kind.itemsize else count, len(values))
@@ -257,7 +260,7 @@ class Arrays:
         return array
 
     def _fill(self, view: Array, values: list[Any]) -> int:
-        """Set the elements of an array, field by field; return how deep the arrays among its objects go."""
+        """Set the elements of an array, field by field; return the depth of the arrays among its objects."""
         if view.ndim > 1:
             _fill_subarrays(view, values)
         elif view.dtype.names is not None:
@@ -278,7 +281,7 @@ class Arrays:
         return 0
 
     def _depth(self, values: list[Any]) -> int:
-        """Return how deep the arrays among the elements of an object array go."""
+        """Return the depth of the arrays among the elements of an object array."""
         kinds = set(map(type, values))
         if not kinds.isdisjoint((list, tuple, dict)):  # which may hold arrays, now or later
             self._holders += 1

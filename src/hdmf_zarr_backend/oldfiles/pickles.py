@@ -1,14 +1,14 @@
-"""Read pickles that hold data, and refuse all others: the reference and compound chunks of hdmf-zarr 0.1 to 0.13.
+"""`loads_data`: reads pickles that hold only data, such as the reference and compound chunks of hdmf-zarr 0.1 to 0.13.
 
 Those releases stored object references, compound rows and, up to 0.8, scalar text with numcodecs' ``pickle`` filter.
 A pickle is a program for a stack machine, and one that restricts only the *names* which the C unpickler may look up
 can still be crashed (a deep tuple as dictionary key overflows the C stack, a crafted dtype makes NumPy take bytes for
 pointers, an eight-byte opcode asks for 16 GiB). So pickles are run by a separate machine, in `pickle_machine`:
 
-- It has the opcodes that build data. There is no import: a name is looked up in a table of a dozen names that those
-  releases wrote, and stands for one function of `pickle_names`.
-- Dictionary keys are ``str``, so nothing that a file made is ever hashed or compared.
-- dtypes are built anew from checked parts by ``numpy.dtype``, arrays by NumPy's validating constructors; the dtype
+- It has the opcodes that build data. Nothing is imported: a name is looked up in a table of a dozen names that those
+  releases wrote, and means one function of `pickle_machine`.
+- Dictionary keys are ``str``, so no object from a file is ever hashed or compared.
+- dtypes are rebuilt from checked parts by ``numpy.dtype``, arrays by NumPy's validating constructors; the dtype
   flags in the file are ignored, and an object is never made from raw bytes.
 - Memory and time are bounded by `loads_data`'s limits, whatever lengths and indices the file states. The result is
   finite and shallow, so that code which walks through it recursively is safe too.
@@ -21,15 +21,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import numpy as np
 
-from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.oldfiles.pickle_machine import Machine
 from hdmf_zarr_backend.oldfiles.pickled_arrays import Array, UnsafePickleError, refuse
 
-__all__ = ["DataPickle", "UnsafePickleError", "loads_data"]
+__all__ = ["UnsafePickleError", "loads_data"]
 
 MAX_ITEMS: Final = 10_000_000
 _FREE_BYTES: Final = 1 << 28  # arrays may take this much, and four times what the pickle has
@@ -42,11 +41,11 @@ def loads_data(buffer: bytes | memoryview, *, max_items: int = MAX_ITEMS, max_by
     Parameters
     ----------
     buffer : bytes or memoryview
-        One whole pickle and nothing after it.
+        One complete pickle and nothing after it.
     max_items : int
-        The most opcodes that are run and, each on its own, array elements that are made and values that the result
-        has when shared parts are counted as often as they occur. 100,000 references take 2 million opcodes. In the
-        worst case a pickle takes 100 bytes of memory for each.
+        Limit for each of three numbers: opcodes that are run, array elements that are created, and values in the
+        result, with shared parts counted as often as they occur. 100,000 references take 2 million opcodes. In the
+        worst case each takes 100 bytes of memory.
     max_bytes : int, optional
         The most bytes of array memory and of copies; by default 256 MiB and four times the length of `buffer`.
 
@@ -60,84 +59,24 @@ def loads_data(buffer: bytes | memoryview, *, max_items: int = MAX_ITEMS, max_by
     Raises
     ------
     UnsafePickleError
-        Anything else. No other error is raised for any content of `buffer`.
+        For any other content of `buffer`. No other error is raised.
     """
     data = bytes(buffer)
     machine = Machine(data, max_items, _FREE_BYTES + 4 * len(data) if max_bytes is None else max_bytes)
     try:
-        return _settled(machine.run(), max_items)
+        return _verified(machine.run(), max_items)
     except UnsafePickleError as error:
         reason, damaged = error.reason, error.damaged
         cause: Exception = error
     except IndexError as error:
-        reason, damaged = "it ends before STOP, or takes a value that is not there", True
+        reason, damaged = "it ends before STOP, or uses a value that does not exist", True
         cause = error
     except (ValueError, TypeError, OverflowError, struct.error) as error:
-        # bad text or digits; NumPy's constructors refuse what they are given
+        # invalid text or digits, or parts that NumPy's constructors refuse
         reason, damaged = f"{type(error).__name__}: {error}", True
         cause = error
     where = f"byte {min(machine.pos, len(data))} of {len(data)}"
     raise UnsafePickleError(f"{reason[:250]} ({where})", damaged=damaged) from cause
-
-
-class DataPickle:
-    """The ``pickle`` filter of old files as an object with numcodecs' codec interface; it decodes data only.
-
-    It is not registered with numcodecs: give the object itself to whoever decodes.
-
-    Parameters
-    ----------
-    protocol : int
-        What the file declares; kept for `get_config`, any protocol is read.
-    max_items : int
-        As for `loads_data`.
-    """
-
-    codec_id = "pickle"
-
-    def __init__(self, protocol: int = 5, *, max_items: int = MAX_ITEMS) -> None:
-        self.protocol = protocol
-        self._max_items = max_items
-
-    def encode(self, buf: Any) -> NoReturn:
-        """Raise `UsageError`: pickles are read, never written."""
-        raise UsageError(
-            "pickles are only read", remedy="Write object arrays with a JSON or variable-length codec instead."
-        )
-
-    def decode(self, buf: Any, out: Any = None) -> Any:
-        """Return the data in ``buf``; where ``out`` is given, fill and return it.
-
-        Raises
-        ------
-        UnsafePickleError
-            ``buf`` is not a data-only pickle, or does not have as many elements as ``out``.
-        """
-        value = loads_data(memoryview(buf).tobytes(), max_items=self._max_items)
-        if out is None:
-            return value
-        if not isinstance(value, np.ndarray) or value.size != out.size:
-            raise UnsafePickleError(f"the pickle holds no array of {out.size} elements", damaged=True)
-        np.copyto(out, value.reshape(out.shape))
-        return out
-
-    def get_config(self) -> dict[str, Any]:
-        """Return ``{"id": "pickle", "protocol": ...}``, the filter as a document states it."""
-        return {"id": self.codec_id, "protocol": self.protocol}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> DataPickle:
-        """Return the codec of a configuration, with or without its ``id``."""
-        return cls(config.get("protocol", 5))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, DataPickle) and self.get_config() == other.get_config()
-
-    def __hash__(self) -> int:
-        return hash((self.codec_id, self.protocol))
-
-    def __repr__(self) -> str:
-        return f"DataPickle(protocol={self.protocol})"
 
 
 # --- the result -----------------------------------------------------------------------------------------------------
@@ -146,14 +85,14 @@ _PLAIN: Final = frozenset({type(None), bool, int, float, str, bytes})
 _HOLDERS: Final = frozenset({list, tuple, dict, np.ndarray, np.void})
 
 
-def _settled(value: Any, max_items: int) -> Any:
-    """Return ``value`` after a walk which shows that it is data, of bounded depth and size, and not part of itself.
+def _verified(value: Any, max_items: int) -> Any:
+    """Return ``value`` if it is only data, of bounded depth and size, and does not contain itself.
 
     Shared parts are walked once and counted as often as they occur, so that code which does not know of the sharing
     (a comparison, a text form, a JSON encoder) stays within the limits too.
     """
     measured: dict[int, tuple[int, int]] = {}  # id -> size, depth; `value` keeps every part alive
-    opened: dict[int, tuple[list[Any], int]] = {}  # the way from the root to where the walk is
+    opened: dict[int, tuple[list[Any], int]] = {}  # the holders from the root to the current one
     root = [value]
     todo: list[Any] = [root]
     while todo:
@@ -170,16 +109,23 @@ def _settled(value: Any, max_items: int) -> Any:
             todo.extend(inner)
         else:
             inner, size = opened.pop(key)
-            size += sum(measured[id(part)][0] for part in inner)
-            depth = 1 + max((measured[id(part)][1] for part in inner), default=0)
-            if size > max_items or depth > _MAX_DEPTH:
-                refuse(f"more than {max_items} values" if size > max_items else f"more than {_MAX_DEPTH} levels")
-            measured[key] = size, depth
+            measured[key] = _measured(size, [measured[id(part)] for part in inner], max_items)
     return value
 
 
+def _measured(size: int, parts: list[tuple[int, int]], max_items: int) -> tuple[int, int]:
+    """Return the size and the depth of a holder from those of its parts; refuse one that is beyond the limits."""
+    size += sum(part_size for part_size, _ in parts)
+    depth = 1 + max((part_depth for _, part_depth in parts), default=0)
+    if size > max_items:
+        refuse(f"more than {max_items} values")
+    if depth > _MAX_DEPTH:
+        refuse(f"more than {_MAX_DEPTH} levels")
+    return size, depth
+
+
 def _parts(holder: Any) -> tuple[list[Any], int]:
-    """Return the holders directly in ``holder`` that need a walk of their own, and how many values there are else."""
+    """Return the holders in ``holder`` that have to be walked, and the number of its other values."""
     members = _members(holder)
     size = len(members)
     inner = []

@@ -1,7 +1,7 @@
 """The contract of a store: keys and bytes of one Zarr file, and everything that only some kinds of stores can do.
 
-`Store` declares all of it, with a default for each operation that a kind of store may not have, so that a caller
-never asks which kind it has. A new kind of store is one subclass, whose methods mean what is documented here.
+`Store` declares the complete contract, with a default for each operation that a kind of store may not have, so that
+callers never test the class of a store. A new kind of store is one subclass of it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Write: TypeAlias = Callable[[bytes], Any]
 """Appends to a value that is written piece by piece."""
 
 Range = tuple[int, int | None]
-"""Start and end of a range as of a slice; ``(-n, None)`` are the last n bytes."""
+"""Start and end of a range, as in a slice; ``(-n, None)`` are the last n bytes."""
 
 
 _SAMPLE_BYTES = 2**16
@@ -35,16 +35,16 @@ _CHUNK_FOLDERS = re.compile(r"(^|/)c(/\d+)*$")
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """What can be known of a file without reading it.
+    """Properties of a file that are known without reading it.
 
     Attributes
     ----------
     size : int
         Bytes.
     etag : str, optional
-        The entity tag that a server gives the content; without quotes.
+        The entity tag of the content on a server, without quotes.
     mtime_ns : int, optional
-        When it was changed last, in nanoseconds since 1970.
+        Time of the last change, in nanoseconds since 1970.
     """
 
     size: int
@@ -52,12 +52,12 @@ class FileState:
     mtime_ns: int | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Return what is recorded of the file: the server's tag where there is one, which is more exact than a time."""
+        """Return the record of the file: its size and its tag, or its time, which is less exact, if it has no tag."""
         version = {"mtime_ns": self.mtime_ns} if self.etag is None else {"etag": self.etag}
         return {"size": self.size, **{name: value for name, value in version.items() if value is not None}}
 
     def is_certainly(self, other: FileState) -> bool:
-        """Return whether tag or time prove that this is the same content in the same place."""
+        """Return whether tag or time prove that this is the same content at the same location."""
         if self.size != other.size:
             return False
         if self.etag is not None and other.etag is not None:
@@ -72,26 +72,26 @@ class FileState:
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """What can be done with a kind of store.
+    """The operations that a kind of store allows.
 
     Attributes
     ----------
     write : bool
         A new file can be written.
     change : bool
-        A file that is there can be changed.
+        An existing file can be changed.
     listing : bool
         The store can list its keys.
     is_remote : bool
-        A request takes so long that several have to be under way at once.
+        Requests are slow, so that several should run at once.
     consolidates : bool
-        A consolidated document makes sense there.
+        A consolidated document is useful.
     formats : tuple of int
         Zarr formats that can be written.
     control_characters : bool
-        Keys may have control characters.
+        Keys may contain control characters.
     why : str
-        Why something is not possible, for messages: "a zip file cannot be changed".
+        Why an operation is not possible, for messages: "a zip file cannot be changed".
     """
 
     write: bool = True
@@ -113,23 +113,23 @@ class Store(ABC):
     Attributes
     ----------
     location : str
-        Absolute local path or URL of the file, without a trailing slash; what links and error messages name.
+        Absolute local path or URL of the file, without a trailing slash, for links and error messages.
     abilities : Abilities
-        What can be done with this store.
+        The operations that this store allows.
     read_rules : ReadRules
-        Limits and link policy of whoever reads from this store, in other processes too.
+        Limits and link policy for all readers of this store, in other processes too.
     options : dict
         The user's ``storage_options``, which open other files of the same server.
     folder : str or None
-        The local folder that the store is.
+        The local folder, if the store is one.
     zip_file : str or None
-        The local zip file that the store is.
+        The local zip file, if the store is one.
     opens_by_url : bool
         Whether ``location`` and ``options`` alone open the file, in obstore, fsspec and TensorStore.
     opens_values : bool
-        Whether `open_value` reads a part of a value for no more than it costs to read the whole.
+        Whether reading a part of a value by `open_value` never costs more than reading the complete value.
     streams_values : bool
-        Whether `stream` sends a value piece by piece. Otherwise the whole value is held until it is set.
+        Whether `stream` writes a value piece by piece. Otherwise the complete value is held until it is set.
     stream_bytes : int
         Bytes of a streamed value that are in memory at a time.
     """
@@ -157,25 +157,25 @@ class Store(ABC):
         """Return the value of ``key``, or None."""
 
     def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
-        """Return the values of those ``keys`` that are there."""
+        """Return the values of those ``keys`` that exist."""
         return {key: value for key in keys if (value := self.get(key)) is not None}
 
     def get_range(self, key: str, start: int, stop: int | None = None) -> bytes | None:
-        """Return the bytes ``start:stop`` of the value of ``key``, or None where it is not there."""
+        """Return the bytes ``start:stop`` of the value of ``key``, or None if it does not exist."""
         found = self.get_ranges(key, [(start, stop)])
         return None if found is None else found[0]
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
-        """Return several ranges of bytes of the value of ``key``, or None where it is not there."""
+        """Return several ranges of bytes of the value of ``key``, or None if it does not exist."""
         value = self.get(key)
         return None if value is None else cut_ranges(value, ranges)
 
     def beginning(self, key: str, count: int) -> bytes | None:
-        """Return the first ``count`` bytes of the value of ``key``, or None where it is not there."""
+        """Return the first ``count`` bytes of the value of ``key``, or None if it does not exist."""
         return self.get_range(key, 0, count)
 
     def open_value(self, key: str) -> OpenValue | None:
-        """Return the value of ``key``, open, to read parts of it; None where it is absent or the store opens none."""
+        """Open the value of ``key`` to read parts of it; None if it does not exist, or the store cannot open values."""
         return None
 
     def inlined(self, key: str) -> bytes | None:
@@ -183,7 +183,7 @@ class Store(ABC):
         return None
 
     def pin(self) -> None:
-        """Read from what is there now: if the whole file is replaced, reading on is an error."""
+        """Keep reading the present file: if it is replaced, reading raises an error."""
 
     # ---- writing ----------------------------------------------------------------------------------------------------
 
@@ -197,18 +197,18 @@ class Store(ABC):
             self.set(key, value)
 
     def create(self, key: str, value: bytes) -> bool | None:
-        """Set ``key`` if it is not there, in one step.
+        """Set ``key`` if it does not exist, in one step.
 
         Returns
         -------
         bool or None
-            Whether it was set; None where the store has no such request.
+            Whether it was set; None if the store has no such request.
         """
         return None
 
     @contextmanager
     def stream(self, key: str) -> Iterator[Write]:
-        """Give a function that appends to a new value of ``key``, which is set if the block ends without an error."""
+        """Yield a function that appends to a new value of ``key``, which is set if the block ends without an error."""
         pieces: list[bytes] = []
         yield pieces.append
         self.set(key, b"".join(pieces))
@@ -218,19 +218,19 @@ class Store(ABC):
         return min(nbytes, self.stream_bytes) if self.streams_values else nbytes
 
     def link_value(self, source: str, target: str) -> bool:
-        """Give the value of ``source`` a second key without a copy, where the store can; return whether it did."""
+        """Give the value of ``source`` a second key without a copy, if the store can; return whether it did."""
         return False
 
     @abstractmethod
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete those ``keys`` that are there."""
+        """Delete those ``keys`` that exist."""
 
     def delete_below(self, path: str) -> None:
-        """Delete all keys below ``path/``, and the folders that held them where a store has folders."""
+        """Delete all keys below ``path/``, and their folders in a store with folders."""
         self.delete(list(self.list_prefix(path)))
 
     def delete_unfinished(self, folders: Iterable[str]) -> None:
-        """Delete the files in ``folders`` that were being written when their writer died."""
+        """Delete files in ``folders`` that a writer left unfinished when it died."""
 
     def drain(self) -> None:
         """Wait until everything that was set is in the store.
@@ -238,26 +238,26 @@ class Store(ABC):
         Raises
         ------
         ZarrBackendError
-            Something that was set before could not be written.
+            A value could not be written.
         """
 
     def abandon(self) -> None:
-        """Wait for what is being written, whether it succeeds or not."""
+        """Wait until all writes have ended, successfully or not."""
 
     def end_task(self) -> None:
-        """Wait for what a task has set, in a process that received the task; elsewhere its sender waits for all."""
+        """Wait for the writes of a task, in a process that received it; elsewhere the sender waits for all tasks."""
 
     def sync(self) -> None:
-        """Wait until everything that was set in a local file is on the disk; a server stores what it acknowledges."""
+        """Wait until everything that was set in a local file is on the disk; servers acknowledge only stored values."""
 
     def complete_chunks(self, path: str, node: ArrayNode[Attributes]) -> frozenset[str]:
         """Return the names of those chunks of an array that an interrupted write has left complete."""
         return frozenset()
 
-    # ---- what there is ----------------------------------------------------------------------------------------------
+    # ---- listing ----------------------------------------------------------------------------------------------------
 
     def list_documents(self) -> Iterator[str]:
-        """Yield the keys of all metadata documents, consolidated ones excepted."""
+        """Yield the keys of all metadata documents except consolidated ones."""
         return (key for key in self.list_prefix("") if key.rpartition("/")[2] in DOCUMENTS)
 
     def list_prefix(self, prefix: str) -> Iterator[str]:
@@ -270,19 +270,19 @@ class Store(ABC):
 
     @abstractmethod
     def exists(self) -> bool:
-        """Return whether anything is at the location."""
+        """Return whether something exists at the location."""
 
     def is_empty_folder(self) -> bool:
-        """Return whether a local folder is there, and nothing in it that could be lost."""
+        """Return whether the location is an empty local folder."""
         return False
 
     def size(self, key: str) -> int | None:
-        """Return the bytes of the value of ``key``, or None where it is not there."""
+        """Return the bytes of the value of ``key``, or None if it does not exist."""
         state = self.state(key)
         return None if state is None else state.size
 
     def state(self, key: str) -> FileState | None:
-        """Return size, tag and time of the value of ``key``; None where it is absent or the store does not know."""
+        """Return size, tag and time of the value of ``key``; None if it does not exist, or they are unknown."""
         return None
 
     def sample(self, key: str, size: int) -> str | None:
@@ -296,7 +296,7 @@ class Store(ABC):
         Parameters
         ----------
         arrays : set of str
-            Their paths. Their folders are not searched where a store has folders.
+            Paths of the arrays, whose folders are not searched in a store with folders.
 
         Raises
         ------
@@ -306,11 +306,11 @@ class Store(ABC):
         return (key for key in self.list_prefix("") if not _is_below(key, arrays))
 
     def names_without_values(self, path: str) -> Iterator[str]:
-        """Yield the names below ``path/`` that have no value but a folder, a pipe or a device."""
+        """Yield the names below ``path/`` of folders, pipes and devices, which are not values."""
         return iter(())
 
     def is_blocked(self, key: str) -> bool:
-        """Return whether a folder, a pipe or a device is where the value of a key would be."""
+        """Return whether a folder, a pipe or a device has the name of a key."""
         return False
 
     def check_inside(self, names: Iterable[str], paths: Iterable[str]) -> None:
@@ -319,23 +319,23 @@ class Store(ABC):
         Raises
         ------
         StoreError
-            One does.
+            A key or path does.
         """
         refuse_outside([name for name in (*names, *paths) if not name or is_outside(name)], self.location)
 
     # ---- other files ------------------------------------------------------------------------------------------------
 
     def neighbour(self, location: str) -> Store | None:
-        """Return another file of the same opened file system; None where the file is opened by its location."""
+        """Return another file of the same opened file system; None if files are opened by their location."""
         return None
 
     def check_url(self) -> None:
-        """Make sure that a library can open the location; no server is asked.
+        """Make sure that a library can open the location, without a request.
 
         Raises
         ------
         UsageError
-            None can.
+            No library can.
         """
 
 
@@ -354,14 +354,14 @@ def _is_below(key: str, arrays: Collection[str]) -> bool:
 
 
 def check_value_size(store: Store, key: str, size: int, *, is_inflated: bool = False) -> None:
-    """Refuse a value that is larger than the limits allow, before memory is taken for it.
+    """Refuse a value that is larger than the limits allow, before memory is allocated for it.
 
     Parameters
     ----------
     store : Store
         The store.
     key : str
-        Its key, which distinguishes documents from chunks.
+        Key of the value, which distinguishes documents from chunks.
     size : int
         Bytes of the value.
     is_inflated : bool
@@ -388,7 +388,7 @@ def size_limit(key: str) -> str:
 
 
 def is_document(key: str) -> bool:
-    """Return whether a key is that of a metadata document, of a node or of the whole file."""
+    """Return whether a key is that of a metadata document, including the consolidated one."""
     name = key.rpartition("/")[2]
     return name in DOCUMENTS or name == ".zmetadata"
 
@@ -412,23 +412,23 @@ def check_inside(key: str, location: str) -> None:
     Raises
     ------
     StoreError
-        It does.
+        The key leads out.
     """
     if is_outside(key):
         raise StoreError(f"the key {key!r} leads out of the store", store=location, remedy="Do not trust it.")
 
 
 def refuse_outside(outside: Sequence[str], location: str) -> None:
-    """Refuse the first of the keys and paths that lead out of the store at ``location``, if there is one.
+    """Refuse the first of the keys and paths that lead out of the store at ``location``.
 
     Raises
     ------
     StoreError
-        There is one.
+        ``outside`` is not empty.
     """
     if outside:
         raise StoreError(
             f"{outside[0]!r} leads out of the store",
             store=location,
-            remedy="Do not trust the file, or the one who put a link there.",
+            remedy="Do not trust the file, or whoever created the link.",
         )

@@ -1,6 +1,6 @@
-"""Errors of the operating system and of store libraries as errors of this package, which name store, node and key.
+"""Errors of the operating system and of store libraries -> errors of this package, which name store, node and key.
 
-What is transient has been retried already, by `stores.remote`.
+`stores.remote` has retried transient errors before they arrive here.
 
 Source: issue "Format 3, shards, and any store, near or far", part 5; issue "Nothing lost, nobody let in", part 6.
 """
@@ -30,11 +30,11 @@ from hdmf_zarr_backend.stores.base import node_of
 _FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 _GONE = (errno.ENOENT, errno.ENOTDIR)
 _DISK_FAILURES: tuple[tuple[tuple[int, ...], type[StoreError], str], ...] = (
-    (_FULL, StoreFullError, "Make room, and write it again."),
+    (_FULL, StoreFullError, "Free some space, and write it again."),
     (
         (errno.EACCES, errno.EPERM, errno.EROFS),
         StoreRefusedError,
-        "Look at the permissions of the folder and of what is in it.",
+        "Check the permissions of the folder and of its files.",
     ),
     (
         tuple(getattr(errno, name) for name in ("ETIMEDOUT", "ESTALE", "EHOSTDOWN") if hasattr(errno, name)),
@@ -44,9 +44,9 @@ _DISK_FAILURES: tuple[tuple[tuple[int, ...], type[StoreError], str], ...] = (
     (
         (errno.ENAMETOOLONG,),
         StoreError,
-        "This file system holds no names that are so long: rename it, or write to another place.",
+        "The name is too long for this file system: rename it, or write to another place.",
     ),
-    (_GONE, StoreNotFoundError, "Check the path of what it is read from."),
+    (_GONE, StoreNotFoundError, "Check the path of the file that is read."),
 )
 _FOLDER_IS_GONE = "Its folder was removed or moved meanwhile; write it again."
 _DISK_MAY_FAIL = "A disk may be failing: look at the log of the system before anything else is written there."
@@ -54,7 +54,7 @@ _DISK_MAY_FAIL = "A disk may be failing: look at the log of the system before an
 
 @contextmanager
 def os_errors(location: str, doing: str, key: str = "") -> Iterator[None]:
-    """Turn what the system refuses in the block into an error of ours; arguments as of `disk_failure`."""
+    """Convert an OSError in the block to an error of this package; arguments as for `disk_failure`."""
     try:
         yield
     except ZarrBackendError:
@@ -64,18 +64,18 @@ def os_errors(location: str, doing: str, key: str = "") -> Iterator[None]:
 
 
 def disk_failure(error: OSError, location: str, key: str, doing: str) -> StoreError:
-    """Return our error for what the system refused.
+    """Return the error of this package for an OSError.
 
     Parameters
     ----------
     error : OSError
-        What was raised.
+        The error.
     location : str
         Path of the file.
     key : str
-        The key, ``""`` for the file as a whole.
+        The key, ``""`` for the complete file.
     doing : str
-        What was tried: ``"read"``, ``"written"``, ``"deleted"``, ``"listed"``, ``"opened"``.
+        The operation: ``"read"``, ``"written"``, ``"deleted"``, ``"listed"``, ``"opened"``.
     """
     what = repr(key) if key else "the file"
     problem = f"{what} could not be {doing}: {error.strerror or str(error) or type(error).__name__}"
@@ -87,7 +87,7 @@ def disk_failure(error: OSError, location: str, key: str, doing: str) -> StoreEr
 
 
 def _is_of_disk(error: OSError) -> bool:
-    """Return whether it is this system that refused something, and not a library that reports on a server."""
+    """Return whether an error comes from this machine, and not from a library that reports on a server."""
     named = error.filename if isinstance(error.filename, str) else ""
     return error.errno in _FULL or (error.errno is not None and os.path.isabs(named))
 
@@ -130,7 +130,7 @@ _LETTERS = 300
 
 
 def library_errors() -> tuple[type[BaseException], ...]:
-    """Return what libraries of stores raise, as far as they are loaded; for ``except library_errors():``."""
+    """Return the errors of the loaded libraries of stores, for ``except library_errors():``."""
     found: list[type[BaseException]] = [OSError, RuntimeError, ValueError, TypeError]
     for module, names in _FOREIGN.items():
         loaded = sys.modules.get(module)
@@ -140,7 +140,7 @@ def library_errors() -> tuple[type[BaseException], ...]:
 
 @contextmanager
 def library_errors_named(location: str, key: str, doing: str) -> Iterator[None]:
-    """Turn what a library raises in the block into an error of ours; arguments as of `disk_failure`."""
+    """Convert an error of a library in the block to one of this package; arguments as for `disk_failure`."""
     try:
         yield
     except ZarrBackendError as error:
@@ -157,7 +157,7 @@ def _library_failure(error: BaseException, location: str, key: str, doing: str) 
         return without_ranges(location, key)
     problem = f"{key!r} could not be {doing}: {text}" if key else f"the store could not be {doing}: {text}"
     path = node_of(key)
-    # a key can be written wherever there is a bucket; some libraries report no more than that something is absent
+    # a key can be written to any existing bucket; some libraries only report that something is absent
     if _is_no_bucket(error) or (doing == "written" and isinstance(error, FileNotFoundError)):
         remedy = "Check the name of the bucket, and the endpoint."
         return StoreNotFoundError(f"there is no such bucket; {problem}", store=location, path=path, remedy=remedy)
@@ -172,7 +172,7 @@ def _library_failure(error: BaseException, location: str, key: str, doing: str) 
 
 
 def without_ranges(location: str, key: str) -> StoreError:
-    """Return the error for a server that sends whole files only; parameters as of `disk_failure`."""
+    """Return the error for a server that sends complete files only; parameters as for `disk_failure`."""
     return StoreError(
         f"the server does not support byte ranges, and {key!r} cannot be read without them",
         store=location,
@@ -182,10 +182,10 @@ def without_ranges(location: str, key: str) -> StoreError:
 
 
 def raise_if_not_absent(error: BaseException) -> None:
-    """Raise an error that reports an absent key, if it is the bucket that does not exist, or the server that failed."""
+    """Raise an error about an absent key, if in fact the bucket does not exist, or the server failed."""
     if _is_no_bucket(error):
         raise error
-    cause = error.__cause__  # fsspec reports a web server so whatever went wrong
+    cause = error.__cause__  # fsspec reports any failure of a web server as absence
     is_of_server = isinstance(cause, library_errors()) and not isinstance(cause, _NOT_OF_SERVER)
     if cause is not None and is_of_server and status_of(cause) not in _ABSENT_STATUS:
         raise cause
@@ -203,7 +203,7 @@ def _is_refusal(error: BaseException) -> bool:
 
 
 def status_of(error: BaseException) -> int | None:
-    """Return the status of the HTTP answer that an error is about, or None; its libraries have three names for it."""
+    """Return the status of the HTTP response in an error, or None; the libraries have three names for it."""
     found: Any = next((getattr(error, name) for name in _STATUS if isinstance(getattr(error, name, None), int)), None)
     response = getattr(error, "response", None)
     if found is None and isinstance(response, dict):
@@ -215,7 +215,7 @@ def _reason(error: BaseException) -> str:
     """Return the text of an error in one line of bounded length."""
     text, _, details = str(error).partition("\nDebug source")
     text = " ".join(text.split()) or type(error).__name__
-    cause = _CAUSE.search(details)  # obstore has no more than "error sending request" before that
+    cause = _CAUSE.search(details)  # the text before it is only "error sending request"
     if cause is not None:
         text = f"{text}: {cause[1] or cause[2]}"
     return text if len(text) <= _LETTERS else f"{text[:_LETTERS]}..."

@@ -1,8 +1,8 @@
-"""Files and folders of this machine: read and written, put in place in one step, synced to disk, and cleaned up.
+"""Local files and folders: reading, writing, moving into place in one step, syncing to disk, and cleaning up.
 
-What is written beside its target has a name that begins with a dot and the name of the target, and ends in
-``.partial``. What is moved aside while a target is replaced, on systems that cannot exchange two names, ends in
-``.old`` as well, and is the old target itself. What could not be deleted ends in ``.left``, and is ignored afterwards.
+A file that is written beside its target has a name that begins with a dot and the name of the target, and ends in
+``.partial``. On systems that cannot exchange two names, the old target gets the ending ``.old`` in addition while it is
+replaced. What cannot be deleted gets the ending ``.left``, and is ignored afterwards.
 
 Source: issue "Nothing lost, nobody let in", parts 1 and 6; Linux's ``renameat2``, which exchanges two names or gives a
 name only where it is free, and ``syncfs``.
@@ -48,14 +48,14 @@ _READ_BYTES = 2**24
 
 
 class OpenValue:
-    """A file that holds one value, open for reading; all that is read from it is of one version of the value.
+    """The open file of one value; all reads return bytes of the same version of the value.
 
     Parameters
     ----------
     file : int
-        Its descriptor, which is closed with this.
+        Descriptor of the file, which is closed at the end of the ``with`` block.
     size : int
-        Its bytes when it was opened.
+        Bytes of the file when it was opened.
     """
 
     def __init__(self, file: int, size: int) -> None:
@@ -74,7 +74,7 @@ class OpenValue:
         Raises
         ------
         ChunkError
-            There are not so many: the file was cut since it was opened.
+            The file has fewer bytes: it was cut since it was opened.
         """
         while buffer.nbytes:
             if hasattr(os, "preadv"):
@@ -90,13 +90,13 @@ class OpenValue:
 
 
 def close_read(file: int) -> None:
-    """Close a file that was only read; what was read is true, whatever the system says now."""
+    """Close a file that was only read, ignoring errors, since the bytes that were read are correct."""
     with suppress(OSError):
         os.close(file)
 
 
 def read_rest(file: int) -> bytes:
-    """Return what is left of an open file."""
+    """Return the rest of an open file."""
     parts = []
     while part := os.read(file, _READ_BYTES):
         parts.append(part)
@@ -104,7 +104,7 @@ def read_rest(file: int) -> bytes:
 
 
 def read_part(file: Any, start: int, stop: int) -> bytes:
-    """Return the bytes ``start:stop`` of a file object, fewer where it ends before."""
+    """Return the bytes ``start:stop`` of a file object, fewer at its end."""
     parts, left = [], max(0, stop - start)
     file.seek(start)
     while left and (part := file.read(left)):
@@ -114,14 +114,14 @@ def read_part(file: Any, start: int, stop: int) -> bytes:
 
 
 def make_folder(path: str, *, inside: str = "") -> None:
-    """Make a folder, and those above it.
+    """Create a folder, and those above it.
 
     Parameters
     ----------
     path : str
         The folder.
     inside : str
-        A folder above it that has to exist: one that was removed is not made anew, with a part of what was in it.
+        A folder above it that must exist, so that a removed file is not created again with a part of its content.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def make_folder(path: str, *, inside: str = "") -> None:
     if inside:
         os.stat(inside)
     try:
-        os.mkdir(path)  # most often the one above exists
+        os.mkdir(path)  # the folder above usually exists
     except FileExistsError:
         pass
     except FileNotFoundError:
@@ -151,7 +151,7 @@ def create_file(path: str, *, exclusive: bool = True) -> int:
     Raises
     ------
     OSError
-        Naming ``path``.
+        The error names ``path``.
     """
     file = os.open(path, os.O_WRONLY | os.O_CREAT | NO_LINKS | (os.O_EXCL if exclusive else 0), 0o666)
     try:
@@ -166,7 +166,7 @@ def create_file(path: str, *, exclusive: bool = True) -> int:
 
 
 def write_file(path: str, value: bytes, *, exclusive: bool = True) -> None:
-    """Write a file; arguments as of `create_file`."""
+    """Write a file; arguments as for `create_file`."""
     file = create_file(path, exclusive=exclusive)
     try:
         write_all(file, value)
@@ -182,31 +182,31 @@ def write_all(file: int, value: bytes) -> None:
 
 
 def follow_link(path: str) -> str:
-    """Return the path that the symbolic link at ``path`` leads to; ``path`` itself if it is not a link.
+    """Return the target of the symbolic link at ``path``; ``path`` itself if it is not a link.
 
-    A new file is made beside the file that it replaces, and renamed to it, so that the link stays.
+    A new file is created beside the file that it replaces, and renamed to it, so that the link stays.
     """
     return os.path.realpath(path) if os.path.islink(path) else path
 
 
 def check_link(path: str) -> None:
-    """Refuse to write to a symbolic link that leads nowhere: a disk may be missing there.
+    """Refuse to write to a symbolic link whose target does not exist: a disk may be missing.
 
     Raises
     ------
     StoreExistsError
-        Such a link is at ``path``.
+        ``path`` is such a link.
     """
     if os.path.islink(path) and not os.path.exists(path):
         raise StoreExistsError(
             f"this is a symbolic link to {os.readlink(path)!r}, which does not exist",
             store=path,
-            remedy="Delete the link, or create what it should lead to.",
+            remedy="Delete the link, or create its target.",
         )
 
 
 def is_folder(entry: os.DirEntry[str]) -> bool:
-    """Return whether to look into an entry; links that lead back to a folder on the way to them would never end."""
+    """Return whether an entry is a folder to search; a link to a folder above itself would never end."""
     if not entry.is_symlink():
         return entry.is_dir()
     folder, above = os.path.realpath(entry.path), os.path.dirname(entry.path)
@@ -235,20 +235,20 @@ def size_of(entry: os.DirEntry[str]) -> int | None:
 def sync_files(path: str) -> None:
     """Wait until all that was written to the file system of ``path`` is on its disk.
 
-    One call for all that was written costs a few hundredths of the time of writing thousands of files; one call per
-    file costs five times that time.
+    One call for everything takes a few hundredths of the time of writing thousands of files; one call per file takes
+    five times that time.
 
     Parameters
     ----------
     path : str
-        Something that exists.
+        An existing file or folder.
 
     Raises
     ------
     UsageError
         The system has no such call.
     OSError
-        Something could not be written to the disk.
+        A write to the disk failed.
     """
     call = _linux_call("syncfs")
     if call is not None:
@@ -262,11 +262,11 @@ def sync_files(path: str) -> None:
     elif hasattr(os, "sync"):
         os.sync()
     else:
-        raise UsageError("this system cannot be asked to write everything to disk", remedy="Leave out durable=True.")
+        raise UsageError("this system has no call that writes everything to disk", remedy="Leave out durable=True.")
 
 
 def sync_folder(path: str) -> None:
-    """Wait until the names in a folder are on disk, after a rename; systems that open no folders need no such call."""
+    """Wait until the names in a folder are on disk, after a rename; not needed where folders cannot be opened."""
     with suppress(PermissionError):
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -276,11 +276,11 @@ def sync_folder(path: str) -> None:
 
 
 def _linux_call(name: str) -> Any:
-    """Return a function of Linux's C library; None on other systems and where the library does not have it."""
+    """Return a function of Linux's C library; None if it does not exist."""
     return getattr(ctypes.CDLL(None, use_errno=True), name, None) if sys.platform.startswith("linux") else None
 
 
-# ---- putting in place -----------------------------------------------------------------------------------------------
+# ---- moving into place ----------------------------------------------------------------------------------------------
 
 _AT_FDCWD = -100
 _NO_REPLACE = 1
@@ -289,12 +289,12 @@ _UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM)
 
 
 def replace(partial: str, target: str) -> None:
-    """Move ``partial`` to ``target`` and delete what was there; if the move fails, what was there is there again.
+    """Move ``partial`` to ``target``, and delete the old target; if the move fails, the old target stays.
 
     Warns
     -----
     UserWarning
-        What was there could not be deleted.
+        The old target could not be deleted.
     """
     if not os.path.lexists(target):
         os.rename(partial, target)
@@ -315,12 +315,12 @@ def replace(partial: str, target: str) -> None:
 
 
 def place(partial: str, target: str) -> None:
-    """Move ``partial`` to ``target``, where nothing may be, whoever else tries the same at this moment.
+    """Move ``partial`` to ``target``, which must not exist, in one step among competing processes.
 
     Raises
     ------
     StoreExistsError
-        Something is there; ``partial`` stays where it is.
+        ``target`` exists; ``partial`` is not moved.
     """
     try:
         _move_to_free(partial, target)
@@ -336,12 +336,12 @@ def _move_to_free(partial: str, target: str) -> None:
     if _renameat2(partial, target, _NO_REPLACE):
         return
     if os.name == "nt":
-        os.rename(partial, target)  # which replaces nothing there
+        os.rename(partial, target)  # does not replace on Windows
         return
     if os.path.isfile(partial):
         _link(partial, target)
         return
-    os.mkdir(target)  # takes the name, in one step; a folder may then be renamed onto an empty one
+    os.mkdir(target)  # reserves the name in one step; a folder can be renamed onto an empty one
     try:
         os.rename(partial, target)
     except BaseException:
@@ -351,7 +351,7 @@ def _move_to_free(partial: str, target: str) -> None:
 
 
 def _link(partial: str, target: str) -> None:
-    """Give a file its name, if that is free, in one step where the file system has hard links."""
+    """Give a file its name, if that is free; in one step if the file system has hard links."""
     try:
         os.link(partial, target)
     except FileExistsError:
@@ -365,7 +365,7 @@ def _link(partial: str, target: str) -> None:
 
 
 def _renameat2(one: str, other: str, flag: int) -> bool:
-    """Rename as ``flag`` says, in one step; False where the system cannot."""
+    """Rename according to ``flag``, in one step; return False if the system cannot."""
     call = _linux_call("renameat2")
     if call is None:
         return False
@@ -377,13 +377,13 @@ def _renameat2(one: str, other: str, flag: int) -> bool:
     raise OSError(code, os.strerror(code), other)
 
 
-# ---- beside the target ----------------------------------------------------------------------------------------------
+# ---- files beside a target -------------------------------------------------------------------------------------------
 
 
 def _prefix(target: str) -> str:
-    """Return what the names of everything beside ``target`` that belongs to it begin with."""
+    """Return the prefix of the names of all files beside ``target`` that belong to it."""
     name = os.path.basename(target)
-    digest = hashlib.sha256(os.fsencode(name)).hexdigest()[:8]  # the name is cut, and others may begin like it
+    digest = hashlib.sha256(os.fsencode(name)).hexdigest()[:8]  # other names may have the same beginning
     return f".{name[:_NAME_LETTERS]}.{digest}"
 
 
@@ -393,9 +393,9 @@ def partial_path(target: str) -> str:
 
 
 def sweep(target: str) -> None:
-    """Remove what a writer that died has left beside ``target``, and give the old file its place back.
+    """Remove the files that a dead writer left beside ``target``, and move an old target back.
 
-    Whoever calls this is the only writer.
+    The caller must hold the lock of the file.
     """
     folder = os.path.dirname(target)
     pattern = re.compile(re.escape(_prefix(target)) + rf"\.[0-9a-f]{{32}}{PARTIAL}({_ASIDE})?")
@@ -408,12 +408,12 @@ def sweep(target: str) -> None:
             if found[1] and not os.path.lexists(target):
                 os.rename(path, target)
             else:
-                with suppress(OSError):  # another user's, in a folder for all; its name is never used again
+                with suppress(OSError):  # it belongs to another user; its name is never used again
                     discard(path)
 
 
 def interrupted_conversions(target: str) -> list[str]:
-    """Return the paths of what conversions to ``target`` that were interrupted have left, to be resumed."""
+    """Return the paths of interrupted conversions to ``target``, which can be resumed."""
     folder = os.path.dirname(target)
     pattern = re.compile(re.escape(conversion_prefix(target)) + r"-[0-9a-f]{12}" + re.escape(PARTIAL))
     try:
@@ -423,24 +423,24 @@ def interrupted_conversions(target: str) -> list[str]:
 
 
 def conversion_prefix(target: str) -> str:
-    """Return what the names of all that belongs to a conversion to ``target`` begin with."""
+    """Return the prefix of the names of all files that belong to a conversion to ``target``."""
     return f"{_prefix(target)}.conversion"
 
 
 def remove(path: str) -> None:
-    """Delete a file, a link or a whole folder, however deep it is."""
+    """Delete a file, a link or a folder with its content, of any depth."""
     if not os.path.isdir(path) or os.path.islink(path):
         os.unlink(path)
         return
     try:
         shutil.rmtree(path)
-    except (OSError, RecursionError):  # its paths are too long, or there are too many folders in each other
+    except (OSError, RecursionError):  # paths are too long, or folders nested too deep
         _flatten(path)
         shutil.rmtree(path)
 
 
 def _flatten(path: str) -> None:
-    """Move all folders below a folder to its top; two are open at a time, and no path becomes long."""
+    """Move all folders below a folder to its top, with two folders open at a time and short paths."""
     if not {os.open, os.rename} <= os.supports_dir_fd or os.scandir not in os.supports_fd:
         return
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -469,12 +469,12 @@ def _folders(descriptor: int) -> list[str]:
 
 
 def discard(path: str) -> None:
-    """Delete what is not needed any more; what cannot be deleted gets another name.
+    """Delete a file or folder; one that cannot be deleted is renamed.
 
     Raises
     ------
     OSError
-        It can have no other name either.
+        It cannot be renamed either.
 
     Warns
     -----
@@ -492,9 +492,9 @@ def discard(path: str) -> None:
 
 
 class Staged:
-    """What this process writes beside its target, and removes if it fails.
+    """Files that this process writes beside their target, and removes if it fails.
 
-    A process that was forked meanwhile leaves it alone, however it ends.
+    A fork of this process never removes them.
 
     Parameters
     ----------
@@ -508,16 +508,16 @@ class Staged:
 
     @property
     def is_own(self) -> bool:
-        """Whether this is the process that began to write."""
+        """Whether this is the process that started to write."""
         return self._pid == os.getpid()
 
     def check(self) -> None:
-        """Make sure that this is the process that began to write.
+        """Make sure that this is the process that started to write.
 
         Raises
         ------
         StoreLockedError
-            It is a fork of that.
+            It is a fork of that process.
         """
         if not self.is_own:
             raise StoreLockedError(
@@ -527,7 +527,7 @@ class Staged:
             )
 
     def discard(self, path: str) -> None:
-        """Delete what was written, as far as it can be deleted; not in a fork."""
+        """Delete a file, ignoring errors; not in a fork."""
         if self.is_own:
             with suppress(OSError):
                 discard(path)

@@ -1,4 +1,4 @@
-"""Every other URL that fsspec knows: ``memory://``, chains such as ``simplecache::https://``; clouds without obstore.
+"""`FsspecStore`: all URLs of fsspec, such as ``memory://``, ``simplecache::https://``, and clouds without obstore.
 
 Source: issue "Format 3, shards, and any store, near or far", part 4.
 """
@@ -21,7 +21,7 @@ from hdmf_zarr_backend.stores.remote import RemoteStore, completed, plain_tag
 _ABSENT = (FileNotFoundError, IsADirectoryError, NotADirectoryError, KeyError)
 _WEB_TIMEOUT = 30.0
 _PART_BYTES = 8 * 2**20  # 10,000 parts, the most that S3 takes, are 80 GB; Google wants multiples of 256 KiB
-# the libraries of these write a file in parts, and an upload that is not ended leaves no object
+# the libraries of these write a file in parts, and an unfinished upload leaves no object
 _IN_PARTS = S3_SCHEMES | GOOGLE_SCHEMES | AZURE_SCHEMES
 _NO_SUCH_RANGE = 416
 # how servers report, through libraries without an error for it, that a key to be created exists
@@ -46,15 +46,15 @@ class FsspecStore(RemoteStore):
     location : str
         URL, perhaps a chain with ``::``, without a trailing slash.
     options : mapping
-        ``storage_options`` as fsspec takes them.
+        ``storage_options`` of fsspec.
     filesystem : fsspec.AbstractFileSystem, optional
-        Instead of the one that the URL and the options mean.
+        Used instead of the file system of the URL and the options.
     root : str, optional
         Path of the file in ``filesystem``.
     """
 
     opens_by_url = True
-    stream_bytes = 3 * _PART_BYTES  # what is collected, and what the library makes of it for a request
+    stream_bytes = 3 * _PART_BYTES  # the collected bytes, and the copies that the library makes for a request
 
     _absent = _ABSENT
 
@@ -67,10 +67,10 @@ class FsspecStore(RemoteStore):
         self._root = root
         first = location.partition("::")[0].partition("://")[0]
         self._scheme = first
-        self.streams_values = first in _IN_PARTS  # elsewhere fsspec writes a value as a whole
+        self.streams_values = first in _IN_PARTS  # elsewhere fsspec writes a complete value
         self._retry_config = completed(self.options.get("retry_config"), location)
         abilities = _READ_ONLY.get(_GROUPS.get(first, first)) or Abilities(is_remote=first not in ("memory", "file"))
-        # a cache in front of a web server has no more of a listing than that
+        # a cache in front of a web server cannot list either
         behind = location.rpartition("::")[2]
         if abilities.listing and abilities.is_remote and behind.startswith("http") and first != "reference":
             abilities = _READ_ONLY["http"]
@@ -101,33 +101,35 @@ class FsspecStore(RemoteStore):
             options = {name: value for name, value in self.options.items() if name != "retry_config"}
             if self.location.startswith("http"):
                 options["client_kwargs"] = {**_web_timeout(), **options.get("client_kwargs", {})}
-            if self._scheme in S3_SCHEMES:  # botocore would ask a server that is not there five times
+            if self._scheme in S3_SCHEMES:  # botocore would try an unreachable server five times
                 options["config_kwargs"] = {"retries": {"total_max_attempts": 1}, **options.get("config_kwargs", {})}
             try:
                 self._fs, self._root = url_to_fs(self.location, **options)
             except ImportError as error:
                 raise UsageError(
-                    f"fsspec cannot open this ({error})", store=self.location, remedy="Install what it asks for."
+                    f"fsspec cannot open this ({error})",
+                    store=self.location,
+                    remedy="Install the library that it needs.",
                 ) from error
-            except (ValueError, TypeError) as error:  # no such protocol, or what it needs was not given
+            except (ValueError, TypeError) as error:  # unknown protocol, or missing options
                 remedy = _NEEDED.get(self._scheme, "Check the URL, and storage_options.")
                 raise UsageError(f"fsspec cannot open this ({error})", store=self.location, remedy=remedy) from error
             if self.location.startswith("dir::"):
-                self._root = ""  # the folder that follows is the root of that file system, and not a path in it as well
+                self._root = ""  # the folder that follows is the root of that file system
         return self._fs
 
     def check_url(self) -> None:
-        """Make sure that fsspec knows what the URL means; nothing is asked of a server.
+        """Make sure that fsspec can open the URL, without a request.
 
         Raises
         ------
         UsageError
-            It does not, or lacks a library.
+            fsspec does not know the URL, or a library is not installed.
         """
-        self._filesystem  # noqa: B018 - it is made here
+        self._filesystem  # noqa: B018 - creates it
 
     def _path(self, key: str) -> str:
-        self.check_url()  # which finds the root
+        self.check_url()  # sets the root
         root = self._root
         if self.location.startswith("http"):  # the key is not a part of a query
             from urllib.parse import quote
@@ -145,7 +147,7 @@ class FsspecStore(RemoteStore):
         except library_errors() as error:
             is_of_range = status_of(error) == _NO_SUCH_RANGE or "range" in str(error).lower()
             if is_of_range and self._state(key).size == 0:
-                return b""  # a server has no range in what is empty
+                return b""  # an empty value has no ranges
             raise
 
     def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes]:
@@ -162,7 +164,7 @@ class FsspecStore(RemoteStore):
         return [bytes(part) for part in parts]
 
     def _from_the_start(self, path: str, ranges: Sequence[Range]) -> list[Range]:
-        """Return ranges without any that count from the end, which Azure does not know."""
+        """Return ranges that count from the start only, since Azure has no others."""
         size = int(self._filesystem.info(path)["size"])
         return [slice(start, stop).indices(size)[:2] for start, stop in ranges]
 
@@ -180,7 +182,7 @@ class FsspecStore(RemoteStore):
         self._filesystem.pipe_file(path, value)
 
     def _make_folder(self, path: str) -> None:
-        """Make the folder of a file, where it would have to be there."""
+        """Create the folder of a file if the file system has folders."""
         if _is_on_disk(self._filesystem):
             self._filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)
 
@@ -197,14 +199,14 @@ class FsspecStore(RemoteStore):
         )
 
         def write(data: bytes) -> None:
-            for start in range(0, len(data), _PART_BYTES):  # what is collected becomes one part, however large
+            for start in range(0, len(data), _PART_BYTES):  # collected bytes become one part of any size
                 file.write(data[start : start + _PART_BYTES])
 
         try:
             yield lambda data: self._called(lambda: write(data), key, "written", once=True)
-            self._called(file.close, key, "written", once=True)  # only now is it there
+            self._called(file.close, key, "written", once=True)  # only this creates the object
         except BaseException:
-            if owner == os.getpid():  # a fork that ends has not failed
+            if owner == os.getpid():  # ending a fork is not a failure
                 _abandon(file)
             raise
 
@@ -240,13 +242,13 @@ class FsspecStore(RemoteStore):
         start = len(str(self._root).strip("/"))
         for path, entry in found.items():
             inside = path.strip("/")
-            # find() of what is a file gives the file itself
+            # find() of a file returns the file itself
             if inside != top.strip("/"):
                 yield inside[start:].lstrip("/"), int(entry.get("size") or 0)
 
 
 def store_of_fsmap(mapping: Any) -> FsspecStore | None:
-    """Return the store of what fsspec's ``get_mapper`` has given; None for any other mapping."""
+    """Return the store of a mapping from fsspec's ``get_mapper``; None for any other mapping."""
     filesystem: Any = getattr(mapping, "fs", None)
     if not hasattr(filesystem, "unstrip_protocol") or getattr(filesystem, "asynchronous", False):
         return None
@@ -255,7 +257,7 @@ def store_of_fsmap(mapping: Any) -> FsspecStore | None:
 
 
 def _is_on_disk(filesystem: Any) -> bool:
-    """Return whether a file system of fsspec is that of this machine, or a part of it."""
+    """Return whether a file system of fsspec is the local one, or a part of it."""
     inner = filesystem
     while inner is not None:
         filesystem, inner = inner, getattr(inner, "sync_fs", None) or getattr(inner, "fs", None)
@@ -264,16 +266,16 @@ def _is_on_disk(filesystem: Any) -> bool:
 
 
 def _abandon(file: Any) -> None:
-    """Give up an upload in parts; one that was left to be collected as garbage would be ended, and become an object."""
-    with suppress(*library_errors()):  # the server may be gone, and then forgets the parts by itself
+    """Abort an upload in parts; garbage collection would complete it, and create an object."""
+    with suppress(*library_errors()):  # if the server is unreachable, it drops the parts itself
         file.discard()
     file.closed = True
     with suppress(*library_errors()):
-        file.close()  # what else it holds, such as connections
+        file.close()  # closes connections
 
 
 def _web_timeout() -> dict[str, Any]:
-    """Return a bound of the time between two pieces of an answer; a large chunk may take as long as it needs."""
+    """Return a timeout between two pieces of a response; the total time is not limited."""
     import aiohttp
 
     return {"timeout": aiohttp.ClientTimeout(total=None, sock_connect=_WEB_TIMEOUT, sock_read=_WEB_TIMEOUT)}

@@ -1,4 +1,4 @@
-"""Pausing the cyclic garbage collector, where a search costs more than it frees."""
+"""`gc_paused`: pauses the cyclic garbage collector while many objects are created that stay alive."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Pause the collector of this process inside of the block."""
+    """Pause the collector of this process during the block."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

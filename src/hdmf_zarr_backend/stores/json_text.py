@@ -1,11 +1,11 @@
-"""JSON text <-> Python values, as Zarr files hold them.
+"""JSON text <-> Python values, for documents and values in Zarr files.
 
-NaN and Infinity are legal tokens in the files that exist (hdmf-zarr writes them), so both directions allow them unless
-asked to be strict. orjson is used for reading where it is installed; it refuses those tokens and makes floats of
-integers beyond 64 bits, and such text is read by the standard library.
+Existing files contain NaN and Infinity (hdmf-zarr writes them), so both directions allow them unless ``strict``. orjson
+is used for reading if it is installed; it refuses those tokens and converts integers beyond 64 bits to floats, so such
+text is read by the standard library.
 
-Surrogates without a partner (h5py reads text that is not UTF-8 so) are written as escapes, and come back: the document
-stays UTF-8. Two of them that make a pair come back as the character that they mean.
+Lone surrogates, which h5py returns for text that is not UTF-8, are written as escapes and read back: the document stays
+UTF-8. Two of them that form a pair are read as their character.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _loads = _fast_parser()
 
 _LONG_INTEGER = re.compile(rb"[1-9][0-9]{18}")  # 2**63 has 19 digits
 MAX_NESTING = 1000
-"""How deep objects and lists of a document may be in each other; orjson reads no deeper either."""
+"""How deep objects and lists of a document may be nested; the limit of orjson is the same."""
 
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
@@ -48,14 +48,14 @@ def dump(value: Any, *, strict: bool = False) -> bytes:
     Raises
     ------
     ValueError
-        ``strict`` and there is a NaN or an infinity.
+        With ``strict``: ``value`` has a NaN or an infinity.
     """
-    # what Python writes for a surrogate is what JSON reads as one: \udcb5
+    # the escape that Python writes for a surrogate is the one of JSON: \udcb5
     return (_STRICT if strict else _COMPACT).encode(value).encode("utf-8", "backslashreplace")
 
 
 def check_strict(hierarchy: Hierarchy, location: str) -> None:
-    """Make sure that a file which is to be changed in strict JSON is of it already; what it has is written as it is.
+    """Make sure that a file has only strict JSON before it is changed, since its attributes are written unchanged.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def check_strict(hierarchy: Hierarchy, location: str) -> None:
             dump(node.attributes, strict=True)
         except ValueError as error:
             raise UsageError(
-                "the file has attributes that are no strict JSON: NaN or an infinity",
+                "the file has attributes that are not strict JSON: NaN or an infinity",
                 store=location,
                 path=absolute(path),
                 remedy="Leave strict_json away, or export the file with strict_json=True.",
@@ -75,12 +75,12 @@ def check_strict(hierarchy: Hierarchy, location: str) -> None:
 
 
 def parse_fast(text: bytes, *, encoding: str = "utf-8") -> Any:
-    """Return the value of JSON ``text``, by orjson where it is installed and takes the text.
+    """Return the value of JSON ``text``, by orjson if it is installed and accepts the text.
 
     Raises
     ------
     ValueError
-        It is no JSON.
+        It is not JSON.
     RecursionError
         It is nested too deep.
     """
@@ -88,22 +88,22 @@ def parse_fast(text: bytes, *, encoding: str = "utf-8") -> Any:
         try:
             return _loads(text)
         except ValueError:
-            pass  # NaN, Infinity and surrogates are for the standard library
+            pass  # the standard library reads NaN, Infinity and surrogates
     if _depth(text) > MAX_NESTING:
         raise RecursionError(f"it is nested more than {MAX_NESTING:,} deep")
     return json.loads(text.decode(encoding))
 
 
 def _depth(text: bytes) -> int:
-    """Return how deep JSON text is nested.
+    """Return the nesting depth of JSON text.
 
-    Brackets in strings can hide some of it; then the bound is Python's own, which depends on its version.
+    Brackets in strings can hide a part of it; then the limit is that of Python, which depends on its version.
     """
     if text.count(b"[") + text.count(b"{") <= MAX_NESTING:
-        return 0  # or more, but not too much
+        return 0  # within the limit in any case
     steps = _STEPS
     depth = max(accumulate(steps[byte] for byte in text.translate(None, _OTHERS)))
-    if depth > MAX_NESTING and b'"' in text:  # brackets in strings are none
+    if depth > MAX_NESTING and b'"' in text:  # leave out brackets in strings
         depth = max(accumulate((steps[byte] for byte in _STRING.sub(b"", text).translate(None, _OTHERS)), initial=0))
     return depth
 
@@ -114,12 +114,12 @@ def load(text: bytes, *, key: str) -> Any:
     Raises
     ------
     MetadataError
-        The text is no JSON, or nested too deep to be read.
+        The text is not JSON, or nested too deep.
     """
     try:
         return parse_fast(text)
     except (ValueError, RecursionError) as error:
         raise MetadataError(
-            f"the document {key!r} is no JSON ({type(error).__name__}: {error})",
+            f"the document {key!r} is not JSON ({type(error).__name__}: {error})",
             remedy="Restore the document, or run `zarrio verify` to see what else is damaged.",
         ) from error

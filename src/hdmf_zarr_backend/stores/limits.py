@@ -1,8 +1,8 @@
-"""Limits and rules of reading: how much of a file is read before it is refused, and where its links may lead.
+"""`Limits` and `ReadRules`: how much of a file is read before it is refused, and which files its links may name.
 
-A file can state anything: a document of a terabyte, a chunk of an exabyte, a kilobyte that becomes gigabytes. Each
-thing that grows with what a file states has a limit here, and an error that names it. The rules are kept with the
-store, so that all who read from it, in whatever thread or process, hold to the same.
+A file can state anything: a document of a terabyte, a chunk of an exabyte, a kilobyte that expands to gigabytes. Every
+size that a file states has a limit here, and an error that names the limit. The rules are kept with the store, so that
+they hold for all its readers, in any thread or process.
 
 Source: issue "Nothing lost, nobody let in", part 5.
 """
@@ -31,7 +31,7 @@ def _memory() -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a file may ask for. Each limit has a name, which the error of a file that exceeds it contains.
+    """Limits for the sizes that a file states. The error for a file beyond a limit contains its name.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Limits:
     max_documents : int
         Metadata documents of one file.
     max_depth : int
-        Groups inside of each other.
+        Nesting depth of groups.
     max_stored_bytes : int
         Bytes of one stored chunk or shard index, as they are in the store.
     max_chunk_bytes : int
@@ -48,17 +48,16 @@ class Limits:
     max_object_bytes : int
         Bytes that a chunk of text, bytes, references or rows decompresses to, or a compressed entry of a zip file.
     max_read_bytes : int
-        Bytes that one selection of an array asks for (8 for each object); default: the memory of the machine.
+        Bytes of one selection of an array (8 for each object); default: the memory of the machine.
     max_read_chunks : int
         Chunks that one selection of an array touches.
     max_unwritten_bytes : int
-        Bytes of the values of those chunks of one array that are stated and not stored, where the array is copied: the
-        copy has them all. A chunk counts as 64 KiB at least. Likewise the values of a dataset of HDF5 that were never
-        written.
+        Bytes of the values of the chunks of one array that are not stored, when the array is copied, since the copy has
+        them all. A chunk counts as at least 64 KiB. Likewise the values of an HDF5 dataset that were never written.
     max_links : int
-        Links that lead from one to the next.
+        Length of a chain of links.
     max_files : int
-        Other files that a file leads to by its links.
+        Other files that a file names in its links.
     """
 
     max_document_bytes: int = 2**28
@@ -77,7 +76,7 @@ class Limits:
         for entry in fields(self):
             value = getattr(self, entry.name)
             if type(value) is not int or value < 0:
-                raise UsageError(f"{entry.name}={value!r} is no limit", remedy="Give a whole number, 0 or more.")
+                raise UsageError(f"{entry.name}={value!r} is not a limit", remedy="Give a whole number, 0 or more.")
 
     def check(self, name: str, value: int, what: str) -> None:
         """Raise if ``value`` is more than the limit ``name``.
@@ -85,52 +84,53 @@ class Limits:
         Parameters
         ----------
         name : str
-            Of an attribute.
+            Name of the limit.
         value : int
-            What the file asks for.
+            The size in the file.
         what : str
-            What it is, for the message: ``"the chunks have 4398046511104 bytes each"``.
+            Description for the message: ``"the chunks have 4398046511104 bytes each"``.
 
         Raises
         ------
         LimitError
-            Naming the limit, and how it is raised.
+            The error names the limit, and how to raise it.
         """
         if value > getattr(self, name):
             raise self.exceeded(name, value, what)
 
     def exceeded(self, name: str, value: int, what: str) -> LimitError:
-        """Return the error of `check` for the limit ``name``; ``value`` and ``what`` as there."""
+        """Return the error of `check` for the limit ``name``; ``value`` and ``what`` as for `check`."""
         return LimitError(
             f"{what}: the limit {name} is {getattr(self, name):,}",
-            remedy=f"If this file is to be trusted, raise it: limits=Limits({name}={_rounded(value)}).",
+            remedy=f"If you trust this file, raise it: limits=Limits({name}={_rounded(value)}).",
         )
 
 
 def _rounded(value: int) -> str:
-    """Return a number that is easy to type and no less."""
+    """Return a number that is easy to type and not smaller."""
     power = max(0, (value - 1).bit_length())
     return f"2**{power}" if value > 10**6 else str(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRules:
-    """What holds when a file is read.
+    """Rules for reading a file.
 
     Attributes
     ----------
     limits : Limits
-        How much.
+        Limits of sizes.
     missing_chunks : {"fill", "error"}, optional
-        What a chunk that is not stored reads as: the fill value, or a `ChunkError`. None: the fill value; but an error
-        where the chunk is to be copied, and the file states that all its chunks were stored.
+        Whether a chunk that is not stored reads as the fill value, or raises a `ChunkError`. None: the fill value;
+        but an error if the chunk is copied, and the file states that all its chunks were stored.
     is_whole, is_copied : bool
         Whether the file states that, and whether it is being copied.
     is_linked : bool
-        Whether it was not the user but another file that named this one.
+        Whether another file, not the user, named this one.
     external_links : {"follow", "within", "never"}, optional
-        Which other files links and references may lead to: all; those in the folder of the file, and below; none. None:
-        "follow" for a local file, as with HDF5, and "within" for a remote one. Never from a remote file to a local one.
+        Which other files links and references may name: all; those in the folder of the file and below; none. None
+        means "follow" for a local file, as with HDF5, and "within" for a remote one. A remote file never leads to a
+        local one.
     """
 
     limits: Limits = field(default_factory=Limits)

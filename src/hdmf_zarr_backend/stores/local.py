@@ -1,6 +1,6 @@
-"""A local directory as a store, by the operating system's own calls.
+"""`LocalStore`: a local directory as a store, by direct calls of the operating system.
 
-A node of an NWB file is a few hundred bytes, and a detour through an event loop costs ten times that.
+A node of an NWB file has a few hundred bytes, and reading it through an event loop takes ten times as long.
 
 Source: issue "Nothing lost, nobody let in", "Done when": no reader sees a mixed state.
 """
@@ -54,12 +54,12 @@ class LocalStore(Store):
     Parameters
     ----------
     root : str
-        Absolute path of the directory. It need not exist. A symbolic link is followed, once.
+        Absolute path of the directory, which need not exist. A symbolic link is followed, once.
     replace : bool
-        Write each key beside its place and rename it there (for files that others may be reading). In a directory that
-        is not in its place yet this is not needed.
+        Write each value to another file and rename it (for files that others may be reading). This is not needed in a
+        directory that is not at its final path yet.
     location : str, optional
-        What links and messages name, if it is not ``root`` (a directory that will be renamed).
+        Location for links and messages, if it is not ``root`` (a directory that will be renamed).
     """
 
     opens_values = True
@@ -76,7 +76,7 @@ class LocalStore(Store):
         return f"LocalStore({self.root!r})"
 
     def pin(self) -> None:
-        """Read from the directory that is there now; a value that is gone since it was replaced is an error then."""
+        """Keep reading the present directory; after it was replaced, an absent value is an error."""
         self._opened = OpenFolder.at(self.root)
 
     def _check_opened(self) -> None:
@@ -84,7 +84,7 @@ class LocalStore(Store):
             self._opened.check(self.location)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_made": set()}  # which folders there are is not sent along with each task
+        return {**self.__dict__, "_made": set()}  # not sent along with each task
 
     def _path(self, key: str) -> str:
         if is_outside(key) or (os.sep == "\\" and "\\" in key):
@@ -100,7 +100,7 @@ class LocalStore(Store):
             value = os.read(file, size + 1)
             if len(value) == size:
                 return value
-            return value + read_rest(file)  # it is larger than one call reads, or is being written
+            return value + read_rest(file)  # larger than one call reads, or just being written
         except OSError as error:
             raise disk_failure(error, self.location, key, "read") from error
         finally:
@@ -135,10 +135,10 @@ class LocalStore(Store):
             return self._opened.open(key, READING)
         except (FileNotFoundError, NotADirectoryError, UnicodeEncodeError):
             self._check_opened()
-            return None  # a surrogate is in no name
+            return None  # names cannot contain surrogates
         except OSError as error:
             if error.errno == errno.ENAMETOOLONG:
-                return None  # it cannot have been set
+                return None  # such a key cannot have been set
             raise disk_failure(error, self.location, key, "read") from error
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
@@ -154,7 +154,7 @@ class LocalStore(Store):
 
     def set(self, key: str, value: bytes) -> None:
         path = self._path(key)
-        try:  # a context manager would cost a tenth of the time of a small value
+        try:  # a context manager takes a tenth of the time of a small value
             self._make_parent(path)
             if self._replaces(key):
                 self._write_beside(path, value)
@@ -194,7 +194,7 @@ class LocalStore(Store):
             with os_errors(self.location, "written", key):
                 self._make_parent(path)
                 file = create_file(partial)
-            try:  # what the block raises does not come from here
+            try:  # errors of the block are not converted
                 yield append
             finally:
                 with os_errors(self.location, "written", key):
@@ -202,13 +202,13 @@ class LocalStore(Store):
             with os_errors(self.location, "written", key):
                 os.replace(partial, path)
         except BaseException:
-            if owner == os.getpid():  # a fork that ends has not failed
+            if owner == os.getpid():  # ending a fork is not a failure
                 with suppress(OSError):
                     os.unlink(partial)
             raise
 
     def _replaces(self, key: str) -> bool:
-        """Return whether a value is written beside its place first."""
+        """Return whether a value is written to another file first, and renamed."""
         return self._replace
 
     def delete(self, keys: Iterable[str]) -> None:
@@ -230,7 +230,7 @@ class LocalStore(Store):
                 stack.extend(f"{prefix}{name}/" for name, entry in names.items() if is_folder(entry))
 
     def _has_chunks(self, prefix: str, names: Iterable[str]) -> bool:
-        """Return whether folders below a document of format 3 are those of chunks; a group may have a member ``c``."""
+        """Return whether the folders below a document of format 3 hold chunks; a group may have a member ``c``."""
         if "zarr.json" not in names or not any(name == "c" or name.isdigit() for name in names):
             return False
         try:
@@ -254,7 +254,7 @@ class LocalStore(Store):
                 yield key[len(path) + 1 if path else 0 :]
 
     def _walk(self, path: str, closed: Collection[str] = ()) -> Iterator[tuple[str, os.DirEntry[str], bool]]:
-        """Yield everything below a path but not below ``closed``: its key, its entry and whether it is a folder."""
+        """Yield key, entry, and whether it is a folder, of everything below a path except below ``closed``."""
         stack = [path]
         while stack:
             here = stack.pop()
@@ -279,7 +279,7 @@ class LocalStore(Store):
         return os.path.lexists(self.root)
 
     def delete_below(self, path: str) -> None:
-        """Delete everything at and below ``path``; of a symbolic link the link itself, never what it leads to."""
+        """Delete everything at and below ``path``; of a symbolic link the link itself, never its target."""
         top = self._path(path)
         self._made.clear()
         with os_errors(self.location, "deleted", path):
@@ -289,7 +289,7 @@ class LocalStore(Store):
             for folder, folders, files in os.walk(top, topdown=False):
                 for name in (*files, *(name for name in folders if os.path.islink(f"{folder}/{name}"))):
                     os.unlink(f"{folder}/{name}")
-                with suppress(OSError):  # something came to be in it
+                with suppress(OSError):  # it is not empty
                     os.rmdir(folder)
 
     def delete_unfinished(self, folders: Iterable[str]) -> None:
@@ -303,10 +303,10 @@ class LocalStore(Store):
             return False
         try:
             if not stat.S_ISREG(os.lstat(f"{self.root}/{source}").st_mode):
-                return False  # a symbolic link may lead somewhere else from another place
+                return False  # a relative symbolic link has another target elsewhere
             os.link(f"{self.root}/{source}", f"{self.root}/{target}")
         except OSError:
-            return False  # not every file system has such links
+            return False  # not all file systems have hard links
         return True
 
     def sync(self) -> None:
@@ -334,7 +334,7 @@ class LocalStore(Store):
         try:
             return not stat.S_ISREG(os.stat(f"{self.root}/{key}").st_mode)
         except (OSError, ValueError):
-            return False  # nothing is there, or nothing can be called so
+            return False  # it does not exist, or is not a valid name
 
     def check_inside(self, names: Iterable[str], paths: Iterable[str]) -> None:
         names, paths = list(names), list(paths)
@@ -357,20 +357,20 @@ def _partial(path: str) -> str:
 
 
 class OpenFolder:
-    """A directory that is held open, so that what is read of it is never of another one that took its place.
+    """A directory that is held open, so that reads never return content of another directory that replaced it.
 
-    A file is replaced by a rename, and by its path a reader would find chunks of the new file under documents of the
-    old one. While a descriptor of a directory is open the system gives its number to no other, and names are looked up
-    in it wherever it was moved.
+    A file is replaced by a rename, after which a reader would find chunks of the new file by its path, under documents
+    of the old one. While a descriptor of a directory is open, the system does not reuse its number, and names are
+    looked up in it wherever it was moved.
 
     Parameters
     ----------
     descriptor : int
-        Of the directory; closed with this. Negative: the directory was not there any more.
+        Descriptor of the directory, closed by this object. Negative if the directory did not exist any more.
     identity : int
         Number of the directory in its file system.
     root : str
-        Where it was.
+        Path of the directory when it was opened.
     """
 
     def __init__(self, descriptor: int, identity: int, root: str) -> None:
@@ -380,18 +380,20 @@ class OpenFolder:
 
     @classmethod
     def at(cls, root: str) -> OpenFolder | None:
-        """Hold the directory at ``root``; None where there is none, or it cannot be held: many files are open."""
+        """Open the directory at ``root``; None if it does not exist, or too many files are open."""
         if os.open not in os.supports_dir_fd or not hasattr(os, "O_DIRECTORY"):
             return None
-        import resource  # of systems that can hold directories
+        import resource  # exists on systems that can open directories
 
         try:
             descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except (OSError, ValueError):  # ValueError: no path, such as one with a NUL
+        except (OSError, ValueError):  # ValueError: not a path, such as one with a NUL
             return None
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         with suppress(OSError):
-            if limit == resource.RLIM_INFINITY or descriptor <= limit // 2:  # half of all are left for reading files
+            if (
+                limit == resource.RLIM_INFINITY or descriptor <= limit // 2
+            ):  # leave half of the descriptors for reading files
                 return cls(descriptor, os.fstat(descriptor).st_ino, root)
         close_read(descriptor)
         return None
@@ -409,27 +411,27 @@ class OpenFolder:
         Raises
         ------
         OSError
-            As of ``os.open``.
+            As for ``os.open``.
         """
         if self._descriptor < 0:
             raise FileNotFoundError(self._root)
         return os.open(key, flags, dir_fd=self._descriptor)
 
     def check(self, location: str) -> None:
-        """Make sure that this directory is still in its place.
+        """Make sure that this directory still has its path.
 
         Raises
         ------
         StoreError
-            It was replaced, moved or removed; ``location`` is the file to name.
+            It was replaced, moved or removed. The error names the file ``location``.
         """
         with os_errors(location, "read"):
-            is_there = self._is_there()
-        if not is_there:
+            is_present = self._is_present()
+        if not is_present:
             problem = "the file was replaced or removed while it was open"
             raise StoreError(problem, store=location, remedy="Open it again.")
 
-    def _is_there(self) -> bool:
+    def _is_present(self) -> bool:
         if self._descriptor < 0:
             return False
         try:
@@ -439,7 +441,7 @@ class OpenFolder:
 
 
 def _open_again(root: str, identity: int) -> OpenFolder:
-    """Hold the same directory in another process; by its number alone, since other machines number disks anew."""
+    """Open the same directory in another process, identified by its number only, since machines number disks."""
     found = OpenFolder.at(root)
     if found is None or found._identity != identity:
         return OpenFolder(-1, identity, root)

@@ -1,4 +1,4 @@
-"""Paths and URLs of files: what a user gives as a location, where it is, and where a file may lead to.
+"""Paths and URLs of files: parsing and comparing locations, and the rule for links to other files.
 
 Source: issue "Nothing lost, nobody let in", part 5.
 """
@@ -20,7 +20,7 @@ GOOGLE_SCHEMES = frozenset({"gs", "gcs"})
 AZURE_SCHEMES = frozenset({"az", "abfs", "abfss", "azure", "adl"})
 WEB_SCHEMES = frozenset({"http", "https"})
 SERVER_SCHEMES = S3_SCHEMES | GOOGLE_SCHEMES | AZURE_SCHEMES | WEB_SCHEMES
-"""Protocols of servers, which cannot lead to a file of this machine."""
+"""Protocols of servers, which never read files of this machine."""
 
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _LOCAL_SCHEMES = frozenset({"file", "local"})
@@ -33,20 +33,20 @@ _CACHES = frozenset({"simplecache", "filecache", "blockcache", "cached"})
 
 
 def local_path(path: str | os.PathLike[str]) -> str:
-    """Return the absolute path that ``path`` means now, so that a later change of directory does no harm.
+    """Return the absolute path of ``path``, which stays valid when the working directory changes.
 
     Raises
     ------
     UsageError
-        It is neither a path nor a URL of a local file.
+        ``path`` is neither a path nor a URL of a local file.
     """
     if not isinstance(path, (str, os.PathLike)):
-        raise UsageError(f"{path!r} is no path", remedy="Give a str or a pathlib.Path.")
+        raise UsageError(f"{path!r} is not a path", remedy="Give a str or a pathlib.Path.")
     text = os.fspath(path)
     if text.startswith(LOCAL_URLS):
         given, text = text, unquote(urlsplit(text).path)
         if not text:
-            raise UsageError(f"{given!r} names no place", remedy="Name the file: file:///folder/a.nwb.zarr.")
+            raise UsageError(f"{given!r} does not name a file", remedy="Name the file: file:///folder/a.nwb.zarr.")
     if is_url(text):
         raise UsageError(f"{text!r} is not local", remedy="Only local directories can be opened by this version.")
     return os.path.abspath(text)
@@ -58,7 +58,7 @@ def location_of(path: str | os.PathLike[str]) -> str:
     Raises
     ------
     UsageError
-        It is neither a path nor a URL.
+        ``path`` is neither a path nor a URL.
     """
     if isinstance(path, str) and is_url(path) and not path.startswith(LOCAL_URLS):
         scheme, mark, rest = path.partition("://")
@@ -68,7 +68,7 @@ def location_of(path: str | os.PathLike[str]) -> str:
 
 
 def check_apart(source: str, target: str) -> None:
-    """Refuse to write over the source, or over something that the source lies in or that lies in the source.
+    """Refuse a target that is the source, contains the source, or is inside of the source.
 
     Parameters
     ----------
@@ -96,11 +96,11 @@ def check_apart(source: str, target: str) -> None:
         )
     folder = os.path.dirname(target)
     if not is_url(target) and not os.path.isdir(folder):
-        raise StoreNotFoundError("the folder of the target is not there", store=folder, remedy="Make it first.")
+        raise StoreNotFoundError("the folder of the target does not exist", store=folder, remedy="Create it first.")
 
 
 def is_hdf5(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file carries the HDF5 signature, at 0 or after a user block of 512, 1024, 2048 ... bytes."""
+    """Return whether a file has the HDF5 signature, at 0 or after a user block of 512, 1024, 2048 ... bytes."""
     if not os.path.isfile(path):
         return False
     with os_errors(os.fspath(path), "read"), open(path, "rb") as stream:
@@ -115,7 +115,7 @@ def is_hdf5(path: str | os.PathLike[str]) -> bool:
 
 
 def split_location(location: str) -> tuple[str, str]:
-    """Return folder and name of a file; a query stays with the folder, to which it gives access."""
+    """Return folder and name of a file; a query, which may grant access, stays with the folder."""
     if not is_url(location):
         return os.path.split(location)
     parts = urlsplit(location)
@@ -151,20 +151,20 @@ def _protocol(part: str) -> str:
 def why_not(
     target: str, origin: str, policy: ExternalLinks | None, *, free: bool, kind: str = "links"
 ) -> tuple[str, str] | None:
-    """Return why a file may not lead to another one, and what to do about it; None if it may.
+    """Return why a file may not refer to another one, and a remedy; None if it may.
 
-    This is the one rule for links, references, the files that chunk references name, and external files of HDF5.
+    This rule holds for links, references, files in chunk references, and external files of HDF5.
 
     Parameters
     ----------
     target, origin : str
-        Locations of the file that is named, and of the one that names it.
+        Locations of the other file, and of the file that refers to it.
     policy : {"follow", "within", "never"} or None
-        As of `ReadRules`.
+        As in `ReadRules`.
     free : bool
-        Whether a local file may lead out of its folder where ``policy`` is None.
+        Whether a local file may refer to files outside of its folder if ``policy`` is None.
     kind : str
-        What names the file, for messages.
+        Kind of reference, for messages.
     """
     if policy == "never":
         return f"{kind} to other files are not followed", 'Pass external_links="within" or "follow"'
@@ -185,7 +185,7 @@ def _is_path(location: str) -> bool:
 
 
 def _is_followed(target: str, origin: str, policy: ExternalLinks | None) -> bool:
-    """Return whether the protocols of a URL are those of servers, or of the URL that names it."""
+    """Return whether the protocols of a URL are those of servers, or of the file that refers to it."""
     chain = _protocols(target)
     if chain[-1] in SERVER_SCHEMES and set(chain[:-1]) <= _CACHES:
         return True
@@ -198,7 +198,7 @@ def _is_within(target: str, origin: str) -> bool:
         folder = os.path.dirname(os.path.realpath(origin))
         try:
             return not is_url(target) and os.path.realpath(target).startswith(folder.rstrip(os.sep) + os.sep)
-        except ValueError:  # no path of this machine has a NUL or a lone surrogate
+        except ValueError:  # paths of this machine cannot contain a NUL or a lone surrogate
             return False
     how, place = split_chain(origin)
     target_how, target_place = split_chain(target)
@@ -210,9 +210,9 @@ def _is_within(target: str, origin: str) -> bool:
 
 
 def authority(location: str) -> tuple[str, str]:
-    """Return what has to be equal for options to be passed on: how a file is read, and whose server it is.
+    """Return the protocol and the server of a URL; options are passed on only between files with the same of both.
 
-    That is the host of a web server, and the account in a URL such as ``abfss://container@account/...``.
+    The server is the host of a web server, or the account in a URL such as ``abfss://container@account/...``.
     """
     scheme, _, rest = location.rpartition("://")
     host = rest.partition("/")[0]

@@ -1,4 +1,4 @@
-"""A mapping from keys to bytes as a store: the key-value model of Zarr's specifications, such as a dict in memory."""
+"""`MemoryStore`: a mapping from keys to bytes as a store, such as a dict in memory."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _READ_ONLY = Abilities(write=False, change=False, why="a mapping that is not mut
 
 
 def not_shared(location: str) -> UsageError:
-    """Return the error for a store in the memory of this process, which is sent to another one."""
+    """Return the error for sending a store in the memory of this process to another process."""
     return UsageError(
-        "the memory of this process is no place that other processes can write to",
+        "other processes cannot write to the memory of this process",
         store=location,
         remedy='Use executor="threads".',
     )
@@ -27,9 +27,9 @@ class MemoryStore(Store):
     Parameters
     ----------
     mapping : Mapping
-        ``{key: bytes}``; one that is mutable can be written.
+        ``{key: bytes}``; a mutable mapping can be written.
     location : str, optional
-        What links and messages name; by default something that distinguishes the mapping in this process.
+        Location for links and messages; by default an id of the mapping in this process.
     """
 
     def __init__(self, mapping: Mapping[str, bytes], location: str | None = None) -> None:
@@ -53,10 +53,10 @@ class MemoryStore(Store):
             return memoryview(value).tobytes()
         except TypeError as error:
             raise StoreError(
-                f"the value of {key!r} is of type {type(value).__name__}, and not bytes",
+                f"the value of {key!r} is of type {type(value).__name__}, not bytes",
                 store=self.location,
                 path=node_of(key),
-                remedy="Let the mapping give bytes.",
+                remedy="Use a mapping whose values are bytes.",
             ) from error
 
     def _mutable(self) -> MutableMapping[str, bytes]:

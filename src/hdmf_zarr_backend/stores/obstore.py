@@ -1,7 +1,7 @@
-"""Object stores and web servers through obstore: no request beside the one that is wanted.
+"""`ObjectStore`: object stores and web servers through obstore, without additional requests.
 
-`s3://`, `gs://` and `az://` need no more than the wheel of obstore; a web server is read, never written or listed.
-``storage_options`` are those of obstore, and some names of s3fs, gcsfs and adlfs that have the same meaning.
+`s3://`, `gs://` and `az://` need only the wheel of obstore; a web server is read, never written or listed.
+``storage_options`` are those of obstore, and equivalent names of s3fs, gcsfs and adlfs.
 
 Source: issue "Format 3, shards, and any store, near or far", parts 4 and 5.
 """
@@ -26,7 +26,7 @@ _PART_BYTES = 8 * 2**20
 _PARTS_AT_ONCE = 2  # 10,000 parts, the most that S3 takes, are 80 GB
 _DELETED_AT_ONCE = 1000
 
-_BUCKET = Abilities(is_remote=True, control_characters=False)  # obstore has no paths with them
+_BUCKET = Abilities(is_remote=True, control_characters=False)  # not allowed in paths of obstore
 _WEB = Abilities(write=False, change=False, listing=False, is_remote=True, why="a web server is read only")
 
 # kinds of stores of obstore: scheme of their URL, and their name of the bucket
@@ -36,14 +36,14 @@ _KINDS = {"S3Store": ("s3", "bucket"), "GCSStore": ("gs", "bucket"), "AzureStore
 def store_of_bucket(store: Any, path: str = "") -> ObjectStore | None:
     """Return a file in a bucket that a user has opened with obstore; None for another kind of store.
 
-    Its settings go along to neighbours and to workers, as ``storage_options`` would.
+    Its settings are passed on to neighbours and workers, like ``storage_options``.
 
     Parameters
     ----------
     store : obstore store
         The file begins at its prefix.
     path : str
-        Where it begins below that.
+        Path of the file below that.
     """
     if type(store).__name__ not in _KINDS:
         return None
@@ -64,9 +64,9 @@ class ObjectStore(RemoteStore):
     location : str
         URL, without a trailing slash.
     settings : dict
-        Arguments of obstore's ``from_url``, as of `object_settings`.
+        Arguments of obstore's ``from_url``, from `object_settings`.
     options : mapping
-        The user's ``storage_options``, from which they were made.
+        The user's ``storage_options``.
     """
 
     opens_by_url = True
@@ -104,7 +104,7 @@ class ObjectStore(RemoteStore):
         import obstore
 
         found = obstore.get(self.opened, key)
-        check_value_size(self, key, int(found.meta["size"]))  # the answer is not read yet
+        check_value_size(self, key, int(found.meta["size"]))  # before the body is read
         return bytes(found.bytes())
 
     def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes]:
@@ -121,7 +121,7 @@ class ObjectStore(RemoteStore):
 
         if start >= 0 and stop is not None:
             return bytes(obstore.get_range(self.opened, key, start=start, end=stop))
-        if start < 0 and self._scheme in AZURE_SCHEMES:  # which has no ranges that count from the end
+        if start < 0 and self._scheme in AZURE_SCHEMES:  # Azure has no ranges that count from the end
             size = int(obstore.head(self.opened, key)["size"])
             first, last = max(0, size + start), size if stop is None else max(0, size + stop)
             return self._get_part(key, first, last) if first < last else b""
@@ -130,7 +130,7 @@ class ObjectStore(RemoteStore):
         return part if start >= 0 or stop is None else part[: stop - start]
 
     def beginning(self, key: str, count: int) -> bytes | None:
-        """Return the first ``count`` bytes of the value of ``key``; of a server without ranges as well."""
+        """Return the first ``count`` bytes of the value of ``key``, also from a server without ranges."""
         return self._read(lambda: self._beginning(key, count), key)
 
     def _beginning(self, key: str, count: int) -> bytes:
@@ -153,11 +153,11 @@ class ObjectStore(RemoteStore):
 
     @contextmanager
     def stream(self, key: str) -> Iterator[Write]:
-        """Give what appends to a new value of ``key``: an upload in parts, which an error leaves unfinished."""
+        """Yield a function that appends to a new value of ``key``: an upload in parts, left unfinished by an error."""
         import obstore
 
         self._refuse_change()
-        # only obstore knows which part was sent in vain, and sends it again
+        # only obstore knows which part has to be sent again
         store = _opened(self.location, self._settings)
         file = self._called(
             lambda: obstore.open_writer(store, key, buffer_size=_PART_BYTES, max_concurrency=_PARTS_AT_ONCE),
@@ -166,7 +166,7 @@ class ObjectStore(RemoteStore):
             once=True,
         )
         yield lambda data: self._called(lambda: file.write(data), key, "written", once=True)
-        self._called(file.close, key, "written", once=True)  # only now is it there
+        self._called(file.close, key, "written", once=True)  # only this creates the object
 
     def _create(self, key: str, value: bytes) -> bool | None:
         import obstore
@@ -196,7 +196,7 @@ class ObjectStore(RemoteStore):
             self._retried(partial(obstore.delete, self.opened, keys))
         except FileNotFoundError as error:
             raise_if_not_absent(error)
-            # but for S3, what comes after a key that is absent may not be deleted
+            # except on S3, keys after an absent one may not have been deleted
             for key in keys if len(keys) > 1 else ():
                 self._delete_some([key])
 
@@ -267,10 +267,11 @@ _CONNECTION_NAMES = {
 
 
 def object_settings(location: str, options: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return obstore's settings for a URL, None where another library has to open it.
+    """Return obstore's settings for a URL, None if another library has to open it.
 
-    That is so without obstore, for schemes that it does not have, for options that only s3fs, gcsfs or adlfs has, and
-    where the credentials are those of an AWS profile, or are to be found by Google's or Azure's own library.
+    That is the case if obstore is not installed, for schemes that it does not support, for options that only s3fs,
+    gcsfs or adlfs has, and if the credentials are in an AWS profile or have to be found by the library of Google or
+    Azure.
 
     Parameters
     ----------
@@ -282,7 +283,7 @@ def object_settings(location: str, options: Mapping[str, Any]) -> dict[str, Any]
     Raises
     ------
     UsageError
-        The URL names an account of Azure, and the options another one.
+        The URL and the options name different accounts of Azure.
     """
     scheme = location.partition("://")[0]
     if find_spec("obstore") is None:
@@ -303,7 +304,7 @@ def object_settings(location: str, options: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _with_bounds(settings: dict[str, Any], endpoint: str, location: str) -> dict[str, Any]:
-    """Return settings with the bounds of time that the user does not set; a server is plain if its URL begins so."""
+    """Return settings with default timeouts and retries; plain HTTP is allowed if the URL of the server is ``http``."""
     client = {**_CLIENT, **settings.pop("client_options", {})}
     if endpoint.startswith("http://"):
         client.setdefault("allow_http", True)
@@ -330,7 +331,7 @@ def _is_known(kind: str, names: frozenset[str]) -> bool:
 
 
 def _renamed(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options by the names of obstore, without those that are None."""
+    """Return options with the names of obstore, without those that are None."""
     names = _NAMES[kind]
     return {names.get(name, name): value for name, value in options.items() if value is not None}
 
@@ -355,7 +356,7 @@ def _s3(location: str, options: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _google(location: str, options: dict[str, Any]) -> dict[str, Any] | None:
-    options.pop("project", None)  # of gcsfs: who pays for a new bucket, which is not made here
+    options.pop("project", None)  # gcsfs: the project that pays for a new bucket; no bucket is created here
     if options.get("token") in ("anon", "google_default", None):
         options["anon"] = True if options.pop("token", None) == "anon" else options.get("anon")
     settings = _renamed("GCSStore", options)
@@ -365,14 +366,14 @@ def _google(location: str, options: dict[str, Any]) -> dict[str, Any] | None:
     }:  # fmt: skip
         return None
     login = os.path.expanduser("~/.config/gcloud/application_default_credentials.json")
-    # without an identity obstore asks the machine, for minutes
+    # without an identity obstore queries the metadata server, for minutes
     is_identified = _has_identity("GCSStore", settings) or os.path.exists(login)
     return settings if is_identified or find_spec("gcsfs") is None else None
 
 
 def _azure(location: str, options: dict[str, Any]) -> dict[str, Any] | None:
     account = location.partition("://")[2].partition("/")[0].partition("@")[2].partition(".")[0]
-    is_any = options.get("anon") is False  # of adlfs: with whatever identity this machine has
+    is_any = options.get("anon") is False  # adlfs: use any identity of this machine
     found = _of_connection(options, account)
     if found is None:
         return None
@@ -380,7 +381,7 @@ def _azure(location: str, options: dict[str, Any]) -> dict[str, Any] | None:
     if host is not None:
         found["endpoint"] = f"https://{host}"
     settings = {**found, **_renamed("AzureStore", options)}
-    if account and settings.pop("account_name", account) != account:  # obstore takes it once
+    if account and settings.pop("account_name", account) != account:  # obstore accepts the name only once
         raise UsageError(
             f"the URL names the account {account!r}, and the options another one",
             store=location,
@@ -391,7 +392,7 @@ def _azure(location: str, options: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _of_connection(options: dict[str, Any], account: str) -> dict[str, Any] | None:
-    """Return the settings in a connection string, of the options or the environment; None for one of another kind."""
+    """Return the settings of a connection string, in the options or the environment; None if it names no account."""
     text = options.pop("connection_string", None)
     is_given = text is not None
     if not is_given and not options.keys() & {"account_name", "endpoint", "account_host"}:
@@ -403,7 +404,7 @@ def _of_connection(options: dict[str, Any], account: str) -> dict[str, Any] | No
     if "account_name" not in settings:
         return None
     if account and not is_given and settings["account_name"] != account:
-        return {}  # the environment is about another account
+        return {}  # the environment is for another account
     suffix = parts.get("EndpointSuffix", "core.windows.net")
     protocol = parts.get("DefaultEndpointsProtocol", "https")
     settings.setdefault("endpoint", f"{protocol}://{settings['account_name']}.blob.{suffix}")

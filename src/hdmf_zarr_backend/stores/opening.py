@@ -1,4 +1,4 @@
-"""Opening of stores: what a user gives as the location of a file -> its store. No library of a store is loaded yet.
+"""`open_store`: the location of a file, or an object that holds it -> its store, without loading store libraries.
 
 =============================  =========================================================================
 ``"/a/b.nwb.zarr"``, a Path,   `LocalStore`
@@ -44,33 +44,33 @@ from hdmf_zarr_backend.stores.references import ReferenceStore
 from hdmf_zarr_backend.stores.zip import RemoteZipStore, ZipStore
 
 NOWHERE = "object://"
-"""Prefix of the location of a store without an address, so that no other file can name it."""
+"""Prefix of the location of a store without an address, which other files cannot refer to."""
 
 FILE_SUFFIXES = (zip_files.SUFFIX, references.SUFFIX)
 """Suffixes of the names of local Zarr files that are not directories."""
 
 
 def open_store(place: Any, storage_options: Mapping[str, Any] | None = None) -> Store:
-    """Return the store of the file at ``place``; nothing is touched yet.
+    """Return the store of the file at ``place``, without opening the file.
 
     Parameters
     ----------
     place : str, Path, Mapping, zarr.abc.store.Store, zarr.storage.StorePath or zarr.Group
-        Path or URL, or what holds the file.
+        Path or URL, or an object that holds the file.
     storage_options : mapping, optional
-        For URLs, those of obstore or fsspec.
+        Options of obstore or fsspec, for URLs.
 
     Raises
     ------
     UsageError
-        A file cannot be in it.
+        ``place`` cannot hold a file.
     """
     options = dict(storage_options or {})
     if isinstance(place, (str, os.PathLike)):
         location = location_of(place)
         return _of_url(location, options) if is_url(location) else _of_path(location, options)
     if options:
-        raise UsageError("storage_options are for URLs", remedy="Give them to the store, when it is made.")
+        raise UsageError("storage_options are for URLs", remedy="Pass them to the store when you create it.")
     return _of_object(place)
 
 
@@ -94,7 +94,7 @@ def _of_url(location: str, options: dict[str, Any]) -> Store:
     if not rest.strip("/") and scheme in SERVER_SCHEMES:
         whose = "host" if scheme in WEB_SCHEMES else "bucket"
         raise UsageError(
-            f"{location!r} names no place",
+            f"{location!r} does not name a file",
             store=location,
             remedy=f"Name {whose} and file: {scheme}://{whose}/a.nwb.zarr.",
         )
@@ -107,7 +107,7 @@ def _of_url(location: str, options: dict[str, Any]) -> Store:
 
 
 def open_folder(location: str, options: Mapping[str, Any]) -> Store:
-    """Return the store of a folder or of a URL, whatever its name looks like."""
+    """Return the store of a folder or a URL, without regard to suffixes."""
     if not is_url(location):
         return LocalStore(location)
     settings = object_settings(location, options)
@@ -124,22 +124,22 @@ def _of_object(place: Any) -> Store:
     found = store_of_zarr(place)
     if found is None:
         raise UsageError(
-            f"{place!r} is nothing that a Zarr file can be in",
-            remedy="Give a path, a URL, a mapping, or a store or group of zarr.",
+            f"{place!r} cannot hold a Zarr file",
+            remedy="Use a path, a URL, a mapping, or a store or group of zarr.",
         )
     return found
 
 
 def open_neighbour(store: Store, location: str) -> Store:
-    """Return another file, at ``location``, that the file in ``store`` links to: opened alike where that can be.
+    """Return another file, at ``location``, that the file in ``store`` links to.
 
-    Options, which may be credentials, go along to the same kind of store, of a web server to the same host only.
-    Everything else is opened without options. The rules for reading go along in any case.
+    Options, which may be credentials, are passed on to the same kind of store only, and only to the same host of a web
+    server. The rules for reading are always passed on.
 
     Raises
     ------
     StoreError
-        What is linked to cannot be opened.
+        The other file cannot be opened.
     """
     origin = store.unwrapped
     found = origin.neighbour(location)
@@ -148,9 +148,9 @@ def open_neighbour(store: Store, location: str) -> Store:
         try:
             found = open_store(location, origin.options if alike else {})
             found.check_url()
-        except UsageError as error:  # it was not the caller who named it, but a file
+        except UsageError as error:  # a file named the location, not the caller
             raise StoreError(error.problem, store=error.store, path=error.path, remedy=error.remedy) from error
-    found.read_rules = replace(store.read_rules, is_whole=False, is_linked=True)  # of another file, that is to be seen
+    found.read_rules = replace(store.read_rules, is_whole=False, is_linked=True)  # not known yet
     return found
 
 
@@ -164,12 +164,12 @@ def is_of_hdf5(store: Store) -> bool:
     folder, name = split_location(store.location)
     try:
         return open_folder(folder, store.options).beginning(name, len(HDF5_SIGNATURE)) == HDF5_SIGNATURE
-    except ZarrBackendError:  # what is wrong with the location itself is raised where it is opened
+    except ZarrBackendError:  # opening the location raises the error
         return False
 
 
 def may_exist(location: str) -> bool:
-    """Return whether a file that a link names is worth opening; of a URL only its server knows."""
+    """Return whether the target of a link may exist; for a URL, True without a request."""
     if location.startswith(NOWHERE):
         return False
     if is_url(location) or os.path.isdir(location):
@@ -178,21 +178,21 @@ def may_exist(location: str) -> bool:
 
 
 def check_free(store: Store, *, overwrite: bool, empty_folder: bool = True) -> None:
-    """Refuse to make a file where something is.
+    """Refuse to create a file at an existing path.
 
     Parameters
     ----------
     store : Store
-        Where the file will be.
+        Store of the new file.
     overwrite : bool
-        Refuse nothing.
+        Accept an existing target.
     empty_folder : bool
         Whether an empty folder may be used.
 
     Raises
     ------
     StoreExistsError
-        Something is there, or a symbolic link that leads nowhere.
+        The target exists, or is a symbolic link whose target does not exist.
     """
     check_link(store.location)
     if not overwrite and store.exists() and not (empty_folder and store.is_empty_folder()):
@@ -204,7 +204,7 @@ def check_free(store: Store, *, overwrite: bool, empty_folder: bool = True) -> N
 
 
 def remove_empty_folder(store: Store) -> None:
-    """Remove the empty folder that a new file is to take the place of, if there is one."""
+    """Remove the empty folder that a new file replaces, if it exists."""
     if store.folder is not None:
         with suppress(OSError):
             os.rmdir(store.folder)

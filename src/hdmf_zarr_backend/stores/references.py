@@ -1,16 +1,16 @@
-"""A file of references: a JSON that has for each key its bytes, or where they are in other files (kerchunk, LINDI).
+"""`ReferenceStore`: a JSON file with the bytes of each key, or their position in another file (kerchunk, LINDI).
 
 Values are text, ``base64:`` and encoded bytes, a JSON object (LINDI), ``[url]``, or ``[url, offset, length]``. A URL
 may be relative to the folder of the file of references.
 
-Of the files that this package refers to there is a record: size, the server's tag or the time of the last change, a
-digest of both ends, and the path from the folder of the references. So a pair of files that was moved or copied
-together is found again, and a file that has changed is an error. References of other programs have no record; there
-only the rules for links hold.
+This package records of each file that it refers to: its size, the tag of the server or the time of the last change, a
+digest of both ends, and the path from the folder of the references. So two files that were moved or copied together
+are found again, and a file that has changed raises an error. References of other programs have no record; for them only
+the rules for links hold.
 
-Which files may be read: from a server its own files, in the folder of the references and below; never a file of this
-machine. From this machine files in that folder and on servers, and others if the record proves that whoever made the
-references had that very file. ``external_links`` widens or narrows that.
+Allowed files: references on a server may name files on that server, in their folder and below, never a file of this
+machine. Local references may name files in their folder and on servers, and others if the record proves that their
+author had the same file. ``external_links`` widens or narrows that.
 
 Source: kerchunk's specification of references, versions 0 and 1; issue "Format 3, shards, and any store, near or far",
 part 4; issue "Nothing lost, nobody let in", part 5.
@@ -57,9 +57,9 @@ class ReferenceStore(RemoteStore):
     location : str
         Absolute path or URL of the JSON.
     options : mapping
-        ``storage_options``; ``remote_options`` in it are those of the files that are referred to, if they differ.
+        ``storage_options``; ``remote_options`` in it are for the other files, if they differ.
     opener : callable
-        Returns the store of a folder or of a prefix, by location and options; a function of a module.
+        Returns the store of a folder or of a prefix, by location and options; a function that can be pickled.
     """
 
     abilities = Abilities(write=False, change=False, is_remote=True, why=_WHY)
@@ -104,9 +104,9 @@ class ReferenceStore(RemoteStore):
         found = store.get(name) if len(value) == 1 else store.get_range(name, value[1], value[1] + value[2])
         if found is None or (len(value) == 3 and len(found) != value[2]):
             raise StoreError(
-                f"what {key!r} refers to is not there: {value}",
+                f"the bytes that {key!r} refers to do not exist: {value}",
                 store=self.location,
-                remedy="The file that is referred to was moved, cut or changed; make the references anew.",
+                remedy="The other file was moved, cut or changed; create the references again.",
             )
         return found
 
@@ -117,8 +117,8 @@ class ReferenceStore(RemoteStore):
             spans = [slice(start, stop).indices(value[2])[:2] for start, stop in ranges]
             shifted = [(value[1] + start, value[1] + max(start, stop)) for start, stop in spans]
             return file.store.get_ranges(file.name, shifted)
-        whole = self._get(key)
-        return None if whole is None else cut_ranges(whole, ranges)
+        data = self._get(key)
+        return None if data is None else cut_ranges(data, ranges)
 
     def _set(self, key: str, value: bytes) -> None:
         raise ReadOnlyStoreError(_WHY, store=self.location, remedy=_REMEDY)
@@ -138,15 +138,15 @@ class ReferenceStore(RemoteStore):
         folder, name = split_location(self.location)
         return self._opener(folder, self.options).get_range(name, 0, 1) is not None
 
-    # ---- the files that are referred to -----------------------------------------------------------------------------
+    # ---- the other files --------------------------------------------------------------------------------------------
 
     def _source(self, url: str) -> _Found:
-        """Return a file that is referred to.
+        """Return another file by its URL in the references.
 
         Raises
         ------
         LinkRefusedError
-            It may not be read.
+            The rules for links do not allow it.
         StoreNotFoundError
             It is recorded, and absent.
         StoreError
@@ -157,7 +157,7 @@ class ReferenceStore(RemoteStore):
             if found is None:
                 found = self._found[url] = self._choose(url)
             elif found.state is not None and found.store.folder is not None:
-                now = found.store.state(found.name)  # of a server it is asked once
+                now = found.store.state(found.name)  # requested once from a server
                 if now != found.state:
                     raise self._missing(found.location) if now is None else self._changed(found.location)
         return found
@@ -165,12 +165,16 @@ class ReferenceStore(RemoteStore):
     def _choose(self, url: str) -> _Found:
         recorded = self._recorded.get(url)
         original = self._resolved(url)
-        if recorded is None:
-            refusal = self._refusal(original)
-            if refusal is not None:
-                raise refusal
-            folder, name = split_location(original)
-            return _Found(self._folder(folder), name, original)
+        if recorded is not None:
+            return self._recorded_file(original, recorded)
+        refusal = self._refusal(original)
+        if refusal is not None:
+            raise refusal
+        folder, name = split_location(original)
+        return _Found(self._folder(folder), name, original)
+
+    def _recorded_file(self, original: str, recorded: Recorded) -> _Found:
+        """Return the file that is recorded: at its original location, or at the recorded path beside the references."""
         beside = original if recorded.relative is None else self._resolved(recorded.relative)
         refusals = {each: self._refusal(each, is_recorded=True) for each in (original, beside)}
         changed: _Found | None = None
@@ -202,7 +206,7 @@ class ReferenceStore(RemoteStore):
             return True
         if state.size != recorded.state.size or (is_original and recorded.state.has_same_kind(state)):
             return False
-        # a copy has another time
+        # the time of a copy differs
         return recorded.sample is not None and found.store.sample(found.name, state.size) == recorded.sample
 
     def _refusal(self, location: str, *, is_recorded: bool = False) -> LinkRefusedError | None:
@@ -214,7 +218,7 @@ class ReferenceStore(RemoteStore):
         remedy = (
             f"{remedy}, if you trust the file."
             if remedy
-            else ("Do not trust it; or download it together with the file that it refers to.")
+            else ("Do not trust it; or download it together with the other file.")
         )
         return LinkRefusedError(
             f"the reference to {location!r} is refused: {problem}", store=self.location, remedy=remedy
@@ -222,21 +226,21 @@ class ReferenceStore(RemoteStore):
 
     def _missing(self, *locations: str) -> StoreNotFoundError:
         return StoreNotFoundError(
-            f"the file that it refers to is not there: {' nor '.join(locations)}",
+            f"the file that it refers to does not exist: {' nor '.join(locations)}",
             store=self.location,
-            remedy=f"Put it beside {self.location}, or make the references anew.",
+            remedy=f"Put it beside {self.location}, or create the references again.",
         )
 
     def _changed(self, location: str) -> StoreError:
         return StoreError(f"the file that it refers to, {location}, has changed", store=self.location, remedy=_ANEW)
 
     def _folder(self, folder: str) -> Store:
-        """Return the store of a folder; options, which may be credentials, do not go from one server to another."""
+        """Return the store of a folder; options, which may be credentials, are not passed to another server."""
         if folder not in self._folders:
             options = self.options.get("remote_options")
             if options is None:
-                goes_along = not is_url(self.location) or authority(folder) == authority(self.location)
-                options = self.options if goes_along else {}
+                is_same_server = not is_url(self.location) or authority(folder) == authority(self.location)
+                options = self.options if is_same_server else {}
             self._folders[folder] = self._opener(folder, options)
         return self._folders[folder]
 
@@ -245,46 +249,55 @@ def _parse(text: bytes, location: str) -> tuple[dict[str, Any], dict[str, Record
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise NotZarrError(f"this is no JSON ({error})", store=location, remedy="Check the path.") from error
+        raise NotZarrError(f"this is not JSON ({error})", store=location, remedy="Check the path.") from error
     if not isinstance(document, dict):
-        raise NotZarrError("this is no file of references", store=location, remedy="Check the path.")
+        raise NotZarrError("this is not a file of references", store=location, remedy="Check the path.")
     if "gen" in document:
         raise NotZarrError(
-            "references that are given by a rule (`gen`) are not read",
+            "references that are generated by a rule (`gen`) are not read",
             store=location,
             remedy="Open it through fsspec's reference:// with fo= in storage_options.",
         )
     references = document.get("refs", document)
     templates = document.get("templates", {})
     if not isinstance(references, dict) or not isinstance(templates, dict):
-        raise NotZarrError("this is no file of references", store=location, remedy="Check the path.")
+        raise NotZarrError("this is not a file of references", store=location, remedy="Check the path.")
     recorded = parse_record(document, location) if "refs" in document else {}
     return {key: _value(key, value, templates, location) for key, value in references.items()}, recorded
 
 
 def _value(key: str, value: Any, templates: dict[str, Any], location: str) -> bytes | list[Any]:
-    """Return the bytes of a key, or where they are."""
+    """Return the bytes of a key, or the URL, offset and length where they are."""
     if isinstance(value, str):
-        if not value.startswith("base64:"):
-            return value.encode("utf-8")
-        try:
-            return base64.b64decode(value[7:], validate=True)
-        except (ValueError, binascii.Error):
-            raise _damaged(f"the reference of {key!r}", location) from None
+        return _inlined(key, value, location)
     if isinstance(value, dict):
         return json.dumps(value).encode("utf-8")
-    if not isinstance(value, list) or len(value) not in (1, 3) or not isinstance(value[0], str):
-        raise _damaged(f"the reference of {key!r}", location)
-    if any(type(number) is not int or number < 0 for number in value[1:]):
+    if not _is_range(value):
         raise _damaged(f"the reference of {key!r}", location)
     url = value[0]
     for name, text in templates.items():
         url = url.replace("{{" + name + "}}", str(text)).replace("{{ " + name + " }}", str(text))
-    return [sys.intern(url), *value[1:]]  # there may be a million
+    return [sys.intern(url), *value[1:]]  # shared by up to a million references
+
+
+def _inlined(key: str, text: str, location: str) -> bytes:
+    if not text.startswith("base64:"):
+        return text.encode("utf-8")
+    try:
+        return base64.b64decode(text[7:], validate=True)
+    except (ValueError, binascii.Error):
+        raise _damaged(f"the reference of {key!r}", location) from None
+
+
+def _is_range(value: Any) -> bool:
+    """Return whether a value is ``[url]`` or ``[url, offset, length]``."""
+    if not isinstance(value, list) or len(value) not in (1, 3) or not isinstance(value[0], str):
+        return False
+    return all(type(number) is int and number >= 0 for number in value[1:])
 
 
 def _damaged(what: str, location: str) -> MetadataError:
-    return MetadataError(f"{what} is damaged", store=location, remedy="Make the references anew.")
+    return MetadataError(f"{what} is damaged", store=location, remedy="Create the references again.")
 
 
 # ---- the record ----------------------------------------------------------------------------------------------------
@@ -292,17 +305,17 @@ def _damaged(what: str, location: str) -> MetadataError:
 RECORD = "_hdmf"
 """Key of the record beside ``refs``."""
 
-_ANEW = "Make the references anew: `zarrio convert --virtual --force`, or restore that file as it was."
+_ANEW = "Create the references again: `zarrio convert --virtual --force`, or restore that file as it was."
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What is recorded of one file.
+    """The record of one file.
 
     Attributes
     ----------
     state : FileState
-        As it was.
+        State of the file when it was recorded.
     relative : str, optional
         Path from the folder of the references.
     sample : str, optional
@@ -314,13 +327,13 @@ class Recorded:
     sample: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as it is stored."""
+        """Return the record as JSON."""
         more = {"relative": self.relative, "sample": self.sample}
         return {**{name: value for name, value in more.items() if value is not None}, **self.state.as_json()}
 
 
 def parse_record(document: Mapping[str, Any], location: str) -> dict[str, Recorded]:
-    """Return ``{url: Recorded}`` of a file of references, ``{}`` where it has no record.
+    """Return ``{url: Recorded}`` of a file of references, ``{}`` if it has no record.
 
     Raises
     ------
@@ -348,7 +361,7 @@ def _recorded(entry: Any, location: str) -> Recorded:
 
 @dataclass(slots=True)
 class _Found:
-    """A file that is referred to: the store of its folder, its name there, its location, and its state if recorded."""
+    """Another file: the store of its folder, its name in it, its location, and its state if recorded."""
 
     store: Store
     name: str

@@ -1,12 +1,12 @@
-"""What all remote stores share: many requests under way at once, bounded; retries; and one kind of error.
+"""`RemoteStore`: the base of remote stores, with concurrent requests, retries, and common errors.
 
-A kind of store defines how one key is read, set, deleted and listed, with the synchronous calls of its library; the
-calls wait in threads of a pool, which costs nothing where each takes milliseconds.
+A subclass defines how one key is read, set, deleted and listed, with the synchronous calls of its library. The calls
+wait in threads of a pool, whose overhead does not matter when each takes milliseconds.
 
-The libraries of stores retry connections that are refused as patiently as servers that are busy, and cannot be
-configured otherwise. So they send each request once, and it is sent again here. A server that cannot be reached fails
-at once; one that is busy, silent, or drops the connection is asked again for about ten seconds. ``retry_config`` in
-``storage_options`` changes that, in the terms of obstore.
+The libraries of stores retry refused connections as often as busy servers, which cannot be configured. So they send
+each request once, and retries are made here. A server that cannot be reached fails at once; requests to one that is
+busy, silent, or drops the connection are retried for about ten seconds. ``retry_config`` in ``storage_options`` changes
+that, with the names of obstore.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from hdmf_zarr_backend.stores.failures import (
 )
 
 REQUESTS = 32
-"""Requests of this process that may be under way at once."""
+"""Requests of this process that may run at once."""
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -55,9 +55,9 @@ def request_pool() -> ThreadPoolExecutor:
 
 
 def at_once(function: Callable[[A], B], items: Iterable[A]) -> Iterator[B]:
-    """Yield ``function(item)`` of each item in order, with up to `REQUESTS` of them under way.
+    """Yield ``function(item)`` of each item in order, with up to `REQUESTS` of them running at once.
 
-    What is under way when one fails is waited for before the error is raised.
+    If one fails, the error is raised after the others that are running have ended.
     """
     running: deque[Future[B]] = deque()
     try:
@@ -76,7 +76,7 @@ def at_once(function: Callable[[A], B], items: Iterable[A]) -> Iterator[B]:
 
 
 def get_at_once(store: Store, keys: Sequence[str]) -> dict[str, bytes]:
-    """Return the values of those ``keys`` that are in a store, asked for at once."""
+    """Return the values of those ``keys`` that exist in a store, requested at once."""
     values = at_once(store.get, keys) if len(keys) > 1 else map(store.get, keys)
     return {key: value for key, value in zip(keys, values, strict=True) if value is not None}
 
@@ -84,7 +84,7 @@ def get_at_once(store: Store, keys: Sequence[str]) -> dict[str, bytes]:
 def _submitted(function: Callable[[A], B], item: A) -> Future[B]:
     try:
         return request_pool().submit(function, item)
-    except RuntimeError:  # the interpreter is ending, and starts no threads any more
+    except RuntimeError:  # the interpreter is ending, and starts no more threads
         done: Future[B] = Future()
         done.set_result(function(item))
         return done
@@ -97,7 +97,7 @@ DEFAULT: dict[str, Any] = {
     "backoff": {"init_backoff": timedelta(seconds=0.2), "max_backoff": timedelta(seconds=3), "base": 2},
     "retry_timeout": timedelta(seconds=10),
 }
-"""The bounds that hold unless the user sets others, as obstore's ``retry_config``."""
+"""Default retries, as obstore's ``retry_config``."""
 
 ONCE = {**DEFAULT, "max_retries": 0}
 """The ``retry_config`` of a library that sends each request once."""
@@ -109,7 +109,7 @@ _DROPPED = (
     "ServerDisconnectedError", "ClientPayloadError", "ClientOSError", "IncompleteRead",
     "ConnectTimeoutError", "ReadTimeoutError", "ConnectionClosedError", "ResponseStreamingError",
 )  # fmt: skip
-# obstore has one error for all of this, and the rest in its text
+# obstore has one error for all of these, with details in its text
 _STATUS = re.compile(r"status code: (\d{3})")
 _KIND = re.compile(r"HttpError \{\s+kind: (\w+)")
 _OBSTORE_DROPPED = frozenset({"Timeout", "Interrupted", "Request"})
@@ -119,14 +119,14 @@ _reported: set[str] = set()
 
 
 def retried(function: Callable[[], A], config: Mapping[str, Any], location: str) -> A:
-    """Return what ``function`` returns, called again while what it raises is transient.
+    """Call ``function`` until it returns or raises an error that is not transient, and return its result.
 
     Parameters
     ----------
     function : callable
         Sends a request.
     config : mapping
-        A ``retry_config``, as of `completed`.
+        A ``retry_config`` from `completed`.
     location : str
         URL of the file.
     """
@@ -140,18 +140,18 @@ def retried(function: Callable[[], A], config: Mapping[str, Any], location: str)
             if left <= 0 or not is_transient(error):
                 raise
             _report(location, seconds)
-        time.sleep(min(pause * random.uniform(0.5, 1), left))  # noqa: S311 - so that not all come back at once
+        time.sleep(min(pause * random.uniform(0.5, 1), left))  # noqa: S311 - so that clients do not retry at once
         pause = min(pause * float(backoff["base"]), backoff["max_backoff"].total_seconds())
     return function()
 
 
 def completed(config: Mapping[str, Any] | None, location: str) -> dict[str, Any]:
-    """Return a ``retry_config`` with the values of `DEFAULT` for what it leaves out; durations may be in seconds.
+    """Return a ``retry_config`` with missing values from `DEFAULT`; durations may be in seconds.
 
     Raises
     ------
     UsageError
-        It is not in the terms of obstore.
+        ``config`` is not a ``retry_config`` of obstore.
     """
     try:
         found = {**DEFAULT, **(config or {})}
@@ -173,21 +173,21 @@ def _duration(value: Any) -> timedelta:
 
 
 def is_transient(error: BaseException) -> bool:
-    """Return whether the same request may well be answered a moment later."""
+    """Return whether the same request may succeed a moment later."""
     text = str(error)
     status = status_of(error) or next(map(int, _STATUS.findall(text)), None)
     if status is not None:
         return status in _BUSY
     kind = _KIND.search(text)
     if kind is not None:
-        # before 0.9 obstore has no kind of its own for an answer that is cut short
+        # obstore before 0.9 has no kind for a response that is cut short
         return kind[1] in _OBSTORE_DROPPED or (kind[1] == "Unknown" and "IncompleteBody" in text)
     names = {parent.__name__ for cause in _causes(error) for parent in type(cause).__mro__}
     return names.isdisjoint(_UNREACHABLE) and not names.isdisjoint(_DROPPED)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and those behind it."""
+    """Yield an error and its causes."""
     seen: list[BaseException] = []
     waiting: list[Any] = [error]
     while waiting:
@@ -199,13 +199,13 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _report(location: str, seconds: float) -> None:
-    """Report on a terminal, once for each server, why nothing happens."""
+    """Write to a terminal, once for each server, that requests are being retried."""
     server = urlsplit(location).netloc or location
     with _lock:
         if server in _reported or not sys.stderr.isatty():
             return
         _reported.add(server)
-    sys.stderr.write(f"{server} does not answer as it should; retrying for up to {seconds:.0f} s\n")
+    sys.stderr.write(f"{server} does not answer correctly; retrying for up to {seconds:.0f} s\n")
     sys.stderr.flush()
 
 
@@ -226,23 +226,23 @@ class RemoteStore(Store):
     abilities = Abilities(is_remote=True)
 
     _absent: tuple[type[Exception], ...] = ()
-    """What the library raises for a key that is absent."""
+    """Errors of the library for an absent key."""
 
     def __init__(self, location: str, options: Mapping[str, Any] | None = None) -> None:
         self.location = location
         self.options = dict(options or {})
-        self._retry_config: Mapping[str, Any] | None = None  # a subclass sets it if its library sends a request once
+        self._retry_config: Mapping[str, Any] | None = None  # set by a subclass whose library sends a request once
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.location!r})"
 
-    # ---- what a kind of store defines -------------------------------------------------------------------------------
+    # ---- defined by subclasses --------------------------------------------------------------------------------------
 
     @abstractmethod
     def _get(self, key: str) -> bytes | None:
-        """Return the value of ``key``; as little as possible of one that is too large.
+        """Return the value of ``key``, without reading one that is too large completely if possible.
 
-        This and the next two return None where the key is absent, or raise one of `_absent`.
+        This and the next two methods return None if the key is absent, or raise one of `_absent`.
         """
 
     @abstractmethod
@@ -262,32 +262,32 @@ class RemoteStore(Store):
     def _delete(self, keys: Sequence[str]) -> None:
         """Delete ``keys``, some of which may be absent.
 
-        It retries each of its requests, not all of them together: those that succeeded would only be sent again.
+        It retries each of its requests separately, so that successful ones are not sent again.
         """
 
     @abstractmethod
     def _list(self, prefix: str) -> Iterator[tuple[str, int]]:
-        """Yield key and size of all that is below ``prefix/``."""
+        """Yield key and size of all keys below ``prefix/``."""
 
     def _create(self, key: str, value: bytes) -> bool | None:
-        """Set ``key`` if it is absent, in one step; return whether it was set, None where there is no such request."""
+        """Set ``key`` if it is absent, in one step; return whether it was set, None if that is impossible."""
         return None
 
     # ---- the contract -----------------------------------------------------------------------------------------------
 
     def _called(self, function: Callable[[], B], key: str, doing: str, *, once: bool = False) -> B:
-        """Return what a function of the library returns; ``once``: a second call would do something else."""
+        """Call a function of the library; ``once``: without retries, because a second call would not be the same."""
         check_inside(key, self.location)
         with library_errors_named(self.location, key, doing):
             return function() if once else self._retried(function)
 
     def _retried(self, function: Callable[[], B]) -> B:
-        """Return what a function returns, called again while what it raises is transient."""
+        """Call a function, and retry transient errors."""
         config = self._retry_config
         return function() if config is None else retried(function, config, self.location)
 
     def _read(self, function: Callable[[], B | None], key: str) -> B | None:
-        """Return what a function of the library returns, None where it reports that the key is absent."""
+        """Call a function of the library; return None if it reports that the key is absent."""
 
         def found() -> B | None:
             try:
@@ -311,7 +311,7 @@ class RemoteStore(Store):
         parts = self._read(lambda: self._get_ranges(key, ranges), key)
         for (start, stop), part in zip(ranges, parts or (), strict=False):
             most = -start if start < 0 else math.inf if stop is None else max(0, stop - start)
-            if len(part) > most:  # fsspec takes the whole value for the range
+            if len(part) > most:  # fsspec returned the complete value for the range
                 raise without_ranges(self.location, key)
         return parts
 
@@ -343,7 +343,7 @@ class RemoteStore(Store):
     def sizes(self, prefix: str) -> dict[str, int]:
         if not self.abilities.listing:
             raise StoreError(
-                "this server cannot list what it has",
+                "this server cannot list its keys",
                 store=self.location,
                 remedy="Files are read from it by their consolidated metadata alone; consolidate before the upload.",
             )
@@ -356,5 +356,5 @@ class RemoteStore(Store):
 
 
 def plain_tag(tag: object) -> str | None:
-    """Return an entity tag without what is not part of it."""
+    """Return an entity tag without quotes and prefix."""
     return tag.removeprefix("W/").strip('"') or None if isinstance(tag, str) else None

@@ -1,4 +1,4 @@
-"""Stores in front of another store: one that has some values in memory already, one that queues what is set.
+"""Wrappers of stores: `InlinedStore` has some values in memory, `QueuedStore` sets values in the background.
 
 Source: issue "Format 3, shards, and any store, near or far", part 5.
 """
@@ -18,21 +18,21 @@ from hdmf_zarr_backend.stores.limits import ReadRules
 from hdmf_zarr_backend.stores.remote import request_pool
 
 PUTS = 32
-"""Puts that may be under way at once."""
+"""Puts that may run at once."""
 
 PUT_BYTES = 64 * 2**20
-"""Bytes of the values of the puts under way; a larger value goes alone."""
+"""Bytes of the values of the running puts; a larger value is put alone."""
 
 _PUT_ERRORS = (ZarrBackendError, OSError, RuntimeError, ValueError, TypeError)
 
 
 class WrapperStore(Store):
-    """A store in front of another one, to which everything goes that a subclass does not do itself.
+    """A wrapper of a store, which forwards everything that a subclass does not override.
 
     Parameters
     ----------
     store : Store
-        The store behind it.
+        The wrapped store.
     """
 
     def __init__(self, store: Store) -> None:
@@ -67,7 +67,7 @@ class WrapperStore(Store):
 
     @contextmanager
     def stream(self, key: str) -> Iterator[Write]:
-        """Give a function that appends to a new value of ``key``, past this wrapper if the store streams values."""
+        """Yield a function that appends to a new value of ``key``, of the wrapped store if that streams values."""
         with self.store.stream(key) if self.streams_values else super().stream(key) as write:
             yield write
 
@@ -88,7 +88,7 @@ def _forwarded(name: str) -> Callable[..., Any]:
     return method
 
 
-# what Store has a default for, and the store behind a wrapper may do better; all else goes through these
+# methods with a default in Store that the wrapped store may override; the other defaults call these
 for _name in (
     "get_many", "get_ranges", "open_value", "inlined", "pin", "create", "link_value", "delete_below",
     "delete_unfinished", "drain", "abandon", "end_task", "sync", "complete_chunks", "list_documents", "list_prefix",
@@ -99,12 +99,12 @@ for _name in (
 
 
 class InlinedStore(WrapperStore):
-    """A store some of whose values are in memory already: those in the consolidated document of the file itself.
+    """A store with some values in memory: those in the consolidated document of the file.
 
     Parameters
     ----------
     store : Store
-        The store, to which everything else goes.
+        The store, which has all other values.
     values : dict
         ``{key: bytes}``.
     """
@@ -152,17 +152,17 @@ class InlinedStore(WrapperStore):
 
 
 class QueuedStore(WrapperStore):
-    """A store whose puts return before they are done: many are under way at once, bounded in number and in bytes.
+    """A store whose puts return before they are done: many run at once, bounded in number and in bytes.
 
-    What was set is seen by `get` at once. The first put that fails is raised by the next call that writes, or by
-    `flush`, after all others have ended. What was set before `drain` is in the store when that returns.
+    `get` returns new values at once. The error of a failed put is raised by the next call that writes, or by `flush`,
+    after all others have ended. Values that were set before `drain` are in the store when it returns.
 
     Parameters
     ----------
     store : Store
         The store; safe for threads.
     held : sequence of str
-        Keys that commit a file: they are set by `commit` only, in that order.
+        Keys that commit a file: only `commit` sets them, in that order.
     """
 
     def __init__(self, store: Store, held: Sequence[str] = ()) -> None:
@@ -184,7 +184,7 @@ class QueuedStore(WrapperStore):
     # ---- writing ----------------------------------------------------------------------------------------------------
 
     def set(self, key: str, value: bytes) -> None:
-        """Set ``key``, soon.
+        """Set ``key`` in the background.
 
         Raises
         ------
@@ -198,7 +198,7 @@ class QueuedStore(WrapperStore):
             self.store.set(key, value)
             return
         with self._changed:
-            # a later value must not be overtaken by an earlier one
+            # two puts of one key must not overtake each other
             self._changed.wait_for(lambda: self._failed or (key not in self._pending and self._may_start(len(value))))
             self._raise_failed()
             try:
@@ -236,7 +236,7 @@ class QueuedStore(WrapperStore):
         Raises
         ------
         ZarrBackendError
-            A put has failed; the others have ended, well or not.
+            A put has failed. The others have ended.
         """
         with self._changed:
             self._changed.wait_for(lambda: not self._pending)
@@ -245,7 +245,7 @@ class QueuedStore(WrapperStore):
     drain = flush
 
     def commit(self) -> None:
-        """Wait for everything else, and set the keys that were held back, one after the other."""
+        """Wait for all other keys, and set the held keys, one after the other."""
         self.flush()
         for key, value in self._held.items():
             if value is not None:
@@ -261,7 +261,7 @@ class QueuedStore(WrapperStore):
             self.flush()
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete those ``keys`` that are there, now."""
+        """Delete those ``keys`` that exist, after all running puts."""
         gone = list(keys)
         for key in gone:
             if key in self._held:

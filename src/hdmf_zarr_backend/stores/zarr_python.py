@@ -1,6 +1,6 @@
 """Stores of zarr-python as stores of this package, and files of this package as groups and arrays of zarr-python.
 
-Of an Icechunk session it is the user who commits; there is no consolidated document in it, and format 3 only.
+A session of Icechunk is committed by the user; it has no consolidated document, and only format 3.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class ZarrPythonStore(RemoteStore):
     store : zarr.abc.store.Store
         The store.
     path : str
-        Where the file begins in it.
+        Path of the file in it.
     location : str
-        What links and messages name.
+        Location for links and messages.
     """
 
     def __init__(self, store: Any, path: str, location: str) -> None:
@@ -142,15 +142,15 @@ class ZarrPythonStore(RemoteStore):
 
 
 class IcechunkStore(ZarrPythonStore):
-    """One Zarr file in a session of Icechunk, which takes no chunk that the document of its array does not have.
+    """One Zarr file in a session of Icechunk, which refuses chunks outside of the array in its document.
 
-    A chunk that is set before the document of its array, or before that says that the array has grown, waits in a
+    A chunk that is set before the document of its array, or before the document of the grown array, waits in a
     temporary folder until the document is set.
 
     Parameters
     ----------
     store, path, location
-        As of `ZarrPythonStore`.
+        As for `ZarrPythonStore`.
     """
 
     def __init__(self, store: Any, path: str, location: str) -> None:
@@ -201,7 +201,7 @@ class IcechunkStore(ZarrPythonStore):
                 self._grids.pop(node_of(key).strip("/"), None)
 
     def _is_in_grid(self, node: str, key: str) -> bool:
-        """Return whether a chunk is one of those that the document of its array has."""
+        """Return whether a chunk is inside of the array in its document."""
         if node not in self._grids:
             name = f"{node}/zarr.json".lstrip("/")
             document = super()._get(name)
@@ -224,7 +224,7 @@ class IcechunkStore(ZarrPythonStore):
 
 
 def _grid(key: str, document: bytes) -> tuple[int, ...]:
-    """Return the number of chunks, or of shards, along each axis of an array; of a group, nothing."""
+    """Return the number of chunks, or shards, along each axis of an array; () for a group."""
     node = load(document, key=key)
     if "shape" not in node:
         return ()
@@ -282,7 +282,7 @@ def _adapted(store: zarr.abc.store.Store, path: str) -> Store:
 
 
 def _folder(store: zarr.abc.store.Store) -> str | None:
-    """Return the local folder that a store is, None where it is something else."""
+    """Return the local folder of a store, None if it is not one."""
     if isinstance(store, zarr.storage.LocalStore):
         return str(store.root)
     if isinstance(store, zarr.storage.FsspecStore):  # that of "file://", which makes no folders by default
@@ -292,7 +292,7 @@ def _folder(store: zarr.abc.store.Store) -> str | None:
 
 
 def _location(store: Any) -> str:
-    """Return the URL of a store; something that names it in this process where it has none."""
+    """Return the URL of a store, or an id in this process if it has none."""
     if isinstance(store, zarr.storage.ZipStore):
         return os.path.abspath(str(store.path))
     if isinstance(store, zarr.storage.FsspecStore):
@@ -312,12 +312,12 @@ def _location(store: Any) -> str:
 
 
 def open_zarr_group(store: Store, *, mode: Literal["r", "r+"] = "r") -> Any:
-    """Return the file as a ``zarr.Group``, past any consolidated document that could be stale.
+    """Return the file as a ``zarr.Group``, without using a consolidated document, which may be stale.
 
     Raises
     ------
     NotZarrError
-        zarr finds no group there.
+        zarr does not find a group.
     """
     try:
         return zarr.open_group(_zarr_location(store), mode=mode, use_consolidated=False)
@@ -345,7 +345,7 @@ def open_zarr_array(store: Store, path: str) -> Any:
 
 
 def _zarr_location(store: Store) -> Any:
-    """Return what zarr opens: a path, or a store."""
+    """Return the argument for zarr's functions: a path, or a store."""
     store = store.unwrapped
     if isinstance(store, LocalStore):
         return store.root

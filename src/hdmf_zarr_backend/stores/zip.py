@@ -1,9 +1,9 @@
-"""A Zarr file in one zip file: read in place or from a server, and written in one pass, each key once.
+"""A Zarr file in one zip file: read locally or from a server, and written in one pass, each key once.
 
-The entries are stored as they are (the chunks are compressed already), in the order in which they were set, with a
-constant date, so that the same content gives the same file. Of a zip file on a server the end is fetched once and kept:
-it has the directory, and often the consolidated document, which is written last. A value that is stored as it is comes
-with its own header in one piece.
+The entries are not compressed (chunks are compressed already), are in the order in which they were set, and have a
+constant date, so that the same content makes the same file. The end of a zip file on a server is fetched once and kept:
+it has the directory, and often the consolidated document, which is written last. An uncompressed value is fetched
+together with its header.
 
 Source: issue "Format 3, shards, and any store, near or far", parts 4 and 5; PKWARE's APPNOTE, section 4.3.7, for the
 header in front of a value.
@@ -67,7 +67,7 @@ _BUFFER = 2**16
 _HEADER = struct.Struct("<4s22xHH")  # of an entry: magic; lengths of its name and of what else precedes the value
 _MAGIC = b"PK\3\4"
 _NO_ZIP = (zipfile.BadZipFile, RuntimeError, ValueError, OverflowError, struct.error)
-"""What `zipfile` raises for a directory or an entry that makes no sense, is encrypted, or is compressed unusually."""
+"""Errors of `zipfile` for a directory or an entry that is invalid, encrypted, or compressed in an unusual way."""
 
 
 class ZipStore(Store):
@@ -102,7 +102,7 @@ class ZipStore(Store):
                     raise
                 except (IsADirectoryError, *_NO_ZIP) as error:
                     raise NotZarrError(
-                        f"this is no zip file ({error})",
+                        f"this is not a zip file ({error})",
                         store=self.location,
                         remedy="It may be cut short; fetch or write it again.",
                     ) from error
@@ -127,7 +127,7 @@ class ZipStore(Store):
 
     @contextmanager
     def _open(self, info: zipfile.ZipInfo) -> Iterator[Any]:
-        """Open an entry; what one that is damaged or encrypted raises becomes an error of ours."""
+        """Open an entry; errors of damaged or encrypted ones become errors of this package."""
         key, archive = info.filename, self._zip()
         assert archive is not None
         try:
@@ -143,12 +143,12 @@ class ZipStore(Store):
             ) from error
 
     def _check_entry(self, info: zipfile.ZipInfo) -> None:
-        """Refuse a value that is larger than the limits, before memory is taken for it."""
+        """Refuse a value that is larger than the limits, before memory is allocated for it."""
         is_inflated = info.compress_type != zipfile.ZIP_STORED
         check_value_size(self, info.filename, info.file_size, is_inflated=is_inflated)
 
     def _check_documents(self, keys: Iterable[str]) -> None:
-        """Refuse documents that are too large together, before the first of them is read."""
+        """Refuse documents that are too large together, before the first is read."""
         infos = (self._info(key) for key in keys if is_document(key))
         size = sum(info.file_size for info in infos if info is not None)
         what = f"the metadata documents have {size:,} bytes"
@@ -186,12 +186,12 @@ class ZipStore(Store):
 
 
 def _inflated(file: Any, info: zipfile.ZipInfo) -> bytes:
-    """Return the value of an entry; one that becomes more than the directory states is damaged.
+    """Return the value of an entry; one that is larger than the directory states is damaged.
 
-    `zipfile.ZipFile.read` bounds a step of the inflation by two gigabytes only, whatever the entry states.
+    `zipfile.ZipFile.read` would decompress up to two gigabytes in a step, whatever the entry states.
     """
     value = io.BytesIO()
-    # of bzip2 and LZMA a step is so many compressed bytes
+    # for bzip2 and LZMA the step counts compressed bytes
     step = _STEP if info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) else _SMALL_STEP
     while piece := file.read(step):
         value.write(piece)
@@ -204,14 +204,14 @@ class NewZipStore(ZipStore):
     Parameters
     ----------
     path : str
-        Where it is written.
+        Path where it is written.
     location : str
-        Where it will be.
+        Final path.
     """
 
     def __init__(self, path: str, location: str) -> None:
         super().__init__(location)
-        self.zip_file = None  # it is not there yet
+        self.zip_file = None  # does not exist yet
         self._writing = threading.Lock()
         self._archive = zipfile.ZipFile(path, "x", zipfile.ZIP_STORED, allowZip64=True)
         _new.add(self)
@@ -251,7 +251,7 @@ class NewZipStore(ZipStore):
                 self._leave_out(key)
 
     def close(self) -> None:
-        """Write the directory of the zip file, after which it is whole."""
+        """Write the directory of the zip file, which completes it."""
         self._zip().close()
 
 
@@ -259,23 +259,23 @@ class NewZipStore(ZipStore):
 def new_zip(
     target: str, *, exclusive: bool = False, durable: bool = False, location: str | None = None
 ) -> Iterator[NewZipStore]:
-    """Give the store of a zip file beside ``target`` that takes its place when the block ends without an error.
+    """Yield the store of a new zip file, which replaces ``target`` when the block ends without an error.
 
     Parameters
     ----------
     target : str
-        Absolute path of the file. What is there is replaced.
+        Absolute path of the file. An existing file is replaced.
     exclusive : bool
-        Replace nothing.
+        Do not replace an existing file.
     durable : bool
-        Return when the file is on the disk itself.
+        Return when the file is on the disk.
     location : str, optional
-        What the user calls the file, if it is not ``target`` (a symbolic link to it).
+        Path that the user gave, if it is not ``target`` (a symbolic link to it).
 
     Raises
     ------
     StoreExistsError
-        Something has come to be at ``target`` that is not to be replaced.
+        With ``exclusive``: ``target`` was created meanwhile.
     """
     partial, own = partial_path(target), Staged(target)
     with os_errors(target, "written"):
@@ -302,7 +302,7 @@ _new: weakref.WeakSet[NewZipStore] = weakref.WeakSet()
 
 
 def _forget_all() -> None:
-    """Let a fork write nowhere: it has the file open as well, and would write what is buffered when it ends."""
+    """Redirect the open files of a fork to nowhere, or it would write buffered bytes when it ends."""
     nowhere = os.open(os.devnull, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
     for store in list(_new):
         file = store._zip().fp
@@ -326,9 +326,9 @@ class RemoteZipStore(ZipStore):
     location : str
         URL of the zip file.
     folder : Store
-        What the zip file lies in.
+        Store of the folder of the zip file.
     name : str
-        Name of the zip file there.
+        Name of the zip file in it.
     """
 
     abilities = Abilities(write=False, change=False, is_remote=True, why="a zip file on a server is read only")
@@ -357,7 +357,7 @@ class RemoteZipStore(ZipStore):
             raise StoreNotFoundError("nothing is there", store=self.location, remedy="Check the path.")
         assert self._size is not None
         self._remote = _RemoteFile(self._folder, self._name, self._size)
-        self._piece(max(0, self._size - 1), self._size)  # zipfile would take an error of the server for a damaged file
+        self._piece(max(0, self._size - 1), self._size)  # zipfile would report an error of the server as damage
         return io.BufferedReader(self._remote, buffer_size=_BUFFER)
 
     def _value(self, info: zipfile.ZipInfo) -> bytes:
@@ -368,7 +368,7 @@ class RemoteZipStore(ZipStore):
         begin = self._begin(info, piece)
         value = piece[begin : begin + info.file_size]
         if len(value) != info.file_size or zlib.crc32(value) != info.CRC:
-            raise self._damaged(info.filename, "its checksum is another one")
+            raise self._damaged(info.filename, "its checksum is wrong")
         return value
 
     def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
@@ -387,15 +387,15 @@ class RemoteZipStore(ZipStore):
         return [self._piece(first + start, first + max(start, stop)) for start, stop in found]
 
     def _begin(self, info: zipfile.ZipInfo, piece: bytes) -> int:
-        """Return where the value of an entry begins, counted from its header, with which ``piece`` begins."""
+        """Return the offset of the value of an entry from its header, which is at the beginning of ``piece``."""
         if len(piece) < _HEADER.size or not piece.startswith(_MAGIC):
-            raise self._damaged(info.filename, "no header is where the directory says")
+            raise self._damaged(info.filename, "its header is not where the directory states")
         _, name, extra = _HEADER.unpack_from(piece)
         begin = self._begins[info.filename] = _HEADER.size + int(name) + int(extra)
         return begin
 
     def _end_of(self, info: zipfile.ZipInfo) -> int:
-        """Return where the next entry or the directory begins: a value reaches no further."""
+        """Return the start of the next entry or of the directory, which is the furthest end of a value."""
         archive = self._zip()
         assert archive is not None
         if not self._ends:
@@ -418,11 +418,11 @@ class RemoteZipStore(ZipStore):
 
 
 def _is_plain(info: zipfile.ZipInfo) -> bool:
-    return info.compress_type == zipfile.ZIP_STORED and not info.flag_bits & 1  # an encrypted one
+    return info.compress_type == zipfile.ZIP_STORED and not info.flag_bits & 1  # encrypted
 
 
 class _RemoteFile(io.RawIOBase):
-    """A value of a store as a file that can be read from any place; its end is fetched once and kept."""
+    """A value of a store as a seekable file, whose end is fetched once and kept."""
 
     def __init__(self, store: Store, name: str, size: int) -> None:
         self._store = store

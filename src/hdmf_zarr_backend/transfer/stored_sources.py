@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
+from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.arrays.codecs import numpy_dtype
 from hdmf_zarr_backend.arrays.fills import check_unwritten, fill_scalar
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.arrays.shards import ShardReader
-from hdmf_zarr_backend.arrays.stored_chunks import check_plausible
+from hdmf_zarr_backend.arrays.stored_chunks import check_stored_form
 from hdmf_zarr_backend.changes.editable import EditableArray
 from hdmf_zarr_backend.errors import ChunkError
 from hdmf_zarr_backend.formats.chunking import WHOLE_BYTES
@@ -103,7 +104,7 @@ class StoredChunks:
         data = self._shards().get(index) if self._node.shards is not None else self._keys.get(join(self._path, name))
         if data is not None:
             try:
-                check_plausible(self._node, name, data)
+                check_stored_form(self._node, name, data)
             except ChunkError as error:
                 raise error.located(store=self._keys.location, path=absolute(self._path)) from None
         return data

@@ -17,6 +17,7 @@ from hdmf_zarr_backend.execution.executors import Runner, runner
 from hdmf_zarr_backend.execution.tasks import (
     MEMORY_BUDGET,
     TASK_BYTES,
+    ArrayWrite,
     ChunkTask,
     ShardTask,
     chunk_bytes,
@@ -314,9 +315,10 @@ class Writer:
             values = node.size * chunk_codec(node).dtype.itemsize
             size = chunk_bytes(node) * math.prod(inner_grid(node))
             self._progress.advance(absolute(path), min(len(complete) * size, values))
+        array = ArrayWrite(self._keys, path, node, source)
         if node.shards is not None:
-            return cut_shards(self._keys, path, node, source, to_send=to_send, complete=complete)
-        return cut(self._keys, path, node, source, task_bytes=task_bytes, to_send=to_send, complete=complete)
+            return cut_shards(array, to_send=to_send, complete=complete)
+        return cut(array, task_bytes=task_bytes, to_send=to_send, complete=complete)
 
     def _exhaust(self, growing: dict[str, PlannedArray], *, in_turn: bool) -> None:
         if not growing:
