@@ -313,7 +313,12 @@ def test_structured_values_with_an_opaque_field_are_read_and_written_again(tmp_p
 
 
 @pytest.mark.parametrize(
-    "data_type", ["nonsense", "<i3", "<c4", 17, None, [["x"]], [["x", "<i4", ["a"]]], ["x"]], ids=str
+    "data_type",
+    [
+        *("nonsense", "<i3", "<c4", "<M8[x]", "<M8[0s]", "<m8[10000000000s]", 17, None, ["x"]),
+        *([["x"]], [["x", "<i4", ["a"]]], [["x", "<M8[10000000000s]"]]),
+    ],
+    ids=str,
 )
 def test_an_unknown_data_type_is_refused(data_type):
     with pytest.raises(MetadataError, match="is unknown"):
@@ -323,6 +328,13 @@ def test_an_unknown_data_type_is_refused(data_type):
 def test_a_field_of_an_unknown_type_is_refused():
     node: ArrayNode[Any] = ArrayNode((1, 1), (1, 1), "|O", attributes={"zarr_dtype": [{"name": "a", "dtype": "blue"}]})
     with pytest.raises(ValueRefusedError, match="'blue'"):
+        describe(node)
+
+
+def test_a_date_in_rows_whose_unit_numpy_does_not_have_is_refused():
+    dtype = [{"name": "a", "dtype": "datetime64[10000000000s]"}, {"name": "b", "dtype": "object"}]
+    node: ArrayNode[Any] = ArrayNode((1, 2), (1, 2), "|O", attributes={"zarr_dtype": dtype})
+    with pytest.raises(ValueRefusedError, match="10000000000s"):
         describe(node)
 
 

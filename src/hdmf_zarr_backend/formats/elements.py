@@ -83,7 +83,8 @@ _REFERENCES = frozenset({"reference", "region"})
 
 _OBJECTS = "|O"
 _SIMPLE = re.compile(r"([<>|]?)([biufcmMSUVO])([0-9]*)(?:\[([^\]]*)\])?")
-_ONE = re.compile(r"^1(?=[^0-9])")  # "1s" is "s"
+_UNIT = re.compile(r"([0-9]*)(Y|M|W|D|h|m|s|ms|us|μs|ns|ps|fs|as|generic)")
+_MOST_UNITS = 2**31 - 1  # in one step of a date, for NumPy
 _KINDS = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex"}
 _SIZES = {"b": (1,), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8), "f": (2, 4, 8, 16), "c": (8, 16, 32)}
 _DATES = {"M": "datetime64", "m": "timedelta64"}
@@ -156,8 +157,7 @@ def _simple_element(data_type: str) -> Element:
     size = int(digits or 0)
     byte_order: Literal["<", ">"] = ">" if order == ">" else "<"
     if kind in _DATES:
-        unit = f"[{_ONE.sub('', unit)}]" if unit else ""
-        return Element("datetime", 8, byte_order, detail=_DATES[kind] + unit)
+        return Element("datetime", 8, byte_order, detail=_DATES[kind] + _date_unit(unit))
     if kind in _KINDS:
         if size not in _SIZES[kind]:
             raise ValueError(f"{_KINDS[kind]} does not have {size} bytes")
@@ -165,6 +165,17 @@ def _simple_element(data_type: str) -> Element:
     if kind == "S":
         return Element("text", max(1, size), encoding="ascii", detail="null-padded")
     return Element("opaque", size) if kind == "V" else UTF8
+
+
+def _date_unit(text: str | None) -> str:
+    """Return the unit of a date as NumPy spells it: ``"1s"`` is ``"[s]"``; nothing where there is none."""
+    if not text:
+        return ""
+    match = _UNIT.fullmatch(text)
+    count = int(match[1] or 1) if match is not None else 0
+    if match is None or not 0 < count <= _MOST_UNITS:
+        raise ValueError(f"{text!r} is not a unit of time")
+    return f"[{match[2]}]" if count == 1 else f"[{count}{match[2]}]"
 
 
 def word_element(word: Any) -> Element:
