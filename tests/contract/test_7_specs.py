@@ -187,7 +187,8 @@ def test_each_document_is_one_scalar(extended):
     members.discard(".zgroup")
     assert members == {"namespace", "ndx-first.extensions"}
     for member in members:
-        assert document(extended, f"{place}{member}/.zarray")["shape"] == [1]
+        array = document(extended, f"{place}{member}/.zarray")
+        assert (array["dtype"], array["shape"], array["filters"]) == ("|O", [1], [{"id": "vlen-utf8"}])
         assert document(extended, f"{place}{member}/.zattrs")["zarr_dtype"] == "scalar"
 
 
