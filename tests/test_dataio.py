@@ -41,7 +41,10 @@ def _same_options(one: ZarrDataIO, other: ZarrDataIO) -> None:
     assert one.io_settings == other.io_settings
 
 
-@pytest.mark.parametrize("options", [OPTIONS, {}, {"compressor": False}, {"chunks": True, "compressor": True}])
+@pytest.mark.parametrize(
+    "options",
+    [OPTIONS, {}, {"compressor": False}, {"chunks": True, "compressor": True}, {"chunks": (2, 3), "shards": (4, 3)}],
+)
 def test_hdmf_wraps_data_anew_with_the_same_options(options):
     wrapped = ZarrDataIO(np.arange(12).reshape(4, 3), **options)
     parameters = set(inspect.signature(ZarrDataIO).parameters)
