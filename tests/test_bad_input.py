@@ -448,14 +448,6 @@ def test_any_hdmf_zarr_file_is_replaced(tmp_path, attributes):
     assert [entry.name for entry in tmp_path.iterdir()] == ["old.zarr"]
 
 
-def test_a_link_to_a_folder_is_followed(store, tmp_path):
-    link = tmp_path / "link.zarr"
-    link.symlink_to(store, target_is_directory=True)
-    samples.write_zarr(link, samples.plain_nwbfile("new"))
-    assert link.is_symlink()
-    assert read(link).identifier == read(store).identifier == "new"
-
-
 # ---- exporting -----------------------------------------------------------------------------------------------------
 
 

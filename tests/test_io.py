@@ -18,9 +18,8 @@ from hdmf.common import DynamicTable, VectorData, get_manager
 from hdmf.data_utils import DataChunkIterator
 from hdmf.spec import NamespaceCatalog
 from hdmf.testing import TestCase
-from pynwb import NWBHDF5IO, TimeSeries, get_type_map, validate
+from pynwb import NWBHDF5IO, TimeSeries, validate
 from pynwb.file import NWBFile
-from pynwb.spec import NWBAttributeSpec, NWBDatasetSpec, NWBGroupSpec, NWBNamespace, NWBNamespaceBuilder
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.builders.schema import ContainerError
@@ -32,6 +31,7 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.formats.reserved import RESERVED
 from tests import samples
 from tests.documents import change_attributes, document, forget_consolidated, has_document
+from tests.extensions import catalog, extension, write_with
 from tests.places import Place, contents, delete, keys_of, put, remove
 
 APPEND = pytest.mark.needs("append")
@@ -568,53 +568,23 @@ def test_builders_and_containers_of_arrays(rich_zarr):
 # ---- specifications ------------------------------------------------------------------------------------------------
 
 
-def _extension(
-    folder: Path, name: str = "ndx-made-up", *, version: str = "0.1.0", doc: str = "a made-up series"
-) -> str:
-    """Write an extension with one type that nothing else knows; return the path of its namespace."""
-    builder = NWBNamespaceBuilder(doc="made up", name=name, version=version, author="nobody", contact="no@where.org")
-    builder.include_type("TimeSeries", namespace="core")
-    spec = NWBGroupSpec(
-        doc, neurodata_type_def="MadeUpSeries", neurodata_type_inc="TimeSeries",
-        attributes=[NWBAttributeSpec(name="knob", doc="a knob", dtype="uint8")],
-    )  # fmt: skip
-    builder.add_spec(f"{name}.extensions.yaml", spec)
-    builder.export(f"{name}.namespace.yaml", outdir=str(folder))
-    return str(folder / f"{name}.namespace.yaml")
-
-
-def _write_with_extension(path: Place, namespace: str) -> Place:
-    type_map = get_type_map()
-    type_map.load_namespaces(namespace)
-    series_class = type_map.get_dt_container_cls("MadeUpSeries", "ndx-made-up")
-    nwbfile = samples.plain_nwbfile()
-    nwbfile.add_acquisition(series_class(name="made_up", data=[1.0, 2.0], unit="m", rate=1.0, knob=np.uint8(7)))
-    with NWBZarrIO(path, "w", extensions=type_map) as io:
-        io.write(nwbfile)
-    return path
-
-
 @pytest.mark.parametrize("form", [str, Path, lambda path: [path]], ids=["str", "Path", "list"])
 def test_an_extension_that_is_passed(folder, tmp_path, form):
     """Instead of those that are cached, which may be there or not."""
-    namespace = _extension(tmp_path)
-    path = _write_with_extension(folder / "file.zarr", namespace)
-    delete(path, "specifications/ndx-made-up")
+    namespace = extension(tmp_path, "ndx-single")
+    path = write_with(folder / "file.zarr", namespace)
+    delete(path, "specifications/ndx-single")
     forget_consolidated(path)
-    with NWBZarrIO(path) as io, pytest.raises(ContainerError, match="'ndx-made-up'"):
+    with NWBZarrIO(path) as io, pytest.raises(ContainerError, match="'ndx-single'"):
         io.read()
     with NWBZarrIO(path, extensions=form(namespace)) as io:
-        assert type(io.read().acquisition["made_up"]).__name__ == "MadeUpSeries"
-
-
-def _catalog() -> NamespaceCatalog:
-    return NamespaceCatalog(NWBGroupSpec, NWBDatasetSpec, NWBNamespace)
+        assert type(io.read().acquisition["ndx-single"]).__name__ == "SingleSeries"
 
 
 def test_namespaces_are_loaded_from_an_open_file(plain):
     with ZarrIO(plain) as io:
         names = {"core", "hdmf-common", "hdmf-experimental"}
-        assert ZarrIO.load_namespaces(_catalog(), file=io._file).keys() == names
+        assert ZarrIO.load_namespaces(catalog(), file=io._file).keys() == names
     with pytest.raises(UsageError, match="no file is given"):
         ZarrIO.load_namespaces(NamespaceCatalog())
     with pytest.raises(ModeError, match="closed file"):
@@ -629,19 +599,19 @@ def test_specloc_in_its_old_forms(plain, form):
     delete(plain, "specifications")
     value = form if "zarr_dtype" not in form else {"zarr_dtype": "object", "value": {"source": ".", "path": "/specs"}}
     change_attributes(plain, "", lambda attributes: attributes.update({".specloc": value}))
-    assert "core" in ZarrIO.load_namespaces(_catalog(), plain)
+    assert "core" in ZarrIO.load_namespaces(catalog(), plain)
     assert "specs" not in read_builder(plain).groups
 
 
 def test_a_cached_specification_that_is_no_json_is_an_error(folder, tmp_path):
-    path = _write_with_extension(folder / "file.zarr", _extension(tmp_path))
+    path = write_with(folder / "file.zarr", extension(tmp_path, "ndx-single"))
     spoiled = numcodecs.VLenUTF8().encode(np.array(["{no json"], dtype=object))
-    put(path, "specifications/ndx-made-up/0.1.0/namespace/0", bytes(spoiled))
+    put(path, "specifications/ndx-single/0.1.0/namespace/0", bytes(spoiled))
     forget_consolidated(path)
     with pytest.raises(MetadataError) as caught:
         NWBZarrIO(path)
     assert caught.value.store == str(path)
-    assert caught.value.path == "/specifications/ndx-made-up/0.1.0/namespace"
+    assert caught.value.path == "/specifications/ndx-single/0.1.0/namespace"
 
 
 # ---- iterators -----------------------------------------------------------------------------------------------------
