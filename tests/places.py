@@ -99,6 +99,11 @@ def contents(place: Place) -> dict[str, bytes]:
     return keys.get_many(sorted(keys.list_prefix("")))
 
 
+def stored_files(folder: Path) -> dict[str, bytes]:
+    """Return the content of all files below a folder, by their paths relative to it."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
 def put(place: Place, key: str, value: bytes) -> None:
     """Set a key; a zip file is written anew."""
     if is_zip(place):

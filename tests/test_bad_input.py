@@ -34,6 +34,7 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
 )
 from tests import samples
+from tests.places import stored_files
 
 
 @pytest.fixture(scope="module")
@@ -86,10 +87,6 @@ def check(error: BaseException, store: Path, node: str | None = None) -> None:
     assert all(part in str(error) for part in (error.problem, str(store), node or "", error.remedy))
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
-
-
 # ---- nothing to read -----------------------------------------------------------------------------------------------
 
 
@@ -119,12 +116,12 @@ def _single_array(path: Path) -> None:
 def test_what_is_no_zarr_file(tmp_path, make, mode):
     path = tmp_path / "thing.nwb"
     make(path)
-    before = contents(tmp_path)
+    before = stored_files(tmp_path)
     with pytest.raises(NotZarrError) as caught:
         NWBZarrIO(path, mode)
     check(caught.value, path)
     assert not NWBZarrIO.can_read(path)
-    assert contents(tmp_path) == before
+    assert stored_files(tmp_path) == before
 
 
 def test_the_remedy_for_an_hdf5_file_is_to_convert_it(tmp_path):
@@ -418,12 +415,12 @@ def test_a_reference_that_is_none(store):
 def test_what_is_no_hdmf_zarr_file_is_not_replaced(tmp_path, make, mode):
     path = tmp_path / "thing.nwb"
     make(path)
-    before = contents(tmp_path)
+    before = stored_files(tmp_path)
     with pytest.raises(StoreExistsError) as caught:
         NWBZarrIO(path, mode)
     check(caught.value, path)
     assert isinstance(caught.value, FileExistsError)
-    assert contents(tmp_path) == before
+    assert stored_files(tmp_path) == before
     assert path.exists()
 
 
@@ -451,14 +448,6 @@ def test_any_hdmf_zarr_file_is_replaced(tmp_path, attributes):
     assert [entry.name for entry in tmp_path.iterdir()] == ["old.zarr"]
 
 
-def test_a_link_to_a_folder_is_followed(store, tmp_path):
-    link = tmp_path / "link.zarr"
-    link.symlink_to(store, target_is_directory=True)
-    samples.write_zarr(link, samples.plain_nwbfile("new"))
-    assert link.is_symlink()
-    assert read(link).identifier == read(store).identifier == "new"
-
-
 # ---- exporting -----------------------------------------------------------------------------------------------------
 
 
@@ -472,7 +461,7 @@ def test_a_file_is_not_exported_onto_itself(store, tmp_path, monkeypatch, spelli
     if spelling == "linked":
         target = tmp_path / "link.zarr"
         target.symlink_to(store, target_is_directory=True)
-    before = contents(store)
+    before = stored_files(store)
     with (
         NWBZarrIO(store, load_namespaces=False) as source,
         NWBZarrIO(target, "w", force_overwrite=spelling == "forced") as io,
@@ -480,7 +469,7 @@ def test_a_file_is_not_exported_onto_itself(store, tmp_path, monkeypatch, spelli
     ):
         io.export(source)
     check(caught.value, Path(io.source))
-    assert contents(store) == before
+    assert stored_files(store) == before
 
 
 def test_the_source_of_an_export_is_never_replaced(tmp_path):

@@ -8,7 +8,7 @@ import inspect
 import numcodecs
 import numpy as np
 import pytest
-from hdmf.data_utils import DataChunkIterator, DataIO, InvalidDataIOError
+from hdmf.data_utils import DataChunkIterator, DataIO
 
 from hdmf_zarr_backend.dataio import ZarrDataIO, codec_config, object_codec
 from hdmf_zarr_backend.errors import UsageError
@@ -41,7 +41,10 @@ def _same_options(one: ZarrDataIO, other: ZarrDataIO) -> None:
     assert one.io_settings == other.io_settings
 
 
-@pytest.mark.parametrize("options", [OPTIONS, {}, {"compressor": False}, {"chunks": True, "compressor": True}])
+@pytest.mark.parametrize(
+    "options",
+    [OPTIONS, {}, {"compressor": False}, {"chunks": True, "compressor": True}, {"chunks": (2, 3), "shards": (4, 3)}],
+)
 def test_hdmf_wraps_data_anew_with_the_same_options(options):
     wrapped = ZarrDataIO(np.arange(12).reshape(4, 3), **options)
     parameters = set(inspect.signature(ZarrDataIO).parameters)
@@ -102,24 +105,11 @@ def test_numpy_sees_the_data():
     assert wrapped[1] == 2
 
 
-def test_an_iterator_and_nothing_are_no_arrays():
-    with pytest.raises(NotImplementedError, match="read only once"):
-        np.asarray(ZarrDataIO(DataChunkIterator(data=iter([1, 2]))))
-    with pytest.raises(InvalidDataIOError):
-        np.asarray(ZarrDataIO(shape=(3,), dtype="i4"))
-
-
 def test_the_largest_shape_is_that_of_the_data_where_none_is_given():
     assert ZarrDataIO(np.zeros((2, 3))).maxshape == (2, 3)
     assert ZarrDataIO(DataChunkIterator(data=iter([1]), maxshape=(None,))).maxshape == (None,)
     assert ZarrDataIO(shape=(4,), dtype="i4").maxshape == (4,)
     assert ZarrDataIO([1, 2], maxshape=[None]).maxshape == (None,)
-
-
-def test_links_are_made_to_stored_arrays_only():
-    with pytest.warns(UserWarning, match="link_data=True means nothing here"):
-        wrapped = ZarrDataIO([1, 2], link_data=True)
-    assert wrapped.link_data is False
 
 
 def test_the_dataset_is_given_once():

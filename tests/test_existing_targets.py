@@ -20,6 +20,7 @@ from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert, to_zom
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import StoreExistsError, StoreLockedError
 from hdmf_zarr_backend.zom.api import create
+from tests.places import stored_files
 from tests.samples import plain_nwbfile, write_hdf5
 
 
@@ -34,10 +35,6 @@ def nwb(tmp_path: Path) -> Path:
 def work(nwb: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(nwb.parent)
     return nwb.parent
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def add_trial(path: Path) -> None:
@@ -72,14 +69,14 @@ TARGETS: list[tuple[str, str, dict[str, Any]]] = [
 def test_a_conversion_refuses_an_existing_target(work: Path, source: str, target: str, options: dict[str, Any]) -> None:
     convert("session.nwb", "source.zarr")
     convert(source, target, **options)
-    before = contents(work)
+    before = stored_files(work)
     with pytest.raises(StoreExistsError, match="exists already") as caught:
         convert(source, target, **options)
     assert "overwrite=True" in str(caught.value)
     assert caught.value.store == str(work / target)
-    assert contents(work) == before
+    assert stored_files(work) == before
     convert(source, target, overwrite=True, **options)
-    assert set(contents(work)) == set(before)
+    assert set(stored_files(work)) == set(before)
 
 
 @pytest.mark.parametrize("kind", ["text", "hdf5", "zarr", "folder"])
@@ -97,11 +94,11 @@ def test_whatever_exists_is_refused(work: Path, kind: str, target: str) -> None:
         Path(target).mkdir()
         Path(target, "mine.txt").write_text("mine")
     convert("session.nwb", "source.zarr")
-    before = contents(work)
+    before = stored_files(work)
     source = "source.zarr" if target == "t.nwb" else "session.nwb"
     with pytest.raises(StoreExistsError):
         convert(source, target, to="hdf5" if target == "t.nwb" else "zarr", virtual=target == "t.json")
-    assert contents(work) == before
+    assert stored_files(work) == before
 
 
 def test_an_empty_folder_may_be_the_target(work: Path) -> None:
@@ -136,13 +133,13 @@ def test_a_second_conversion_keeps_what_was_appended(work: Path, capsys: pytest.
     command = ["convert", "session.nwb", "session.nwb.zarr"]
     assert main(command) == 0
     add_trial(work / "session.nwb.zarr")
-    before = contents(work)
+    before = stored_files(work)
     assert main(command) == 2
     assert "--force" in capsys.readouterr().err
     assert main([*command, "--resume"]) == 2
-    assert contents(work) == before
+    assert stored_files(work) == before
     assert main([*command, "--skip-existing"]) == 0
-    assert contents(work) == before
+    assert stored_files(work) == before
     assert main([*command, "--force"]) == 0
     with NWBZarrIO("session.nwb.zarr", "r") as io:
         assert io.read().trials is None
@@ -170,7 +167,7 @@ def test_a_batch_reports_what_it_refuses_and_goes_on(work: Path, capsys: pytest.
     for name in ("a.nwb", "b.nwb", "c.nwb"):
         shutil.copy("session.nwb", name)
     assert main(["convert", "b.nwb", "-o", "out"]) == 0
-    before = contents(work / "out")
+    before = stored_files(work / "out")
     capsys.readouterr()
     assert main(["convert", "a.nwb", "b.nwb", "c.nwb", "-o", "out"]) == 2
     said = capsys.readouterr()
@@ -178,7 +175,7 @@ def test_a_batch_reports_what_it_refuses_and_goes_on(work: Path, capsys: pytest.
     assert "b.nwb.zarr" in said.err
     assert "--force" in said.err
     assert "2 of 3 files converted" in said.out
-    after = contents(work / "out")
+    after = stored_files(work / "out")
     assert {name: after[name] for name in before} == before
     assert {name.partition("/")[0] for name in after} == {"a.nwb.zarr", "b.nwb.zarr", "c.nwb.zarr"}
     assert main(["convert", "a.nwb", "b.nwb", "-o", "out", "--json"]) == 2
@@ -200,10 +197,10 @@ def test_a_page_and_a_model_refuse_an_existing_target(work: Path, capsys: pytest
     assert Path("a.zip").read_bytes() == before
     assert main(["report", "a.zarr", "-o", "page.html", "--force"]) == 0
     model = to_zom("a.zarr")
-    before_model = contents(work / "a.zarr")
+    before_model = stored_files(work / "a.zarr")
     with pytest.raises(StoreExistsError, match="overwrite=True"):
         create(model, "a.zarr")  # type: ignore[arg-type]
-    assert contents(work / "a.zarr") == before_model
+    assert stored_files(work / "a.zarr") == before_model
     create(model, "a.zarr", overwrite=True)  # type: ignore[arg-type]
 
 
@@ -385,19 +382,19 @@ def test_where_the_new_file_is(work: Path, arguments: list[str], made: str, is_t
     convert("session.nwb", "source.zarr")
     convert("session.nwb", "sub/source.nwb.zarr")
     convert("session.nwb", "there.zip", to="zarr")
-    before = {name for name in contents(work) if not name.startswith(f"{made}")}
+    before = {name for name in stored_files(work) if not name.startswith(f"{made}")}
     assert main(["convert", *arguments]) == 0
     assert is_there(made)
-    assert {name for name in contents(work) if not name.startswith(made)} == before
+    assert {name for name in stored_files(work) if not name.startswith(made)} == before
 
 
 @pytest.mark.parametrize("name", ["there", "there/", "there.zarr", "there.zarr/"])
 def test_a_zarr_file_is_no_folder_to_put_files_into(work: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     convert("session.nwb", name.rstrip("/"), to="zarr")
-    before = contents(work)
+    before = stored_files(work)
     assert main(["convert", "session.nwb", name]) == 2
     assert "exists already" in capsys.readouterr().err
-    assert contents(work) == before
+    assert stored_files(work) == before
 
 
 def test_a_zip_name_is_a_zarr_target_in_python(work: Path) -> None:
@@ -411,10 +408,10 @@ def test_without_a_target_what_is_beside_the_source_is_not_replaced(
     work: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["convert", "session.nwb"]) == 0
-    before = contents(work)
+    before = stored_files(work)
     assert main(["convert", "session.nwb"]) == 2
     assert main(["convert", "session.nwb.zarr"]) == 2
     assert "--force" in capsys.readouterr().err
     assert main(["convert", "https://host/session.nwb"]) == 2
     assert "no target is given" in capsys.readouterr().err
-    assert contents(work) == before
+    assert stored_files(work) == before

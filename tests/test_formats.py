@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import zarr
 from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder
-from pynwb import NWBHDF5IO, TimeSeries
+from pynwb import TimeSeries
 from zarr.codecs import BytesCodec, ShardingCodec
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, ZarrReference, convert
@@ -23,7 +23,6 @@ from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.stores.local import LocalStore
 from tests import samples
 from tests.documents import is_fresh
-from tests.everything import write_everything
 from tests.trees import dataset, group, root
 
 FORMATS = [2, 3]
@@ -106,16 +105,6 @@ def test_format_3_counts_where_both_are_there(tmp_path):
             assert (io.zarr_format, list(io.read_builder().datasets)) == (3, ["new"])
 
 
-def test_the_root_is_set_once_and_last(tmp_path, monkeypatch):
-    keys: list[str] = []
-    plain = LocalStore.set
-    monkeypatch.setattr(LocalStore, "set", lambda self, key, value: (keys.append(key), plain(self, key, value))[1])
-    with NWBZarrIO(tmp_path / "a.nwb.zarr", "w", zarr_format=3) as io:
-        io.write(samples.plain_nwbfile())
-    assert len(keys) == len(set(keys))
-    assert keys[-1] == "zarr.json"
-
-
 def test_without_a_consolidated_document(tmp_path):
     with ZarrIO(tmp_path / "a.zarr", "w", zarr_format=3) as io:
         io.write_builder(root(group("g", dataset("d", [1, 2]), a="b")), consolidate_metadata=False)
@@ -170,19 +159,6 @@ def test_an_array_that_zarr_python_cannot_open_is_told(tmp_path, monkeypatch):
 # ---- changes --------------------------------------------------------------------------------------------------------
 
 
-def test_a_text_of_rows_has_room_as_it_was_planned_and_gets_more(tmp_path):
-    fields = [{"name": "i", "dtype": "int32"}, {"name": "text", "dtype": "text"}]
-    rows = [(1, "a" * 600), (2, "b")]
-    path = written(tmp_path / "a.zarr", root(dataset("rows", rows, fields)), zarr_format=3)
-    with ZarrIO(path, "r+") as io:
-        table = io.read_builder()["rows"].data
-        table.append((3, "c" * 600))
-    assert [tuple(row) for row in read(path)["rows"].data[:]] == [*rows, (3, "c" * 600)]
-    with ZarrIO(path, "r+") as io:
-        io.read_builder()["rows"].data.append((4, "d" * 700))
-    assert [tuple(row) for row in read(path)["rows"].data[:]] == [*rows, (3, "c" * 600), (4, "d" * 700)]
-
-
 @pytest.mark.parametrize("index_location", ["start", "end"])
 def test_shards_of_zarr_python_are_changed_in_place(tmp_path, index_location):
     path = written(tmp_path / "a.zarr", root(), zarr_format=3)
@@ -204,34 +180,6 @@ def test_shards_of_zarr_python_are_changed_in_place(tmp_path, index_location):
 
 
 # ---- one made of the other ------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def everything(tmp_path_factory: pytest.TempPathFactory) -> dict[Any, Path]:
-    folder = tmp_path_factory.mktemp("everything")
-    made: dict[Any, Path] = {"hdf5": write_everything(folder / "everything.h5")}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for number in FORMATS:
-            made[number] = folder / f"{number}.zarr"
-            convert(made["hdf5"], made[number], zarr_format=number, check=False)
-    return made
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_hdf5_comes_back_from_format_3(everything, tmp_path):
-    convert(everything[3], tmp_path / "back.h5", check=False)
-    assert compare(everything["hdf5"], tmp_path / "back.h5") == []
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("number", "other"), [(2, 3), (3, 2)])
-def test_nothing_is_lost_from_format_to_format(everything, number, other, tmp_path):
-    convert(everything[number], tmp_path / "other.zarr", zarr_format=other, check=False)
-    assert compare(everything[number], tmp_path / "other.zarr") == []
-    assert compare(everything[other], tmp_path / "other.zarr", ignore={"chunks"}) == []
-    convert(tmp_path / "other.zarr", tmp_path / "back.h5", check=False)
-    assert compare(everything["hdf5"], tmp_path / "back.h5") == []
 
 
 @pytest.mark.parametrize(("number", "other"), [(2, 3), (3, 2)])
@@ -265,12 +213,6 @@ def test_an_export_to_the_other_format(rich, number, other, tmp_path):
         "text-encoding",
     }  # an export through builders keeps less than a conversion
     assert compare(rich[number], tmp_path / "other.nwb.zarr", ignore=ignored) == []
-
-
-def test_a_file_of_format_3_becomes_hdf5(rich, tmp_path):
-    convert(rich[3], tmp_path / "a.nwb")
-    with NWBHDF5IO(tmp_path / "a.nwb", "r") as io:
-        assert io.read().identifier == "rich"
 
 
 def test_the_same_format_is_no_conversion(rich, tmp_path):

@@ -260,6 +260,11 @@ def test_an_export_to_another_folder_leads_to_the_same_files(folder):
         io.export(source)
     remove(second)
     check_neighbours(third, first)
+    (link,) = document(third, "stimulus/presentation/data/.zattrs")["zarr_link"]
+    assert link == {
+        "name": "data", "source": f"../../../../raw data/{first.name}", "path": "/acquisition/trace/data",
+        "object_id": None, "source_object_id": document(first, ".zattrs")["object_id"],
+    }  # fmt: skip
 
 
 def test_a_file_that_is_reached_through_a_symbolic_link(tmp_path):

@@ -107,6 +107,7 @@ def rich(shared_folder: Place) -> Place:
 
 
 def test_the_labels_of_nwb(rich):
+    assert names(rich, "acquisition/trace/data") == ["num_times", "num_DIM2"]
     assert names(rich, "acquisition/raw/data") == ["num_times", "num_channels"]
     assert names(rich, "acquisition/two_photon/data") == ["time", "width", "height"]
     with NWBZarrIO(rich) as io:

@@ -2,63 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 from hdmf.build import GroupBuilder
-from hdmf.data_utils import AbstractDataChunkIterator, DataChunk, DataChunkIterator
+from hdmf.data_utils import DataChunk, DataChunkIterator
 from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import StoreNotFoundError, ValueRefusedError
 from tests import samples
+from tests.blocks import Blocks
 from tests.documents import has_document
 from tests.places import Place, keys_of
 from tests.test_io import document, identical, read, read_builder, write_builder
 from tests.trees import dataset, root
 
-INT32 = np.dtype("i4")
-VALUES = np.arange(42, dtype=INT32).reshape(7, 6)
-
-
-class Blocks(AbstractDataChunkIterator):
-    """Blocks at any place, with hints as given."""
-
-    def __init__(
-        self,
-        blocks: Iterable[DataChunk],
-        maxshape: tuple[int | None, ...] = (None, None),
-        *,
-        dtype: Any = INT32,
-        chunk_shape: Any = None,
-        data_shape: Any = None,
-    ) -> None:
-        self._blocks = iter(blocks)
-        self._dtype, self._maxshape, self._chunk_shape, self._data_shape = dtype, maxshape, chunk_shape, data_shape
-
-    def __iter__(self) -> Any:
-        return self
-
-    def __next__(self) -> DataChunk:
-        return next(self._blocks)
-
-    next = __next__
-
-    def recommended_chunk_shape(self) -> Any:
-        return self._chunk_shape
-
-    def recommended_data_shape(self) -> Any:
-        return self._data_shape
-
-    @property
-    def dtype(self) -> Any:
-        return self._dtype
-
-    @property
-    def maxshape(self) -> tuple[int | None, ...]:
-        return self._maxshape
+VALUES = np.arange(42, dtype="i4").reshape(7, 6)
 
 
 def blocks(values: np.ndarray[Any, Any], *keys: Any) -> list[DataChunk]:

@@ -5,63 +5,20 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from hdmf.spec import NamespaceCatalog
 from pynwb import NWBHDF5IO, get_type_map, validate
-from pynwb.spec import (
-    NWBAttributeSpec,
-    NWBDatasetSpec,
-    NWBGroupSpec,
-    NWBNamespace,
-    NWBNamespaceBuilder,
-)
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
 from hdmf_zarr_backend.errors import MissingNamespacesWarning
 from tests import samples
 from tests.documents import forget_consolidated
+from tests.extensions import catalog, extension, type_name, write_with
 from tests.places import Place, contents, keys_of, put
 from tests.test_io import document, read
 
 NAMES = ("ndx-first", "ndx-second")
-
-
-def extension(folder: Path, name: str, *, version: str = "0.1.0", doc: str = "a series") -> str:
-    """Write an extension with one type, which is called as the namespace; return the path of the namespace."""
-    folder.mkdir(parents=True, exist_ok=True)
-    builder = NWBNamespaceBuilder(doc="made up", name=name, version=version, author="nobody", contact="no@where.org")
-    builder.include_type("TimeSeries", namespace="core")
-    knob = NWBAttributeSpec(name="knob", doc="a knob", dtype="uint8")
-    spec = NWBGroupSpec(doc, neurodata_type_def=type_name(name), neurodata_type_inc="TimeSeries", attributes=[knob])
-    builder.add_spec(f"{name}.extensions.yaml", spec)
-    builder.export(f"{name}.namespace.yaml", outdir=str(folder))
-    return str(folder / f"{name}.namespace.yaml")
-
-
-def type_name(namespace: str) -> str:
-    return f"{namespace.removeprefix('ndx-').title()}Series"
-
-
-def write_with(path: Place, *namespaces: str, backend: Any = NWBZarrIO) -> Place:
-    """Write a file with a series of each of the extensions."""
-    type_map = get_type_map()
-    nwbfile = samples.plain_nwbfile()
-    for namespace in namespaces:
-        type_map.load_namespaces(namespace)
-        name = Path(namespace).name.removesuffix(".namespace.yaml")
-        made = type_map.get_dt_container_cls(type_name(name), name)
-        nwbfile.add_acquisition(made(name=name, data=[1.0, 2.0], unit="m", rate=1.0, knob=np.uint8(7)))
-    with backend(str(path), "w", extensions=type_map) as io:
-        io.write(nwbfile)
-    return path
-
-
-def catalog() -> NamespaceCatalog:
-    return NamespaceCatalog(NWBGroupSpec, NWBDatasetSpec, NWBNamespace)
 
 
 @pytest.fixture(scope="module")
@@ -187,7 +144,8 @@ def test_each_document_is_one_scalar(extended):
     members.discard(".zgroup")
     assert members == {"namespace", "ndx-first.extensions"}
     for member in members:
-        assert document(extended, f"{place}{member}/.zarray")["shape"] == [1]
+        array = document(extended, f"{place}{member}/.zarray")
+        assert (array["dtype"], array["shape"], array["filters"]) == ("|O", [1], [{"id": "vlen-utf8"}])
         assert document(extended, f"{place}{member}/.zattrs")["zarr_dtype"] == "scalar"
 
 

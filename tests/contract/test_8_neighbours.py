@@ -212,9 +212,11 @@ def test_pictures_for_notebooks(rich):
         html = nwbfile._repr_html_()
         assert "closed" not in html
         data = nwbfile.acquisition["raw"].data
+        assert repr(data) == f"<LazyArray {rich}/acquisition/raw/data shape=(300, 3) dtype=int16>"
+        assert "raw" in repr(nwbfile)
         shown = ZarrIO.generate_dataset_html(data)
     assert "(300, 3)" in html
-    for part in ("(300, 3)", "int16", str(data.chunks), "stored", "ratio"):
+    for part in ("(300, 3)", "int16", str(data.chunks), "blosc", "stored", "ratio"):
         assert part.lower() in shown.lower(), part
     chunks = [key for key in contents(rich) if key.startswith("acquisition/raw/data/") and key[-1].isdigit()]
     stored = sum(len(contents(rich)[key]) for key in chunks)
@@ -307,13 +309,15 @@ def test_reading_after_a_change_of_directory(local, tmp_path, monkeypatch, mode)
 
 @pytest.mark.parametrize(
     "spell",
-    [str, Path, lambda path: f"{path}/", lambda path: f"{path.parent}/./{path.name}"],
-    ids=["str", "Path", "with a slash", "with a dot"],
+    [str, Path, lambda path: f"{path}/", lambda path: f"{path.parent}/./{path.name}", lambda path: path.as_uri()],
+    ids=["str", "Path", "with a slash", "with a dot", "URI"],
 )
 def test_spellings_of_a_path(local, spell):
     with NWBZarrIO(spell(local)) as io:
-        assert io.read().identifier == "plain"
-        assert io.source == str(local)
+        assert io.source == io.path == io.abspath == str(local)
+        nwbfile = io.read()
+    assert nwbfile.identifier == "plain"
+    assert nwbfile.container_source == nwbfile.acquisition["trace"].container_source == str(local)
 
 
 def test_many_files_open_at_once(local):

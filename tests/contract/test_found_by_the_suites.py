@@ -18,6 +18,7 @@ from pynwb.testing.mock.file import mock_NWBFile
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import ConflictError, UsageError, ValueRefusedError
+from tests.blocks import Blocks
 from tests.documents import document
 from tests.places import contents
 
@@ -33,26 +34,6 @@ def read(path):
     return ZarrIO(path, "r").read_builder()
 
 
-class Blocks(DataChunkIterator):
-    """Blocks as they are given, with the recommendation that is given."""
-
-    def __init__(self, blocks, maxshape, recommended=None):
-        self._blocks, self._maxshape, self._recommended = iter(blocks), maxshape, recommended
-        super().__init__(data=np.zeros(1))
-
-    maxshape = property(lambda self: self._maxshape)
-    dtype = property(lambda self: np.dtype("i4"))
-
-    def recommended_data_shape(self):
-        return self._recommended
-
-    def __next__(self):
-        selection, data = next(self._blocks)
-        return DataChunk(np.asarray(data, "i4"), selection)
-
-    next = __next__
-
-
 @pytest.mark.parametrize(
     ("blocks", "maxshape", "recommended", "expected"),
     [
@@ -61,12 +42,14 @@ class Blocks(DataChunkIterator):
         ([(np.s_[..., 1:], [[5], [6]])], (None, 2), (0, 0), [[0, 5], [0, 6]]),
         ([((0, slice(None)), [1, 2])], (None, None), None, [[1, 2]]),
         ([(np.s_[0:1], [7])], (4,), (4,), [7, 0, 0, 0]),
+        ([(np.s_[0:1], [7])], (4,), (9,), [7, 0, 0, 0]),
         ([(np.s_[0:1], [7])], (None,), (9, 9), [7]),
     ],
-    ids=["open axes", "missing axes", "ellipsis", "an integer", "recommended length", "recommended rank is wrong"],
+    ids=["open axes", "missing axes", "ellipsis", "an integer", "recommended length", "too long", "of another rank"],
 )
 def test_blocks_whose_selection_does_not_say_all_lengths(folder, blocks, maxshape, recommended, expected):
-    write(folder / "a.zarr", DatasetBuilder("d", Blocks(blocks, maxshape, recommended)))
+    chunks = [DataChunk(np.asarray(data, "i4"), selection) for selection, data in blocks]
+    write(folder / "a.zarr", DatasetBuilder("d", Blocks(chunks, maxshape, data_shape=recommended)))
     assert read(folder / "a.zarr")["d"].data[...].tolist() == expected
 
 

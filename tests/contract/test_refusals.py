@@ -169,8 +169,9 @@ def breaking_after(blocks: int) -> Iterator[Any]:
         pytest.param(lambda: DataChunkIterator(breaking_after(5), buffer_size=2), BrokenError, marks=STAGING),
         (lambda: np.array([object()], dtype=object), ValueRefusedError),
         (lambda: np.zeros(2, "g"), ValueRefusedError),
+        (lambda: np.array([["ragged"], []], dtype=object), ValueRefusedError),
     ],
-    ids=["iterator", "object", "long double"],
+    ids=["iterator", "object", "long double", "ragged"],
 )
 def test_a_write_that_fails_leaves_what_was_there(folder, value, error, present):
     path = folder / "file.nwb.zarr"

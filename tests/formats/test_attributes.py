@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hdmf_zarr_backend.errors import MetadataError, ReferenceTargetError, ValueRefusedError
 from hdmf_zarr_backend.formats.attributes import decode_attributes, encode_attributes, is_reference
-from hdmf_zarr_backend.formats.reserved import NCZARR_ATTR, NOTES, RESERVED
+from hdmf_zarr_backend.formats.reserved import DOC, NCZARR_ATTR, NOTES, RESERVED
 from hdmf_zarr_backend.stores import json_text as jsontext
 from tests.strategies import JSON, JSON_OBJECTS, NUMBERS, PLAIN, STRUCTURED, TEXT, TIMES, raw_arrays
 
@@ -174,7 +174,12 @@ def test_what_was_decoded_can_be_encoded_again(value):
         assert_same(found, once[name])
 
 
-@given(st.dictionaries(st.sampled_from([*sorted(RESERVED), "user_zarr_dtype", "user_hdmf", "x"]) | TEXT, st.integers()))
+@given(
+    st.dictionaries(
+        st.sampled_from([*sorted(RESERVED), "user_zarr_dtype", "user_hdmf", "user_hdmf_", DOC, "x"]) | TEXT,
+        st.integers(),
+    )
+)
 def test_names_that_are_reserved_come_back(attributes):
     notes: dict[str, Any] = {"version": "1.0"}
     encoded = encode_attributes(attributes, notes=notes)
@@ -421,3 +426,8 @@ def test_a_type_of_any_size_takes_no_memory():
     attributes = {"x": ["a"], NOTES: {"attributes": {"x": {"dtype": "|S9000000000"}}}}
     with pytest.raises(MetadataError, match="'x'"):
         decode_attributes(attributes, resolve=lambda value: value)
+
+
+@pytest.mark.parametrize("note", [None, "text", 5, [], {"escaped": ["a"]}, {"escaped": {"other": "b"}}], ids=str)
+def test_a_note_of_another_kind_hides_and_renames_nothing(note):
+    assert decode_attributes({"a": 1, NOTES: note}, resolve=lambda value: value) == {"a": 1}

@@ -18,7 +18,17 @@ from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import open_facts
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.formats.dtypes import dtype_of, element_of, zarr_type
-from hdmf_zarr_backend.formats.elements import describe, is_scalar, noted_element, row_word, type_element, word_element
+from hdmf_zarr_backend.formats.elements import (
+    codec_labels,
+    describe,
+    describe_any,
+    is_scalar,
+    noted_element,
+    row_word,
+    type_element,
+    type_label,
+    word_element,
+)
 from hdmf_zarr_backend.hdf5.types import type_of_dtype
 from hdmf_zarr_backend.model.elements import Element
 from hdmf_zarr_backend.model.facts import DatasetFacts
@@ -348,3 +358,70 @@ def test_only_what_needs_a_recorded_type_refuses_one_that_is_damaged(recorded):
     assert not is_scalar(node)
     with pytest.raises(ZarrBackendError, match="describes no HDF5 type"):
         _ = found.element
+
+
+# ---- labels ---------------------------------------------------------------------------------------------------------
+
+
+def described(data_type: Any, **more: Any) -> ArrayNode[Any]:
+    """Return the node of an array of two elements."""
+    return ArrayNode(shape=(2,), chunks=(2,), data_type=data_type, attributes=more.pop("attributes", {}), **more)
+
+
+@pytest.mark.parametrize(
+    ("data_type", "more", "word"),
+    [
+        ("|S7", {}, "ascii[7]"),
+        ("<U3", {}, "text[3]"),
+        ("|V5", {}, "opaque[5]"),
+        ("|O", {"filters": [{"id": "vlen-utf8"}]}, "text"),
+        ("|O", {"filters": [{"id": "vlen-bytes"}]}, "ascii"),
+        ("|O", {"attributes": {"zarr_dtype": "str", "_hdmf": {"text": "isodatetime"}}}, "isodatetime"),
+        ("|O", {"attributes": {"zarr_dtype": "object"}, "filters": [{"id": "json2"}]}, "reference"),
+        ("|O", {"attributes": {"zarr_dtype": "region"}}, "region"),
+        ([["x", "<i4"], ["y", "<f8", [2]]], {}, "{x: int32, y: float64[2]}"),
+        ([["x", "<i4"], ["y", "<f8", 2]], {}, "{x: int32, y: float64[2]}"),
+        (
+            [["idx_start", "<i4"], ["timeseries", "|O"]],
+            {
+                "attributes": {
+                    "zarr_dtype": [{"name": "idx_start", "dtype": "int32"}, {"name": "timeseries", "dtype": "object"}]
+                }
+            },
+            "{idx_start: int32, timeseries: reference}",
+        ),
+        (
+            "|O",
+            {"attributes": {"zarr_dtype": [{"name": "a", "dtype": "str_"}, {"name": "a", "dtype": "str_"}]}},
+            "{a: text}",
+        ),
+        ("|O", {"attributes": {"zarr_dtype": [{"name": "a", "dtype": {"reftype": "region"}}]}}, "{a: region}"),
+        # what no writer writes must not fail
+        ("nonsense", {}, "nonsense"),
+        (17, {}, "17"),
+        ([["x"]], {}, "[['x']]"),
+        ("|O", {"attributes": {"zarr_dtype": ["x", 3, {}]}}, "{}"),
+    ],
+    ids=str,
+)
+def test_the_label_of_a_type(data_type: Any, more: dict[str, Any], word: str) -> None:
+    assert type_label(described(data_type, **more)) == word
+
+
+@pytest.mark.parametrize("data_type", ["|O", [["x", "<i4"], ["y", "|O"]], "nonsense", None])
+def test_what_has_no_fixed_size_has_none(data_type: Any) -> None:
+    assert describe_any(described(data_type)).itemsize is None
+
+
+@pytest.mark.parametrize(
+    ("filters", "compressor", "words"),
+    [
+        (None, None, []),
+        (None, {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1}, ["blosc lz4 5 shuffle"]),
+        ([{"id": "vlen-utf8"}], {"id": "zstd", "level": 3}, ["vlen-utf8", "zstd 3"]),
+        ([{"id": "shuffle", "elementsize": 4}], {"id": "zlib", "level": 4}, ["shuffle", "zlib 4"]),
+        (None, {"id": "blosc", "shuffle": [1]}, ["blosc"]),
+    ],
+)
+def test_the_labels_of_codecs(filters: Any, compressor: Any, words: list[str]) -> None:
+    assert codec_labels(described("<i4", filters=filters, compressor=compressor)) == words

@@ -1,4 +1,4 @@
-"""Arrays and groups in our words <-> those of format 3: both ways, and what other writers were seen to write."""
+"""Documents of format 3 <-> nodes, both ways, and what other writers were seen to write."""
 
 from __future__ import annotations
 
@@ -15,12 +15,163 @@ from hdmf_zarr_backend.errors import MetadataError, UsageError
 from hdmf_zarr_backend.formats import zarr3, zarr3_attributes, zarr3_codecs, zarr3_forms, zarr3_types
 from hdmf_zarr_backend.formats.registry import FORMATS, parse_array, parse_consolidated, parse_documents
 from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, Shards
+from tests.strategies import JSON
 
 JSON2 = {"id": "json2"}
 BLOSC = {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}
 REFERENCE = {"source": ".", "path": "/target", "object_id": "id", "source_object_id": None}
 OUR_REFERENCE = {"zarr_dtype": "object", "value": REFERENCE}
 OUR_REGION = {"zarr_dtype": "region", "value": {**REFERENCE, "region": [{"slice": [0, 1, None]}]}}
+
+
+LITTLE: list[Any] = [{"name": "bytes", "configuration": {"endian": "little"}}]
+
+
+def array_document(**changes: Any) -> dict[str, Any]:
+    """Return the document of an array as zarr-python writes it, with changes; None takes a key away."""
+    document = {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": [5, 3],
+        "data_type": "int16",
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2, 3]}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": 0,
+        "codecs": copy.deepcopy(LITTLE),
+        "attributes": {"unit": "m"},
+        "storage_transformers": [],
+        **changes,
+    }
+    return {key: value for key, value in document.items() if value is not None}
+
+
+def group_document(**changes: Any) -> dict[str, Any]:
+    document = {"zarr_format": 3, "node_type": "group", "attributes": {}, **changes}
+    return {key: value for key, value in document.items() if value is not None}
+
+
+PAIR = {"shape": [2], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2]}}}
+"""Two elements in one chunk."""
+
+
+# ---- documents <-> nodes with the types and codecs of format 3 -------------------------------------------------------
+
+DOCUMENTS = {
+    "as zarr-python writes it": array_document(),
+    "no attributes": array_document(attributes=None),
+    "empty attributes": array_document(attributes={}),
+    "no storage transformers": array_document(storage_transformers=None),
+    "short chunk key encoding": array_document(chunk_key_encoding={"name": "default"}),
+    "chunk key encoding as a name": array_document(chunk_key_encoding="v2"),
+    "chunk keys of format 2": array_document(chunk_key_encoding={"name": "v2", "configuration": {"separator": "."}}),
+    "no fill value": array_document(fill_value=None),
+    "names of dimensions": array_document(dimension_names=["time", None]),
+    "an unknown key": array_document(other={"must_understand": False}),
+    "an extra key in the grid": array_document(
+        chunk_grid={"name": "regular", "configuration": {"chunk_shape": [2, 3]}, "must_understand": True}
+    ),
+    "codecs as names": array_document(codecs=["bytes"]),
+    "a scalar": array_document(shape=[], chunk_grid={"name": "regular", "configuration": {"chunk_shape": []}}),
+}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS.values(), ids=DOCUMENTS)
+def test_an_array_is_written_as_it_was_read(document):
+    documents = {"zarr.json": group_document(), "a/zarr.json": document}
+    assert zarr3.to_documents(zarr3.from_documents(copy.deepcopy(documents))) == documents
+
+
+def test_a_null_fill_value_stays_null():
+    document = {**array_document(), "fill_value": None}
+    assert zarr3.array_document(zarr3.parse_node(copy.deepcopy(document), "a")) == document
+
+
+def test_a_consolidated_document_is_written_as_it_was_read():
+    block = {"kind": "inline", "must_understand": False, "metadata": {}}
+    metadata = {
+        "acquisition": group_document(consolidated_metadata=block),
+        "acquisition/ts": group_document(attributes={"a": [1, {"b": None}]}),
+        "acquisition/ts/data": array_document(),
+    }
+    document = group_document(
+        attributes={".specloc": "specifications"},
+        consolidated_metadata={"kind": "inline", "must_understand": False, "other": 1, "metadata": metadata},
+    )
+    found = zarr3.parse_consolidated(json.loads(json.dumps(document)))
+    assert found is not None
+    assert zarr3.consolidated(*found) == document
+    assert [path for path, _ in found[0].walk()] == ["", *sorted(metadata)]
+
+
+@pytest.mark.parametrize(
+    "document", [group_document(), group_document(consolidated_metadata=None), {}, [], {"consolidated_metadata": 5}]
+)
+def test_a_document_without_a_consolidated_block(document):
+    assert zarr3.parse_consolidated(document) is None
+
+
+@pytest.mark.parametrize(
+    ("encoding", "index", "name"),
+    [
+        ({"name": "default"}, (1, 2), "c/1/2"),
+        ({"name": "default"}, (), "c"),
+        ({"name": "default", "configuration": {"separator": "."}}, (1, 2), "c.1.2"),
+        ({"name": "v2"}, (1, 2), "1.2"),
+        ({"name": "v2", "configuration": {"separator": "/"}}, (1, 2), "1/2"),
+        ("v2", (), "0"),
+    ],
+)
+def test_keys_of_chunks(encoding, index, name):
+    node = zarr3.parse_node(array_document(chunk_key_encoding=encoding), "a")
+    assert isinstance(node, ArrayNode)
+    assert node.chunk_name(index) == name
+
+
+@pytest.mark.parametrize(
+    ("document", "problem"),
+    [
+        ({**array_document(), "zarr_format": 2}, "no document of Zarr format 3"),
+        (array_document(node_type="table"), "no document of Zarr format 3"),
+        ([], "no document of Zarr format 3"),
+        (array_document(codecs=None), "lacks codecs"),
+        (array_document(shape=[-1, 3]), "shape"),
+        (array_document(shape=[5]), "differ in length"),
+        (array_document(chunk_grid={"name": "regular", "configuration": {"chunk_shape": [0, 3]}}), "chunk_shape"),
+        (array_document(chunk_grid={"name": "rectangular"}), "not regular"),
+        (array_document(chunk_key_encoding={"name": "sha"}), "chunk key encoding"),
+        (
+            array_document(chunk_key_encoding={"name": "default", "configuration": {"separator": "-"}}),
+            "chunk key encoding",
+        ),
+        (array_document(codecs=[1]), "no list of codecs"),
+        (array_document(attributes=[]), "attributes"),
+    ],
+)
+def test_what_is_wrong_is_named(document, problem):
+    with pytest.raises(MetadataError, match=problem) as caught:
+        zarr3.parse_node(document, "group/a")
+    assert caught.value.path == "/group/a"
+
+
+NODE_NAMES = st.text("abc", min_size=1, max_size=2)
+OTHER_KEYS = st.dictionaries(st.sampled_from(["x", "y", "must_understand"]), JSON, max_size=2)
+
+
+@given(
+    members=st.dictionaries(NODE_NAMES, st.tuples(st.sampled_from(["group", "array"]), JSON, OTHER_KEYS), max_size=5),
+)
+def test_every_hierarchy_is_written_as_it_was_read(members):
+    documents = {"zarr.json": group_document()}
+    for name, (kind, value, other) in members.items():
+        make = group_document if kind == "group" else array_document
+        documents[f"{name}/zarr.json"] = {**make(attributes={"value": value}), **other}
+    assert zarr3.to_documents(zarr3.from_documents(copy.deepcopy(documents))) == documents
+    root = zarr3.from_documents(documents).root
+    assert isinstance(root, GroupNode)
+    assert root.members.keys() == members.keys()
+
+
+# ---- nodes of format 3 <-> nodes with the types and codecs of format 2 ----------------------------------------------
 
 
 def planned(**changes: Any) -> ArrayNode[Any]:
@@ -275,24 +426,11 @@ def test_json_of_a_user_is_no_reference(value):
 
 def foreign(**changes: Any) -> ArrayNode[Any]:
     """Return what is understood of an array that hdmf-zarr 0.14 wrote, with changes; None takes a key away."""
-    document = {
-        "zarr_format": 3,
-        "node_type": "array",
-        "shape": [2],
-        "data_type": "string",
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2]}},
-        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "fill_value": "",
-        "codecs": [{"name": "vlen-utf8", "configuration": {}}, {"name": "zstd", "configuration": {"level": 0}}],
-        "attributes": {},
-        **changes,
-    }
-    found = parse_array({"zarr.json": {key: value for key, value in document.items() if value is not None}}, "a")
+    codecs = [{"name": "vlen-utf8", "configuration": {}}, {"name": "zstd", "configuration": {"level": 0}}]
+    text = {**PAIR, "data_type": "string", "fill_value": "", "codecs": codecs, "attributes": {}}
+    found = parse_array({"zarr.json": array_document(**{**text, "storage_transformers": None, **changes})}, "a")
     assert found is not None
     return found
-
-
-LITTLE = [{"name": "bytes", "configuration": {"endian": "little"}}]
 
 
 @pytest.mark.parametrize(
@@ -509,20 +647,9 @@ def test_the_root_is_set_last_and_holds_everything():
 
 
 def numbers(**changes: Any) -> ArrayNode[Any]:
-    """Return an array of float64 in the words of its document."""
-    document = {
-        "zarr_format": 3,
-        "node_type": "array",
-        "shape": [2],
-        "data_type": "float64",
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2]}},
-        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "fill_value": 0.0,
-        "codecs": LITTLE,
-        "attributes": {"_DTYPE": "float64"},
-        **changes,
-    }
-    node = zarr3.parse_node(document, "a")
+    """Return an array of float64 with the data type of its document."""
+    document = array_document(data_type="float64", attributes={"_DTYPE": "float64"}, **PAIR)
+    node = zarr3.parse_node({**document, "fill_value": 0.0, **changes}, "a")
     assert isinstance(node, ArrayNode)
     return node
 

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from hdmf_zarr_backend.arrays.objects import JSONRows
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.formats.lindi import external_of, may_hold_references, translate
-from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference
 from hdmf_zarr_backend.formats.registry import parse_documents
 from hdmf_zarr_backend.model.nodes import ArrayNode, Hierarchy
 from tests.strategies import JSON
@@ -66,16 +65,6 @@ def test_soft_links():
         {"name": "absolute", "source": ".", "path": "/x/y"},
         {"name": "relative", "source": ".", "path": "/g/h/i"},
     ]
-
-
-def test_references_in_attributes():
-    said = {"source": ".", "path": "/x", "object_id": None, "source_object_id": "root"}
-    hierarchy = translated(
-        {".zattrs": {".specloc": {"_REFERENCE": {**said, "path": "/specs"}}, "to": {"_REFERENCE": said}}}
-    )
-    attributes = hierarchy.root.attributes
-    assert attributes[".specloc"] == "/specs"
-    assert decode_attribute_reference(attributes["to"]) == Reference(".", "/x", None, "root")
 
 
 def test_numbers_that_json_does_not_have():

@@ -22,7 +22,8 @@ from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.zom.api import to_zom
-from tests.write.test_shards import files, values_of
+from tests.places import stored_files
+from tests.write.test_shards import values_of
 
 RECORDING = np.random.default_rng(3).integers(-200, 200, (6000, 40), dtype="i2")
 
@@ -68,7 +69,7 @@ def test_a_conversion_puts_chunks_into_shards(hdf5, converted, name):
     assert isinstance(node, ArrayNode)
     assert node.shards is not None
     assert (node.shards.shape, node.chunks) == ((8000, 40), (1000, 40))
-    assert sorted(files(converted / name)) == ["c/0/0", "c/1/0", "c/2/0", "zarr.json"]
+    assert sorted(stored_files(converted / name)) == ["c/0/0", "c/1/0", "c/2/0", "zarr.json"]
     with h5py.File(hdf5) as file:
         assert np.array_equal(values_of(converted)[name], file[name][()])
 
@@ -112,8 +113,8 @@ def test_no_value_is_decoded_for_shards(hdf5, tmp_path, monkeypatch):
 @pytest.mark.parametrize("executor", [2, "processes"])
 def test_shards_of_a_conversion_are_the_same_whoever_makes_them(hdf5, converted, tmp_path, executor):
     convert(hdf5, tmp_path / "a.zarr", zarr_format=3, shards=(7500, 40), check=False, executor=executor)
-    assert {name: files(tmp_path / "a.zarr" / name) for name in SHARDED} == {
-        name: files(converted / name) for name in SHARDED
+    assert {name: stored_files(tmp_path / "a.zarr" / name) for name in SHARDED} == {
+        name: stored_files(converted / name) for name in SHARDED
     }
 
 
@@ -143,10 +144,10 @@ def test_shards_by_bytes_for_what_is_large(hdf5, tmp_path, monkeypatch):
 
 def test_a_zarr_file_gets_shards_when_it_becomes_format_3(converted, tmp_path):
     convert(converted, tmp_path / "plain.zarr", zarr_format=2, check=False)
-    assert not files(tmp_path / "plain.zarr/gzip").keys() & {"c/0/0"}
+    assert not stored_files(tmp_path / "plain.zarr/gzip").keys() & {"c/0/0"}
     convert(tmp_path / "plain.zarr", tmp_path / "again.zarr", zarr_format=3, shards=(7500, 40), check=False)
     for name in SHARDED:
-        assert files(tmp_path / "again.zarr" / name) == files(converted / name), name
+        assert stored_files(tmp_path / "again.zarr" / name) == stored_files(converted / name), name
 
 
 def test_a_conversion_with_shards_goes_on_where_it_was_interrupted(hdf5, converted, tmp_path):
@@ -164,7 +165,7 @@ def test_a_conversion_with_shards_goes_on_where_it_was_interrupted(hdf5, convert
     with pytest.raises(ConflictError, match="shards"):
         convert(hdf5, tmp_path / "a.zarr", shards=(4000, 40), **arguments)
     convert(hdf5, tmp_path / "a.zarr", shards=(7500, 40), **arguments)
-    assert files(tmp_path / "a.zarr") == files(converted)
+    assert stored_files(tmp_path / "a.zarr") == stored_files(converted)
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,8 @@ from hdmf_zarr_backend.builders.array_planner import (
     encode_fill,
     first_leaf,
     plan_array,
-    plan_references,
     plan_rows,
     plan_scalar,
-    plan_scalar_reference,
     shape_of,
 )
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
@@ -33,7 +31,7 @@ from hdmf_zarr_backend.formats.elements import JSON2, REFERENCE, UTF8, VLEN_BYTE
 from hdmf_zarr_backend.formats.zarr2 import array_document, parse_array
 from hdmf_zarr_backend.transfer.plan import PlannedArray, StorageOptions
 from tests.keystores import MemoryKeys
-from tests.strategies import NUMBERS, PLAIN, STRUCTURED, TEXT, TIMES, raw_arrays, shapes
+from tests.strategies import PLAIN, TEXT, raw_arrays, shapes
 
 
 def no_reference(value: Any) -> Any:
@@ -61,17 +59,6 @@ def planned(data: Any, word: Any = None, **options: Any) -> PlannedArray:
 
 
 # ---- laws ----------------------------------------------------------------------------------------------------------
-
-
-@given(raw_arrays(NUMBERS | TIMES | STRUCTURED), st.data())
-def test_arrays_come_back(array, data):
-    chunks = tuple(data.draw(st.integers(1, max(1, n))) for n in array.shape)
-    made = planned(array, chunks=data.draw(st.sampled_from([None, chunks])))
-    found = stored(made)
-    assert (found.dtype, found.shape) == (array.dtype, array.shape)
-    assert found.tobytes() == array.tobytes()
-    assert made.node.fill_value is None
-    assert made.node.filters is None
 
 
 @settings(max_examples=50)
@@ -136,17 +123,6 @@ def test_bytes_are_text_where_all_are_utf8_and_else_bytes(items, word):
         assert made.node.filters == [VLEN_UTF8]
 
 
-@given(raw_arrays(NUMBERS | TIMES, st.just(())), st.booleans())
-def test_scalars_come_back(array, wrapped):
-    made = plan_scalar(array if wrapped else array[()], None, StorageOptions(), no_reference)
-    found = stored(made)
-    assert found.shape == (1,)
-    assert found.dtype.newbyteorder("=") == array.dtype.newbyteorder("=")
-    assert found.astype(array.dtype).tobytes() == array.tobytes()
-    assert made.node.compressor is None
-    assert made.node.attributes["zarr_dtype"] == "scalar"
-
-
 @settings(max_examples=50)
 @given(st.lists(st.tuples(st.integers(-9, 9), TEXT, TEXT), max_size=5), st.integers(1, 3))
 def test_rows_with_references_come_back_as_lists(rows, chunk):
@@ -159,17 +135,6 @@ def test_rows_with_references_come_back_as_lists(rows, chunk):
     found = stored(made)
     assert found.shape == (len(rows), 3)
     assert found.tolist() == [[n, name, as_reference(target)] for n, name, target in rows]
-
-
-@settings(max_examples=50)
-@given(shapes(longest=3), st.data())
-def test_references_of_any_rank_come_back(shape, data):
-    array = np.empty(shape, object)
-    array.reshape(-1)[:] = data.draw(st.lists(TEXT, min_size=array.size, max_size=array.size))
-    made = plan_references(array, shape, StorageOptions(), as_reference, element=REFERENCE)
-    wanted = [as_reference(item) for item in array.flat]
-    assert stored(made).reshape(-1).tolist() == wanted
-    assert (made.node.filters, made.node.fill_value) == ([JSON2], None)
 
 
 # ---- what is stored as what ----------------------------------------------------------------------------------------
@@ -237,18 +202,6 @@ def test_scalars(value, word, data_type, notes):
     assert made.node.attributes["zarr_dtype"] == "scalar"
     assert made.notes == notes
     assert stored(made).shape == (1,)
-
-
-def test_a_row_and_a_reference_can_be_scalars():
-    row = np.array((1, 2.5), [("a", "i4"), ("b", "f8")])
-    for value in (row, row[()]):
-        made = plan_scalar(value, None, StorageOptions(), no_reference)
-        assert made.notes["scalar"] is True
-        assert stored(made).tolist() == [(1, 2.5)]
-        assert made.node.compressor is None
-    made = plan_scalar_reference("/a", StorageOptions(), as_reference)
-    assert stored(made).tolist() == [{"source": ".", "path": "/a"}]
-    assert made.notes["scalar"] is True
 
 
 def test_empty_data_need_a_type():
@@ -372,17 +325,6 @@ def h5(tmp_path):
     h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "a.h5", "w") as file:
         yield file
-
-
-def test_datasets_of_hdf5_come_with_what_only_hdf5_knows(h5):
-    array = np.arange(12, dtype=">i2").reshape(4, 3)
-    dataset = h5.create_dataset("x", data=array, chunks=(2, 3), maxshape=(None, 3), compression="gzip", fillvalue=7)
-    made = planned(dataset)
-    assert made.node.data_type == ">i2"
-    assert made.node.fill_value == 7
-    assert made.notes["maxshape"] == [None, 3]
-    assert made.notes["hdf5"]["chunks"] == [2, 3]
-    assert stored(made).tolist() == array.tolist()
 
 
 def test_text_of_hdf5_is_text_or_bytes(h5):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 import zarr
-from hdmf.data_utils import AbstractDataChunkIterator, DataChunk, DataChunkIterator, GenericDataChunkIterator
+from hdmf.data_utils import DataChunk, DataChunkIterator, GenericDataChunkIterator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from zarr.core.buffer import cpu
@@ -24,38 +23,9 @@ from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.transfer import iterators
 from hdmf_zarr_backend.transfer.iterators import GrowingArray, plan_iterator
 from hdmf_zarr_backend.transfer.plan import StorageOptions
+from tests.blocks import Blocks
 from tests.keystores import MemoryKeys
 from tests.strategies import TEXT, expected
-
-
-class Blocks(AbstractDataChunkIterator):
-    """An iterator over blocks that were made before; it gives no hints."""
-
-    def __init__(self, blocks: list[DataChunk], maxshape: Any, dtype: Any, **hints: Any) -> None:
-        self._blocks = iter(blocks)
-        self._maxshape = maxshape
-        self._dtype = dtype
-        self._hints = hints
-
-    def __iter__(self) -> Iterator[DataChunk]:
-        return self
-
-    def __next__(self) -> DataChunk:
-        return next(self._blocks)
-
-    def recommended_chunk_shape(self) -> Any:
-        return self._hints.get("chunks")
-
-    def recommended_data_shape(self) -> Any:
-        return self._hints.get("shape")
-
-    @property
-    def dtype(self) -> Any:
-        return self._dtype
-
-    @property
-    def maxshape(self) -> Any:
-        return self._maxshape
 
 
 def exhaust(iterator: Any, word: Any = None, **options: Any) -> tuple[ArrayNode, MemoryKeys]:
@@ -198,13 +168,6 @@ def test_rows_without_an_end_in_their_selection_say_their_length_by_their_data()
     assert read(node, keys).tolist() == array.tolist()
 
 
-def test_rows_along_another_axis():
-    array = numbers(3, 5)
-    iterator = DataChunkIterator(data=iter(array.T), iter_axis=1, maxshape=(3, None), dtype=array.dtype, buffer_size=2)
-    node, keys = exhaust(iterator)
-    assert read(node, keys).tolist() == array.tolist()
-
-
 def test_gaps_are_the_fill_value():
     node, keys = exhaust(DataChunkIterator(data=iter([1, None, None, 4]), dtype=np.dtype("<i4"), maxshape=(None,)))
     assert read(node, keys).tolist() == [1, 0, 0, 4]
@@ -216,30 +179,10 @@ def test_gaps_are_the_fill_value():
 @pytest.mark.parametrize("hint", [None, (), (0, 2), (None, 2), (4,), "no"])
 def test_hints_that_say_nothing_are_not_needed(hint):
     block = DataChunk(data=numbers(3, 2), selection=(slice(0, 3), slice(0, 2)))
-    node, keys = exhaust(Blocks([block], (None, 2), np.dtype("<i4"), chunks=hint, shape=hint))
+    node, keys = exhaust(Blocks([block], (None, 2), np.dtype("<i4"), chunk_shape=hint, data_shape=hint))
     assert node.shape == (3, 2)
     assert node.chunks == (CHUNK_BYTES // 8, 2)
     assert read(node, keys).tolist() == numbers(3, 2).tolist()
-
-
-def test_an_iterator_need_not_have_hints():
-    class Plain:
-        maxshape = (None,)
-        dtype = "int32"
-
-        def __iter__(self) -> Any:
-            return iter([DataChunk(data=numbers(3), selection=slice(0, 3))])
-
-    node, keys = exhaust(Plain())
-    assert read(node, keys).tolist() == [1, 2, 3]
-
-
-def test_a_shape_that_is_recommended_too_small_or_too_large_is_no_harm():
-    block = DataChunk(data=numbers(3), selection=slice(0, 3))
-    node, keys = exhaust(Blocks([block], (None,), np.dtype("<i4"), shape=(1,)))
-    assert read(node, keys).tolist() == [1, 2, 3]
-    node, keys = exhaust(Blocks([block], (4,), np.dtype("<i4"), shape=(9,)))
-    assert read(node, keys).tolist() == [1, 2, 3, 0]
 
 
 @pytest.mark.parametrize(
@@ -253,7 +196,7 @@ def test_a_shape_that_is_recommended_too_small_or_too_large_is_no_harm():
     ],
 )
 def test_chunks_are_chosen_by_bytes_and_never_one_row_of_half_a_million(maxshape, first, chunks):
-    planned = plan_iterator(Blocks([], maxshape, np.dtype("<i4"), shape=first), None, StorageOptions())
+    planned = plan_iterator(Blocks([], maxshape, np.dtype("<i4"), data_shape=first), None, StorageOptions())
     assert planned.node.chunks == chunks
 
 

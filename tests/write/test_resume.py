@@ -28,6 +28,7 @@ from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.transfer import resume as room
 from hdmf_zarr_backend.transfer.resume import RECORD, StagedKeys
 from tests import trees
+from tests.places import stored_files
 
 VALUES = np.random.default_rng(0).integers(-50, 50, (100_000, 16), dtype="i2")
 BUDGET = 400_000  # tasks of one or two chunks
@@ -81,10 +82,6 @@ for part in points:
         os._exit(0)
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def staged(target: Path) -> list[Path]:
@@ -143,18 +140,18 @@ def killed_at(points: list[float], source: Path, folder: Path, executor: int, co
 
 def check_resumed(points: list[float], source: Path, folder: Path, executor: int, codec: str) -> None:
     assert killed_at(points, source, folder, executor, codec) > 300
-    expected = contents(folder / "whole.zarr")
+    expected = stored_files(folder / "whole.zarr")
     kept = 0
     for point in points:
         target = folder / f"{point}.zarr"
         before = {}
         for partial in staged(target):
-            there = contents(partial)  # half of a document may be, which is none
+            there = stored_files(partial)  # half of a document may be, which is none
             before = {key: state for key, state in inodes(partial).items() if there[key] == expected.get(key)}
         recode = {"codec": True} if codec == "recode" else {}
         recode["overwrite"] = target.exists()  # it was killed after the last step
         convert(source, target, resume=True, executor=executor or None, memory_budget=BUDGET, **recode)
-        assert contents(target) == expected
+        assert stored_files(target) == expected
         after = inodes(target)
         assert {key: after[key] for key in before} == before  # nothing that was there was written again
         kept += len(before)
@@ -189,7 +186,7 @@ def test_what_is_stopped_is_kept_and_says_so(
     assert not target.exists()
     convert(hdf5, target, resume=True, zarr_format=zarr_format)
     convert(hdf5, tmp_path / "b.zarr", zarr_format=zarr_format)
-    assert contents(target) == contents(tmp_path / "b.zarr")
+    assert stored_files(target) == stored_files(tmp_path / "b.zarr")
     assert sorted(os.listdir(tmp_path)) == ["a.zarr", "b.zarr"]
 
 
@@ -210,10 +207,10 @@ def test_it_can_be_stopped_and_go_on_more_than_once(hdf5: Path, tmp_path: Path) 
             stop = Stopping(KeyboardInterrupt(), after)
             convert(hdf5, target, progress=stop, resume=True, memory_budget=BUDGET)
     (partial,) = staged(target)
-    assert len(contents(partial)) > 50
+    assert len(stored_files(partial)) > 50
     convert(hdf5, target, resume=True)
     convert(hdf5, tmp_path / "b.zarr")
-    assert contents(target) == contents(tmp_path / "b.zarr")
+    assert stored_files(target) == stored_files(tmp_path / "b.zarr")
 
 
 def test_the_bytes_that_are_there_count_as_done(hdf5: Path, tmp_path: Path) -> None:
@@ -300,7 +297,7 @@ def test_another_source_or_option_or_version_is_told(
     source.write_bytes(hdf5.read_bytes())
     interrupted(source, target)
     (partial,) = staged(target)
-    before = contents(partial)
+    before = stored_files(partial)
     with pytest.raises(ConflictError, match=r"codec was 'keep' and is True.*without resume=True"):
         convert(source, target, resume=True, codec=True)
     with pytest.raises(ConflictError, match="zarr_format was 2 and is 3"):
@@ -313,14 +310,14 @@ def test_another_source_or_option_or_version_is_told(
         patch.setattr("hdmf_zarr_backend.__version__", "99.0")
         with pytest.raises(ConflictError, match=r"begun by version .* and this is 99\.0"):
             convert(source, target, resume=True)
-    assert contents(partial) == before
+    assert stored_files(partial) == before
     with h5py.File(source, "r+") as file:
         file["contiguous"][0] += 1
     assert main(["convert", "--resume", str(source), str(target)]) == 2
     said = capsys.readouterr().err
     assert "a.h5 has changed since" in said
     assert "without --resume" in said
-    assert contents(partial) == before
+    assert stored_files(partial) == before
     convert(source, target)
     assert sorted(os.listdir(tmp_path)) == ["a.h5", "a.zarr", "b.h5"]
 
@@ -333,7 +330,7 @@ def test_a_record_that_says_nothing_is_not_believed(hdf5: Path, tmp_path: Path, 
     (partial / "group/gzip/0.0").write_bytes(b"wrong")
     convert(hdf5, tmp_path / "a.zarr", resume=True)
     convert(hdf5, tmp_path / "b.zarr")
-    assert contents(tmp_path / "a.zarr") == contents(tmp_path / "b.zarr")
+    assert stored_files(tmp_path / "a.zarr") == stored_files(tmp_path / "b.zarr")
 
 
 def test_the_record_is_in_words(hdf5: Path, tmp_path: Path) -> None:

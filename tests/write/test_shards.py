@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 import zarr
 from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
 from hdmf.common import get_manager
-from hdmf.data_utils import AbstractDataChunkIterator, DataChunk
+from hdmf.data_utils import DataChunk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -33,8 +32,10 @@ from hdmf_zarr_backend.transfer.resume import StagedKeys
 from hdmf_zarr_backend.transfer.sources import StoredSource
 from hdmf_zarr_backend.transfer.stored_sources import ZarrSource
 from tests import samples
+from tests.blocks import Blocks
 from tests.keystores import MemoryKeys
 from tests.peers import Peer
+from tests.places import stored_files
 
 NUMBERS = np.arange(101 * 7, dtype="<f4").reshape(101, 7)
 TEXT = [f"text {'é' * (n % 3)}{n}" for n in range(100)]
@@ -66,10 +67,6 @@ def written(path: Any, datasets: dict[str, Any], *, zarr_format: int = 3, **opti
 
 def sharded(path: Any, **options: Any) -> Any:
     return written(path, {name: ZarrDataIO(data, **how) for name, (data, how) in DATASETS.items()}, **options)
-
-
-def files(path: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(path)): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
 
 
 def values_of(path: Any) -> dict[str, Any]:
@@ -190,12 +187,12 @@ def test_parallel_writes_the_same_bytes(tmp_path, executor):
     how = {"chunks": (250, 20), "shards": (1000, 40)}
     serial = written(tmp_path / "a.zarr", {"d": ZarrDataIO(data, **how)})
     parallel = written(tmp_path / "b.zarr", {"d": ZarrDataIO(data, **how)}, executor=executor)
-    assert files(serial / "d") == files(parallel / "d")
-    assert len(files(serial / "d")) == 7
+    assert stored_files(serial / "d") == stored_files(parallel / "d")
+    assert len(stored_files(serial / "d")) == 7
     again = tmp_path / "c.zarr"  # an export can be sent to processes
     with ZarrIO(serial, "r", manager=get_manager()) as io, ZarrIO(again, "w", zarr_format=3) as out:
         out.export(io, write_args={"executor": executor, "link_data": False})
-    assert files(serial / "d") == files(again / "d")
+    assert stored_files(serial / "d") == stored_files(again / "d")
 
 
 def test_a_failure_leaves_no_part_of_a_shard(tmp_path):
@@ -211,7 +208,7 @@ def test_a_failure_leaves_no_part_of_a_shard(tmp_path):
     keys = LocalStore(str(tmp_path))
     with pytest.raises(ZarrBackendError, match="no more"):
         next(iter(cut_shards(ArrayWrite(keys, "a", node, Fails())))).run()
-    assert files(tmp_path) == {}
+    assert stored_files(tmp_path) == {}
 
 
 def test_a_shard_is_streamed_chunk_by_chunk(tmp_path):
@@ -240,7 +237,7 @@ def test_a_shard_is_streamed_chunk_by_chunk(tmp_path):
     in_memory = ShardTask(MemoryKeys(), "a", node, values, (0,))
     assert in_memory.nbytes == 17 * 512  # the store takes no parts
     in_memory.run()
-    assert in_memory.keys.get("a/0") == files(tmp_path)["a/0"]
+    assert in_memory.keys.get("a/0") == stored_files(tmp_path)["a/0"]
 
 
 def test_a_store_that_takes_whole_values(tmp_path):
@@ -270,35 +267,6 @@ def test_a_shard_that_was_cut_short_is_written_again(tmp_path):
 # ---- iterators -----------------------------------------------------------------------------------------------------
 
 
-class Blocks(AbstractDataChunkIterator):
-    """Blocks that were made before."""
-
-    def __init__(self, blocks: list[DataChunk], maxshape: Any, dtype: Any) -> None:
-        self._blocks = iter(blocks)
-        self._maxshape = maxshape
-        self._dtype = np.dtype(dtype)
-
-    def __iter__(self) -> Iterator[DataChunk]:
-        return self
-
-    def __next__(self) -> DataChunk:
-        return next(self._blocks)
-
-    def recommended_chunk_shape(self) -> Any:
-        return None
-
-    def recommended_data_shape(self) -> Any:
-        return None
-
-    @property
-    def dtype(self) -> Any:
-        return self._dtype
-
-    @property
-    def maxshape(self) -> Any:
-        return self._maxshape
-
-
 def blocks(data: Any, size: tuple[int, int], *, order: int = 0) -> Blocks:
     rows, columns = (range(0, n, step) for n, step in zip(data.shape, size, strict=True))
     places = [(slice(r, min(r + size[0], data.shape[0])), slice(c, min(c + size[1], data.shape[1])))
@@ -318,8 +286,8 @@ def test_an_iterator_writes_what_an_array_writes(tmp_path, size, order, executor
     found = written(
         tmp_path / "b.zarr", {"d": ZarrDataIO(blocks(NUMBERS, size, order=order), **how)}, executor=executor
     )
-    del (kept := files(expected / "d"))["zarr.json"]
-    del (new := files(found / "d"))["zarr.json"]  # says that the length is not bounded
+    del (kept := stored_files(expected / "d"))["zarr.json"]
+    del (new := stored_files(found / "d"))["zarr.json"]  # says that the length is not bounded
     assert kept == new
 
 
@@ -416,19 +384,13 @@ def test_an_array_that_is_filled_later_has_none():
         ZarrDataIO(shape=(10,), dtype="i4", shards="auto")
 
 
-def test_options_are_given_back():
-    wrapped = ZarrDataIO(NUMBERS, chunks=(10, 3), shards=(40, 6))
-    assert wrapped.io_settings == {"chunks": (10, 3), "shards": (40, 6)}
-    assert ZarrDataIO(NUMBERS, **wrapped.get_io_params()).shards == (40, 6)
-
-
 def test_small_arrays_stay_plain_and_large_ones_get_shards(tmp_path):
     large = np.broadcast_to(np.float32(1), (220_000, 96))
     written(tmp_path / "a.zarr", {"s": ZarrDataIO(NUMBERS, shards="auto"), "l": ZarrDataIO(large, shards="auto")})
     documents = {name: json.loads((tmp_path / "a.zarr" / name / "zarr.json").read_text()) for name in "sl"}
     assert [codec["name"] for codec in documents["s"]["codecs"]] == ["bytes", "blosc"]
     assert [codec["name"] for codec in documents["l"]["codecs"]] == ["sharding_indexed"]
-    assert [str(file) for file in files(tmp_path / "a.zarr/l")] == ["c/0/0", "zarr.json"]
+    assert [str(file) for file in stored_files(tmp_path / "a.zarr/l")] == ["c/0/0", "zarr.json"]
     assert values_of(tmp_path / "a.zarr")["l"][::1000].min() == 1
 
 
@@ -474,7 +436,7 @@ def test_export_keeps_shards_and_copies_chunks_as_they_are(tmp_path, made, monke
     with ZarrIO(made, "r", manager=get_manager()) as io, ZarrIO(tmp_path / "b.zarr", "w", zarr_format=3) as out:
         out.export(io, write_args={"link_data": False})
     for name in ("numbers", "zstd", "fill", "one_chunk_each", "larger_than_the_array"):
-        assert files(tmp_path / "b.zarr" / name) == files(made / name), name
+        assert stored_files(tmp_path / "b.zarr" / name) == stored_files(made / name), name
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -484,7 +446,7 @@ def test_export_of_what_zarr_python_sharded_stores_all_chunks(tmp_path, made):
     source = ZarrIO(made.parent / "z.zarr", "r", manager=get_manager())
     with source as io, ZarrIO(tmp_path / "b.zarr", "w", zarr_format=3) as out:
         out.export(io, write_args={"link_data": False})
-    assert sorted(files(tmp_path / "b.zarr/d")) == ["c/0", "c/1", "c/2", "c/3", "zarr.json"]
+    assert sorted(stored_files(tmp_path / "b.zarr/d")) == ["c/0", "c/1", "c/2", "c/3", "zarr.json"]
     assert values_of(tmp_path / "b.zarr")["d"].tolist() == [*range(20), *[0] * 44]
 
 
@@ -494,7 +456,7 @@ def test_export_to_format_2_has_plain_chunks(tmp_path, made):
     found = values_of(tmp_path / "b.zarr")
     for name, (data, _) in DATASETS.items():
         assert np.array_equal(found[name], np.asarray(data)), name
-    assert len(files(tmp_path / "b.zarr/numbers")) == 33 + 2
+    assert len(stored_files(tmp_path / "b.zarr/numbers")) == 33 + 2
 
 
 def test_a_streamed_value_appears_when_it_is_whole(tmp_path):

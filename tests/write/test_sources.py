@@ -21,7 +21,7 @@ from hdmf_zarr_backend.transfer.sources import (
     to_json_number,
     to_text,
 )
-from tests.strategies import NUMBERS, PLAIN, STRUCTURED, TEXT, raw_arrays, shapes
+from tests.strategies import NUMBERS, TEXT, raw_arrays, shapes
 
 
 @st.composite
@@ -38,14 +38,6 @@ def assembled(source: Any, shape: tuple[int, ...], regions: list[tuple[slice, ..
     for region in regions:
         whole[region] = source.read(region)
     return whole
-
-
-@given(raw_arrays(PLAIN | STRUCTURED), st.data())
-def test_blocks_of_stored_arrays_make_the_array(array, data):
-    source = StoredSource(array, array.dtype)
-    assert source.shape == array.shape
-    made = assembled(source, array.shape, data.draw(blocks(array.shape)), array.dtype)
-    assert made.tobytes() == array.tobytes()
 
 
 @given(shapes(), st.data())
@@ -95,15 +87,6 @@ def iter_only(rows: Any) -> Any:
     return Rows()
 
 
-def test_fields_are_copied_by_name_whatever_their_padding():
-    padded = np.dtype({"names": ["a", "b"], "formats": ["i1", "f8"], "offsets": [0, 8], "itemsize": 24})
-    array = np.zeros(2, padded)
-    array["b"] = [1.5, 2.5]
-    made = StoredSource(array, np.dtype([("a", "i1"), ("b", "f8")])).read((slice(0, 2),))
-    assert made["b"].tolist() == [1.5, 2.5]
-    assert made.dtype.itemsize == 9
-
-
 # ---- conversions ---------------------------------------------------------------------------------------------------
 
 
@@ -141,11 +124,6 @@ def test_what_fits_is_taken(values, dtype):
     assert cast_block(np.array(values), np.dtype(dtype)).dtype == np.dtype(dtype)
 
 
-def test_text_is_no_number():
-    with pytest.raises(ValueRefusedError, match="are no int32"):
-        cast_block(np.array(["a"]), np.dtype("i4"))
-
-
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -172,28 +150,9 @@ def test_what_is_no_text_is_refused(value):
     assert caught.value.remedy
 
 
-def test_bytes_are_kept():
-    assert to_bytes(b"\xff\0") == b"\xff\0"
-    with pytest.raises(ValueRefusedError):
-        to_bytes(None)
-
-
 @pytest.mark.parametrize(
     ("value", "number"), [(np.int8(3), 3), (np.float32(0.5), 0.5), (np.bool_(1), True), (7, 7), (np.array(2), 2)]
 )
 def test_numbers_for_json(value, number):
     assert to_json_number(value) == number
     assert type(to_json_number(value)) is type(number)
-
-
-def test_a_dataset_of_a_file_can_be_read_in_another_process(tmp_path):
-    h5py = pytest.importorskip("h5py")
-    import pickle
-
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        source = StoredSource(file.create_dataset("g/x", data=np.arange(6, dtype="i2")), np.dtype("i4"))
-        portable = source.portable()
-    other = pickle.loads(pickle.dumps(portable))
-    assert other.shape == (6,)
-    assert other.read((slice(2, 4),)).tolist() == [2, 3]
-    assert StoredSource(np.arange(3), np.dtype("i4")).portable() is None

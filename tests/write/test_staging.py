@@ -20,6 +20,7 @@ from hdmf_zarr_backend.stores.files import partial_path, place, replace, sync_fi
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.transfer import staging
 from hdmf_zarr_backend.transfer.staging import staged
+from tests.places import stored_files
 
 FAILURES = pytest.mark.parametrize(
     "failure",
@@ -35,10 +36,6 @@ def two_renames(exchange, monkeypatch):
         monkeypatch.setattr(store_files, "_renameat2", lambda one, other, flag: False)
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 def make(path: Path, text: bytes = b"old") -> Path:
     path.mkdir()
     (path / ".zgroup").write_bytes(text)
@@ -52,7 +49,7 @@ def test_a_new_file_appears_when_it_is_whole(tmp_path):
         assert not target.exists()
         assert keys.location == str(target)
         assert keys.get(".zgroup") == b"{}"
-    assert contents(tmp_path) == {"sub/größe.zarr/.zgroup": b"{}"}
+    assert stored_files(tmp_path) == {"sub/größe.zarr/.zgroup": b"{}"}
 
 
 @EXCHANGES
@@ -63,7 +60,7 @@ def test_the_old_one_stays_until_then_and_is_gone_after(tmp_path):
     with staged(str(target)) as keys:
         keys.set(".zgroup", b"new")
         assert (target / ".zgroup").read_bytes() == b"old"
-    assert contents(tmp_path) == {"a.zarr/.zgroup": b"new"}
+    assert stored_files(tmp_path) == {"a.zarr/.zgroup": b"new"}
     assert os.listdir(tmp_path) == ["a.zarr"]
 
 
@@ -82,7 +79,7 @@ def test_whatever_is_there_is_replaced_and_what_a_link_leads_to_is_not(tmp_path,
     with staged(str(target)) as keys:
         keys.set(".zgroup", b"new")
     assert not target.is_symlink()
-    assert contents(tmp_path) == {"a.zarr/.zgroup": b"new", "other/.zgroup": b"old"}
+    assert stored_files(tmp_path) == {"a.zarr/.zgroup": b"new", "other/.zgroup": b"old"}
     assert sorted(os.listdir(tmp_path)) == ["a.zarr", "other"]
 
 
@@ -93,11 +90,11 @@ def test_a_write_that_fails_leaves_nothing_and_the_old_one(tmp_path, failure, ex
     if existing:
         target.parent.mkdir(parents=True)
         make(target)
-    before = contents(tmp_path)
+    before = stored_files(tmp_path)
     with pytest.raises(type(failure)), staged(str(target)) as keys:
         keys.set("a/b/c", b"part")
         raise failure
-    assert contents(tmp_path) == before
+    assert stored_files(tmp_path) == before
     assert os.listdir(tmp_path) == (["new"] if existing else [])
     assert not existing or os.listdir(target.parent) == ["a.zarr"]
 
@@ -106,7 +103,7 @@ def test_folders_that_others_use_meanwhile_stay(tmp_path):
     with pytest.raises(ValueError, match="wrong"), staged(str(tmp_path / "new" / "a.zarr")):
         (tmp_path / "new" / "neighbour").write_bytes(b"1")
         raise ValueError("wrong")
-    assert contents(tmp_path) == {"new/neighbour": b"1"}
+    assert stored_files(tmp_path) == {"new/neighbour": b"1"}
 
 
 @pytest.mark.parametrize("step", [1, 2], ids=["the old one aside", "the new one in place"])
@@ -125,7 +122,7 @@ def test_a_rename_that_fails_leaves_the_old_one(tmp_path, monkeypatch, step):
     monkeypatch.setattr(store_files.os, "rename", rename)
     with pytest.raises(OSError, match="no"), staged(str(target)) as keys:
         keys.set(".zgroup", b"new")
-    assert contents(tmp_path) == {"a.zarr/.zgroup": b"old"}
+    assert stored_files(tmp_path) == {"a.zarr/.zgroup": b"old"}
     assert os.listdir(tmp_path) == ["a.zarr"]
 
 
@@ -133,7 +130,7 @@ def test_the_exchange_is_one_step(tmp_path):
     one, other = make(tmp_path / "one", b"1"), make(tmp_path / "other", b"2")
     if not store_files._renameat2(str(one), str(other), store_files._EXCHANGE):
         pytest.skip("this system cannot exchange two names")
-    assert contents(tmp_path) == {"one/.zgroup": b"2", "other/.zgroup": b"1"}
+    assert stored_files(tmp_path) == {"one/.zgroup": b"2", "other/.zgroup": b"1"}
     with pytest.raises(FileNotFoundError):
         store_files._renameat2(str(one), str(tmp_path / "nowhere"), store_files._EXCHANGE)
 
@@ -150,10 +147,10 @@ def test_where_the_system_cannot_exchange_two_renames_do(tmp_path, monkeypatch, 
     monkeypatch.setattr(store_files.ctypes, "get_errno", lambda: code)
     target, partial = make(tmp_path / "a.zarr"), make(tmp_path / "partial", b"new")
     replace(str(partial), str(target))
-    assert contents(tmp_path) == {"a.zarr/.zgroup": b"new"}
+    assert stored_files(tmp_path) == {"a.zarr/.zgroup": b"new"}
     fresh, free = make(tmp_path / "fresh", b"new"), tmp_path / "free"
     place(str(fresh), str(free))
-    assert contents(free) == {".zgroup": b"new"}
+    assert stored_files(free) == {".zgroup": b"new"}
     monkeypatch.setattr(store_files.sys, "platform", "darwin")
     assert store_files._renameat2("a", "b", store_files._EXCHANGE) is False
 
@@ -181,7 +178,7 @@ def test_the_second_of_two_exclusive_writers_replaces_nothing(tmp_path, kind):
         else:
             target.symlink_to(tmp_path / "nowhere")
     expected = {"folder": {"a.zarr/.zgroup": b"first"}, "file": {"a.zarr": b"first"}}
-    assert contents(tmp_path) == expected.get(kind, {})
+    assert stored_files(tmp_path) == expected.get(kind, {})
     assert os.listdir(tmp_path) == ["a.zarr"]
 
 
@@ -190,7 +187,7 @@ def test_the_second_of_two_exclusive_writers_replaces_nothing(tmp_path, kind):
 def test_an_exclusive_writer_that_is_alone_gets_its_place(tmp_path):
     with staged(str(tmp_path / "a.zarr"), exclusive=True) as keys:
         keys.set(".zgroup", b"{}")
-    assert contents(tmp_path) == {"a.zarr/.zgroup": b"{}"}
+    assert stored_files(tmp_path) == {"a.zarr/.zgroup": b"{}"}
     assert os.listdir(tmp_path) == ["a.zarr"]
 
 
@@ -216,7 +213,7 @@ def test_an_io_that_found_nothing_keeps_what_another_program_has_put_there_meanw
         make(path, b'{"zarr_format": 2}')
         with pytest.raises(StoreExistsError, match="something has come to be there"):
             io.write_builder(GroupBuilder("root", attributes={"by": "us"}))
-    assert contents(tmp_path) == {"a.zarr/.zgroup": b'{"zarr_format": 2}'}
+    assert stored_files(tmp_path) == {"a.zarr/.zgroup": b'{"zarr_format": 2}'}
     assert os.listdir(tmp_path) == ["a.zarr"]
 
 
@@ -250,7 +247,7 @@ def test_the_next_writer_removes_what_one_that_died_has_left_and_nothing_else(tm
     with writer_lock(LocalStore(str(target))):
         pass
     assert set(os.listdir(tmp_path)) == {"a.zarr", *others}
-    assert contents(target) == {".zgroup": b"old"}
+    assert stored_files(target) == {".zgroup": b"old"}
 
 
 def test_a_file_that_was_moved_aside_gets_its_place_back(tmp_path):
@@ -262,7 +259,7 @@ def test_a_file_that_was_moved_aside_gets_its_place_back(tmp_path):
     with writer_lock(LocalStore(str(target))):
         pass
     assert os.listdir(tmp_path) == ["a.zarr"]
-    assert contents(target) == {".zgroup": b"old"}
+    assert stored_files(target) == {".zgroup": b"old"}
 
 
 def test_an_old_file_that_cannot_be_deleted_is_told_and_the_new_one_stays(tmp_path, monkeypatch):
@@ -274,7 +271,7 @@ def test_an_old_file_that_cannot_be_deleted_is_told_and_the_new_one_stays(tmp_pa
     monkeypatch.setattr(store_files, "remove", fail)
     with pytest.warns(UserWarning, match="the old one, stays"), staged(str(target)) as keys:
         keys.set(".zgroup", b"new")
-    assert contents(target) == {".zgroup": b"new"}
+    assert stored_files(target) == {".zgroup": b"new"}
 
 
 # ---- on the disk itself ---------------------------------------------------------------------------------------------
@@ -354,4 +351,4 @@ def test_a_disk_that_fails_when_it_is_asked_is_told_and_the_old_file_stays(tmp_p
     monkeypatch.setattr(staging, "sync_files", fail)
     with pytest.raises(StoreError, match="Input/output error"), staged(str(target), durable=True) as keys:
         keys.set(".zgroup", b"new")
-    assert contents(tmp_path) == {"a.zarr/.zgroup": b"old"}
+    assert stored_files(tmp_path) == {"a.zarr/.zgroup": b"old"}

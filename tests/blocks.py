@@ -1,0 +1,58 @@
+"""An iterator over data chunks that exist already, with the hints that a test chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from hdmf.data_utils import AbstractDataChunkIterator, DataChunk
+
+
+class Blocks(AbstractDataChunkIterator):
+    """Data chunks at any place and in any order.
+
+    Parameters
+    ----------
+    blocks : iterable of DataChunk
+        The chunks, in the order in which they are yielded.
+    maxshape, dtype
+        What the iterator states about the dataset.
+    chunk_shape, data_shape
+        What it recommends; None is no recommendation.
+    """
+
+    def __init__(
+        self,
+        blocks: Iterable[DataChunk],
+        maxshape: Any = (None, None),
+        dtype: Any = np.dtype("i4"),  # noqa: B008 - a dtype is not mutable
+        *,
+        chunk_shape: Any = None,
+        data_shape: Any = None,
+    ) -> None:
+        self._blocks = iter(blocks)
+        self._dtype, self._maxshape = dtype, maxshape
+        self._chunk_shape, self._data_shape = chunk_shape, data_shape
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __next__(self) -> DataChunk:
+        return next(self._blocks)
+
+    next = __next__
+
+    def recommended_chunk_shape(self) -> Any:
+        return self._chunk_shape
+
+    def recommended_data_shape(self) -> Any:
+        return self._data_shape
+
+    @property
+    def dtype(self) -> Any:
+        return self._dtype
+
+    @property
+    def maxshape(self) -> Any:
+        return self._maxshape
