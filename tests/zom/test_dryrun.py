@@ -222,12 +222,12 @@ def test_what_is_wrong_is_told_before_the_write():
 
 
 def test_what_cannot_be_written_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="nothing that can be written"):
+    with pytest.raises(UsageError, match="cannot be written"):
         dry_run(5)
     with pytest.raises(StoreNotFoundError):
         dry_run(tmp_path / "no.nwb")
     (tmp_path / "text.nwb").write_text("text")
-    with pytest.raises(UnsupportedFileError, match="no HDF5 file"):
+    with pytest.raises(UnsupportedFileError, match="not an HDF5 file"):
         dry_run(tmp_path / "text.nwb")
 
 

@@ -89,7 +89,7 @@ def _change(
         raise ReadOnlyStoreError(
             f"{abilities.why}: its attributes stay as they are",
             store=keys.location,
-            remedy="Write it anew with nczarr=True.",
+            remedy="Write the file again with nczarr=True.",
         )
     with writer_lock(keys):
         return _changed(keys, change, strict_json=strict_json)

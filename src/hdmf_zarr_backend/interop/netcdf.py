@@ -127,7 +127,7 @@ def _dtype(declared: Any) -> np.dtype[Any] | None:
 
 
 def complex_type(dtype: np.dtype[Any]) -> NetcdfType:
-    """Return the compound that stands for complex numbers."""
+    """Return the compound that represents complex numbers."""
     return NetcdfType(absolute(COMPLEX), "compound", _shown(dtype))
 
 
@@ -273,7 +273,7 @@ class TextArray(CopiedArray):
 
 
 for _kind in (DraftArray, TextArray):
-    ObjectMapper.no_convert(_kind)  # hdmf would read the whole array to convert it
+    ObjectMapper.no_convert(_kind)  # hdmf would read the complete array to convert it
 
 
 def lazy_array(keys: Store, path: str, node: ArrayNode[Attributes], cache: ChunkCache, *, is_draft: bool) -> LazyArray:
@@ -360,7 +360,7 @@ def _object(documents: Documents, path: str, name: str, *, inside: bool = False)
     """Return a copy of the document ``name`` of a node, or of what is called so in another one; ``{}`` for none."""
     found = documents.get(name if inside else zarr2.key_of(path, name), {})
     if not isinstance(found, dict):
-        raise MetadataError(f"{name} is no JSON object", path=absolute(path), remedy="Restore it from a copy.")
+        raise MetadataError(f"{name} is not a JSON object", path=absolute(path), remedy="Restore it from a copy.")
     return dict(found)
 
 

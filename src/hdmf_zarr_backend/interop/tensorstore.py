@@ -69,7 +69,7 @@ def tensorstore_spec(dataset: Any, field: str | None = None) -> dict[str, Any]:
 
 
 def lazy_array(dataset: Any) -> LazyArray:
-    """Return the lazy array that a dataset is, or that stands behind it.
+    """Return the lazy array that a dataset is or wraps.
 
     Raises
     ------
@@ -82,7 +82,7 @@ def lazy_array(dataset: Any) -> LazyArray:
         inner = getattr(found, "data", None) if inner is None else inner
         if inner is None or inner is found or isinstance(found, np.ndarray):
             raise UsageError(
-                f"a {type(dataset).__name__} is no dataset of a Zarr file",
+                f"a {type(dataset).__name__} is not a dataset of a Zarr file",
                 remedy="Give the data of a container that was read with ZarrIO or NWBZarrIO.",
             )
         found = inner
