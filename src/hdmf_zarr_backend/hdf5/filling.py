@@ -354,7 +354,7 @@ def block_slices(
     shape: tuple[int, ...],
     chunks: tuple[int, ...] | None,
     *,
-    block_bytes: int | None = None,
+    block_bytes: int = BLOCK_BYTES,
     most_bytes: int = 0,
 ) -> Iterator[Region]:
     """Yield the regions of a dataset one by one, so that they cover it.
@@ -368,12 +368,12 @@ def block_slices(
         The array in Zarr; it may have more axes than the dataset.
     shape, chunks : tuple of int
         Of the dataset in HDF5; ``chunks`` is None for one in one piece.
-    block_bytes : int, optional
-        Bound of a region, `BLOCK_BYTES` by default.
+    block_bytes : int
+        Bound of a region.
     most_bytes : int
         Bound where more chunks would be decoded twice with a smaller one.
     """
-    steps = _block_shape(node, shape, chunks, block_bytes or BLOCK_BYTES, most_bytes)
+    steps = _block_shape(node, shape, chunks, block_bytes, most_bytes)
     for corner in itertools.product(*(range(0, n, step) for n, step in zip(shape, steps, strict=True))):
         yield tuple(slice(c, min(c + step, n)) for c, step, n in zip(corner, steps, shape, strict=True))
 

@@ -10,7 +10,9 @@ mode ``zarr``         ``_ARRAY_DIMENSIONS``, as xarray has it
 the draft of 2018     objects and keys of its own, and data types that count bits: `read_draft`
 ====================  ==================================================================================================
 
-Nothing of this is ever written, but for the first, which is `formats.nczarr`.
+Only the first is written, by `formats.nczarr`.
+
+A module of its own, which the package imports when one of its names is first used.
 
 Source: netcdf-c 4.10 for what it writes; "NetCDF ZARR Storage Representation" (2018) for its draft and its types.
 """

@@ -3,6 +3,8 @@
 >>> from hdmf_zarr_backend.zom.api import to_zom
 >>> model = to_zom("session.nwb.zarr")
 
+A module of its own, which the package imports when one of its names is first used.
+
 Source: ZEP 6 (draft); issue "Open to every other tool", part 1.
 """
 
