@@ -181,7 +181,7 @@ try:
 except ValueError as error:
     print(error)
 """
-    assert "means nothing for Zarr" in run(tmp_path, code)
+    assert "has no meaning for Zarr" in run(tmp_path, code)
 
 
 def test_a_module_of_that_name_that_is_loaded_is_not_replaced(tmp_path):

@@ -25,11 +25,7 @@ def node_of(shape: tuple[int, ...], chunks: tuple[int, ...], data_type: Any = "<
 @given(axes=AXES, is_chunked=st.booleans(), most=st.sampled_from([8, 800, 80_000]))
 def test_blocks_cover_the_array_in_whole_chunks_of_hdf5(axes: Any, is_chunked: bool, most: int) -> None:
     shape, own, chunks = (tuple(axis) for axis in zip(*axes, strict=True))
-    bytes_before, filling.BLOCK_BYTES = filling.BLOCK_BYTES, most
-    try:
-        regions = list(block_slices(node_of(shape, own), shape, chunks if is_chunked else None))
-    finally:
-        filling.BLOCK_BYTES = bytes_before
+    regions = list(block_slices(node_of(shape, own), shape, chunks if is_chunked else None, block_bytes=most))
     seen = np.zeros(shape, int)
     for region in regions:
         seen[region] += 1

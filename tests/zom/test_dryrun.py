@@ -214,7 +214,7 @@ def test_a_table_of_hdmf_needs_no_manager(tmp_path):
         dry_run(make(), manager=BuildManager(TypeMap(NamespaceCatalog())))
 
 
-def test_what_is_wrong_is_told_before_the_write():
+def test_what_is_wrong_is_reported_before_the_write():
     nwbfile = samples.plain_nwbfile()
     nwbfile.add_acquisition(TimeSeries(name="bad", data=[[1.0, 2.0], [3.0]], unit="V", rate=1.0))
     with pytest.raises(ValueRefusedError, match="/acquisition/bad/data"):
@@ -222,12 +222,12 @@ def test_what_is_wrong_is_told_before_the_write():
 
 
 def test_what_cannot_be_written_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="nothing that can be written"):
+    with pytest.raises(UsageError, match="cannot be written"):
         dry_run(5)
     with pytest.raises(StoreNotFoundError):
         dry_run(tmp_path / "no.nwb")
     (tmp_path / "text.nwb").write_text("text")
-    with pytest.raises(UnsupportedFileError, match="no HDF5 file"):
+    with pytest.raises(UnsupportedFileError, match="not an HDF5 file"):
         dry_run(tmp_path / "text.nwb")
 
 

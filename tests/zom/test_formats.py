@@ -54,7 +54,7 @@ def test_it_is_the_model_of_the_file_that_is_upgraded(rich, tmp_path):
 
 
 def test_it_is_the_model_of_the_file_that_is_converted(rich, rich3, tmp_path):
-    names = ("attributes._ARRAY_DIMENSIONS", "dimension_names", "attributes._hdmf")  # made anew in a copy
+    names = ("attributes._ARRAY_DIMENSIONS", "dimension_names", "attributes._hdmf")  # rewritten in a copy
     assert differences(to_format(to_zom(rich), 3).model, to_zom(rich3), "chunk_key_encoding", *names) == []
     convert(rich3, tmp_path / "back.nwb.zarr", zarr_format=2)
     assert differences(to_format(to_zom(rich3), 2).model, to_zom(tmp_path / "back.nwb.zarr"), *names) == []
@@ -88,7 +88,7 @@ def test_which_chunks_stay(rich, rich3):
     assert set(to_format(model, 2).chunks.values()) == {"kept"}
 
 
-def told(root: GroupBuilder, number: int, other: int, tmp_path: Path, **options: Any) -> dict[str, list[str]]:
+def problems_of(root: GroupBuilder, number: int, other: int, tmp_path: Path, **options: Any) -> dict[str, list[str]]:
     with ZarrIO(tmp_path / "a.zarr", "w", zarr_format=number) as io:
         io.write_builder(root)
     found: dict[str, list[str]] = {}
@@ -97,7 +97,7 @@ def told(root: GroupBuilder, number: int, other: int, tmp_path: Path, **options:
     return found
 
 
-def test_what_format_3_cannot_say_is_told(tmp_path):
+def test_what_format_3_cannot_express_is_reported(tmp_path):
     target = trees.dataset("target", np.arange(3))
     fields = [{"name": "n", "dtype": "int32"}, {"name": "to", "dtype": "object"}]
     root = trees.root(
@@ -106,11 +106,11 @@ def test_what_format_3_cannot_say_is_told(tmp_path):
         trees.dataset("rows", [(1, target)], fields),
         trees.dataset("filtered", ZarrDataIO(np.arange(9, dtype="i4"), filters=[{"id": "shuffle", "elementsize": 4}])),
     )
-    found = told(root, 2, 3, tmp_path)
+    found = problems_of(root, 2, 3, tmp_path)
     assert found == {"/references": ["object-ids"], "/rows": ["values"]}
 
 
-def test_codecs_in_an_order_that_format_3_has_not():
+def test_codecs_in_an_order_that_format_3_does_not_have():
     array = {
         "zarr_format": 2, "shape": [8], "chunks": [8], "dtype": "<i4", "fill_value": None, "order": "C",
         "filters": [{"id": "shuffle", "elementsize": 4}, {"id": "delta", "dtype": "<i4"}], "attributes": {},
@@ -121,12 +121,12 @@ def test_codecs_in_an_order_that_format_3_has_not():
     assert mapped.chunks == {"/a": "encoded"}
 
 
-def test_what_format_2_cannot_say_is_told(tmp_path):
+def test_what_format_2_cannot_express_is_reported(tmp_path):
     data = ZarrDataIO(np.arange(100, dtype="i4"), chunks=(10,), shards=(50,))
-    assert told(trees.root(trees.dataset("sharded", data)), 3, 2, tmp_path) == {"/sharded": ["shards"]}
+    assert problems_of(trees.root(trees.dataset("sharded", data)), 3, 2, tmp_path) == {"/sharded": ["shards"]}
 
 
-def test_the_attributes_for_netcdf_are_left_out_and_that_is_told(tmp_path):
+def test_the_attributes_for_netcdf_are_left_out_and_reported(tmp_path):
     samples.write_zarr(tmp_path / "a.nwb.zarr", samples.plain_nwbfile())
     add_nczarr(tmp_path / "a.nwb.zarr")
     mapped = to_format(to_zom(tmp_path / "a.nwb.zarr"), 3)

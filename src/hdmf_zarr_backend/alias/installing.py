@@ -6,7 +6,7 @@ package, with the members and arguments that hdmf-zarr 0.13 documents, and what 
 ``NWBZarrV2IO``, ``is_zarr_v2_file``, ``IncompleteConversionError``, and ``compressors``, ``serializer`` and ``shards``
 of ``ZarrDataIO``. Nothing is replaced: where hdmf-zarr itself is installed, it is refused.
 
-What is not taken of 0.14:
+Differences from 0.14:
 
 * The order of arguments where it differs: ``storage_options`` is the sixth one of ``ZarrIO``, as in 0.13.
 * New files are of format 2 here, where 0.14 writes format 3; ``zarr_format=3`` asks for that.
@@ -14,8 +14,10 @@ What is not taken of 0.14:
 * ``skipped_entries`` is empty, and ``allow_pickle`` without effect: what cannot be read is an error, and pickles are
   read without running what is in them.
 
-Names that mean nothing here are missing, so that an import of them fails where it is: stores of zarr 2, the iterator
+Names without a meaning here are missing, so that importing them fails at once: stores of zarr 2, the iterator
 queue, the writer and reader of specifications, synchronizers, 0.14's ``HDMFZarrArray``.
+
+A module of its own, which the package imports when the alias is first used.
 
 Source: hdmf-zarr 0.13.0 and 0.14.0, for the names and their arguments.
 """
@@ -24,7 +26,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+import warnings
+from abc import ABCMeta
+from collections.abc import Mapping, Sequence
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
@@ -33,19 +37,145 @@ from typing import Any, ClassVar
 from hdmf.build import DatasetBuilder
 
 import hdmf_zarr_backend.io
-from hdmf_zarr_backend.alias.dataio import SameAsOurs, ZarrDataIO
+from hdmf_zarr_backend import dataio
+from hdmf_zarr_backend.arrays.codecs import make_codec
 from hdmf_zarr_backend.builders.datasets import BuilderReferences, BuilderTable, ContainerReferences, ContainerTable
 from hdmf_zarr_backend.builders.specs import SPECIFICATIONS
 from hdmf_zarr_backend.errors import DamagedFileError, ModeError, ReferenceTargetError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats.references import ZarrReference
 from hdmf_zarr_backend.formats.reserved import SPECLOC
+from hdmf_zarr_backend.hdf5.filters import codecs_of
 from hdmf_zarr_backend.io import ROOT_NAME
 from hdmf_zarr_backend.model.locations import THIS_FILE
 from hdmf_zarr_backend.stores.opening import open_neighbour, open_store
 from hdmf_zarr_backend.stores.zarr_python import open_zarr_group
 
 _READING = ("r", "r-")
+
+
+def pipeline_of_zarr3(filters: Any, compressors: Any, serializer: Any) -> tuple[list[Any] | None, Any]:
+    """Return the arguments ``filters`` and ``compressor`` of our ZarrDataIO.
+
+    Parameters
+    ----------
+    filters : sequence of codecs, optional
+        What changes the array: codecs of zarr 3 or of numcodecs.
+    compressors : codec, sequence of codecs or bool, optional
+        What changes the bytes: the last one is the compressor, those before it are filters. False: none; True and None:
+        the default.
+    serializer : codec, optional
+        What makes bytes of the array: only ``BytesCodec``, little-endian, which is the default.
+
+    Raises
+    ------
+    UsageError
+        Another serializer.
+    """
+    if serializer is not None and _named(serializer) not in ("bytes", "bytes (little)"):
+        raise UsageError(
+            f"the serializer {serializer!r} is not accepted: the data decide about text and byte order",
+            remedy="Leave serializer out; give data of the type that is to be stored.",
+        )
+    steps = list(filters or ())
+    if compressors is None or isinstance(compressors, bool):
+        return steps or None, compressors
+    listed = compressors if isinstance(compressors, Sequence) else [compressors]
+    if not listed:
+        return steps or None, False
+    return [*steps, *listed[:-1]] or None, listed[-1]
+
+
+def _named(serializer: Any) -> str:
+    document = serializer.to_dict()
+    endian = document.get("configuration", {}).get("endian")
+    return str(document["name"]) if endian is None else f"{document['name']} ({endian})"
+
+
+class SameAsOurs(ABCMeta):
+    """Makes instances of our class instances of the class under its other name as well."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        ours = vars(cls).get("ours")  # not inherited: a user's subclass is a class of its own
+        return super().__instancecheck__(instance) if ours is None else isinstance(instance, ours)
+
+
+class ZarrDataIO(dataio.ZarrDataIO, metaclass=SameAsOurs):
+    """`hdmf_zarr_backend.ZarrDataIO` with what hdmf-zarr's class has besides.
+
+    Parameters
+    ----------
+    data, chunks, fillvalue, compressor, filters, link_data
+        As of `hdmf_zarr_backend.ZarrDataIO`.
+    compressors, serializer
+        Codecs of zarr 3, as of hdmf-zarr 0.14; as of `pipeline_of_zarr3`.
+    **options
+        Everything else that `hdmf_zarr_backend.ZarrDataIO` takes.
+
+    Raises
+    ------
+    UsageError
+        ``compressor`` and ``compressors`` are both given, or a codec is not accepted.
+    """
+
+    ours: ClassVar[type] = dataio.ZarrDataIO
+
+    def __init__(
+        self,
+        data: Any = None,
+        chunks: Any = None,
+        fillvalue: Any = None,
+        compressor: Any = None,
+        filters: Any = None,
+        link_data: bool = False,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        *,
+        compressors: Any = None,
+        serializer: Any = None,
+        **options: Any,
+    ) -> None:
+        if compressor is not None and compressors is not None:
+            raise UsageError("compressor and compressors are both given", remedy="Give one of them.")
+        if compressors is not None or serializer is not None:
+            filters, found = pipeline_of_zarr3(filters, compressors, serializer)
+            compressor = found if compressor is None else compressor
+        super().__init__(data, chunks, fillvalue, compressor, filters, link_data, **options)
+
+    @staticmethod
+    def is_h5py_dataset(obj: Any) -> bool:
+        """Tell whether ``obj`` is an ``h5py.Dataset``, without importing h5py."""
+        return (type(obj).__module__, type(obj).__name__) == ("h5py._hl.dataset", "Dataset")
+
+    @staticmethod
+    def hdf5_to_zarr_filters(h5dataset: Any) -> list[Any]:
+        """Return the codecs with which the chunks of an HDF5 dataset are chunks of Zarr.
+
+        Warns
+        -----
+        UserWarning
+            A filter has no counterpart; there are no codecs then.
+        """
+        properties = h5dataset.id.get_create_plist()
+        filters = [properties.get_filter(number) for number in range(properties.get_nfilters())]
+        found = codecs_of([[number, flags, list(options)] for number, flags, options, _ in filters], h5dataset.dtype)
+        if found is None:
+            warnings.warn(
+                f"{h5dataset.name}: Zarr has no codecs for the HDF5 filters {[number for number, *_ in filters]}; the "
+                "data will be stored with other codecs",
+                UserWarning,
+                stacklevel=2,
+            )
+        return [] if found is None else [make_codec(dict(config), h5dataset.dtype) for config in found.codecs]
+
+    @staticmethod
+    def from_h5py_dataset(h5dataset: Any, **options: Any) -> ZarrDataIO:
+        """Wrap an HDF5 dataset with its chunks, fill value and filters, as far as ``options`` do not say otherwise."""
+        filters = ZarrDataIO.hdf5_to_zarr_filters(h5dataset)
+        fill = h5dataset.fillvalue
+        options.setdefault("chunks", h5dataset.chunks)
+        options.setdefault("fillvalue", fill.decode("utf-8") if isinstance(fill, bytes) else fill)
+        if filters and not {"compressor", "compressors", "filters"} & options.keys():
+            options |= {"compressor": filters[-1], "filters": filters[:-1] or None}
+        return ZarrDataIO(h5dataset, **options)
 
 
 class UnsafePickleCodecError(ValueError):
@@ -194,7 +324,7 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
     synchronizer : object
         Ignored with a warning: a file has one writer.
     driver, aws_region : None
-        Given by ``pynwb.validate``; they mean something for HDF5 only.
+        Given by ``pynwb.validate``; they have a meaning for HDF5 only.
     **options
         Everything else that `hdmf_zarr_backend.ZarrIO` takes.
     """
@@ -217,7 +347,7 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
     ) -> None:
         for name, value in (("driver", driver), ("aws_region", aws_region)):
             if value is not None:
-                raise UsageError(f"{name}={value!r} means nothing for Zarr", remedy="Use storage_options.")
+                raise UsageError(f"{name}={value!r} has no meaning for Zarr", remedy="Use storage_options.")
         super().__init__(
             path,
             mode,

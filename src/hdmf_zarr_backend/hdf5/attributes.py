@@ -161,8 +161,8 @@ class AttributeWriter(NamedTuple):
         name : str
             Name of the attribute.
         value : object
-            As `formats.attributes.decode_attributes` gives it; references as `Reference`. None: the value is in the
-            note.
+            As `formats.attributes.decode_attributes` returns it; references as `Reference`. None: the value is in
+            the note.
         note : dict
             What is noted of it, perhaps nothing.
         refer : callable
@@ -203,7 +203,7 @@ class AttributeWriter(NamedTuple):
 def refusing(what: str = "this") -> Iterator[None]:
     """Turn what h5py raises for names, types, shapes and values that HDF5 does not take into our error.
 
-    Errors of the operating system, such as a full disk, stay as they are: h5py gives them their number.
+    Errors of the operating system, such as a full disk, stay as they are: h5py sets their number.
     """
     try:
         yield
@@ -219,23 +219,15 @@ def refusing(what: str = "this") -> Iterator[None]:
 
 def _typed(name: str, value: Any, note: dict[str, Any], refer: Refer) -> tuple[Any, Array | None]:
     """Return the type and the values in memory; None for an attribute without a dataspace."""
-    kind = note.get("type")
-    if kind is not None and note.get("space") == "null" and (value is None or np.size(value) == 0):
-        return decode_type(kind), None
-    if kind is not None and "value" in note:
-        tid = decode_type(kind)
-        return tid, decode_array(note["value"], note.get("shape"), kind, tid.dtype, _refer_json(refer))
-    found = _references(value)
-    if found is not None:
-        wanted = REGION if any(item.region is not None for item in found.flat) else OBJECT
-        tid = decode_type(wanted)
-        return tid, array_of([refer(item) for item in found.flat], found.shape, tid.dtype)
-    if not _is_mixed(value):
-        for candidate in filter(None, (kind, default_attribute_type(value))):
-            tid = decode_type(candidate)
-            values = _fitting(value, candidate, tid.dtype)
-            if values is not None:
-                return tid, values
+    noted = _from_note(value, note, refer)
+    if noted is not None:
+        return noted
+    references = _references(value)
+    if references is not None:
+        return _typed_references(references, refer)
+    fitting = None if _is_mixed(value) else _typed_array(value, note.get("type"))
+    if fitting is not None:
+        return fitting
     text = _as_json(value)
     if text is None:
         raise ValueRefusedError(
@@ -243,6 +235,37 @@ def _typed(name: str, value: Any, note: dict[str, Any], refer: Refer) -> tuple[A
         )
     tid = decode_type(UTF8)
     return tid, array_of([raw_of(text)], (), tid.dtype)
+
+
+def _from_note(value: Any, note: dict[str, Any], refer: Refer) -> tuple[Any, Array | None] | None:
+    """Return type and values of an attribute that only the note holds, None for one that has its value in Zarr."""
+    kind = note.get("type")
+    if kind is None:
+        return None
+    if note.get("space") == "null" and (value is None or np.size(value) == 0):
+        return decode_type(kind), None
+    if "value" not in note:
+        return None
+    tid = decode_type(kind)
+    return tid, decode_array(note["value"], note.get("shape"), kind, tid.dtype, _refer_json(refer))
+
+
+def _typed_references(references: Any, refer: Refer) -> tuple[Any, Array]:
+    has_region = any(item.region is not None for item in references.flat)
+    tid = decode_type(REGION if has_region else OBJECT)
+    return tid, array_of([refer(item) for item in references.flat], references.shape, tid.dtype)
+
+
+def _typed_array(value: Any, noted: TypeJSON | None) -> tuple[Any, Array] | None:
+    """Return a value in the noted type, else in its default type; None if it loses something in either."""
+    for kind in (noted, default_attribute_type(value)):
+        if not kind:
+            continue
+        tid = decode_type(kind)
+        values = _fitting(value, kind, tid.dtype)
+        if values is not None:
+            return tid, values
+    return None
 
 
 def _is_mixed(value: Any) -> bool:
@@ -285,17 +308,19 @@ def _fitting(value: Any, kind: TypeJSON, dtype: np.dtype[Any]) -> Array | None:
         if kind in (OBJECT, REGION):
             return np.empty(array.shape, dtype) if not array.size else None
         base = dtype.base
-        if base.kind == "V" and array.dtype.kind != "V":
-            return None
-        if base.kind == "O" and array.size:
-            return None  # a sequence is an array itself, and only a note holds such
-        if base.names is not None:
-            return _fitting_rows(array, base)
-        cast = array.astype(base)
-        same = cast.tobytes() == array.tobytes() or bool(np.array_equal(cast, array, equal_nan=base.kind in "fc"))
-        return cast if same and array.dtype.kind not in "OU" else None
+        return _fitting_plain(array, base) if base.names is None else _fitting_rows(array, base)
     except (ValueError, TypeError, OverflowError, ZarrBackendError):
         return None
+
+
+def _fitting_plain(array: Array, dtype: np.dtype[Any]) -> Array | None:
+    if dtype.kind == "V" and array.dtype.kind != "V":
+        return None
+    if dtype.kind == "O" and array.size:
+        return None  # elements are sequences, which only a note holds
+    cast = array.astype(dtype)
+    is_same = cast.tobytes() == array.tobytes() or bool(np.array_equal(cast, array, equal_nan=dtype.kind in "fc"))
+    return cast if is_same and array.dtype.kind not in "OU" else None
 
 
 def _fitting_text(array: Array, dtype: np.dtype[Any]) -> Array | None:
@@ -324,7 +349,7 @@ def attribute_names(node: Any) -> Iterator[tuple[str, Any]]:
     from h5py import h5a
 
     names: list[bytes] = []
-    h5a.iterate(node, names.append)  # HDF5 sorts them anew for each that is opened by its index
+    h5a.iterate(node, names.append)  # opened by index, HDF5 would sort them again for each
     for name in names:
         yield text_of(name), h5a.open(node, name)
 

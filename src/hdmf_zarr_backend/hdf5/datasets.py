@@ -23,8 +23,9 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -56,7 +57,7 @@ MaxShape = tuple["int | None", ...]
 
 _LOSSY = frozenset({32013, 32016, 32017, 32018, 32024, 32028})  # ZFP, FPZip, SZ, FCIDECOMP, SZ3, SPERR
 _GZIP_LEVEL = 4
-_CHUNK_TARGET = 2**20  # of chunks that are cut anew: HDF5's cache of chunks
+_CHUNK_TARGET = 2**20  # of chunks that are cut here; HDF5's cache of chunks has this size
 _COMPACT_BYTES = 60_000  # HDF5 allows 64 KiB for a header message
 
 
@@ -117,8 +118,6 @@ def _field_word(kind: TypeJSON, dtype: np.dtype[Any]) -> FieldWord:
 
 def describe(dataset: Any) -> Description:
     """Return what is known of an ``h5py.Dataset``."""
-    from h5py import h5d
-
     tid, created = dataset.id.get_type(), dataset.id.get_create_plist()
     found = encode_type(tid)
     kind = kind_of_type(found)
@@ -126,16 +125,7 @@ def describe(dataset: Any) -> Description:
     inner: tuple[int, ...] = ()
     if dtype.subdtype is not None:
         dtype, inner = dtype.subdtype
-    note: dict[str, Any] = {}
-    if dataset.shape is None:
-        note["null"] = True
-    if dataset.chunks is not None:
-        note["chunks"] = list(dataset.chunks)
-    elif created.get_layout() == h5d.COMPACT:
-        note["layout"] = "compact"
-    if filters := filters_of(created):
-        note["filters"] = filters
-    note_orders(dataset.id, created, note)
+    note = _storage_note(dataset, created)
     if isinstance(found, dict) and "enum" in found:
         note["enum"] = dict(found["enum"])
     if isinstance(found, dict) and "size" in found and found.get("text") == "utf-8":
@@ -152,6 +142,23 @@ def describe(dataset: Any) -> Description:
     )
     _describe_fill(description, created, tid.dtype)
     return description
+
+
+def _storage_note(dataset: Any, created: Any) -> dict[str, Any]:
+    """Return the note of how HDF5 stores a dataset: its layout, filters and orders."""
+    from h5py import h5d
+
+    note: dict[str, Any] = {}
+    if dataset.shape is None:
+        note["null"] = True
+    if dataset.chunks is not None:
+        note["chunks"] = list(dataset.chunks)
+    elif created.get_layout() == h5d.COMPACT:
+        note["layout"] = "compact"
+    if filters := filters_of(created):
+        note["filters"] = filters
+    note_orders(dataset.id, created, note)
+    return note
 
 
 def _fields(found: Any, dtype: np.dtype[Any]) -> list[tuple[str, FieldWord]]:
@@ -253,19 +260,30 @@ def creation_list(
 def _chunks(
     node: ArrayNode[Attributes], note: dict[str, Any] | None, tid: Any, shape: Shape, maxshape: MaxShape
 ) -> Shape | None:
+    """Return the chunks that are noted, else those of Zarr if HDF5 can have them; None for a dataset in one piece."""
     noted = (note or {}).get("chunks")
-    if isinstance(noted, list) and len(noted) == len(shape) and all(type(n) is int and n > 0 for n in noted):
-        return tuple(n if bound is None else max(1, min(n, bound)) for n, bound in zip(noted, maxshape, strict=True))
+    if _is_chunk_shape(noted, len(shape)):
+        return _within(noted, maxshape)
     grows = maxshape != shape
     if not grows and (note is not None or not _is_worth_compressing(node)):
         return None
-    itemsize = tid.get_size()
-    own = node.chunks[: len(shape)]
-    if not numpy_dtype(node.data_type).hasobject and LEAST_CHUNK_BYTES <= math.prod(own) * itemsize <= CHUNK_BYTES:
-        chunks = own
-    else:
-        chunks = _cut(own, itemsize)
+    return _within(_chunks_from_zarr(node, len(shape), tid.get_size()), maxshape)
+
+
+def _is_chunk_shape(value: Any, ndim: int) -> TypeGuard[list[int]]:
+    return isinstance(value, list) and len(value) == ndim and all(type(n) is int and n > 0 for n in value)
+
+
+def _within(chunks: Sequence[int], maxshape: MaxShape) -> Shape:
+    """Return chunks that are not longer than the dataset can become, which HDF5 refuses."""
     return tuple(n if bound is None else max(1, min(n, bound)) for n, bound in zip(chunks, maxshape, strict=True))
+
+
+def _chunks_from_zarr(node: ArrayNode[Attributes], ndim: int, itemsize: int) -> Shape:
+    own = node.chunks[:ndim]
+    if not numpy_dtype(node.data_type).hasobject and LEAST_CHUNK_BYTES <= math.prod(own) * itemsize <= CHUNK_BYTES:
+        return own
+    return _cut(own, itemsize)
 
 
 def _is_worth_compressing(node: ArrayNode[Attributes]) -> bool:

@@ -58,7 +58,7 @@ def default_attribute_type(value: Any) -> TypeJSON:
     Parameters
     ----------
     value : object
-        As `formats.attributes.decode_attributes` gives it.
+        As `formats.attributes.decode_attributes` returns it.
     """
     array = value if isinstance(value, np.ndarray) else np.asarray(value)
     if array.dtype.kind != "O":

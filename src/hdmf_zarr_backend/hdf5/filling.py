@@ -6,6 +6,8 @@ stores the values; text, references and rows are made here, since references bel
 
 Only this thread calls HDF5, in the order of the blocks, so that equal input gives equal files whoever does the work.
 
+Apart from `writer`, which makes the objects and knows no chunks.
+
 Source: the issue on conversion without recompression; HDF5 reference manual, `H5Dwrite_chunk`.
 """
 
@@ -80,7 +82,7 @@ class Filler:
     Parameters
     ----------
     groups : OpenGroups
-        Of the file; all datasets are there, without values.
+        Of the file; all datasets exist, without values.
     refer : callable
         Returns the h5py reference for a reference in a Zarr file.
     executor : object
@@ -353,12 +355,12 @@ def block_slices(
     shape: tuple[int, ...],
     chunks: tuple[int, ...] | None,
     *,
-    block_bytes: int | None = None,
+    block_bytes: int = BLOCK_BYTES,
     most_bytes: int = 0,
 ) -> Iterator[Region]:
     """Yield the regions of a dataset one by one, so that they cover it.
 
-    A region is whole chunks of HDF5, none of which is compressed twice. Of the shapes that are possible it has the one
+    A region consists of complete chunks of HDF5, so that each is compressed once. Of the possible shapes it has the one
     with which the fewest chunks of Zarr are decoded: each once, if a common multiple of both fits.
 
     Parameters
@@ -367,17 +369,26 @@ def block_slices(
         The array in Zarr; it may have more axes than the dataset.
     shape, chunks : tuple of int
         Of the dataset in HDF5; ``chunks`` is None for one in one piece.
-    block_bytes : int, optional
-        Bound of a region, `BLOCK_BYTES` by default.
+    block_bytes : int
+        Bound of a region.
     most_bytes : int
         Bound where more chunks would be decoded twice with a smaller one.
     """
+    steps = _block_shape(node, shape, chunks, block_bytes, most_bytes)
+    for corner in itertools.product(*(range(0, n, step) for n, step in zip(shape, steps, strict=True))):
+        yield tuple(slice(c, min(c + step, n)) for c, step, n in zip(corner, steps, shape, strict=True))
+
+
+def _block_shape(
+    node: ArrayNode[Attributes], shape: Lengths, chunks: Lengths | None, block_bytes: int, most_bytes: int
+) -> Lengths:
+    """Return the shape of the regions; parameters as of `block_slices`."""
     dtype = numpy_dtype(node.data_type)
     itemsize = (_OBJECT_BYTES if dtype.hasobject else dtype.itemsize) * math.prod(node.shape[len(shape) :])
     own = tuple(min(c, n) for c, n in zip(node.chunks, shape, strict=False))
     unit = own if chunks is None else tuple(min(c, n) for c, n in zip(chunks, shape, strict=True))
     steps, needed = unit, 0
-    for limit in (block_bytes or BLOCK_BYTES, most_bytes):
+    for limit in (block_bytes, most_bytes):
         bound = max(limit // max(1, itemsize), math.prod(own), math.prod(unit))
         enough = min(bound, -(-_ENOUGH_BYTES // max(1, itemsize)))
         found = min(_shapes(own, unit, shape, bound, enough), key=lambda step: _decoded(step, own, shape))
@@ -386,14 +397,13 @@ def block_slices(
             steps, needed = found, count
         if needed == math.prod(-(-n // z) for n, z in zip(shape, own, strict=True)):
             break
-    for corner in itertools.product(*(range(0, n, step) for n, step in zip(shape, steps, strict=True))):
-        yield tuple(slice(c, min(c + step, n)) for c, step, n in zip(corner, steps, shape, strict=True))
+    return steps
 
 
 def _shapes(own: Lengths, unit: Lengths, shape: Lengths, bound: int, enough: int) -> Iterator[Lengths]:
     """Yield the shapes that a region of at most ``bound`` elements may have, the one that is easiest to write first.
 
-    One that covers whole chunks is not made larger still if it has ``enough`` elements: nothing of it is needed again.
+    One that covers complete chunks and has ``enough`` elements is not made larger: none of its chunks is decoded again.
     """
     axes = range(len(shape))
     orders = itertools.permutations(reversed(axes)) if len(shape) <= _MOST_AXES else [tuple(reversed(axes))]
@@ -414,7 +424,7 @@ def _decoded(steps: Lengths, own: Lengths, shape: Lengths) -> int:
 
 
 def _grown(block: Lengths, wanted: Lengths, unit: Lengths, bound: int, order: Sequence[int]) -> Lengths:
-    """Return ``block`` made larger towards ``wanted``, axis after axis, in whole units, to ``bound`` elements."""
+    """Return ``block`` enlarged towards ``wanted``, axis after axis, by complete units, to ``bound`` elements."""
     grown = list(block)
     for axis in order:
         rest = math.prod(grown) // grown[axis]
@@ -442,7 +452,7 @@ class BlockTask:
     cache : ChunkCache
         For chunks that two blocks share.
     chunks : tuple of int, optional
-        Of the dataset; the block is whole ones.
+        Of the dataset; the block consists of complete ones.
     pipeline : CodecPipeline, optional
         What encodes those; None: the values are wanted.
     number : int
@@ -501,7 +511,7 @@ class BlockTask:
         )
 
     def _whole(self, piece: Array, shape: Index, dtype: np.dtype[Any]) -> Array:
-        """Return a chunk of full size: HDF5 stores those at the edge whole too."""
+        """Return a chunk of full size: HDF5 stores complete chunks at the edge too."""
         if piece.shape == shape:
             return np.ascontiguousarray(piece)
         chunk = fill_array(self.node, dtype, shape)

@@ -21,6 +21,7 @@ above 255 and the meaning of their options; numcodecs for the byte layouts.
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -72,8 +73,12 @@ class CodecPipeline:
         """Format 2's ``compressor``: the last codec."""
         return dict(self.codecs[-1]) if self.codecs else None
 
+    def divides(self, nbytes: int) -> bool:
+        """Tell whether a chunk of ``nbytes`` is a number of complete elements for each shuffle."""
+        return not any(nbytes % config["elementsize"] for config in self.codecs if config["id"] == "shuffle")
+
     def stored(self, data: bytes) -> bytes | None:
-        """Return a chunk that passed all filters as Zarr stores it, None where it has to be encoded anew."""
+        """Return a chunk that passed all filters as Zarr stores it, None where it has to be encoded again."""
         return lz4_from_hdf5(data) if self.reframed else data
 
     def decode(self, data: bytes, *, mask: int = 0) -> Any:
@@ -132,15 +137,10 @@ def codecs_of(pipeline: Sequence[Sequence[Any]], dtype: np.dtype[Any]) -> CodecP
         Of the elements, packed.
     """
     entries = _entries(pipeline)
-    if entries is None:
+    if entries is None or not _is_ordered(entries):
         return None
     codecs: list[Config] = []
-    for position, (number, _, options) in enumerate(entries):
-        is_last = position == len(entries) - 1
-        if number == SHUFFLE and any(config["id"] != "shuffle" for config in codecs):
-            return None  # numcodecs only shuffles whole elements
-        if number in (FLETCHER32, LZ4) and not is_last:
-            return None
+    for number, _, options in entries:
         config = _CONFIGS[number](options, dtype) if number in _CONFIGS else None
         if config is None:
             return None
@@ -159,6 +159,16 @@ def _entries(pipeline: Any) -> list[tuple[int, int, list[int]]] | None:
             return None
         entries.append((int(entry[0]), int(entry[1]), [int(n) for n in entry[2]]))
     return entries
+
+
+def _is_ordered(pipeline: Sequence[Sequence[Any]]) -> bool:
+    """Tell whether filters in this order have counterparts in Zarr.
+
+    Shuffling comes first, since numcodecs shuffles complete elements; a checksum or LZ4 comes last.
+    """
+    numbers = [number for number, _, _ in pipeline]
+    others = itertools.dropwhile(lambda number: number == SHUFFLE, numbers)
+    return SHUFFLE not in others and {FLETCHER32, LZ4}.isdisjoint(numbers[:-1])
 
 
 def _option(options: list[int], position: int, default: int) -> int:
@@ -225,21 +235,18 @@ def pipeline_of(
     -----
     Whether this HDF5 library has the filters is another question: `usable`.
     """
-    configs = [*(filters or ()), *([compressor] if compressor else ())]
-    if noted is not None:
-        known = codecs_of(noted, dtype)
-        if known is not None and list(known.codecs) == [_plain(config) for config in configs]:
-            return [[number, flags, options] for number, flags, options in _entries(noted) or ()]
+    configs = [*(filters or ()), compressor] if compressor else list(filters or ())
+    known = codecs_of(noted, dtype)  # None for None
+    if known is not None and list(known.codecs) == list(map(_plain, configs)):
+        return list(map(list, _entries(noted) or ()))
     pipeline: Pipeline = []
-    for position, config in enumerate(configs):
+    for config in configs:
         identity = str(config.get("id"))
         entry = _FILTERS[identity](config, dtype) if identity in _FILTERS else None
-        is_late = identity == "shuffle" and any(number != SHUFFLE for number, _, _ in pipeline)
-        is_early = identity in ("fletcher32", "lz4") and position < len(configs) - 1
-        if entry is None or is_late or is_early:
+        if entry is None:
             return None
         pipeline.append(entry)
-    return pipeline
+    return pipeline if _is_ordered(pipeline) else None
 
 
 def _plain(config: Config) -> Config:
@@ -357,7 +364,7 @@ def _lz4_decoded(data: Any) -> bytes:
 
 
 def lz4_from_hdf5(data: bytes) -> bytes | None:
-    """Return an LZ4 chunk of HDF5 in the frame of numcodecs, None where that takes encoding it anew.
+    """Return an LZ4 chunk of HDF5 in the frame of numcodecs, None where it has to be encoded again.
 
     Raises
     ------

@@ -12,7 +12,7 @@ _LETTERS = 200
 
 
 class OpenGroups:
-    """The groups on the way to the object that was asked for last.
+    """The groups on the way to the object that was opened last.
 
     HDF5 follows a path from its start, so that going through nested groups by their paths takes quadratic time.
 

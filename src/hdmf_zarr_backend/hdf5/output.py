@@ -2,6 +2,7 @@
 
 HDF5's own drivers ignore an error of the system when they close an object: the data are lost without an error, and the
 process may crash when it ends. Here the first error is kept, and raised after HDF5 has closed the file.
+Apart from `writer`, because it knows the operating system and nothing of what is written.
 """
 
 from __future__ import annotations

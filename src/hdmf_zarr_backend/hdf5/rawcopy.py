@@ -44,7 +44,7 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 Region = tuple[slice, ...]
 
 CACHE_BYTES = 32 * 2**20
-"""What all sources of a process keep of decoded chunks that were asked for in part."""
+"""Decoded chunks that were read in part, kept for all sources of a process."""
 
 _LEAST_RUN = 2**16
 _SLAB = 8 * 2**20
@@ -149,7 +149,7 @@ class DecodedH5Source:
         return {index for region in regions for index in self._overlapping(region)}
 
     def decode(self, index: Index) -> Array:
-        """Return the whole chunk at ``index``, which may be read-only; the fill value where nothing is stored.
+        """Return the complete chunk at ``index``, which may be read-only; the fill value where nothing is stored.
 
         Raises
         ------
@@ -222,7 +222,7 @@ class RawH5Source(DecodedH5Source):
     def encoded(self, index: Index) -> bytes | None:
         """Return the Zarr chunk at ``index``.
 
-        A chunk that has passed all filters is not decoded; one that HDF5 could not compress is encoded anew, and one
+        A chunk that has passed all filters is not decoded; one that HDF5 could not compress is encoded here, and one
         that is not stored is the fill value.
 
         Raises
@@ -325,7 +325,7 @@ class ContiguousH5Source:
         return block
 
     def _fill_by_slabs(self, block: Array, region: Region, axis: int) -> None:
-        """Read whole rows of ``axis`` and keep what is wanted: many short reads take longer."""
+        """Read complete rows of ``axis`` and keep the requested part: many short reads take longer."""
         row = math.prod(self.shape[axis:]) * self.dtype.itemsize
         step = max(1, _SLAB // row)
         rows = region[axis - 1]
@@ -413,13 +413,13 @@ def plan_raw(dataset: Any, description: Description) -> RawH5Source | None:
     if pipeline is None or fill is None:
         return None
     size = math.prod(dataset.chunks) * description.element.itemsize
-    if any(size % config["elementsize"] for config in pipeline.codecs if config["id"] == "shuffle"):
+    if not pipeline.divides(size):
         return None
     try:
         source = RawH5Source(RawChunks(dataset, inner), dtype, pipeline, fill)
     except UsageError:
         return None
-    is_certain = _edges_known(dataset, source, size) and _decodes(source, [entry[0] for entry in entries])
+    is_certain = _edges_known(dataset, source, size) and _decodes(source, entries)
     return source if is_certain else None
 
 
@@ -436,10 +436,10 @@ def _fill_bytes(dataset: Any, dtype: np.dtype[Any], *, has_inner: bool) -> bytes
     return stored_fill(created, dataset.dtype).tobytes()
 
 
-def _decodes(source: RawH5Source, numbers: list[int]) -> bool:
+def _decodes(source: RawH5Source, filters: Pipeline) -> bool:
     """Tell whether numcodecs reads what a plugin made, by the smallest chunk; the built-in filters are certain."""
     raw = source.raw
-    if set(numbers) <= BUILT_IN or not len(raw):
+    if {number for number, _, _ in filters} <= BUILT_IN or not len(raw):
         return True
     filtered = np.flatnonzero(raw.masks() != UNFILTERED)
     if not len(filtered):
@@ -524,13 +524,16 @@ def plan_direct(
         return None
     if dtype.hasobject or not node.shape or node.order != "C" or not is_same_layout(kind, dtype):
         return None
-    bounds = maxshape if maxshape is not None else node.shape
-    if any(bound is not None and c > bound for c, bound in zip(node.chunks, bounds, strict=True)):
-        return None
-    if not 0 < math.prod(node.chunks) * dtype.itemsize <= _MOST_BYTES:
+    if not _fits_hdf5(node.chunks, node.shape if maxshape is None else maxshape, dtype.itemsize):
         return None
     pipeline = pipeline_of(node.filters, node.compressor, dtype, noted=noted)
     return pipeline if pipeline is not None and usable(pipeline) else None
+
+
+def _fits_hdf5(chunks: Index, maxshape: tuple[int | None, ...], itemsize: int) -> bool:
+    """Tell whether HDF5 allows chunks of this shape: not longer than the dataset can become, and not too many bytes."""
+    is_within = all(bound is None or c <= bound for c, bound in zip(chunks, maxshape, strict=True))
+    return is_within and 0 < math.prod(chunks) * itemsize <= _MOST_BYTES
 
 
 def write_direct(dataset: Any, chunks: Iterable[tuple[Index, bytes | None]]) -> int:
@@ -563,7 +566,7 @@ def write_direct(dataset: Any, chunks: Iterable[tuple[Index, bytes | None]]) -> 
     for index, data in chunks:
         if data is None:
             continue
-        if len(index) != len(grid) or not all(0 <= i < n for i, n in zip(index, grid, strict=True)):
+        if not _is_inside(index, grid):
             raise UsageError(f"the chunk {index} lies outside of the dataset", path=dataset.name)
         if not pipeline and len(data) != size:
             problem = f"the chunk {index} has {len(data)} bytes instead of {size}"
@@ -572,3 +575,7 @@ def write_direct(dataset: Any, chunks: Iterable[tuple[Index, bytes | None]]) -> 
         dataset.id.write_direct_chunk(tuple(i * c for i, c in zip(index, dataset.chunks, strict=True)), stored)
         written += len(stored)
     return written
+
+
+def _is_inside(index: Index, grid: list[int]) -> bool:
+    return len(index) == len(grid) and all(0 <= i < n for i, n in zip(index, grid, strict=True))

@@ -409,7 +409,7 @@ def _warn_broken(link: _Pending, target: str) -> None:
 
 
 class Hdf5Data:
-    """The values of one dataset; it is opened when values are asked for.
+    """The values of one dataset; it is opened when values are read.
 
     Parameters
     ----------
@@ -450,7 +450,7 @@ class Hdf5Data:
         return found
 
     def dataset(self) -> Any:
-        """Return the ``h5py.Dataset``, opened anew."""
+        """Open and return the ``h5py.Dataset``."""
         import h5py
 
         return h5py.Dataset(self._file.open(self._raw))
@@ -468,8 +468,6 @@ class Hdf5Data:
         DamagedFileError, UnsupportedFileError
             HDF5 cannot read the values, or lacks a filter; file and dataset are named.
         """
-        from h5py import h5z
-
         if isinstance(key, int):
             return self[key : key + 1][0]
         shape = self.shape or ()
@@ -482,17 +480,17 @@ class Hdf5Data:
             with reading(self._file.location, text_of(self._raw), node):
                 values = self._read(bounds[:outer])
         except UnreadableHdf5Error as error:
-            missing = [number for number, _, _ in filters_of(node.get_create_plist()) if not h5z.filter_avail(number)]
-            if not missing:
+            missing = _missing_filter(node)
+            if missing is None:
                 raise
             raise UnsupportedFileError(
-                f"HDF5 filter {missing[0]} is not installed",
+                f"HDF5 filter {missing} is not installed",
                 store=self._file.location,
                 path=text_of(self._raw),
                 remedy="Install hdf5plugin.",
             ) from error.__cause__
         inner: tuple[Any, ...] = tuple(slice(start, stop) for start, stop in bounds[outer:])
-        values = values[(..., *inner)] if inner else values
+        values = values[(..., *inner)]
         return values if values.ndim else values[()]
 
     def _read(self, bounds: Bounds) -> Array:
@@ -502,6 +500,14 @@ class Hdf5Data:
     def read_as(self, bounds: Bounds, dtype: np.dtype[Any], memory: Any) -> Array:
         """Return a block as an array of ``dtype``, whose layout is that of the HDF5 type ``memory``."""
         return read_block(self._file.open(self._raw), bounds, dtype, memory)
+
+
+def _missing_filter(node: Any) -> int | None:
+    """Return the number of the first filter of a dataset that this HDF5 library does not have."""
+    from h5py import h5z
+
+    numbers = (number for number, _, _ in filters_of(node.get_create_plist()))
+    return next((number for number in numbers if not h5z.filter_avail(number)), None)
 
 
 def read_block(node: Any, bounds: Bounds, dtype: np.dtype[Any], memory: Any) -> Array:

@@ -210,7 +210,7 @@ def _axis(indices: list[int]) -> dict[str, list[int]]:
 
 
 def decode_region(region: Any, space: Any) -> None:
-    """Select in ``space``, the dataspace of the whole target, what the JSON of a region says.
+    """Select in ``space``, the dataspace of the target, the elements that the JSON of a region lists.
 
     Raises
     ------

@@ -212,7 +212,7 @@ def type_of_element(element: Element) -> TypeJSON:
         return text if size is None else {**text, "size": size, "pad": "nullpad"}
     if kind == "enum":
         base = f"{order}{_CODES[element.detail]}{size}"
-        return {"enum": [[name, value] for name, value in element.members], "base": base}
+        return {"enum": list(map(list, element.members)), "base": base}
     if kind == "datetime":
         return np.dtype(element.detail).newbyteorder(order).str
     if kind == "complex":
@@ -254,7 +254,7 @@ def _decode(value: Any, depth: int) -> Any:
     if depth > _MAX_DEPTH:
         raise ValueError("nested too deep")
     if isinstance(value, str):
-        return _decode_word(value)
+        return _decode_name(value)
     decode: dict[str, Callable[[], Any]] = {
         "text": lambda: _decode_text(value),
         "number": lambda: _decode_number(value),
@@ -269,12 +269,12 @@ def _decode(value: Any, depth: int) -> Any:
     return next(make for key, make in decode.items() if key in value)()
 
 
-def _decode_word(value: str) -> Any:
+def _decode_name(value: str) -> Any:
     from h5py import h5t
 
-    words = {OBJECT: h5t.STD_REF_OBJ, REGION: h5t.STD_REF_DSETREG, BOOL: h5t.py_create(np.dtype("?"), logical=True)}
-    if value in words:
-        return words[value]
+    named = {OBJECT: h5t.STD_REF_OBJ, REGION: h5t.STD_REF_DSETREG, BOOL: h5t.py_create(np.dtype("?"), logical=True)}
+    if value in named:
+        return named[value]
     if value[1:2] in ("m", "M"):
         raise ValueRefusedError(
             f"HDF5 has no data type for {np.dtype(value).name}",
@@ -396,15 +396,28 @@ def memory_type(tid: Any, *, writing: bool) -> Any:
     if form == h5t.ARRAY:
         return h5t.array_create(memory_type(tid.get_super(), writing=writing), tid.get_array_dims())
     if form == h5t.COMPOUND and dtype.names is not None:
-        memory = h5t.create(h5t.COMPOUND, dtype.itemsize)
-        for index, name in enumerate(dtype.names):
-            member = memory_type(tid.get_member_type(index), writing=writing)
-            memory.insert(tid.get_member_name(index), dtype.fields[name][1], member)
-        return memory
+        return _memory_compound(tid, writing=writing)
     return h5t.py_create(dtype)
 
 
+def _memory_compound(tid: Any, *, writing: bool) -> Any:
+    """Return the memory type of a compound, with its members at the offsets that they have in NumPy."""
+    from h5py import h5t
+
+    dtype = tid.dtype
+    memory = h5t.create(h5t.COMPOUND, dtype.itemsize)
+    for index, name in enumerate(dtype.names):
+        member = memory_type(tid.get_member_type(index), writing=writing)
+        memory.insert(tid.get_member_name(index), dtype.fields[name][1], member)
+    return memory
+
+
 # ---- kind and layout ------------------------------------------------------------------------------------------------
+
+_REFERENCE_KINDS: dict[str, Kind] = {OBJECT: "object", REGION: "region"}
+_TEXT_KINDS: dict[str, Kind] = {"utf-8": "text", "ascii": "ascii"}
+_NOT_IN_NUMPY = frozenset({"number", "sequence", "offsets"})
+"""Keys of types whose elements have another layout than any in NumPy."""
 
 
 def kind_of_type(kind: TypeJSON) -> Kind:
@@ -416,9 +429,9 @@ def kind_of_type(kind: TypeJSON) -> Kind:
         Sequences of variable length, which neither HDMF nor Zarr has.
     """
     if isinstance(kind, str):
-        return "object" if kind == OBJECT else "region" if kind == REGION else "number"
+        return _REFERENCE_KINDS.get(kind, "number")
     if "text" in kind:
-        return "number" if "size" in kind else "text" if kind["text"] == "utf-8" else "ascii"
+        return "number" if "size" in kind else _TEXT_KINDS[kind["text"]]
     if "sequence" in kind:
         raise ValueRefusedError(
             "HDF5 sequences of variable length have no place in HDMF",
@@ -439,9 +452,9 @@ def is_same_layout(kind: TypeJSON, dtype: np.dtype[Any]) -> bool:
     Parameters
     ----------
     kind : TypeJSON
-        The type, as `encode_type` gives it.
+        The type, as `encode_type` returns it.
     dtype : numpy.dtype
-        Packed, as `formats.dtypes.plain` gives it; a subarray for elements that are arrays.
+        Packed, as `formats.dtypes.plain` returns it; a subarray for elements that are arrays.
 
     Notes
     -----
@@ -452,10 +465,10 @@ def is_same_layout(kind: TypeJSON, dtype: np.dtype[Any]) -> bool:
 
 
 def _as_stored(kind: TypeJSON) -> TypeJSON | None:
-    """Return the type that `type_of_dtype` gives for elements of the same bytes, None if NumPy has no such elements."""
+    """Return what `type_of_dtype` returns for elements of the same bytes, None if NumPy has no such elements."""
     if isinstance(kind, str):
         return kind
-    if "number" in kind or "sequence" in kind or "offsets" in kind:
+    if not _NOT_IN_NUMPY.isdisjoint(kind):
         return None
     if "fields" in kind:
         return {"fields": [[name, _as_stored(field)] for name, field in kind["fields"]]}
@@ -464,8 +477,13 @@ def _as_stored(kind: TypeJSON) -> TypeJSON | None:
     if "text" in kind:
         return {**kind, "text": "ascii"} if "size" in kind else None
     if "opaque" in kind:
-        tag = str(kind.get("tag", ""))
-        return tag.removeprefix(DATES) if tag.startswith(DATES) else {"opaque": kind["opaque"], "tag": ""}
+        return _opaque_as_stored(kind)
     if "complex" in kind:
         return {"fields": [["r", kind["complex"]], ["i", kind["complex"]]]}
     return _as_stored(kind["base"] if "enum" in kind else kind["bitfield"])
+
+
+def _opaque_as_stored(kind: dict[str, Any]) -> TypeJSON:
+    """Return the name of the dates that h5py has stored as opaque values, else an opaque type without a tag."""
+    tag = str(kind.get("tag", ""))
+    return tag.removeprefix(DATES) if tag.startswith(DATES) else {"opaque": kind["opaque"], "tag": ""}

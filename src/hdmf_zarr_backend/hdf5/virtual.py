@@ -1,8 +1,10 @@
 """HDF5 datasets that stay in their file and are read from there as Zarr arrays, chunk by chunk.
 
 A chunk of HDF5 whose filters Zarr has is a chunk of Zarr as it is in the file. A dataset in one piece is cut into
-pieces of whole rows, each a chunk without a codec; the last one may reach beyond the dataset, since what is outside of
-an array is never read, but not beyond the file.
+pieces of complete rows, each a chunk without a codec; the last one may reach beyond the dataset, since nothing outside
+of an array is read, but not beyond the file.
+
+Apart from `conversion.virtual`, which writes the references and is not concerned with HDF5.
 
 Source: Zarr v2 specification, "Chunks"; kerchunk's specification of references.
 """

@@ -1,7 +1,9 @@
-"""Zarr file -> HDF5 file, straight: every node with its type, layout and attributes; `filling` writes the values.
+"""`Hdf5Writer`: Zarr file -> HDF5 file, every node with its type, layout and attributes; `filling` writes the values.
 
 Objects come first, then links, then attributes (which may refer to any object), then values, so that what cannot be
 written is found before the bulk of the data is touched.
+
+Apart from `conversion.to_hdf5`, which opens the Zarr files, because conversion does not call the low-level h5py.
 """
 
 from __future__ import annotations

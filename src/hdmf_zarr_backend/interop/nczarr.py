@@ -1,6 +1,7 @@
 """`add_nczarr` and `remove_nczarr`: the attributes by which netcdf-c reads a file.
 
 Only attributes change; no chunk is touched. `ZarrIO.write` does it with ``nczarr=True``.
+A module of its own, which the package imports when one of its names is first used.
 
 Source: NCZarr 2.0, as netcdf-c 4.10 writes it.
 """
@@ -89,7 +90,7 @@ def _change(
         raise ReadOnlyStoreError(
             f"{abilities.why}: its attributes stay as they are",
             store=keys.location,
-            remedy="Write it anew with nczarr=True.",
+            remedy="Write the file again with nczarr=True.",
         )
     with writer_lock(keys):
         return _changed(keys, change, strict_json=strict_json)

@@ -10,7 +10,9 @@ mode ``zarr``         ``_ARRAY_DIMENSIONS``, as xarray has it
 the draft of 2018     objects and keys of its own, and data types that count bits: `read_draft`
 ====================  ==================================================================================================
 
-Nothing of this is ever written, but for the first, which is `formats.nczarr`.
+Only the first is written, by `formats.nczarr`.
+
+A module of its own, which the package imports when one of its names is first used.
 
 Source: netcdf-c 4.10 for what it writes; "NetCDF ZARR Storage Representation" (2018) for its draft and its types.
 """
@@ -127,7 +129,7 @@ def _dtype(declared: Any) -> np.dtype[Any] | None:
 
 
 def complex_type(dtype: np.dtype[Any]) -> NetcdfType:
-    """Return the compound that stands for complex numbers."""
+    """Return the compound that represents complex numbers."""
     return NetcdfType(absolute(COMPLEX), "compound", _shown(dtype))
 
 
@@ -273,7 +275,7 @@ class TextArray(CopiedArray):
 
 
 for _kind in (DraftArray, TextArray):
-    ObjectMapper.no_convert(_kind)  # hdmf would read the whole array to convert it
+    ObjectMapper.no_convert(_kind)  # hdmf would read the complete array to convert it
 
 
 def lazy_array(keys: Store, path: str, node: ArrayNode[Attributes], cache: ChunkCache, *, is_draft: bool) -> LazyArray:
@@ -360,7 +362,7 @@ def _object(documents: Documents, path: str, name: str, *, inside: bool = False)
     """Return a copy of the document ``name`` of a node, or of what is called so in another one; ``{}`` for none."""
     found = documents.get(name if inside else zarr2.key_of(path, name), {})
     if not isinstance(found, dict):
-        raise MetadataError(f"{name} is no JSON object", path=absolute(path), remedy="Restore it from a copy.")
+        raise MetadataError(f"{name} is not a JSON object", path=absolute(path), remedy="Restore it from a copy.")
     return dict(found)
 
 

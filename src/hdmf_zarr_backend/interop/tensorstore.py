@@ -3,6 +3,8 @@
 TensorStore is not needed here. It reads numbers, bool, and each field of structured arrays; it has no text, no
 references, no dates, and no filters of format 2.
 
+A module of its own, which the package imports when one of its names is first used.
+
 Source: TensorStore, "zarr Driver", "zarr3 Driver", and its key-value store drivers.
 """
 
@@ -69,7 +71,7 @@ def tensorstore_spec(dataset: Any, field: str | None = None) -> dict[str, Any]:
 
 
 def lazy_array(dataset: Any) -> LazyArray:
-    """Return the lazy array that a dataset is, or that stands behind it.
+    """Return the lazy array that a dataset is or wraps.
 
     Raises
     ------
@@ -82,7 +84,7 @@ def lazy_array(dataset: Any) -> LazyArray:
         inner = getattr(found, "data", None) if inner is None else inner
         if inner is None or inner is found or isinstance(found, np.ndarray):
             raise UsageError(
-                f"a {type(dataset).__name__} is no dataset of a Zarr file",
+                f"a {type(dataset).__name__} is not a dataset of a Zarr file",
                 remedy="Give the data of a container that was read with ZarrIO or NWBZarrIO.",
             )
         found = inner

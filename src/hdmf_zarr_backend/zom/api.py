@@ -3,6 +3,8 @@
 >>> from hdmf_zarr_backend.zom.api import to_zom
 >>> model = to_zom("session.nwb.zarr")
 
+A module of its own, which the package imports when one of its names is first used.
+
 Source: ZEP 6 (draft); issue "Open to every other tool", part 1.
 """
 
@@ -166,7 +168,7 @@ def _same(a: Any, b: Any) -> bool:
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         return len(a) == len(b) and all(map(_same, a, b))
     if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+        return a.keys() == b.keys() and all(map(_same, a.values(), map(b.get, a)))
     if isinstance(a, float) and isinstance(b, float) and math.isnan(a):
         return math.isnan(b)
     return isinstance(a, bool) == isinstance(b, bool) and bool(a == b)
@@ -271,7 +273,7 @@ def to_zom(source: Any, *, storage_options: Mapping[str, Any] | None = None) -> 
     Returns
     -------
     GroupV2 or GroupV3
-        One round of requests where there is a consolidated document. An open io is asked for what it has read or
+        One round of requests if the file has a consolidated document. An open io provides what it has read or
         written; nothing is read for it.
 
     Raises

@@ -161,7 +161,7 @@ def to_hierarchy(model: Model) -> Hierarchy:
     nodes: dict[str, Node] = {}
     for path, node in walk(model):
         if not isinstance(node, (*ARRAYS, *GROUPS)):
-            raise UsageError(f"a {type(node).__name__} is no node of a model", path=path, remedy="Use from_json.")
+            raise UsageError(f"a {type(node).__name__} is not a node of a model", path=path, remedy="Use from_json.")
         if node.zarr_format != model.zarr_format:
             raise UsageError(
                 f"a node of format {node.zarr_format} is in a hierarchy of format {model.zarr_format}",
@@ -201,7 +201,7 @@ def attributes_of(model: Model) -> dict[str, Any]:
     Raises
     ------
     UsageError
-        They are no mapping, no dataclass, and say nothing of how they become one.
+        They are neither a mapping nor a dataclass, and have no method that returns one.
     """
     attributes = model.attributes
     if isinstance(attributes, Mapping):
@@ -399,7 +399,7 @@ def dimensions_fit_the_shape(node: Model) -> Iterator[tuple[str, str]]:
         return
     for key, names in _names(node).items():
         if not isinstance(names, (list, tuple)) or not all(name is None or isinstance(name, str) for name in names):
-            yield "dimensions", f"{key} {names!r} is no list of names"
+            yield "dimensions", f"{key} {names!r} is not a list of names"
         elif len(names) != len(node.shape):
             yield "dimensions", f"{key} has {len(names)} names for {len(node.shape)} axes"
         elif len({name for name in names if name is not None}) != sum(name is not None for name in names):
@@ -407,7 +407,7 @@ def dimensions_fit_the_shape(node: Model) -> Iterator[tuple[str, str]]:
 
 
 def dimensions_have_one_length(node: Model) -> Iterator[tuple[str, str]]:
-    """In a group, a name stands for one length; xarray and netCDF ask that."""
+    """In a group, a dimension name has one length; xarray and netCDF require it."""
     if not isinstance(node, GROUPS):
         return
     lengths: dict[str, tuple[int, str]] = {}

@@ -59,16 +59,16 @@ _INDEX_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class PlannedStorage:
-    """What one array would take. None stands for what is unknown until the values are there.
+    """What one array would take. None means unknown until the values exist.
 
     Attributes
     ----------
     path : str
         Absolute path of the array.
     dtype : str
-        What it holds, in HDMF's words.
+        Data type of the values, as HDMF names it.
     shape : tuple of int or None
-        Lengths; None for an axis that an iterator fills and says no length of.
+        Lengths; None for an axis that an iterator fills without stating a length.
     chunks : tuple of int
         Shape of a chunk.
     codecs : tuple of str
@@ -79,7 +79,7 @@ class PlannedStorage:
         Bytes of the values; None also for text and references.
     stored_bytes : int or None
         Estimate of what all chunks take: what one of them takes, by their number. Exact for an array of one chunk.
-        None also if no estimate was asked for.
+        None also without ``estimate``.
     """
 
     path: str
@@ -105,9 +105,9 @@ class DryRun:
     documents : int
         Number of objects that are metadata documents.
     document_bytes : int
-        What they take. Values that travel inside of the consolidated document are counted if an estimate was asked for.
+        Their bytes. Values inside the consolidated document are counted only with ``estimate``.
     hierarchy : Hierarchy
-        The same as ``model``, in the words of reading and writing.
+        The same as ``model``, as the nodes that `ZarrIO` reads and writes.
     """
 
     model: GroupModel
@@ -190,12 +190,12 @@ def dry_run(
 
     Notes
     -----
-    A data chunk iterator is not asked for a block. Where its largest shape has no open axis, that is taken for its
-    shape; else lengths are unknown.
+    No block is read from a data chunk iterator. If its largest shape is bounded on all axes, that is its shape; else
+    the lengths of open axes are unknown.
     """
     place = os.path.abspath(target)
     if isinstance(source, (str, os.PathLike)):
-        return _of_hdf5(local_path(source), place, zarr_format or 2, estimate=estimate, **options)
+        return _of_hdf5(local_path(source), place, zarr_format or 2, _ConvertOptions(**options), estimate=estimate)
     if isinstance(source, HDMFIO):
         io = _PlanningIO(place, "w", _manager_for(None, manager), zarr_format=zarr_format)
         with io:
@@ -203,7 +203,7 @@ def dry_run(
         return _describe(io, estimate=estimate)
     if not hasattr(source, "container_source"):
         raise UsageError(
-            f"a {type(source).__name__} is nothing that can be written",
+            f"a {type(source).__name__} cannot be written",
             remedy="Give a container, an open io, or the path of an HDF5 file.",
         )
     with _unplaced(source), _PlanningIO(place, "w", _manager_for(source, manager), zarr_format=zarr_format) as io:
@@ -241,7 +241,7 @@ class _PlanningIO(ZarrIO):
 
 @contextmanager
 def _unplaced(container: Any) -> Iterator[None]:
-    """Let containers that belong to no file belong to none afterwards; hdmf gives them the file that is planned."""
+    """Restore ``container_source`` of containers that belong to no file; hdmf sets it to the planned file."""
     homeless, stack = [], [container]
     while stack:
         child = stack.pop()
@@ -255,39 +255,48 @@ def _unplaced(container: Any) -> Iterator[None]:
             child._AbstractContainer__container_source = None
 
 
-def _of_hdf5(
-    source: str,
-    target: str,
-    zarr_format: int,
-    *,
-    estimate: bool,
-    codec: Any = "keep",
-    shards: ShardsOfFile = None,
-    nczarr: bool = False,
-    consolidate: bool = True,
-    limits: Limits | None = None,
-) -> DryRun:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ConvertOptions:
+    """Options of `convert` that change what is written."""
+
+    codec: Any = "keep"
+    shards: ShardsOfFile = None
+    nczarr: bool = False
+    consolidate: bool = True
+    limits: Limits | None = None
+
+
+def _of_hdf5(source: str, target: str, zarr_format: int, options: _ConvertOptions, *, estimate: bool) -> DryRun:
     if not os.path.lexists(source):
         raise StoreNotFoundError("nothing is there", store=source, remedy="Check the path.")
     if not is_hdf5(source):
         raise UnsupportedFileError(
-            "this is no HDF5 file", store=source, remedy="Of a Zarr file, `zarrio inspect` tells what is in it."
+            "this is not an HDF5 file",
+            store=source,
+            remedy="If it is a Zarr file, `zarrio inspect` lists its contents.",
         )
-    codec = codec_of_file(codec)
+    codec = codec_of_file(options.codec)
     with closing(Hdf5Tree(source, target)) as tree:
         compressor = None if codec == "keep" else codec
         planner = Hdf5Planner(
             tree,
             options=lambda path: StorageOptions(compressor=compressor),
             keep_codecs=codec == "keep",
-            shards=checked_shards(shards, zarr_format),
-            limits=limits or Limits(),
+            shards=checked_shards(options.shards, zarr_format),
+            limits=options.limits or Limits(),
         )
         plan = planner.plan_file()
         name_axes(plan, _schema(source, PlannedKeys(plan, target), plan.hierarchy))
         plan.hierarchy.zarr_format = zarr_format
         try:
-            return _of_plan(plan, target, consolidate=consolidate, strict=False, estimate=estimate, for_netcdf=nczarr)
+            return _of_plan(
+                plan,
+                target,
+                consolidate=options.consolidate,
+                strict=False,
+                estimate=estimate,
+                for_netcdf=options.nczarr,
+            )
         finally:
             forget_decoded()
 
@@ -339,7 +348,7 @@ def _of_plan(
 
 
 def _lengths(planned: PlannedArray) -> tuple[int | None, ...]:
-    """Return the shape that an array will have; that of an iterator with a largest shape is put into its node."""
+    """Return the shape that an array will have; the largest shape of an iterator is set in its node."""
     node = planned.node
     if planned.iterator is None:
         return node.shape
@@ -374,7 +383,7 @@ def _objects(node: ArrayNode[Attributes]) -> int:
 def _stored(path: str, planned: PlannedArray, inlined: dict[str, bytes]) -> int | None:
     """Return what all chunks of an array take if they are like one in the middle; 0 where there is no element.
 
-    What will be in the consolidated document as well is put into ``inlined``.
+    A chunk that the consolidated document holds too is added to ``inlined``.
     """
     node = planned.node
     if not node.size:

@@ -153,8 +153,8 @@ def _format_of(document: Mapping[str, Any], path: str, outer: int | None) -> int
 
 def _node(document: Mapping[str, Any], path: str, zarr_format: int) -> Model:
     attributes = document.get("attributes", {})
-    if attributes is None or not isinstance(attributes, Mapping):
-        raise MetadataError("the attributes are no object", path=path, remedy=_REMEDY)
+    if not isinstance(attributes, Mapping):
+        raise MetadataError("the attributes are not an object", path=path, remedy=_REMEDY)
     if MEMBERS in document or document.get("node_type") == "group":
         return _group(document, path, dict(attributes), zarr_format)
     missing = [key for key in _REQUIRED[zarr_format] if key not in document]
@@ -180,7 +180,7 @@ def _node(document: Mapping[str, Any], path: str, zarr_format: int) -> Model:
 
 def _group(document: Mapping[str, Any], path: str, attributes: dict[str, Any], zarr_format: int) -> GroupModel:
     if not isinstance(document.get(MEMBERS, {}), Mapping):
-        raise MetadataError("the members are no object", path=path, remedy=_REMEDY)
+        raise MetadataError("the members are not an object", path=path, remedy=_REMEDY)
     known = {MEMBERS, "attributes", "node_type", *_FORMAT_NAMES}
     extra = {key: value for key, value in document.items() if key not in known}
     renamed = [key for key in extra if key.strip("_") == MEMBERS]
