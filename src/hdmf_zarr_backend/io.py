@@ -9,7 +9,7 @@ import difflib
 import inspect
 import os
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, partial
 from pathlib import Path
@@ -25,7 +25,6 @@ from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.builders.append import KnownFields, check_origin
 from hdmf_zarr_backend.builders.columns import let_indices_grow
 from hdmf_zarr_backend.builders.herd import attach_herd
-from hdmf_zarr_backend.builders.html import dataset_html, io_html
 from hdmf_zarr_backend.builders.namespaces import load_cached_namespaces, newest_versions
 from hdmf_zarr_backend.builders.planner import PlanOptions
 from hdmf_zarr_backend.builders.reading import ReadSession
@@ -56,7 +55,6 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.files.parser import ParsedFile, is_empty_group, is_hdmf_zarr, parse
 from hdmf_zarr_backend.formats import registry
 from hdmf_zarr_backend.formats.elements import OBJECT_CODECS
-from hdmf_zarr_backend.interop.xarray import VIEWS
 from hdmf_zarr_backend.model.locations import full_location, is_same_place
 from hdmf_zarr_backend.model.nesting import limited_nesting
 from hdmf_zarr_backend.progress import SILENT, Progress
@@ -220,7 +218,17 @@ def check_format(keys: Store, mode: str, parsed: ParsedFile | None, *, wanted: i
 
 ROOT_NAME = "root"
 
+
 # what hdmf raises while it makes containers
+def _view(name: str) -> Callable[..., Any]:
+    """Return the function of notebooks or of other libraries of that name; few programs use one, so they load late."""
+    from hdmf_zarr_backend.builders import html
+    from hdmf_zarr_backend.interop import xarray
+
+    found: Callable[..., Any] = getattr(xarray if name in xarray.__all__ else html, name)
+    return found
+
+
 _CONSTRUCTION = (ConstructError, ValueError, TypeError, KeyError, AttributeError, IndexError)
 
 
@@ -285,7 +293,7 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
         super().__init__(manager, source=self._location, herd_path=herd_path)
         self._HDMFIO__source = self._location  # hdmf takes most URLs for relative paths
         ObjectMapper.no_convert(LazyArray)
-        LazyArray.views = VIEWS | {"html": dataset_html}
+        LazyArray.view = _view
 
     @property
     def source(self) -> str:
@@ -491,11 +499,11 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
     @staticmethod
     def generate_dataset_html(dataset: Any) -> str:
         """Return what a notebook shows of ``dataset``: type, shape, chunks, codecs, stored size and ratio."""
-        return dataset_html(dataset)
+        return str(_view("dataset_html")(dataset))
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows of an open file: its tree, with shapes, chunks and codecs."""
-        return io_html(self._location, self._mode, self._parsed if self._is_open else None)
+        return str(_view("io_html")(self._location, self._mode, self._parsed if self._is_open else None))
 
     # ---- namespaces -------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ iteration, scalars from integer indices, object dtype for text, integer-cast and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -289,25 +289,25 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
 
     # ---- for other libraries ----------------------------------------------------------------------------------------
 
-    views: ClassVar[Mapping[str, Callable[..., Any]]] = {}
-    """Functions that return arrays of other libraries, or HTML; the packages that define them add them here."""
+    view: ClassVar[Callable[[str], Callable[..., Any]]]
+    """Returns the function that makes HTML or the array of another library; `io` sets it, and loads them on use."""
 
     def _repr_html_(self) -> Any:
-        return self.views["html"](self)
+        return LazyArray.view("dataset_html")(self)
 
     def to_dask(self, chunks: Any = None) -> Any:
         """Return this dataset as a ``dask.array.Array``, one block per stored chunk unless ``chunks`` is given.
 
         See `interop.xarray.to_dask`.
         """
-        return self.views["to_dask"](self, chunks)
+        return LazyArray.view("to_dask")(self, chunks)
 
     def to_xarray(self, chunks: Any = None) -> Any:
         """Return this dataset as an ``xarray.DataArray`` on dask, with dimensions, name and attributes.
 
         ``chunks`` as for `to_dask`; see `interop.xarray.to_xarray`.
         """
-        return self.views["to_xarray"](self, chunks)
+        return LazyArray.view("to_xarray")(self, chunks)
 
     # ---- changing ---------------------------------------------------------------------------------------------------
 
