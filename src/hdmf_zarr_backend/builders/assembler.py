@@ -7,7 +7,7 @@ an ancestor, to the root or in a circle needs no recursion, and each node has ex
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,12 @@ from hdmf_zarr_backend.stores.opening import may_exist
 _PLAIN = (type(None), str, bool, tuple, dict)
 
 
+def _where(arguments: Mapping[str, Any], items: Iterable[tuple[str, Any]]) -> list[tuple[str, str]]:
+    """Return ``(argument, key)`` of each argument that is among the items."""
+    held = list(items)
+    return [(name, key) for name, argument in arguments.items() for key, value in held if value is argument]
+
+
 class _Pattern:
     """Makes builders of one class by copying one that hdmf made, which is faster than its constructor.
 
@@ -71,29 +77,16 @@ class _Pattern:
     def __init__(self, cls: type, **arguments: Any) -> None:
         builder = cls(**arguments)
         self._cls: Any = cls
-        given = list(arguments.values())
         self._items = [(key, isinstance(value, dict)) for key, value in dict.items(builder)]
-        self._values = [
-            (name, key)
-            for name, argument in arguments.items()
-            for key, value in dict.items(builder)
-            if value is argument
-        ]
+        self._values = _where(arguments, dict.items(builder))
         self._state = dict(getattr(builder, "__dict__", {}))
         self._dicts = [key for key, value in self._state.items() if type(value) is dict]
-        self._places = [
-            (name, key)
-            for name, argument in arguments.items()
-            for key, value in self._state.items()
-            if value is argument
-        ]
+        self._places = _where(arguments, self._state.items())
+        held = {key for _, key in self._values}
         self._is_understood = (
             {name for name, _ in (*self._places, *self._values)} == arguments.keys()
             and all(type(value) in _PLAIN for value in self._state.values())
-            and all(
-                value is None or any(value is argument for argument in given) or value == {}
-                for value in dict.values(builder)
-            )
+            and all(value in (None, {}) or key in held for key, value in dict.items(builder))
         )
 
     def copy(self, **arguments: Any) -> Any:

@@ -230,11 +230,10 @@ class ZarrPlanner:
         if stored == "bytes" and self._becomes_text(lazy):
             return self._old_text(lazy, word)
         convert: Callable[[Any], Any] = to_bytes if stored == "bytes" else to_text
-        made = self._new_objects(lazy, text_form(is_scalar=not lazy.shape, as_bytes=stored == "bytes"))
-        if stored is not None:
-            made.filters = [dict(config) for config in lazy.node.filters or ()]
-        fill = lazy.node.fill_value
-        made.fill_value = fill if isinstance(fill, str) and fill else None  # hdmf-zarr declared 0
+        form = text_form(is_scalar=not lazy.shape, as_bytes=stored == "bytes")
+        made = self._new_objects(lazy, form, (lazy.node.filters or [])[1:] if stored is not None else ())
+        if isinstance(lazy.node.fill_value, str):  # hdmf-zarr declared 0
+            made.fill_value = lazy.node.fill_value or None
         if not lazy.shape:
             return PlannedArray(made, ElementSource(self._scalar(lazy), (1,), convert))
         made.attributes[DTYPE] = word or made.attributes[DTYPE]

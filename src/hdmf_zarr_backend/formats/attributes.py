@@ -17,6 +17,7 @@ import datetime
 import json
 import math
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -212,8 +213,8 @@ def _encode_objects(items: list[Any], shape: tuple[int, ...], reference: Referen
         return _encode_bytes(items, shape)
     if kinds == {int}:
         return _nested(items, shape), None, {"dtype": "|O"}
-    names = ", ".join(sorted(kind.__name__ for kind in kinds))
-    raise ValueRefusedError(f"an array of objects of type {names} has no JSON form")
+    names = sorted(map(attrgetter("__name__"), kinds))
+    raise ValueRefusedError(f"an array of objects of type {', '.join(names)} has no JSON form")
 
 
 def _encode_bytes(items: list[bytes], shape: tuple[int, ...]) -> Encoded:

@@ -109,8 +109,13 @@ def chunks_by_elements(
     if not shape:
         return ()
     target = TENSORSTORE_ELEMENTS if elements is None else elements
-    ratio = [float(part) or 1.0 for part in aspect_ratio or ()] or [1.0] * len(shape)
+    ratio = [float(part) or 1.0 for part in aspect_ratio or (1.0,) * len(shape)]
     most = [float(target if n is None else min(target, max(1, n))) for n in shape]
+    return _scaled(ratio, _largest_factor(ratio, most, target), most)
+
+
+def _largest_factor(ratio: list[float], most: list[float], target: int) -> float:
+    """Return the largest factor of the ratio whose chunk has at most ``target`` elements, searched in steps."""
     step = 0.5 / max(ratio)  # between two factors so near, no axis grows by 2
     low, high = step, 2 * max(map(truediv, most, ratio))
     while low + step < high:
@@ -120,7 +125,7 @@ def chunks_by_elements(
             high = middle
         if count <= target:
             low = middle
-    return _scaled(ratio, low, most)
+    return low
 
 
 def _scaled(ratio: list[float], factor: float, most: list[float]) -> tuple[int, ...]:

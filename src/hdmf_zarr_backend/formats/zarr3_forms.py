@@ -272,26 +272,28 @@ def _set_word(node: ArrayNode[Attributes], word: Any, *, rows: bool, is_old: boo
     attributes = node.attributes
     notes = dict(notes_of(attributes))
     is_noted = notes.pop(_WORD, None) is not None
-    for key in (_TYPE, "rows"):
-        notes.pop(key, None)
+    notes.pop(_TYPE, None)
+    notes.pop("rows", None)
     scalar = not node.shape
     if rows:
         notes["rows"] = True
         _add_field_axis(node, fields_of(node.data_type, word))
     elif scalar:
         _add_axis(node)
-    keeps_word = isinstance(word, list) or word in _REFERENCE_WORDS
-    if scalar and (keeps_word or is_noted):
+    if scalar and (is_noted or _keeps_word(word)):
         notes["scalar"] = True
     elif scalar:
         word = "scalar"
     elif is_old and node.size == 1:
-        word = word if keeps_word else "scalar"
+        word = word if _keeps_word(word) else "scalar"
         zarr3_attributes.drop_marks(attributes)
-    attributes[DTYPE] = word
     attributes.pop(NOTES, None)
-    if notes:
-        attributes[NOTES] = notes
+    attributes.update({DTYPE: word, NOTES: notes} if notes else {DTYPE: word})
+
+
+def _keeps_word(word: Any) -> bool:
+    """Tell whether a scalar of a type has that type as its ``zarr_dtype``, and not "scalar": rows and references."""
+    return isinstance(word, list) or word in _REFERENCE_WORDS
 
 
 def _add_axis(node: ArrayNode[Attributes]) -> None:

@@ -316,21 +316,14 @@ def _open(keys: LocalStore, record: ConversionRecord, own: Staged, *, resume: bo
     name = f"{conversion_prefix(target)}-{record.identity()}{PARTIAL}"
     root = os.path.join(os.path.dirname(target), name)
     found = interrupted_conversions(target)
-    begun = {
-        path: entry for path in found if resume and not os.path.islink(path) and (entry := _recorded(path)) is not None
-    }
+    begun = _begun(found) if resume else {}
     if begun and root not in begun:
-        reasons = next(iter(begun.values())).record.differences(record)
-        raise ConflictError(
-            f"the conversion that was interrupted cannot go on: {'; '.join(reasons)}",
-            store=keys.location,
-            remedy="Run it without resume=True, which begins anew.",
-        )
+        raise _other_conversion(next(iter(begun.values())).record.differences(record), keys.location)
     for path in found:
-        if path == root and path not in begun:
-            discard(path)  # the new folder has this name
-        elif path != root:
+        if path != root:
             own.discard(path)
+    if root in found and not begun:
+        discard(root)  # the new folder has this name
     now = _boot()
     # what was not checked since the machine was started anew stays in doubt, whoever goes on with it
     boot = begun[root].boot if begun else now
@@ -344,12 +337,26 @@ def _open(keys: LocalStore, record: ConversionRecord, own: Staged, *, resume: bo
     return StagedKeys(root, keys.location, is_resumed=bool(begun), is_doubtful=boot is None or boot != now)
 
 
+def _other_conversion(reasons: list[str], location: str) -> ConflictError:
+    return ConflictError(
+        f"the conversion that was interrupted cannot go on: {'; '.join(reasons)}",
+        store=location,
+        remedy="Run it without resume=True, which begins anew.",
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Begun:
     """A record that was found, and the start of the machine during which it was made (None: not known)."""
 
     record: ConversionRecord
     boot: str | None
+
+
+def _begun(folders: Iterable[str]) -> dict[str, _Begun]:
+    """Return the folders that an interrupted conversion can go on in, with their records."""
+    records = {path: _recorded(path) for path in folders if not os.path.islink(path)}
+    return {path: record for path, record in records.items() if record is not None}
 
 
 def _recorded(root: str) -> _Begun | None:
