@@ -60,7 +60,7 @@ def test_a_stored_chunk_decodes_by_the_filters_and_compressor_of_a_zarr_array(tm
     mask, data = _chunk(dataset)
     buffer: Any = codecs.stored(data)
     if mask or (name == "lz4-blocks" and buffer is None):
-        return  # such a chunk is encoded anew; tests of `rawcopy`
+        return  # such a chunk is encoded again; tests of `rawcopy`
     assert buffer is not None
     if not codecs.reframed:
         assert buffer == data

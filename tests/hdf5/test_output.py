@@ -1,4 +1,4 @@
-"""An HDF5 file that the system stops taking: one error of ours, nothing lost without a word, no crash.
+"""An HDF5 file that the system stops writing: one error of ours, no silent loss, no crash.
 
 HDF5 itself loses what it writes when an object is closed, and crashes when the process ends.
 """
@@ -62,7 +62,7 @@ def test_a_file_that_may_not_grow_on_is_one_error_and_no_crash(tmp_path: Path) -
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no device that is always full")
-def test_what_is_refused_is_told_when_hdf5_is_done() -> None:
+def test_a_refused_write_is_raised_when_hdf5_is_done() -> None:
     with pytest.raises(OSError, match="No space left"), OutputFile("/dev/full", exclusive=False) as output:
         assert output.write(b"some") == 4
         assert output.write(b"more") == 4

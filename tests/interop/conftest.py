@@ -22,7 +22,7 @@ NO_NWB_2 = {
 """Files that pynwb itself does not read: attributes that are arrays of one element, NWB 1.2."""
 
 CANNOT_BUILD = {"pynapple__sub-4_ses-4_ecephys+image": r"electrodes_index|VectorIndex"}
-"""Files whose containers pynwb reads, but cannot build anew, from HDF5 neither."""
+"""Files whose containers pynwb reads, but cannot build again, not from HDF5 either."""
 
 CANNOT_CONVERT = {**NO_NWB_2, **CANNOT_BUILD, "rich": "0-dimensional"}
 """Files that 0.13 cannot convert, and what it says; the last one has a row in one piece (`ElectrodeGroup.position`)."""

@@ -29,15 +29,15 @@ warnings.simplefilter("ignore")
 from hdmf_zarr import NWBZarrIO
 from pynwb import NWBHDF5IO
 
-told = {}
+reported = {}
 for name, source, target in json.load(open(sys.argv[1])):
-    told[name] = None
+    reported[name] = None
     try:
         with NWBHDF5IO(source, "r") as io, NWBZarrIO(target, "w") as out:
             out.export(io, write_args={"link_data": False})
     except Exception as error:
-        told[name] = f"{type(error).__name__}: {error}"[-2000:]
-print(json.dumps(told))
+        reported[name] = f"{type(error).__name__}: {error}"[-2000:]
+print(json.dumps(reported))
 """
 
 _USE = """
@@ -46,23 +46,23 @@ warnings.simplefilter("ignore")
 from hdmf_zarr import NWBZarrIO
 from pynwb import NWBHDF5IO, validate
 
-told = {}
+reported = {}
 steps, rows = json.load(open(sys.argv[1]))
 for name, source, target in rows:
-    told[name] = {"errors": [], **dict.fromkeys(steps)}
+    reported[name] = {"errors": [], **dict.fromkeys(steps)}
     for step in steps:
         try:
             with NWBZarrIO(source, "r") as io:
                 if step == "read":
                     io.read()
                 elif step == "validate":
-                    told[name]["errors"] = [str(error) for error in validate(io=io)]
+                    reported[name]["errors"] = [str(error) for error in validate(io=io)]
                 else:
                     with NWBHDF5IO(target, "w") as out:
                         out.export(io, write_args={"link_data": False})
         except Exception as error:
-            told[name][step] = f"{type(error).__name__}: {error}"[-2000:]
-print(json.dumps(told))
+            reported[name][step] = f"{type(error).__name__}: {error}"[-2000:]
+print(json.dumps(reported))
 """
 
 _READ_ADDED = """
@@ -91,9 +91,11 @@ def converted(
 ) -> dict[str, Path]:
     """Let the peer convert HDF5 files; return those that it can, where just the ``expected`` ones are others."""
     targets = {name: folder / f"{name}.nwb.zarr" for name in sources}
-    told = ask(peer, _CONVERT, [[name, path, targets[name]] for name, path in sources.items()], folder, **environment)
-    assert_only({name: text for name, text in told.items() if text}, expected, sources)
-    return {name: path for name, path in targets.items() if not told[name]}
+    reported = ask(
+        peer, _CONVERT, [[name, path, targets[name]] for name, path in sources.items()], folder, **environment
+    )
+    assert_only({name: text for name, text in reported.items() if text}, expected, sources)
+    return {name: path for name, path in targets.items() if not reported[name]}
 
 
 def used(peer: Peer, files: dict[str, Path], folder: Path, *steps: str, **environment: str) -> dict[str, Any]:
@@ -111,9 +113,9 @@ def used(peer: Peer, files: dict[str, Path], folder: Path, *steps: str, **enviro
     return found
 
 
-def failures(told: dict[str, Any], step: str) -> dict[str, str]:
+def failures(reported: dict[str, Any], step: str) -> dict[str, str]:
     """Return what went wrong at a step, by name."""
-    return {name: answer[step] for name, answer in told.items() if answer[step]}
+    return {name: answer[step] for name, answer in reported.items() if answer[step]}
 
 
 def read(path: Path) -> Any:

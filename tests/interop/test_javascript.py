@@ -27,15 +27,15 @@ from tests.javascript import run_node
 
 _PARSE = """
 import fs from "node:fs";
-const told = {};
+const reported = {};
 for (const name of JSON.parse(fs.readFileSync(0, "utf8"))) {
   try {
-    told[name] = JSON.parse(fs.readFileSync(name, "utf8"));
+    reported[name] = JSON.parse(fs.readFileSync(name, "utf8"));
   } catch (error) {
-    told[name] = String(error);
+    reported[name] = String(error);
   }
 }
-console.log(JSON.stringify(told));
+console.log(JSON.stringify(reported));
 """
 DOCUMENTS = frozenset({".zarray", ".zattrs", ".zgroup", ".zmetadata", "zarr.json"})
 
@@ -47,9 +47,9 @@ def documents(store: Path) -> list[Path]:
 def not_parsed(store: Path, folder: Path) -> set[str]:
     """Return the documents of which `JSON.parse` makes no object."""
     paths = documents(store)
-    told = run_node(_PARSE, folder, told=[str(path) for path in paths])
-    assert len(told) == len(paths)
-    return {Path(name).relative_to(store).as_posix() for name, value in told.items() if not isinstance(value, dict)}
+    reported = run_node(_PARSE, folder, told=[str(path) for path in paths])
+    assert len(reported) == len(paths)
+    return {Path(name).relative_to(store).as_posix() for name, value in reported.items() if not isinstance(value, dict)}
 
 
 @pytest.fixture(scope="module")
@@ -151,10 +151,10 @@ def test_zarrita_reads_the_consolidated_document_and_every_array_that_it_can_typ
     arrays = arrays_in(path)
     expected = {place for place, data in arrays.items() if not is_odd_for_zarrita(data, arrays)}
     assert expected - read_by_zarrita(path, arrays).keys() == set()
-    told = ask_zarrita(path, arrays, consolidated=True)
-    print(f"\nformat {zarr_format}, {len(told['arrays'])} of {len(arrays)} arrays, consolidated")  # noqa: T201 - the count
-    assert expected - told["arrays"].keys() == set()
-    assert set(told["listed"]) == set(arrays)
+    reported = ask_zarrita(path, arrays, consolidated=True)
+    print(f"\nformat {zarr_format}, {len(reported['arrays'])} of {len(arrays)} arrays, consolidated")  # noqa: T201 - the count
+    assert expected - reported["arrays"].keys() == set()
+    assert set(reported["listed"]) == set(arrays)
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])

@@ -153,8 +153,8 @@ def read_by_tensorstore(path: Path, arrays: Arrays) -> Found:
 
 def read_by_netcdf(path: Path, arrays: Arrays) -> Found:
     pytest.importorskip("netCDF4")
-    told = netcdf(path)["arrays"]
-    return {place.strip("/"): np.array(array["values"], array["dtype"]) for place, array in told.items()}
+    reported = netcdf(path)["arrays"]
+    return {place.strip("/"): np.array(array["values"], array["dtype"]) for place, array in reported.items()}
 
 
 _ZARRITA = """
@@ -164,22 +164,22 @@ import fs from "node:fs";
 const [root, format, consolidated] = process.argv.slice(2);
 const open = format === "3" ? zarr.open.v3 : zarr.open.v2;
 let store = new FileSystemStore(root);
-const told = { arrays: {}, listed: [] };
+const reported = { arrays: {}, listed: [] };
 if (consolidated) {
   store = await zarr.withConsolidatedMetadata(store, { format: `v${format}` });
-  told.listed = store.contents().filter(({ kind }) => kind === "array").map(({ path }) => path.slice(1));
+  reported.listed = store.contents().filter(({ kind }) => kind === "array").map(({ path }) => path.slice(1));
 }
 const top = zarr.root(store);
 const plain = (value) => (typeof value === "bigint" ? String(value) : value);
 for (const name of JSON.parse(fs.readFileSync(0, "utf8"))) {
   try {
     const got = await zarr.get(await open(top.resolve(name), { kind: "array" }));
-    told.arrays[name] = (got?.data === undefined ? [got] : Array.from(got.data)).map(plain);
+    reported.arrays[name] = (got?.data === undefined ? [got] : Array.from(got.data)).map(plain);
   } catch (error) {
     console.error(name, String(error));
   }
 }
-console.log(JSON.stringify(told));
+console.log(JSON.stringify(reported));
 """
 
 
@@ -190,10 +190,10 @@ def ask_zarrita(path: Path, arrays: Arrays, *, consolidated: bool = False) -> An
 
 
 def read_by_zarrita(path: Path, arrays: Arrays) -> Found:
-    told = ask_zarrita(path, arrays)["arrays"]
-    numbers = {place for place in told if arrays[place].dtype.kind in "iuf"}
+    reported = ask_zarrita(path, arrays)["arrays"]
+    numbers = {place for place in reported if arrays[place].dtype.kind in "iuf"}
     # numbers are compared; of text and objects JavaScript has other types
-    return {place: np.array(told[place], float) if place in numbers else None for place in told}
+    return {place: np.array(reported[place], float) if place in numbers else None for place in reported}
 
 
 _PEER = """
@@ -205,15 +205,15 @@ from hdmf_zarr import NWBZarrIO
 with NWBZarrIO(path, "r") as io:
     io.read()
 root = zarr.open_group(path, mode="r")
-told = []
+reported = []
 for place in places:
     try:
         root[place][...]
     except (ValueError, TypeError, KeyError) as error:
         print(place, type(error).__name__, error, file=sys.stderr)
     else:
-        told.append(place)
-print(json.dumps(told))
+        reported.append(place)
+print(json.dumps(reported))
 """
 
 # ---- what none of them can be blamed for -----------------------------------------------------------------------------
@@ -257,7 +257,7 @@ def is_odd_for_javascript(data: LazyArray, arrays: Arrays) -> bool:
 
 
 def is_not_strict(data: LazyArray) -> bool:
-    """Tell whether the attributes of an array hold a number that JSON has not."""
+    """Tell whether the attributes of an array hold a number that JSON does not have."""
     return not all(map(_is_finite, _leaves(data.node.attributes)))
 
 

@@ -43,15 +43,15 @@ def plain(value):
         return []
     return [array.dtype.str, array.tolist()] if array.dtype.kind in "iuf" else value
 
-told = {"arrays": {}, "groups": {}}
+reported = {"arrays": {}, "groups": {}}
 def visit(group):
     path = group.path.rstrip("/")
     sizes = {name: [len(d), d.isunlimited()] for name, d in group.dimensions.items()}
-    told["groups"][path or "/"] = [attributes(group), sizes]
+    reported["groups"][path or "/"] = [attributes(group), sizes]
     for name, variable in group.variables.items():
         variable.set_auto_maskandscale(False)
         values = np.asarray(variable[...])
-        told["arrays"][f"{path}/{name}"] = {
+        reported["arrays"][f"{path}/{name}"] = {
             "dims": list(variable.dimensions), "dtype": values.dtype.str, "shape": list(values.shape),
             "values": values.reshape(-1).tolist() if values.size < 10000 else float(values.sum()),
             "attributes": attributes(variable)}
@@ -60,8 +60,8 @@ def visit(group):
 
 with netCDF4.Dataset(f"file://{sys.argv[1]}#mode={sys.argv[2]}") as file:
     visit(file)
-    told["properties"] = file.getncattr("_NCProperties")
-print(json.dumps(told))
+    reported["properties"] = file.getncattr("_NCProperties")
+print(json.dumps(reported))
 """
 
 
@@ -70,14 +70,14 @@ def netcdf(path: Path, mode: str = "nczarr,file") -> dict[str, Any]:
     command = [sys.executable, "-c", READ, str(path), mode]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr[-2000:]
-    told: dict[str, Any] = json.loads(answer.stdout)
-    return told
+    reported: dict[str, Any] = json.loads(answer.stdout)
+    return reported
 
 
-def assert_equal_values(told: dict[str, Any], path: Path) -> None:
+def assert_equal_values(reported: dict[str, Any], path: Path) -> None:
     with ZarrIO(path, "r") as io:
         root = io.read_builder()
-        for name, array in told["arrays"].items():
+        for name, array in reported["arrays"].items():
             expected = np.asarray(root[name.strip("/")].data)
             found = np.array(array["values"], array["dtype"])
             np.testing.assert_array_equal(found, expected.reshape(-1), err_msg=name)
@@ -104,11 +104,11 @@ def numbers_of(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("mode", ["nczarr,file", "nczarr,file,consolidated"])
 def test_netcdf_opens_a_whole_file_and_every_array_of_numbers(rich, mode):
-    told = netcdf(rich, mode)
-    assert told["arrays"].keys() == numbers_of(rich)
-    assert len(told["arrays"]) > 80
-    assert len(told["groups"]) > 40
-    assert_equal_values(told, rich)
+    reported = netcdf(rich, mode)
+    assert reported["arrays"].keys() == numbers_of(rich)
+    assert len(reported["arrays"]) > 80
+    assert len(reported["groups"]) > 40
+    assert_equal_values(reported, rich)
 
 
 def test_dimensions_attributes_and_types(tmp_path):
@@ -134,12 +134,12 @@ def test_dimensions_attributes_and_types(tmp_path):
     group = GroupBuilder("g", datasets=datasets, attributes={"colnames": []})
     with ZarrIO(tmp_path / "a.zarr", "w") as io:
         io.write_builder(GroupBuilder("root", groups={"g": group}), nczarr=True)
-    told = netcdf(tmp_path / "a.zarr")
-    assert told["arrays"].keys() == {"/g/a", "/g/b", "/g/n", "/g/empty"}
-    a = told["arrays"]["/g/a"]
+    reported = netcdf(tmp_path / "a.zarr")
+    assert reported["arrays"].keys() == {"/g/a", "/g/b", "/g/n", "/g/empty"}
+    a = reported["arrays"]["/g/a"]
     assert (a["dims"], a["shape"], a["dtype"]) == (["time", "channel"], [6, 2], "<i2")
-    assert told["arrays"]["/g/n"]["dims"] == []
-    assert told["groups"]["/g"][1] == {
+    assert reported["arrays"]["/g/n"]["dims"] == []
+    assert reported["groups"]["/g"][1] == {
         "time": [6, True],
         "channel": [2, False],
         "_anonymous0": [0, False],
@@ -149,7 +149,7 @@ def test_dimensions_attributes_and_types(tmp_path):
         "gain": ["<f4", 0.5], "counts": ["|u1", [1, 2]], "unit": "V", "none": [], "mixed": ["<f8", [1.0, 2.5]],
         "names": ["a", "long name"], "word": "\u00e4\u4e2d", "big": ["<u8", 2**63 + 5],
     }  # fmt: skip
-    assert_equal_values(told, tmp_path / "a.zarr")
+    assert_equal_values(reported, tmp_path / "a.zarr")
     with ZarrIO(tmp_path / "a.zarr", "r") as io:
         found = io.read_builder()["g/a"].attributes
     assert list(found["names"]) == ["a", "long name"]
@@ -189,19 +189,19 @@ def test_a_name_has_one_length_in_a_group(tmp_path):
         change(path / name / ".zattrs", _ARRAY_DIMENSIONS=names)
     (path / ".zmetadata").unlink()
     assert add_nczarr(path) == [f"/{name}" for name in labels]
-    told = netcdf(path)
-    assert {name: array["dims"] for name, array in told["arrays"].items()} == {
+    reported = netcdf(path)
+    assert {name: array["dims"] for name, array in reported["arrays"].items()} == {
         "/a": ["x"], "/b": ["x_5"], "/c": ["x_5", "x"], "/d": ["x_4"], "/e": ["x_2", "a_b"],
         "/f": ["a_b_2", "_(y)_"],
     }  # fmt: skip
-    assert told["groups"]["/"][1] == {
+    assert reported["groups"]["/"][1] == {
         "x": [3, False], "x_5": [5, False], "x_4": [4, True], "x_2": [2, False], "a_b": [3, False],
         "a_b_2": [2, False], "_(y)_": [2, False],
     }  # fmt: skip
-    assert_equal_values(told, path)
+    assert_equal_values(reported, path)
     root = open_netcdf(path)
     assert {name: found.dimension_names for name, found in root.variables.items()} == {
-        name[1:]: tuple(array["dims"]) for name, array in told["arrays"].items()
+        name[1:]: tuple(array["dims"]) for name, array in reported["arrays"].items()
     }
     for name, names in labels.items():  # to others they are what they were
         assert json.loads((path / name / ".zattrs").read_text())["_ARRAY_DIMENSIONS"] == names
@@ -237,11 +237,11 @@ def test_names_that_netcdf_does_not_take(tmp_path, name):
     with ZarrIO(path, "w") as io:
         root = GroupBuilder("root", groups={name: hidden, kept.name: kept}, datasets={"labelled": labelled})
         io.write_builder(root, nczarr=True)
-    told = netcdf(path)
-    assert told["arrays"].keys() == {"/labelled", "/kept \u4e2d/1 a.b:c|(d)"}
-    assert told["arrays"]["/labelled"]["shape"] == [2, 3]
-    assert told["arrays"]["/labelled"]["dims"][1] == "a: b, c|d\u00e4"
-    assert_equal_values(told, path)
+    reported = netcdf(path)
+    assert reported["arrays"].keys() == {"/labelled", "/kept \u4e2d/1 a.b:c|(d)"}
+    assert reported["arrays"]["/labelled"]["shape"] == [2, 3]
+    assert reported["arrays"]["/labelled"]["dims"][1] == "a: b, c|d\u00e4"
+    assert_equal_values(reported, path)
 
 
 def test_adding_and_removing(tmp_path):
@@ -290,9 +290,9 @@ def test_an_iterator_has_its_length(tmp_path):
     nwbfile.add_acquisition(TimeSeries(name="grows", data=data, unit="V", rate=1.0))
     with NWBZarrIO(tmp_path / "a.zarr", "w") as io:
         io.write(nwbfile, nczarr=True)
-    told = netcdf(tmp_path / "a.zarr")
-    assert told["arrays"]["/acquisition/grows/data"]["shape"] == [7, 3]
-    assert told["arrays"].keys() == numbers_of(tmp_path / "a.zarr")
+    reported = netcdf(tmp_path / "a.zarr")
+    assert reported["arrays"]["/acquisition/grows/data"]["shape"] == [7, 3]
+    assert reported["arrays"].keys() == numbers_of(tmp_path / "a.zarr")
 
 
 def test_an_append_keeps_it_true(tmp_path):
@@ -306,14 +306,14 @@ def test_an_append_keeps_it_true(tmp_path):
             TimeSeries(name="inside", data=np.arange(4.0), unit="V", rate=1.0)
         )
         io.write(nwbfile)
-    told = netcdf(path)
-    assert told["arrays"].keys() == numbers_of(path)
-    assert {"/acquisition/new/data", "/processing/added/inside/data"} <= told["arrays"].keys()
+    reported = netcdf(path)
+    assert reported["arrays"].keys() == numbers_of(path)
+    assert {"/acquisition/new/data", "/processing/added/inside/data"} <= reported["arrays"].keys()
     with NWBZarrIO(path, "r+") as io:  # without a write: the change of an array is written on closing
         io.read().acquisition["new"].data.append(np.arange(5, 9))
-    told = netcdf(path)
-    assert told["arrays"]["/acquisition/new/data"]["values"] == list(range(9))
-    assert_equal_values(told, path)
+    reported = netcdf(path)
+    assert reported["arrays"]["/acquisition/new/data"]["values"] == list(range(9))
+    assert_equal_values(reported, path)
 
 
 def test_format_3_has_no_such_attributes(tmp_path):
@@ -355,9 +355,9 @@ def test_a_conversion_gives_the_attributes_that_are_added_later(tmp_path):
     convert(tmp_path / "a.nwb", tmp_path / "b.nwb.zarr")
     listed = add_nczarr(tmp_path / "b.nwb.zarr")
     assert diff(to_zom(tmp_path / "a.nwb.zarr"), to_zom(tmp_path / "b.nwb.zarr")) == []
-    told = netcdf(tmp_path / "a.nwb.zarr")
-    assert sorted(told["arrays"]) == listed
-    assert_equal_values(told, tmp_path / "a.nwb.zarr")
+    reported = netcdf(tmp_path / "a.nwb.zarr")
+    assert sorted(reported["arrays"]) == listed
+    assert_equal_values(reported, tmp_path / "a.nwb.zarr")
     assert compare(tmp_path / "a.nwb", tmp_path / "a.nwb.zarr") == []
     model = dry_run(tmp_path / "a.nwb", tmp_path / "a.nwb.zarr", nczarr=True, estimate=False).model
     assert diff(model, to_zom(tmp_path / "a.nwb.zarr")) == []

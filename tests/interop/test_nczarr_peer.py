@@ -44,7 +44,7 @@ def holds_references_in_rows(path: Path) -> bool:
 
 
 @pytest.fixture(scope="module")
-def told(ours: dict[str, Path], peer013: Peer, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any, Path]:
+def reported(ours: dict[str, Path], peer013: Peer, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any, Path]:
     """Return what 0.13 says of files with the attributes, and of the same without, and where its exports are."""
     folder = tmp_path_factory.mktemp("nczarr_peer")
     taken = [name for number, name in enumerate(ours) if EVERY or number % 3 == 0 or name in NAMED]
@@ -61,18 +61,18 @@ def told(ours: dict[str, Path], peer013: Peer, tmp_path_factory: pytest.TempPath
     return answers[0], answers[1], folder
 
 
-def test_it_finds_the_same_wrong_with_a_file(told):
-    found, expected, _ = told
+def test_it_finds_the_same_wrong_with_a_file(reported):
+    found, expected, _ = reported
     assert {name: answer["errors"] for name, answer in found.items()} == {
         name: answer["errors"] for name, answer in expected.items()
     }
     for step in STEPS:  # what it says begins with the builder and all of its attributes
-        ends = [{name: text[-80:] for name, text in failures(told, step).items()} for told in (found, expected)]
+        ends = [{name: text[-80:] for name, text in failures(reported, step).items()} for reported in (found, expected)]
         assert ends[0] == ends[1]
 
 
-def test_what_it_cannot_do_is_not_for_them(told, ours):
-    found, _, _ = told
+def test_what_it_cannot_do_is_not_for_them(reported, ours):
+    found, _, _ = reported
     assert_only(failures(found, "read"), CANNOT_READ, found)
     assert_only(failures(found, "export"), CANNOT_READ | CANNOT_BUILD, found)
     rows = {name for name in found if holds_references_in_rows(ours[name])}
@@ -82,8 +82,8 @@ def test_what_it_cannot_do_is_not_for_them(told, ours):
     assert found.keys() - wrong.keys()
 
 
-def test_its_exports_are_equal(told):
-    found, _, folder = told
+def test_its_exports_are_equal(reported):
+    found, _, folder = reported
     exported = found.keys() - failures(found, "export").keys()
     assert exported
     for name in exported:

@@ -39,7 +39,7 @@ from tests.peers import Peer
 
 pytestmark = [
     pytest.mark.peer,
-    # old files say less than today's schema wants, in many ways; each is told by pynwb and hdmf
+    # old files state less than the present schema requires, in many ways; pynwb and hdmf report each
     pytest.mark.filterwarnings("ignore"),
 ]
 
@@ -49,16 +49,16 @@ _DIGEST_WITH_ZARR_2 = """
 import sys, zarr
 import hdmf_zarr  # its class of references is what the pickles name
 
-told = {}
+reported = {}
 for name, path in json.load(open(sys.argv[1])):
-    told[name] = arrays = {}
+    reported[name] = arrays = {}
     root = zarr.open_group(path, "r")
     def visit(place, node):
         if isinstance(node, zarr.Array):
             arrays[place] = digest(node[...])
     root.visititems(visit)
-json.dump(told, open(sys.argv[2], "w"))
-print(json.dumps(len(told)))
+json.dump(reported, open(sys.argv[2], "w"))
+print(json.dumps(len(reported)))
 """
 
 
@@ -80,15 +80,15 @@ def read_by_013(ours: dict[str, Path], peer013: Peer, tmp_path_factory: pytest.T
 
 
 def test_013_reads_every_file_that_we_make(read_by_013):
-    told, _ = read_by_013
-    assert_only(failures(told, "read"), CANNOT_READ, told)
+    reported, _ = read_by_013
+    assert_only(failures(reported, "read"), CANNOT_READ, reported)
 
 
 def test_013_exports_what_we_export(sources, read_by_013, ours, tmp_path):
     """Tree, links, references, attributes and values of both exports to HDF5 are equal."""
-    told, folder = read_by_013
-    assert_only(failures(told, "export"), CANNOT_READ | CANNOT_BUILD, told)
-    exported = told.keys() - failures(told, "export").keys()
+    reported, folder = read_by_013
+    assert_only(failures(reported, "export"), CANNOT_READ | CANNOT_BUILD, reported)
+    exported = reported.keys() - failures(reported, "export").keys()
     expected = {name: lost for name, lost in OWN_LOSSES.items() if name in exported}
     assert exports_that_differ(ours, folder, sources, exported, tmp_path) == expected
 
@@ -113,9 +113,9 @@ def test_we_read_every_file_that_013_makes(theirs):
 def test_we_read_the_containers_that_013_reads(sources, theirs, peer013, tmp_path):
     """Both exports to HDF5 of what 0.13 wrote are equal in all but the types that 0.13 has no place for."""
     (tmp_path / "theirs").mkdir()
-    told = used(peer013, theirs, tmp_path / "theirs", "read", "export", **SWITCH)
+    reported = used(peer013, theirs, tmp_path / "theirs", "read", "export", **SWITCH)
     for step in ("read", "export"):
-        assert_only(failures(told, step), CANNOT_READ, told)
+        assert_only(failures(reported, step), CANNOT_READ, reported)
     for name in theirs.keys() & CANNOT_READ:
         export(theirs[name], tmp_path / "ours.nwb")  # we can
     compared = theirs.keys() - CANNOT_READ.keys()
@@ -166,7 +166,7 @@ def _different_arrays(files: dict[str, Path], peer: Peer, folder: Path, **enviro
 
 def test_013_sees_all_attributes_of_ours(sources, ours, read_by_013):
     """The exports were compared with each other; this one with the file that was converted."""
-    told, folder = read_by_013
-    assert not told["rich"]["export"]
+    reported, folder = read_by_013
+    assert not reported["rich"]["export"]
     found = compare(sources["rich"], folder / "rich.nwb", ignore=LOSSES)
     assert [str(difference) for difference in found] == OWN_LOSSES["rich"]

@@ -81,14 +81,14 @@ import json, sys, warnings
 warnings.simplefilter("ignore")
 from pynwb import NWBHDF5IO, validate
 
-told = {}
+reported = {}
 for name, source in json.load(open(sys.argv[1])):
     try:
         with NWBHDF5IO(source, "r") as io:
-            told[name] = [str(error) for error in validate(io=io)]
+            reported[name] = [str(error) for error in validate(io=io)]
     except Exception as error:
-        told[name] = None
-print(json.dumps(told))
+        reported[name] = None
+print(json.dumps(reported))
 """
 
 _UPGRADE = """
@@ -96,14 +96,14 @@ import json, sys, warnings
 warnings.simplefilter("ignore")
 from hdmf_zarr import NWBZarrV2IO
 
-told = {}
+reported = {}
 for name, source, target in json.load(open(sys.argv[1])):
-    told[name] = None
+    reported[name] = None
     try:
         NWBZarrV2IO.convert_to_v3(source, target, allow_pickle=True)
     except Exception as error:
-        told[name] = f"{type(error).__name__}: {error}"[-2000:]
-print(json.dumps(told))
+        reported[name] = f"{type(error).__name__}: {error}"[-2000:]
+print(json.dumps(reported))
 """
 
 _READ_BUILDERS = """
@@ -112,14 +112,14 @@ warnings.simplefilter("ignore")
 from hdmf.common import get_manager
 from hdmf_zarr import ZarrIO
 
-told = {}
+reported = {}
 for name, path in json.load(open(sys.argv[1])):
     try:
         with ZarrIO(path, "r", manager=get_manager()) as io:
-            told[name] = sorted(io.read_builder().groups)
+            reported[name] = sorted(io.read_builder().groups)
     except Exception as error:
-        told[name] = f"{type(error).__name__}: {error}"[-500:]
-print(json.dumps(told))
+        reported[name] = f"{type(error).__name__}: {error}"[-500:]
+print(json.dumps(reported))
 """
 
 
@@ -146,28 +146,30 @@ def read_by_014(ours3: dict[str, Path], peer014: Peer, tmp_path_factory: pytest.
 
 
 def test_014_reads_every_file_that_we_make(read_by_014):
-    told, _ = read_by_014
-    assert_only(failures(told, "read"), CANNOT_READ, told)
+    reported, _ = read_by_014
+    assert_only(failures(reported, "read"), CANNOT_READ, reported)
 
 
 def test_014_finds_no_errors_that_hdf5_has_not(read_by_014, sources, peer014, tmp_path):
-    told, _ = read_by_014
-    assert_only(failures(told, "validate"), CANNOT_VALIDATE, told)
+    reported, _ = read_by_014
+    assert_only(failures(reported, "validate"), CANNOT_VALIDATE, reported)
     in_hdf5 = ask(peer014, _VALIDATE_HDF5, list(sources.items()), tmp_path)
     more = {
         name: [error for error in answer["errors"] if error not in set(in_hdf5.get(name) or ())]
-        for name, answer in told.items()
+        for name, answer in reported.items()
     }
-    more = {name: errors for name, errors in more.items() if len(told[name]["errors"]) > len(in_hdf5.get(name) or ())}
-    assert more.keys() == MORE_ERRORS & told.keys(), more
+    more = {
+        name: errors for name, errors in more.items() if len(reported[name]["errors"]) > len(in_hdf5.get(name) or ())
+    }
+    assert more.keys() == MORE_ERRORS & reported.keys(), more
     assert all(_UNSIGNED.search(error) for errors in more.values() for error in errors), more
 
 
 def test_014_exports_what_we_export(sources, read_by_014, ours3, tmp_path):
     """Tree, links, references, attributes and values of both exports to HDF5 are equal."""
-    told, folder = read_by_014
-    assert_only(failures(told, "export"), CANNOT_READ | CANNOT_BUILD | CANNOT_EXPORT, told)
-    exported = told.keys() - failures(told, "export").keys()
+    reported, folder = read_by_014
+    assert_only(failures(reported, "export"), CANNOT_READ | CANNOT_BUILD | CANNOT_EXPORT, reported)
+    exported = reported.keys() - failures(reported, "export").keys()
     assert exports_that_differ(ours3, folder, sources, exported, tmp_path) == {}
 
 
@@ -185,9 +187,9 @@ def upgraded(theirs: dict[str, Path], peer014: Peer, tmp_path_factory: pytest.Te
     """What the converter of 0.14 makes of files of 0.13."""
     folder = tmp_path_factory.mktemp("upgraded")
     rows = [[name, path, folder / f"{name}.nwb.zarr"] for name, path in theirs.items()]
-    told = ask(peer014, _UPGRADE, rows, folder, **SWITCH)
-    assert_only({name: text for name, text in told.items() if text}, CANNOT_UPGRADE, theirs)
-    return {name: folder / f"{name}.nwb.zarr" for name in theirs if not told[name]}
+    reported = ask(peer014, _UPGRADE, rows, folder, **SWITCH)
+    assert_only({name: text for name, text in reported.items() if text}, CANNOT_UPGRADE, theirs)
+    return {name: folder / f"{name}.nwb.zarr" for name in theirs if not reported[name]}
 
 
 @pytest.mark.parametrize("made_by", ["theirs3", "upgraded"])
@@ -260,8 +262,8 @@ def test_014_reads_the_rest_of_files_with_our_extensions(peer014, tmp_path):
         paths[name] = tmp_path / f"{number}.zarr"
         with ZarrIO(paths[name], "w", zarr_format=3) as io:
             io.write_builder(root(target(), made()))
-    told = ask(peer014, _READ_BUILDERS, list(paths.items()), tmp_path)
-    assert told == {name: ["target"] if name == "other" else ["target", "x"] for name in paths}
+    reported = ask(peer014, _READ_BUILDERS, list(paths.items()), tmp_path)
+    assert reported == {name: ["target"] if name == "other" else ["target", "x"] for name in paths}
 
 
 def test_014_follows_links_to_other_files(peer014, tmp_path):
@@ -294,8 +296,8 @@ def test_files_of_013_become_format_3_and_014_reads_them(theirs, peer014, tmp_pa
         # 0.13 declared a fill value of "0" for the JSON of namespaces, and rows as pickles
         lost = compare(path, made[name], ignore={"fill", "filters", "chunks"})
         assert [str(difference) for difference in lost] == [], name
-    told = used(peer014, made, tmp_path, "read")
-    assert_only(failures(told, "read"), CANNOT_READ, told)
+    reported = used(peer014, made, tmp_path, "read")
+    assert_only(failures(reported, "read"), CANNOT_READ, reported)
 
 
 def test_014_adds_to_a_file_of_ours_and_changes_nothing_else(peer014, tmp_path):

@@ -31,55 +31,55 @@ _DIGESTS = Path(digests.__file__).read_text(encoding="utf-8")
 _ZARR = """
 import sys, zarr
 
-told = {}
+reported = {}
 for name, path in json.load(open(sys.argv[1])):
     root = zarr.open_group(path, mode="r", use_consolidated=USE_CONSOLIDATED)
     members = dict(root.members(max_depth=None))
-    told[name] = {
+    reported[name] = {
         "arrays": {p: digest(a[...]) for p, a in members.items() if isinstance(a, zarr.Array)},
         "groups": sorted(p for p, g in members.items() if isinstance(g, zarr.Group)),
     }
-print(json.dumps(told))
+print(json.dumps(reported))
 """
 
 _XARRAY = """
 import sys, xarray
 
-told = {}
+reported = {}
 for name, path in json.load(open(sys.argv[1])):
-    told[name] = arrays = {}
+    reported[name] = arrays = {}
     with xarray.open_datatree(path, engine="zarr") as tree:
         for node in tree.subtree:
             for variable in node.variables:
                 values = node[variable]
                 place = f"{node.path.strip('/')}/{variable}".strip("/")
                 arrays[place] = [list(values.dims), digest(values.values)]
-print(json.dumps(told))
+print(json.dumps(reported))
 """
 
 _XARRAY_GROUPS = """
 import sys, xarray
 
-told = {}
+reported = {}
 for name, path, groups in json.load(open(sys.argv[1])):
-    told[name] = arrays = {}
+    reported[name] = arrays = {}
     for group in groups:
         with xarray.open_zarr(path, group=group or None, chunks=None) as data:
             for variable, values in data.variables.items():
                 arrays[f"{group}/{variable}".strip("/")] = [list(values.dims), digest(values.values)]
-print(json.dumps(told))
+print(json.dumps(reported))
 """
 
 _PYDANTIC = """
 import sys, zarr
 from pydantic_zarr.v2 import ArraySpec, GroupSpec
 
-told = {}
+reported = {}
 for name, path in json.load(open(sys.argv[1])):
     flat = GroupSpec.from_zarr(zarr.open_group(path, mode="r")).to_flat()
-    told[name] = {p.strip("/"): json.loads(spec.model_dump_json()) for p, spec in flat.items()
+    reported[name] = {p.strip("/"): json.loads(spec.model_dump_json()) for p, spec in flat.items()
                   if isinstance(spec, ArraySpec)}
-print(json.dumps(told))
+print(json.dumps(reported))
 """
 
 _LEGACY = """
@@ -147,21 +147,21 @@ def files(ours: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> di
 def test_zarr_opens_our_files(files, tmp_path, use_consolidated):
     if not use_consolidated:  # listing takes zarr a hundred times longer; it is the same for each file
         files = {name: files[name] for name in ("rich", "rich_as_written", "values", "references")}
-    told = run(f"USE_CONSOLIDATED = {use_consolidated}\n{_ZARR}", [*files.items()], tmp_path)
+    reported = run(f"USE_CONSOLIDATED = {use_consolidated}\n{_ZARR}", [*files.items()], tmp_path)
     number = 0
     for name, path in files.items():
-        assert told[name]["arrays"] == digests_of(path), name
+        assert reported[name]["arrays"] == digests_of(path), name
         groups = [place for place, node in _hierarchy(path).walk() if isinstance(node, GroupNode) and place]
-        assert told[name]["groups"] == sorted(groups)
-        number += len(told[name]["arrays"])
+        assert reported[name]["groups"] == sorted(groups)
+        number += len(reported[name]["arrays"])
     assert number > 300
 
 
 def test_xarray_opens_our_files_as_trees(files, tmp_path):
     """Every group, every array, its dimensions by name, and no value that was turned into NaN."""
-    told = run(_XARRAY, [*files.items()], tmp_path)
+    reported = run(_XARRAY, [*files.items()], tmp_path)
     for name, path in files.items():
-        assert _compare(told[name], path) == {}, name
+        assert _compare(reported[name], path) == {}, name
 
 
 def test_xarray_opens_each_group_of_our_files(files, tmp_path):
@@ -169,9 +169,9 @@ def test_xarray_opens_each_group_of_our_files(files, tmp_path):
     for name in ("rich", "rich_as_written", "values", "references"):
         nodes = _hierarchy(files[name]).walk()
         rows.append([name, files[name], [place for place, node in nodes if isinstance(node, GroupNode)]])
-    told = run(_XARRAY_GROUPS, rows, tmp_path)
+    reported = run(_XARRAY_GROUPS, rows, tmp_path)
     for name, path, _ in rows:
-        assert _compare(told[name], path) == {}, name
+        assert _compare(reported[name], path) == {}, name
 
 
 def _compare(found: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -199,32 +199,32 @@ import sys, xarray
 data = xarray.open_zarr(path, group="acquisition/table", chunks=None)
 print(json.dumps({name: [str(values.dtype), plain(values.values)] for name, values in data.variables.items()}))
 """
-    told = run(script, [["file", path]], tmp_path)
+    reported = run(script, [["file", path]], tmp_path)
     for code in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"):
-        dtype, values = told[f"column_{code}"]
+        dtype, values = reported[f"column_{code}"]
         assert values == [0, 1, 2, 3, 4]
         assert dtype.strip("<>|")[0] == {"i": "i", "u": "u", "f": "f"}[code[0]]
-    assert told["column_?"][1] == [False, True, True, True, True]
-    assert told["text"][1] == samples.TEXTS
-    assert told["ragged"][1] == samples.TEXTS * 2
+    assert reported["column_?"][1] == [False, True, True, True, True]
+    assert reported["text"][1] == samples.TEXTS
+    assert reported["ragged"][1] == samples.TEXTS * 2
 
 
 def test_pydantic_zarr_opens_our_files(files, tmp_path):
     pytest.importorskip("pydantic_zarr")
-    told = run(_PYDANTIC, [*files.items()], tmp_path, digests=False)
+    reported = run(_PYDANTIC, [*files.items()], tmp_path, digests=False)
     for name, path in files.items():
-        assert told[name].keys() == arrays_of(path).keys(), name
-        for place, spec in told[name].items():
+        assert reported[name].keys() == arrays_of(path).keys(), name
+        for place, spec in reported[name].items():
             document = json.loads((path / place / ".zarray").read_text())
             assert {key: spec[key] for key in document} == document, (name, place)
 
 
 @pytest.mark.peer
 def test_zarr_opens_the_files_of_013_after_one_call(theirs, tmp_path):
-    told = run(f"{_LEGACY}\nUSE_CONSOLIDATED = True\n{_ZARR}", [*theirs.items()], tmp_path)
+    reported = run(f"{_LEGACY}\nUSE_CONSOLIDATED = True\n{_ZARR}", [*theirs.items()], tmp_path)
     pickled = 0
     for name, path in theirs.items():
-        assert told[name]["arrays"] == digests_of(path), name
+        assert reported[name]["arrays"] == digests_of(path), name
         pickled += sum((node.filters or [{}])[0].get("id") == "pickle" for node in arrays_of(path).values())
     assert pickled > 5
 

@@ -73,7 +73,7 @@ DELTA, SHUFFLE, ZLIB = {"id": "delta", "dtype": "<i2"}, {"id": "shuffle", "eleme
 STORES: dict[str, Store] = {
     "a chunk that is not stored is the fill value": stored({"0": b"\1\0\2\0"}, fill_value=-7),
     "nothing is stored": stored({}, fill_value=3),
-    "a fill value that is no number": stored({}, dtype="<f4", fill_value="NaN"),
+    "a fill value that is not a number": stored({}, dtype="<f4", fill_value="NaN"),
     "an infinite fill value": stored({}, dtype=">f8", fill_value="-Infinity"),
     "a complex fill value": stored({}, dtype="<c8", fill_value=["NaN", 1.5]),
     "a true fill value": stored({}, dtype="|b1", fill_value=True),
@@ -123,15 +123,15 @@ _ODD_KEYS = {"keys of the other separator are no chunks": "chunk-key"}
 _READ = """
 import sys, zarr
 
-told = {}
+reported = {}
 for name, path in json.load(open(sys.argv[1])):
     arrays = {}
     def visit(place, node):
         if isinstance(node, zarr.Array):
             arrays[place] = [digest(node[...]), dict(node.attrs)]
     zarr.open_group(path, mode="r").visititems(visit)
-    told[name] = arrays
-print(json.dumps(told))
+    reported[name] = arrays
+print(json.dumps(reported))
 """
 
 
@@ -227,13 +227,13 @@ _NORMALIZE = """
 import json, sys
 from zarr.util import normalize_storage_path
 
-told = {}
+reported = {}
 for path in json.load(open(sys.argv[1])):
     try:
-        told[path] = normalize_storage_path(path)
+        reported[path] = normalize_storage_path(path)
     except ValueError:
-        told[path] = None
-print(json.dumps(told))
+        reported[path] = None
+print(json.dumps(reported))
 """
 
 

@@ -254,7 +254,7 @@ def test_what_has_no_spec_says_why(tmp_path, zarr_format):
             tensorstore_spec(found[name], field)
         assert caught.value.path == f"/{name}"
         assert caught.value.remedy
-    with pytest.raises(UsageError, match="no dataset of a Zarr file"):
+    with pytest.raises(UsageError, match="not a dataset of a Zarr file"):
         tensorstore_spec(np.arange(3))
 
 

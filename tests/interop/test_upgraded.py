@@ -30,7 +30,7 @@ import numpy, zarr
 from hdmf_zarr import NWBZarrIO
 from pynwb import validate
 
-told = {}
+reported = {}
 for name, path in json.load(open(sys.argv[1])):
     with NWBZarrIO(path, "r") as io:
         nwbfile = io.read()
@@ -38,8 +38,8 @@ for name, path in json.load(open(sys.argv[1])):
         identifier = nwbfile.identifier
     root = zarr.open_group(path, mode="r")
     arrays = {p: digest(numpy.asarray(a[...])) for p, a in root.members(max_depth=None) if isinstance(a, zarr.Array)}
-    told[name] = {"identifier": identifier, "errors": errors, "arrays": arrays}
-print(json.dumps(told))
+    reported[name] = {"identifier": identifier, "errors": errors, "arrays": arrays}
+print(json.dumps(reported))
 """
 )
 
@@ -81,10 +81,10 @@ def test_it_is_what_a_conversion_makes(upgraded, tmp_path):
 
 
 def test_hdmf_zarr_014_reads_them(upgraded, peer014, tmp_path):
-    told = ask(peer014, _READ, [[name, new] for name, (_, new) in upgraded.items()], tmp_path)
-    assert told.keys() == upgraded.keys()
-    assert all(answer["identifier"] for answer in told.values())
+    reported = ask(peer014, _READ, [[name, new] for name, (_, new) in upgraded.items()], tmp_path)
+    assert reported.keys() == upgraded.keys()
+    assert all(answer["identifier"] for answer in reported.values())
     for name, (old, _) in upgraded.items():
         convert(old, tmp_path / f"{name}.nwb.zarr", zarr_format=3)
     fresh: dict[str, Any] = ask(peer014, _READ, [[name, tmp_path / f"{name}.nwb.zarr"] for name in upgraded], tmp_path)
-    assert told == fresh
+    assert reported == fresh

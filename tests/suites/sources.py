@@ -61,4 +61,4 @@ def _fetch(distribution: str, release: str, folder: Path) -> None:
     shutil.rmtree(fetched)
     if not folder.is_dir():
         raise SuiteUnavailableError(f"the sources of {distribution} {release} do not unpack to {folder.name}")
-    (folder / _MARK).touch()  # written last: a folder without it was interrupted and is fetched anew
+    (folder / _MARK).touch()  # written last: a folder without it was interrupted and is fetched again

@@ -47,7 +47,7 @@ from hdmf_zarr_backend.zom.api import (
 )
 from tests import samples
 
-# The two examples of ZEP 6 (CC0), as they stand there: slips included.
+# The two examples of ZEP 6 (CC0), as printed, slips included.
 ZEP_3 = """
 {"zarr_format": 3, "node_type": "group", "attributes": {"foo": 42, "bar": false}, "members": {"array": {
   "zarr_format": 3, "node_type": "array", "attributes": {"baz": [1, 2, 3]}, "shape": [1000, 1000], "data_type": "|u1",
@@ -498,7 +498,7 @@ def test_formats_do_not_mix(tmp_path):
     model = group(a=from_json(ZEP_3).members["array"])  # type: ignore[union-attr]
     with pytest.raises(UsageError, match="a node of format 3"):
         create(model, tmp_path / "a.zarr")
-    with pytest.raises(UsageError, match="no node of a model"):
+    with pytest.raises(UsageError, match="not a node of a model"):
         to_consolidated(group(a=5))
 
 

@@ -26,7 +26,7 @@ from hdmf_zarr_backend.arrays.lazy import LazyArray
 _REAL_FILE = h5py.File
 _NAMES = {"zlib": "gzip"}  # what h5py calls a codec
 
-#: Test modules whose own ``h5py.File(path, "w")`` stands for a file of the backend: columns of tables are made there.
+#: Test modules whose own ``h5py.File(path, "w")`` represents a file of the backend: columns of tables are made there.
 MAKE_ZARR_FILES = ("tests.unit.common.test_table",)
 
 
@@ -377,7 +377,7 @@ class ArrayView(LazyArray):
 
 
 class _Identity:
-    """``Dataset.id`` as far as tests look at it: Zarr arrays read whether or not the io is closed."""
+    """``Dataset.id`` with what the tests use of it: Zarr arrays are read whether or not the io is closed."""
 
     valid = True
 

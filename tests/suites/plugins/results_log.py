@@ -38,7 +38,7 @@ ZarrDataIO.__init__ = _noting(ZarrDataIO.__init__)
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    """Tell with each report whether the test has used our classes so far."""
+    """Add to each report whether the test has used our classes until then."""
     if call.when == "setup":
         item.user_properties[:] = []
     if _state["used"] and _USED not in item.user_properties:
