@@ -1,4 +1,4 @@
-"""Files that want to do harm: nothing in them is run, no key leads out of the store, the error says which node it was.
+"""Files that want to do harm: nothing in them is run, no key leads out of the store, the error names the node.
 
 What the data-only reader of pickles refuses is tested in ``storage/test_pickles.py``; here whole files are opened.
 """
@@ -62,12 +62,12 @@ def _hear(event: str, args: tuple[Any, ...]) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _auditing() -> None:
-    sys.addaudithook(_hear)  # there is no way to remove it; it is deaf but for the tests of this file
+    sys.addaudithook(_hear)  # it cannot be removed; outside the tests of this file it does nothing
 
 
 @pytest.fixture
 def marker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The file that must not come to be, even where numcodecs was told to trust every pickle."""
+    """The file that must not be created, even where numcodecs trusts every pickle."""
     monkeypatch.setenv("NUMCODECS_ALLOW_UNSAFE_PICKLE_DECODE", "1")
     path = tmp_path / "code-was-run"
     yield path
@@ -76,7 +76,7 @@ def marker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def nothing_runs(marker: Path) -> Iterator[None]:
-    """Listen to what Python tells of code that is looked up or run."""
+    """Record the audit events of code that is looked up or run."""
     global _listening  # noqa: PLW0603 - the hook stays for ever
     _RUN.clear()
     _listening = True
@@ -290,7 +290,7 @@ def test_pickles_that_are_only_data_are_read_without_a_switch(store, monkeypatch
 
 
 class EvilCodec(Codec):  # type: ignore[misc]  # numcodecs has no type hints
-    """A codec that somebody's package registered, and that runs what a file says."""
+    """A codec that somebody's package registered, and that runs code from a file."""
 
     codec_id = "evil"
     made = 0
@@ -358,7 +358,7 @@ def test_pickle_where_numbers_should_be(store, marker, nothing_runs, place):
      "<x9", [["a", "<i4"], ["a", "<i4"]], "V999999999999999999999"],
     ids=str,
 )  # fmt: skip
-def test_data_types_that_are_none(store, nothing_runs, dtype):
+def test_invalid_data_types(store, nothing_runs, dtype):
     change(store / "acquisition" / "trace" / "data", dtype=dtype)
     with pytest.raises(DamagedFileError) as caught, opened(store) as io:
         io.read().acquisition["trace"].data[:]
@@ -383,7 +383,7 @@ def test_a_chunk_that_claims_a_petabyte(store, nothing_runs):
     ],
     ids=str,
 )  # fmt: skip
-def test_grids_that_are_none(store, changes):
+def test_invalid_grids(store, changes):
     change(store / "acquisition" / "trace" / "data", **changes)
     with pytest.raises(MetadataError) as caught:
         opened(store)
@@ -404,7 +404,7 @@ def test_a_chunk_that_is_too_short_or_too_long(store):
 
 
 def _touches_outside(store: Path) -> Callable[[], list[str]]:
-    """Return what tells the files below the folder of the store, but outside it, that were opened since.
+    """Return a function that lists the files beside the store that have been opened since this call.
 
     The lock of a writer is beside the file.
     """
@@ -436,7 +436,7 @@ OUTSIDE = ["../outside", "acquisition/../../outside", "acquisition/trace/../../.
 @pytest.mark.parametrize("name", [*OUTSIDE, "/outside", "{absolute}"])
 @pytest.mark.parametrize("mode", ["r", "r+"])
 def test_keys_do_not_lead_out_of_the_store(written, tmp_path, nothing_runs, name, mode):
-    """Whatever the consolidated document says is there, nothing outside is read."""
+    """Whatever the consolidated document lists, nothing outside is read."""
     outside, store = tmp_path / "outside", tmp_path / "file.zarr"
     shutil.copytree(written / "identifier", outside)
     shutil.copytree(written, store)
@@ -451,7 +451,7 @@ def test_keys_do_not_lead_out_of_the_store(written, tmp_path, nothing_runs, name
         with pytest.raises((StoreError, DamagedFileError)) as caught, NWBZarrIO(store, mode) as io:
             io.read_builder()
         assert caught.value.store == str(store)
-    else:  # slashes at the beginning say nothing: a node of that name inside the store
+    else:  # leading slashes have no meaning: a node of that name inside the store
         with NWBZarrIO(store, mode) as io:
             assert io.read_builder().get(place.strip("/")).data == ""
     assert touched() == []

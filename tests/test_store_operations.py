@@ -1,4 +1,4 @@
-"""How often the store is asked, counted twice: at our own `LocalStore`, and by what Python opens and lists.
+"""The number of store operations, counted twice: at our own `LocalStore`, and by what Python opens and lists.
 
 Writing a new file asks once whether the target exists, then reads nothing, lists nothing in it and sets each key once,
 the consolidated document last; what interrupted conversions have left beside it is looked for when it is whole. Opening
@@ -26,10 +26,10 @@ from hdmf_zarr_backend.stores.local import LocalStore, OpenFolder
 from tests import samples
 
 FIRST = ["zarr.json", ".zmetadata"]
-"""What is asked for when a file is opened: the document of each format in which all others are."""
+"""The keys that are read when a file is opened: the document of each format that holds all others."""
 
 LAST = {2: ".zmetadata", 3: "zarr.json"}
-"""What is set last in a file of each format."""
+"""The key that is set last in a file of each format."""
 
 FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
 
@@ -71,7 +71,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
 
         monkeypatch.setattr(LocalStore, name, counted)
 
-    # everything else goes through these, or asks the disk about a file without reading or writing a value
+    # all other methods use these, or query the disk without reading or writing a value
     counted = (
         "get", "get_ranges", "open_value", "set", "delete", "exists", "list_documents", "sizes", "delete_below",
         "stream",
@@ -87,7 +87,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
 
 
 class Watch:
-    """What Python tells its audit hooks about one folder: ``(event, path relative to it, writing)``."""
+    """The audit events about one folder: ``(event, path relative to it, writing)``."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = str(folder)
@@ -130,7 +130,7 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _auditing() -> None:
-    sys.addaudithook(_hook)  # there is no way to remove it; without a watch it does nothing
+    sys.addaudithook(_hook)  # it cannot be removed; without a watch it does nothing
 
 
 @contextmanager
@@ -139,7 +139,7 @@ def watching(folder: Path) -> Iterator[Watch]:
     plain = OpenFolder.open
 
     def opened(self: OpenFolder, key: str, flags: int) -> int:
-        watch.hear("open", (f"{self._root}/{key}", None, flags))  # the hook is told a path within a directory only
+        watch.hear("open", (f"{self._root}/{key}", None, flags))  # the hook gets a path within a directory only
         return plain(self, key, flags)
 
     _WATCHES.append(watch)
@@ -317,7 +317,7 @@ def test_opening_is_one_get_and_the_values_that_builders_must_hold(rich, counts)
         rest = set(gets) - scalars - set(FIRST)
         assert rest <= first_chunks
         assert all("specifications" not in key for key in gets)
-        # what is not a plain scalar but a row or a reference in one piece
+        # a scalar that is a row or a reference
         assert len(rest) <= 3
         before = len(counts.calls)
         assert io.read_builder() is io.read_builder()

@@ -293,7 +293,7 @@ def test_the_kinds_of_links_come_back(there_and_back, name):
             assert one.get(name, getlink=True).path == other.get(name, getlink=True).path
 
 
-# ---- NaN as others write it ----------------------------------------------------------------------------------------
+# ---- NaN from other writers ----------------------------------------------------------------------------------------
 
 
 def as_others_write_it(place: Place, node: str, **attributes: Any) -> None:
