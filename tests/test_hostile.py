@@ -10,7 +10,6 @@ import json
 import os
 import pickle
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -36,6 +35,7 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
 )
 from tests import samples
+from tests.watching import listening
 
 PICKLE = {"id": "pickle", "protocol": 5}
 
@@ -50,19 +50,7 @@ class Payload:
         return Path.touch, (self.marker,)
 
 
-_RUN: list[str] = []
 _HEARD = ("pickle.find_class", "os.system", "subprocess.Popen", "os.exec", "os.posix_spawn", "socket.connect")
-_listening = False
-
-
-def _hear(event: str, args: tuple[Any, ...]) -> None:
-    if _listening and event in _HEARD:
-        _RUN.append(f"{event} {args!r:.100}")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _auditing() -> None:
-    sys.addaudithook(_hear)  # it cannot be removed; outside the tests of this file it does nothing
 
 
 @pytest.fixture
@@ -75,16 +63,20 @@ def marker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
-def nothing_runs(marker: Path) -> Iterator[None]:
-    """Record the audit events of code that is looked up or run."""
-    global _listening  # noqa: PLW0603 - the hook stays for ever
-    _RUN.clear()
-    _listening = True
-    try:
-        yield
-    finally:
-        _listening = False
-    assert _RUN == []
+def nothing_runs(marker: Path) -> Iterator[list[str]]:
+    """Assert from audit events that no code is looked up or run; the value is the list of paths that are opened."""
+    run: list[str] = []
+    opened: list[str] = []
+
+    def hear(event: str, args: tuple[Any, ...]) -> None:
+        if event in _HEARD:
+            run.append(f"{event} {args!r:.100}")
+        elif event in ("open", "os.listdir", "os.scandir") and isinstance(args[0], (str, bytes)):
+            opened.append(os.path.abspath(os.fsdecode(args[0])))
+
+    with listening(hear):
+        yield opened
+    assert run == []
 
 
 def _nwbfile() -> NWBFile:
@@ -403,31 +395,19 @@ def test_a_chunk_that_is_too_short_or_too_long(store):
 # ---- ways out of the store -----------------------------------------------------------------------------------------
 
 
-def _touches_outside(store: Path) -> Callable[[], list[str]]:
+def _touches_outside(store: Path, opened: list[str]) -> Callable[[], list[str]]:
     """Return a function that lists the files beside the store that have been opened since this call.
 
     The lock of a writer is beside the file.
     """
-    before = len(_OPENED)
+    before = len(opened)
     return lambda: [
         path
-        for path in _OPENED[before:]
+        for path in opened[before:]
         if path.startswith(f"{store.parent}{os.sep}")
         and not f"{path}{os.sep}".startswith(f"{store}{os.sep}")
         and path != lock_path(str(store))
     ]
-
-
-_OPENED: list[str] = []
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _opening() -> None:
-    def hear(event: str, args: tuple[Any, ...]) -> None:
-        if _listening and event in ("open", "os.listdir", "os.scandir") and isinstance(args[0], (str, bytes)):
-            _OPENED.append(os.path.abspath(os.fsdecode(args[0])))
-
-    sys.addaudithook(hear)
 
 
 OUTSIDE = ["../outside", "acquisition/../../outside", "acquisition/trace/../../../outside", "..", "./x/.."]
@@ -446,7 +426,7 @@ def test_keys_do_not_lead_out_of_the_store(written, tmp_path, nothing_runs, name
     for key in (".zarray", ".zattrs"):
         document["metadata"][f"{place}/{key}"] = json.loads((outside / key).read_text())
     (store / ".zmetadata").write_text(json.dumps(document))
-    touched = _touches_outside(store)
+    touched = _touches_outside(store, nothing_runs)
     if name in OUTSIDE:
         with pytest.raises((StoreError, DamagedFileError)) as caught, NWBZarrIO(store, mode) as io:
             io.read_builder()
@@ -465,7 +445,7 @@ def test_paths_of_links_do_not_lead_out_of_the_store(store, tmp_path, nothing_ru
     shutil.copytree(store, tmp_path / "outside")
     entries = [{"name": "evil", "source": ".", "path": path}]
     change(store, ".zattrs", zarr_link=entries)
-    touched = _touches_outside(store)
+    touched = _touches_outside(store, nothing_runs)
     with opened(store) as io, pytest.warns(BrokenLinkWarning, match="/evil"):
         assert io.read_builder().links == {}
     assert touched() == []
@@ -475,7 +455,7 @@ def test_cached_specifications_are_not_looked_for_outside(store_with_specs, tmp_
     store = store_with_specs
     shutil.copytree(store / "specifications", tmp_path / "outside")
     change(store, ".zattrs", **{".specloc": "../outside"})
-    touched = _touches_outside(store)
+    touched = _touches_outside(store, nothing_runs)
     with pytest.warns(UserWarning, match="No cached namespaces"):
         NWBZarrIO(store).close()
     assert touched() == []
@@ -494,7 +474,7 @@ def test_a_cached_source_is_not_looked_for_outside(store_with_specs, tmp_path, n
     for folder in (evil, evil.parent):
         (folder / ".zgroup").write_text('{"zarr_format": 2}')
     (tmp_path / "outside.yaml").write_text("groups: []")
-    touched = _touches_outside(store)
+    touched = _touches_outside(store, nothing_runs)
     with pytest.raises(MetadataError, match="is missing") as caught:
         NWBZarrIO(store)
     assert caught.value.store == str(store)

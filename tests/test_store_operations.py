@@ -8,7 +8,6 @@ a file is one get for each format of Zarr, and what was not asked for is not rea
 from __future__ import annotations
 
 import os
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from pynwb import NWBHDF5IO, TimeSeries
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.stores.local import LocalStore, OpenFolder
 from tests import samples
+from tests.watching import listening
 
 FIRST = ["zarr.json", ".zmetadata"]
 """The keys that are read when a file is opened: the document of each format that holds all others."""
@@ -95,7 +95,7 @@ class Watch:
 
     def hear(self, event: str, args: tuple[Any, ...]) -> None:
         path = args[0] if args else None
-        if not isinstance(path, (str, bytes, os.PathLike)):
+        if event not in WATCHED or not isinstance(path, (str, bytes, os.PathLike)):
             return
         path = os.path.abspath(os.fsdecode(path))
         if path != self.folder and not path.startswith(self.folder + os.sep):
@@ -119,20 +119,6 @@ class Watch:
         return Counter(event for event, _, _ in self.events if event != "open")
 
 
-_WATCHES: list[Watch] = []
-
-
-def _hook(event: str, args: tuple[Any, ...]) -> None:
-    if _WATCHES and event in WATCHED:
-        for watch in _WATCHES:
-            watch.hear(event, args)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _auditing() -> None:
-    sys.addaudithook(_hook)  # it cannot be removed; without a watch it does nothing
-
-
 @contextmanager
 def watching(folder: Path) -> Iterator[Watch]:
     watch = Watch(folder)
@@ -142,12 +128,11 @@ def watching(folder: Path) -> Iterator[Watch]:
         watch.hear("open", (f"{self._root}/{key}", None, flags))  # the hook gets a path within a directory only
         return plain(self, key, flags)
 
-    _WATCHES.append(watch)
     OpenFolder.open = opened  # type: ignore[method-assign]
     try:
-        yield watch
+        with listening(watch.hear):
+            yield watch
     finally:
-        _WATCHES.remove(watch)
         OpenFolder.open = plain  # type: ignore[method-assign]
 
 

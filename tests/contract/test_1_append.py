@@ -1,4 +1,4 @@
-"""Issue "The whole contract", part 1: append and modify."""
+"""The contract: append and modify."""
 
 from __future__ import annotations
 

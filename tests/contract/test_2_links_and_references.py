@@ -1,4 +1,4 @@
-"""Issue "The whole contract", part 2: links and references, in all forms."""
+"""The contract: links and references, in all forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Issue "The whole contract", part 3: region references."""
+"""The contract: region references."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Issue "The whole contract", part 4: types of attributes and datasets; HDF5 -> Zarr -> HDF5."""
+"""The contract: types of attributes and datasets; HDF5 -> Zarr -> HDF5."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Issue "The whole contract", part 6: data chunk iterators of every kind."""
+"""The contract: data chunk iterators of every kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Issue "The whole contract", part 7: cached specifications."""
+"""The contract: cached specifications."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Issue "The whole contract", part 8: what pynwb, hdmf and nwbinspector do with an open file."""
+"""The contract: what pynwb, hdmf and nwbinspector do with an open file."""
 
 from __future__ import annotations
 

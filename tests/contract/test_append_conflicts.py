@@ -1,4 +1,4 @@
-"""Issue "The whole contract", part 1: an append names both sides of a conflict, and writes nothing half way."""
+"""The contract: an append names both sides of a conflict, and writes nothing half way."""
 
 from __future__ import annotations
 

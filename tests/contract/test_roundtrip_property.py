@@ -1,4 +1,4 @@
-"""Issue "The whole contract", "Done when": builder -> file -> builder over generated trees."""
+"""The contract: builder -> file -> builder over generated trees."""
 
 from __future__ import annotations
 
