@@ -1,4 +1,4 @@
-"""In which cells a test runs: the formats of Zarr x the kinds of store, where it is about none of them.
+"""The cells in which tests run: the formats of Zarr x the kinds of store, for tests that are about neither.
 
 Each module of tests is in `MODULES`, or in `tests.outside` with the reason.
 
@@ -68,12 +68,12 @@ _OLD = "changes a file into an older form, which was of format 2"
 
 OF_FORMAT_2 = {
     "test_the_codec_of_references_is_the_users_choice": _CODEC,
-    "test_what_is_stored_in_a_dataset": _CODEC,
+    "test_stored_form_in_a_dataset": _CODEC,
     "test_how_arrays_are_stored": _ON_DISK,
     "test_strict_json": _ON_DISK,
     "test_each_document_is_one_scalar": _ON_DISK,
     "test_specloc_in_its_old_forms": _OLD,
-    "test_a_cached_specification_that_is_no_json_is_an_error": _ON_DISK,
+    "test_a_cached_specification_that_is_not_json_is_an_error": _ON_DISK,
     "test_a_reference_in_a_dataset_to_another_object_than_was_meant": _IDS,
     "test_d2_no_code_of_a_file_runs": _OLD,
     "test_d6_arguments_of_the_class_for_nwb_are_honoured": _CODEC,
@@ -83,7 +83,7 @@ OF_FORMAT_2 = {
 
 
 class Refusal(NamedTuple):
-    """What a kind of store cannot do: why, and the error that says so."""
+    """Why a kind of store cannot do something, and the error that it raises."""
 
     reason: str
     error: type[Exception]
@@ -105,7 +105,7 @@ REFUSALS: dict[str, dict[str, Refusal]] = {
 READ_ONLY: dict[str, dict[str, Refusal]] = {
     "http": {"write": Refusal("a web server is read only", ReadOnlyStoreError)},
 }
-"""Kinds of stores that are no cells, since each test there would end where its file is made.
+"""Kinds of stores that are not cells, since each test would end where its file is written.
 
 ``tests/stores/test_read_only.py`` runs whatever writes on each, and sees the error.
 """
@@ -129,7 +129,7 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="module", autouse=True)
 def cell(request: pytest.FixtureRequest) -> Iterator[Cell | None]:
-    """The cell that a test runs in; a fixture of a module that writes files takes it, so as to be made anew in each.
+    """The cell that a test runs in; module fixtures that write files take it, and so run once per cell.
 
     It is for all tests, since pytest forgets a parameter of a fixture that a test does not ask for.
     """
@@ -191,7 +191,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _is_often(nodeid: str, cell: Cell) -> bool:
-    """Tell whether a test runs in a cell without being asked for the slow ones."""
+    """Return whether a test runs in a cell when slow tests are left out."""
     if cell.kind == "local":
         return True
     others = [other for other in _ALL if other.kind != "local"]
@@ -200,7 +200,7 @@ def _is_often(nodeid: str, cell: Cell) -> bool:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark what is slow, and expect the error by which a kind of store says what it cannot do."""
+    """Mark slow tests, and expect the error of a kind of store that cannot do what a test needs."""
     cell = getattr(item, "callspec", None) and item.callspec.params.get("cell")  # type: ignore[attr-defined] # a function's
     if not isinstance(cell, Cell):
         return

@@ -39,7 +39,7 @@ _WAIT = 120.0
 
 
 class CephUnavailableError(Exception):
-    """There is no Ceph here, and why."""
+    """Ceph cannot be had; the message says why."""
 
 
 def obtain() -> Path:

@@ -49,7 +49,7 @@ _WAIT = 60.0
 
 
 class CloudUnavailableError(Exception):
-    """There is no such server here, and why."""
+    """The server cannot be had; the message says why."""
 
 
 # ---- what is installed ----------------------------------------------------------------------------------------------
@@ -63,7 +63,7 @@ def _made(name: str, make: Callable[[Path], None]) -> Path:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
             make(folder)
-            (folder / _MARK).write_text(name)  # last: a folder without it was interrupted and is made anew
+            (folder / _MARK).write_text(name)  # written last: a folder without it is incomplete and is replaced
     return folder
 
 
@@ -210,7 +210,7 @@ class GoogleFront(Proxy):
 
 
 class Cloud:
-    """A server with a bucket, and what the libraries are told to reach it.
+    """A server with a bucket, and the options that the libraries need to reach it.
 
     Parameters
     ----------
@@ -333,4 +333,4 @@ def gcsfs(_fake_gcs: tuple[str, Proxy], monkeypatch: pytest.MonkeyPatch) -> Iter
 
 
 CLOUDS = ("azure", "adlfs", "google", "gcsfs")
-"""The fixtures of this module that give a `Cloud`."""
+"""The fixtures of this module that yield a `Cloud`."""

@@ -1,4 +1,4 @@
-"""The documents of a stored file in the words of format 2, whatever its format, for tests of what is stored."""
+"""The documents of a stored file in the form of format 2, whatever its format, for tests of stored metadata."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def document(place: Place, key: str) -> Any:
 
 
 def arrays(place: Place) -> dict[str, ArrayNode]:
-    """Return the arrays of a file by their paths, as its documents say them."""
+    """Return the nodes of the arrays of a file by path, parsed from its documents."""
     return {path: node for path, node in parse(open_store(place)).hierarchy.walk() if isinstance(node, ArrayNode)}
 
 
 def has_document(place: Place, key: str) -> bool:
-    """Tell whether the file has the document ``key`` of format 2; of a file of format 3, the node that it is of."""
+    """Return whether the file has the document ``key`` of format 2; in format 3, whether it has that node."""
     node = key.rpartition("/")[0]
     keys = open_store(place)
     return keys.get(key) is not None or keys.get(_key(node, zarr3.DOCUMENT)) is not None
@@ -65,7 +65,7 @@ def _store(place: Place, key: str, found: Any) -> None:
 
 
 def forget_consolidated(place: Place) -> None:
-    """Take the consolidated document away."""
+    """Delete the consolidated document."""
     root = _load(place, zarr3.DOCUMENT)
     if root is None:
         delete(place, zarr2.CONSOLIDATED)
@@ -75,7 +75,7 @@ def forget_consolidated(place: Place) -> None:
 
 
 def change_attributes(place: Place, node: str, change: Callable[[dict[str, Any]], Any]) -> None:
-    """Change the attributes of a node, which ``change`` is given in the words of format 2."""
+    """Change the attributes of a node; ``change`` gets them in the form of format 2."""
     forget_consolidated(place)
     if _load(place, zarr3.DOCUMENT) is None:
         key = _key(node, zarr2.ATTRIBUTES)
@@ -94,12 +94,12 @@ def change_attributes(place: Place, node: str, change: Callable[[dict[str, Any]]
 
 
 def is_fresh(place: Place) -> bool:
-    """Tell whether the consolidated document says what the documents say."""
+    """Return whether the consolidated document agrees with the documents of the nodes."""
     keys = open_store(place)
     parsed = parse(keys)
     return parsed.consolidated and parsed.hierarchy == parse(keys, use_consolidated=False).hierarchy
 
 
 def is_consolidated(place: Place) -> bool:
-    """Tell whether there is a consolidated document."""
+    """Return whether the file has a consolidated document."""
     return parse(open_store(place)).consolidated

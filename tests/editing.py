@@ -123,7 +123,7 @@ def histories(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...], list[S
 
 
 def repeats(key: Any, shape: tuple[int, ...]) -> bool:
-    """Tell whether a key names a place twice: what is there then is nobody's promise."""
+    """Return whether a key selects an element twice; which value it has then is not defined."""
     places = np.arange(int(np.prod(shape))).reshape(shape)
     chosen = np.atleast_1d(expected(places, key)).reshape(-1)
     return len(set(chosen.tolist())) < len(chosen)

@@ -1,4 +1,4 @@
-"""An HDF5 file with one of everything that a conversion must keep; not HDMF's, so that nothing is left out."""
+"""An HDF5 file with one of everything that a conversion must keep, beyond what HDMF writes."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def zarrita_folder() -> Path:
 
 @lru_cache(maxsize=1)
 def _zarrita() -> Path | str:
-    """Return the folder, or why there is none: npm is asked once in a run."""
+    """Return the folder, or the reason why it cannot be had; npm runs once per session."""
     named = os.environ.get("HDMF_ZARR_BACKEND_ZARRITA")
     if named:
         return Path(named).expanduser().absolute()
@@ -102,5 +102,5 @@ def _install(npm: str, folder: Path) -> Path | str:
         return "npm cannot install zarrita: it does not end"
     if answer.returncode != 0:
         return f"npm cannot install zarrita: {answer.stderr.strip()[-500:]}"
-    (folder / _MARK).write_text(RELEASE)  # last: a folder without it was interrupted and is made anew
+    (folder / _MARK).write_text(RELEASE)  # written last: a folder without it is incomplete and is replaced
     return folder

@@ -1,4 +1,4 @@
-"""A store in memory that counts what is asked of it, and fails when it is told to."""
+"""A store in memory that records its calls, and fails on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HDF5 file -> the file of references that LINDI makes of it, as far as NWB files need it.
+"""Writes the file of references that LINDI makes of an HDF5 file, for what NWB files contain.
 
 Small arrays, text, references and rows are in the file itself, as zarr 2 stores them; the chunks of large arrays are
 byte ranges of the HDF5 file; what has too many chunks is named only.

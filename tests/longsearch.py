@@ -1,4 +1,4 @@
-"""A long search: each property test on as many examples as asked for, whatever number it gives itself.
+"""A long search: each property test runs the requested number of examples, whatever its own settings.
 
 ``HDMF_ZARR_BACKEND_EXAMPLES=20000`` says how many, ``HDMF_ZARR_BACKEND_EXAMPLE_SECONDS=150`` how long one test may take
 at most; a test that ran so long without a failure has passed. The summary at the end says how many each one tried.
@@ -27,7 +27,7 @@ class _TimeIsUp(BaseException):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
-    """Run a property test on as many examples as the variable says."""
+    """Run a property test on the number of examples in the variable."""
     most = os.environ.get(VARIABLE)
     if not most or not is_hypothesis_test(pyfuncitem.obj):
         return (yield)
@@ -70,6 +70,6 @@ def _counted(inner: Callable[..., Any], tried: list[None], seconds: float) -> Ca
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say how many examples each test tried."""
+    """Report how many examples each test tried."""
     for name, said in config.stash.get(_COUNTS, {}).items():
         terminalreporter.write_line(f"{name}: {said}")

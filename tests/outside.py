@@ -1,14 +1,14 @@
-"""Which modules of tests run in no cells (`tests.cells`), and why; each module is in one of the two lists."""
+"""Test modules that do not run in cells (`tests.cells`), with the reason; each module is in one of the two lists."""
 
 from __future__ import annotations
 
-_BELOW = "below any store: nodes, words, values and codecs, without a file"
+_BELOW = "below any store: nodes, types, values and codecs, without a file"
 _CHUNKS = "below any store: chunks and keys, in stores that the tests make themselves"
 _HAND_MADE = "reads documents that are made or spoiled by hand, key by key, on a disk or in a dict"
 _PEER = "about another program, which opens or writes local files of a format that the test names"
-_COMMAND = "the command line: what it says and how it ends; far files in `tests/cli/test_far.py`"
+_COMMAND = "the command line: its output and exit codes; remote files in `tests/cli/test_far.py`"
 _COMPARE = "about the comparing tool, in files made for it"
-_VALIDATION = "about what is found, not about where; far files in `tests/checks/test_validate.py`"
+_VALIDATION = "about what is found, not about where; remote files in `tests/checks/test_validate.py`"
 _VERIFICATION = "damage is planted key by key, on a disk; what it is called is of one format"
 _KILLED = "ends processes at each of their steps in one kind of store, or has the system refuse them"
 _WORKERS = "about who does the work; executors on other stores in `tests/stores/test_kinds.py`"
@@ -47,7 +47,7 @@ OUTSIDE: dict[str, str] = {
     "tests.execution.test_equal_output": _WORKERS,
     "tests.execution.test_executors": _WORKERS,
     "tests.execution.test_failures": _WORKERS,
-    "tests.execution.test_memory": "measures processes of their own; far files in `tests/stores/test_far.py`",
+    "tests.execution.test_memory": "measures processes of their own; remote files in `tests/stores/test_far.py`",
     "tests.faults.test_append": _KILLED,
     "tests.faults.test_append_far": _KILLED,
     "tests.faults.test_failures": _KILLED,
@@ -170,7 +170,7 @@ OUTSIDE: dict[str, str] = {
     "`tests/contract/test_conversions.py`",
     "tests.test_conversion_options": "what options are refused; those with an effect on documents, by their names",
     "tests.test_dataio": _BELOW,
-    "tests.test_existing_targets": "about names and links on a disk; far targets in `tests/stores/test_conversion.py`",
+    "tests.test_existing_targets": "names and links on a disk; remote targets in `tests/stores/test_conversion.py`",
     "tests.test_formats": "about the formats themselves; conversions in `tests/contract/test_conversions.py`",
     "tests.test_progress": _BELOW,
     "tests.test_store_operations": "counts what is asked of a local directory; requests in `tests/stores/test_far.py`",

@@ -1,7 +1,7 @@
 """Runs the Python of pages one after the other in one process of its own: what takes longest is loading the libraries.
 
 ``python -m tests.pagerunner`` reads a line of JSON for each page, with a folder and pieces of code, and answers with a
-line: what each piece has printed, and what was complained about.
+line: the output of each piece, and what was written to standard error.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _run(pieces: list[str], folder: str) -> dict[str, Any]:
             with redirect_stdout(output):
                 try:
                     exec(compile(piece, f"piece {number}", "exec"), names)  # noqa: S102 - our own pages
-                except BaseException:  # noqa: BLE001 - told to the test, which fails
+                except BaseException:  # noqa: BLE001 - reported to the test, which fails
                     traceback.print_exc()
                     break
             printed.append(output.getvalue())

@@ -32,7 +32,7 @@ class PeerError(RuntimeError):
 
 
 class PeerUnavailableError(RuntimeError):
-    """There is no interpreter for a peer, or its packages cannot be installed."""
+    """A peer has no interpreter, or its packages cannot be installed."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Peer:
     python: Path
 
     def run(self, script: str, *args: str | Path, env: Mapping[str, str] | None = None, timeout: float = 600) -> Any:
-        """Run Python code in the peer's interpreter and return what it says.
+        """Run Python code in the peer's interpreter and return the JSON that it prints.
 
         Parameters
         ----------
@@ -162,7 +162,7 @@ def obtain_peer(recipe: PeerRecipe) -> Peer:
 
 
 def cache_folder() -> Path:
-    """Return the folder that what tests install is below; it is there."""
+    """Return the folder below which tests install packages, creating it if needed."""
     cache = Path(os.environ.get("HDMF_ZARR_BACKEND_PEERS") or _ROOT / ".peers").expanduser().absolute()
     cache.mkdir(parents=True, exist_ok=True)
     return cache
@@ -184,7 +184,7 @@ def _make_environment(folder: Path, recipe: PeerRecipe) -> None:
         answer = subprocess.run(command, capture_output=True, text=True, env=_clean_environment(), check=False)
         if answer.returncode != 0:
             raise PeerUnavailableError(f"cannot install {recipe.release}:\n{answer.stderr[-4000:]}")
-    # Written last: an environment without it was interrupted and is made anew.
+    # Written last: an environment without it is incomplete and is replaced.
     (folder / _MARK).write_text("\n".join(recipe.requirements))
 
 

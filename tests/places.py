@@ -1,4 +1,6 @@
-"""Where tests put files, by kind of store, in the words of `pathlib`: `folder / "a.zarr"` is what `ZarrIO` is given.
+"""Places for the files of tests, by kind of store, with the operators of `pathlib`.
+
+`folder / "a.zarr"` is passed to `ZarrIO`.
 
 ======  ==============================================================================
 local   the folder itself, a `Path`
@@ -27,11 +29,11 @@ class ZipFolder(type(Path())):  # type: ignore[misc] # before Python 3.12, a `Pa
     """A local folder whose Zarr files are zip files."""
 
     def __truediv__(self, key: Any) -> Any:
-        """Return what is called so; of a Zarr file, the zip file."""
+        """Return the member of this name; for a Zarr file, the zip file."""
         return super().__truediv__(_zipped(str(key)))
 
     def with_name(self, name: str) -> Any:
-        """Return the neighbour that is called so; of a Zarr file, the zip file."""
+        """Return the neighbour of this name; for a Zarr file, the zip file."""
         return super().with_name(_zipped(name))
 
 
@@ -45,32 +47,32 @@ class Url(str):
     __slots__ = ()
 
     def __truediv__(self, key: Any) -> Url:
-        """Return what is below it."""
+        """Return the member of this name."""
         return Url(f"{self}/{key}")
 
     @property
     def name(self) -> str:
-        """What is behind the last slash."""
+        """The part after the last slash."""
         return self.rpartition("/")[2]
 
     @property
     def parent(self) -> Url:
-        """What is before the last slash."""
+        """The part before the last slash."""
         return Url(self.rpartition("/")[0])
 
     def with_name(self, name: str) -> Url:
-        """Return the neighbour that is called so."""
+        """Return the neighbour of this name."""
         return self.parent / name
 
     def mkdir(self, *, parents: bool = False) -> None:
-        """Do nothing: there are no folders."""
+        """Do nothing: stores have no folders."""
 
     def exists(self) -> bool:
-        """Tell whether there is any key."""
+        """Return whether any key exists."""
         return any(True for _ in open_folder(self, {}).list_prefix(""))
 
     def iterdir(self) -> Iterator[Url]:
-        """Yield what lies in the folder."""
+        """Yield the members of the folder."""
         yield from (self / name for name in sorted({key.partition("/")[0] for key in keys_of(self)}))
 
     def rename(self, target: Url) -> Url:
@@ -80,7 +82,7 @@ class Url(str):
         return target
 
 
-# ---- behind the back of any io -------------------------------------------------------------------------------------
+# ---- past any io ---------------------------------------------------------------------------------------------------
 
 
 def is_zip(place: Place) -> bool:
@@ -105,7 +107,7 @@ def stored_files(folder: Path) -> dict[str, bytes]:
 
 
 def put(place: Place, key: str, value: bytes) -> None:
-    """Set a key; a zip file is written anew."""
+    """Set a key; a zip file is rewritten."""
     if is_zip(place):
         _write_zip(place, {**contents(place), key: value})
     else:
@@ -113,7 +115,7 @@ def put(place: Place, key: str, value: bytes) -> None:
 
 
 def delete(place: Place, path: str) -> None:
-    """Take a key away, or all below a node."""
+    """Delete a key, or all keys below a node."""
     if is_zip(place):
         kept = {key: value for key, value in contents(place).items() if key != path and not key.startswith(f"{path}/")}
         _write_zip(place, kept)
@@ -141,7 +143,7 @@ def copy_file(place: Place, target: Place) -> Place:
 
 
 def remove(place: Place) -> None:
-    """Take a file away."""
+    """Delete a file."""
     if is_zip(place):
         os.unlink(place)
     elif isinstance(place, Path):

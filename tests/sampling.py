@@ -32,7 +32,7 @@ def sample(items: list[pytest.Item], most: int) -> tuple[list[pytest.Item], list
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is not in the sample, after markers have left out theirs."""
+    """Deselect tests outside the sample, after markers have been applied."""
     most = os.environ.get(VARIABLE)
     if most:
         kept, others = sample(items, int(most))

@@ -1,4 +1,4 @@
-"""Servers of this machine that the tests read from and write to, and what they do wrong when they are told to.
+"""Servers of this machine that the tests read from and write to, with faults on request.
 
 A web server with ranges and without a listing, that of the benchmarks; an S3 server, moto's, in a process of its own;
 and a proxy in front of either that counts requests, waits, answers 503, cuts answers short, falls silent, or dies.
@@ -57,7 +57,7 @@ class WebServer(CountingServer):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of clients that have gone."""
+        """Ignore clients that have disconnected."""
 
 
 @contextlib.contextmanager
@@ -74,7 +74,7 @@ def serving(server: Any) -> Iterator[Any]:
 
 
 def answers(endpoint: str) -> bool:
-    """Tell whether a server answers there, whatever it says."""
+    """Return whether a server answers at an address, with any status."""
     try:
         with urllib.request.urlopen(endpoint, timeout=5):
             return True
@@ -135,14 +135,14 @@ class Proxy(ThreadingHTTPServer):
         return path
 
     def reset(self) -> None:
-        """Forget the requests, and be well again."""
+        """Forget the requests, and end all faults."""
         self.requests.clear()
         self.fault = lambda method, path, number: None
         self.delay = 0.0
         self.most_busy = 0
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of clients that have gone."""
+        """Ignore clients that have disconnected."""
 
 
 class _Passing(BaseHTTPRequestHandler):
@@ -202,7 +202,7 @@ class _Passing(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
+        """Write no log."""
 
 
 class S3Server:
@@ -223,7 +223,7 @@ class S3Server:
 
     @property
     def options(self) -> dict[str, Any]:
-        """``storage_options`` in the words of s3fs, which are understood for obstore as well."""
+        """``storage_options`` with the names of s3fs, which obstore stores accept too."""
         return {
             "key": "tester",
             "secret": "secret",
@@ -248,7 +248,7 @@ class S3Server:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables of the environment that say the same."""
+        """Environment variables with the same settings."""
         return {
             "AWS_ACCESS_KEY_ID": "tester",
             "AWS_SECRET_ACCESS_KEY": "secret",
@@ -317,7 +317,7 @@ def moto_server() -> Iterator[str]:
                     break
             else:
                 pytest.fail("moto's server did not start")
-            # what it goes on to say must not fill the pipe
+            # its further output must not fill the pipe
             threading.Thread(target=lambda pipe=process.stderr: [None for _ in pipe], daemon=True).start()
             yield found[1]
         finally:

@@ -1,6 +1,6 @@
-"""A small NWB file, document by document, in the words of other writers of Zarr format 3.
+"""A small NWB file, document by document, as other writers of Zarr format 3 store it.
 
-What is in it is said once, in `write_nodes`; a `Dialect` says how a writer stores it. Nothing here comes from this
+Its content is in `write_nodes`; a `Dialect` is how one writer stores it. Nothing here comes from this
 package but the texts of the cached namespaces.
 
 Source: docs/format, "Other writers"; the notes of what Zindi and the MATLAB port of hdmf-zarr were seen to write.
@@ -51,7 +51,7 @@ class Dialect:
         self.put(path, {"node_type": "group", "attributes": {**held, **self.links(links or {})}})
 
     def attribute(self, value: Any) -> Any:
-        """Return an attribute as it is stored; `Path` stands for a reference."""
+        """Return an attribute as it is stored; a `Path` is a reference."""
         return self.reference(value.as_posix()) if isinstance(value, Path) else value
 
     def array(
@@ -76,7 +76,7 @@ class Dialect:
         """Return the shape of a scalar or of what has one."""
         return np.shape(value)
 
-    # ---- what writers say otherwise ---------------------------------------------------------------------------------
+    # ---- what writers store differently -----------------------------------------------------------------------------
 
     def links(self, links: dict[str, str]) -> dict[str, Any]:
         """Return the attribute that has the links of a group."""
@@ -129,7 +129,7 @@ class Zindi(Dialect):
         return {"_REFERENCE": {"source": ".", "path": path}}
 
     def attribute(self, value: Any) -> Any:
-        """As text what JSON has no number for."""
+        """Return numbers that JSON does not have as text."""
         if isinstance(value, float) and not np.isfinite(value):
             return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
         return super().attribute(value)

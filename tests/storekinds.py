@@ -1,7 +1,7 @@
-"""Every kind of store that files are written to, behind one face, for tests that are not about one of them.
+"""Every kind of store that files are written to, with one interface, for tests that are not about one of them.
 
 A test that takes the fixture `store` runs over `KINDS`; with ``@pytest.mark.parametrize("store", [...],
-indirect=True)`` over some of `ALL_KINDS`. What a kind cannot do, `StoreKind.refusals` gives with the reason.
+indirect=True)`` over some of `ALL_KINDS`. `StoreKind.refusals` lists what a kind cannot do, with the reason.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the property tests are fed with: names, JSON, hierarchies, dtypes, arrays and what stands between brackets."""
+"""Strategies for property tests: names, JSON, hierarchies, dtypes, arrays and selections."""
 
 from __future__ import annotations
 

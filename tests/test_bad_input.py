@@ -1,4 +1,4 @@
-"""What is wrong is told once, by an error or a warning of ours that names the store, the node and what to do."""
+"""Bad input is reported once, by an error or a warning that names the store, the node and a remedy."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _single_array(path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["r", "r-", "r+", "a"])
 @pytest.mark.parametrize("make", [_empty_folder, _folder_of_other_files, _text_file, _hdf5_file, _single_array])
-def test_what_is_no_zarr_file(tmp_path, make, mode):
+def test_paths_without_a_zarr_file(tmp_path, make, mode):
     path = tmp_path / "thing.nwb"
     make(path)
     before = stored_files(tmp_path)
@@ -130,13 +130,13 @@ def test_the_remedy_for_an_hdf5_file_is_to_convert_it(tmp_path):
         NWBZarrIO(tmp_path / "file.nwb")
 
 
-def test_an_array_inside_a_file_is_no_file(store):
+def test_an_array_inside_a_file_is_not_a_file(store):
     with pytest.raises(NotZarrError, match="single Zarr array") as caught:
         ZarrIO(store / "acquisition" / "trace" / "data")
     check(caught.value, store / "acquisition" / "trace" / "data")
 
 
-def test_what_is_no_path():
+def test_invalid_paths_and_modes():
     with pytest.raises(UsageError, match="cannot hold a Zarr file"):
         ZarrIO(3)
     with pytest.raises(UsageError, match="mode 'rw' is unknown"):
@@ -184,7 +184,7 @@ def test_no_cached_namespace(store):
     check(caught.value, store, "/acquisition/trace")
 
 
-def test_a_namespace_that_is_asked_for_and_not_cached(store_with_specs):
+def test_a_requested_namespace_that_is_not_cached(store_with_specs):
     store = store_with_specs
     with pytest.raises(MetadataError, match="'ndx-x' is not cached") as caught:
         ZarrIO.load_namespaces(NamespaceCatalog(), store, namespaces=["ndx-x"])
@@ -204,7 +204,7 @@ def test_a_type_without_a_namespace(store):
 
 
 def test_a_type_that_is_not_in_its_namespace(store):
-    """hdmf leaves it out without a word."""
+    """hdmf leaves it out silently."""
     change(store / "acquisition" / "copy" / ".zattrs", lambda node: node.update(neurodata_type="SpaceSeries"))
     with pytest.warns(UnreadTypeWarning) as caught:
         nwbfile = read(store)
@@ -224,7 +224,7 @@ def test_a_reference_to_a_type_that_is_not_in_its_namespace(store):
     check(caught.value, store, "/")
 
 
-def test_containers_that_nobody_told_the_types_of(store):
+def test_containers_whose_types_are_not_loaded(store):
     with ZarrIO(store) as io, pytest.raises(ContainerError, match="the root has no data_type") as caught:
         io.read()
     check(caught.value, store, "/")
@@ -308,7 +308,7 @@ def test_a_damaged_document(store, key, text):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"metadata": {}}'])
-def test_a_damaged_consolidated_document_is_told_and_not_needed(store, text):
+def test_a_damaged_consolidated_document_is_reported_and_not_needed(store, text):
     (store / ".zmetadata").write_text(text)
     with pytest.warns(DamagedMetadataWarning, match=str(store)):
         assert read(store).acquisition["trace"].data.shape == (20, 3)
@@ -326,7 +326,7 @@ def test_a_damaged_chunk(store, key, node):
 
 
 def test_a_failed_read_does_not_leave_half_a_tree(store):
-    """Asking again gives the error again, not what had been assembled until then."""
+    """A second read raises the error again, instead of returning a partial tree."""
     change(store / "acquisition" / "trace" / ".zattrs", lambda node: node.update(zarr_link=[{"path": "/x"}]))
     with NWBZarrIO(store, load_namespaces=False) as io:
         for _ in range(2):
@@ -388,8 +388,8 @@ def test_links_in_a_circle(tmp_path):
     assert all("links go round in a circle" in text for text in told)
 
 
-def test_a_reference_that_is_none(store):
-    """The elements of an array of references are dicts with a path; anything else is damage, told where it is used."""
+def test_an_invalid_reference(store):
+    """The elements of an array of references are dicts with a path; anything else is damage, reported on use."""
     chunk = numcodecs.JSON().encode(np.array([["no reference"], [[1]]], dtype=object))
     node = store / "intervals" / "trials" / "timeseries"
     assert (node / "0.0").exists()
@@ -412,7 +412,7 @@ def test_a_reference_that_is_none(store):
         (_empty_folder, "x"),
     ],
 )
-def test_what_is_no_hdmf_zarr_file_is_not_replaced(tmp_path, make, mode):
+def test_other_files_are_not_replaced(tmp_path, make, mode):
     path = tmp_path / "thing.nwb"
     make(path)
     before = stored_files(tmp_path)
@@ -438,7 +438,7 @@ def test_force_overwrite_replaces_anything(tmp_path, make):
     "attributes", [{".specloc": "specifications"}, {"namespace": "core"}, {".specloc": {"path": "/specifications"}}]
 )
 def test_any_hdmf_zarr_file_is_replaced(tmp_path, attributes):
-    """Whoever wrote it: its root says ``.specloc`` or ``namespace``."""
+    """Whoever wrote it: its root has ``.specloc`` or ``namespace``."""
     path = _plain_zarr(tmp_path / "old.zarr", **attributes)
     with NWBZarrIO(path, "w") as io:
         assert (path / "values").exists(), "opening alone deletes nothing"

@@ -1,4 +1,4 @@
-"""The benchmarks run (in their quick form: tiny sizes), and their verdicts mean what the page says."""
+"""The benchmarks run (in their quick form: tiny sizes), and their verdicts have the documented meaning."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_the_bucket_server_lists_in_pages(bucket):
     assert len(found["objects"]) == 1001
 
 
-def test_the_bucket_server_is_as_slow_as_it_is_told_to_be(bucket, monkeypatch):
+def test_the_bucket_server_is_as_slow_as_requested(bucket, monkeypatch):
     store, server = bucket
     waits: list[float] = []
     monkeypatch.setattr("benchmarks.harness.buckets.time.sleep", waits.append)

@@ -1,4 +1,4 @@
-"""No module of tests is forgotten: each runs in cells or says why not, and what the lists name is there."""
+"""Each test module runs in cells or has a reason why not, and the names in the lists exist."""
 
 from __future__ import annotations
 

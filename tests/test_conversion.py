@@ -1,4 +1,4 @@
-"""`convert`: HDF5 -> Zarr -> HDF5 loses nothing, whatever is in the file; what cannot be converted leaves no trace."""
+"""`convert`: HDF5 -> Zarr -> HDF5 loses nothing, whatever is in the file; a failed conversion leaves no trace."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def document(store: Path, key: str) -> Any:
 
 
 def change_attributes(store: Path, path: str, change: Callable[[dict[str, Any]], None]) -> None:
-    """Change the attributes of a node by hand; the consolidated document is taken away."""
+    """Change the attributes of a node by hand; the consolidated document is deleted."""
     (store / ".zmetadata").unlink(missing_ok=True)
     file = store / path / ".zattrs"
     attributes = json.loads(file.read_text()) if file.exists() else {}
@@ -157,7 +157,7 @@ def test_every_real_file_has_the_same_containers(some_nwbfiles: list[Path], tmp_
     assert not [path.name for path in tmp_path.iterdir() if path.name.removesuffix(".zarr") in UNREADABLE]
 
 
-# ---- what is on disk in Zarr ----------------------------------------------------------------------------------------
+# ---- stored documents ----------------------------------------------------------------------------------------------
 
 
 def test_links_are_entries_of_their_group(everything: tuple[Path, Path, Path]) -> None:
@@ -534,7 +534,7 @@ def test_with_force_anything_is_replaced(tmp_path: Path, kind: str, to: Any) -> 
     assert leftovers(tmp_path, "a.h5", "a.zarr", "other.h5") == ["target"]
 
 
-def test_damage_in_zarr_is_told_with_the_node(tmp_path: Path) -> None:
+def test_damage_in_zarr_is_reported_with_the_node(tmp_path: Path) -> None:
     convert(simple(tmp_path / "a.h5", group__x=np.arange(1000)), tmp_path / "a.zarr")
     simple(tmp_path / "b.h5", y=np.arange(2))
     (tmp_path / "a.zarr/group/x/0").write_bytes(b"no chunk")
@@ -592,7 +592,7 @@ def set_version(file: h5py.File, value: Any) -> None:
         (lambda file: file.__delitem__("session_start_time"), r"pynwb cannot read this file \(\w+Error: "),
     ],
 )
-def test_what_pynwb_cannot_read_is_refused_unless_asked_for(
+def test_what_pynwb_cannot_read_is_refused_unless_requested(
     tmp_path: Path, change: Callable[[h5py.File], None], words: str
 ) -> None:
     source = samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
@@ -656,7 +656,7 @@ def test_an_nwb_1_file_is_known_by_its_dataset(tmp_path: Path) -> None:
         convert(tmp_path / "a.nwb", tmp_path / "a.zarr")
 
 
-def test_a_filter_that_is_not_installed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_filter_that_is_not_installed_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("x", data=np.arange(1000), chunks=(100,), compression="lzf", shuffle=True)
     convert(tmp_path / "a.h5", tmp_path / "a.zarr")
@@ -696,7 +696,7 @@ with h5py.File(sys.argv[1], "w") as file:
 
 
 class Recorded(Progress):
-    """Remembers what it was told."""
+    """Records its calls."""
 
     def __init__(self) -> None:
         self.total, self.done, self.ended = 0, 0, False

@@ -36,7 +36,7 @@ def source(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("codec", ["lz77", None, 3, {"level": 1}, "Keep"], ids=str)
 @pytest.mark.parametrize("call", [convert, dry_run])
-def test_what_is_no_codec_is_refused(source: Path, tmp_path: Path, codec: Any, call: Any) -> None:
+def test_invalid_codecs_are_refused(source: Path, tmp_path: Path, codec: Any, call: Any) -> None:
     with pytest.raises(UsageError, match="codec"):
         call(source, tmp_path / "a.zarr", codec=codec)
     assert not (tmp_path / "a.zarr").exists()
@@ -85,7 +85,7 @@ def test_an_hdf5_file_at_a_url_is_not_copied(tmp_path: Path, url: str) -> None:
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
-def test_documents_are_strict_json_where_it_is_asked_for(source: Path, tmp_path: Path, zarr_format: Any) -> None:
+def test_documents_are_strict_json_on_request(source: Path, tmp_path: Path, zarr_format: Any) -> None:
     def refuse(token: str) -> None:
         raise AssertionError(token)
 
@@ -108,7 +108,7 @@ def test_documents_are_strict_json_where_it_is_asked_for(source: Path, tmp_path:
 # ---- shards ---------------------------------------------------------------------------------------------------------
 
 
-def test_shards_that_are_chosen_fit_into_the_budget_of_a_store_of_whole_values(tmp_path: Path) -> None:
+def test_chosen_shards_fit_into_the_budget_of_a_store_of_complete_values(tmp_path: Path) -> None:
     budget, source = 2**22, tmp_path / "b.h5"
     with h5py.File(source, "w") as file:
         file.create_dataset("values", data=np.zeros((2**19, 64), "i4"), chunks=(2**12, 64), compression="gzip")

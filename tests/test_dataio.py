@@ -1,4 +1,4 @@
-"""`ZarrDataIO`: what was asked for is what the planner gets, through every copy that hdmf makes."""
+"""`ZarrDataIO`: the planner gets the requested options, through every copy that hdmf makes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _same_options(one: ZarrDataIO, other: ZarrDataIO) -> None:
     "options",
     [OPTIONS, {}, {"compressor": False}, {"chunks": True, "compressor": True}, {"chunks": (2, 3), "shards": (4, 3)}],
 )
-def test_hdmf_wraps_data_anew_with_the_same_options(options):
+def test_hdmf_wraps_data_again_with_the_same_options(options):
     wrapped = ZarrDataIO(np.arange(12).reshape(4, 3), **options)
     parameters = set(inspect.signature(ZarrDataIO).parameters)
     assert set(wrapped.get_io_params()) <= parameters
@@ -72,7 +72,7 @@ def test_chunks_in_every_spelling(chunks, kept):
 
 
 @pytest.mark.parametrize("chunks", [0, (2, -1), (None, 3), "ab", 1.5, (1.5,), False, object()])
-def test_chunks_that_are_no_lengths(chunks):
+def test_invalid_chunk_lengths(chunks):
     with pytest.raises(UsageError, match="chunks"):
         ZarrDataIO([1], chunks=chunks)
 
@@ -85,7 +85,7 @@ def test_codecs_that_are_none(codec):
         ZarrDataIO([1], filters=[codec])
 
 
-def test_filters_that_are_no_list():
+def test_filters_must_be_a_list():
     with pytest.raises(UsageError, match="is not a list"):
         ZarrDataIO([1], filters=numcodecs.Delta("i4"))
 

@@ -1,4 +1,4 @@
-"""The format page says what the library writes: each JSON example, each table, and some sentences.
+"""The format page agrees with what the library writes: each JSON example, each table, and some sentences.
 
 After a change of the format: ``python docs/_scripts/format_page.py``, and read what it has changed.
 """
@@ -193,7 +193,7 @@ def first_cells(section: str) -> set[str]:
     return set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`[^|]*) \|", section, re.MULTILINE))))
 
 
-def test_what_is_noted_of_hdf5_is_in_the_tables(hdf5_notes):
+def test_notes_about_hdf5_are_in_the_tables(hdf5_notes):
     section = page().split("### What an object was in HDF5")[1].split("### HDF5 types")[0]
     dataset, attribute, group = re.split(r"^Of .*:$|^Of any object, .*$", section, flags=re.MULTILINE)[1:]
     keys = {key for note in hdf5_notes for key in note}

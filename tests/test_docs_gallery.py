@@ -40,7 +40,7 @@ def test_an_example_runs(example, tmp_path, monkeypatch, capsys):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_first_example_needs_nothing_but_what_is_installed():
+def test_the_first_example_needs_installed_packages_only():
     """The first command of the README runs it with the extra ``all``, which has nothing that draws."""
     assert "matplotlib" not in (ROOT / "gallery" / "plot_first_file.py").read_text(encoding="utf-8")
 

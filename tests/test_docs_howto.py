@@ -1,4 +1,4 @@
-"""The Python of all pages runs as it stands there, prints what they say, and warns of nothing.
+"""The Python of all pages runs as printed, has the output that they show, and raises no warning.
 
 Every line that calls ``zarrio`` is one that the command line takes.
 """
@@ -43,7 +43,7 @@ _BLOCK = re.compile(r"^```(?P<language>[^\n]*)\n(?P<text>.*?)^```$", re.DOTALL |
 
 
 class Block(NamedTuple):
-    """A piece of Python, and what the page says that it prints."""
+    """A piece of Python, and the output that the page shows."""
 
     code: str
     output: str
@@ -192,7 +192,7 @@ _SECONDS = re.compile(r"\bin \d+\.\d s\b")
 
 
 def sessions(page: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield each command with a prompt in the blocks of console of a page, and the lines that stand below it."""
+    """Yield each command with a prompt in the blocks of console of a page, and the lines below it."""
     for block in _CONSOLE.finditer(page):
         for part in re.split(r"^\$ ", block["text"], flags=re.MULTILINE)[1:]:
             command, *shown = part.splitlines()
@@ -200,13 +200,13 @@ def sessions(page: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def is_shown(shown: list[str], printed: str) -> bool:
-    """Tell whether a page shows what was printed: ``...`` stands for any lines, and seconds may be others."""
+    """Tell whether a page shows what was printed: ``...`` matches any lines, and seconds may be others."""
     lines = [_SECONDS.sub("in 0.0 s", line.rstrip()) for line in printed.splitlines()]
     parts = [r"(?:.*\n)*" if line == "..." else re.escape(_SECONDS.sub("in 0.0 s", line)) + r"\n" for line in shown]
     return re.fullmatch("".join(parts), "".join(f"{line}\n" for line in lines)) is not None
 
 
-def test_the_commands_of_the_readme_print_what_stands_there(first, tmp_path, monkeypatch, capsys):
+def test_the_commands_of_the_readme_print_what_it_shows(first, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(without_targets(Path(shutil.copytree(first, tmp_path / "first")), ALL_PAGES[README]))
     found = list(sessions(ALL_PAGES[README]))
     assert [command.split()[:2] for command, _ in found] == [

@@ -1,4 +1,4 @@
-"""The reference names every public name, command and finding, and docstrings say what their readers have to know."""
+"""The reference names every public name, command and finding, and docstrings are complete."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_every_kind_of_finding_is_explained():
 # ---- every public name is on a page ---------------------------------------------------------------------------------
 
 _NO_PAGE = {"__version__", "ZarrBackendError"}  # the latter is on the page of errors
-_ALIASES = {"Model", "ArrayModel", "GroupModel", "to_zom"}  # told in words
+_ALIASES = {"Model", "ArrayModel", "GroupModel", "to_zom"}  # mentioned in the text
 
 
 def test_every_public_name_is_in_the_reference():
@@ -161,7 +161,7 @@ def public_names() -> Iterator[Public]:
             yield Public(f"{module.__name__}.{name}", value)
             if isinstance(value, type):
                 yield from (member for member in _members(value) if not _seen(member, seen))
-    for name in IN_REFERENCE:  # what those take and give back
+    for name in IN_REFERENCE:  # what those take and return
         try:
             value = _find(name)
         except AttributeError:  # a test of its own names it
@@ -193,7 +193,7 @@ CALLABLE = [public for public in PUBLIC if not isinstance(public.value, property
 
 
 def sections(docstring: str) -> dict[str, list[str]]:
-    """Return ``{title: lines}`` of a docstring in NumPy's style; what stands before the first title is under ""."""
+    """Return ``{title: lines}`` of a docstring in NumPy's style; the text before the first title is under ""."""
     lines = inspect.cleandoc(docstring).splitlines()
     found: dict[str, list[str]] = {"": []}
     title = ""
@@ -237,7 +237,7 @@ def test_a_docstring_begins_with_a_sentence(public):
 
 
 @pytest.mark.parametrize("public", CALLABLE, ids=_ids(CALLABLE))
-def test_every_parameter_is_told(public):
+def test_every_parameter_is_documented(public):
     """In a section, or in the sentences before the sections."""
     told = sections(public.value.__doc__ or "")
     named = entries(told.get("Parameters", [])) | set(re.findall(r"``(\w+)``", " ".join(told[""])))
@@ -247,13 +247,13 @@ def test_every_parameter_is_told(public):
 
 
 @pytest.mark.parametrize("public", CALLABLE, ids=_ids(CALLABLE))
-def test_what_is_told_of_parameters_is_true(public):
+def test_documented_parameters_exist(public):
     named = entries(sections(public.value.__doc__ or "").get("Parameters", []))
     assert named - parameters(public) == set()
 
 
 @pytest.mark.parametrize("public", CALLABLE, ids=_ids(CALLABLE))
-def test_what_comes_back_is_told(public):
+def test_return_values_are_documented(public):
     value = public.value
     if isinstance(value, type) or inspect.signature(value).return_annotation in ("None", None):
         return
@@ -273,7 +273,7 @@ FUNCTIONS = [public for public in CALLABLE if isinstance(public.value, FunctionT
 
 
 @pytest.mark.parametrize("public", FUNCTIONS, ids=_ids(FUNCTIONS))
-def test_every_error_that_is_raised_is_told(public):
+def test_every_raised_error_is_documented(public):
     """Named itself, or by a class that it is one of."""
     told = entries(sections(public.value.__doc__ or "").get("Raises", []))
     for name in raised(public.value):
@@ -304,7 +304,7 @@ def test_what_the_checks_of_docstrings_see():
     assert (entries(told["Raises"]), raised(wrong)) == ({"ValueError"}, {"TypeError"})
 
 
-#: What functions give back, and warnings, follow the rules of what gives them.
+#: Results of functions, and warnings, follow the rules of the function.
 LISTED = {f"{module.__name__}.{name}" for module in (hdmf_zarr_backend, api) for name in module.__all__}
 SOURCED = [
     public
@@ -316,7 +316,7 @@ SOURCED = [
 
 
 @pytest.mark.parametrize("public", SOURCED, ids=_ids(SOURCED))
-def test_it_is_told_where_the_rules_come_from(public):
+def test_the_source_of_the_rules_is_documented(public):
     """In the docstring itself, or in that of its module."""
     module = importlib.import_module(public.value.__module__)
     assert "Source: " in f"{public.value.__doc__}{module.__doc__}"

@@ -1,4 +1,4 @@
-"""Every error names the store, the node and what to do; it survives a pickle, and is what its second base says."""
+"""Every error names the store, the node and a remedy; it survives a pickle, and is an instance of its familiar base."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_message_has_all_parts(cls):
 
 
 @pytest.mark.parametrize("cls", CLASSES)
-def test_an_error_comes_whole_from_another_process(cls):
+def test_an_error_comes_complete_from_another_process(cls):
     error = cls("it is broken", store="/a.zarr", path="/g/x", remedy="Mend it.")
     for other in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
         assert type(other) is cls

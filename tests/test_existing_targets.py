@@ -1,4 +1,4 @@
-"""Nothing that exists is replaced unless that is asked for; a target may be a link, a folder or missing."""
+"""Nothing that exists is replaced unless requested; a target may be a link, a folder or missing."""
 
 from __future__ import annotations
 
@@ -389,7 +389,7 @@ def test_where_the_new_file_is(work: Path, arguments: list[str], made: str, is_t
 
 
 @pytest.mark.parametrize("name", ["there", "there/", "there.zarr", "there.zarr/"])
-def test_a_zarr_file_is_no_folder_to_put_files_into(work: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_zarr_file_is_not_a_folder_for_new_files(work: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     convert("session.nwb", name.rstrip("/"), to="zarr")
     before = stored_files(work)
     assert main(["convert", "session.nwb", name]) == 2

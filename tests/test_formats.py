@@ -1,4 +1,4 @@
-"""Both formats of Zarr in one class: what is written, what is kept, and one made of the other."""
+"""Both formats of Zarr in one class: writing, changing, and converting one to the other."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_zarr_python_reads_the_values(tmp_path):
         assert found["filtered"][...].tolist() == list(range(9))
 
 
-def test_an_array_that_zarr_python_cannot_open_is_told(tmp_path, monkeypatch):
+def test_an_array_that_zarr_python_cannot_open_is_reported(tmp_path, monkeypatch):
     path = written(tmp_path / "a.zarr", root(dataset("d", np.zeros(2, [("a", "<i4")]))), zarr_format=3)
     data = read(path)["d"].data
 
@@ -215,7 +215,7 @@ def test_an_export_to_the_other_format(rich, number, other, tmp_path):
     assert compare(rich[number], tmp_path / "other.nwb.zarr", ignore=ignored) == []
 
 
-def test_the_same_format_is_no_conversion(rich, tmp_path):
+def test_a_conversion_to_the_same_format_is_refused(rich, tmp_path):
     with pytest.raises(UsageError, match="format 3 already"):
         convert(rich[3], tmp_path / "b.zarr", zarr_format=3)
     with pytest.raises(UsageError, match="Zarr already"):

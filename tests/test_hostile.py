@@ -1,4 +1,4 @@
-"""Files that want to do harm: nothing in them is run, no key leads out of the store, the error says which node it was.
+"""Files that want to do harm: nothing in them is run, no key leads out of the store, the error names the node.
 
 What the data-only reader of pickles refuses is tested in ``storage/test_pickles.py``; here whole files are opened.
 """
@@ -10,7 +10,6 @@ import json
 import os
 import pickle
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -36,6 +35,7 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
 )
 from tests import samples
+from tests.watching import listening
 
 PICKLE = {"id": "pickle", "protocol": 5}
 
@@ -50,24 +50,12 @@ class Payload:
         return Path.touch, (self.marker,)
 
 
-_RUN: list[str] = []
 _HEARD = ("pickle.find_class", "os.system", "subprocess.Popen", "os.exec", "os.posix_spawn", "socket.connect")
-_listening = False
-
-
-def _hear(event: str, args: tuple[Any, ...]) -> None:
-    if _listening and event in _HEARD:
-        _RUN.append(f"{event} {args!r:.100}")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _auditing() -> None:
-    sys.addaudithook(_hear)  # there is no way to remove it; it is deaf but for the tests of this file
 
 
 @pytest.fixture
 def marker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The file that must not come to be, even where numcodecs was told to trust every pickle."""
+    """The file that must not be created, even where numcodecs trusts every pickle."""
     monkeypatch.setenv("NUMCODECS_ALLOW_UNSAFE_PICKLE_DECODE", "1")
     path = tmp_path / "code-was-run"
     yield path
@@ -75,16 +63,20 @@ def marker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
-def nothing_runs(marker: Path) -> Iterator[None]:
-    """Listen to what Python tells of code that is looked up or run."""
-    global _listening  # noqa: PLW0603 - the hook stays for ever
-    _RUN.clear()
-    _listening = True
-    try:
-        yield
-    finally:
-        _listening = False
-    assert _RUN == []
+def nothing_runs(marker: Path) -> Iterator[list[str]]:
+    """Assert from audit events that no code is looked up or run; the value is the list of paths that are opened."""
+    run: list[str] = []
+    opened: list[str] = []
+
+    def hear(event: str, args: tuple[Any, ...]) -> None:
+        if event in _HEARD:
+            run.append(f"{event} {args!r:.100}")
+        elif event in ("open", "os.listdir", "os.scandir") and isinstance(args[0], (str, bytes)):
+            opened.append(os.path.abspath(os.fsdecode(args[0])))
+
+    with listening(hear):
+        yield opened
+    assert run == []
 
 
 def _nwbfile() -> NWBFile:
@@ -290,7 +282,7 @@ def test_pickles_that_are_only_data_are_read_without_a_switch(store, monkeypatch
 
 
 class EvilCodec(Codec):  # type: ignore[misc]  # numcodecs has no type hints
-    """A codec that somebody's package registered, and that runs what a file says."""
+    """A codec that somebody's package registered, and that runs code from a file."""
 
     codec_id = "evil"
     made = 0
@@ -358,7 +350,7 @@ def test_pickle_where_numbers_should_be(store, marker, nothing_runs, place):
      "<x9", [["a", "<i4"], ["a", "<i4"]], "V999999999999999999999"],
     ids=str,
 )  # fmt: skip
-def test_data_types_that_are_none(store, nothing_runs, dtype):
+def test_invalid_data_types(store, nothing_runs, dtype):
     change(store / "acquisition" / "trace" / "data", dtype=dtype)
     with pytest.raises(DamagedFileError) as caught, opened(store) as io:
         io.read().acquisition["trace"].data[:]
@@ -383,7 +375,7 @@ def test_a_chunk_that_claims_a_petabyte(store, nothing_runs):
     ],
     ids=str,
 )  # fmt: skip
-def test_grids_that_are_none(store, changes):
+def test_invalid_grids(store, changes):
     change(store / "acquisition" / "trace" / "data", **changes)
     with pytest.raises(MetadataError) as caught:
         opened(store)
@@ -403,31 +395,19 @@ def test_a_chunk_that_is_too_short_or_too_long(store):
 # ---- ways out of the store -----------------------------------------------------------------------------------------
 
 
-def _touches_outside(store: Path) -> Callable[[], list[str]]:
-    """Return what tells the files below the folder of the store, but outside it, that were opened since.
+def _touches_outside(store: Path, opened: list[str]) -> Callable[[], list[str]]:
+    """Return a function that lists the files beside the store that have been opened since this call.
 
     The lock of a writer is beside the file.
     """
-    before = len(_OPENED)
+    before = len(opened)
     return lambda: [
         path
-        for path in _OPENED[before:]
+        for path in opened[before:]
         if path.startswith(f"{store.parent}{os.sep}")
         and not f"{path}{os.sep}".startswith(f"{store}{os.sep}")
         and path != lock_path(str(store))
     ]
-
-
-_OPENED: list[str] = []
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _opening() -> None:
-    def hear(event: str, args: tuple[Any, ...]) -> None:
-        if _listening and event in ("open", "os.listdir", "os.scandir") and isinstance(args[0], (str, bytes)):
-            _OPENED.append(os.path.abspath(os.fsdecode(args[0])))
-
-    sys.addaudithook(hear)
 
 
 OUTSIDE = ["../outside", "acquisition/../../outside", "acquisition/trace/../../../outside", "..", "./x/.."]
@@ -436,7 +416,7 @@ OUTSIDE = ["../outside", "acquisition/../../outside", "acquisition/trace/../../.
 @pytest.mark.parametrize("name", [*OUTSIDE, "/outside", "{absolute}"])
 @pytest.mark.parametrize("mode", ["r", "r+"])
 def test_keys_do_not_lead_out_of_the_store(written, tmp_path, nothing_runs, name, mode):
-    """Whatever the consolidated document says is there, nothing outside is read."""
+    """Whatever the consolidated document lists, nothing outside is read."""
     outside, store = tmp_path / "outside", tmp_path / "file.zarr"
     shutil.copytree(written / "identifier", outside)
     shutil.copytree(written, store)
@@ -446,12 +426,12 @@ def test_keys_do_not_lead_out_of_the_store(written, tmp_path, nothing_runs, name
     for key in (".zarray", ".zattrs"):
         document["metadata"][f"{place}/{key}"] = json.loads((outside / key).read_text())
     (store / ".zmetadata").write_text(json.dumps(document))
-    touched = _touches_outside(store)
+    touched = _touches_outside(store, nothing_runs)
     if name in OUTSIDE:
         with pytest.raises((StoreError, DamagedFileError)) as caught, NWBZarrIO(store, mode) as io:
             io.read_builder()
         assert caught.value.store == str(store)
-    else:  # slashes at the beginning say nothing: a node of that name inside the store
+    else:  # leading slashes have no meaning: a node of that name inside the store
         with NWBZarrIO(store, mode) as io:
             assert io.read_builder().get(place.strip("/")).data == ""
     assert touched() == []
@@ -465,7 +445,7 @@ def test_paths_of_links_do_not_lead_out_of_the_store(store, tmp_path, nothing_ru
     shutil.copytree(store, tmp_path / "outside")
     entries = [{"name": "evil", "source": ".", "path": path}]
     change(store, ".zattrs", zarr_link=entries)
-    touched = _touches_outside(store)
+    touched = _touches_outside(store, nothing_runs)
     with opened(store) as io, pytest.warns(BrokenLinkWarning, match="/evil"):
         assert io.read_builder().links == {}
     assert touched() == []
@@ -475,7 +455,7 @@ def test_cached_specifications_are_not_looked_for_outside(store_with_specs, tmp_
     store = store_with_specs
     shutil.copytree(store / "specifications", tmp_path / "outside")
     change(store, ".zattrs", **{".specloc": "../outside"})
-    touched = _touches_outside(store)
+    touched = _touches_outside(store, nothing_runs)
     with pytest.warns(UserWarning, match="No cached namespaces"):
         NWBZarrIO(store).close()
     assert touched() == []
@@ -494,7 +474,7 @@ def test_a_cached_source_is_not_looked_for_outside(store_with_specs, tmp_path, n
     for folder in (evil, evil.parent):
         (folder / ".zgroup").write_text('{"zarr_format": 2}')
     (tmp_path / "outside.yaml").write_text("groups: []")
-    touched = _touches_outside(store)
+    touched = _touches_outside(store, nothing_runs)
     with pytest.raises(MetadataError, match="is missing") as caught:
         NWBZarrIO(store)
     assert caught.value.store == str(store)

@@ -1,4 +1,4 @@
-"""`ZarrIO` and `NWBZarrIO` as their users see them: what goes in comes out, whatever the way."""
+"""`ZarrIO` and `NWBZarrIO` as their users see them: what is written is read back, in every way."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.extensions import catalog, extension, write_with
 from tests.places import Place, contents, delete, keys_of, put, remove
 
 APPEND = pytest.mark.needs("append")
-FOLLOW = {"external_links": "follow"}  # of far files, links into other folders are followed on request only
+FOLLOW = {"external_links": "follow"}  # links into other folders of remote files are followed on request only
 CHANGE_MODES = [pytest.param(mode, marks=APPEND) for mode in ("r+", "a")]
 
 
@@ -87,7 +87,7 @@ def plain(folder: Place) -> Place:
     return samples.write_zarr(folder / "plain.nwb.zarr", samples.plain_nwbfile())
 
 
-# ---- whole files ---------------------------------------------------------------------------------------------------
+# ---- complete files --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", ["r", "r-", *CHANGE_MODES])
@@ -295,7 +295,7 @@ def test_every_kind_of_dataset_comes_back(values_file, mode):
     assert wrong == []
 
 
-def test_words_for_the_types_of_datasets(values_file):
+def test_type_names_of_datasets(values_file):
     """What hdmf and its validator take a dataset for."""
     found = {name: builder.dtype for name, builder in read_builder(values_file).datasets.items()}
     for code in samples.NUMBERS:
@@ -494,7 +494,7 @@ def test_export_keeps_links_to_groups_of_other_files(folder, link_data):
         assert trace.data[0].tolist() == [0, 1, 2]
 
 
-def test_a_link_to_the_inside_of_a_file_does_not_read_the_whole_of_it(folder):
+def test_a_link_to_an_object_in_a_file_does_not_read_the_complete_file(folder):
     first, second = _two_files(folder)
     with NWBZarrIO(second, **FOLLOW) as io:
         target = io.read_builder()["acquisition/linked_data"].links["data"].builder
@@ -603,7 +603,7 @@ def test_specloc_in_its_old_forms(plain, form):
     assert "specs" not in read_builder(plain).groups
 
 
-def test_a_cached_specification_that_is_no_json_is_an_error(folder, tmp_path):
+def test_a_cached_specification_that_is_not_json_is_an_error(folder, tmp_path):
     path = write_with(folder / "file.zarr", extension(tmp_path, "ndx-single"))
     spoiled = numcodecs.VLenUTF8().encode(np.array(["{no json"], dtype=object))
     put(path, "specifications/ndx-single/0.1.0/namespace/0", bytes(spoiled))

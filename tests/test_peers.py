@@ -1,4 +1,4 @@
-"""The peers are what they say they are, and their failures are told."""
+"""The peers have the releases that they name, and their failures are reported."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_switch_of_unsafe_pickles_is_off_unless_given(this_python, monkeypat
         ("import time; time.sleep(60)", "did not end within 1 s"),
     ],
 )
-def test_a_failing_script_is_told(this_python, script, message):
+def test_a_failing_script_is_reported(this_python, script, message):
     with pytest.raises(PeerError, match=message):
         this_python.run(script, timeout=1 if "sleep" in script else 60)
 

@@ -1,4 +1,4 @@
-"""Who is told how far an operation is."""
+"""Progress of operations: callbacks, and the bar on a terminal."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_bar_shows_what_is_done_and_goes_away(monkeypatch):
     assert shown.rstrip(" ").endswith("\r")
 
 
-def test_an_unknown_total_is_no_harm(monkeypatch):
+def test_an_unknown_total_does_no_harm(monkeypatch):
     pytest.importorskip("tqdm")
     monkeypatch.setattr(sys, "stderr", Terminal())
     progress = TerminalProgress("x")

@@ -1,4 +1,4 @@
-"""What is said in two places is the same in both: versions, commands, extras, entry points."""
+"""Facts in two places agree: versions, commands, extras, entry points."""
 
 from __future__ import annotations
 

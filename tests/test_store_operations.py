@@ -1,4 +1,4 @@
-"""How often the store is asked, counted twice: at our own `LocalStore`, and by what Python opens and lists.
+"""The number of store operations, counted twice: at our own `LocalStore`, and by what Python opens and lists.
 
 Writing a new file asks once whether the target exists, then reads nothing, lists nothing in it and sets each key once,
 the consolidated document last; what interrupted conversions have left beside it is looked for when it is whole. Opening
@@ -8,7 +8,6 @@ a file is one get for each format of Zarr, and what was not asked for is not rea
 from __future__ import annotations
 
 import os
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,12 +23,13 @@ from pynwb import NWBHDF5IO, TimeSeries
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.stores.local import LocalStore, OpenFolder
 from tests import samples
+from tests.watching import listening
 
 FIRST = ["zarr.json", ".zmetadata"]
-"""What is asked for when a file is opened: the document of each format in which all others are."""
+"""The keys that are read when a file is opened: the document of each format that holds all others."""
 
 LAST = {2: ".zmetadata", 3: "zarr.json"}
-"""What is set last in a file of each format."""
+"""The key that is set last in a file of each format."""
 
 FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
 
@@ -71,7 +71,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
 
         monkeypatch.setattr(LocalStore, name, counted)
 
-    # everything else goes through these, or asks the disk about a file without reading or writing a value
+    # all other methods use these, or query the disk without reading or writing a value
     counted = (
         "get", "get_ranges", "open_value", "set", "delete", "exists", "list_documents", "sizes", "delete_below",
         "stream",
@@ -87,7 +87,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
 
 
 class Watch:
-    """What Python tells its audit hooks about one folder: ``(event, path relative to it, writing)``."""
+    """The audit events about one folder: ``(event, path relative to it, writing)``."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = str(folder)
@@ -95,7 +95,7 @@ class Watch:
 
     def hear(self, event: str, args: tuple[Any, ...]) -> None:
         path = args[0] if args else None
-        if not isinstance(path, (str, bytes, os.PathLike)):
+        if event not in WATCHED or not isinstance(path, (str, bytes, os.PathLike)):
             return
         path = os.path.abspath(os.fsdecode(path))
         if path != self.folder and not path.startswith(self.folder + os.sep):
@@ -119,35 +119,20 @@ class Watch:
         return Counter(event for event, _, _ in self.events if event != "open")
 
 
-_WATCHES: list[Watch] = []
-
-
-def _hook(event: str, args: tuple[Any, ...]) -> None:
-    if _WATCHES and event in WATCHED:
-        for watch in _WATCHES:
-            watch.hear(event, args)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _auditing() -> None:
-    sys.addaudithook(_hook)  # there is no way to remove it; without a watch it does nothing
-
-
 @contextmanager
 def watching(folder: Path) -> Iterator[Watch]:
     watch = Watch(folder)
     plain = OpenFolder.open
 
     def opened(self: OpenFolder, key: str, flags: int) -> int:
-        watch.hear("open", (f"{self._root}/{key}", None, flags))  # the hook is told a path within a directory only
+        watch.hear("open", (f"{self._root}/{key}", None, flags))  # the hook gets a path within a directory only
         return plain(self, key, flags)
 
-    _WATCHES.append(watch)
     OpenFolder.open = opened  # type: ignore[method-assign]
     try:
-        yield watch
+        with listening(watch.hear):
+            yield watch
     finally:
-        _WATCHES.remove(watch)
         OpenFolder.open = plain  # type: ignore[method-assign]
 
 
@@ -317,7 +302,7 @@ def test_opening_is_one_get_and_the_values_that_builders_must_hold(rich, counts)
         rest = set(gets) - scalars - set(FIRST)
         assert rest <= first_chunks
         assert all("specifications" not in key for key in gets)
-        # what is not a plain scalar but a row or a reference in one piece
+        # a scalar that is a row or a reference
         assert len(rest) <= 3
         before = len(counts.calls)
         assert io.read_builder() is io.read_builder()

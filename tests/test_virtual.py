@@ -72,7 +72,7 @@ def make_kinds(path: Path) -> Path:
 
 
 def references(path: Path) -> dict[str, Any]:
-    """Return what a JSON says of each key."""
+    """Return the references of a JSON by key."""
     found: dict[str, Any] = json.loads(path.read_text())["refs"]
     return found
 
@@ -140,7 +140,7 @@ def test_differs_from_a_copy_in_nothing_but_how_it_is_stored(tmp_path):
     convert(source, tmp_path / "a.zarr.json", virtual=True)
     convert(source, tmp_path / "b.zarr")
     found = compare(tmp_path / "a.zarr.json", tmp_path / "b.zarr", ignore=["filters", "chunks"])
-    # what is not written is told by the fill value, where the copy has the values
+    # chunks that are not written are the fill value, where the copy has the values
     assert {(one.path, one.kind) for one in found} == {("/few_chunks_of_zero", "fill"), ("/never_written", "fill")}
     notes = json.loads(references(tmp_path / "a.zarr.json")[".zattrs"])["_hdmf"]
     assert "chunks" not in notes  # a chunk that is absent is no damage
@@ -191,7 +191,7 @@ def test_chunks_that_the_library_may_count_wrongly(tmp_path):
 
 
 def test_edges_that_are_not_filtered(tmp_path):
-    """The bytes of such chunks say it, the file's index does not."""
+    """Only the bytes of such chunks show it, not the index of the file."""
     source = tmp_path / "a.h5"
     values = np.arange(1000 * 1000, dtype="i4").reshape(1000, 1000)
     with h5py.File(source, "w") as file:
@@ -282,7 +282,7 @@ def test_the_json_alone_moves(pair, tmp_path):
 
 
 @pytest.mark.parametrize("change", ["touched", "grown", "other", "gone"])
-def test_a_changed_source_is_told(pair, change):
+def test_a_changed_source_is_reported(pair, change):
     source, target = pair
     if change == "touched":
         os.utime(source, ns=(1, 1))
@@ -304,7 +304,7 @@ def test_a_changed_source_is_told(pair, change):
         np.testing.assert_array_equal(read(target, "data"), SQUARE)
 
 
-def test_a_source_that_changes_while_it_is_open_is_told(pair):
+def test_a_source_that_changes_while_it_is_open_is_reported(pair):
     source, target = pair
     with ZarrIO(target, "r") as io:
         data = io.read_builder().datasets["data"].data
@@ -314,7 +314,7 @@ def test_a_source_that_changes_while_it_is_open_is_told(pair):
             data[600:]
 
 
-def test_a_source_that_changes_while_it_is_listed_is_told(pair, monkeypatch):
+def test_a_source_that_changes_while_it_is_listed_is_reported(pair, monkeypatch):
     source, target = pair
     plan = writing._leave
 
@@ -568,7 +568,7 @@ def test_a_document_of_bounded_size(pair):
         keys.get(".zgroup")
 
 
-# ---- what is asked for ----------------------------------------------------------------------------------------------
+# ---- options --------------------------------------------------------------------------------------------------------
 
 
 def test_large_data_that_cannot_stay(tmp_path, monkeypatch):
@@ -585,7 +585,7 @@ def test_large_data_that_cannot_stay(tmp_path, monkeypatch):
     assert not (tmp_path / "b.zarr.json").exists()
 
 
-def test_a_dataset_most_of_whose_chunks_are_odd_is_encoded_anew(tmp_path, monkeypatch):
+def test_a_dataset_with_mostly_odd_chunks_is_encoded_again(tmp_path, monkeypatch):
     monkeypatch.setattr(writing, "MUCH_INLINED", 2**20)
     with h5py.File(tmp_path / "a.h5", "w") as file:
         data = file.create_dataset("a", (1000, 1000), "i4", chunks=(250, 1000), compression="gzip", shuffle=True)

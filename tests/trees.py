@@ -1,4 +1,4 @@
-"""Small builder trees for the tests of the contract, written and read in a line."""
+"""Small builder trees for tests, built, written and read in one line."""
 
 from __future__ import annotations
 

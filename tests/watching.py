@@ -1,4 +1,4 @@
-"""What a program does with the files of a local store, heard from Python's audit events, whichever module does it."""
+"""The file operations on a local store, from Python's audit events, whichever module makes them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Watched:
         self.lists: list[str] = []
 
     def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Note what an audit event says."""
+        """Record an audit event."""
         if event == "open":
             is_write = bool(arguments[2] & (os.O_WRONLY | os.O_RDWR))
             self._note(self.sets if is_write else self.reads, arguments[0])
@@ -59,7 +59,7 @@ def _hear(event: str, arguments: tuple[Any, ...]) -> None:
 
 @contextmanager
 def listening(function: Callable[[str, tuple[Any, ...]], None]) -> Iterator[None]:
-    """Call ``function`` with each audit event; what it raises takes the place of what was about to happen."""
+    """Call ``function`` with each audit event; an exception from it replaces the operation."""
     if not _installed:
         sys.addaudithook(_hear)
         _installed.append(True)
@@ -72,7 +72,7 @@ def listening(function: Callable[[str, tuple[Any, ...]], None]) -> Iterator[None
 
 @contextmanager
 def watching(root: Path) -> Iterator[Watched]:
-    """Note what is done with the files below ``root``."""
+    """Record the operations on the files below ``root``."""
     watched = Watched(root)
     with listening(watched.hear):
         yield watched

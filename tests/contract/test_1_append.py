@@ -1,4 +1,4 @@
-"""Issue "The whole contract", part 1: append and modify."""
+"""The contract: append and modify."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def test_an_index_grows_beyond_its_type(folder, rows, length, dtype):
 
 
 @APPEND
-def test_a_table_of_two_rows_gets_room_for_many(folder):
+def test_a_table_of_two_rows_gets_larger_chunks(folder):
     """Its columns were stored in chunks of two rows, and a chunk is a file, or a request."""
     path = samples.write_zarr(folder / "file.zarr", _table_of_two())
     with NWBZarrIO(path, "r+") as io:
@@ -257,7 +257,7 @@ def test_a_table_of_two_rows_gets_room_for_many(folder):
 
 @APPEND
 @pytest.mark.parametrize("length", [2, 20])
-def test_a_reader_from_before_is_told_that_an_array_got_larger_chunks(folder, length):
+def test_an_earlier_reader_gets_an_error_once_an_array_has_larger_chunks(folder, length):
     """Of the chunks that it knows most are gone, and would read as zeros."""
     path = folder / "file.zarr"
     data = ZarrDataIO(np.arange(1, 1 + length), chunks=(2,), maxshape=(None,))
@@ -275,7 +275,7 @@ def test_a_reader_from_before_is_told_that_an_array_got_larger_chunks(folder, le
 
 
 @APPEND
-def test_a_reader_from_before_gets_no_wrong_reference(folder, monkeypatch):
+def test_an_earlier_reader_gets_no_wrong_reference(folder, monkeypatch):
     """One reference is read without its chunk, and the second chunk holds others now."""
     monkeypatch.setattr(growth, "MOST_BYTES", 2**10)
     monkeypatch.setattr(growth, "LEAST_BYTES", 2**10)
@@ -498,7 +498,7 @@ def test_values_in_the_consolidated_document_are_true_too(folder):
         assert read_builder(path, mode)["x"].data[:].tolist() == [0, 9, 2]
 
 
-# ---- attributes of what is there
+# ---- attributes of existing objects
 # ---------------------------------------------------------------------------------------
 
 
@@ -597,7 +597,7 @@ def test_a_conflict_names_both_values(folder, there, wanted, shown, is_read):
 
 @APPEND
 @pytest.mark.parametrize("is_read", [True, False], ids=["read", "not read"])
-def test_the_same_values_are_no_conflict(folder, is_read):
+def test_the_same_values_are_not_a_conflict(folder, is_read):
     def tree(*more: Any) -> GroupBuilder:
         wrapped = ZarrDataIO(np.array([1.0, np.nan]))
         return root(dataset("x", np.arange(4)), dataset("t", ["a", "b"], "utf8"), dataset("n", wrapped), *more)

@@ -1,4 +1,4 @@
-"""Issue "The whole contract", part 2: links and references, in all forms."""
+"""The contract: links and references, in all forms."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def linked_files(folder: Place, suffix: str, *, append: bool) -> Place:
 
 
 def kinds(path: Place, suffix: str) -> dict[str, Any]:
-    """Return of each dataset of the acquisition whether it is there, or where it is."""
+    """Return for each dataset of the acquisition whether it is a copy, or where its link leads."""
     found: dict[str, Any] = {}
     with BACKENDS[suffix](str(path), "r", **_OPTIONS[suffix]) as io:
         for name, series in io.read_builder()["acquisition"].groups.items():
@@ -102,7 +102,7 @@ def test_an_export_links_what_hdf5_links(both, folder, tmp_path, link_data, way)
 
 
 @pytest.mark.parametrize("link_data", [True, False])
-def test_what_is_linked_and_what_is_copied_has_the_same_values(both, folder, link_data):
+def test_linked_and_copied_data_have_the_same_values(both, folder, link_data):
     with NWBZarrIO(both[".nwb.zarr"], **FOLLOW) as source, NWBZarrIO(folder / "third.zarr", "w") as io:
         io.export(source, write_args={"link_data": link_data})
     acquisition = read(folder / "third.zarr", **FOLLOW).acquisition

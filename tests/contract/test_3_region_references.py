@@ -1,4 +1,4 @@
-"""Issue "The whole contract", part 3: region references."""
+"""The contract: region references."""
 
 from __future__ import annotations
 
@@ -62,20 +62,20 @@ def check(path: Place) -> None:
 
 
 @pytest.mark.parametrize("name", REGIONS)
-def test_what_is_stored_in_an_attribute(file, name):
+def test_stored_form_in_an_attribute(file, name):
     stored = document(file, ".zattrs")[name]
     assert stored["zarr_dtype"] == "region"
     assert stored["value"]["region"] == REGIONS[name][1]
     assert (stored["value"]["source"], stored["value"]["path"]) == (".", "/values")
 
 
-def test_what_is_stored_in_an_attribute_with_several(file):
+def test_stored_form_in_an_attribute_with_several(file):
     stored = document(file, ".zattrs")["several"]
     assert [entry["zarr_dtype"] for entry in stored] == ["region"] * len(REGIONS)
     assert [entry["value"]["region"] for entry in stored] == [regions for _, regions, _ in REGIONS.values()]
 
 
-def test_what_is_stored_in_a_dataset(file):
+def test_stored_form_in_a_dataset(file):
     assert document(file, "regions/.zattrs")["zarr_dtype"] == "region"
     array = document(file, "regions/.zarray")
     assert (array["dtype"], array["filters"][0]["id"], array["shape"]) == ("|O", "json2", [len(REGIONS)])
@@ -129,7 +129,7 @@ def test_they_are_kept_by_an_append(folder):
 
 
 @pytest.mark.parametrize("region", ["text", (slice(None), 1.5), {"rows": [1]}, [[[1, 2]]]])
-def test_what_is_no_region_is_refused(region):
+def test_invalid_regions_are_refused(region):
     with pytest.raises(UsageError):
         ZarrReference(".", "/values", region=region)
 

@@ -1,4 +1,4 @@
-"""Issue "The whole contract", part 4: types of attributes and datasets; HDF5 -> Zarr -> HDF5."""
+"""The contract: types of attributes and datasets; HDF5 -> Zarr -> HDF5."""
 
 from __future__ import annotations
 
@@ -293,7 +293,7 @@ def test_the_kinds_of_links_come_back(there_and_back, name):
             assert one.get(name, getlink=True).path == other.get(name, getlink=True).path
 
 
-# ---- NaN as others write it ----------------------------------------------------------------------------------------
+# ---- NaN from other writers ----------------------------------------------------------------------------------------
 
 
 def as_others_write_it(place: Place, node: str, **attributes: Any) -> None:

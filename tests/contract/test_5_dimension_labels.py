@@ -1,4 +1,4 @@
-"""Issue "The whole contract", part 5: dimension labels, documentation of the schema, maxshape."""
+"""The contract: dimension labels, documentation of the schema, maxshape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Issue "The whole contract", part 6: data chunk iterators of every kind."""
+"""The contract: data chunk iterators of every kind."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def blocks(values: np.ndarray[Any, Any], *keys: Any) -> list[DataChunk]:
 
 
 def written(path: Place, iterator: Any, **options: Any) -> Any:
-    """Write what ``iterator`` gives; return the array, once it was read in both ways."""
+    """Write the blocks of ``iterator``; return the array, once it was read in both modes."""
     write_builder(path, root(dataset("it", iterator)), **options)
     for mode in ("r", "r-"):
         data = read_builder(path, mode)["it"].data
@@ -182,7 +182,7 @@ def broken(count: int) -> Iterator[DataChunk]:
 
 
 def check_nothing(path: Place) -> None:
-    """Assert that nothing is there; in a store without staging, what is there says that it is incomplete."""
+    """Assert that nothing exists; in a store without staging, the file is marked as incomplete."""
     with pytest.raises(StoreNotFoundError):
         ZarrIO(path)
     assert list(path.parent.iterdir()) == []

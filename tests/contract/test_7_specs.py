@@ -1,4 +1,4 @@
-"""Issue "The whole contract", part 7: cached specifications."""
+"""The contract: cached specifications."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_all_namespaces_of_the_file_are_named(extended):
     assert set(ZarrIO.load_namespaces(catalog(), extended)) == wanted
 
 
-def test_what_is_returned_is_what_hdf5io_returns(folder, tmp_path):
+def test_load_namespaces_returns_the_same_as_hdf5io(folder, tmp_path):
     """Namespaces, what each depends on, and the types that it takes from there."""
     first, second = samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile()), folder / "a.zarr"
     samples.write_zarr(second, samples.plain_nwbfile())
@@ -192,7 +192,7 @@ def test_an_append_caches_them_in_a_file_that_had_none(folder):
     assert len(read(path).trials) == 1
 
 
-def test_they_are_no_part_of_the_builders(extended):
+def test_they_are_not_part_of_the_builders(extended):
     with ZarrIO(extended) as io:
         assert "specifications" not in io.read_builder().groups
         assert ".specloc" not in io.read_builder().attributes

@@ -1,4 +1,4 @@
-"""Issue "The whole contract", part 8: what pynwb, hdmf and nwbinspector do with an open file."""
+"""The contract: what pynwb, hdmf and nwbinspector do with an open file."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_herd_path_is_found_wherever_it_is(tmp_path, monkeypatch, form):
     assert sorted(os.listdir(folder)) == ["herd.zip", "keys.tsv"]
 
 
-def test_what_is_wrong_with_a_herd_path_is_said(tmp_path, monkeypatch):
+def test_an_unusable_herd_path_is_reported(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     _with_herd(tmp_path / "file.zarr", "herd.zip")
     with (
@@ -383,7 +383,7 @@ def test_code_that_looks_for_hdmf_zarr_runs_on_request(local, tmp_path):
     assert done.stdout.splitlines() == ["plain", "[]", "[1, 2, 3] True"]
 
 
-def test_nothing_has_the_name_unasked(local):
+def test_nothing_has_the_name_by_default(local):
     done = in_another_process("import hdmf_zarr_backend.nwb, sys; print('hdmf_zarr' in sys.modules)")
     assert done.stdout.split() == ["False"], done.stderr
 

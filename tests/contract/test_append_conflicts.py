@@ -1,4 +1,4 @@
-"""Issue "The whole contract", part 1: an append names both sides of a conflict, and writes nothing half way."""
+"""The contract: an append names both sides of a conflict, and writes nothing half way."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_link_in_the_place_of_something_names_its_target(folder, there, shown)
 
 @pytest.mark.parametrize("is_read", [True, False], ids=["read", "not read"])
 @pytest.mark.parametrize("target", ["a", "x", "/"])
-def test_the_same_link_is_no_conflict(folder, is_read, target):
+def test_the_same_link_is_not_a_conflict(folder, is_read, target):
     path = stored(folder / "file.zarr", linked(target))
     with ZarrIO(path, "r+") as io:
         if is_read:
@@ -89,7 +89,7 @@ def test_the_same_link_is_no_conflict(folder, is_read, target):
     assert is_fresh(path)
 
 
-def test_links_to_other_files_are_told_apart(folder):
+def test_links_to_different_files_are_distinguished(folder):
     first, second = (stored(folder / name, root(group("a"), dataset("x", [1, 2]))) for name in ("one.zarr", "two.zarr"))
     path = folder / "file.zarr"
     with ZarrIO(first) as one, ZarrIO(second) as two:
@@ -116,7 +116,7 @@ def test_links_to_other_files_are_told_apart(folder):
     assert found["new"].data[:].tolist() == [3]
 
 
-# ---- new values of what is there ------------------------------------------------------------------------------------
+# ---- new values of existing objects ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("is_told", [True, False], ids=["modified", "not told"])
@@ -129,7 +129,7 @@ def test_links_to_other_files_are_told_apart(folder):
     ],
 )
 def test_a_new_value_of_a_dataset_is_a_conflict(folder, field, value, node, shown, is_told):
-    """hdmf keeps the builder that was read: the new value would be lost without a word."""
+    """hdmf keeps the builder that was read: the new value would be lost silently."""
     path = samples.write_zarr(folder / "file.nwb.zarr", samples.plain_nwbfile())
     before = contents(path)
     with NWBZarrIO(path, "r+") as io:
@@ -146,7 +146,7 @@ def test_a_new_value_of_a_dataset_is_a_conflict(folder, field, value, node, show
     assert contents(path) == before
 
 
-def test_new_data_of_a_series_are_a_conflict_and_what_says_the_same_is_none(folder):
+def test_new_data_of_a_series_are_a_conflict_and_equal_data_are_not(folder):
     path = samples.write_zarr(folder / "file.nwb.zarr", samples.plain_nwbfile())
     with NWBZarrIO(path, "r+") as io:
         nwbfile = io.read()
@@ -263,14 +263,14 @@ def test_what_was_written_before_the_exception_stays(folder):
 
     with warnings.catch_warnings(), pytest.raises(ZeroDivisionError):
         warnings.simplefilter("error")
-        change(also=False)  # there is nothing to tell
+        change(also=False)  # nothing to report
     with pytest.warns(DroppedChangesWarning), pytest.raises(ZeroDivisionError):
         change(also=True)
     assert len(read(path).units) == 4
     assert valid(path)
 
 
-def test_chunks_that_were_written_early_are_put_back(folder, monkeypatch):
+def test_chunks_that_were_written_early_are_restored(folder, monkeypatch):
     monkeypatch.setattr(edits, "WAITING_BYTES", 1000)
     path = folder / "file.zarr"
     with ZarrIO(path, "w") as io:
@@ -310,7 +310,7 @@ def test_where_warnings_are_errors_the_file_is_closed_all_the_same(folder):
     assert contents(path) == before
 
 
-def test_a_write_that_failed_is_told_by_its_own_error_only(folder):
+def test_a_failed_write_raises_its_own_error_only(folder):
     path = with_units(folder / "file.nwb.zarr")
     before = contents(path)
 

@@ -1,4 +1,4 @@
-"""Issue "The whole contract", "Done when": an append costs what it adds, however large the file is."""
+"""The contract: an append costs what it adds, however large the file is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Issue "The whole contract", part 1: columns of named fields, and the tables of intracellular recordings, grow."""
+"""The contract: columns of named fields, and the tables of intracellular recordings, grow."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """HDF5 -> Zarr -> HDF5, and Zarr of one format -> Zarr of the other, wherever the Zarr file is.
 
-What is about one store or format of conversions is in ``tests/test_conversion.py``.
+Conversions of one store or one format are in ``tests/test_conversion.py``.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def test_nothing_is_lost_on_the_way_to_the_other_format_and_back(
     with ZarrIO(other) as io:
         assert io.zarr_format == 5 - cell.zarr_format
     assert differences(everything.made, other) == []
-    # rows with references are encoded anew, and those of format 2 are chunked by another size of a row
+    # rows with references are encoded again, and those of format 2 are chunked by another size of a row
     assert differences(everything.made, folder / "again.zarr", ignore={"chunks"}) == []
     convert(other, tmp_path / "back.h5")
     assert differences(everything.source, tmp_path / "back.h5") == []
@@ -230,7 +230,7 @@ def test_the_report_and_the_progress_say_what_was_done(folder: Place, tmp_path: 
         assert progress.paths == {"/group/x", "/hard", "/text"}
 
 
-# ---- what is refused ------------------------------------------------------------------------------------------------
+# ---- refusals ------------------------------------------------------------------------------------------------------
 
 
 def ragged() -> Any:
@@ -260,7 +260,7 @@ def test_what_zarr_cannot_hold_is_refused_by_name(
 
 
 @pytest.mark.needs("staging")
-def test_damage_in_hdf5_is_told_with_the_node_and_the_old_file_stays(folder: Place, tmp_path: Path) -> None:
+def test_damage_in_hdf5_is_reported_with_the_node_and_the_old_file_stays(folder: Place, tmp_path: Path) -> None:
     convert(simple(tmp_path / "old.h5", y=np.arange(2)), folder / "a.zarr")
     write_damaged(tmp_path / "a.h5")
     with pytest.raises(DamagedFileError, match=r"store '.*a\.h5', node '/group/x'"):

@@ -1,4 +1,4 @@
-"""Dates and durations of NumPy keep their unit: both formats, both ways, in every form in which HDMF gives them."""
+"""Dates and durations of NumPy keep their unit: both formats, both ways, in every form that HDMF passes."""
 
 from __future__ import annotations
 

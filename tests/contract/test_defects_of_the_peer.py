@@ -97,7 +97,7 @@ def test_d2_no_code_of_a_file_runs(tmp_path, monkeypatch):
 
 
 class Blocks(GenericDataChunkIterator):
-    """An iterator whose blocks are no whole chunks of what is written, and that may break."""
+    """An iterator whose blocks do not end with the chunks that are written, and that may fail."""
 
     def __init__(self, values: Any, broken_from: int = 2**63, **options: Any) -> None:
         self.values, self.broken_from = values, broken_from
@@ -151,7 +151,7 @@ def test_d6_arguments_of_the_class_for_nwb_are_honoured(folder):
 
 @pytest.mark.needs("staging")
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_d7_a_worker_that_fails_is_no_silent_hole(folder, jobs, capfd):
+def test_d7_a_failing_worker_leaves_no_silent_hole(folder, jobs, capfd):
     """The error was taken for one of the progress bar, and the write returned with elements missing."""
     blocks = Blocks(np.arange(3000), broken_from=1500, display_progress=True)
     with ZarrIO(folder / "a.zarr", "w") as io, pytest.raises(ZeroDivisionError, match="amplifier"):
@@ -170,7 +170,7 @@ def test_d7_nor_is_one_whose_chunk_cannot_be_encoded(folder):
 
 
 @pytest.mark.parametrize("io_class", [ZarrIO, NWBZarrIO])
-def test_d8_a_folder_that_is_no_file_is_not_emptied(tmp_path, io_class):
+def test_d8_a_folder_that_is_not_a_file_of_ours_is_not_emptied(tmp_path, io_class):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "important.txt").write_text("all of it")
     with pytest.raises(StoreExistsError):
@@ -261,7 +261,7 @@ def test_d11_namespaces_come_without_a_listing(tmp_path):
 
 @pytest.mark.parametrize("kind", ["web", "bucket"])
 def test_d12_a_link_leads_to_the_neighbour(kind, request):
-    """Over the web it was asked for below the file itself, and in a bucket it led back to the file."""
+    """Over the web it was requested below the file itself, and in a bucket it led back to the file."""
     if kind == "web":
         server = request.getfixturevalue("web")
         folder: Any = server.folder
@@ -306,11 +306,11 @@ def test_d14_an_iterator_keeps_its_type(folder):
 
 
 @pytest.mark.parametrize("backend", ["zarr", "hdf5"])
-def test_d14_settings_of_hdf5_are_taken_or_told(folder, tmp_path, backend):
+def test_d14_settings_of_hdf5_are_used_or_reported(folder, tmp_path, backend):
     values = np.arange(40, dtype="i2").reshape(10, 4)
     settings = {"chunks": (5, 2), "maxshape": (None, 4), "fillvalue": -1}
     filters = {"compression": "gzip", "compression_opts": 4, "shuffle": True, "fletcher32": True}
-    if backend == "hdf5":  # hdmf itself warns that they say nothing of a dataset of HDF5
+    if backend == "hdf5":  # hdmf itself warns that they have no effect on a dataset of HDF5
         with h5py.File(tmp_path / "a.h5", "w") as file:
             data = file.create_dataset("x", data=values, chunks=(10, 4), maxshape=(10, None))
             with warnings.catch_warnings():
@@ -323,7 +323,7 @@ def test_d14_settings_of_hdf5_are_taken_or_told(folder, tmp_path, backend):
         ) as told:
             path = write(folder / "a.zarr", trees.root(trees.dataset("x", H5DataIO(values, **settings, **filters))))
         assert str(path) in str(told[0].message)
-        write(folder / "b.zarr", trees.root(trees.dataset("x", H5DataIO(values, **settings))))  # nothing to tell
+        write(folder / "b.zarr", trees.root(trees.dataset("x", H5DataIO(values, **settings))))  # nothing to report
     with ZarrIO(path) as io:
         data = io.read_builder()["x"].data
         expected = ((10, 4), (10, None), None) if backend == "hdf5" else ((5, 2), (None, 4), -1)
@@ -342,7 +342,7 @@ def test_d14_settings_of_hdf5_around_what_was_read_from_zarr(folder):
 
 
 @pytest.mark.parametrize("chunks", [None, (2**17,)], ids=["contiguous", "chunked"])
-def test_d15_an_export_from_hdf5_holds_no_dataset_whole(tmp_path, chunks):
+def test_d15_an_export_from_hdf5_holds_no_complete_dataset(tmp_path, chunks):
     size = 2**23  # of 8 bytes: 64 MiB
     with HDF5IO(tmp_path / "a.h5", "w", manager=get_manager()) as io:
         io.write_builder(trees.root(trees.dataset("small", [1])))

@@ -359,7 +359,7 @@ def test_which_files_are_nwb_files(folder):
         io.read()
 
 
-def test_an_empty_file_is_told_as_hdmf_tells_it(tmp_path):
+def test_an_empty_file_is_reported_as_by_hdmf(tmp_path):
     zarr.create_group(tmp_path / "a.zarr", zarr_format=2)
     with ZarrIO(tmp_path / "a.zarr", "r", get_manager()) as io, pytest.raises(UnsupportedOperation, match="no values"):
         io.read()

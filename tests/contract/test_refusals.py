@@ -1,4 +1,4 @@
-"""What is not there, what cannot be written, and what a failure leaves, wherever the file is.
+"""Missing files, refused writes, and what a failure leaves, wherever the file is.
 
 Damage that is made by hand in documents of format 2 on a local disk is in ``tests/test_bad_input.py``.
 """
@@ -44,7 +44,7 @@ def plain(folder: Place) -> Place:
 
 
 def everything_in(folder: Place) -> dict[str, dict[str, bytes]]:
-    """Return what is in all files of a folder."""
+    """Return the contents of all files of a folder."""
     return {place.name: contents(place) for place in folder.iterdir()}
 
 
@@ -124,7 +124,7 @@ def test_references_to_nothing_fail_when_they_are_resolved(folder):
 
 
 def spoil(path: Place, array: str) -> None:
-    """Set the first chunk of an array to what is none."""
+    """Replace the first chunk of an array with bytes that do not decode."""
     node = arrays(path)[array]
     put(path, f"{array}/{node.chunk_name((0,) * len(node.shape))}", b"\1\2\3")
 
@@ -192,7 +192,7 @@ def test_a_write_that_fails_leaves_what_was_there(folder, value, error, present)
 
 
 @STAGING
-def test_the_old_file_is_there_until_the_new_one_is_whole(folder, plain):
+def test_the_old_file_stays_until_the_new_one_is_complete(folder, plain):
     seen = []
 
     def rows() -> Iterator[Any]:
@@ -222,7 +222,7 @@ def test_names_that_no_store_can_hold(folder, name):
 
 @pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.PortableNameWarning")
 def test_a_name_with_a_control_character(folder, cell):
-    """The library behind S3 takes it for no path; then what is there stays as it is."""
+    """The library behind S3 rejects such a path; the existing file stays as it is."""
     path = folder / "file.zarr"
     with ZarrIO(path, "w") as io:
         io.write_builder(root(group("first")))

@@ -1,4 +1,4 @@
-"""Issue "The whole contract", "Done when": builder -> file -> builder over generated trees."""
+"""The contract: builder -> file -> builder over generated trees."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LABELS = st.none() | st.text("abc,_ é", min_size=1, max_size=4)
 
 @st.composite
 def array_data(draw: st.DrawFn) -> tuple[Any, Any, tuple[int, ...]]:
-    """Return data, HDMF's word for their type, and their shape."""
+    """Return data, the name of their type in HDMF, and their shape."""
     array = draw(raw_arrays(PLAIN.filter(lambda dtype: dtype.kind != "U") | STRUCTURED, SMALL))
     chunks = tuple(draw(st.integers(1, max(1, n))) for n in array.shape)
     return ZarrDataIO(array, chunks=chunks) if draw(st.booleans()) else array, None, array.shape
@@ -291,7 +291,7 @@ def test_a_builder_comes_back_from_an_export(shared_folder, tree):
 
 
 @pytest.mark.needs("append")
-def test_a_builder_is_added_to_what_is_there(shared_folder):
+def test_a_builder_is_added_to_an_existing_file(shared_folder):
     with ZarrIO(new_place(shared_folder), "a") as io:  # outside of hypothesis, which would look for a simpler refusal
         io.write_builder(GroupBuilder("root"))
     add_to_what_is_there(shared_folder)

@@ -1,6 +1,6 @@
 """pynwb's own way from Zarr to HDF5, and ours: what the one loses, the other keeps.
 
-``NWBHDF5IO.export`` writes what it does not know from h5py as any array in memory; storage settings are not asked for.
+``NWBHDF5IO.export`` writes what it does not know from h5py as any array in memory; storage settings are not read.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def files(shared_folder: Place, tmp_path_factory: pytest.TempPathFactory) -> dic
 
 
 def arrays(path: Path) -> dict[str, dict[str, Any]]:
-    """Return what HDF5 says of each dataset that has axes."""
+    """Return the settings in HDF5 of each dataset that has axes."""
     found: dict[str, dict[str, Any]] = {}
 
     def note(name: str, node: Any) -> None:

@@ -362,7 +362,7 @@ def _reference(value: Any) -> dict[str, Any] | None:
     return REFERENCE if isinstance(value, Thing) else None
 
 
-def test_references_are_encoded_and_resolved_wherever_they_stand():
+def test_references_are_encoded_and_resolved_everywhere():
     attributes = {"one": Thing(), "list": [Thing(), Thing()], "array": np.array([Thing()], dtype=object)}
     encoded = encode_attributes(attributes, notes={}, reference=_reference)
     assert encoded == {"one": REFERENCE, "list": [REFERENCE, REFERENCE], "array": [REFERENCE]}

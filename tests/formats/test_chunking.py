@@ -1,4 +1,4 @@
-"""Chunks of new arrays: of the size aimed at, and never empty."""
+"""Chunks of new arrays: of the target size, and never empty."""
 
 from __future__ import annotations
 

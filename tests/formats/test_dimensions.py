@@ -1,4 +1,4 @@
-"""Labels come back, and the names that are stored are what xarray and netCDF can use."""
+"""Labels come back, and the stored names are those that xarray and netCDF can use."""
 
 from __future__ import annotations
 

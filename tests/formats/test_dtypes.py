@@ -95,12 +95,12 @@ def test_plain_types_have_no_padding_no_metadata_and_no_empty_text():
         ("|O", None),
     ],
 )
-def test_kinds_of_words(word, kind):
+def test_kinds_of_type_names(word, kind):
     assert kind_of(word) == kind
 
 
 @pytest.mark.parametrize("word", ["nonsense", "", "(1,", "f4,(", "int33"])
-def test_a_word_that_nobody_knows_is_refused(word):
+def test_an_unknown_type_name_is_refused(word):
     with pytest.raises(ValueRefusedError, match="no data type"):
         kind_of(word)
 
@@ -135,16 +135,16 @@ class RefSpec:
         ([{"name": "a", "dtype": "int"}], [{"name": "a", "dtype": "int"}]),
     ],
 )
-def test_words_for_the_types_of_builders(dtype, word):
+def test_type_names_of_builders(dtype, word):
     assert word_of(dtype) == word
 
 
-def test_what_is_no_type_is_refused():
+def test_a_dtype_of_another_kind_is_refused():
     with pytest.raises(ValueRefusedError, match="no data type"):
         word_of(5)
 
 
-def test_words_of_the_specification_are_of_the_widths_that_its_table_says():
+def test_type_names_have_the_widths_of_the_specification():
     assert {word: NUMBERS[word].str for word in ("int", "float", "long", "double", "uint", "short")} == {
         "int": "<i4",
         "float": "<f4",

@@ -319,7 +319,7 @@ def test_structured_values_with_an_opaque_field_are_read_and_written_again(tmp_p
         np.testing.assert_array_equal(io.read_builder()["data"].data[:], values)
 
 
-# ---- what is not a type ---------------------------------------------------------------------------------------------
+# ---- unknown types --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -409,7 +409,7 @@ def test_the_label_of_a_type(data_type: Any, more: dict[str, Any], word: str) ->
 
 
 @pytest.mark.parametrize("data_type", ["|O", [["x", "<i4"], ["y", "|O"]], "nonsense", None])
-def test_what_has_no_fixed_size_has_none(data_type: Any) -> None:
+def test_types_of_variable_size_have_no_itemsize(data_type: Any) -> None:
     assert describe_any(described(data_type)).itemsize is None
 
 

@@ -28,7 +28,7 @@ LITTLE: list[Any] = [{"name": "bytes", "configuration": {"endian": "little"}}]
 
 
 def array_document(**changes: Any) -> dict[str, Any]:
-    """Return the document of an array as zarr-python writes it, with changes; None takes a key away."""
+    """Return the document of an array as zarr-python writes it, with changes; None removes a key."""
     document = {
         "zarr_format": 3,
         "node_type": "array",
@@ -308,7 +308,7 @@ def test_an_array_both_ways(node):
 
 
 @pytest.mark.parametrize("node", ARRAYS.values(), ids=ARRAYS)
-def test_what_is_not_changed_is_written_as_it_was(node):
+def test_an_unchanged_array_is_written_as_it_was(node):
     first = document(adapted(node))
     parsed = zarr3.parse_node(copy.deepcopy(first), "a")
     assert isinstance(parsed, ArrayNode)
@@ -358,7 +358,7 @@ def test_no_key_of_a_note_is_one_that_014_takes_for_a_reference():
         assert not {"zarr_dtype", "_REFERENCE"} & note.keys()
 
 
-def test_dimensions_stand_in_both_places():
+def test_dimensions_are_stored_in_both_places():
     found = document(adapted(planned(attributes={"zarr_dtype": "int16", "_ARRAY_DIMENSIONS": ["time", "x"]})))
     assert found["attributes"]["_ARRAY_DIMENSIONS"] == found["dimension_names"] == ["time", "x"]
     without = {**found, "attributes": {}}
@@ -413,8 +413,8 @@ def test_attributes_of_format_3():
 
 
 @pytest.mark.parametrize("value", [{"zarr_dtype": "int8"}, {"_REFERENCE": 1}, {"_REFERENCE": {"path": "/a"}}])
-def test_json_of_a_user_is_no_reference(value):
-    """0.14 takes an object with such a key for a reference, and fails; so it is told as text."""
+def test_json_of_a_user_is_not_a_reference(value):
+    """0.14 takes an object with such a key for a reference, and fails; so it is stored as text."""
     ours = {"a": value, "_hdmf": {"attributes": {"a": {"dtype": "json"}}}}
     encoded = zarr3_attributes.encode_values(ours)
     assert encoded == {"a": json.dumps(value), "_hdmf": {"attributes": {"a": {"dtype": "json", "text": True}}}}
@@ -425,7 +425,7 @@ def test_json_of_a_user_is_no_reference(value):
 
 
 def foreign(**changes: Any) -> ArrayNode[Any]:
-    """Return what is understood of an array that hdmf-zarr 0.14 wrote, with changes; None takes a key away."""
+    """Return the parsed node of an array that hdmf-zarr 0.14 wrote, with changes; None removes a key."""
     codecs = [{"name": "vlen-utf8", "configuration": {}}, {"name": "zstd", "configuration": {"level": 0}}]
     text = {**PAIR, "data_type": "string", "fill_value": "", "codecs": codecs, "attributes": {}}
     found = parse_array({"zarr.json": array_document(**{**text, "storage_transformers": None, **changes})}, "a")
@@ -577,7 +577,7 @@ def test_links_of_older_drafts():
         ),
     ],
 )
-def test_what_is_wrong_is_told(changes, problem):
+def test_an_unsupported_document_is_reported(changes, problem):
     with pytest.raises(MetadataError, match=problem):
         foreign(**{"data_type": "int16", "codecs": LITTLE, "fill_value": 0, **changes})
 
@@ -685,7 +685,7 @@ def test_the_type_in_a_note_is_of_its_array_alone():
 
 
 @pytest.mark.parametrize("key", ["fill_value", "data_type", "codecs"])
-def test_a_document_that_is_nested_too_deep_is_told(key):
+def test_a_document_that_is_nested_too_deeply_is_reported(key):
     deep: Any = 0
     for _ in range(20_000):
         deep = [deep] if key == "fill_value" else {"name": "struct", "configuration": {"fields": [["a", deep]]}}

@@ -1,4 +1,4 @@
-"""The words of LINDI -> ours."""
+"""Metadata of LINDI -> ours."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_soft_links():
 
 
 def test_numbers_that_json_does_not_have():
-    """LINDI spells them, and takes no text that is one of these words."""
+    """LINDI spells them as text, and refuses text with such a spelling."""
     attributes = translated({".zattrs": {"a": "NaN", "b": [1.0, "-Infinity"], "c": "nan"}, "s/.zgroup": GROUP,
                              "s/.zattrs": {"_SOFT_LINK": {"path": "/"}}}).root.attributes  # fmt: skip
     assert math.isnan(attributes["a"])
@@ -205,7 +205,7 @@ def test_elements_that_do_not_fit(items, cells):
 
 
 @pytest.mark.parametrize("cells", [-1, "2", True, [2]], ids=str)
-def test_a_mark_that_is_no_number_of_fields(cells):
+def test_a_mark_that_is_not_a_number_of_fields(cells):
     with pytest.raises(ValueError, match="not a number of fields"):
         decoded([], [0], cells)
 

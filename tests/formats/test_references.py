@@ -1,4 +1,4 @@
-"""References and links <-> the dicts that stand for them; what does not fit is our error."""
+"""References and links <-> their dicts in documents; other JSON is an error of ours."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_any_json_is_a_reference_or_our_error(value):
 
 
 @pytest.mark.parametrize("entries", [5, {}, [5], [{}], [{"name": 1, "path": "/a"}], [{"name": "a"}]])
-def test_entries_that_are_no_links_are_refused(entries):
+def test_invalid_link_entries_are_refused(entries):
     with pytest.raises(MetadataError):
         decode_links({"zarr_link": entries})
 
@@ -121,7 +121,7 @@ def test_whether_a_stored_array_is_linked(data, path, export, link_data, decisio
     assert found == decision
 
 
-def test_nothing_is_linked_that_was_not_asked_for():
+def test_nothing_is_linked_unless_requested():
     for data, path, export in itertools.product((SOURCE, TARGET, OTHER), ("g/a", "a"), (None, SOURCE)):
         found = link_or_copy(
             data_location=data,

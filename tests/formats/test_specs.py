@@ -66,7 +66,7 @@ def test_texts_come_back():
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "nul"])
-def test_a_text_that_is_no_json_names_the_source(text):
+def test_invalid_json_is_an_error_that_names_the_source(text):
     reader = TextSpecReader("/a.zarr", lambda name: text)
     with pytest.raises(MetadataError, match=r"'nwb\.base' is no JSON") as caught:
         reader.read_spec("nwb.base")

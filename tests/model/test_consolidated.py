@@ -46,7 +46,7 @@ def test_top_level_keys_of_others_are_ignored():
         {"zarr_consolidated_format": 1, "metadata": [{}]},
     ],
 )
-def test_what_is_no_consolidated_document_is_refused(document):
+def test_an_invalid_consolidated_document_is_refused(document):
     with pytest.raises(MetadataError, match="no consolidated document") as caught:
         consolidated.parse(document)
     assert "mode='r-'" in caught.value.remedy
@@ -60,7 +60,7 @@ def test_inlined_chunks_come_back(chunks):
     assert consolidated.parse(document) == hierarchy
 
 
-def test_what_is_inlined_is_bounded_and_the_small_ones_come_first(monkeypatch):
+def test_inlined_bytes_are_bounded_and_small_chunks_come_first(monkeypatch):
     monkeypatch.setattr(consolidated, "INLINE_BYTES", 10)
     hierarchy = zarr2.from_documents({".zgroup": {"zarr_format": 2}})
     document = consolidated.consolidate(hierarchy, {"a": bytes(8), "b": bytes(4), "c": bytes(5), "d": b""})

@@ -1,4 +1,4 @@
-"""What a file calls another leads back to it: on every system, in every spelling."""
+"""The source that one file records for another resolves to it: on every system, in every spelling."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_old_sources_are_relative_to_the_folder(source, origin, location):
         ("", False),
     ],
 )
-def test_a_drive_is_no_url(location, answer):
+def test_a_drive_is_not_a_url(location, answer):
     assert is_url(location) is answer
 
 

@@ -1,4 +1,4 @@
-"""What was worked out once is not worked out again, and values that only look alike are not taken for each other."""
+"""Results are computed once, and values that only look alike are kept apart."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_paths_have_one_spelling(names):
     assert absolute(absolute(path)) == absolute(path) == "/" + "/".join(names)
 
 
-def test_what_is_not_there_is_none_and_below_an_array_is_nothing():
+def test_missing_nodes_are_none_and_arrays_have_no_members():
     hierarchy = Hierarchy(GroupNode(members={"a": array(3), "g": GroupNode()}))
     assert hierarchy.get("b") is None
     assert hierarchy.get("a/b") is None
@@ -74,7 +74,7 @@ def test_groups_that_only_members_imply_are_made():
     assert [path for path, _ in hierarchy.walk()] == ["", "a", "a/b", "a/b/c", "a/d"]
 
 
-def test_a_path_ten_thousand_groups_deep_is_no_recursion():
+def test_a_path_ten_thousand_groups_deep_needs_no_recursion():
     path = "/".join(["g"] * 10_000)
     hierarchy = Hierarchy.from_flat({path: array(1)})
     assert sum(1 for _ in hierarchy.walk()) == 10_001
@@ -88,7 +88,7 @@ def test_an_array_with_members_is_refused(nodes):
     assert caught.value.remedy
 
 
-def test_add_puts_a_node_into_a_group_that_is_there():
+def test_add_puts_a_node_into_an_existing_group():
     hierarchy = Hierarchy()
     hierarchy.add("/a", GroupNode())
     hierarchy.add("a/b", array(2))

@@ -109,7 +109,7 @@ def test_a_run_of_members_that_are_alike_is_shown_by_its_first_ones() -> None:
 
 
 @pytest.mark.parametrize("count", [7, 8])
-def test_short_runs_are_shown_whole(count: int) -> None:
+def test_short_runs_are_shown_completely(count: int) -> None:
     assert len(shown(render(series(count), describe, COLUMNS))) == (7 if count == 7 else 4)
 
 

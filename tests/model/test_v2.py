@@ -1,4 +1,4 @@
-"""Nodes <-> documents of format 2: nothing is lost either way, and what is wrong is named."""
+"""Nodes <-> documents of format 2: nothing is lost either way, and errors name the node."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_node_with_both_documents_is_an_array(keys):
     assert isinstance(zarr2.from_documents({key: documents[key] for key in keys}).get("a"), ArrayNode)
 
 
-def test_other_keys_are_no_nodes():
+def test_other_keys_are_not_nodes():
     documents = {".zgroup": {"zarr_format": 2}, "a/0.0": 5, "x/.zmetadata": {}, "zarr.json": {}}
     assert zarr2.from_documents(documents) == Hierarchy(GroupNode())
 

@@ -130,7 +130,7 @@ def test_it_is_exported_as_if_it_had_been_written_so(local: Path, tmp_path: Path
         assert data.node.shards is not None
 
 
-def test_no_shard_is_in_memory_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_complete_shard_is_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither for the journal nor for the new one: pieces of a few chunks are copied."""
     place = write(tmp_path / "a.nwb.zarr")
     asked: list[str] = []

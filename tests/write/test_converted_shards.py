@@ -30,7 +30,7 @@ RECORDING = np.random.default_rng(3).integers(-200, 200, (6000, 40), dtype="i2")
 
 @pytest.fixture(scope="module")
 def hdf5(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Datasets with the filters of HDF5 that Zarr has, one with an absent chunk, and what is no recording."""
+    """Datasets with the filters of HDF5 that Zarr has, one with an absent chunk, and some that are not recordings."""
 
     path = tmp_path_factory.mktemp("hdf5") / "a.h5"
     with h5py.File(path, "w") as file:
@@ -131,7 +131,7 @@ def test_tensorstore_reads_shards_of_chunks_without_filters(converted):
     assert np.array_equal(ts.open(spec).result().read().result(), values_of(converted)["plain"])
 
 
-def test_shards_by_bytes_for_what_is_large(hdf5, tmp_path, monkeypatch):
+def test_large_arrays_get_shards_by_bytes(hdf5, tmp_path, monkeypatch):
     monkeypatch.setattr(chunking, "SHARDED_BYTES", 2**20)
     convert(hdf5, tmp_path / "a.zarr", zarr_format=3, shards="auto", check=False)
     found = {name for name, node in parse(LocalStore(str(tmp_path / "a.zarr"))).hierarchy.walk()

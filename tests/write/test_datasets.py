@@ -1,4 +1,4 @@
-"""What is given as data -> what is stored, and back again: value, type and shape."""
+"""Data -> stored arrays, and back: value, type and shape."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def as_reference(value: Any) -> Any:
 
 
 def stored(planned: PlannedArray) -> Any:
-    """Return what is read from the array that was planned."""
+    """Return the values that are read from a planned array once it is written."""
     keys = MemoryKeys()
     node = parse_array(json.loads(json.dumps(array_document(planned.node))), {}, "a")
     if planned.source is not None:
@@ -68,7 +68,7 @@ def test_lists_come_back_as_the_array_that_numpy_makes_of_them(array):
         return
     try:
         lists = array.tolist()
-    except OverflowError:  # NumPy has no list of times that are so far away
+    except OverflowError:  # NumPy has no list of times so distant
         return
     wanted = np.array(lists)
     if wanted.dtype.kind == "O":  # dates are text
@@ -137,7 +137,7 @@ def test_rows_with_references_come_back_as_lists(rows, chunk):
     assert found.tolist() == [[n, name, as_reference(target)] for n, name, target in rows]
 
 
-# ---- what is stored as what ----------------------------------------------------------------------------------------
+# ---- stored types -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_empty_data_need_a_type():
         planned([])
 
 
-def test_options_are_what_is_stored():
+def test_options_are_stored():
     codec = {"id": "zlib", "level": 1}
     filters = [{"id": "shuffle", "elementsize": 4}]
     node = planned(np.arange(6, dtype="i4"), chunks=(4,), compressor=codec, filters=filters, fill_value=7).node
@@ -239,7 +239,7 @@ def test_options_are_what_is_stored():
         ([1], "nonsense"),
     ],
 )
-def test_what_is_no_array_is_refused_before_anything_is_written(data, word):
+def test_invalid_arrays_are_refused_before_anything_is_written(data, word):
     with pytest.raises(ValueRefusedError) as caught:
         stored(planned(data, word))
     assert str(caught.value)

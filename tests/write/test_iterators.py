@@ -57,7 +57,7 @@ def numbers(*shape: int, start: int = 1) -> np.ndarray[Any, Any]:
 
 
 def _parts(length: int) -> st.SearchStrategy[Any]:
-    """Return what a block may say of one axis of at most ``length``."""
+    """Return the selections that a block may have on one axis of at most ``length``."""
     index = st.integers(0, length - 1)
     places = st.lists(index, min_size=1, max_size=4, unique=True)
     bounds = st.tuples(index, st.integers(1, length), st.integers(1, 3))
@@ -92,7 +92,7 @@ def test_blocks_in_any_order_make_the_array_that_numpy_makes(case, waiting):
         full.reshape(-1)[places] = data
         ends = [np.arange(7)[part] if isinstance(part, slice) else np.atleast_1d(part) for part in selection]
         shape = tuple(max(n, int(max(end)) + 1) for n, end in zip(shape, ends, strict=True))
-        # a slice says its end itself, even where its step does not reach it
+        # a slice states its end, even where its step does not reach it
         stops = [part.stop if isinstance(part, slice) else 0 for part in selection]
         shape = tuple(max(n, stop) for n, stop in zip(shape, stops, strict=True))
         blocks.append(DataChunk(data=np.asarray(data), selection=selection[0] if rank == 1 else selection))

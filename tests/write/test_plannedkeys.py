@@ -1,4 +1,4 @@
-"""What is planned reads, chunk by chunk, as what is written afterwards."""
+"""A plan reads, chunk by chunk, like the file that is written from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A conversion that was killed or interrupted goes on from what is complete; what comes out is what would have."""
+"""A killed or interrupted conversion continues from its complete chunks, with the same result."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_a_conversion_that_is_killed_anywhere_goes_on(hdf5: Path, tmp_path: Path
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1), WorkerLostError("a worker died")])
-def test_what_is_stopped_is_kept_and_says_so(
+def test_a_stopped_conversion_is_kept_and_reported(
     hdf5: Path, tmp_path: Path, error: BaseException, zarr_format: Any
 ) -> None:
     target = tmp_path / "a.zarr"
@@ -253,10 +253,10 @@ def test_after_a_new_start_of_the_machine_chunks_have_to_decode(
     assert (tmp_path / "a.zarr/group/gzip" / other.name).stat().st_ino == inode
 
 
-# ---- what is not resumed --------------------------------------------------------------------------------------------
+# ---- not resumed ---------------------------------------------------------------------------------------------------
 
 
-def test_who_opens_it_is_told_that_it_can_go_on(hdf5: Path, tmp_path: Path) -> None:
+def test_opening_it_reports_that_it_can_be_resumed(hdf5: Path, tmp_path: Path) -> None:
     interrupted(hdf5, tmp_path / "a.zarr")
     with pytest.raises(StoreNotFoundError, match="resume=True"):
         ZarrIO(tmp_path / "a.zarr", "r")
@@ -281,7 +281,7 @@ def test_with_nothing_to_go_on_with_it_begins(hdf5: Path, tmp_path: Path) -> Non
     assert (tmp_path / "a.zarr/.zmetadata").exists()
 
 
-def test_without_resume_it_begins_anew_and_leaves_nothing(hdf5: Path, tmp_path: Path) -> None:
+def test_without_resume_it_starts_again_and_leaves_nothing(hdf5: Path, tmp_path: Path) -> None:
     interrupted(hdf5, tmp_path / "a.zarr")
     (partial,) = staged(tmp_path / "a.zarr")
     before = set(inodes(partial).values())
@@ -290,7 +290,7 @@ def test_without_resume_it_begins_anew_and_leaves_nothing(hdf5: Path, tmp_path: 
     assert os.listdir(tmp_path) == ["a.zarr"]
 
 
-def test_another_source_or_option_or_version_is_told(
+def test_another_source_or_option_or_version_is_reported(
     hdf5: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, target = tmp_path / "a.h5", tmp_path / "a.zarr"
@@ -333,7 +333,7 @@ def test_a_record_that_says_nothing_is_not_believed(hdf5: Path, tmp_path: Path, 
     assert stored_files(tmp_path / "a.zarr") == stored_files(tmp_path / "b.zarr")
 
 
-def test_the_record_is_in_words(hdf5: Path, tmp_path: Path) -> None:
+def test_the_record_states_sources_and_options(hdf5: Path, tmp_path: Path) -> None:
     interrupted(hdf5, tmp_path / "a.zarr")
     (partial,) = staged(tmp_path / "a.zarr")
     said = json.loads((partial / RECORD).read_text())
@@ -381,7 +381,7 @@ def test_two_do_not_make_the_same_target(hdf5: Path, tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["a.zarr"]
 
 
-def test_names_that_begin_alike_are_told_apart(hdf5: Path, tmp_path: Path) -> None:
+def test_names_that_begin_alike_are_distinguished(hdf5: Path, tmp_path: Path) -> None:
     one, other = (tmp_path / f"{'long' * 15}{end}.zarr" for end in "ab")
     interrupted(hdf5, one)
     convert(hdf5, other)

@@ -79,7 +79,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(sharded(tmp_path_factory.mktemp("shards") / "a.zarr"))
 
 
-# ---- who reads it --------------------------------------------------------------------------------------------------
+# ---- readers -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", sorted(DATASETS))
@@ -154,7 +154,7 @@ def test_verify_finds_nothing(made):
     assert [str(problem) for problem in report.problems] == []
 
 
-# ---- what is stored ------------------------------------------------------------------------------------------------
+# ---- stored shards ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_a_shard_is_streamed_chunk_by_chunk(tmp_path):
     assert in_memory.keys.get("a/0") == stored_files(tmp_path)["a/0"]
 
 
-def test_a_store_that_takes_whole_values(tmp_path):
+def test_a_store_that_takes_complete_values_only(tmp_path):
     location = "memory://shards-tests/a.zarr"
     sharded(location)
     found = values_of(location)
@@ -287,7 +287,7 @@ def test_an_iterator_writes_what_an_array_writes(tmp_path, size, order, executor
         tmp_path / "b.zarr", {"d": ZarrDataIO(blocks(NUMBERS, size, order=order), **how)}, executor=executor
     )
     del (kept := stored_files(expected / "d"))["zarr.json"]
-    del (new := stored_files(found / "d"))["zarr.json"]  # says that the length is not bounded
+    del (new := stored_files(found / "d"))["zarr.json"]  # states that the length is not bounded
     assert kept == new
 
 
@@ -335,7 +335,7 @@ def test_blocks_that_overlap_in_any_order(case, waiting):
     assert len(indices) == int(np.prod(node.grid))
 
 
-def test_encoded_chunks_leave_their_room_to_newer_ones():
+def test_the_space_of_replaced_chunks_is_used_again():
     node: ArrayNode = ArrayNode((8,), (4,), "<i4", shards=Shards((8,)))
     shards = GrowingShards(MemoryKeys(), "a", node)
     for data in (b"123", b"12", b"1234", b"ab"):
@@ -345,7 +345,7 @@ def test_encoded_chunks_leave_their_room_to_newer_ones():
     assert shards.get((1,)) is None
 
 
-# ---- what is asked for ---------------------------------------------------------------------------------------------
+# ---- options -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -357,7 +357,7 @@ def test_encoded_chunks_leave_their_room_to_newer_ones():
         ({"shards": (0, 3)}, "shards .* below 1"),
     ],
 )
-def test_shards_that_are_none(options, message):
+def test_invalid_shards_are_refused(options, message):
     with pytest.raises(UsageError, match=message):
         ZarrDataIO(NUMBERS, **options)
 
@@ -379,7 +379,7 @@ def test_shards_that_do_not_fit(tmp_path, data, shards, message):
     assert caught.value.path == "/d"
 
 
-def test_an_array_that_is_filled_later_has_none():
+def test_an_array_that_is_filled_later_has_no_shards():
     with pytest.raises(UsageError, match="cannot be filled later"):
         ZarrDataIO(shape=(10,), dtype="i4", shards="auto")
 
@@ -459,7 +459,7 @@ def test_export_to_format_2_has_plain_chunks(tmp_path, made):
     assert len(stored_files(tmp_path / "b.zarr/numbers")) == 33 + 2
 
 
-def test_a_streamed_value_appears_when_it_is_whole(tmp_path):
+def test_a_streamed_value_appears_when_it_is_complete(tmp_path):
     keys = LocalStore(str(tmp_path))
     with keys.stream("a/b") as write:
         write(b"12")

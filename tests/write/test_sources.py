@@ -1,4 +1,4 @@
-"""What gives the values of a new array, block by block."""
+"""Sources of the values of a new array, block by block."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def iter_only(rows: Any) -> Any:
 
 
 @given(raw_arrays(NUMBERS), NUMBERS)
-def test_a_cast_keeps_what_is_no_fraction_or_is_refused(array, dtype):
+def test_a_cast_is_without_loss_or_refused(array, dtype):
     with np.errstate(all="ignore"):
         try:
             made = cast_block(array, dtype)

@@ -1,4 +1,4 @@
-"""A file comes to its place whole or not at all."""
+"""A file appears in its place complete, or not at all."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def make(path: Path, text: bytes = b"old") -> Path:
     return path
 
 
-def test_a_new_file_appears_when_it_is_whole(tmp_path):
+def test_a_new_file_appears_when_it_is_complete(tmp_path):
     target = tmp_path / "sub" / "größe.zarr"
     with staged(str(target)) as keys:
         keys.set(".zgroup", b"{}")
@@ -207,7 +207,7 @@ def test_a_place_that_was_taken_is_given_back_when_the_rename_fails(tmp_path, mo
 
 
 @pytest.mark.parametrize("mode", ["w-", "x", "a"])
-def test_an_io_that_found_nothing_keeps_what_another_program_has_put_there_meanwhile(tmp_path, mode):
+def test_an_io_that_found_nothing_keeps_what_another_program_has_written_since(tmp_path, mode):
     path = tmp_path / "a.zarr"
     with ZarrIO(path, mode) as io:
         make(path, b'{"zarr_format": 2}')
@@ -224,7 +224,7 @@ def test_names_may_be_as_long_as_the_system_allows(tmp_path):
     assert os.listdir(tmp_path) == [target.name]
 
 
-def test_what_is_being_written_says_so_by_its_name(tmp_path):
+def test_a_file_that_is_being_written_has_a_name_that_shows_it(tmp_path):
     with staged(str(tmp_path / "a.zarr")) as keys:
         name = os.path.basename(keys.root)
         assert name.startswith(".a.zarr.")
@@ -262,7 +262,7 @@ def test_a_file_that_was_moved_aside_gets_its_place_back(tmp_path):
     assert stored_files(target) == {".zgroup": b"old"}
 
 
-def test_an_old_file_that_cannot_be_deleted_is_told_and_the_new_one_stays(tmp_path, monkeypatch):
+def test_an_old_file_that_cannot_be_deleted_is_reported_and_the_new_one_stays(tmp_path, monkeypatch):
     target = make(tmp_path / "a.zarr")
 
     def fail(path: str) -> None:
@@ -279,7 +279,7 @@ def test_an_old_file_that_cannot_be_deleted_is_told_and_the_new_one_stays(tmp_pa
 
 @pytest.fixture
 def synced(monkeypatch):
-    """What is asked of the disk, in order, with the renames between."""
+    """The calls that flush the disk, in order, with the renames between."""
     asked = []
     for room in (staging, zip_store, store_files, local_store):
         for name in ("sync_files", "sync_folder"):
@@ -329,7 +329,7 @@ def test_a_durable_append_is_on_the_disk_before_it_is_committed_and_after(tmp_pa
     assert synced == [("sync_files", "a.zarr")] * 2
 
 
-def test_the_disk_is_asked(tmp_path, monkeypatch):
+def test_the_disk_is_flushed(tmp_path, monkeypatch):
     sync_files(str(tmp_path))
     sync_folder(str(tmp_path))
     asked = []
@@ -342,7 +342,7 @@ def test_the_disk_is_asked(tmp_path, monkeypatch):
         sync_files(str(tmp_path))
 
 
-def test_a_disk_that_fails_when_it_is_asked_is_told_and_the_old_file_stays(tmp_path, monkeypatch):
+def test_a_disk_that_fails_to_flush_is_reported_and_the_old_file_stays(tmp_path, monkeypatch):
     target = make(tmp_path / "a.zarr")
 
     def fail(path: str) -> None:

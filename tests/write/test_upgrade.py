@@ -82,7 +82,7 @@ def _is_object(node: Any) -> bool:
     return isinstance(node, ArrayNode) and (node.filters or [{"id": ""}])[0]["id"] == "json2"
 
 
-# ---- what is left alone ---------------------------------------------------------------------------------------------
+# ---- kept files ----------------------------------------------------------------------------------------------------
 
 
 def test_chunks_stay_the_files_that_they_were(rich, tmp_path):
@@ -249,7 +249,7 @@ def test_references_that_are_gone(tmp_path):
 
 
 class _KilledError(BaseException):
-    """The process is no more."""
+    """The process has been killed."""
 
 
 class Dying(dict[str, bytes]):
@@ -343,7 +343,7 @@ def test_a_kill_at_every_point(small, rich):
     assert count > 250
 
 
-def test_readers_of_format_2_find_the_whole_file_or_nothing(small):
+def test_readers_of_format_2_find_the_complete_file_or_nothing(small):
     for point in _points(_counted(small), 40):
         files = Dying(small)
         files.left = point

@@ -43,7 +43,7 @@ def room_of(path: Path, name: str = "rows") -> list[int]:
     return [kind["configuration"]["length_bytes"] for kind in types if isinstance(kind, dict)]
 
 
-def test_a_text_of_rows_has_room_as_it_was_planned(tmp_path):
+def test_a_text_of_rows_has_the_planned_width(tmp_path):
     rows = [(1, "a" * 600), (2, "b")]
     path = written(tmp_path / "a.zarr", root(dataset("rows", rows, FIELDS)))
     with ZarrIO(path, "r+") as io:
@@ -63,14 +63,14 @@ def test_a_longer_text_of_rows_makes_its_field_twice_as_long_at_least(tmp_path, 
         assert [tuple(row) for row in table[:]] == [*rows, (3, "ä" * length)]
     assert rows_of(path) == [*rows, (3, "ä" * length)]
     assert room_of(path) == [4 * room]
-    with ZarrIO(path, "r+") as io:  # and what is there has room now
+    with ZarrIO(path, "r+") as io:  # the field is wide enough now
         io.read_builder()["rows"].data.append((4, "d" * 1000))
     assert room_of(path) == [4 * room]
     assert rows_of(path)[3] == (4, "d" * 1000)
     assert verify(path, "chunks").problems == []
 
 
-def test_text_that_a_chunk_has_no_room_for_is_refused(tmp_path):
+def test_text_that_makes_a_chunk_too_large_is_refused(tmp_path):
     path = written(tmp_path / "a.zarr", root(dataset("rows", [(1, "a")] * 5, FIELDS)))
     with pytest.raises(ValueRefusedError, match="which holds 512"), ZarrIO(path, "r+") as io:
         io._keys.read_rules = ReadRules(limits=Limits(max_object_bytes=100_000))
@@ -78,7 +78,7 @@ def test_text_that_a_chunk_has_no_room_for_is_refused(tmp_path):
     assert rows_of(path) == [(1, "a")] * 5
 
 
-def test_what_is_no_text_is_refused_as_before(tmp_path):
+def test_other_values_in_a_text_field_are_refused(tmp_path):
     path = written(tmp_path / "a.zarr", root(dataset("rows", [(1, "a")], FIELDS)))
     with pytest.raises(ValueRefusedError, match="cannot be stored"), ZarrIO(path, "r+") as io:
         io.read_builder()["rows"].data.append((object(), object()))
@@ -100,7 +100,7 @@ def test_references_of_rows_outgrow_their_field(tmp_path):
 
 
 def foreign_rows(path: Path) -> Path:
-    """Write rows as another program has them: of a few characters, and with words that we do not know."""
+    """Write rows as another program stores them: of a few characters, and with metadata that we do not know."""
     written(path, root(dataset("rows", [(1, "a"), (2, "b")], FIELDS)))
     document = json.loads((path / "rows/zarr.json").read_text())
     field = {"name": "text", "data_type": {"name": "fixed_length_utf32", "configuration": {"length_bytes": 16}}}
@@ -116,7 +116,7 @@ def foreign_rows(path: Path) -> Path:
     return path
 
 
-def test_rows_of_others_become_wider_and_keep_what_is_theirs(tmp_path):
+def test_rows_of_other_writers_become_wider_and_keep_unknown_metadata(tmp_path):
     path = foreign_rows(tmp_path / "a.zarr")
     for row, room in (((3, "äöü"), 16), ((4, "abcdefg"), 32)):
         with ZarrIO(path, "r+") as io:
@@ -143,7 +143,7 @@ def test_rows_of_others_become_wider_and_keep_what_is_theirs(tmp_path):
     ],
 )
 def test_fields_are_as_wide_as_their_units_say(cells, wanted):
-    """Characters of text, bytes of bytes; what is no text is stored as JSON behind a U+0000."""
+    """Characters of text, bytes of bytes; other values are stored as JSON behind a U+0000."""
     fields = [["i", "<i4", "number"], ["to", "|S4", "reference"], ["text", "<U4", "text"]]
     node = ArrayNode((4, 3), (4, 3), "|O", filters=[{"id": "struct", "fields": fields}, {"id": "zlib", "level": 1}])
     chunk = np.array([[1, *row] for row in cells], dtype=object)
