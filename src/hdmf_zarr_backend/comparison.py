@@ -176,22 +176,26 @@ def aligned(a: tuple[int, ...] | None, b: tuple[int, ...] | None) -> bool:
 def _blocks(a: DatasetFacts, b: DatasetFacts) -> Iterator[Selection]:
     """Cut a dataset into whole chunks, of the file with the larger ones, as many as fit into `BLOCK_BYTES`."""
     shape = a.shape or ()
-    grids = [facts.grid or facts.chunks for facts in (a, b) if facts.shape == shape]
-    known = [grid for grid in grids if grid is not None]
-    chunks = max(known, key=math.prod, default=(1,) * len(shape))
-    block = [min(chunk, length) for chunk, length in zip(chunks, shape, strict=True)]
+    block = _block_shape(a, b, shape)
     if 0 in block:
         return
-    element = max(_element_bytes(a.dtype), _element_bytes(b.dtype))
-    for axis in reversed(range(len(shape))):
-        block[axis] = min(shape[axis], block[axis] * max(1, BLOCK_BYTES // (math.prod(block) * element)))
-        if block[axis] < shape[axis]:
-            break
     steps = [range(0, length, size) for length, size in zip(shape, block, strict=True)]
     for corner in _corners(steps):
         yield tuple(
             slice(start, min(start + size, length)) for start, size, length in zip(corner, block, shape, strict=True)
         )
+
+
+def _block_shape(a: DatasetFacts, b: DatasetFacts, shape: tuple[int, ...]) -> list[int]:
+    grids = [facts.grid or facts.chunks for facts in (a, b) if facts.shape == shape]
+    chunks = max(filter(None, grids), key=math.prod, default=(1,) * len(shape))
+    block = list(map(min, chunks, shape))
+    element = max(_element_bytes(a.dtype), _element_bytes(b.dtype))
+    for axis in reversed(range(len(shape) if 0 not in block else 0)):
+        block[axis] = min(shape[axis], block[axis] * max(1, BLOCK_BYTES // (math.prod(block) * element)))
+        if block[axis] < shape[axis]:
+            break
+    return block
 
 
 def _corners(steps: Sequence[range]) -> Iterator[tuple[int, ...]]:
@@ -551,12 +555,8 @@ def _compare_files(a: FileFacts, b: FileFacts, *, with_values: bool) -> Iterator
 
 
 def _compare_nodes(path: str, a: NodeFacts, b: NodeFacts, *, with_values: bool) -> Iterator[Difference]:
-    if isinstance(a, LinkFacts) and isinstance(b, LinkFacts):
-        if not _same_link(a, b):
-            yield Difference(path, "link", a, b)
-        return
     if isinstance(a, LinkFacts) or isinstance(b, LinkFacts) or a.kind != b.kind:
-        yield Difference(path, "type", a.kind, b.kind)
+        yield from _compare_kinds(path, a, b)
         return
     yield from _compare_attributes(path, a.attributes, b.attributes)
     if isinstance(a, DatatypeFacts) and isinstance(b, DatatypeFacts):
@@ -565,6 +565,14 @@ def _compare_nodes(path: str, a: NodeFacts, b: NodeFacts, *, with_values: bool) 
         yield from _compare_storage(path, a, b)
         if with_values:
             yield from compare_values(path, a, b)
+
+
+def _compare_kinds(path: str, a: NodeFacts, b: NodeFacts) -> Iterator[Difference]:
+    """Compare two links, or nodes of different kinds."""
+    if not isinstance(a, LinkFacts) or not isinstance(b, LinkFacts):
+        yield Difference(path, "type", a.kind, b.kind)
+    elif not _same_link(a, b):
+        yield Difference(path, "link", a, b)
 
 
 def _same_link(a: LinkFacts, b: LinkFacts) -> bool:
@@ -580,22 +588,31 @@ def _compare_attributes(
         left, right = a.get(name), b.get(name)
         if left is None or right is None:
             yield Difference(path, kind, left, right, name)
-            continue
-        for change in sorted(_type_changes(left.dtype, right.dtype)):
-            yield Difference(path, f"attribute-{change}", left.dtype, right.dtype, name)
-        if left.shape != right.shape:
-            yield Difference(path, "attribute-shape", left.shape, right.shape, name)
-        if left.value is None or right.value is None or not aligned(left.shape, right.shape):
-            continue
-        found = Findings(left.dtype, right.dtype)
-        found.add(left.value, right.value)
-        for part, (count, place, item_a, item_b) in found.by_kind.items():
-            yield Difference(path, kind if part == "value" else part, item_a, item_b, name, place, count)
+        else:
+            yield from _compare_attribute(path, name, kind, left, right)
+
+
+def _compare_attribute(path: str, name: str, kind: str, a: AttributeFacts, b: AttributeFacts) -> Iterator[Difference]:
+    for change in sorted(_type_changes(a.dtype, b.dtype)):
+        yield Difference(path, f"attribute-{change}", a.dtype, b.dtype, name)
+    if a.shape != b.shape:
+        yield Difference(path, "attribute-shape", a.shape, b.shape, name)
+    if a.value is None or b.value is None or not aligned(a.shape, b.shape):
+        return
+    found = Findings(a.dtype, b.dtype)
+    found.add(a.value, b.value)
+    for part, (count, place, item_a, item_b) in found.by_kind.items():
+        yield Difference(path, kind if part == "value" else part, item_a, item_b, name, place, count)
 
 
 def _compare_types(path: str, a: Element, b: Element) -> Iterator[Difference]:
     for kind in sorted(_type_changes(a, b)):
         yield Difference(path, kind, a, b)
+
+
+def _inner_types(element: Element) -> dict[str | None, Element]:
+    """Return the types inside a type: of its fields by name, or that of the elements of an array or sequence."""
+    return dict(element.fields) | ({} if element.base is None else {None: element.base})
 
 
 def _type_changes(a: Element, b: Element) -> set[str]:
@@ -605,12 +622,10 @@ def _type_changes(a: Element, b: Element) -> set[str]:
         return {"dtype"}
     if a.kind == "text":
         return {"text-encoding"}
-    if [name for name, _ in a.fields] != [name for name, _ in b.fields]:
+    inner_a, inner_b = _inner_types(a), _inner_types(b)
+    if list(inner_a) != list(inner_b):
         return {"dtype"}
-    inner = [(member_a, member_b) for (_, member_a), (_, member_b) in zip(a.fields, b.fields, strict=True)]
-    if a.base is not None and b.base is not None:
-        inner.append((a.base, b.base))
-    found = set().union(*(_type_changes(*pair) for pair in inner))
+    found = set().union(*(_type_changes(inner_a[name], inner_b[name]) for name in inner_a))
     if (a.size, a.detail, a.members) != (b.size, b.detail, b.members):
         found.add("dtype")
     if a.byte_order != b.byte_order and "|" not in {a.byte_order, b.byte_order}:
@@ -627,11 +642,15 @@ def _compare_storage(path: str, a: DatasetFacts, b: DatasetFacts) -> Iterator[Di
     growth_a, growth_b = (a.maxshape, b.maxshape) if a.shape == b.shape else (_growth(a), _growth(b))
     if growth_a != growth_b:
         yield Difference(path, "maxshape", a.maxshape, b.maxshape)
-    if a.chunks is None and b.chunks is None and a.layout and b.layout and a.layout != b.layout:
+    layouts = {a.layout, b.layout} - {()}
+    if a.chunks is None and b.chunks is None and len(layouts) == 2:
         yield Difference(path, "layout", a.layout, b.layout)
     if not _same_fill(a, b):
-        fills = [None if facts.fill is None else facts.fill.tolist() for facts in (a, b)]
-        yield Difference(path, "fill", fills[0], fills[1])
+        yield Difference(path, "fill", _shown_fill(a), _shown_fill(b))
+
+
+def _shown_fill(facts: DatasetFacts) -> Any:
+    return None if facts.fill is None else facts.fill.tolist()
 
 
 def _growth(facts: DatasetFacts) -> list[tuple[int, int | None]]:

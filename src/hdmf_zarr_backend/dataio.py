@@ -9,7 +9,7 @@ import copy
 import math
 import operator
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -78,6 +78,18 @@ def compressor_config(codec: Any, names: Iterable[str] = CODECS) -> Any:
     return codec_config(codec)
 
 
+def _of_format_3(config: dict[str, Any], tunable: Collection[str]) -> dict[str, Any]:
+    """Return a configuration of zarr 3 as one of numcodecs; ``tunable`` has what zarr leaves to the data type."""
+    try:
+        decoded = decode_codec(config)
+    except MetadataError as error:
+        remedy = "Give a compressor or a filter; the codecs that make bytes and shards are not given here."
+        raise UsageError(error.problem, remedy=remedy) from error
+    if decoded["id"] == "blosc" and "shuffle" in tunable:
+        decoded["shuffle"] = 1  # not chosen by the user; zarr chooses it when it knows the data type
+    return decoded
+
+
 def codec_config(codec: Any) -> dict[str, Any]:
     """Return the configuration of a codec given as an object of numcodecs or zarr, or as a configuration of either.
 
@@ -92,13 +104,7 @@ def codec_config(codec: Any) -> dict[str, Any]:
     elif hasattr(codec, "to_dict"):
         config = codec.to_dict()
     if isinstance(config, dict) and "id" not in config and "name" in config:
-        try:
-            config = decode_codec(config)
-        except MetadataError as error:
-            remedy = "Give a compressor or a filter; arrays become bytes, and shards, without being asked for here."
-            raise UsageError(error.problem, remedy=remedy) from error
-        if config["id"] == "blosc" and "shuffle" in getattr(codec, "_tunable_attrs", ()):
-            config["shuffle"] = 1  # not chosen by the user; zarr chooses it when it knows the data type
+        config = _of_format_3(config, tunable=getattr(codec, "_tunable_attrs", ()))
     if not isinstance(config, dict) or "id" not in config:
         remedy = "Give a codec of numcodecs or zarr, or its configuration, a dict with 'id' or 'name'."
         raise UsageError(f"{codec!r} is not a codec", remedy=remedy)

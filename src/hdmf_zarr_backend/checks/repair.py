@@ -6,6 +6,7 @@ Source: issue "Nothing lost, nobody let in", part 4.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -205,12 +206,11 @@ def _repaired(keys: Store, *, drop_links: bool) -> Repairs:
     structure, repairs.left = _checked(keys)
     if structure is not None and _write_back(keys, structure, repairs):
         structure, repairs.left = _checked(keys)
-    kinds = {problem.kind for problem in repairs.left}
-    if structure is None or kinds & (_NOT_WHOLE | _LOST):
+    kinds = Counter(problem.kind for problem in repairs.left)
+    if structure is None or kinds.keys() & (_NOT_WHOLE | _LOST):
         return repairs
-    dropped = _drop_links(keys, structure, repairs) if drop_links else False
-    stale = sum(1 for problem in repairs.left if problem.kind == "inlined-stale")
-    if dropped or kinds & _OF_THE_COPY or stale > len(structure.other_chunks):
+    dropped = drop_links and _drop_links(keys, structure, repairs)
+    if dropped or kinds.keys() & _OF_THE_COPY or kinds["inlined-stale"] > len(structure.other_chunks):
         _consolidate(keys, structure.hierarchy, structure.other_chunks)
         repairs.done.append("made the consolidated document anew")
     repairs.left = _checked(keys)[1]

@@ -457,6 +457,9 @@ class _Comparison:
         message = f"{key!r} {_ONLY}" + (f": {hindrance}" if hindrance else "")
         return _Difference(key, split(key)[0], "document-missing", message, is_good=not hindrance)
 
+    def _is_known(self, key: str) -> bool:
+        return key in self._consolidated or self._is_there(key)
+
     def _why_not_of_this_file(self, key: str) -> str:
         """Return why there cannot have been such a document in this file; ``""`` where there can."""
         path, name = split(key)
@@ -466,8 +469,7 @@ class _Comparison:
             return "no document is called so"
         if _array_above(self._consolidated, path) is not None:
             return "an array has no members"
-        mains = [zarr2.key_of(path, main) for main in _MAIN]
-        if name == zarr2.ATTRIBUTES and not any(main in self._consolidated or self._is_there(main) for main in mains):
+        if name == zarr2.ATTRIBUTES and not any(map(self._is_known, (zarr2.key_of(path, main) for main in _MAIN))):
             return "it belongs to no node"
         document = self._consolidated[key]
         try:

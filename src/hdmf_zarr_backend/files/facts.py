@@ -125,12 +125,22 @@ def _json_value(item: Any, element: Element, resolve: Resolve) -> Any:
         row = [_json_value(part, member, resolve) for part, (_, member) in zip(item, element.fields, strict=True)]
         return tuple(row)
     if element.base is not None:
-        items = _flattened(item, len(element.shape)) if element.kind == "array" else item
-        values = json_values(items, element.base, resolve)
-        return values.reshape(element.shape) if element.kind == "array" else values
+        return _json_items(item, element, element.base, resolve)
     if element.kind == "complex" and isinstance(item, list):
-        return complex(*(float(_number(part, (element.size or 16) // 2)) for part in item))
+        return complex(*(float(_number(part, _half(element))) for part in item))
     return _number(item, element.size)
+
+
+def _json_items(item: Any, element: Element, base: Element, resolve: Resolve) -> Values:
+    """Return the values of an element that is an array or a sequence."""
+    if element.kind != "array":
+        return json_values(item, base, resolve)
+    return json_values(_flattened(item, len(element.shape)), base, resolve).reshape(element.shape)
+
+
+def _half(element: Element) -> int:
+    """Return the bytes of one part of a complex number."""
+    return (element.size or 16) // 2
 
 
 def _number(item: Any, size: int | None) -> Any:
@@ -196,7 +206,7 @@ def attribute_facts(value: Any) -> AttributeFacts:
         return attribute_facts(json.dumps(value, sort_keys=True))
     if isinstance(value, Reference):
         return AttributeFacts(_reference_type(value), (), _objects([value], ()))
-    if isinstance(value, list) and value and all(isinstance(item, Reference) for item in value):
+    if isinstance(value, list) and set(map(type, value)) == {Reference}:
         return AttributeFacts(_reference_type(value[0]), (len(value),), _objects(value, (len(value),)))
     if type(value) in (str, bytes):
         value = np.array(value, dtype=object)
