@@ -274,25 +274,25 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
 
     # ---- for other libraries ----------------------------------------------------------------------------------------
 
-    views: ClassVar[Mapping[str, Callable[..., Any]]] = {}
-    """Makers of other libraries' arrays and of a notebook's view; `reader` puts those of `interop` and `read` here."""
+    views: ClassVar[Callable[[], Mapping[str, Callable[..., Any]]]] = staticmethod(dict)
+    """Returns the makers of other libraries' arrays and of a notebook's view; `io` sets it, to load them on use."""
 
     def _repr_html_(self) -> Any:
-        return self.views["html"](self)
+        return type(self).views()["html"](self)
 
     def to_dask(self, chunks: Any = None) -> Any:
         """Return this dataset as a ``dask.array.Array``, a stored chunk for each block unless ``chunks`` says else.
 
         See `interop.xarray.to_dask`.
         """
-        return self.views["to_dask"](self, chunks)
+        return type(self).views()["to_dask"](self, chunks)
 
     def to_xarray(self, chunks: Any = None) -> Any:
         """Return this dataset as an ``xarray.DataArray`` on dask, with dimensions, name and attributes.
 
         ``chunks`` as of `to_dask`; see `interop.xarray.to_xarray`.
         """
-        return self.views["to_xarray"](self, chunks)
+        return type(self).views()["to_xarray"](self, chunks)
 
     # ---- changing ---------------------------------------------------------------------------------------------------
 

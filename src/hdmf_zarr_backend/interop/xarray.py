@@ -16,7 +16,7 @@ from hdmf_zarr_backend.formats.references import decode_attribute_reference
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS
 from hdmf_zarr_backend.model.nodes import absolute
 
-__all__ = ["VIEWS", "to_dask", "to_xarray"]
+__all__ = ["to_dask", "to_xarray"]
 
 
 def to_dask(dataset: LazyArray, chunks: Sequence[int] | int | None = None) -> Any:
@@ -101,5 +101,4 @@ def _path_of(reference: dict[str, Any]) -> str:
     return absolute(decode_attribute_reference(reference).path)
 
 
-VIEWS = {"to_dask": to_dask, "to_xarray": to_xarray}
 """What a dataset offers by these names; whoever opens files puts them there."""
