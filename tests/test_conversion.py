@@ -650,6 +650,70 @@ def test_the_check_says_of_damaged_files_what_pynwb_says_of_them(tmp_path: Path)
     assert refused > 3
 
 
+def _linked_twice(file: h5py.File) -> None:
+    file["acquisition/again"] = h5py.SoftLink("/acquisition/trace")
+
+
+def _without_times(file: h5py.File) -> None:
+    for name in ("starting_time", "timestamps"):
+        file["acquisition/trace"].pop(name, None)
+
+
+def _two_texts_for_one(file: h5py.File) -> None:
+    file["acquisition/trace"].attrs["comments"] = ["two", "texts"]
+
+
+def _type_of_numbers(file: h5py.File) -> None:
+    file["acquisition/trace"].attrs["neurodata_type"] = np.arange(3)
+
+
+def _impossible_day(file: h5py.File) -> None:
+    file["session_start_time"][()] = "2020-02-31T00:00:00+00:00"
+
+
+@pytest.mark.parametrize(
+    "change", [_linked_twice, _without_times, _two_texts_for_one, _type_of_numbers, _impossible_day]
+)
+def test_what_the_schema_allows_but_pynwb_cannot_read_is_refused(
+    tmp_path: Path, change: Callable[[h5py.File], None]
+) -> None:
+    source = samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
+    with h5py.File(source, "r+") as file:
+        change(file)
+    with pytest.raises(UnsupportedFileError, match="pynwb cannot read this file"):
+        convert(source, tmp_path / "a.zarr")
+
+
+_LOADED = """
+import sys
+from hdmf_zarr_backend import convert
+convert(*sys.argv[1:])
+print(sorted({"hdmf", "pandas", "pynwb", "zarr"} & sys.modules.keys()))
+"""
+
+
+@pytest.mark.parametrize("is_older", [False, True])
+def test_a_plain_file_is_converted_without_slow_libraries(tmp_path: Path, is_older: bool) -> None:
+    source = samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
+    if is_older:  # the schema that is cached is not the installed one
+        with h5py.File(source, "r+") as file:
+            (version,) = file["specifications/core"]
+            file.move(f"specifications/core/{version}", "specifications/core/2.0.0")
+    command = [sys.executable, "-c", _LOADED, source, tmp_path / "a.zarr"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_axes_of_a_file_without_a_schema_have_the_names_of_the_installed_one(tmp_path: Path) -> None:
+    source = samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
+    with h5py.File(source, "r+") as file:
+        del file["specifications"], file.attrs[".specloc"]
+    convert(source, tmp_path / "a.zarr")
+    assert zarr.open_group(tmp_path / "a.zarr")["acquisition/trace/data"].attrs["_ARRAY_DIMENSIONS"] == [
+        "num_times",
+        "num_DIM2",
+    ]
+
+
 def test_an_nwb_1_file_is_known_by_its_dataset(tmp_path: Path) -> None:
     simple(tmp_path / "a.nwb", nwb_version="NWB-1.0.6", epochs__x=np.arange(3))
     with pytest.raises(UnsupportedFileError, match=r"NWB version NWB-1\.0\.6"):

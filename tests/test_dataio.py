@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from hdmf.data_utils import DataChunkIterator, DataIO
 
-from hdmf_zarr_backend.dataio import ZarrDataIO, codec_config, object_codec
+from hdmf_zarr_backend.dataio import ZarrDataIO
 from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.formats.codec_options import codec_config, object_codec
 
 OPTIONS = {
     "chunks": (2, 3),

@@ -42,7 +42,6 @@ from hdmf_zarr_backend.builders.writing import (
 from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.changes.journal import recover_with_warning
 from hdmf_zarr_backend.changes.locks import WriterLock, writer_lock
-from hdmf_zarr_backend.dataio import object_codec
 from hdmf_zarr_backend.errors import (
     ModeError,
     NotZarrError,
@@ -54,6 +53,7 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.files.parser import ParsedFile, is_empty_group, is_hdmf_zarr, parse
 from hdmf_zarr_backend.formats import registry
+from hdmf_zarr_backend.formats.codec_options import object_codec
 from hdmf_zarr_backend.formats.elements import OBJECT_CODECS
 from hdmf_zarr_backend.model.locations import full_location, is_same_place
 from hdmf_zarr_backend.model.nesting import limited_nesting
@@ -61,9 +61,8 @@ from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits, MissingChunks, ReadRules
-from hdmf_zarr_backend.stores.opening import open_store
+from hdmf_zarr_backend.stores.opening import check_abilities, open_store
 from hdmf_zarr_backend.stores.wrappers import QueuedStore
-from hdmf_zarr_backend.stores.zarr_python import open_zarr_group
 from hdmf_zarr_backend.transfer.writer import MEMORY_BUDGET
 
 MODES = ("r", "r-", "r+", "a", "w", "w-", "x")
@@ -169,16 +168,12 @@ def parse_target(keys: Store, mode: str, *, use_inlined: bool, likely: int | Non
     return found
 
 
-def check_abilities(keys: Store, mode: str) -> None:
-    """Refuse a mode that this kind of store cannot have, before anything is asked of it."""
-    abilities = keys.abilities
-    possible = {"r": True, "r-": True, "r+": abilities.change, "a": abilities.change}
-    if not possible.get(mode, abilities.write):
-        raise ReadOnlyStoreError(
-            f"{abilities.why}: the mode {mode!r} is not possible",
-            store=keys.location,
-            remedy="Read it with mode 'r', and export to another place what shall be changed.",
-        )
+def _view(name: str) -> Callable[..., Any]:
+    """Return the function that makes HTML or an array of another library of a `LazyArray`."""
+    from hdmf_zarr_backend.builders.html import dataset_html  # on use, as the next: few programs need them
+    from hdmf_zarr_backend.interop.xarray import to_dask, to_xarray
+
+    return {"to_dask": to_dask, "to_xarray": to_xarray, "html": dataset_html}[name]
 
 
 def check_target(keys: Store, mode: str, *, force: bool) -> None:
@@ -220,15 +215,6 @@ ROOT_NAME = "root"
 
 
 # what hdmf raises while it makes containers
-def _view(name: str) -> Callable[..., Any]:
-    """Return the function of notebooks or of other libraries of that name; few programs use one, so they load late."""
-    from hdmf_zarr_backend.builders import html
-    from hdmf_zarr_backend.interop import xarray
-
-    found: Callable[..., Any] = getattr(xarray if name in xarray.__all__ else html, name)
-    return found
-
-
 _CONSTRUCTION = (ConstructError, ValueError, TypeError, KeyError, AttributeError, IndexError)
 
 
@@ -332,6 +318,8 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
         if self._keys is None:
             return None
         if self._zarr_group is None:
+            from hdmf_zarr_backend.stores.zarr_python import open_zarr_group  # on use: few users need zarr's own view
+
             self._zarr_group = open_zarr_group(self._keys)
         return self._zarr_group
 
@@ -499,11 +487,15 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
     @staticmethod
     def generate_dataset_html(dataset: Any) -> str:
         """Return what a notebook shows of ``dataset``: type, shape, chunks, codecs, stored size and ratio."""
-        return str(_view("dataset_html")(dataset))
+        from hdmf_zarr_backend.builders.html import dataset_html  # on use: for notebooks
+
+        return dataset_html(dataset)
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows of an open file: its tree, with shapes, chunks and codecs."""
-        return str(_view("io_html")(self._location, self._mode, self._parsed if self._is_open else None))
+        from hdmf_zarr_backend.builders.html import io_html
+
+        return io_html(self._location, self._mode, self._parsed if self._is_open else None)
 
     # ---- namespaces -------------------------------------------------------------------------------------------------
 

@@ -13,10 +13,10 @@ from typing import Any
 import h5py
 import pytest
 
-from hdmf_zarr_backend import dataio
 from hdmf_zarr_backend.cli.command import CODECS
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import UnsupportedFileError
+from hdmf_zarr_backend.formats import codec_options
 from hdmf_zarr_backend.progress import SILENT
 from tests.samples import plain_nwbfile, write_hdf5
 
@@ -123,7 +123,7 @@ def test_the_name_that_an_option_had_before_is_taken(calls: Calls, capsys: pytes
     shown = capsys.readouterr().out
     assert "--linked-data {keep,copy}" in shown
     assert "--external-links {follow,within,never}" in shown
-    assert set(CODECS) == {"keep", *dataio.CODECS}
+    assert set(CODECS) == {"keep", *codec_options.CODECS}
 
 
 def test_the_two_options_for_links_exclude_each_other(calls: Calls, capsys: pytest.CaptureFixture[str]) -> None:

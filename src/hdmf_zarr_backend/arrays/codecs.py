@@ -91,6 +91,11 @@ def numpy_dtype(data_type: Any) -> np.dtype[Any]:
     return dtype
 
 
+def value_bytes(node: Any) -> int:
+    """Return the bytes of the values of an array; 8 for each object."""
+    return int(node.size) * numpy_dtype(node.data_type).itemsize
+
+
 def _dtype_argument(data_type: Any) -> Any:
     if isinstance(data_type, str):
         if not _TYPE.fullmatch(data_type):  # NumPy has other names, and warns of some

@@ -293,7 +293,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
     """Returns the function that makes HTML or the array of another library; `io` sets it, and loads them on use."""
 
     def _repr_html_(self) -> Any:
-        return LazyArray.view("dataset_html")(self)
+        return LazyArray.view("html")(self)
 
     def to_dask(self, chunks: Any = None) -> Any:
         """Return this dataset as a ``dask.array.Array``, one block per stored chunk unless ``chunks`` is given.

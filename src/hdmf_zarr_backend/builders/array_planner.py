@@ -16,9 +16,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from hdmf.container import AbstractContainer
 
-from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.errors import NaNPayloadWarning, ValueRefusedError
 from hdmf_zarr_backend.formats import chunking, dtypes
 from hdmf_zarr_backend.formats.elements import (
@@ -52,7 +50,6 @@ from hdmf_zarr_backend.transfer.stored_sources import take_chunks
 Encode = Callable[[Any], Any]
 Fields = list[tuple[str, Element]]
 
-_VALUES = (str, bytes, dict, AbstractContainer, RegionReference)
 _DATES = (datetime.datetime, datetime.date)
 REFERENCES = {"object": REFERENCE, "region": REGION}
 """Element of each kind of reference of HDMF."""
@@ -65,7 +62,7 @@ _CHECK_ELEMENTS = 65536
 def shape_of(data: Any) -> tuple[int, ...]:
     """Return the shape of an array or of nested lists, by their first elements."""
     shape: list[int] = []
-    while not isinstance(data, _VALUES):
+    while not _is_value(data):
         known = getattr(data, "shape", None)
         if known is not None:
             return (*shape, *map(int, known))
@@ -80,7 +77,7 @@ def shape_of(data: Any) -> tuple[int, ...]:
 
 def first_leaf(data: Any) -> Any:
     """Return the first element of nested lists or of an array, or a value of its type; None where there is none."""
-    while not isinstance(data, _VALUES):
+    while not _is_value(data):
         if isinstance(data, np.ndarray) and not data.shape:
             data = data[()]  # zarr 3.1 wraps an object twice
             continue
@@ -102,6 +99,11 @@ def _length(data: Any) -> int:
     """Return the length of the first axis; 0 without a dataspace. An array of zarr itself has no ``len``."""
     shape = getattr(data, "shape", ())
     return 0 if shape is None else int(shape[0]) if shape else len(data)
+
+
+def _is_value(data: Any) -> bool:
+    """Return whether data are one value, such as a container of hdmf; that has not been loaded where there is none."""
+    return isinstance(data, (str, bytes, dict, RegionReference)) or hasattr(data, "container_source")
 
 
 def _first(data: Any) -> Any:
@@ -463,6 +465,12 @@ def _to_array(data: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
     return array
 
 
+def _is_lazy(data: Any) -> bool:
+    from hdmf_zarr_backend.arrays.lazy import LazyArray  # on use: zarr is slow to load, and data of HDF5 do not need it
+
+    return isinstance(data, LazyArray)
+
+
 def _plan_typed(data: Any, kind: str | None, word: Any, options: StorageOptions) -> PlannedArray:
     dtype: np.dtype[Any] = data.dtype
     if dtype.kind == "O" and kind not in _TEXT_KINDS:
@@ -470,7 +478,7 @@ def _plan_typed(data: Any, kind: str | None, word: Any, options: StorageOptions)
         if isinstance(first, (str, bytes, *_DATES, type(None))):
             return _plan_text(data, tuple(data.shape), _text_kind(first), options, word)
         return _plan_typed(_to_array(np.asarray(data).tolist(), None), kind, word, options)
-    is_text = dtype.kind == "S" and kind in ("text", "ascii") and not isinstance(data, LazyArray)
+    is_text = dtype.kind == "S" and kind in ("text", "ascii") and not _is_lazy(data)
     if dtype.kind in "OTU" or is_text:  # a stored array of text of a fixed length keeps its type
         return _plan_text(data, tuple(data.shape), kind if kind in _TEXT_KINDS else "text", options, word)
     stored = dtypes.plain(dtype)

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
-
-from hdmf.spec import RefSpec
 
 from hdmf_zarr_backend.formats.dimensions import decode_dimensions, encode_dimensions
 from hdmf_zarr_backend.formats.elements import describe_any
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, NOTES, notes_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, join, split
 from hdmf_zarr_backend.transfer.plan import WritePlan
+
+FindSpec = Callable[[str, str], "tuple[Any, Sequence[str]] | None"]
+"""``(namespace, type)`` -> the specification of the type, and the names of the type and of those that it extends.
+
+None for an unknown type. A specification is one of ``hdmf.spec``, or a `checks.rules.Rule`.
+"""
+
+
+def specs_in(catalog: Any) -> FindSpec:
+    """Return the `FindSpec` of a ``NamespaceCatalog`` of hdmf."""
+
+    def find(namespace: str, data_type: str) -> tuple[Any, Sequence[str]] | None:
+        if namespace not in catalog.namespaces:
+            return None
+        if data_type not in catalog.get_namespace(namespace).get_registered_types():
+            return None
+        return catalog.get_spec(namespace, data_type), catalog.get_hierarchy(namespace, data_type)
+
+    return find
 
 
 def names_in(group: GroupNode[Attributes], *, without: Iterable[str] = ()) -> dict[str, int]:
@@ -26,19 +43,19 @@ def names_in(group: GroupNode[Attributes], *, without: Iterable[str] = ()) -> di
     return lengths
 
 
-def name_axes(plan: WritePlan, catalog: Any) -> None:
+def name_axes(plan: WritePlan, find_spec: FindSpec | None) -> None:
     """Give the arrays of a plan that have no labels those of the schema, in the order of their names.
 
     Parameters
     ----------
     plan : WritePlan
         Of the whole file.
-    catalog : NamespaceCatalog or None
-        Its schema; None: nothing is known, and names stay as they are.
+    find_spec : callable or None
+        Finds the specifications of types, as of `FindSpec`. None: the schema is unknown, and names stay as they are.
     """
-    if catalog is None:
+    if find_spec is None:
         return
-    labels = dimension_labels(catalog, plan.hierarchy)
+    labels = dimension_labels(find_spec, plan.hierarchy)
     for parent, group in plan.hierarchy.walk():
         if not isinstance(group, GroupNode):
             continue
@@ -84,15 +101,15 @@ def _name(
         node.attributes.pop(NOTES, None)
 
 
-def dimension_labels(catalog: Any, hierarchy: Hierarchy) -> dict[str, tuple[str | None, ...]]:
+def dimension_labels(find_spec: FindSpec, hierarchy: Hierarchy) -> dict[str, tuple[str | None, ...]]:
     """Return ``{path: labels of the axes}`` of the arrays in a file, as hdmf takes them from the schema on writing.
 
     Parameters
     ----------
-    catalog : NamespaceCatalog
-        Knows the types of the file, in its own version.
+    find_spec : callable
+        As of `FindSpec`, for the types of the file in its own version of the schema.
     hierarchy : Hierarchy
-        What is in the file.
+        The nodes of the file.
 
     Source: ``hdmf.build.ObjectMapper.build``, for which specification is meant and which of its shapes.
     """
@@ -100,67 +117,64 @@ def dimension_labels(catalog: Any, hierarchy: Hierarchy) -> dict[str, tuple[str 
     stack: list[tuple[str, Any, Any]] = [("", hierarchy.root, None)]
     while stack:
         path, group, above = stack.pop()
-        spec = _type_spec(catalog, group.attributes) or above
+        spec, _ = _spec_of_type(find_spec, group.attributes)
+        spec = spec or above
         for name, node in group.members.items():
             if isinstance(node, GroupNode):
                 stack.append((join(path, name), node, None if spec is None else spec.get_group(name)))
                 continue
-            wanted = _dataset_spec(catalog, spec, name, node.attributes)
+            wanted = _dataset_spec(find_spec, spec, name, node.attributes)
             labels = None if wanted is None else _labels_of(wanted, node)
             if labels is not None:
                 found[join(path, name)] = labels
     return found
 
 
-def _data_type(attributes: Attributes) -> tuple[str, str] | None:
-    """Return namespace and type of a node."""
+def _spec_of_type(find_spec: FindSpec, attributes: Attributes) -> tuple[Any, Sequence[str]]:
+    """Return the specification of the type of a node, and the names of the type and of those that it extends."""
     namespace, data_type = attributes.get("namespace"), attributes.get("neurodata_type", attributes.get("data_type"))
-    return (namespace, data_type) if isinstance(namespace, str) and isinstance(data_type, str) else None
+    if not isinstance(namespace, str) or not isinstance(data_type, str):
+        return None, ()
+    return find_spec(namespace, data_type) or (None, ())
 
 
-def _type_spec(catalog: Any, attributes: Attributes) -> Any:
-    found = _data_type(attributes)
-    if found is None or found[0] not in catalog.namespaces:
-        return None
-    known = found[1] in catalog.get_namespace(found[0]).get_registered_types()
-    return catalog.get_spec(*found) if known else None
-
-
-def _dataset_spec(catalog: Any, above: Any, name: str, attributes: Attributes) -> Any:
+def _dataset_spec(find_spec: FindSpec, above: Any, name: str, attributes: Attributes) -> Any:
     """Return the specification of a dataset at its place in a group, or else of its type."""
-    own = _type_spec(catalog, attributes)
+    own, types = _spec_of_type(find_spec, attributes)
     if above is None:
         return own
     placed = above.get_dataset(name)
     if placed is not None or own is None:
         return placed
-    namespace, data_type = str(attributes["namespace"]), attributes.get("neurodata_type", attributes.get("data_type"))
-    for kind in catalog.get_hierarchy(namespace, data_type):
-        placed = above.get_data_type(kind)
+    for data_type in types:
+        placed = above.get_data_type(data_type)
         if placed is not None:
             return placed[0] if isinstance(placed, list) else placed
     return own
 
 
 def _labels_of(spec: Any, node: ArrayNode[Attributes]) -> tuple[str | None, ...] | None:
-    """Return the labels that belong to the shape of an array; None where its shape is none that is allowed."""
+    """Return the labels that belong to the shape of an array; None where the specification does not allow its shape."""
     means = describe_any(node)
-    if spec.shape is None or spec.dims is None or not spec.shape:
+    if means.is_scalar or not spec.shape or not _are_lists(spec.shape, spec.dims):
         return None
-    if means.is_scalar:
-        return None
-    is_row = isinstance(spec.dtype, (list, RefSpec)) or means.stored.kind == "reference"
+    is_row = not isinstance(spec.dtype, str | None) or means.stored.kind == "reference"
     shape = means.axes[:1] if is_row else means.axes
-    if not isinstance(spec.shape[0], (list, tuple)):
-        return tuple(spec.dims) if _allows(spec.shape, shape) else None
-    fitting = [index for index, allowed in enumerate(spec.shape) if _allows(allowed, shape)]
-    if not fitting:
-        return None
-    best = min(fitting, key=lambda index: sum(length is None for length in spec.shape[index]))
-    return tuple(spec.dims[best])
+    is_choice = isinstance(spec.shape[0], (list, tuple))
+    choices = zip(spec.shape, spec.dims, strict=False) if is_choice else [(spec.shape, spec.dims)]
+    fitting = [(allowed, labels) for allowed, labels in choices if _fits(allowed, labels, shape)]
+    _, best = min(fitting, key=lambda choice: choice[0].count(None), default=(None, None))  # the most specific one
+    return None if best is None else tuple(best)
 
 
-def _allows(allowed: Any, shape: tuple[int, ...]) -> bool:
-    return len(allowed) == len(shape) and all(
-        bound is None or bound == length for bound, length in zip(allowed, shape, strict=True)
+def _are_lists(*values: Any) -> bool:
+    return all(isinstance(value, (list, tuple)) for value in values)
+
+
+def _fits(allowed: Any, labels: Any, shape: tuple[int, ...]) -> bool:
+    """Return whether a shape of the schema, with as many labels, allows the shape of an array."""
+    return (
+        _are_lists(allowed, labels)
+        and len(allowed) == len(labels) == len(shape)
+        and all(bound in (None, length) for bound, length in zip(allowed, shape, strict=True))
     )

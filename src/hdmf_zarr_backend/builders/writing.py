@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hdmf_zarr_backend.builders.append import AppendPlanner
-from hdmf_zarr_backend.builders.dimensions import name_axes, rename_axes
+from hdmf_zarr_backend.builders.dimensions import name_axes, rename_axes, specs_in
 from hdmf_zarr_backend.builders.planner import Planner, PlanOptions
 from hdmf_zarr_backend.builders.specs import Texts, add_specs
 from hdmf_zarr_backend.builders.targets import Targets
@@ -98,7 +98,7 @@ class WriteRequest:
 def plan_new(request: WriteRequest) -> WritePlan:
     """Return the plan of a new file; nothing is written."""
     plan = Planner(request.options, request.targets).plan_root(request.builder)
-    name_axes(plan, request.schema)
+    name_axes(plan, None if request.schema is None else specs_in(request.schema))
     add_specs(plan, request.texts, location=request.options.location)
     return plan
 

@@ -143,6 +143,12 @@ class Rule:
         As of `fits`.
     members : tuple of MemberRule
         Rules for the members of a group: datasets, groups, links.
+    dims : list or None
+        Names of the axes; a list for each of several shapes.
+
+    Notes
+    -----
+    The methods have the names of those of ``hdmf.spec.GroupSpec``: `builders.dimensions` takes either.
     """
 
     title: str
@@ -151,6 +157,26 @@ class Rule:
     dtype: DType = None
     shape: Any = None
     members: tuple[MemberRule, ...] = ()
+    dims: Any = None
+
+    def get_group(self, name: str) -> Rule | None:
+        """Return the rule for the group of a name."""
+        return self._member("group", name)
+
+    def get_dataset(self, name: str) -> Rule | None:
+        """Return the rule for the dataset of a name."""
+        return self._member("dataset", name)
+
+    def get_data_type(self, data_type: str) -> Rule | None:
+        """Return the rule for the datasets of a type that may have any name."""
+        return self._member("dataset", None, data_type)
+
+    def _member(self, section: Section, name: str | None, data_type: str | None = None) -> Rule | None:
+        for member in self.members:
+            is_meant = member.name == name and (data_type is None or member.data_type == data_type)
+            if is_meant and member.section == section and member.rule is not None:
+                return member.rule
+        return None
 
     @property
     def is_bare(self) -> bool:
@@ -486,6 +512,7 @@ def rule_of(spec: Spec, title: str, *, is_group: bool) -> Rule:
         dtype=None if is_group else _dtype(spec.get("dtype")),
         shape=None if is_group else _shape(spec),
         members=tuple(members),
+        dims=None if is_group else spec.get("dims"),
     )
 
 
@@ -538,6 +565,7 @@ def joined(own: Rule, base: Rule) -> Rule:
         dtype=_joined_dtype(own.dtype, base.dtype),
         shape=base.shape if own.shape is None else own.shape,
         members=_joined_members(own.members, base.members),
+        dims=base.dims if own.shape is None else own.dims,
     )
 
 

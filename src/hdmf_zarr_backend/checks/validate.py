@@ -138,7 +138,7 @@ def opened(
 # ---- namespaces: those in the file, else the installed ones ---------------------------------------------------------
 
 
-def _cached_texts(keys: Store, hierarchy: Hierarchy) -> Texts:
+def cached_texts(keys: Store, hierarchy: Hierarchy) -> Texts:
     """Return the newest version of each namespace that is cached in a file."""
     location = spec_location(hierarchy.root.attributes.get(SPECLOC))
     found: dict[str, dict[str, str]] = {}
@@ -192,7 +192,7 @@ def namespaces_for(
         The root names none of them.
     """
     is_nwb = type_key_of(parsed.hierarchy.root) == "neurodata_type"
-    texts = _cached_texts(keys, parsed.hierarchy) if use_cached else ()
+    texts = cached_texts(keys, parsed.hierarchy) if use_cached else ()
     if texts:
         return texts, _names(texts, parsed.hierarchy, wanted, is_nwb=is_nwb, cached=True), True
     texts = installed_texts(nwb=is_nwb)
@@ -239,13 +239,15 @@ def check(root: Item, types: Types) -> tuple[list[Finding], int]:
     int
         Number of groups and datasets that were checked.
     """
-    checker = _Checker(types)
+    checker = Checker(types)
     checker.run(root)
     found = sorted(dict.fromkeys(checker.findings), key=lambda finding: (finding.path, finding.attribute or ""))
     return found, len({item for _, item in checker.seen})
 
 
-class _Checker:
+class Checker:
+    """Checks items against rules; ``findings`` are the differences."""
+
     def __init__(self, types: Types) -> None:
         self.findings: list[Finding] = []
         self.seen: set[tuple[Rule, Item]] = set()

@@ -15,24 +15,21 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from hdmf_zarr_backend.arrays.codecs import value_bytes
 from hdmf_zarr_backend.builders.dimensions import name_axes
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
-from hdmf_zarr_backend.conversion.from_zarr import ZarrPlanner
-from hdmf_zarr_backend.conversion.readability import check_planned, check_version, check_zarr, schema_of
+from hdmf_zarr_backend.conversion.readability import check_planned, check_version, check_zarr, namespaces_of, schema_of
 from hdmf_zarr_backend.conversion.report import ConversionReport, Format
-from hdmf_zarr_backend.conversion.to_hdf5 import ToHdf5, convert_to_hdf5, open_source, value_bytes
-from hdmf_zarr_backend.conversion.virtual import convert_virtual
-from hdmf_zarr_backend.dataio import codec_of_file
 from hdmf_zarr_backend.errors import NotZarrError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.execution.executors import opened
 from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
 from hdmf_zarr_backend.formats import registry
+from hdmf_zarr_backend.formats.codec_options import codec_of_file
 from hdmf_zarr_backend.formats.reserved import LINKS
 from hdmf_zarr_backend.hdf5.facts import is_hdf5
 from hdmf_zarr_backend.hdf5.placement import ExternalLinks
 from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
 from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
-from hdmf_zarr_backend.io import check_abilities
 from hdmf_zarr_backend.model.locations import ZARR_SUFFIXES, is_url
 from hdmf_zarr_backend.model.nodes import GroupNode
 from hdmf_zarr_backend.progress import SILENT, Progress
@@ -40,7 +37,7 @@ from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.limits import ExternalLinks as Policy
 from hdmf_zarr_backend.stores.limits import Limits, MissingChunks
 from hdmf_zarr_backend.stores.locations import check_apart, location_of
-from hdmf_zarr_backend.stores.opening import FILE_SUFFIXES, check_free, open_store, remove_empty_folder
+from hdmf_zarr_backend.stores.opening import FILE_SUFFIXES, check_abilities, check_free, open_store, remove_empty_folder
 from hdmf_zarr_backend.transfer.plan import (
     ShardsOfFile,
     StorageOptions,
@@ -207,6 +204,8 @@ def convert(
                 store=place,
                 remedy="Leave nczarr=, shards=, strict_json= and limits= out, or convert without virtual=True.",
             )
+        from hdmf_zarr_backend.conversion.virtual import convert_virtual  # on use, as other kinds of conversions below
+
         return convert_virtual(
             origin, place, to=to, codec=codec, resume=resume, overwrite=overwrite, check=check,
             zarr_format=zarr_format or 2, storage=storage, progress=progress, durable=durable,
@@ -226,6 +225,8 @@ def convert(
     check_apart(origin, place)
     with opened(executor) as who:
         if wanted == "hdf5":
+            from hdmf_zarr_backend.conversion.to_hdf5 import ToHdf5, convert_to_hdf5
+
             to_hdf5 = ToHdf5(
                 overwrite=overwrite, check=check, progress=progress, executor=who, memory_budget=memory_budget,
                 external_links="copy" if external_links == "copy" else "keep", storage=storage,
@@ -380,8 +381,10 @@ def _to_zarr(source: str, target: str, request: _ToZarr) -> ConversionReport:
             limits=request.limits,
         ).plan_file()
         planned = PlannedKeys(plan, target)
-        catalog = check_planned(source, planned, plan.hierarchy) if is_nwb else None
-        name_axes(plan, catalog or schema_of(planned, plan.hierarchy))
+        texts = namespaces_of(planned, plan.hierarchy, or_installed=is_nwb)
+        if is_nwb:
+            check_planned(source, planned, plan.hierarchy, texts)
+        name_axes(plan, schema_of(texts))
         plan.hierarchy.zarr_format = request.zarr_format
         request.adapt(keys, plan, target)
         with converted_file(
@@ -404,6 +407,9 @@ def _to_zarr(source: str, target: str, request: _ToZarr) -> ConversionReport:
 
 def _to_other_zarr(source: str, target: str, request: _ToZarr) -> ConversionReport:
     """Convert a Zarr file to the other format of Zarr."""
+    from hdmf_zarr_backend.conversion.from_zarr import ZarrPlanner
+    from hdmf_zarr_backend.conversion.to_hdf5 import open_source
+
     main = open_source(source, request.storage, request.missing_chunks, request.limits)
     if main.hierarchy.zarr_format == request.zarr_format:
         raise UsageError(
@@ -416,7 +422,7 @@ def _to_other_zarr(source: str, target: str, request: _ToZarr) -> ConversionRepo
         check_zarr(main)
     planner = ZarrPlanner(main.keys, main.hierarchy, target, zarr_format=request.zarr_format, shards=request.shards)
     plan = planner.plan_file()
-    name_axes(plan, schema_of(main.keys, main.hierarchy))
+    name_axes(plan, schema_of(namespaces_of(main.keys, main.hierarchy)))
     request.adapt(keys, plan, target)
     with new_file(keys, plan.hierarchy, exclusive=not request.overwrite, durable=request.durable) as new:
         request.writer(new, plan).write()

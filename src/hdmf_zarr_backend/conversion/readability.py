@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
-from hdmf.build.errors import BuildError, ConstructError, ContainerConfigurationError
-
-from hdmf_zarr_backend.builders.namespaces import newest_versions, source_texts
-from hdmf_zarr_backend.builders.schema import unsigned_attributes
-from hdmf_zarr_backend.errors import UnsupportedFileError, ZarrBackendError
+from hdmf_zarr_backend.builders.dimensions import FindSpec
+from hdmf_zarr_backend.builders.namespaces import newest_versions
+from hdmf_zarr_backend.checks.constructible import is_constructible
+from hdmf_zarr_backend.checks.installed import core_texts, installed_texts
+from hdmf_zarr_backend.checks.rules import Rule, Texts, compile_types
+from hdmf_zarr_backend.checks.validate import cached_texts
+from hdmf_zarr_backend.errors import MetadataError, UnsupportedFileError, ZarrBackendError
 from hdmf_zarr_backend.files.parser import ParsedFile
-from hdmf_zarr_backend.formats.namespaces import NAMESPACE, spec_location
-from hdmf_zarr_backend.formats.reserved import NOTES, SPECLOC
+from hdmf_zarr_backend.formats.reserved import NOTES
 from hdmf_zarr_backend.hdf5.file_bytes import RemoteFile
 from hdmf_zarr_backend.hdf5.files import H5_ERRORS, check_other_files
 from hdmf_zarr_backend.hdf5.placement import ZarrFile
 from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
 from hdmf_zarr_backend.model.locations import is_url
-from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, join
+from hdmf_zarr_backend.model.nodes import Hierarchy
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.limits import ExternalLinks
 
-UNREADABLE = (
-    ConstructError, BuildError, ContainerConfigurationError, ValueError, TypeError, LookupError, AttributeError,
-    NameError, RuntimeError, OSError, ArithmeticError, AssertionError,
+_UNREADABLE = (
+    ValueError, TypeError, LookupError, AttributeError, NameError, RuntimeError, OSError, ArithmeticError,
+    AssertionError,
 )  # fmt: skip
-"""What pynwb and hdmf were seen to raise for files that they cannot read."""
+"""What pynwb and hdmf were seen to raise for files that they cannot read, besides errors of their own."""
 
 
 def check_hdf5(
@@ -112,10 +112,11 @@ def check_version(source: str, storage: Mapping[str, Any] | None = None) -> bool
     return True
 
 
-def check_planned(source: str, keys: Store, hierarchy: Hierarchy) -> Any:
+def check_planned(source: str, keys: Store, hierarchy: Hierarchy, texts: Texts) -> None:
     """Refuse an NWB file that pynwb cannot read, by what is planned to be made of it: nothing is written yet.
 
-    It costs a third of `check_hdf5`, and says the same of a file.
+    The result is that of `check_hdf5`. The metadata of most files show that pynwb can read them; pynwb reads only the
+    others, as it is slow to load.
 
     Parameters
     ----------
@@ -125,27 +126,21 @@ def check_planned(source: str, keys: Store, hierarchy: Hierarchy) -> Any:
         Has the chunks of what is planned.
     hierarchy : Hierarchy
         What is planned.
-
-    Returns
-    -------
-    NamespaceCatalog or None
-        The schema of the file; None without pynwb.
+    texts : tuple
+        The namespaces that are cached in the file, from `namespaces_of`.
 
     Raises
     ------
     UnsupportedFileError
         pynwb cannot read it.
     """
-    if find_spec("pynwb") is None:
-        return None
+    if find_spec("pynwb") is None or _is_shown_readable(keys, hierarchy, texts):
+        return
     from hdmf_zarr_backend.nwb import ParsedNWBIO
-
-    catalogs: list[Any] = []
 
     def read() -> None:
         with ParsedNWBIO(keys, ParsedFile(hierarchy, consolidated=True)) as io:
             io.read()
-            catalogs.append(io.manager.namespace_catalog)
 
     try:
         _check_read(source, read)
@@ -153,40 +148,50 @@ def check_planned(source: str, keys: Store, hierarchy: Hierarchy) -> Any:
         if not isinstance(error, UnsupportedFileError):
             error.store = None  # what is planned is nowhere yet
         raise error.located(store=source) from error.__cause__
-    return catalogs[0]
 
 
-def schema_of(keys: Store, hierarchy: Hierarchy) -> Any:
-    """Return the namespaces that are cached in a file, as an hdmf catalogue; None where hdmf can read none.
-
-    The names that NWB has for the keys of a specification are replaced by those of hdmf, so that pynwb is not needed.
-    Damaged namespaces are reported by `validate`; all that a file lacks without them is the names of its axes.
-    """
-    versions = newest_versions(hierarchy)
-    if not versions:
-        return None
-    from hdmf.spec import NamespaceCatalog
-
-    from hdmf_zarr_backend.builders.specs import TextSpecReader
-
-    location = str(spec_location(hierarchy.root.attributes.get(SPECLOC)))
-    readers = {}
-    for name, version in versions.items():
-        place = join(location, join(name, version))
-        words = partial(_in_hdmf_words, source_texts(keys, hierarchy, place))
-        readers[name] = TextSpecReader(keys.location, words, path=absolute(place))
-    catalog = NamespaceCatalog()
+def _is_shown_readable(keys: Store, hierarchy: Hierarchy, texts: Texts) -> bool:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            catalog.load_namespaces(NAMESPACE, reader=readers)
-    except (ZarrBackendError, *UNREADABLE):
+        types = compile_types(core_texts(texts, newest_versions(hierarchy)), "core")
+    except MetadataError:
+        return False
+    return is_constructible(keys, hierarchy, types)
+
+
+def namespaces_of(keys: Store, hierarchy: Hierarchy, *, or_installed: bool = False) -> Texts:
+    """Return the namespaces that are cached in a file; empty without them, and where they cannot be read.
+
+    Damaged namespaces are reported by `validate`; all that a file lacks without them is the names of its axes.
+
+    Parameters
+    ----------
+    keys : Store
+        Has the chunks.
+    hierarchy : Hierarchy
+        The nodes.
+    or_installed : bool
+        Return the installed ones where none are cached.
+    """
+    try:
+        cached = cached_texts(keys, hierarchy)
+    except ZarrBackendError:
+        return ()
+    return installed_texts() if or_installed and not newest_versions(hierarchy) else cached
+
+
+def schema_of(texts: Texts) -> FindSpec | None:
+    """Return the schema for `builders.dimensions.name_axes`; None without namespaces, or if one is not valid."""
+    try:
+        types = {name: compile_types(texts, name) for name, _ in texts}
+    except MetadataError:
         return None
-    return catalog
 
+    def find(namespace: str, data_type: str) -> tuple[Rule, Sequence[str]] | None:
+        known = types.get(namespace)
+        rule = None if known is None else known.rules.get(data_type)
+        return None if known is None or rule is None else (rule, known.ancestors(data_type))
 
-def _in_hdmf_words(texts: Callable[[str], str], source: str) -> str:
-    return texts(source).replace('"neurodata_type', '"data_type')
+    return find if types else None
 
 
 def check_zarr(main: ZarrFile) -> dict[str, dict[str, Any]]:
@@ -209,6 +214,7 @@ def check_zarr(main: ZarrFile) -> dict[str, dict[str, Any]]:
     _check_version(main.location, version)
     if find_spec("pynwb") is None:
         return {}
+    from hdmf_zarr_backend.builders.schema import unsigned_attributes  # on use, as the next: hdmf is slow to load
     from hdmf_zarr_backend.nwb import NWBZarrIO
 
     typed: dict[str, dict[str, Any]] = {}
@@ -246,12 +252,14 @@ def _check_version(source: str, value: Any) -> None:
         )
 
 
-def _check_read(source: str, read: Any) -> None:
+def _check_read(source: str, read: Callable[[], None]) -> None:
+    from hdmf.build.errors import BuildError, ConstructError, ContainerConfigurationError  # on use: slow to load
+
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what concerns the conversion is warned of by the conversion
             read()
-    except UNREADABLE as error:
+    except (BuildError, ConstructError, ContainerConfigurationError, *_UNREADABLE) as error:
         if isinstance(error, ZarrBackendError) and not isinstance(error, ConstructError):
             raise  # it says itself what is wrong
         raise UnsupportedFileError(

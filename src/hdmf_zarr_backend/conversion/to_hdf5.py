@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from hdmf_zarr_backend.arrays.codecs import numpy_dtype
+from hdmf_zarr_backend.arrays.codecs import value_bytes
 from hdmf_zarr_backend.changes.locks import writer_lock
 from hdmf_zarr_backend.conversion.readability import check_zarr
 from hdmf_zarr_backend.conversion.report import ConversionReport
@@ -89,11 +89,6 @@ def convert_to_hdf5(source: str, target: str, request: ToHdf5) -> ConversionRepo
         links=len(placement.links),
         nbytes=nbytes,
     )
-
-
-def value_bytes(node: Any) -> int:
-    """Return the bytes of the values of an array; 8 for each object."""
-    return int(node.size) * numpy_dtype(node.data_type).itemsize
 
 
 def open_source(

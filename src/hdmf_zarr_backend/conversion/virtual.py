@@ -16,7 +16,7 @@ from typing import Any
 from hdmf_zarr_backend.builders.dimensions import name_axes
 from hdmf_zarr_backend.changes.locks import writer_lock
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
-from hdmf_zarr_backend.conversion.readability import check_hdf5, schema_of
+from hdmf_zarr_backend.conversion.readability import check_hdf5, namespaces_of, schema_of
 from hdmf_zarr_backend.conversion.report import ConversionReport
 from hdmf_zarr_backend.errors import (
     ReadOnlyStoreError,
@@ -115,7 +115,7 @@ def convert_virtual(
     with closing(Hdf5Tree(source, target, storage, external_links)) as tree:
         files = _Sources(tree.sources(), target, storage)
         plan = Hdf5Planner(tree).plan_file()
-        name_axes(plan, schema_of(PlannedKeys(plan, target), plan.hierarchy))
+        name_axes(plan, schema_of(namespaces_of(PlannedKeys(plan, target), plan.hierarchy)))
         plan.hierarchy.zarr_format = zarr_format
         staying = _leave(plan, tree, target)
         _check_amount(plan, staying, source)

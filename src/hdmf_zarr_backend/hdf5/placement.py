@@ -9,18 +9,16 @@ file is still there.
 from __future__ import annotations
 
 import os
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from hdmf.backends.warnings import BrokenLinkWarning
-
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.formats.links import Link, decode_links, find_link
 from hdmf_zarr_backend.formats.references import Reference
 from hdmf_zarr_backend.formats.reserved import LINKS, notes_of
+from hdmf_zarr_backend.hdf5.files import warn_broken
 from hdmf_zarr_backend.model.locations import THIS_FILE, is_url, resolve_source, sibling_source
 from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy, Node, absolute, join, relative, split
 from hdmf_zarr_backend.stores.base import Store
@@ -241,11 +239,9 @@ class Placement:
 
     def _warn_broken(self, pending: _Pending) -> None:
         target = pending.link.target
-        warnings.warn(
+        warn_broken(
             f"The link {absolute(pending.path)} in {pending.file.location} leads to "
-            f"{target.source}:{target.path}, which is not there; it is kept.",
-            BrokenLinkWarning,
-            stacklevel=2,
+            f"{target.source}:{target.path}, which is not there; it is kept."
         )
 
     # ---- finding things ---------------------------------------------------------------------------------------------

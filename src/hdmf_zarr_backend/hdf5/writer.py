@@ -9,11 +9,8 @@ Apart from `conversion.to_hdf5`, which opens the Zarr files, because conversion 
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
-
-from hdmf.backends.warnings import BrokenLinkWarning
 
 from hdmf_zarr_backend.errors import NameRefusedError
 from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
@@ -33,6 +30,7 @@ from hdmf_zarr_backend.hdf5.attributes import (
 )
 from hdmf_zarr_backend.hdf5.datasets import creation_list
 from hdmf_zarr_backend.hdf5.elements import Elements, elements_of
+from hdmf_zarr_backend.hdf5.files import warn_broken
 from hdmf_zarr_backend.hdf5.filling import Filler, located, named
 from hdmf_zarr_backend.hdf5.open_groups import OpenGroups
 from hdmf_zarr_backend.hdf5.output import OutputFile
@@ -263,11 +261,9 @@ class Hdf5Writer:
 
         place = self._placement.place_of(reference, file)
         if place is None:
-            warnings.warn(
+            warn_broken(
                 f"A reference in {file.location} leads to {reference.source}:{reference.path}, which is not in the "
-                f"new file; HDF5 references cannot leave their file.",
-                BrokenLinkWarning,
-                stacklevel=2,
+                f"new file; HDF5 references cannot leave their file."
             )
             return None
         if reference.region is not None:

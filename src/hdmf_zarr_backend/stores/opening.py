@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from hdmf_zarr_backend.errors import StoreError, StoreExistsError, UsageError, ZarrBackendError
+from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreError, StoreExistsError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.stores import references
 from hdmf_zarr_backend.stores import zip as zip_files
@@ -175,6 +175,18 @@ def may_exist(location: str) -> bool:
     if is_url(location) or os.path.isdir(location):
         return True
     return location.endswith(FILE_SUFFIXES) and os.path.isfile(location)
+
+
+def check_abilities(keys: Store, mode: str) -> None:
+    """Refuse a mode that this kind of store cannot have, before anything is asked of it."""
+    abilities = keys.abilities
+    possible = {"r": True, "r-": True, "r+": abilities.change, "a": abilities.change}
+    if not possible.get(mode, abilities.write):
+        raise ReadOnlyStoreError(
+            f"{abilities.why}: the mode {mode!r} is not possible",
+            store=keys.location,
+            remedy="Read it with mode 'r', and export to another place what shall be changed.",
+        )
 
 
 def check_free(store: Store, *, overwrite: bool, empty_folder: bool = True) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,10 +17,8 @@ from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.arrays.codecs import numpy_dtype
 from hdmf_zarr_backend.arrays.fills import check_unwritten, fill_scalar
-from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.arrays.shards import ShardReader
 from hdmf_zarr_backend.arrays.stored_chunks import check_stored_form
-from hdmf_zarr_backend.changes.editable import EditableArray
 from hdmf_zarr_backend.errors import ChunkError
 from hdmf_zarr_backend.formats.chunking import WHOLE_BYTES
 from hdmf_zarr_backend.formats.zarr3_codecs import in_format_2
@@ -32,6 +30,9 @@ from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.limits import Limits
 from hdmf_zarr_backend.transfer.plan import PlannedArray, Sharding, encode_fill
 from hdmf_zarr_backend.transfer.sources import Array, ArraySource, Region, StoredSource, cast_block
+
+if TYPE_CHECKING:
+    from hdmf_zarr_backend.arrays.lazy import LazyArray
 
 CACHE_BYTES = 32 * 2**20
 """What a process keeps of the decoded chunks of one file at most, for chunks of the target that share one."""
@@ -174,6 +175,9 @@ def check_stored(data: Any, limits: Limits) -> None:
     LimitError
         As of `arrays.fills.check_unwritten` and `hdf5.files.check_allocated`; other data are never refused.
     """
+    from hdmf_zarr_backend.arrays.lazy import LazyArray  # on use, here and below: zarr is slow to load
+    from hdmf_zarr_backend.changes.editable import EditableArray
+
     stored = getattr(data, "dataset", data)
     if isinstance(stored, LazyArray) and not isinstance(stored, EditableArray):
         check_unwritten(stored.keys, stored.path, stored.node)
@@ -203,6 +207,8 @@ def keep_layout(planned: PlannedArray, data: LazyArray) -> None:
 
 def take_stored(planned: PlannedArray, data: LazyArray) -> None:
     """Let a planned array take the chunks of the stored array that it is a copy of, as they are where that is right."""
+    from hdmf_zarr_backend.changes.editable import EditableArray
+
     source = planned.source
     if source is None or isinstance(data, EditableArray):
         return  # changes that are not written yet are seen only by the array itself

@@ -23,11 +23,11 @@ from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.builders.dimensions import name_axes
 from hdmf_zarr_backend.builders.writing import WriteRequest, plan_new
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
-from hdmf_zarr_backend.conversion.readability import check_planned, check_version, schema_of
-from hdmf_zarr_backend.dataio import codec_of_file
+from hdmf_zarr_backend.conversion.readability import check_version, namespaces_of, schema_of
 from hdmf_zarr_backend.errors import StoreNotFoundError, UnsupportedFileError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET, encode_chunk
 from hdmf_zarr_backend.formats import registry
+from hdmf_zarr_backend.formats.codec_options import codec_of_file
 from hdmf_zarr_backend.formats.consolidated import is_inlined, is_read_at_open
 from hdmf_zarr_backend.formats.elements import codec_labels, describe_any, type_label
 from hdmf_zarr_backend.formats.nczarr import overlay
@@ -36,7 +36,6 @@ from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
 from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
 from hdmf_zarr_backend.io import ZarrIO
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, absolute, join
-from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.limits import Limits
 from hdmf_zarr_backend.stores.locations import local_path
@@ -286,7 +285,8 @@ def _of_hdf5(source: str, target: str, zarr_format: int, options: _ConvertOption
             limits=options.limits or Limits(),
         )
         plan = planner.plan_file()
-        name_axes(plan, _schema(source, PlannedKeys(plan, target), plan.hierarchy))
+        texts = namespaces_of(PlannedKeys(plan, target), plan.hierarchy, or_installed=_is_nwb(source))
+        name_axes(plan, schema_of(texts))
         plan.hierarchy.zarr_format = zarr_format
         try:
             return _of_plan(
@@ -301,13 +301,12 @@ def _of_hdf5(source: str, target: str, zarr_format: int, options: _ConvertOption
             forget_decoded()
 
 
-def _schema(source: str, planned: Store, hierarchy: Hierarchy) -> Any:
-    """Return the schema from which `convert` takes the names of axes; what is cached if pynwb cannot read the file."""
+def _is_nwb(source: str) -> bool:
+    """Return whether a file in HDF5 is an NWB file of a version that pynwb reads."""
     try:
-        catalog = check_planned(source, planned, hierarchy) if check_version(source) else None
+        return check_version(source)
     except UnsupportedFileError:
-        catalog = None
-    return catalog or schema_of(planned, hierarchy)
+        return False
 
 
 def _describe(io: _PlanningIO, *, estimate: bool) -> DryRun:

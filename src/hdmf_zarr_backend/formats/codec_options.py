@@ -1,0 +1,150 @@
+"""Codecs as users name them -> their configurations.
+
+Apart from `dataio`, so that a conversion does not load hdmf, which is slow to import.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from hdmf_zarr_backend.errors import MetadataError, UsageError
+from hdmf_zarr_backend.formats.elements import DEFAULT_OBJECT_CODEC, OBJECT_CODECS
+from hdmf_zarr_backend.formats.zarr3_codecs import decode_codec
+
+CODECS: dict[str, Any] = {
+    "blosc": True,
+    "zstd": {"id": "zstd", "level": 3},
+    "zlib": {"id": "zlib", "level": 4},
+    "none": False,
+}
+"""Compressors by name; True is the default one."""
+
+
+def codec_of_file(codec: Any) -> Any:
+    """Return what a whole file is to be compressed with.
+
+    Parameters
+    ----------
+    codec : str, bool, codec of numcodecs or zarr, or dict
+        "keep", or as of `compressor_config`.
+
+    Returns
+    -------
+    "keep", dict or bool
+
+    Raises
+    ------
+    UsageError
+        It is none of these.
+    """
+    return codec if isinstance(codec, str) and codec == "keep" else compressor_config(codec, ("keep", *CODECS))
+
+
+def compressor_config(codec: Any, names: Iterable[str] = CODECS) -> Any:
+    """Return what data are to be compressed with.
+
+    Parameters
+    ----------
+    codec : str, bool, codec of numcodecs or zarr, or dict
+        A name of `CODECS`, a codec or its configuration; True: the default codec; False: none.
+    names : iterable of str
+        The names that an error message lists.
+
+    Returns
+    -------
+    dict or bool
+
+    Raises
+    ------
+    UsageError
+        It is none of these.
+    """
+    if isinstance(codec, bool):
+        return codec
+    if isinstance(codec, str):
+        if codec not in CODECS:
+            remedy = f"Use {', '.join(map(repr, names))}, or a codec of numcodecs or zarr."
+            raise UsageError(f"there is no codec with the name {codec!r}", remedy=remedy)
+        return CODECS[codec]
+    return codec_config(codec)
+
+
+def _of_format_3(config: dict[str, Any], tunable: Collection[str]) -> dict[str, Any]:
+    """Return a configuration of zarr 3 as one of numcodecs; ``tunable`` has what zarr leaves to the data type."""
+    try:
+        decoded = decode_codec(config)
+    except MetadataError as error:
+        remedy = "Give a compressor or a filter; the codecs that make bytes and shards are not given here."
+        raise UsageError(error.problem, remedy=remedy) from error
+    if decoded["id"] == "blosc" and "shuffle" in tunable:
+        decoded["shuffle"] = 1  # not chosen by the user; zarr chooses it when it knows the data type
+    return decoded
+
+
+def codec_config(codec: Any) -> dict[str, Any]:
+    """Return the configuration of a codec given as an object of numcodecs or zarr, or as a configuration of either.
+
+    Raises
+    ------
+    UsageError
+        It is none of these.
+    """
+    config = _config_of(codec)
+    if isinstance(config, dict) and "id" not in config and "name" in config:
+        config = _of_format_3(config, tunable=getattr(codec, "_tunable_attrs", ()))
+    if not isinstance(config, dict) or "id" not in config:
+        remedy = "Give a codec of numcodecs or zarr, or its configuration, a dict with 'id' or 'name'."
+        raise UsageError(f"{codec!r} is not a codec", remedy=remedy)
+    # zarr-python 3 drops the key and TensorStore refuses the array with it
+    return {key: value for key, value in config.items() if not (config["id"] == "zstd" and key == "checksum")}
+
+
+def _config_of(codec: Any) -> Any:
+    if hasattr(codec, "get_config"):
+        return codec.get_config()
+    return codec.to_dict() if hasattr(codec, "to_dict") else codec
+
+
+def _in_format_2(config: dict[str, Any], codec: Any) -> dict[str, Any]:
+    """Return the configuration of format 2 for one of format 3."""
+    try:
+        found = decode_codec(config)
+    except MetadataError as error:
+        remedy = "Give a compressor or a filter; arrays become bytes, and shards, without a codec for that."
+        raise UsageError(error.problem, remedy=remedy) from error
+    if found["id"] == "blosc" and "shuffle" in getattr(codec, "_tunable_attrs", ()):
+        found["shuffle"] = 1  # not chosen by the user; zarr chooses it when it knows the data type
+    return found
+
+
+def object_codec(codec_class: type | None) -> dict[str, Any]:
+    """Return the configuration of the codec of references and rows.
+
+    Parameters
+    ----------
+    codec_class : type or None
+        ``numcodecs.JSON``, ``numcodecs.MsgPack`` or ``numcodecs.Pickle``; None: JSON.
+
+    Raises
+    ------
+    UsageError
+        Any other class.
+    """
+    if codec_class is None:
+        return dict(DEFAULT_OBJECT_CODEC)
+    name = codec_class.__name__
+    if name not in OBJECT_CODECS:
+        raise UsageError(
+            f"object_codec_class {codec_class!r} is not supported",
+            remedy="Use numcodecs.JSON, numcodecs.MsgPack or numcodecs.Pickle.",
+        )
+    if name == "Pickle":
+        warnings.warn(
+            "Pickled references can only be read by Python programs that are willing to run code from the file, or "
+            "that have a reader like ours; use numcodecs.JSON unless something needs the pickles.",
+            UserWarning,
+            stacklevel=4,
+        )
+    return dict(OBJECT_CODECS[name])
