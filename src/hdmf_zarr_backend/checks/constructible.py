@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
+from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.checks.links import Targets
 from hdmf_zarr_backend.checks.rules import REFERENCE, Rule, Types
 from hdmf_zarr_backend.checks.validate import Checker
