@@ -89,36 +89,32 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         shards: Any = None,
     ) -> None:
         super().__init__(data=data, shape=shape, dtype=np.dtype(dtype) if isinstance(dtype, str) else dtype)
-        if chunks is not None and chunks is not True:
-            chunks = _lengths(chunks)
-        self.chunks: tuple[int, ...] | None = None if chunks is True else chunks
+        self.chunks: tuple[int, ...] | None = None if chunks is None or chunks is True else _lengths(chunks)
         self.chunk_elements, self.chunk_aspect_ratio = _choice(chunk_elements, chunk_aspect_ratio)
-        if self.chunks is not None and (chunk_elements is not None or chunk_aspect_ratio is not None):
+        if self.chunks is not None and {chunk_elements, self.chunk_aspect_ratio} != {None}:
             raise UsageError("chunks are given and to be chosen as well", remedy="Leave chunks out.")
+        is_unfilled = data is None and shape is not None
         self.shards: tuple[int, ...] | Literal["auto"] | None = _shards(shards, self.chunks)
-        if shards is not None and data is None and shape is not None:
+        if shards is not None and is_unfilled:
             raise UsageError(
                 "a sharded array cannot be filled later", remedy="Give the data, an iterator, or leave shards out."
             )
         self.fillvalue = fillvalue
         self.compressor: Any = None if compressor is None else compressor_config(compressor)
-        if filters is not None and not isinstance(filters, (list, tuple)):
-            raise UsageError(f"filters {filters!r} is not a list", remedy="Give a list of codecs.")
-        self.filters = None if filters is None else [codec_config(codec) for codec in filters]
-        if link_data and isinstance(data, (list, tuple, np.ndarray, AbstractDataChunkIterator)):
-            problem = f"link_data=True means nothing here: a {type(data).__name__} is no stored array"
+        self.filters = _filters(filters)
+        self.link_data = bool(link_data) and not _is_in_memory(data)
+        if link_data and not self.link_data:
+            problem = f"link_data=True means nothing here: a {type(data).__name__} is not a stored array"
             warnings.warn(problem, UserWarning, stacklevel=2)
-            link_data = False
-        self.link_data = bool(link_data)
         self._maxshape = None if maxshape is None else tuple(maxshape)
         self._dataset: Any = None
-        self._given = {"chunks": chunks, "fillvalue": fillvalue, "filters": filters}
-        self._given["compressor"] = None if compressor is True else compressor
-        self._given["maxshape"] = self._maxshape
-        self._given |= {"chunk_elements": self.chunk_elements, "chunk_aspect_ratio": self.chunk_aspect_ratio}
-        self._given["shards"] = self.shards
-        if data is None and shape is not None:
-            self._given |= {"shape": tuple(shape), "dtype": dtype}
+        self._given = {
+            "chunks": chunks if chunks is True else self.chunks, "fillvalue": fillvalue, "filters": filters,
+            "compressor": None if compressor is True else compressor, "maxshape": self._maxshape,
+            "chunk_elements": self.chunk_elements, "chunk_aspect_ratio": self.chunk_aspect_ratio, "shards": self.shards,
+        }  # fmt: skip
+        if is_unfilled:
+            self._given |= {"shape": tuple(shape or ()), "dtype": dtype}
 
     def get_io_params(self) -> dict[str, Any]:
         """Return the options as arguments for another `ZarrDataIO`."""
@@ -186,6 +182,16 @@ def _shards(shards: Any, chunks: tuple[int, ...] | None) -> tuple[int, ...] | Li
 
 def _axes(lengths: tuple[int, ...]) -> str:
     return "1 axis" if len(lengths) == 1 else f"{len(lengths)} axes"
+
+
+def _is_in_memory(data: Any) -> bool:
+    return isinstance(data, (list, tuple, np.ndarray, AbstractDataChunkIterator))
+
+
+def _filters(filters: Any) -> list[dict[str, Any]] | None:
+    if filters is not None and not isinstance(filters, (list, tuple)):
+        raise UsageError(f"filters {filters!r} is not a list", remedy="Give a list of codecs.")
+    return None if filters is None else [codec_config(codec) for codec in filters]
 
 
 def _lengths(chunks: Any, what: str = "chunks") -> tuple[int, ...]:

@@ -141,7 +141,7 @@ def test_an_array_that_is_filled_while_the_file_is_open(folder):
 def test_settings_that_do_not_fit():
     with pytest.raises(ValueError, match="dtype"):
         ZarrDataIO(shape=(3,))
-    with pytest.warns(UserWarning, match="a list is no stored array"):
+    with pytest.warns(UserWarning, match="a list is not a stored array"):
         assert not ZarrDataIO([1], link_data=True).link_data
     with pytest.raises(NotImplementedError, match="only once"):
         np.asarray(ZarrDataIO(DataChunkIterator(data=[1.0, 2.0])))
