@@ -33,6 +33,7 @@ from tests import samples
 from tests.documents import change_attributes, document, forget_consolidated, has_document
 from tests.extensions import catalog, extension, write_with
 from tests.places import Place, contents, delete, keys_of, put, remove
+from tests.trees import read_builder, write_builder
 
 APPEND = pytest.mark.needs("append")
 FOLLOW = {"external_links": "follow"}  # links into other folders of remote files are followed on request only
@@ -43,17 +44,6 @@ def same_containers(one: NWBFile, other: NWBFile) -> None:
     """Assert that two files are equal: the same objects, and each field the same by hdmf's own comparison."""
     assert one.objects.keys() == other.objects.keys()
     TestCase().assertContainerEqual(one, other, ignore_hdmf_attrs=True)  # they differ in the path of the file
-
-
-def write_builder(path: Place, builder: GroupBuilder, **options: Any) -> Place:
-    with ZarrIO(path, "w") as io:
-        io.write_builder(builder, **options)
-    return path
-
-
-def read_builder(path: Place, mode: str = "r", **options: Any) -> GroupBuilder:
-    with ZarrIO(path, mode, **options) as io:
-        return io.read_builder()
 
 
 def read(path: Place, mode: str = "r", **options: Any) -> NWBFile:

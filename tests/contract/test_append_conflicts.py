@@ -21,8 +21,8 @@ from tests import samples
 from tests.contract.test_1_append import valid
 from tests.documents import document, is_fresh
 from tests.places import Place, contents
-from tests.test_io import read, read_builder
-from tests.trees import dataset, group, root
+from tests.test_io import read
+from tests.trees import dataset, group, read_builder, root, write_builder
 
 pytestmark = pytest.mark.needs("append")
 
@@ -37,12 +37,6 @@ def linked(target: str, *more: Any) -> GroupBuilder:
     return tree
 
 
-def stored(path: Place, tree: GroupBuilder) -> Place:
-    with ZarrIO(path, "w") as io:
-        io.write_builder(tree)
-    return path
-
-
 @pytest.mark.parametrize(
     ("wanted", "shown"),
     [
@@ -54,7 +48,7 @@ def stored(path: Place, tree: GroupBuilder) -> Place:
     ids=["link", "root", "dataset", "group"],
 )
 def test_a_conflict_with_a_link_names_both_targets(folder, wanted, shown):
-    path = stored(folder / "file.zarr", linked("a"))
+    path = write_builder(folder / "file.zarr", linked("a"))
     before = contents(path)
     with ZarrIO(path, "r+") as io, pytest.raises(ConflictError, match=shown) as caught:
         io.write_builder(wanted)
@@ -68,7 +62,7 @@ def test_a_conflict_with_a_link_names_both_targets(folder, wanted, shown):
     ids=["array", "group"],
 )
 def test_a_link_in_the_place_of_something_names_its_target(folder, there, shown):
-    path = stored(folder / "file.zarr", root(group("a"), group("box", there)))
+    path = write_builder(folder / "file.zarr", root(group("a"), group("box", there)))
     with ZarrIO(path, "r+") as io, pytest.raises(ConflictError, match=shown) as caught:
         io.write_builder(linked("a"))
     assert caught.value.path == "/box/there"
@@ -77,7 +71,7 @@ def test_a_link_in_the_place_of_something_names_its_target(folder, there, shown)
 @pytest.mark.parametrize("is_read", [True, False], ids=["read", "not read"])
 @pytest.mark.parametrize("target", ["a", "x", "/"])
 def test_the_same_link_is_not_a_conflict(folder, is_read, target):
-    path = stored(folder / "file.zarr", linked(target))
+    path = write_builder(folder / "file.zarr", linked(target))
     with ZarrIO(path, "r+") as io:
         if is_read:
             io.read_builder()
@@ -90,7 +84,9 @@ def test_the_same_link_is_not_a_conflict(folder, is_read, target):
 
 
 def test_links_to_different_files_are_distinguished(folder):
-    first, second = (stored(folder / name, root(group("a"), dataset("x", [1, 2]))) for name in ("one.zarr", "two.zarr"))
+    first, second = (
+        write_builder(folder / name, root(group("a"), dataset("x", [1, 2]))) for name in ("one.zarr", "two.zarr")
+    )
     path = folder / "file.zarr"
     with ZarrIO(first) as one, ZarrIO(second) as two:
 
@@ -100,7 +96,7 @@ def test_links_to_different_files_are_distinguished(folder):
             made.set_link(LinkBuilder(builder=target["a"], name="there"))
             return made
 
-        stored(path, tree(one))
+        write_builder(path, tree(one))
         with ZarrIO(path, "r+") as io:
             io.write_builder(tree(one, dataset("new", [3])))
         for name, shown in (("there", "/a"), ("data", "/x")):

@@ -16,24 +16,17 @@ from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.stores.limits import Limits, ReadRules
 from tests.peers import Peer
-from tests.trees import dataset, group, root
+from tests.trees import dataset, group, read_builder, root, write_builder
 
 FIELDS = [{"name": "i", "dtype": "int32"}, {"name": "text", "dtype": "text"}]
 
 
 def written(path: Path, builder: GroupBuilder) -> Path:
-    with ZarrIO(path, "w", zarr_format=3) as io:
-        io.write_builder(builder)
-    return path
-
-
-def read(path: Path) -> GroupBuilder:
-    with ZarrIO(path) as io:
-        return io.read_builder()
+    return write_builder(path, builder, zarr_format=3)
 
 
 def rows_of(path: Path) -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in read(path)["rows"].data[:]]
+    return [tuple(row) for row in read_builder(path)["rows"].data[:]]
 
 
 def room_of(path: Path, name: str = "rows") -> list[int]:
@@ -95,7 +88,7 @@ def test_references_of_rows_outgrow_their_field(tmp_path):
         target = builder["g" * 250]["h" * 250]["i" * 250]
         builder["rows"].data.append((2, target))
     assert room_of(path) == [4 * 1024]
-    found = read(path)["rows"].data
+    found = read_builder(path)["rows"].data
     assert [found[n][1].name for n in range(2)] == ["near", "i" * 250]
 
 
