@@ -690,7 +690,7 @@ def test_filters(folder):
 @pytest.mark.parametrize("fillvalue", [-1, 0, None])
 def test_fill_value(cell, folder, fillvalue):
     array, _ = _stored(folder, NUMBERS, fillvalue=fillvalue, chunks=(2, 5))
-    is_given = cell.zarr_format == 2 or fillvalue != 0  # in format 3 there is always one, and 0 is that of nobody
+    is_given = cell.zarr_format == 2 or fillvalue != 0  # format 3 always has one, and 0 is the default
     assert array["fill_value"] == (fillvalue if is_given else None)
     chunk = {2: "data/0.0", 3: "data/c/0/0"}[cell.zarr_format]
     assert chunk in keys_of(folder / "file.zarr")

@@ -115,7 +115,7 @@ def test_links_to_different_files_are_distinguished(folder):
 # ---- new values of existing objects ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("is_told", [True, False], ids=["modified", "not told"])
+@pytest.mark.parametrize("is_modified", [True, False], ids=["modified", "not modified"])
 @pytest.mark.parametrize(
     ("field", "value", "node", "shown"),
     [
@@ -124,7 +124,7 @@ def test_links_to_different_files_are_distinguished(folder):
         ("session_start_time", samples.START.replace(year=2004), "/session_start_time", ["2004"]),
     ],
 )
-def test_a_new_value_of_a_dataset_is_a_conflict(folder, field, value, node, shown, is_told):
+def test_a_new_value_of_a_dataset_is_a_conflict(folder, field, value, node, shown, is_modified):
     """hdmf keeps the builder that was read: the new value would be lost silently."""
     path = samples.write_zarr(folder / "file.nwb.zarr", samples.plain_nwbfile())
     before = contents(path)
@@ -132,7 +132,7 @@ def test_a_new_value_of_a_dataset_is_a_conflict(folder, field, value, node, show
         nwbfile = io.read()
         nwbfile.fields[field] = value
         nwbfile.add_acquisition(TimeSeries(name="new", data=[1.0], unit="m", rate=1.0))
-        if is_told:
+        if is_modified:
             nwbfile.set_modified()
         with pytest.raises(ConflictError) as caught:
             io.write(nwbfile)
@@ -209,14 +209,14 @@ def test_a_row_that_was_refused_is_in_no_column(folder):
     before = contents(path)
     io = NWBZarrIO(path, "r+")
     with (
-        pytest.warns(DroppedChangesWarning, match=r"the changes to /units/id were not written") as told,
+        pytest.warns(DroppedChangesWarning, match=r"the changes to /units/id were not written") as caught,
         pytest.raises(ValueRefusedError),
         io,
     ):
         io.read().add_unit(spike_times=[3.5], depth=70_000)
-    assert len(told) == 1
-    assert str(path) in str(told[0].message)
-    assert "ValueRefusedError" in str(told[0].message)
+    assert len(caught) == 1
+    assert str(path) in str(caught[0].message)
+    assert "ValueRefusedError" in str(caught[0].message)
     assert contents(path) == before
     with NWBZarrIO(path, "r+") as io:  # and the lock is not held any more
         io.read().add_unit(spike_times=[3.5], depth=7)
@@ -239,8 +239,8 @@ def test_whatever_ends_the_block(folder, error):
             nwbfile.acquisition["trace"].data.append(np.ones((1, 3), "i2"))
             raise error("stop")
 
-    told = f"/acquisition/trace/data were not .* by {error.__name__}"
-    with pytest.warns(DroppedChangesWarning, match=told), pytest.raises(error, match="stop"):
+    message = f"/acquisition/trace/data were not .* by {error.__name__}"
+    with pytest.warns(DroppedChangesWarning, match=message), pytest.raises(error, match="stop"):
         change()
     assert contents(path) == before
 

@@ -314,11 +314,11 @@ def test_d14_settings_of_hdf5_are_used_or_reported(folder, tmp_path, backend):
     else:
         with pytest.warns(
             UserWarning, match="/x: compression, compression_opts, shuffle, fletcher32 of H5DataIO are"
-        ) as told:
+        ) as caught:
             path = trees.write_builder(
                 folder / "a.zarr", trees.root(trees.dataset("x", H5DataIO(values, **settings, **filters)))
             )
-        assert str(path) in str(told[0].message)
+        assert str(path) in str(caught[0].message)
         trees.write_builder(
             folder / "b.zarr", trees.root(trees.dataset("x", H5DataIO(values, **settings)))
         )  # nothing to report
