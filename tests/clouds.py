@@ -322,9 +322,9 @@ def gcsfs(_fake_gcs: tuple[str, Proxy], monkeypatch: pytest.MonkeyPatch) -> Iter
     pytest.importorskip("gcsfs")
     endpoint, proxy = _fake_gcs
     name = _new_bucket()
-    told = json.dumps({"name": name}).encode()
+    body = json.dumps({"name": name}).encode()
     request = urllib.request.Request(
-        f"{endpoint}/storage/v1/b?project=tests", told, {"Content-Type": "application/json"}
+        f"{endpoint}/storage/v1/b?project=tests", body, {"Content-Type": "application/json"}
     )
     with urllib.request.urlopen(request):
         pass

@@ -208,9 +208,9 @@ def test_a_type_that_is_not_in_its_namespace(store):
     change(store / "acquisition" / "copy" / ".zattrs", lambda node: node.update(neurodata_type="SpaceSeries"))
     with pytest.warns(UnreadTypeWarning) as caught:
         nwbfile = read(store)
-    told = [str(warning.message) for warning in caught if warning.category is UnreadTypeWarning]
-    assert len(told) == 1
-    assert all(part in told[0] for part in ("SpaceSeries", "/acquisition/copy", str(store), "core"))
+    messages = [str(warning.message) for warning in caught if warning.category is UnreadTypeWarning]
+    assert len(messages) == 1
+    assert all(part in messages[0] for part in ("SpaceSeries", "/acquisition/copy", str(store), "core"))
     assert list(nwbfile.acquisition) == ["trace"]
 
 
@@ -363,10 +363,10 @@ def test_a_broken_link_is_a_warning_and_the_rest_reads(store, target):
     _break_link(store, **target)
     with pytest.warns(BrokenLinkWarning) as caught, NWBZarrIO(store, load_namespaces=False) as io:
         builder = io.read_builder()
-    told = [str(warning.message) for warning in caught]
-    assert len(told) == 1
-    assert "/acquisition/copy/data" in told[0]
-    assert str(store) in told[0]
+    messages = [str(warning.message) for warning in caught]
+    assert len(messages) == 1
+    assert "/acquisition/copy/data" in messages[0]
+    assert str(store) in messages[0]
     assert "data" not in builder["acquisition/copy"]
     assert builder["acquisition/trace/data"].data[:].sum() == np.arange(60).sum()
 
@@ -382,10 +382,12 @@ def test_links_in_a_circle(tmp_path):
         zarr.create_group(str(tmp_path / name), zarr_format=2, attributes={"zarr_link": entries, "data_type": "Group"})
     with ZarrIO(tmp_path / "a.zarr") as io, pytest.warns(BrokenLinkWarning) as caught:
         assert io.read_builder().links == {}
-    told = [str(warning.message) for warning in caught]
-    assert len(told) == 3
-    assert all(any(f"at /{name} in {tmp_path / 'a.zarr'}" in text for text in told) for name in ("one", "two", "far"))
-    assert all("links go round in a circle" in text for text in told)
+    messages = [str(warning.message) for warning in caught]
+    assert len(messages) == 3
+    assert all(
+        any(f"at /{name} in {tmp_path / 'a.zarr'}" in text for text in messages) for name in ("one", "two", "far")
+    )
+    assert all("links go round in a circle" in text for text in messages)
 
 
 def test_an_invalid_reference(store):

@@ -239,10 +239,10 @@ def test_a_docstring_begins_with_a_sentence(public):
 @pytest.mark.parametrize("public", CALLABLE, ids=_ids(CALLABLE))
 def test_every_parameter_is_documented(public):
     """In a section, or in the sentences before the sections."""
-    told = sections(public.value.__doc__ or "")
-    named = entries(told.get("Parameters", [])) | set(re.findall(r"``(\w+)``", " ".join(told[""])))
+    documented = sections(public.value.__doc__ or "")
+    named = entries(documented.get("Parameters", [])) | set(re.findall(r"``(\w+)``", " ".join(documented[""])))
     if isinstance(public.value, type):
-        named |= entries(told.get("Attributes", []))
+        named |= entries(documented.get("Attributes", []))
     assert parameters(public) - named == set()
 
 
@@ -257,9 +257,9 @@ def test_return_values_are_documented(public):
     value = public.value
     if isinstance(value, type) or inspect.signature(value).return_annotation in ("None", None):
         return
-    told = sections(value.__doc__ or "")
-    in_words = re.match(r"(Return|Yield|Tell whether|Refuse) ", told[""][0])
-    assert in_words or {"Returns", "Yields"} & told.keys()
+    documented = sections(value.__doc__ or "")
+    in_words = re.match(r"(Return|Yield|Tell whether|Refuse) ", documented[""][0])
+    assert in_words or {"Returns", "Yields"} & documented.keys()
 
 
 def raised(function: FunctionType) -> set[str]:
@@ -275,11 +275,11 @@ FUNCTIONS = [public for public in CALLABLE if isinstance(public.value, FunctionT
 @pytest.mark.parametrize("public", FUNCTIONS, ids=_ids(FUNCTIONS))
 def test_every_raised_error_is_documented(public):
     """Named itself, or by a class that it is one of."""
-    told = entries(sections(public.value.__doc__ or "").get("Raises", []))
+    documented = entries(sections(public.value.__doc__ or "").get("Raises", []))
     for name in raised(public.value):
         error = public.value.__globals__.get(name, getattr(builtins, name, None))
         if isinstance(error, type):  # else a function that makes one
-            assert told & {cls.__name__ for cls in error.__mro__}, name
+            assert documented & {cls.__name__ for cls in error.__mro__}, name
 
 
 def test_what_the_checks_of_docstrings_see():
@@ -298,10 +298,10 @@ def test_what_the_checks_of_docstrings_see():
         """
         raise TypeError(str(a + b))
 
-    told = sections(wrong.__doc__ or "")
-    assert entries(told["Parameters"]) == {"a", "c"}
+    documented = sections(wrong.__doc__ or "")
+    assert entries(documented["Parameters"]) == {"a", "c"}
     assert parameters(Public("wrong", wrong)) == {"a", "b"}
-    assert (entries(told["Raises"]), raised(wrong)) == ({"ValueError"}, {"TypeError"})
+    assert (entries(documented["Raises"]), raised(wrong)) == ({"ValueError"}, {"TypeError"})
 
 
 #: Results of functions, and warnings, follow the rules of the function.

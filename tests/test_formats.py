@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import zarr
-from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder
+from hdmf.build import DatasetBuilder, LinkBuilder
 from pynwb import TimeSeries
 from zarr.codecs import BytesCodec, ShardingCodec
 
@@ -23,20 +23,9 @@ from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.stores.local import LocalStore
 from tests import samples
 from tests.documents import is_fresh
-from tests.trees import dataset, group, root
+from tests.trees import dataset, group, read_builder, root, write_builder
 
 FORMATS = [2, 3]
-
-
-def written(path: Path, builder: GroupBuilder, **options: Any) -> Path:
-    with ZarrIO(path, "w", **options) as io:
-        io.write_builder(builder)
-    return path
-
-
-def read(path: Path) -> GroupBuilder:
-    with ZarrIO(path) as io:
-        return io.read_builder()
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +45,7 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
 
 
 def test_format_2_is_the_default(tmp_path):
-    with ZarrIO(written(tmp_path / "a.zarr", root())) as io:
+    with ZarrIO(write_builder(tmp_path / "a.zarr", root())) as io:
         assert io.zarr_format == 2
 
 
@@ -88,7 +77,7 @@ def test_a_file_keeps_its_format(rich, number, other, mode, tmp_path):
 def test_mode_a_makes_the_file_in_the_format_that_is_wanted(tmp_path):
     with ZarrIO(tmp_path / "a.zarr", "a", zarr_format=3) as io:
         io.write_builder(root(dataset("d", [1, 2])))
-    assert read(tmp_path / "a.zarr")["d"].data[:].tolist() == [1, 2]
+    assert read_builder(tmp_path / "a.zarr")["d"].data[:].tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("number", [1, 4, "3"])
@@ -98,8 +87,10 @@ def test_there_are_two_formats(tmp_path, number):
 
 
 def test_format_3_counts_where_both_are_there(tmp_path):
-    path = written(tmp_path / "a.zarr", root(dataset("old", [1])))
-    shutil.copytree(written(tmp_path / "b.zarr", root(dataset("new", [1])), zarr_format=3), path, dirs_exist_ok=True)
+    path = write_builder(tmp_path / "a.zarr", root(dataset("old", [1])))
+    shutil.copytree(
+        write_builder(tmp_path / "b.zarr", root(dataset("new", [1])), zarr_format=3), path, dirs_exist_ok=True
+    )
     for mode in ("r", "r-"):
         with ZarrIO(path, mode) as io:
             assert (io.zarr_format, list(io.read_builder().datasets)) == (3, ["new"])
@@ -109,11 +100,11 @@ def test_without_a_consolidated_document(tmp_path):
     with ZarrIO(tmp_path / "a.zarr", "w", zarr_format=3) as io:
         io.write_builder(root(group("g", dataset("d", [1, 2]), a="b")), consolidate_metadata=False)
     assert "consolidated_metadata" not in json.loads((tmp_path / "a.zarr" / "zarr.json").read_text())
-    assert read(tmp_path / "a.zarr")["g"]["d"].data[:].tolist() == [1, 2]
+    assert read_builder(tmp_path / "a.zarr")["g"]["d"].data[:].tolist() == [1, 2]
 
 
 def test_a_group_may_be_called_as_chunks_are(tmp_path):
-    path = written(tmp_path / "a.zarr", root(group("c", group("0", dataset("d", [1])))), zarr_format=3)
+    path = write_builder(tmp_path / "a.zarr", root(group("c", group("0", dataset("d", [1])))), zarr_format=3)
     with ZarrIO(path, "r-") as io:
         assert io.read_builder()["c"]["0"]["d"].data[:].tolist() == [1]
 
@@ -122,7 +113,7 @@ def test_a_group_may_be_called_as_chunks_are(tmp_path):
 
 
 def test_zarr_python_reads_the_values(tmp_path):
-    path = written(
+    path = write_builder(
         tmp_path / "a.zarr",
         root(
             dataset("numbers", np.arange(12, dtype=">i4").reshape(3, 4)),
@@ -144,8 +135,8 @@ def test_zarr_python_reads_the_values(tmp_path):
 
 
 def test_an_array_that_zarr_python_cannot_open_is_reported(tmp_path, monkeypatch):
-    path = written(tmp_path / "a.zarr", root(dataset("d", np.zeros(2, [("a", "<i4")]))), zarr_format=3)
-    data = read(path)["d"].data
+    path = write_builder(tmp_path / "a.zarr", root(dataset("d", np.zeros(2, [("a", "<i4")]))), zarr_format=3)
+    data = read_builder(path)["d"].data
 
     def refuse(*arguments: Any, **options: Any) -> None:
         raise ValueError("No Zarr data type found that matches 'struct'")
@@ -161,7 +152,7 @@ def test_an_array_that_zarr_python_cannot_open_is_reported(tmp_path, monkeypatch
 
 @pytest.mark.parametrize("index_location", ["start", "end"])
 def test_shards_of_zarr_python_are_changed_in_place(tmp_path, index_location):
-    path = written(tmp_path / "a.zarr", root(), zarr_format=3)
+    path = write_builder(tmp_path / "a.zarr", root(), zarr_format=3)
     codec = ShardingCodec(chunk_shape=(2,), codecs=[BytesCodec()], index_location=index_location)
     array = zarr.open_group(path, mode="r+", use_consolidated=False).create_array(
         "d", shape=(8,), dtype="<i8", chunks=(4,), serializer=codec, compressors=None
@@ -230,14 +221,14 @@ def test_links_and_references_to_other_files_lead_there_from_the_new_place(numbe
     (tmp_path / "old").mkdir()
     (tmp_path / "new" / "deeper").mkdir(parents=True)
     target = group("target", dataset("data", np.arange(3)), object_id="1")
-    neighbour = written(tmp_path / "old" / "neighbour.zarr", root(target), zarr_format=number)
+    neighbour = write_builder(tmp_path / "old" / "neighbour.zarr", root(target), zarr_format=number)
     target.source = str(neighbour)
     there = ZarrReference("../neighbour.zarr", "/target")
     holder = group("holder", dataset("refs", [there, there], "object"), attribute=there, several=[there])
     holder.set_link(LinkBuilder(target, "link"))
     fields = [{"name": "i", "dtype": "int32"}, {"name": "to", "dtype": "object"}]
     holder.set_dataset(DatasetBuilder("rows", [(1, there)], dtype=fields))
-    source = written(tmp_path / "old" / "a.zarr", root(holder), zarr_format=number)
+    source = write_builder(tmp_path / "old" / "a.zarr", root(holder), zarr_format=number)
     convert(source, tmp_path / "new" / "deeper" / "a.zarr", zarr_format=other)
     with ZarrIO(tmp_path / "new" / "deeper" / "a.zarr") as io:
         found = io.read_builder()["holder"]

@@ -25,7 +25,7 @@ def test_a_file_that_zarr_consolidated_again_reads_the_same(tmp_path: Path, zarr
     document = path / DOCUMENTS[zarr_format]
     assert b"hdmf_inline" in document.read_bytes()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that consolidated metadata are no part of the specification of format 3
+        warnings.simplefilter("ignore")  # consolidated metadata are not in the specification of format 3
         zarr.consolidate_metadata(str(path), zarr_format=zarr_format)
     assert b"hdmf_inline" not in document.read_bytes()
     assert json.loads(document.read_bytes())

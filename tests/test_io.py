@@ -33,6 +33,7 @@ from tests import samples
 from tests.documents import change_attributes, document, forget_consolidated, has_document
 from tests.extensions import catalog, extension, write_with
 from tests.places import Place, contents, delete, keys_of, put, remove
+from tests.trees import read_builder, write_builder
 
 APPEND = pytest.mark.needs("append")
 FOLLOW = {"external_links": "follow"}  # links into other folders of remote files are followed on request only
@@ -43,17 +44,6 @@ def same_containers(one: NWBFile, other: NWBFile) -> None:
     """Assert that two files are equal: the same objects, and each field the same by hdmf's own comparison."""
     assert one.objects.keys() == other.objects.keys()
     TestCase().assertContainerEqual(one, other, ignore_hdmf_attrs=True)  # they differ in the path of the file
-
-
-def write_builder(path: Place, builder: GroupBuilder, **options: Any) -> Place:
-    with ZarrIO(path, "w") as io:
-        io.write_builder(builder, **options)
-    return path
-
-
-def read_builder(path: Place, mode: str = "r", **options: Any) -> GroupBuilder:
-    with ZarrIO(path, mode, **options) as io:
-        return io.read_builder()
 
 
 def read(path: Place, mode: str = "r", **options: Any) -> NWBFile:
@@ -700,7 +690,7 @@ def test_filters(folder):
 @pytest.mark.parametrize("fillvalue", [-1, 0, None])
 def test_fill_value(cell, folder, fillvalue):
     array, _ = _stored(folder, NUMBERS, fillvalue=fillvalue, chunks=(2, 5))
-    is_given = cell.zarr_format == 2 or fillvalue != 0  # in format 3 there is always one, and 0 is that of nobody
+    is_given = cell.zarr_format == 2 or fillvalue != 0  # format 3 always has one, and 0 is the default
     assert array["fill_value"] == (fillvalue if is_given else None)
     chunk = {2: "data/0.0", 3: "data/c/0/0"}[cell.zarr_format]
     assert chunk in keys_of(folder / "file.zarr")

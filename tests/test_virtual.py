@@ -143,7 +143,7 @@ def test_differs_from_a_copy_in_nothing_but_how_it_is_stored(tmp_path):
     # chunks that are not written are the fill value, where the copy has the values
     assert {(one.path, one.kind) for one in found} == {("/few_chunks_of_zero", "fill"), ("/never_written", "fill")}
     notes = json.loads(references(tmp_path / "a.zarr.json")[".zattrs"])["_hdmf"]
-    assert "chunks" not in notes  # a chunk that is absent is no damage
+    assert "chunks" not in notes  # a missing chunk is not damage
 
 
 def test_all_chunks_are_promised_where_they_are_there(pair):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from hdmf.build import DatasetBuilder, GroupBuilder
 
 from hdmf_zarr_backend import ZarrIO
+from tests.places import Place
 
 
 def dataset(name: str, data: Any, dtype: Any = None, **options: Any) -> DatasetBuilder:
@@ -29,9 +29,19 @@ def group(name: str, *members: Any, **attributes: Any) -> GroupBuilder:
     return builder
 
 
-def round_trip(path: Path, builder: GroupBuilder, **options: Any) -> GroupBuilder:
-    """Write ``builder`` to a new file and return what is read from it."""
-    with ZarrIO(path, "w") as io:
+def write_builder(path: Place, builder: GroupBuilder, *, zarr_format: Any = None, **options: Any) -> Place:
+    """Write ``builder`` to a new file and return its place."""
+    with ZarrIO(path, "w", zarr_format=zarr_format) as io:
         io.write_builder(builder, **options)
-    with ZarrIO(path) as io:
+    return path
+
+
+def read_builder(path: Place, mode: str = "r", **options: Any) -> GroupBuilder:
+    """Return the builder of the root of a file."""
+    with ZarrIO(path, mode, **options) as io:
         return io.read_builder()
+
+
+def round_trip(path: Place, builder: GroupBuilder, **options: Any) -> GroupBuilder:
+    """Write ``builder`` to a new file and return what is read from it."""
+    return read_builder(write_builder(path, builder, **options))

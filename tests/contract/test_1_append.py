@@ -27,8 +27,8 @@ from tests import samples
 from tests.documents import document, is_consolidated, is_fresh
 from tests.faults.appending import failing
 from tests.places import Place, contents, copy_file
-from tests.test_io import read, read_builder, write_builder
-from tests.trees import dataset, group, root
+from tests.test_io import read
+from tests.trees import dataset, group, read_builder, root, write_builder
 
 APPEND = pytest.mark.needs("append")
 

@@ -18,8 +18,8 @@ from tests import samples
 from tests.cells import REFUSALS, Cell
 from tests.documents import change_attributes, document, forget_consolidated
 from tests.places import Place, delete, remove
-from tests.test_io import FOLLOW, check_reference_tree, read, read_builder, write_builder
-from tests.trees import dataset, group, root
+from tests.test_io import FOLLOW, check_reference_tree, read
+from tests.trees import dataset, group, read_builder, root, write_builder
 
 BACKENDS = {".nwb": NWBHDF5IO, ".nwb.zarr": NWBZarrIO}
 _OPTIONS: dict[str, Any] = {".nwb": {}, ".nwb.zarr": FOLLOW}

@@ -13,9 +13,9 @@ from hdmf.spec import DatasetSpec, RefSpec
 
 from hdmf_zarr_backend import RegionReference, ZarrDataIO, ZarrIO, ZarrReference, convert
 from hdmf_zarr_backend.errors import UsageError
+from tests.documents import document
 from tests.places import Place
-from tests.test_io import document, read_builder, write_builder
-from tests.trees import dataset, root
+from tests.trees import dataset, read_builder, root, write_builder
 from tests.watching import watching
 
 VALUES = np.arange(60).reshape(12, 5)

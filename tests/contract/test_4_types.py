@@ -19,10 +19,10 @@ from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert
 from hdmf_zarr_backend.errors import StoreNotFoundError, ValueRefusedError
 from tests import samples
 from tests.cells import Cell
-from tests.documents import forget_consolidated
+from tests.documents import document, forget_consolidated
 from tests.places import Place, contents, keys_of, put
-from tests.test_io import document, identical, read, read_builder, write_builder
-from tests.trees import dataset, group, root, round_trip
+from tests.test_io import identical, read
+from tests.trees import dataset, group, read_builder, root, round_trip, write_builder
 
 INTEGERS = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")
 

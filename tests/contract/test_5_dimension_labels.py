@@ -13,9 +13,10 @@ from pynwb import NWBHDF5IO, TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from tests import samples
+from tests.documents import document
 from tests.places import Place
-from tests.test_io import document, read, read_builder, write_builder
-from tests.trees import dataset, group, root, round_trip
+from tests.test_io import read
+from tests.trees import dataset, group, read_builder, root, round_trip, write_builder
 
 
 def labelled(name: str, shape: tuple[int, ...], labels: Any) -> DatasetBuilder:

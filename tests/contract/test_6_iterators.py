@@ -15,10 +15,10 @@ from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import StoreNotFoundError, ValueRefusedError
 from tests import samples
 from tests.blocks import Blocks
-from tests.documents import has_document
+from tests.documents import document, has_document
 from tests.places import Place, keys_of
-from tests.test_io import document, identical, read, read_builder, write_builder
-from tests.trees import dataset, root
+from tests.test_io import identical, read
+from tests.trees import dataset, read_builder, root, write_builder
 
 VALUES = np.arange(42, dtype="i4").reshape(7, 6)
 

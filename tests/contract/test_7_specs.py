@@ -13,10 +13,10 @@ from pynwb import NWBHDF5IO, get_type_map, validate
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
 from hdmf_zarr_backend.errors import MissingNamespacesWarning
 from tests import samples
-from tests.documents import forget_consolidated
+from tests.documents import document, forget_consolidated
 from tests.extensions import catalog, extension, type_name, write_with
 from tests.places import Place, contents, keys_of, put
-from tests.test_io import document, read
+from tests.test_io import read
 
 NAMES = ("ndx-first", "ndx-second")
 

@@ -20,8 +20,9 @@ from pynwb.file import Subject
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
 from hdmf_zarr_backend.errors import StoreError
 from tests import samples
+from tests.documents import document
 from tests.places import Place, ZipFolder, contents
-from tests.test_io import document, read
+from tests.test_io import read
 
 APPEND = pytest.mark.needs("append")
 

@@ -21,8 +21,8 @@ from tests import samples
 from tests.contract.test_1_append import valid
 from tests.documents import document, is_fresh
 from tests.places import Place, contents
-from tests.test_io import read, read_builder
-from tests.trees import dataset, group, root
+from tests.test_io import read
+from tests.trees import dataset, group, read_builder, root, write_builder
 
 pytestmark = pytest.mark.needs("append")
 
@@ -37,12 +37,6 @@ def linked(target: str, *more: Any) -> GroupBuilder:
     return tree
 
 
-def stored(path: Place, tree: GroupBuilder) -> Place:
-    with ZarrIO(path, "w") as io:
-        io.write_builder(tree)
-    return path
-
-
 @pytest.mark.parametrize(
     ("wanted", "shown"),
     [
@@ -54,7 +48,7 @@ def stored(path: Place, tree: GroupBuilder) -> Place:
     ids=["link", "root", "dataset", "group"],
 )
 def test_a_conflict_with_a_link_names_both_targets(folder, wanted, shown):
-    path = stored(folder / "file.zarr", linked("a"))
+    path = write_builder(folder / "file.zarr", linked("a"))
     before = contents(path)
     with ZarrIO(path, "r+") as io, pytest.raises(ConflictError, match=shown) as caught:
         io.write_builder(wanted)
@@ -68,7 +62,7 @@ def test_a_conflict_with_a_link_names_both_targets(folder, wanted, shown):
     ids=["array", "group"],
 )
 def test_a_link_in_the_place_of_something_names_its_target(folder, there, shown):
-    path = stored(folder / "file.zarr", root(group("a"), group("box", there)))
+    path = write_builder(folder / "file.zarr", root(group("a"), group("box", there)))
     with ZarrIO(path, "r+") as io, pytest.raises(ConflictError, match=shown) as caught:
         io.write_builder(linked("a"))
     assert caught.value.path == "/box/there"
@@ -77,7 +71,7 @@ def test_a_link_in_the_place_of_something_names_its_target(folder, there, shown)
 @pytest.mark.parametrize("is_read", [True, False], ids=["read", "not read"])
 @pytest.mark.parametrize("target", ["a", "x", "/"])
 def test_the_same_link_is_not_a_conflict(folder, is_read, target):
-    path = stored(folder / "file.zarr", linked(target))
+    path = write_builder(folder / "file.zarr", linked(target))
     with ZarrIO(path, "r+") as io:
         if is_read:
             io.read_builder()
@@ -90,7 +84,9 @@ def test_the_same_link_is_not_a_conflict(folder, is_read, target):
 
 
 def test_links_to_different_files_are_distinguished(folder):
-    first, second = (stored(folder / name, root(group("a"), dataset("x", [1, 2]))) for name in ("one.zarr", "two.zarr"))
+    first, second = (
+        write_builder(folder / name, root(group("a"), dataset("x", [1, 2]))) for name in ("one.zarr", "two.zarr")
+    )
     path = folder / "file.zarr"
     with ZarrIO(first) as one, ZarrIO(second) as two:
 
@@ -100,7 +96,7 @@ def test_links_to_different_files_are_distinguished(folder):
             made.set_link(LinkBuilder(builder=target["a"], name="there"))
             return made
 
-        stored(path, tree(one))
+        write_builder(path, tree(one))
         with ZarrIO(path, "r+") as io:
             io.write_builder(tree(one, dataset("new", [3])))
         for name, shown in (("there", "/a"), ("data", "/x")):
@@ -119,7 +115,7 @@ def test_links_to_different_files_are_distinguished(folder):
 # ---- new values of existing objects ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("is_told", [True, False], ids=["modified", "not told"])
+@pytest.mark.parametrize("is_modified", [True, False], ids=["modified", "not modified"])
 @pytest.mark.parametrize(
     ("field", "value", "node", "shown"),
     [
@@ -128,7 +124,7 @@ def test_links_to_different_files_are_distinguished(folder):
         ("session_start_time", samples.START.replace(year=2004), "/session_start_time", ["2004"]),
     ],
 )
-def test_a_new_value_of_a_dataset_is_a_conflict(folder, field, value, node, shown, is_told):
+def test_a_new_value_of_a_dataset_is_a_conflict(folder, field, value, node, shown, is_modified):
     """hdmf keeps the builder that was read: the new value would be lost silently."""
     path = samples.write_zarr(folder / "file.nwb.zarr", samples.plain_nwbfile())
     before = contents(path)
@@ -136,7 +132,7 @@ def test_a_new_value_of_a_dataset_is_a_conflict(folder, field, value, node, show
         nwbfile = io.read()
         nwbfile.fields[field] = value
         nwbfile.add_acquisition(TimeSeries(name="new", data=[1.0], unit="m", rate=1.0))
-        if is_told:
+        if is_modified:
             nwbfile.set_modified()
         with pytest.raises(ConflictError) as caught:
             io.write(nwbfile)
@@ -213,14 +209,14 @@ def test_a_row_that_was_refused_is_in_no_column(folder):
     before = contents(path)
     io = NWBZarrIO(path, "r+")
     with (
-        pytest.warns(DroppedChangesWarning, match=r"the changes to /units/id were not written") as told,
+        pytest.warns(DroppedChangesWarning, match=r"the changes to /units/id were not written") as caught,
         pytest.raises(ValueRefusedError),
         io,
     ):
         io.read().add_unit(spike_times=[3.5], depth=70_000)
-    assert len(told) == 1
-    assert str(path) in str(told[0].message)
-    assert "ValueRefusedError" in str(told[0].message)
+    assert len(caught) == 1
+    assert str(path) in str(caught[0].message)
+    assert "ValueRefusedError" in str(caught[0].message)
     assert contents(path) == before
     with NWBZarrIO(path, "r+") as io:  # and the lock is not held any more
         io.read().add_unit(spike_times=[3.5], depth=7)
@@ -243,8 +239,8 @@ def test_whatever_ends_the_block(folder, error):
             nwbfile.acquisition["trace"].data.append(np.ones((1, 3), "i2"))
             raise error("stop")
 
-    told = f"/acquisition/trace/data were not .* by {error.__name__}"
-    with pytest.warns(DroppedChangesWarning, match=told), pytest.raises(error, match="stop"):
+    message = f"/acquisition/trace/data were not .* by {error.__name__}"
+    with pytest.warns(DroppedChangesWarning, match=message), pytest.raises(error, match="stop"):
         change()
     assert contents(path) == before
 

@@ -18,8 +18,8 @@ from tests import samples
 from tests.contract.test_1_append import valid
 from tests.documents import is_fresh
 from tests.places import Place
-from tests.test_io import read, read_builder
-from tests.trees import dataset, root
+from tests.test_io import read
+from tests.trees import dataset, read_builder, root
 
 pytestmark = pytest.mark.needs("append")
 

@@ -45,12 +45,6 @@ def filters(place: Place) -> set[str]:
     return {str(codec["id"]) for node in arrays(place).values() for codec in node.filters or []}
 
 
-def write(path: Place, builder: GroupBuilder, **options: object) -> Place:
-    with ZarrIO(path, "w") as io:
-        io.write_builder(builder, **options)
-    return path
-
-
 def test_d1_own_files_need_no_unsafe_switch(folder, monkeypatch):
     monkeypatch.delenv("NUMCODECS_ALLOW_UNSAFE_PICKLE_DECODE", raising=False)
     path = samples.write_zarr(folder / "a.nwb.zarr", samples.rich_nwbfile())
@@ -118,7 +112,7 @@ class Blocks(GenericDataChunkIterator):
 def test_d3_jobs_do_not_write_over_each_other(folder):
     values = np.arange(100_000)
     data = ZarrDataIO(Blocks(values), chunks=(1024,))
-    path = write(folder / "a.zarr", trees.root(trees.dataset("x", data)), number_of_jobs=4)
+    path = trees.write_builder(folder / "a.zarr", trees.root(trees.dataset("x", data)), number_of_jobs=4)
     with ZarrIO(path) as io:
         found = io.read_builder()["x"].data
         assert found.chunks == (1024,)
@@ -128,14 +122,14 @@ def test_d3_jobs_do_not_write_over_each_other(folder):
 def test_d4_links_of_the_root_are_written(folder):
     root = trees.root(trees.group("box"))
     root.set_link(LinkBuilder(builder=root["box"], name="link"))
-    with ZarrIO(write(folder / "a.zarr", root)) as io:
+    with ZarrIO(trees.write_builder(folder / "a.zarr", root)) as io:
         assert io.read_builder().links["link"].builder.name == "box"
 
 
 def test_d5_a_list_of_references_in_an_attribute(folder):
     root = trees.root(trees.group("a"), trees.group("b"))
     root.set_attribute("refs", [ReferenceBuilder(root["a"]), ReferenceBuilder(root["b"])])
-    with ZarrIO(write(folder / "a.zarr", root)) as io:
+    with ZarrIO(trees.write_builder(folder / "a.zarr", root)) as io:
         assert [getattr(ref, "builder", ref).name for ref in io.read_builder().attributes["refs"]] == ["a", "b"]
 
 
@@ -179,7 +173,7 @@ def test_d8_a_folder_that_is_not_a_file_of_ours_is_not_emptied(tmp_path, io_clas
 
 
 def test_d8_an_export_onto_the_source_is_refused(folder):
-    path = write(folder / "a.zarr", trees.root(trees.dataset("x", [1, 2])))
+    path = trees.write_builder(folder / "a.zarr", trees.root(trees.dataset("x", [1, 2])))
     with ZarrIO(path) as source, pytest.raises(StoreExistsError), ZarrIO(path, "w") as target:
         target.export(source)
     with ZarrIO(path) as io:
@@ -188,7 +182,7 @@ def test_d8_an_export_onto_the_source_is_refused(folder):
 
 def test_d9_a_root_of_any_name(folder):
     builder = GroupBuilder("mytable", datasets={"x": DatasetBuilder("x", [1])})
-    with ZarrIO(write(folder / "a.zarr", builder)) as io:
+    with ZarrIO(trees.write_builder(folder / "a.zarr", builder)) as io:
         assert io.read_builder()["x"].data[:].tolist() == [1]
 
 
@@ -234,7 +228,7 @@ def test_d10c_a_write_that_fails_leaves_nothing_that_looks_like_a_file(folder):
 
 
 def test_d10d_a_chunk_that_is_gone_is_found(folder):
-    path = write(folder / "a.zarr", trees.root(trees.dataset("x", np.arange(10))))
+    path = trees.write_builder(folder / "a.zarr", trees.root(trees.dataset("x", np.arange(10))))
     (chunk,) = chunks_of(path, "x")
     delete(path, chunk)
     assert {(problem.path, problem.kind) for problem in verify(path).problems} == {("/x", "chunk-missing")}
@@ -298,7 +292,7 @@ def test_d13_the_newest_version_is_by_number(tmp_path):
 
 def test_d14_an_iterator_keeps_its_type(folder):
     iterator = DataChunkIterator(data=iter(np.array([2**30, 2**30 + 1], "i4")), buffer_size=1)
-    path = write(folder / "a.zarr", trees.root(trees.dataset("x", iterator)))
+    path = trees.write_builder(folder / "a.zarr", trees.root(trees.dataset("x", iterator)))
     with ZarrIO(path) as io:
         data = io.read_builder()["x"].data
         assert data.dtype == np.dtype("i4")
@@ -316,14 +310,18 @@ def test_d14_settings_of_hdf5_are_used_or_reported(folder, tmp_path, backend):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 wrapped = H5DataIO(data, **settings, **filters)
-            path = write(folder / "a.zarr", trees.root(trees.dataset("x", wrapped)))
+            path = trees.write_builder(folder / "a.zarr", trees.root(trees.dataset("x", wrapped)))
     else:
         with pytest.warns(
             UserWarning, match="/x: compression, compression_opts, shuffle, fletcher32 of H5DataIO are"
-        ) as told:
-            path = write(folder / "a.zarr", trees.root(trees.dataset("x", H5DataIO(values, **settings, **filters))))
-        assert str(path) in str(told[0].message)
-        write(folder / "b.zarr", trees.root(trees.dataset("x", H5DataIO(values, **settings))))  # nothing to report
+        ) as caught:
+            path = trees.write_builder(
+                folder / "a.zarr", trees.root(trees.dataset("x", H5DataIO(values, **settings, **filters)))
+            )
+        assert str(path) in str(caught[0].message)
+        trees.write_builder(
+            folder / "b.zarr", trees.root(trees.dataset("x", H5DataIO(values, **settings)))
+        )  # nothing to report
     with ZarrIO(path) as io:
         data = io.read_builder()["x"].data
         expected = ((10, 4), (10, None), None) if backend == "hdf5" else ((5, 2), (None, 4), -1)
@@ -332,10 +330,12 @@ def test_d14_settings_of_hdf5_are_used_or_reported(folder, tmp_path, backend):
 
 
 def test_d14_settings_of_hdf5_around_what_was_read_from_zarr(folder):
-    path = write(folder / "a.zarr", trees.root(trees.dataset("x", ZarrDataIO(np.arange(20), chunks=(20,)))))
+    path = trees.write_builder(
+        folder / "a.zarr", trees.root(trees.dataset("x", ZarrDataIO(np.arange(20), chunks=(20,))))
+    )
     with ZarrIO(path) as source:
         wrapped = H5DataIO(source.read_builder()["x"].data, chunks=(7,))
-        copied = write(folder / "b.zarr", trees.root(trees.dataset("x", wrapped)), link_data=False)
+        copied = trees.write_builder(folder / "b.zarr", trees.root(trees.dataset("x", wrapped)), link_data=False)
     with ZarrIO(copied) as io:
         data = io.read_builder()["x"].data
         assert (data.chunks, data[:].tolist()) == ((7,), list(range(20)))
@@ -371,7 +371,7 @@ def test_d16_nothing_is_compressed_twice(folder, tmp_path):
 
 def test_d17_no_file_for_each_row(folder):
     iterator = DataChunkIterator(data=(np.arange(4) for _ in range(4000)), buffer_size=1, dtype=np.dtype("i8"))
-    path = write(folder / "a.zarr", trees.root(trees.dataset("x", iterator)))
+    path = trees.write_builder(folder / "a.zarr", trees.root(trees.dataset("x", iterator)))
     assert len(chunks_of(path, "x")) == 1
 
 
@@ -387,5 +387,5 @@ def test_d18_the_consolidated_document_is_set_once(tmp_path):
 def test_d19_the_settings_of_a_user_stay_as_they_are(folder):
     wrapped = ZarrDataIO(np.arange(4), compressor=False)
     before = dict(wrapped.io_settings)
-    write(folder / "a.zarr", trees.root(trees.dataset("x", wrapped)))
+    trees.write_builder(folder / "a.zarr", trees.root(trees.dataset("x", wrapped)))
     assert wrapped.io_settings == before

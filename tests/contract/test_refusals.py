@@ -85,7 +85,7 @@ def test_a_link_to_a_file_that_has_gone_is_as_with_hdf5(folder, plain):
 
 
 def references(path: Place) -> Place:
-    """Write a file whose references, of every form, point to a target that is then taken away."""
+    """Write a file whose references, of every form, point to a target that is then deleted."""
     goal, here = group("goal"), group("here", kept=1)
     here.set_attribute("attribute", ReferenceBuilder(goal))
     fields = [{"name": "n", "dtype": "int32"}, {"name": "to", "dtype": "object"}]
@@ -107,11 +107,11 @@ def test_references_to_nothing_fail_when_they_are_resolved(folder):
     with ZarrIO(path) as io:
         with pytest.warns(BrokenLinkWarning) as caught:
             here = io.read_builder()["here"]
-        told = sorted(str(warning.message) for warning in caught)
-        assert len(told) == 2
-        assert all(str(path) in text and "/goal" in text for text in told)
-        assert "'attribute' of /here" in told[0]
-        assert "/here/scalar" in told[1]
+        messages = sorted(str(warning.message) for warning in caught)
+        assert len(messages) == 2
+        assert all(str(path) in text and "/goal" in text for text in messages)
+        assert "'attribute' of /here" in messages[0]
+        assert "/here/scalar" in messages[1]
         assert dict(here.attributes) == {"kept": 1}
         assert sorted(here.datasets) == ["array", "rows"]
         assert here["array"].data[0] is here

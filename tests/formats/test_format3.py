@@ -708,6 +708,6 @@ def test_groups_of_any_depth():
 
 def test_damage_in_a_group_names_its_array():
     inner: GroupNode[Any] = GroupNode(members={"x": numbers(data_type="float128")})
-    with pytest.raises(MetadataError, match="float128") as told:
+    with pytest.raises(MetadataError, match="float128") as caught:
         zarr3_forms.canonical_hierarchy(Hierarchy(GroupNode(members={"a": inner})))
-    assert told.value.path == "/a/x"
+    assert caught.value.path == "/a/x"

@@ -12,7 +12,7 @@ import zarr
 from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, verify
-from hdmf_zarr_backend.changes import edits as edits_room
+from hdmf_zarr_backend.changes import edits
 from hdmf_zarr_backend.changes.journal import JOURNAL
 from hdmf_zarr_backend.errors import ReadOnlyStoreError
 from hdmf_zarr_backend.stores.local import LocalStore
@@ -61,7 +61,7 @@ def grown() -> np.ndarray[Any, Any]:
 @pytest.mark.parametrize("store", ["local", "memory", "memory-url", "s3"], indirect=True)
 @pytest.mark.parametrize("waiting", [300, 2**26])
 def test_they_grow_in_every_store(store: StoreKind, waiting: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(edits_room, "WAITING_BYTES", waiting)
+    monkeypatch.setattr(edits, "WAITING_BYTES", waiting)
     place = store.place("a.nwb.zarr")
     write(place, **store.options)
     grow(place, **store.options)

@@ -25,7 +25,7 @@ from hdmf_zarr_backend.errors import (
     WorkerLostError,
 )
 from hdmf_zarr_backend.progress import Progress
-from hdmf_zarr_backend.transfer import resume as room
+from hdmf_zarr_backend.transfer import resume
 from hdmf_zarr_backend.transfer.resume import RECORD, StagedKeys
 from tests import trees
 from tests.places import stored_files
@@ -247,7 +247,7 @@ def test_after_a_new_start_of_the_machine_chunks_have_to_decode(
     one, other = (path for path in sorted((partial / "group/gzip").iterdir())[2:4])
     whole, inode = one.read_bytes(), other.stat().st_ino
     one.write_bytes(whole[: len(whole) // 2])
-    monkeypatch.setattr(room, "_boot", lambda: "another start")
+    monkeypatch.setattr(resume, "_boot", lambda: "another start")
     convert(hdf5, tmp_path / "a.zarr", resume=True)
     assert (tmp_path / "a.zarr/group/gzip" / one.name).read_bytes() == whole
     assert (tmp_path / "a.zarr/group/gzip" / other.name).stat().st_ino == inode

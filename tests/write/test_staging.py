@@ -281,13 +281,13 @@ def test_an_old_file_that_cannot_be_deleted_is_reported_and_the_new_one_stays(tm
 def synced(monkeypatch):
     """The calls that flush the disk, in order, with the renames between."""
     asked = []
-    for room in (staging, zip_store, store_files, local_store):
+    for module in (staging, zip_store, store_files, local_store):
         for name in ("sync_files", "sync_folder"):
-            if hasattr(room, name):
-                monkeypatch.setattr(room, name, lambda path, name=name: asked.append((name, os.path.basename(path))))
-    for room, name in ((staging, "replace"), (staging, "place"), (zip_store, "replace")):
-        real = getattr(room, name)
-        monkeypatch.setattr(room, name, lambda *names, real=real: (asked.append(("moved", "")), real(*names))[1])
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, lambda path, name=name: asked.append((name, os.path.basename(path))))
+    for module, name in ((staging, "replace"), (staging, "place"), (zip_store, "replace")):
+        real = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *names, real=real: (asked.append(("moved", "")), real(*names))[1])
     return asked
 
 

@@ -172,7 +172,9 @@ def test_what_zarr_python_wrote(tmp_path):
             assert np.array_equal(group[name][...], values), name
     report = verify(path, "chunks")
     assert report.problems == []
-    assert "unwritten" in {problem.kind for problem in report.remarks}  # nobody said that all chunks were stored
+    assert "unwritten" in {
+        problem.kind for problem in report.remarks
+    }  # the file does not state that all chunks are stored
 
 
 def _arguments(how: dict[str, Any]) -> dict[str, Any]:

@@ -16,27 +16,20 @@ from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.stores.limits import Limits, ReadRules
 from tests.peers import Peer
-from tests.trees import dataset, group, root
+from tests.trees import dataset, group, read_builder, root, write_builder
 
 FIELDS = [{"name": "i", "dtype": "int32"}, {"name": "text", "dtype": "text"}]
 
 
 def written(path: Path, builder: GroupBuilder) -> Path:
-    with ZarrIO(path, "w", zarr_format=3) as io:
-        io.write_builder(builder)
-    return path
-
-
-def read(path: Path) -> GroupBuilder:
-    with ZarrIO(path) as io:
-        return io.read_builder()
+    return write_builder(path, builder, zarr_format=3)
 
 
 def rows_of(path: Path) -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in read(path)["rows"].data[:]]
+    return [tuple(row) for row in read_builder(path)["rows"].data[:]]
 
 
-def room_of(path: Path, name: str = "rows") -> list[int]:
+def text_bytes(path: Path, name: str = "rows") -> list[int]:
     """Return the bytes of each field of text."""
     fields = json.loads((path / name / "zarr.json").read_text())["data_type"]["configuration"]["fields"]
     types = [field["data_type"] for field in fields]
@@ -50,11 +43,11 @@ def test_a_text_of_rows_has_the_planned_width(tmp_path):
         table = io.read_builder()["rows"].data
         table.append((3, "c" * 600))
     assert rows_of(path) == [*rows, (3, "c" * 600)]
-    assert room_of(path) == [4 * 600]
+    assert text_bytes(path) == [4 * 600]
 
 
-@pytest.mark.parametrize(("length", "room"), [(601, 1200), (1200, 1200), (1500, 1500)])
-def test_a_longer_text_of_rows_makes_its_field_twice_as_long_at_least(tmp_path, length, room):
+@pytest.mark.parametrize(("length", "width"), [(601, 1200), (1200, 1200), (1500, 1500)])
+def test_a_longer_text_of_rows_makes_its_field_twice_as_long_at_least(tmp_path, length, width):
     rows = [(1, "a" * 600), (2, "b")]
     path = written(tmp_path / "a.zarr", root(dataset("rows", rows, FIELDS)))
     with ZarrIO(path, "r+") as io:
@@ -62,10 +55,10 @@ def test_a_longer_text_of_rows_makes_its_field_twice_as_long_at_least(tmp_path, 
         table.append((3, "ä" * length))
         assert [tuple(row) for row in table[:]] == [*rows, (3, "ä" * length)]
     assert rows_of(path) == [*rows, (3, "ä" * length)]
-    assert room_of(path) == [4 * room]
+    assert text_bytes(path) == [4 * width]
     with ZarrIO(path, "r+") as io:  # the field is wide enough now
         io.read_builder()["rows"].data.append((4, "d" * 1000))
-    assert room_of(path) == [4 * room]
+    assert text_bytes(path) == [4 * width]
     assert rows_of(path)[3] == (4, "d" * 1000)
     assert verify(path, "chunks").problems == []
 
@@ -94,8 +87,8 @@ def test_references_of_rows_outgrow_their_field(tmp_path):
         builder = io.read_builder()
         target = builder["g" * 250]["h" * 250]["i" * 250]
         builder["rows"].data.append((2, target))
-    assert room_of(path) == [4 * 1024]
-    found = read(path)["rows"].data
+    assert text_bytes(path) == [4 * 1024]
+    found = read_builder(path)["rows"].data
     assert [found[n][1].name for n in range(2)] == ["near", "i" * 250]
 
 
@@ -118,10 +111,10 @@ def foreign_rows(path: Path) -> Path:
 
 def test_rows_of_other_writers_become_wider_and_keep_unknown_metadata(tmp_path):
     path = foreign_rows(tmp_path / "a.zarr")
-    for row, room in (((3, "äöü"), 16), ((4, "abcdefg"), 32)):
+    for row, width in (((3, "äöü"), 16), ((4, "abcdefg"), 32)):
         with ZarrIO(path, "r+") as io:
             io.read_builder()["rows"].data.append(row)
-        assert room_of(path) == [room]
+        assert text_bytes(path) == [width]
     document = json.loads((path / "rows/zarr.json").read_text())
     assert document["theirs"] == {"must_understand": False, "word": 1}
     assert document["attributes"]["their_note"] == "kept"
