@@ -22,7 +22,8 @@ from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.fills import fill_array
 from hdmf_zarr_backend.arrays.lazy import ArrayContext, LazyArray
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, ModeError
-from hdmf_zarr_backend.formats.dtypes import JSON2, zarr_type
+from hdmf_zarr_backend.formats.dtypes import zarr_type
+from hdmf_zarr_backend.formats.elements import JSON2
 from hdmf_zarr_backend.formats.zarr2 import array_document
 from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.stores.local import LocalStore

@@ -18,7 +18,7 @@ from hdmf_zarr_backend.changes import edits as edits_module
 from hdmf_zarr_backend.changes.editable import EditableArray
 from hdmf_zarr_backend.changes.edits import DeferredReference
 from hdmf_zarr_backend.errors import ConflictError, UsageError, ValueRefusedError
-from hdmf_zarr_backend.formats.dtypes import JSON2
+from hdmf_zarr_backend.formats.elements import JSON2
 from hdmf_zarr_backend.formats.zarr2 import array_document
 from hdmf_zarr_backend.model.nodes import ArrayNode
 from tests.editing import (
