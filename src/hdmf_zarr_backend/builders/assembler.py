@@ -2,6 +2,9 @@
 
 All builders of a file are made first, without links and references, which are filled in afterwards. So a reference to
 an ancestor, to the root or in a circle needs no recursion, and each node has exactly one builder.
+
+Apart from `reading`, which opens the files that it makes builders of, because one file has one assembler and a read
+may need several.
 """
 
 from __future__ import annotations

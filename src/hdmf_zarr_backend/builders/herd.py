@@ -3,6 +3,8 @@
 ``HERD.from_zip`` of hdmf 6.2 unpacks an archive beside itself and expects the tables at its top, while ``HERD.to_zip``
 stores them under the path of the archive: so they are found only where that is in the working directory. Here the
 tables are unpacked by their names, in a temporary folder.
+
+Apart from `io`, because most files have no external resources.
 """
 
 from __future__ import annotations

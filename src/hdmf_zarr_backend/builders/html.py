@@ -1,4 +1,7 @@
-"""HTML for notebooks: the tree of a file, and the table of a dataset."""
+"""HTML for notebooks: the tree of a file, and the table of a dataset.
+
+Apart from `io`, which loads it when a notebook asks for a view.
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,8 @@ all of it and the classes of the containers accept it. Most classes demand littl
 demand is checked here, for the types in `_KNOWN`. A False answer means that only pynwb itself can tell: the file has a
 type of an extension, an unusual link, a circle of references, or something that the schema does not allow.
 
+Apart from `conversion.readability`, because it checks a file against a schema, as the other modules here do.
+
 Source: pynwb 4.2, the classes of containers and ``pynwb.io``; hdmf 6, ``hdmf.build.ObjectMapper.construct`` and
 ``hdmf.common.table``.
 """

@@ -4,6 +4,8 @@ The verdicts are those of `validate`, but for one case: if several rules of a gr
 demands "one or more", or a number, of members without a name, hdmf gives it the first such members and the others the
 rest; here it gets them all.
 
+A module of its own, which the package imports when one of its names is first used.
+
 Source: JSON Schema, draft 2020-12.
 """
 

@@ -1,4 +1,7 @@
-"""`zarrio convert`: HDF5 to Zarr and back, and one format of Zarr to the other, one file or many."""
+"""`zarrio convert`: HDF5 to Zarr and back, and one format of Zarr to the other, one file or many.
+
+Each command is a module that `main` imports when the command is run, so that the command line starts quickly.
+"""
 
 from __future__ import annotations
 

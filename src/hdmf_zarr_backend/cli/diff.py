@@ -1,4 +1,7 @@
-"""`zarrio diff`: all differences of two files, each in Zarr or HDF5."""
+"""`zarrio diff`: all differences of two files, each in Zarr or HDF5.
+
+Each command is a module that `main` imports when the command is run, so that the command line starts quickly.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`zarrio plan`: what a conversion to Zarr would write."""
+"""`zarrio plan`: what a conversion to Zarr would write.
+
+Each command is a module that `main` imports when the command is run, so that the command line starts quickly.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`zarrio repair`: repairs without loss; `zarrio consolidate`: a new consolidated document."""
+"""`zarrio repair`: repairs without loss; `zarrio consolidate`: a new consolidated document.
+
+Each command is a module that `main` imports when the command is run, so that the command line starts quickly.
+"""
 
 from __future__ import annotations
 

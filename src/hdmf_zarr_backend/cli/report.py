@@ -1,4 +1,7 @@
-"""`zarrio report`: one page about a file, or about two, for a browser."""
+"""`zarrio report`: one page about a file, or about two, for a browser.
+
+Each command is a module that `main` imports when the command is run, so that the command line starts quickly.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`zarrio validate`: whether files are valid by their schema."""
+"""`zarrio validate`: whether files are valid by their schema.
+
+Each command is a module that `main` imports when the command is run, so that the command line starts quickly.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`zarrio verify`: whether a file is whole, or with ``--spec`` whether it conforms to Zarr format 2."""
+"""`zarrio verify`: whether a file is whole, or with ``--spec`` whether it conforms to Zarr format 2.
+
+Each command is a module that `main` imports when the command is run, so that the command line starts quickly.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """Zarr -> HDF5: the new file is written beside the target and moved there when it is complete.
 
+Apart from `convert`, which imports it when the target is an HDF5 file.
+
 Source: issue "The whole contract", part 4.
 """
 

@@ -3,6 +3,8 @@
 Two views of the same file. As it is: its own chunks and codecs, links as Zarr has them. As HDF5: what each object was,
 or would be, in HDF5, from the notes that a conversion keeps; so that a faithful conversion differs in nothing from its
 source.
+
+Apart from `comparison`, because `hdf5.facts` has the same classes of HDF5 files, and neither knows the other.
 """
 
 from __future__ import annotations

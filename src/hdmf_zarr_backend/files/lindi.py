@@ -1,4 +1,7 @@
-"""The arrays of a LINDI file that hold references, which only their values show."""
+"""The arrays of a LINDI file that hold references, which only their values show.
+
+Apart from `parser`, which imports it for the files of LINDI only: it decodes chunks, which needs NumPy.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """A dataset of a file as an array of dask, and as a ``DataArray`` of xarray with the names of its dimensions.
 
 Whole files need none of this: ``xarray.open_datatree(path, engine="zarr")`` opens them.
+
+Apart from `io`, which imports it when a dataset is first converted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""How deep a tree is, and the error for one that is nested deeper than Python can recurse."""
+"""How deep a tree is, and the error for one that is nested deeper than Python can recurse.
+
+Apart from `io`, because a plan and a file are limited in the same way.
+"""
 
 from __future__ import annotations
 

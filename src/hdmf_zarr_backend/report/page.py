@@ -2,6 +2,8 @@
 
 It loads no script, picture or style, so that it can be mailed and opened without a network. Every string of a file is
 escaped.
+
+Apart from `cli.report`, because Python programs make reports too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Pictures for the page, as SVG: sizes as a treemap, and the chunk grid of an array."""
+"""Pictures for the page, as SVG: sizes as a treemap, and the chunk grid of an array.
+
+Apart from `page`, which is about text and tables.
+"""
 
 from __future__ import annotations
 

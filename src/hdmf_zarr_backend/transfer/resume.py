@@ -5,6 +5,8 @@ next run finds it, and a worker that outlives its master can only set keys that 
 each is renamed into place. The record is the first file in it, and is removed when everything is written, right before
 the folder is renamed to the target.
 
+Apart from `staging`, which makes new files that cannot be resumed.
+
 Source: issue "Fast, lean, and as wide as the machine or the cluster", part 7; issue "Nothing lost, nobody let in",
 part 1.
 """
