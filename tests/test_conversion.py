@@ -682,6 +682,9 @@ def test_what_the_schema_allows_but_pynwb_cannot_read_is_refused(
         change(file)
     with pytest.raises(UnsupportedFileError, match="pynwb cannot read this file"):
         convert(source, tmp_path / "a.zarr")
+    convert(source, tmp_path / "a.zarr", check=False)
+    with pytest.raises(UnsupportedFileError, match="pynwb cannot read this file"):
+        convert(tmp_path / "a.zarr", tmp_path / "b.nwb")
 
 
 _LOADED = """

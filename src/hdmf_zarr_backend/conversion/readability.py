@@ -214,6 +214,9 @@ def check_zarr(main: ZarrFile) -> dict[str, dict[str, Any]]:
     _check_version(main.location, version)
     if find_spec("pynwb") is None:
         return {}
+    keeps_types = NOTES in attributes  # unlike files of hdmf-zarr
+    if keeps_types and _is_shown_readable(main.keys, main.hierarchy, namespaces_of(main.keys, main.hierarchy)):
+        return {}
     from hdmf_zarr_backend.builders.schema import unsigned_attributes  # on use, as the next: hdmf is slow to load
     from hdmf_zarr_backend.nwb import NWBZarrIO
 
@@ -223,7 +226,7 @@ def check_zarr(main: ZarrFile) -> dict[str, dict[str, Any]]:
         store: Any = main.keys.unwrapped
         with NWBZarrIO(store, mode="r") as io:
             io.read()
-            if NOTES not in attributes:  # hdmf-zarr kept no types
+            if not keeps_types:
                 typed.update(unsigned_attributes(io.read_builder()))
 
     _check_read(main.location, read)
