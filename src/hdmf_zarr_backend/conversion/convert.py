@@ -88,117 +88,117 @@ def convert(
     Parameters
     ----------
     source : str or Path
-        An HDF5 file (known by its signature) or a Zarr file of format 2 or 3 (a directory, a zip file, a file of
-        references or a URL), written by any release of hdmf-zarr.
+        An HDF5 file (recognised by its signature), or a Zarr file of format 2 or 3 written by any release of
+        hdmf-zarr: a directory, a zip file, a file of references or a URL.
     target : str or Path
-        What is made; a Zarr file may be a URL or end in ``.zip``. A local one comes into being beside its place and is
-        moved there when it is whole. What was there stays until then, and a conversion that fails leaves nothing.
+        The new file. A Zarr file may be a URL or end in ``.zip``. A local file is written beside the target and
+        renamed when it is complete. An existing file stays until then, and a conversion that fails leaves nothing.
     to : {"zarr", "hdf5"}, optional
-        Format of the target; None: Zarr if its name ends in ``.zarr`` or ``.zip``, or if it is a folder
-        and the source is HDF5; else HDF5.
+        Format of the target. None: Zarr if its name ends in ``.zarr`` or ``.zip``, or if it is a folder and the
+        source is HDF5; else HDF5.
     overwrite : bool
-        Replace whatever is at ``target``. False: refuse a target that exists; an empty folder may be used for a Zarr
-        file. A symbolic link is followed: the file that it leads to is replaced, and the link stays.
+        Replace an existing target. False: refuse it; an empty folder may be used for a Zarr file. A symbolic link is
+        followed: the file that it leads to is replaced, and the link stays.
     check : bool
-        Refuse an NWB file that pynwb cannot read, before anything is written. Needs pynwb for more than the version.
-        It also tells the types of unsigned attributes in files of hdmf-zarr, which kept none.
+        Refuse an NWB file that pynwb cannot read, before anything is written. Without pynwb only the NWB version is
+        checked. In files of hdmf-zarr, which do not store them, it also restores the types of unsigned attributes.
     zarr_format : {2, 3}, optional
-        To Zarr only. Format of the target; None: 2.
+        Format of a Zarr target. None: 2.
     storage_options : mapping, optional
-        Of the source and the target, as far as they are URLs; as of `ZarrIO`.
+        Options of the source and the target if they are URLs, as for `ZarrIO`.
     external_links : {"keep", "copy", "follow", "within", "never"}
-        From HDF5, ``"follow"``, ``"within"`` and ``"never"`` say which other files may be read (raw files with values,
-        sources of virtual datasets, targets of external links): any, those in the folder of the HDF5 file and below,
-        or none. The default follows external links and virtual datasets anywhere, and raw files, which can be any
-        file, inside the folder only, with a warning. Only regular files are read.
+        From HDF5: which other files may be read (raw files with values, sources of virtual datasets, targets of
+        external links): ``"follow"``, any; ``"within"``, those in the folder of the HDF5 file and below;
+        ``"never"``, none. By default, external links and virtual datasets are followed anywhere, and raw files, which
+        can be any file, only inside the folder, with a warning. Only regular files are read.
 
-        Zarr to HDF5: ``"keep"``: what was an external link in HDF5, and a link to a Zarr neighbour
-        ``../b.nwb.zarr``, becomes an external link to the HDF5 file, or to the HDF5 neighbour of the same stem
-        (``b.nwb``, beside the target or beside the Zarr neighbour), if that is there and has the target of the link;
-        changes made to a copy in the Zarr file since it was converted are then not in the new file. ``"copy"``, and
-        where no such file is there: the target of the link is copied to its place.
+        From Zarr to HDF5: with ``"keep"``, a link that was an external link in HDF5, or that leads to another Zarr
+        file such as ``../b.nwb.zarr``, becomes an external link to the HDF5 file, or to the HDF5 file of the same
+        stem (``b.nwb``, beside the target or beside the Zarr file), if that file exists and has the target of the
+        link. Changes that were made to the copy in the Zarr file since its conversion are then not in the new file.
+        If no such file exists, and with ``"copy"``, the target of the link is copied.
     codec : str, codec of numcodecs or zarr, dict or bool
-        HDF5 to Zarr only. ``"keep"``: the chunks of large datasets are copied as they are, where Zarr has their
-        filters; nothing is decoded. ``"blosc"`` (or True, the default codec), ``"zstd"``, ``"zlib"``, ``"none"`` (or
-        False), a codec or its configuration: everything is encoded anew, without filters, as TensorStore wants it.
+        HDF5 to Zarr only. ``"keep"``: the chunks of large datasets are copied without decoding if Zarr has their
+        filters. ``"blosc"`` (or True, the default codec), ``"zstd"``, ``"zlib"``, ``"none"`` (or False), a codec or
+        its configuration: all chunks are encoded again with this codec, without filters, which TensorStore can read.
     executor : None, "threads", "processes", int, concurrent.futures.Executor, dask.distributed.Client or address
-        Who copies, decodes and encodes the chunks of large datasets: None, this thread; a number, so many threads; an
-        address such as ``"tcp://host:8786"``, the workers of a dask cluster that runs. An HDF5 file is written by this
-        thread alone, whoever encodes its chunks.
+        Where the chunks of large datasets are copied, decoded and encoded. None: in this thread; a number: in that
+        many threads; an address such as ``"tcp://host:8786"``: on the workers of a running dask cluster. An HDF5 file
+        is always written by this thread.
     memory_budget : int
-        Bytes of values that may be in flight; a single chunk may be larger.
+        Bytes of values in memory at a time; a single chunk may be larger.
     resume : bool
-        HDF5 to a local Zarr folder only. Go on with a conversion to the same target that was interrupted or killed:
-        what is complete is not written again. Where there is nothing to go on with, begin. False: begin anew.
+        HDF5 to a local Zarr folder only. Continue an interrupted or killed conversion to the same target: complete
+        chunks are not written again. If there is none, start a new one. False: always start a new one.
     virtual : bool
-        HDF5, local or at a URL, to one JSON ``NAME.nwb.zarr.json``, in which the chunks of large plain datasets are
-        references into the HDF5 file; that must stay as it is.
+        Convert HDF5, local or at a URL, to a single JSON file ``NAME.nwb.zarr.json``, in which the chunks of large
+        plain datasets are references into the HDF5 file, which must not change afterwards.
     nczarr : bool
-        To Zarr of format 2 only. Let netcdf-c open the file, as of `ZarrIO.write`.
+        To Zarr format 2 only. Add attributes with which netcdf-c can open the file, as for `ZarrIO.write`.
     shards : "auto", tuple of int or None
-        To Zarr of format 3 only. Chunks lie together in shards, each of which is one object: chosen by bytes for large
-        arrays; or of these lengths, for the arrays that have as many axes and more than one chunk, rounded up to whole
-        chunks. Chunks that are copied as they are become part of a shard as they are. None: each chunk is an object.
+        To Zarr format 3 only. Store several chunks in one object, a shard. "auto": the shard shape of large arrays is
+        chosen by bytes. A shape: for arrays with that number of axes and more than one chunk, rounded up to complete
+        chunks. None: each chunk is an object. Chunks that are copied are put into shards without decoding.
     missing_chunks : {"fill", "error"}, optional
-        From Zarr only. What becomes of a chunk that is not stored: the fill value, or an error. None: an error where
-        the file says of itself that all its chunks were stored.
+        From Zarr only. What a chunk that is not stored becomes: the fill value, or an error. None: an error if the
+        file records that all its chunks were stored.
     limits : Limits, optional
-        How much the source may ask for; of an HDF5 file, how many values that were never stored may be written.
+        Limits of the source; for an HDF5 file, how many values that were never stored may be written.
     strict_json : bool
-        HDF5 to Zarr only. Every document is strict JSON, as of `ZarrIO`.
+        HDF5 to Zarr only. Write strict JSON documents, as for `ZarrIO`.
     durable : bool
-        Return when a local target is on the disk itself, and would survive a power cut.
+        Return after a local target has reached the disk itself, so that it survives a power cut.
     progress : Progress
-        Is told of the bytes that are done, by all workers together.
+        Receives the number of bytes that are done, from all workers.
 
     Returns
     -------
     ConversionReport
-        What the target holds.
+        The contents of the target.
 
     Raises
     ------
     StoreNotFoundError, NotZarrError
-        The source is not there, or neither HDF5 nor Zarr.
+        The source does not exist, or is neither HDF5 nor Zarr.
     StoreExistsError
-        The target exists and ``overwrite`` is False, or it is the source, holds it or lies in it, or is a symbolic
-        link that leads nowhere.
+        The target exists and ``overwrite`` is False; or it is the source, contains it or is inside it; or it is a
+        symbolic link that leads nowhere.
     UnsupportedFileError
         pynwb cannot read the NWB file, or HDF5 cannot open it.
     UsageError
-        Source and target have the same format, and of Zarr the same one; an option that has no meaning between these
-        two, or a value that it cannot have; an HDF5 file at a URL without ``virtual``.
+        Source and target have the same format; an option has no effect for these two, or an invalid value; or the
+        source is an HDF5 file at a URL and ``virtual`` is False.
     DamagedFileError
-        Something in the source cannot be read; the node is named. A chunk that is copied as it is stays as damaged as
-        it is, and is told when it is decoded.
+        Part of the source cannot be read; the node is named. Damage in a chunk that is copied without decoding is
+        reported only when the chunk is read.
     WorkerLostError
-        A worker died, or the cluster; nothing is at the target, and what is done can be resumed.
+        A worker or the cluster died. Nothing is at the target, and the conversion can be resumed.
     ConflictError
-        ``resume``, and the source, the codec or this package is another than before; nothing is touched.
+        ``resume`` is True, and the source, the codec or the version of this package has changed. Nothing is changed.
     StoreLockedError
         Another writer is making the same target, or has it open.
     StoreError
-        The target cannot be written: no room, no permission, no answer.
+        The target cannot be written: disk full, no permission, no answer.
     LimitError
-        The source asks for more than ``limits`` allow; nothing is written.
+        The source exceeds ``limits``. Nothing is written.
     WriteError
-        Something has no place in the target's format: sequences of variable length, a name with a backslash.
+        The format of the target cannot express something: sequences of variable length, a name with a backslash.
 
     Notes
     -----
-    HDF5 -> Zarr: what an external link leads to is copied to the link's place, since a Zarr file cannot point into
-    HDF5; where the other file is missing, the link is kept and a warning given. Further hard links of an object
-    become soft links. Data in external raw files and virtual datasets become plain data. An undefined fill value
-    becomes the default one.
+    HDF5 to Zarr: the target of an external link is copied to the place of the link, since a Zarr file cannot refer
+    into HDF5; if the other file is missing, the link is kept with a warning. Further hard links of an object become
+    soft links. Data in external raw files and virtual datasets become plain data. An undefined fill value becomes the
+    default one.
 
-    Zarr -> HDF5: datasets that never were in HDF5 are laid out as `hdf5.reader` describes: compressed numbers of
-    more than 64 KiB in chunks with shuffle and gzip 4, everything else in one piece.
+    Zarr to HDF5: datasets that never were in HDF5 get the layout that `hdf5.reader` describes: compressed numbers of
+    more than 64 KiB are stored in chunks with shuffle and gzip 4, everything else is contiguous.
     """
     origin, place = location_of(source), location_of(target)
     storage = dict(storage_options or {})
     codec = codec_of_file(codec)
     if virtual:
-        if nczarr or shards is not None or strict_json or limits is not None:
+        if (nczarr, shards, strict_json, limits) != (False, None, False, None):
             raise UsageError(
                 "data that stay in the HDF5 file have no shards nor limits, are not read by netcdf-c, nor strict JSON",
                 store=place,
@@ -213,9 +213,7 @@ def convert(
         )  # fmt: skip
     found = _format_of(origin)
     policy = _policy_of(external_links, found, place)
-    wanted: Format = to or (
-        "zarr" if place.endswith(ZARR_SUFFIXES) or (found == "hdf5" and os.path.isdir(place)) else "hdf5"
-    )
+    wanted = to or _format_of_target(place, found)
     _check_formats(origin, found, wanted, zarr_format)
     number = zarr_format or registry.DEFAULT_FORMAT
     _refuse_idle(place, found, wanted, codec=codec != "keep", resume=resume, strict_json=strict_json, nczarr=nczarr,
@@ -240,6 +238,11 @@ def convert(
             strict_json=strict_json, durable=durable, policy=policy,
         )  # fmt: skip
         return _to_zarr(origin, place, request) if found == "hdf5" else _to_other_zarr(origin, place, request)
+
+
+def _format_of_target(target: str, source: Format) -> Format:
+    is_zarr = target.endswith(ZARR_SUFFIXES) or (source == "hdf5" and os.path.isdir(target))
+    return "zarr" if is_zarr else "hdf5"
 
 
 def _check_formats(source: str, found: Format, wanted: Format, zarr_format: int | None) -> None:
