@@ -188,7 +188,7 @@ def check_target(keys: Store, mode: str, *, force: bool) -> None:
         )
     if not force and not is_hdmf_zarr(keys) and not is_empty_group(keys):
         raise StoreExistsError(
-            "what is there is no HDMF Zarr file, and is not replaced",
+            "the target exists and is not an HDMF Zarr file; it is not replaced",
             store=keys.location,
             remedy="Choose another path, or pass force_overwrite=True if it may be deleted.",
         )
@@ -584,59 +584,58 @@ class ZarrIO(ZarrReader):
     Parameters
     ----------
     path : str, Path, mapping, zarr.abc.store.Store, zarr.storage.StorePath or zarr.Group
-        The file: a local directory or zip file, a file of references, a URL, or what holds the file.
+        The file: a local directory or zip file, a file of references, a URL, or a store or group that holds the file.
     mode : {"r", "r-", "r+", "a", "w", "w-", "x"}
-        ``r`` reads; ``r-`` too, without the consolidated document; ``r+`` reads and changes; ``a`` does that, or makes
-        the file where there is none; ``w`` makes a file anew, and replaces an HDMF Zarr file that exists, as HDF5IO
-        does; ``w-`` and ``x`` make a file only where there is none. A symbolic link is followed and stays.
+        ``r``: read. ``r-``: read without the consolidated document. ``r+``: read and change. ``a``: the same, but
+        create the file if it does not exist. ``w``: create a new file, and replace an existing HDMF Zarr file, as
+        HDF5IO does. ``w-`` and ``x``: create a new file, and refuse to replace one. Symbolic links are followed.
     manager : BuildManager or TypeMap, optional
-        Builds and constructs containers; None: one that knows no types.
+        Builds and constructs containers. None: a manager without types.
     object_codec_class : type, optional
         Codec of references and rows: ``numcodecs.JSON`` (default), ``numcodecs.MsgPack``, or ``numcodecs.Pickle``,
         which other programs cannot read safely.
     force_overwrite : bool
-        With mode ``w``, replace whatever is there. Without it only an HDMF Zarr file is replaced.
+        With mode ``w``, replace any existing file or folder. False: replace an HDMF Zarr file only.
     herd_path : str, optional
-        The archive (a zip file) of the external resources (HERD): read with the file, and written with it.
+        The archive (a zip file) of the external resources (HERD), which is read and written with the file.
     storage_options : dict, optional
-        For URLs, in the words of fsspec or obstore.
+        Options for URLs, with the names of fsspec or obstore.
     strict_json : bool
-        Write no NaN or Infinity tokens into documents (hdmf-zarr 0.13 cannot read what stands for them).
+        Write documents without NaN and Infinity tokens (hdmf-zarr 0.13 cannot read the text that replaces them).
     use_inlined : bool
-        Take scalars and cached specifications from the consolidated document where it holds them; False: from their
-        chunks.
+        Read scalars and cached specifications from the consolidated document if it has them. False: from their chunks.
     limits : Limits, optional
-        How much a file may ask for when it is read: sizes of documents, chunks and selections, links in a row. HDF5
-        data that are exported or written are held to those of the new file.
+        Largest documents, chunks, selections and chains of links that are read. HDF5 data that are exported or written
+        to this file are limited, too.
     missing_chunks : {"fill", "error"}, optional
-        What a chunk that is not stored reads as: the fill value, as Zarr has it, or a `ChunkError`. Default: the fill
-        value; but where the file is exported, an error if it says of itself that all its chunks were stored.
+        How a chunk that is not stored is read: as the fill value, as Zarr does, or as a `ChunkError`. Default: the fill
+        value; in an export, an error if the file records that all its chunks were stored.
     external_links : {"follow", "within", "never"}, optional
-        Which other files links and references lead to: any; those in the folder of the file and below; none. Default:
-        any for a local file, those in its folder for a remote one. A remote file never leads to a local one.
+        Other files that links and references may lead to: any; those in the folder of the file and below; none.
+        Default: any for a local file, those in its folder for a remote file. A remote file never leads to a local one.
     synchronizer : object, optional
-        Taken for compatibility; zarr 3 has none, and one writer per file is the rule here.
+        Ignored; for compatibility with hdmf-zarr. A file has one writer at a time.
     zarr_format : {2, 3}, optional
-        Of a new file; None: 2, or the one format that the store can hold (Icechunk: 3). A file that is there keeps its
-        own, and is read without being told. With ``r`` and ``r-``, the format whose metadata are asked for first: a far
-        file opens with one request instead of two. Where there are metadata of both formats, they are those that are
-        read; without it, those of format 3.
+        Format of a new file. None: 2, or the only format that the store can hold (Icechunk: 3). An existing file keeps
+        its format, which need not be given. With ``r`` and ``r-``, the format whose metadata are requested first, so
+        that a remote file opens with one request instead of two; if the file has metadata of both formats, these are
+        read. Without it, those of format 3 are.
     break_lock : bool
-        Write though another writer's lock is on the file, if that writer is gone, or is on another machine where it
-        cannot be asked. A process of this machine that is alive keeps its lock.
+        Write in spite of the lock of another writer that is gone, or runs on another machine. A running process on this
+        machine keeps its lock.
     **unknown
-        Any other argument is refused, with the name of the one that may be meant.
+        Any other argument is refused; the error names the most similar one.
 
     Raises
     ------
     UsageError
-        An argument that does not exist, or one that means nothing here; nothing is touched.
+        An argument does not exist, or has no effect here. Nothing is changed.
     StoreNotFoundError, NotZarrError, MetadataError
-        On opening for reading.
+        The file cannot be read.
     StoreExistsError
-        On opening for writing, before anything is touched.
+        A new file would replace an existing one. Nothing is changed.
     StoreLockedError
-        On opening for writing: another writer has the file open, until it is closed there. Readers never wait.
+        Another writer has the file open. Readers never wait.
     """
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
@@ -652,7 +651,7 @@ class ZarrIO(ZarrReader):
         return bool(self._is_open and self._lock is not None and self._lock.is_held)
 
     def close(self) -> None:
-        """Close the file and write what was changed in place. Arrays that were handed out still read."""
+        """Close the file, after changes made in place are written. Arrays of the file can still be read."""
         try:
             if self._may_flush:
                 self._flush()
@@ -687,8 +686,8 @@ class ZarrIO(ZarrReader):
         Raises
         ------
         UnsupportedModeError, NoValuesError, ContainerError, StoreError, NestingError
-            The file is closed, or open for writing a new one; it holds nothing; it does not fit the namespaces that are
-            loaded; ``herd_path`` is no archive of external resources; groups are nested deeper than calls may be.
+            The file is closed, or is a new one; it is empty; it does not fit the loaded namespaces; ``herd_path`` is
+            not an archive of external resources; groups are nested deeper than Python can recurse.
         """
         container = super().read(**kwargs)
         if self._edits is not None:
@@ -702,7 +701,7 @@ class ZarrIO(ZarrReader):
     # ---- writing ----------------------------------------------------------------------------------------------------
 
     def write(self, container: Any, herd: Any = None, *, cache_spec: bool = True, **options: Any) -> None:
-        """Write a container and all that is in it.
+        """Write a container and everything in it.
 
         Parameters
         ----------
@@ -720,11 +719,11 @@ class ZarrIO(ZarrReader):
         UnsupportedModeError
             The file is open for reading.
         UsageError
-            The container, or one in it, belongs to another file; nothing was written. `export` is for that.
+            The container, or one in it, was read from another file: use `export`. Nothing was written.
         WriteError
-            Something cannot be stored, or says something else than the file; nothing was written.
+            A value cannot be stored, or contradicts the file. Nothing was written.
         NestingError
-            Groups are nested deeper than Python's calls may be; nothing was written.
+            Groups are nested deeper than Python can recurse. Nothing was written.
         """
         if self._mode in ("r", "r-"):
             raise UnsupportedModeError(
@@ -759,50 +758,52 @@ class ZarrIO(ZarrReader):
         nczarr: bool = False,
         durable: bool = False,
     ) -> None:
-        """Write a builder and all that is below it.
+        """Write a builder and everything below it.
 
         Parameters
         ----------
         builder : GroupBuilder
             The root.
         link_data : bool
-            Link to stored arrays of other files that are given as data; False: copy them.
+            Link to stored arrays of other files that are given as data. False: copy them.
         exhaust_dci : bool
-            Exhaust data chunk iterators one after the other; False: a block of each in turn.
+            Exhaust data chunk iterators one after the other. False: take one block of each in turn.
         export_source : str, optional
-            The file that is being exported.
+            The file that is exported.
         consolidate_metadata : bool
             Write the consolidated document.
         cache_spec : bool
             Cache namespaces in the file.
         spec_catalogs : collection of NamespaceCatalog, optional
-            Whose namespaces; None: the manager's.
+            The namespaces to cache. None: those of the manager.
         expandable : collection of str
-            Data types whose datasets may grow as far as the schema allows.
+            Data types whose datasets can be extended, up to the shape that the schema allows.
         doc : bool
-            Write the schema's documentation of each group and dataset as its attribute ``doc``, as the storage
-            specification's tables say; hidden on reading. What has no type has one where it comes from a container.
+            Write the documentation in the schema of each group and dataset as its attribute ``doc`` (storage
+            specification, tables of attributes); it is hidden when the file is read. Members without a type have it
+            if they come from a container.
         progress : Progress
-            Is told of the bytes written.
+            Receives the number of bytes written.
         executor : None, "threads", "processes", int, concurrent.futures.Executor or dask.distributed.Client
-            Who encodes and writes the chunks of large arrays; None: this thread. Arrays in memory and iterators are
-            given to threads, not to other processes. The file is the same whoever does it.
+            Where the chunks of large arrays are encoded and written. None: in this thread. Arrays in memory and
+            iterators are processed by threads only. The file does not depend on the choice.
         memory_budget : int
-            Bytes of values that may be in flight beyond the caller's own arrays; a single chunk may be larger.
+            Bytes of values in memory at a time, beyond the arrays of the caller; a single chunk may be larger.
         number_of_jobs : int
-            Number of threads, where ``executor`` is not given (hdmf-zarr's word for it).
+            Number of threads if ``executor`` is None, as in hdmf-zarr.
         max_threads_per_process, multiprocessing_context
-            Taken for compatibility; threads need neither.
+            Ignored; for compatibility with hdmf-zarr.
         nczarr : bool
-            Let netcdf-c open the file: groups, dimensions, and the arrays of numbers. A file that has this keeps it.
+            Add attributes with which netcdf-c can open the file: groups, dimensions and arrays of numbers. A file that
+            has them keeps them.
         durable : bool
-            Return when a local file is on the disk itself, and would survive a power cut. Without it, it survives the
-            end of this process, however that comes.
+            Return after a local file has reached the disk itself, so that it survives a power cut. Otherwise it
+            survives the end of this process only.
 
         Raises
         ------
         UsageError
-            ``nczarr`` for format 3, which netcdf-c reads without, or not at all.
+            ``nczarr`` is True for a file of format 3, for which netcdf-c has no attributes.
         """
         if isinstance(expandable, (bool, str)):
             raise WrongArgumentError(
@@ -886,13 +887,13 @@ class ZarrIO(ZarrReader):
         Parameters
         ----------
         src_io : HDMFIO
-            The source; stays as it is.
+            The source, which does not change.
         container : Container, optional
-            The root that ``src_io`` has read, changed perhaps; None: everything that is in the source.
+            The root container that ``src_io`` has read, with or without changes. None: the complete source.
         write_args : dict, optional
-            Arguments of `write_builder`; ``{"link_data": False}`` copies what would be linked.
+            Arguments of `write_builder`; ``{"link_data": False}`` copies data that would be linked.
         clear_cache : bool
-            Build all containers anew.
+            Build all containers again.
         cache_spec : bool
             Cache the namespaces of the source.
         **options
