@@ -90,22 +90,13 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
     ) -> None:
         super().__init__(data=data, shape=shape, dtype=np.dtype(dtype) if isinstance(dtype, str) else dtype)
         self.chunks: tuple[int, ...] | None = None if chunks is None or chunks is True else _lengths(chunks)
-        self.chunk_elements, self.chunk_aspect_ratio = _choice(chunk_elements, chunk_aspect_ratio)
-        if self.chunks is not None and {chunk_elements, self.chunk_aspect_ratio} != {None}:
-            raise UsageError("chunks are given and to be chosen as well", remedy="Leave chunks out.")
+        self.chunk_elements, self.chunk_aspect_ratio = _choice(chunk_elements, chunk_aspect_ratio, self.chunks)
         is_unfilled = data is None and shape is not None
-        self.shards: tuple[int, ...] | Literal["auto"] | None = _shards(shards, self.chunks)
-        if shards is not None and is_unfilled:
-            raise UsageError(
-                "a sharded array cannot be filled later", remedy="Give the data, an iterator, or leave shards out."
-            )
+        self.shards: tuple[int, ...] | Literal["auto"] | None = _shards(shards, self.chunks, is_unfilled=is_unfilled)
         self.fillvalue = fillvalue
         self.compressor: Any = None if compressor is None else compressor_config(compressor)
         self.filters = _filters(filters)
-        self.link_data = bool(link_data) and not _is_in_memory(data)
-        if link_data and not self.link_data:
-            problem = f"link_data=True means nothing here: a {type(data).__name__} is not a stored array"
-            warnings.warn(problem, UserWarning, stacklevel=2)
+        self.link_data = _is_linked(link_data, data)
         self._maxshape = None if maxshape is None else tuple(maxshape)
         self._dataset: Any = None
         self._given = {
@@ -113,8 +104,8 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
             "compressor": None if compressor is True else compressor, "maxshape": self._maxshape,
             "chunk_elements": self.chunk_elements, "chunk_aspect_ratio": self.chunk_aspect_ratio, "shards": self.shards,
         }  # fmt: skip
-        if is_unfilled:
-            self._given |= {"shape": tuple(shape or ()), "dtype": dtype}
+        if data is None and shape is not None:
+            self._given |= {"shape": tuple(shape), "dtype": dtype}
 
     def get_io_params(self) -> dict[str, Any]:
         """Return the options as arguments for another `ZarrDataIO`."""
@@ -163,9 +154,17 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         return np.array(self.data, dtype=dtype) if copy else np.asarray(self.data, dtype=dtype)
 
 
-def _shards(shards: Any, chunks: tuple[int, ...] | None) -> tuple[int, ...] | Literal["auto"] | None:
-    if shards is None or (isinstance(shards, str) and shards == "auto"):
-        return "auto" if shards is not None else None
+def _shards(
+    shards: Any, chunks: tuple[int, ...] | None, *, is_unfilled: bool
+) -> tuple[int, ...] | Literal["auto"] | None:
+    if shards is None:
+        return None
+    if is_unfilled:
+        raise UsageError(
+            "a sharded array cannot be filled later", remedy="Give the data, an iterator, or leave shards out."
+        )
+    if isinstance(shards, str) and shards == "auto":
+        return "auto"
     lengths = _lengths(shards, "shards")
     if chunks is not None and len(chunks) != len(lengths):
         raise UsageError(
@@ -184,8 +183,13 @@ def _axes(lengths: tuple[int, ...]) -> str:
     return "1 axis" if len(lengths) == 1 else f"{len(lengths)} axes"
 
 
-def _is_in_memory(data: Any) -> bool:
-    return isinstance(data, (list, tuple, np.ndarray, AbstractDataChunkIterator))
+def _is_linked(link_data: Any, data: Any) -> bool:
+    """Return whether to link to data; data in memory cannot be linked to, which is warned of."""
+    if link_data and isinstance(data, (list, tuple, np.ndarray, AbstractDataChunkIterator)):
+        problem = f"link_data=True means nothing here: a {type(data).__name__} is not a stored array"
+        warnings.warn(problem, UserWarning, stacklevel=3)
+        return False
+    return bool(link_data)
 
 
 def _filters(filters: Any) -> list[dict[str, Any]] | None:
@@ -205,7 +209,9 @@ def _lengths(chunks: Any, what: str = "chunks") -> tuple[int, ...]:
     return lengths
 
 
-def _choice(elements: Any, ratio: Any) -> tuple[int | None, tuple[float, ...] | None]:
+def _choice(elements: Any, ratio: Any, chunks: tuple[int, ...] | None) -> tuple[int | None, tuple[float, ...] | None]:
+    if chunks is not None and (elements is not None or ratio is not None):
+        raise UsageError("chunks are given and to be chosen as well", remedy="Leave chunks out.")
     try:
         parts = None if ratio is None else tuple(float(part) for part in ratio)
         count = None if elements is None else operator.index(elements)
@@ -214,7 +220,7 @@ def _choice(elements: Any, ratio: Any) -> tuple[int | None, tuple[float, ...] | 
             f"chunk_elements {elements!r} and chunk_aspect_ratio {ratio!r} say no shape of a chunk",
             remedy="Give a whole number, and a number for each axis.",
         ) from error
-    if (count is not None and count < 1) or (parts is not None and not all(0 < part < math.inf for part in parts)):
+    if not all(0 < number < math.inf for number in (count, *(parts or ())) if number is not None):
         raise UsageError(
             f"chunk_elements {elements!r} or chunk_aspect_ratio {ratio!r} is not positive",
             remedy="Give positive numbers.",

@@ -805,13 +805,7 @@ class ZarrIO(ZarrReader):
         UsageError
             ``nczarr`` is True for a file of format 3, for which netcdf-c has no attributes.
         """
-        if isinstance(expandable, (bool, str)):
-            raise WrongArgumentError(
-                f"expandable={expandable!r} is no collection of names",
-                remedy="Name the data types, such as ['VectorData'].",
-            )
-        if nczarr and self.zarr_format != 2:
-            raise WrongArgumentError("NCZarr has no attributes in format 3", store=self.source, remedy="Use format 2.")
+        self._check_options(expandable, nczarr=nczarr)
         options = PlanOptions(
             location=str(self.source),
             link_data=link_data,
@@ -844,6 +838,15 @@ class ZarrIO(ZarrReader):
         self._mark_written(builder)
         for wrapper, path in request.unfilled:
             wrapper.dataset = self._session().own.array_at(path)
+
+    def _check_options(self, expandable: object, *, nczarr: bool) -> None:
+        if isinstance(expandable, (bool, str)):
+            raise WrongArgumentError(
+                f"expandable={expandable!r} is not a collection of names",
+                remedy="Name the data types, such as ['VectorData'].",
+            )
+        if nczarr and self.zarr_format != 2:
+            raise WrongArgumentError("NCZarr has no attributes in format 3", store=self.source, remedy="Use format 2.")
 
     def _carry_out(self, request: WriteRequest) -> None:
         if self._lock is not None:

@@ -211,6 +211,7 @@ def convert(
             zarr_format=zarr_format or 2, storage=storage, progress=progress, durable=durable,
             external_links=_policy_of(external_links, "hdf5", place),
         )  # fmt: skip
+    limits = limits or Limits()
     found = _format_of(origin)
     policy = _policy_of(external_links, found, place)
     wanted = to or _format_of_target(place, found)
@@ -228,13 +229,13 @@ def convert(
             to_hdf5 = ToHdf5(
                 overwrite=overwrite, check=check, progress=progress, executor=who, memory_budget=memory_budget,
                 external_links="copy" if external_links == "copy" else "keep", storage=storage,
-                missing_chunks=missing_chunks, limits=limits or Limits(), durable=durable,
+                missing_chunks=missing_chunks, limits=limits, durable=durable,
             )  # fmt: skip
             return convert_to_hdf5(origin, place, to_hdf5)
         request = _ToZarr(
             overwrite=overwrite, check=check, progress=progress, codec=codec, executor=who,
             memory_budget=memory_budget, zarr_format=number, storage=storage, resume=resume, nczarr=nczarr,
-            shards=checked_shards(shards, number), missing_chunks=missing_chunks, limits=limits or Limits(),
+            shards=checked_shards(shards, number), missing_chunks=missing_chunks, limits=limits,
             strict_json=strict_json, durable=durable, policy=policy,
         )  # fmt: skip
         return _to_zarr(origin, place, request) if found == "hdf5" else _to_other_zarr(origin, place, request)

@@ -193,6 +193,15 @@ def _report(source: str, target: str, plan: WritePlan, tree: Hdf5Tree) -> Conver
 # ---- what stays -----------------------------------------------------------------------------------------------------
 
 
+def _take_layout(planned: PlannedArray, found: VirtualSource) -> None:
+    """Give an array the chunks, codecs and fill value that its dataset has in HDF5."""
+    planned.node.chunks = found.chunks
+    planned.node.filters, planned.node.compressor = found.filters, found.compressor
+    if not found.is_complete:
+        planned.node.fill_value = encode_fill(found.fill()[()], found.dtype)
+    planned.source = found
+
+
 def _leave(plan: WritePlan, tree: Hdf5Tree, target: str) -> dict[str, VirtualSource]:
     """Return the datasets whose data can stay, by path, and remove their sources from the plan."""
     chosen: dict[str, VirtualSource] = {}
@@ -201,14 +210,9 @@ def _leave(plan: WritePlan, tree: Hdf5Tree, target: str) -> dict[str, VirtualSou
         if planned is None or planned_bytes(planned) <= WHOLE_BYTES:
             continue
         found = virtual_source(planned.source) or _unwritten(planned, placed)
-        if found is None or not _can_stay(found, planned, plan.hierarchy.zarr_format):
-            continue
-        planned.node.chunks = found.chunks
-        planned.node.filters, planned.node.compressor = found.filters, found.compressor
-        if not found.is_complete:
-            planned.node.fill_value = encode_fill(found.fill()[()], found.dtype)
-        planned.source = found
-        chosen[placed.path] = found
+        if found is not None and _can_stay(found, planned, plan.hierarchy.zarr_format):
+            _take_layout(planned, found)
+            chosen[placed.path] = found
     adapt_plan(plan, location=target)
     staying = {path: found for path, found in chosen.items() if plan.arrays[path].source is found}
     for path in staying:

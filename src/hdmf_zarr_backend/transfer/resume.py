@@ -321,9 +321,8 @@ def _open(keys: LocalStore, record: ConversionRecord, own: Staged, *, resume: bo
     begun = _begun(found) if resume else {}
     if begun and root not in begun:
         raise _other_conversion(next(iter(begun.values())).record.differences(record), keys.location)
-    for path in found:
-        if path != root:
-            own.discard(path)
+    for path in set(found) - {root}:
+        own.discard(path)
     if root in found and not begun:
         discard(root)  # the new folder has this name
     now = _boot()
