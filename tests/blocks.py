@@ -19,7 +19,7 @@ class Blocks(AbstractDataChunkIterator):
     maxshape, dtype
         What the iterator states about the dataset.
     chunk_shape, data_shape
-        What it recommends; None is no recommendation.
+        What it recommends; None is not a recommendation.
     """
 
     def __init__(

@@ -48,7 +48,7 @@ def obtain() -> Path:
     Raises
     ------
     CephUnavailableError
-        This is no Debian, or its packages cannot be had.
+        This is not Debian, or its packages cannot be had.
     """
     folder = cache_folder() / "ceph"
     with FileLock(f"{folder}.lock"):

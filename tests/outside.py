@@ -16,7 +16,7 @@ _LOCAL = "about local directories only"
 _KINDS = "about kinds of stores one by one, or all of them, by `tests/storekinds.py`"
 _SERVER = "about servers, and what goes wrong with them"
 _HDF5 = "about HDF5 files and their chunks, which are the same whatever the store is"
-_MODELS = "about models of files, which are no files"
+_MODELS = "about models of files, which are not files"
 _PROJECT = "about the project: its documents, packages and tests"
 _ONE_FORMAT = "about one format of Zarr"
 

@@ -72,7 +72,7 @@ class Peer:
         Raises
         ------
         PeerError
-            The script ended with another status than 0, took too long, or its last line is no JSON.
+            The script ended with another status than 0, took too long, or its last line is not JSON.
         """
         with tempfile.TemporaryDirectory(prefix="peer-") as folder:
             # A real file and not "-c": tracebacks show lines, and worker processes can import the main module.
@@ -99,7 +99,7 @@ class Peer:
             return json.loads(lines[-1])
         except (IndexError, json.JSONDecodeError) as error:
             raise PeerError(
-                f"{self.release}: the last line is no JSON: {lines[-1:]}\n{answer.stderr[-8000:]}"
+                f"{self.release}: the last line is not JSON: {lines[-1:]}\n{answer.stderr[-8000:]}"
             ) from error
 
 
@@ -152,7 +152,7 @@ def obtain_peer(recipe: PeerRecipe) -> Peer:
     if named:
         python = Path(named).expanduser().absolute()
         if not python.is_file():
-            raise PeerUnavailableError(f"{recipe.variable} names {named}, which is no file")
+            raise PeerUnavailableError(f"{recipe.variable} names {named}, which is not a file")
         return Peer(recipe.release, python)
     folder = cache_folder() / recipe.release.replace(" ", "-")
     with FileLock(f"{folder}.lock"):

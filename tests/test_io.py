@@ -338,7 +338,7 @@ def test_strict_json(folder):
         io.write_builder(GroupBuilder(name="root", attributes=attributes))
 
     def refuse(token: str) -> None:
-        raise AssertionError(f"{token} is no JSON")
+        raise AssertionError(f"{token} is not JSON")
 
     for name in (".zattrs", ".zmetadata"):
         json.loads(contents(path)[name], parse_constant=refuse)

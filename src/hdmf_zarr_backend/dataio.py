@@ -62,7 +62,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
     Raises
     ------
     UsageError
-        A codec that is none, chunks or shards that are no lengths, shards that are no multiple of chunks or are of an
+        An unknown codec, chunks or shards that are not lengths, shards that are not a multiple of chunks or are of an
         array to be filled later, or chunks that are given and to be chosen at once.
     ValueError
         Only one of ``shape`` and ``dtype`` is given.
@@ -70,7 +70,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
     Warns
     -----
     UserWarning
-        ``link_data`` is asked for data that are no stored array.
+        ``link_data`` is True for data that are not a stored array.
     """
 
     def __init__(
@@ -203,7 +203,7 @@ def _lengths(chunks: Any, what: str = "chunks") -> tuple[int, ...]:
     try:
         lengths = tuple(operator.index(n) for n in given)
     except TypeError as error:
-        raise UsageError(f"{what} {chunks!r} are no lengths", remedy="Give one whole number for each axis.") from error
+        raise UsageError(f"{what} {chunks!r} are not lengths", remedy="Give one whole number for each axis.") from error
     if any(n < 1 for n in lengths):
         raise UsageError(f"{what} {chunks} has a length below 1", remedy="Give positive lengths.")
     return lengths

@@ -134,7 +134,7 @@ class StoreNotFoundError(StoreError, FileNotFoundError):
 
 
 class NotZarrError(StoreError):
-    """Something is there, but it is no Zarr hierarchy that HDMF could read."""
+    """Something is there, but it is not a Zarr hierarchy that HDMF could read."""
 
 
 class StoreExistsError(StoreError, FileExistsError):

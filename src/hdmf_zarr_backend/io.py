@@ -393,7 +393,7 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
         ContainerError
             What the file holds does not fit the namespaces that are loaded.
         StoreError
-            ``herd_path`` is no archive of external resources.
+            ``herd_path`` is not an archive of external resources.
         NestingError
             Groups are nested deeper than Python's calls may be.
         """
@@ -421,7 +421,7 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
                 raise error.__cause__ from None
             raise container_error(error, builder, str(self.source)) from error
 
-    @gc_paused()  # what is made of a file is no garbage, and there is a lot of it to look through
+    @gc_paused()  # what is made of a file is not garbage, and there is a lot of it to look through
     def _construct(self, **kwargs: Any) -> Any:
         herd_path, self.herd_path = self.herd_path, None  # hdmf finds an archive in the working directory only
         try:

@@ -145,7 +145,7 @@ class NWBZarrIO(ZarrIO):
                     "Missing NWB version in file",
                     store=self.source,
                     path="/",
-                    remedy="This is no NWB file; ZarrIO may read it.",
+                    remedy="This is not an NWB file; ZarrIO may read it.",
                 )
             if _is_old(parts):
                 raise UnsupportedNWBError(

@@ -52,7 +52,7 @@ def of(result: Validation) -> Verdict:
 
 
 def places_of(findings: Any) -> Places:
-    """Return the places of findings; hdmf has one word for a wrong type and for a text that is no time."""
+    """Return the places of findings; hdmf has one word for a wrong type and for a text that is not a time."""
     return frozenset((f.path, f.attribute, _kind(f)) for f in findings)
 
 

@@ -177,7 +177,7 @@ def namespace_of(spec: Any) -> dict[str, str]:
             "'Y', which 'X/Y' includes",
         ),
         (namespace_of({"groups": [{"data_type_def": "X", "attributes": [{"name": "a"}]}]}), "dtype"),
-        (namespace_of({"groups": [{"data_type_def": "X", "links": [{"target_type": 5}]}]}), "5 is no name"),
+        (namespace_of({"groups": [{"data_type_def": "X", "links": [{"target_type": 5}]}]}), "5 is not a name"),
     ],
 )
 def test_namespaces_that_are_none(sources: dict[str, str], message: str) -> None:

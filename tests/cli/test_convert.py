@@ -273,7 +273,7 @@ def test_strict_json(nwb: Path) -> None:
         (["--codec", "zstd"], "--codec has no meaning here"),
         (["--shards", "auto"], "--shards has no meaning here"),
         (["--resume"], "Leave --resume out"),
-        (["--zarr-format", "3"], "--zarr-format 3 is no format of the target"),
+        (["--zarr-format", "3"], "--zarr-format 3 is not a format of the target"),
     ],
 )
 def test_an_option_without_effect_is_told_by_its_name(

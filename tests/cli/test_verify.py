@@ -82,7 +82,7 @@ def test_the_specification(whole: Path, capsys: pytest.CaptureFixture[str]) -> N
     (whole / ".zattrs").write_text('{"a": NaN}')
     assert main(["verify", str(whole), "--spec"]) == 1
     out = capsys.readouterr().out
-    assert "data/7: chunk-key: it is no chunk of the grid (3,). The specification, 'Chunks': " in out
+    assert "data/7: chunk-key: it is not a chunk of the grid (3,). The specification, 'Chunks': " in out
     assert "data/0: chunk-size: " in out
     assert "remark: 1 key, .zattrs: json-numbers: there is NaN: hdmf-zarr 0.13 reads" in out
     assert f"{whole}: 2 violations (" in out
@@ -97,7 +97,7 @@ def test_the_specification_for_machines(whole: Path, capsys: pytest.CaptureFixtu
     assert report["conforms"] is False
     assert report["counts"] == {"chunk-key": 1}
     assert report["violations"] == [
-        {"key": "data/7", "rule": "chunk-key", "message": "it is no chunk of the grid (3,)"}
+        {"key": "data/7", "rule": "chunk-key", "message": "it is not a chunk of the grid (3,)"}
     ]
     assert report["looked_at"] == {"groups": 1, "arrays": 1, "chunks": 3}
 

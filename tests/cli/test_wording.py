@@ -26,7 +26,7 @@ ARGUMENT = re.compile(r"""(?<![\w<-])([a-z][a-z_]*)=(?=True|False|None|["'\d`]|\
 
 
 def said(path: Path) -> Iterator[str]:
-    """Yield the texts of a module that are no docstrings; an f-string without what is put into it."""
+    """Yield the texts of a module that are not docstrings; an f-string without what is put into it."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     documents = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     inside: set[int] = set()

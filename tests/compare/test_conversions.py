@@ -136,7 +136,7 @@ LOSSES: dict[str, tuple[str, str, str | None, Callable[[dict[str, Any]], object]
 
 
 def besides_specifications(found: list[Difference]) -> list[Difference]:
-    """Leave out the cached specifications, which are no builders and come from a catalogue, here from none."""
+    """Leave out the cached specifications, which are not builders and come from a catalogue, here from none."""
     return [
         d
         for d in found

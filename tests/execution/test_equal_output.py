@@ -79,7 +79,7 @@ def test_a_write_is_the_same(executors: Find, tmp_path: Path, kind: Any) -> None
 
 
 class Pieces(AbstractDataChunkIterator):  # type: ignore[misc]
-    """Gives blocks of rows that are no chunks, the last ones first, and reuses one buffer for all of them."""
+    """Gives blocks of rows that are not chunks, the last ones first, and reuses one buffer for all of them."""
 
     def __init__(self, step: int, *, is_reversed: bool = False) -> None:
         self._starts = list(range(0, len(VALUES), step))

@@ -342,7 +342,7 @@ def test_an_append_to_memory_that_fails_is_undone(zarr_format):
     [("wider", 2, "another data type"), ("larger chunks", 3, "other chunks"), ("wider rows", 3, "another data type")],
 )
 def test_a_reader_from_before_is_told_of_a_change_that_is_under_way(whole, variant, zarr_format, what):
-    """New chunks have the names of the old ones: they are no damage, and are not taken for what was there."""
+    """New chunks have the names of the old ones: they are not damage, and are not taken for what was there."""
     folder = whole(zarr_format)
     names = ("table/ragged_index", "numbers/growing", "texts")
     seen = set()

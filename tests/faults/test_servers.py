@@ -170,7 +170,7 @@ LONG = ("silent", "slow", "endless", "gzip-bomb", "endless-headers")
 def test_a_wrong_answer_is_one_error_and_no_hang(answer: str, kind: str, tmp_path: Path) -> None:
     options = {"obstore": IMPATIENT, "fsspec": {**QUICK, **BY_FSSPEC, "client_kwargs": _timeout()}}.get(kind, IMPATIENT)
     with bad_server(answer) as server, within(30), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of documents that are no JSON
+        warnings.simplefilter("ignore")  # of documents that are not JSON
         with pytest.raises(ZarrBackendError) as caught:
             if kind == "hdf5":
                 target = tmp_path / "a.nwb.zarr.json"

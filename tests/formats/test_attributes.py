@@ -35,7 +35,7 @@ def through_file(attributes: dict[str, Any], *, strict: bool = False, notes: dic
 
 
 def _refuse(token: str) -> Any:
-    raise AssertionError(f"{token} is no strict JSON")
+    raise AssertionError(f"{token} is not strict JSON")
 
 
 def assert_same(found: Any, wanted: Any) -> None:

@@ -101,7 +101,7 @@ def test_kinds_of_type_names(word, kind):
 
 @pytest.mark.parametrize("word", ["nonsense", "", "(1,", "f4,(", "int33"])
 def test_an_unknown_type_name_is_refused(word):
-    with pytest.raises(ValueRefusedError, match="no data type"):
+    with pytest.raises(ValueRefusedError, match="not a data type"):
         kind_of(word)
 
 
@@ -140,7 +140,7 @@ def test_type_names_of_builders(dtype, word):
 
 
 def test_a_dtype_of_another_kind_is_refused():
-    with pytest.raises(ValueRefusedError, match="no data type"):
+    with pytest.raises(ValueRefusedError, match="not a data type"):
         word_of(5)
 
 

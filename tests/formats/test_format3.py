@@ -130,9 +130,9 @@ def test_keys_of_chunks(encoding, index, name):
 @pytest.mark.parametrize(
     ("document", "problem"),
     [
-        ({**array_document(), "zarr_format": 2}, "no document of Zarr format 3"),
-        (array_document(node_type="table"), "no document of Zarr format 3"),
-        ([], "no document of Zarr format 3"),
+        ({**array_document(), "zarr_format": 2}, "not a document of Zarr format 3"),
+        (array_document(node_type="table"), "not a document of Zarr format 3"),
+        ([], "not a document of Zarr format 3"),
         (array_document(codecs=None), "lacks codecs"),
         (array_document(shape=[-1, 3]), "shape"),
         (array_document(shape=[5]), "differ in length"),
@@ -143,7 +143,7 @@ def test_keys_of_chunks(encoding, index, name):
             array_document(chunk_key_encoding={"name": "default", "configuration": {"separator": "-"}}),
             "chunk key encoding",
         ),
-        (array_document(codecs=[1]), "no list of codecs"),
+        (array_document(codecs=[1]), "not a list of codecs"),
         (array_document(attributes=[]), "attributes"),
     ],
 )

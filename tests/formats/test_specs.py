@@ -68,7 +68,7 @@ def test_texts_come_back():
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "nul"])
 def test_invalid_json_is_an_error_that_names_the_source(text):
     reader = TextSpecReader("/a.zarr", lambda name: text)
-    with pytest.raises(MetadataError, match=r"'nwb\.base' is no JSON") as caught:
+    with pytest.raises(MetadataError, match=r"'nwb\.base' is not JSON") as caught:
         reader.read_spec("nwb.base")
     assert "load_namespaces=False" in caught.value.remedy
 

@@ -239,10 +239,10 @@ CASES: tuple[Case, ...] = (
           named(LONG), raises="StoreError", says="too long for this file system"),
     _case("names that Windows cannot hold, or takes for one", "they are stored, with a warning", _stored_names,
           warns="PortableNameWarning", says="'/CON', '/a:b', '/dot.', '/nul.txt', '/x'"),
-    _case('mode `"w"` on a folder that is no Zarr file', "`StoreExistsError`; nothing is touched", _not_a_file,
+    _case('mode `"w"` on a folder that is not a Zarr file', "`StoreExistsError`; nothing is touched", _not_a_file,
           raises="StoreExistsError", says="is not replaced"),
     _case("an export of a file onto itself", "`StoreExistsError`; nothing is touched", _onto_itself,
           raises="StoreExistsError", says="onto itself"),
-    _case("attributes of bytes that are no text, integers beyond 2^53, NaN in strict JSON",
+    _case("attributes of bytes that are not text, integers beyond 2^53, NaN in strict JSON",
           "they come back as they were", _typed),
 )  # fmt: skip

@@ -302,7 +302,7 @@ CASES: tuple[Case, ...] = (
     Case(LINKS, 'a link out of the folder, and `external_links="within"`', "a warning; the link is left out",
          link(source="../../other.zarr", path="/box"), lambda path: opened(path, external_links="within"),
          warns="BrokenLinkWarning", says="is refused", finds="link-dangling"),
-    Case(LINKS, "a link to a folder that is no Zarr file", "a warning; the link is left out",
+    Case(LINKS, "a link to a folder that is not a Zarr file", "a warning; the link is left out",
          link(source="../..", path="/"), opened, warns="BrokenLinkWarning", says="no Zarr", finds="link-dangling"),
     Case(LINKS, "a reference to nothing", "`ReferenceTargetError` with path and id, when it is resolved",
          document("box/target/.zarray", lambda d: None), lambda path: (

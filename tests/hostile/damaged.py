@@ -72,7 +72,7 @@ def _text(value: str) -> bytes:
 
 
 def _crafted_type() -> bytes:
-    """Return the pickle of a type of elements whose fields are no names, but tuples in each other."""
+    """Return the pickle of a type of elements whose fields are not names, but tuples in each other."""
     fields = _DEEP_KEY + b"\x85}" + _text("a") + b"Ns"
     return b"cnumpy\ndtype\n(" + _text("V1") + b"\x89\x88tR(K\x03" + _text("|") + b"N" + fields + b"K\x01K\x01K\x00tb"
 
@@ -183,10 +183,10 @@ CASES: tuple[Case, ...] = (
          _to_this_machine, _from_afar, warns="BrokenLinkWarning", says="does not lead to files of this machine"),
     Case(LINKS, "a link to the root, or to another group that it is in", "it is followed; it leads back to that group",
          link(source=".", path="/"), lambda path: opened(path).links["link"].builder.groups["box"]),
-    Case(LINKS, "an entry of `zarr_link` that is no object", "`MetadataError` that names the group",
+    Case(LINKS, "an entry of `zarr_link` that is not an object", "`MetadataError` that names the group",
          document(".zattrs", lambda d: d.update(zarr_link=["x"])), opened,
          raises="MetadataError", says="node '/'", finds="link-damaged"),
-    Case(LINKS, "`zarr_link` is no list", "`MetadataError` that names the group",
+    Case(LINKS, "`zarr_link` is not a list", "`MetadataError` that names the group",
          document(".zattrs", lambda d: d.update(zarr_link={"link": "/box"})), opened,
          raises="MetadataError", says="node '/'", finds="link-damaged"),
     # sizes

@@ -225,7 +225,7 @@ def is_object(data: LazyArray, arrays: Arrays) -> bool:
 
 
 def is_object_or_not_strict(data: LazyArray, arrays: Arrays) -> bool:
-    """Text, bytes, references, and what has attributes that are no strict JSON."""
+    """Text, bytes, references, and what has attributes that are not strict JSON."""
     return is_object(data, arrays) or is_not_strict(data)
 
 
@@ -252,7 +252,7 @@ def is_odd_for_zarrita(data: LazyArray, arrays: Arrays) -> bool:
 
 
 def is_odd_for_javascript(data: LazyArray, arrays: Arrays) -> bool:
-    """What is odd for zarrita, and attributes that are no strict JSON."""
+    """What is odd for zarrita, and attributes that are not strict JSON."""
     return is_odd_for_zarrita(data, arrays) or is_not_strict(data)
 
 
@@ -279,7 +279,7 @@ def nothing(data: LazyArray, arrays: Arrays) -> bool:
 
 
 ZARRITA = "zarrita has no structured types, no arrays without elements, and takes names for URLs"
-NO_JSON = "NaN is no JSON, and all that hdmf-zarr reads (there is strict_json=True)"
+NO_JSON = "NaN is not JSON, and all that hdmf-zarr reads (there is strict_json=True)"
 GAPS: dict[tuple[str, int], tuple[Callable[[LazyArray, Arrays], bool], str]] = {
     ("zarr", 2): (nothing, ""),
     ("zarr", 3): (is_rows, "zarr 3.1 has no data type `struct`; rows are read through the containers"),

@@ -241,7 +241,7 @@ EXTENSIONS: dict[str, Any] = {
     "regions": lambda: group("x", dataset("d", [PART, PART], "region")),
     "rows that refer to another file": lambda: group("x", dataset("d", [(1, THERE), (2, HERE)], FIELDS)),
     "a reference alone": lambda: group("x", dataset("d", HERE, "object")),
-    "bytes that are no text": lambda: group("x", dataset("d", [b"\xff", b"a"], "bytes")),
+    "bytes that are not text": lambda: group("x", dataset("d", [b"\xff", b"a"], "bytes")),
     "complex numbers": lambda: group("x", dataset("d", np.array([1j, 2]))),
     "dates": lambda: group("x", dataset("d", np.array(["2020-01-01"], "M8[ns]"))),
     "bytes of fixed length": lambda: group("x", dataset("d", np.array([b"abc", b"d"]))),

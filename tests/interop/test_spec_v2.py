@@ -91,7 +91,7 @@ STORES: dict[str, Store] = {
     "half floats": stored({str(i): np.array([i, -0.5], "<f2").tobytes() for i in range(3)}, dtype="<f2"),
     "no separator": stored(in_order("C", "."), **MATRIX),
     "the other separator": stored(in_order("C", "/"), **MATRIX, dimension_separator="/"),
-    "keys of the other separator are no chunks": stored(in_order("C", "/"), **MATRIX, fill_value=5),
+    "keys of the other separator are not chunks": stored(in_order("C", "/"), **MATRIX, fill_value=5),
     "order F": stored(in_order("F", "."), **MATRIX, order="F"),
     "order F compressed": stored(
         {key: numcodecs.Zlib(1).encode(data) for key, data in in_order("F", ".").items()},
@@ -118,7 +118,7 @@ STORES: dict[str, Store] = {
 }  # fmt: skip
 
 _OTHER_KEYS = {"keys that nobody knows": "array-other-keys", "other keys of groups": "group-other-keys"}
-_ODD_KEYS = {"keys of the other separator are no chunks": "chunk-key"}
+_ODD_KEYS = {"keys of the other separator are not chunks": "chunk-key"}
 
 _READ = """
 import sys, zarr
@@ -167,7 +167,7 @@ EXPECTED = {
     "a chunk that is not stored is the fill value": [1, 2, -7, -7, -7],
     "no separator": GRID,
     "the other separator": GRID,
-    "keys of the other separator are no chunks": np.full((4, 6), 5, "<i4"),
+    "keys of the other separator are not chunks": np.full((4, 6), 5, "<i4"),
     "order F": GRID,
     "order F compressed": GRID,
     "filters in reverse": [0, 1, 2, 3, 4],
@@ -269,7 +269,7 @@ def test_links_and_references_lead_where_their_normal_path_does(asked, meant, tm
 @pytest.mark.parametrize("asked", [path for path, meant in PATHS.items() if meant is None])
 def test_a_path_of_a_user_with_dots_is_an_error(asked, tmp_path):
     builder = GroupBuilder("root", attributes={"to": ZarrReference(".", asked)})
-    with pytest.raises(ValueRefusedError, match="no path of a node"), ZarrIO(tmp_path / "file.zarr", "w") as io:
+    with pytest.raises(ValueRefusedError, match="not a path of a node"), ZarrIO(tmp_path / "file.zarr", "w") as io:
         io.write_builder(builder)
 
 

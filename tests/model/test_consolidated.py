@@ -47,7 +47,7 @@ def test_top_level_keys_of_others_are_ignored():
     ],
 )
 def test_an_invalid_consolidated_document_is_refused(document):
-    with pytest.raises(MetadataError, match="no consolidated document") as caught:
+    with pytest.raises(MetadataError, match="not a consolidated document") as caught:
         consolidated.parse(document)
     assert "mode='r-'" in caught.value.remedy
 

@@ -93,7 +93,7 @@ def test_other_keys_are_not_nodes():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"shape": None}, "shape None is no list"),
+        ({"shape": None}, "shape None is not a list"),
         ({"shape": [-1]}, "shape"),
         ({"shape": [True]}, "shape"),
         ({"shape": [1.0]}, "shape"),
@@ -108,7 +108,7 @@ def test_other_keys_are_not_nodes():
         ({"compressor": "zlib"}, "names no codec"),
         ({"compressor": {"level": 1}}, "names no codec"),
         ({"compressor": {"id": 5}}, "names no codec"),
-        ({"filters": {"id": "delta"}}, "is no list"),
+        ({"filters": {"id": "delta"}}, "is not a list"),
         ({"filters": [None]}, "null"),
         ({"filters": [{"id": "delta"}, "zlib"]}, "names no codec"),
         ({"zarr_format": 3}, "format 2"),

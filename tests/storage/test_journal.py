@@ -70,7 +70,7 @@ def after(*, marked: bool = False) -> dict[str, bytes]:
 
 
 def of_the_file(keys: MemoryKeys) -> dict[str, bytes]:
-    """Return what is no part of a journal; there is none, or the last record of a change that was complete."""
+    """Return what is not a part of a journal; there is none, or the last record of a change that was complete."""
     assert {key for key in keys.values if key.startswith(JOURNAL)} <= {LAST_RECORD}
     return {key: value for key, value in keys.values.items() if not key.startswith(JOURNAL)}
 

@@ -678,7 +678,7 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "float of 5 MB of digits": (b"F" + b"9" * 5_000_000 + b"\n", "5000000 digits"),
     "frame of 2**64 bytes": (b"\x80\x04\x95" + b"\xff" * 8 + b"N", "frame"),
     "text without an end": (b"Vabc", "without an end"),
-    "text that is no UTF-8": (b"X\1\0\0\0\xff", "UnicodeDecodeError"),
+    "text that is not UTF-8": (b"X\1\0\0\0\xff", "UnicodeDecodeError"),
     "dictionary keys of numbers": (b"}K\1Ns", "key that is not text"),
     "dictionary keys of bytes": (b"}" + raw(b"a") + b"Ns", "key that is not text"),
     "dictionary without a last value": (b"}(" + text("a") + b"u", "ValueError"),

@@ -89,7 +89,7 @@ CELLS = st.text(max_size=6) | st.none() | st.integers() | st.lists(st.text(max_s
     )
 )
 def test_rows_both_ways(rows):
-    """Cells that are no text, and texts that NumPy would cut, included."""
+    """Cells that are not text, and texts that NumPy would cut, included."""
     codec = rows_codec(["i", "<i4", "number"], ["b", "|b1", "number"], ["t", "<U99", "text"],
                        ["r", "<U199", "reference"], ["f", ">f8", "number"])  # fmt: skip
     array = np.empty((len(rows), 5), object)

@@ -35,7 +35,7 @@ from tests.strategies import PLAIN, TEXT, raw_arrays, shapes
 
 
 def no_reference(value: Any) -> Any:
-    raise AssertionError(f"{value!r} is no reference")
+    raise AssertionError(f"{value!r} is not a reference")
 
 
 def as_reference(value: Any) -> Any:

@@ -455,12 +455,12 @@ def _to_array(data: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
     try:
         array = np.asarray(data, dtype=dtype)
     except (ValueError, TypeError, OverflowError) as error:
-        raise ValueRefusedError(f"the data are no array of {dtype or 'one type'} ({error})") from error
+        raise ValueRefusedError(f"the data are not an array of {dtype or 'one type'} ({error})") from error
     if array.dtype == object:
         missing = [index for index, item in np.ndenumerate(array) if item is None][:1]
         where = f": element {list(missing[0]) if array.ndim > 1 else missing[0][0]} is None" if missing else ""
         raise ValueRefusedError(
-            f"the data are no array of one type{where}", remedy="Rows must have one length and no None."
+            f"the data are not an array of one type{where}", remedy="Rows must have one length and no None."
         )
     return array
 

@@ -445,7 +445,7 @@ class Assembler:
                     builder = self._datasets.make(path, name, node, attributes, scalars)
             except ZarrBackendError as error:
                 raise error.located(store=self.source, path=absolute(path)) from error.__cause__
-            if path:  # the root has no place in a parent, and its name is no part of any path
+            if path:  # the root has no place in a parent, and its name is not a part of any path
                 builder.location = absolute(split(path)[0])
             self.builders[path] = builder
             made.append(path)

@@ -57,7 +57,7 @@ def structured_rows(data: Any, dtype: np.dtype[Any]) -> Array:
     except (ValueError, TypeError, OverflowError) as error:
         if isinstance(error, ValueRefusedError):
             raise
-        raise ValueRefusedError(f"the data are no rows of {dtype} ({error})", remedy=_REMEDY) from error
+        raise ValueRefusedError(f"the data are not rows of {dtype} ({error})", remedy=_REMEDY) from error
     return rows
 
 

@@ -76,7 +76,7 @@ def _flatten(path: str, archive: str) -> None:
                 target.writestr(f"{table}.tsv", source.read(members[f"{table}.tsv"]))
     except (zipfile.BadZipFile, IsADirectoryError) as error:
         raise StoreError(
-            f"herd_path is no archive of external resources ({error})",
+            f"herd_path is not an archive of external resources ({error})",
             store=path,
             remedy="Give the file that HERD.to_zip has written, or no herd_path.",
         ) from error

@@ -131,7 +131,7 @@ def _spec_text(keys: Store, path: str, node: ArrayNode[Attributes], cache: Chunk
         text = text.decode("utf-8")
     if not isinstance(text, str):
         raise MetadataError(
-            "a cached source is no text",
+            "a cached source is not text",
             store=keys.location,
             path=absolute(path),
             remedy=_USE_INSTALLED,

@@ -91,7 +91,7 @@ class TextSpecReader(SpecReader):  # type: ignore[misc]
             return json.loads(self._source_text(name))
         except (ValueError, RecursionError) as error:
             raise MetadataError(
-                f"the cached specification {name!r} is no JSON ({type(error).__name__})",
+                f"the cached specification {name!r} is not JSON ({type(error).__name__})",
                 store=self._store,
                 path=f"{self._path}/{name}",
                 remedy="Open with load_namespaces=False to read the file with the installed schema.",

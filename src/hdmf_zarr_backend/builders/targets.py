@@ -166,7 +166,9 @@ class Targets:
     def _reference(self, target: Any) -> Reference:
         if isinstance(target, Reference):
             if not {".", ".."}.isdisjoint(target.node_path.split("/")):  # Zarr v2, "Logical storage paths"
-                raise ValueRefusedError(f"{target.path!r} is no path of a node", remedy='Leave "." and ".." out of it.')
+                raise ValueRefusedError(
+                    f"{target.path!r} is not a path of a node", remedy='Leave "." and ".." out of it.'
+                )
             return target
         if isinstance(target, RegionReference):
             return replace(self.reference_to(target.builder), region=target.region)

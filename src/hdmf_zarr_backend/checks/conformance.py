@@ -551,7 +551,7 @@ _FITS: dict[str, Callable[[Any, str], bool]] = {
 
 
 def _chunk_key(unknown: Sequence[str], node: ArrayNode[Attributes]) -> Found:
-    return ((name, f"it is no chunk of the grid {node.grid}") for name in unknown)
+    return ((name, f"it is not a chunk of the grid {node.grid}") for name in unknown)
 
 
 def _chunk_size(problems: Sequence[tuple[str, str]]) -> Found:

@@ -62,7 +62,7 @@ def entries_of(node: GroupNode[Any]) -> Iterator[tuple[Link | None, str]]:
     """Yield each entry of ``zarr_link`` as a link, or None and the reason why it is not one."""
     entries = node.attributes.get(LINKS, [])
     if not isinstance(entries, list):
-        yield None, f"{LINKS} is no list"
+        yield None, f"{LINKS} is not a list"
         return
     for entry in entries:
         try:

@@ -340,7 +340,7 @@ def _understanding(namespace: str) -> Iterator[None]:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no name")
+        raise TypeError(f"{value!r} is not a name")
     return value
 
 

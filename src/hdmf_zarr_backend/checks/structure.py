@@ -304,7 +304,7 @@ def _unknown_keys(key: str, document: Any) -> Collection[str]:
     if name == zarr2.GROUP:
         return zarr2.parse_group(document, {}, path).extra.keys()
     if not isinstance(document, dict):
-        raise MetadataError(f"{name} is no JSON object")
+        raise MetadataError(f"{name} is not a JSON object")
     return ()
 
 

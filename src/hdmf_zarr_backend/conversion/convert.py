@@ -249,10 +249,10 @@ def _format_of_target(target: str, source: Format) -> Format:
 def _check_formats(source: str, found: Format, wanted: Format, zarr_format: int | None) -> None:
     """Refuse an unknown format of the target, and that of the source."""
     if wanted not in ("zarr", "hdf5"):
-        raise UsageError(f"to={wanted!r} is no format", remedy="Use 'zarr' or 'hdf5'.")
+        raise UsageError(f"to={wanted!r} is not a format", remedy="Use 'zarr' or 'hdf5'.")
     if zarr_format not in (None, 2, 3) or (zarr_format is not None and wanted == "hdf5"):
         raise UsageError(
-            f"zarr_format={zarr_format!r} is no format of the target", remedy="Use 2 or 3, and only to Zarr."
+            f"zarr_format={zarr_format!r} is not a format of the target", remedy="Use 2 or 3, and only to Zarr."
         )
     if found == wanted and (wanted == "hdf5" or zarr_format is None):
         raise UsageError(

@@ -238,7 +238,7 @@ def _text(value: Any) -> Any:
 
 
 def _check_version(source: str, value: Any) -> None:
-    """Refuse what pynwb refuses at once: no version, a version that is no text, and NWB 1.x."""
+    """Refuse what pynwb refuses at once: no version, a version that is not text, and NWB 1.x."""
     version = _text(value)
     if not isinstance(version, str):
         said = "has no NWB version" if version is None else "gives its NWB version as an array"

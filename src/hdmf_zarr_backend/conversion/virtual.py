@@ -90,7 +90,7 @@ def convert_virtual(
     Raises
     ------
     UsageError
-        A target that is no JSON, a codec, resuming, or a local source for a target on a server.
+        A target that is not JSON, a codec, resuming, or a local source for a target on a server.
     StoreExistsError
         Something is at the target that is not to be replaced.
     StoreNotFoundError
@@ -104,7 +104,7 @@ def convert_virtual(
     """
     _check_request(source, target, to=to or "zarr", codec=codec, resume=resume)
     if zarr_format not in (2, 3):
-        raise UsageError(f"zarr_format={zarr_format!r} is no format of Zarr", remedy="Use 2 or 3.")
+        raise UsageError(f"zarr_format={zarr_format!r} is not a format of Zarr", remedy="Use 2 or 3.")
     if not is_url(source) and not os.path.lexists(source):
         raise StoreNotFoundError("nothing is there", store=source, remedy="Check the path.")
     check_apart(source, target)

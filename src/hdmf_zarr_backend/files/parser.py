@@ -340,7 +340,7 @@ def _nothing_to_read(keys: Store) -> ZarrBackendError:
             remedy="Give the path of the file, not of an array in it.",
         )
     return NotZarrError(
-        "this is no Zarr hierarchy: it has neither .zgroup nor zarr.json",
+        "this is not a Zarr hierarchy: it has neither .zgroup nor zarr.json",
         store=keys.location,
         remedy="HDF5 files are read with HDF5IO or NWBHDF5IO, and converted with `zarrio convert`.",
     )

@@ -85,7 +85,7 @@ def unwrap(document: Any) -> dict[str, Any]:
     metadata = document.get("metadata") if isinstance(document, dict) and document.get(FORMAT_KEY) == 1 else None
     if not isinstance(metadata, dict):
         raise MetadataError(
-            f"{zarr2.CONSOLIDATED} is no consolidated document",
+            f"{zarr2.CONSOLIDATED} is not a consolidated document",
             path="/",
             remedy="Open with mode='r-' to ignore it, and run `zarrio verify`.",
         )

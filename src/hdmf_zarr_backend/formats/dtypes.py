@@ -64,7 +64,7 @@ def from_zarr_type(data_type: Any) -> np.dtype[Any]:
     """
     if isinstance(data_type, str):
         if not _TYPE.fullmatch(data_type):  # NumPy has other names, and warns of some
-            raise ValueError(f"{data_type!r} is no data type of Zarr")
+            raise ValueError(f"{data_type!r} is not a data type of Zarr")
         return np.dtype(data_type)
     if not isinstance(data_type, list):
         raise TypeError("a data type is a string or a list of fields")
@@ -133,7 +133,7 @@ def word_of(dtype: Any) -> Any:
         return _word_of_numpy(dtype)
     if isinstance(dtype, type):
         return _word_of_class(dtype)
-    raise ValueRefusedError(f"{dtype!r} is no data type that HDMF uses")
+    raise ValueRefusedError(f"{dtype!r} is not a data type that HDMF uses")
 
 
 def _word_of_class(dtype: type) -> Any:
@@ -165,7 +165,7 @@ def kind_of(word: str) -> Kind | None:
     try:
         return _KINDS.get(np.dtype(word).kind, "number")
     except (TypeError, ValueError, SyntaxError) as error:
-        raise ValueRefusedError(f"{word!r} is no data type that HDMF uses") from error
+        raise ValueRefusedError(f"{word!r} is not a data type that HDMF uses") from error
 
 
 def numpy_of(word: str) -> np.dtype[Any]:
@@ -208,7 +208,7 @@ def date_number(value: Any, dtype: np.dtype[Any]) -> int:
             given.dtype.kind == made.dtype.kind and made.astype(given.dtype).view("i8") == given.view("i8")
         )
     except (ValueError, TypeError, OverflowError) as error:
-        raise ValueRefusedError(f"{value!r} is no {dtype} ({error})") from error
+        raise ValueRefusedError(f"{value!r} is not {dtype} ({error})") from error
     if not fits:
         raise ValueRefusedError(
             f"{value!r} does not fit {dtype} without loss", remedy="Convert it, or use a finer unit."

@@ -169,7 +169,7 @@ def _make_rows(node: ArrayNode[Attributes], row_dtype: list[Any], *, is_scalar: 
 def _row_dtype(fields: Any) -> list[dict[str, str]]:
     """Return the ``zarr_dtype`` of rows."""
     if not isinstance(fields, list) or not fields or not all(map(_is_field, fields)):
-        raise MetadataError(f"{_COMPOUND} {fields!r} is no list of names and types", remedy=_REMEDY)
+        raise MetadataError(f"{_COMPOUND} {fields!r} is not a list of names and types", remedy=_REMEDY)
     return [{"name": name, "dtype": _field_dtype(kind)} for name, kind in fields]
 
 

@@ -38,7 +38,7 @@ def decode_links(attributes: dict[str, Any]) -> list[Link]:
     """
     entries = attributes.get(LINKS, [])
     if not isinstance(entries, list):
-        raise MetadataError(f"{LINKS} is no list", remedy="Run `zarrio verify` on the file.")
+        raise MetadataError(f"{LINKS} is not a list", remedy="Run `zarrio verify` on the file.")
     links = []
     for entry in entries:
         name = entry.get("name") if isinstance(entry, dict) else None

@@ -40,7 +40,7 @@ def encode_region(selection: Any) -> Region:
     """
     if isinstance(selection, dict):
         if set(selection) != {"points"}:
-            raise UsageError(f"{selection!r} is no region", remedy='Give {"points": [[...], ...]}.')
+            raise UsageError(f"{selection!r} is not a region", remedy='Give {"points": [[...], ...]}.')
         return {
             "points": np.asarray(selection["points"], dtype=np.int64).reshape(len(selection["points"]), -1).tolist()
         }
@@ -90,7 +90,7 @@ def decode_region(region: Region) -> Any:
             return points.reshape(len(region["points"]), -1)
         return tuple(slice(*part["slice"]) if "slice" in part else np.array(part["index"], np.intp) for part in region)
     except (KeyError, TypeError, ValueError) as error:
-        raise MetadataError(f"{region!r} is no region", remedy="Run `zarrio verify` on the file.") from error
+        raise MetadataError(f"{region!r} is not a region", remedy="Run `zarrio verify` on the file.") from error
 
 
 class RegionReference:
@@ -211,7 +211,7 @@ def decode_reference(value: Any) -> Reference:
         It is not a reference.
     """
     if not isinstance(value, dict) or not isinstance(value.get("path"), str):
-        raise MetadataError(f"{value!r} is no reference", remedy="Run `zarrio verify` on the file.")
+        raise MetadataError(f"{value!r} is not a reference", remedy="Run `zarrio verify` on the file.")
     source = value.get("source")
     try:
         return Reference(

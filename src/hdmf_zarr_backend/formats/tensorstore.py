@@ -204,7 +204,7 @@ def _in_format_3(document: ArrayNode[Attributes]) -> Obstacle | None:
         _STRICT.encode([document.attributes, document.fill_value])
     except ValueError:
         return Obstacle(
-            "TensorStore cannot read attributes that are no strict JSON: NaN or an infinity",
+            "TensorStore cannot read attributes that are not strict JSON: NaN or an infinity",
             "Write or export the file with strict_json=True.",
         )
     if not _is_fill_of(document.fill_value, kinds):

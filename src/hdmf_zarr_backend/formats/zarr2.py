@@ -117,7 +117,7 @@ def _attributes(documents: Mapping[str, Any], path: str) -> Attributes:
     if attributes is None:
         return {}
     if not isinstance(attributes, dict):
-        raise MetadataError(f"{ATTRIBUTES} is no JSON object", path=absolute(path), remedy=_REMEDY)
+        raise MetadataError(f"{ATTRIBUTES} is not a JSON object", path=absolute(path), remedy=_REMEDY)
     return attributes
 
 
@@ -166,12 +166,12 @@ def parse_array(document: Any, attributes: Attributes, path: str) -> ArrayNode[A
 
 def _check_format(document: Any, name: str, path: str) -> None:
     if not isinstance(document, dict) or document.get("zarr_format") != 2:
-        raise MetadataError(f"{name} is no document of Zarr format 2", path=absolute(path), remedy=_REMEDY)
+        raise MetadataError(f"{name} is not a document of Zarr format 2", path=absolute(path), remedy=_REMEDY)
 
 
 def _lengths(value: Any, key: str, path: str, *, least: int) -> tuple[int, ...]:
     if not isinstance(value, list) or not all(type(n) is int and n >= least for n in value):
-        raise MetadataError(f"{key} {value!r} is no list of lengths", path=absolute(path), remedy=_REMEDY)
+        raise MetadataError(f"{key} {value!r} is not a list of lengths", path=absolute(path), remedy=_REMEDY)
     return tuple(value)
 
 
@@ -185,7 +185,7 @@ def _filters(value: Any, path: str) -> list[dict[str, Any]] | None:
     if value is None:
         return None
     if not isinstance(value, list):
-        raise MetadataError(f"filters {value!r} is no list", path=absolute(path), remedy=_REMEDY)
+        raise MetadataError(f"filters {value!r} is not a list", path=absolute(path), remedy=_REMEDY)
     if None in value:
         raise MetadataError("filters holds null", path=absolute(path), remedy=_REMEDY)
     return [codec for item in value if (codec := _codec(item, "filters", path)) is not None]

@@ -156,10 +156,10 @@ def parse_node(document: Any, path: str) -> Node:
     """
     kind = document.get("node_type") if isinstance(document, dict) and document.get("zarr_format") == 3 else None
     if kind not in ("array", "group"):
-        raise MetadataError(f"{DOCUMENT} is no document of Zarr format 3", path=absolute(path), remedy=_REMEDY)
+        raise MetadataError(f"{DOCUMENT} is not a document of Zarr format 3", path=absolute(path), remedy=_REMEDY)
     attributes = document.get("attributes")
     if attributes is not None and not isinstance(attributes, dict):
-        raise MetadataError("the attributes are no JSON object", path=absolute(path), remedy=_REMEDY)
+        raise MetadataError("the attributes are not a JSON object", path=absolute(path), remedy=_REMEDY)
     kept = "attributes" in document and not attributes
     if kind == "array":
         return _parse_array(document, attributes or {}, path, keeps_attributes=kept)
@@ -186,7 +186,7 @@ def _parse_array(
     prefix, separator = _key_encoding(encoding, path)
     codecs = document["codecs"]
     if not isinstance(codecs, list) or not {type(codec) for codec in codecs} <= _CODEC_TYPES:
-        raise MetadataError(f"codecs {codecs!r} is no list of codecs", path=absolute(path), remedy=_REMEDY)
+        raise MetadataError(f"codecs {codecs!r} is not a list of codecs", path=absolute(path), remedy=_REMEDY)
     extra = {key: document[key] for key in document if key not in _MODELLED}
     node = ArrayNode(
         shape=shape,
@@ -241,4 +241,4 @@ def _lengths(value: Any, key: str, path: str, *, least: int) -> tuple[int, ...]:
                 break
         else:
             return tuple(value)
-    raise MetadataError(f"{key} {value!r} is no list of lengths", path=absolute(path), remedy=_REMEDY)
+    raise MetadataError(f"{key} {value!r} is not a list of lengths", path=absolute(path), remedy=_REMEDY)

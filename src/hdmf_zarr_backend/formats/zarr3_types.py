@@ -188,7 +188,7 @@ def _fixed(name: str, configuration: dict[str, Any], order: str) -> str:
 
 def _length(value: Any) -> int:
     if type(value) is not int or not 0 <= value < 2**31:
-        raise ValueError(f"{value!r} is no length")
+        raise ValueError(f"{value!r} is not a length")
     return value
 
 
@@ -197,7 +197,7 @@ def _unit(configuration: dict[str, Any]) -> str:
     if unit == "generic":
         return ""
     if not re.fullmatch(r"[A-Za-z]+|μs", unit):
-        raise ValueError(f"{unit!r} is no unit")
+        raise ValueError(f"{unit!r} is not a unit")
     return f"[{scale if scale != 1 else ''}{'us' if unit == 'μs' else unit}]"
 
 
@@ -213,7 +213,7 @@ def _decode_fields(fields: Any, order: str, depth: int) -> list[Any]:
 
 def _name(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no name")
+        raise TypeError(f"{value!r} is not a name")
     return value
 
 
@@ -308,7 +308,7 @@ def decode_fill(value: Any, data_type: Any, stored: Any) -> Any:
         return _encoded_bytes(row_of_fields(value, data_type))
     if isinstance(value, list) and not str(stored).startswith("complex"):  # bytes, as the specification has them
         if not all(type(item) is int and 0 <= item < 256 for item in value):
-            raise MetadataError(f"the fill value {value!r} is no list of bytes", remedy=_REMEDY)
+            raise MetadataError(f"the fill value {value!r} is not a list of bytes", remedy=_REMEDY)
         return _encoded_bytes(bytes(value))
     return value
 

@@ -29,13 +29,13 @@ def checked_name(name: str) -> str:
     Raises
     ------
     NameRefusedError
-        No store can hold it (issue "Nothing lost, nobody let in", part 6), or it is no text.
+        No store can hold it (issue "Nothing lost, nobody let in", part 6), or it is not text.
     """
     is_taken = name in _STORE_NAMES or name.startswith(JOURNAL)
     if name in ("", ".", "..") or any(mark in name for mark in "/\\\0") or is_taken:
         raise NameRefusedError(f"the name {name!r} cannot be stored", remedy="Rename it.")
     if not name.isprintable() and any("\ud800" <= mark <= "\udfff" for mark in name):
-        raise NameRefusedError(f"the name {name!r} is no UTF-8", remedy="Rename it.")
+        raise NameRefusedError(f"the name {name!r} is not UTF-8", remedy="Rename it.")
     return name
 
 

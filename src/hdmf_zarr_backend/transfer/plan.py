@@ -32,7 +32,7 @@ class Sharding:
     are_chunks_given : bool
         Whether the chunks must not be chosen so that they fit.
     is_kept : bool
-        Whether this is how the array was stored before: then format 2, which has no shards, is no error.
+        Whether this is how the array was stored before: then format 2, which has no shards, is not error.
     """
 
     shape: tuple[int, ...] | Literal["auto"]
@@ -249,7 +249,7 @@ def checked_shards(shards: Any, zarr_format: int) -> ShardsOfFile:
     if isinstance(shards, str) and shards == "auto":
         return "auto"
     if not isinstance(shards, (tuple, list)) or not all(type(n) is int and n > 0 for n in shards):
-        raise UsageError(f"shards {shards!r} are no lengths", remedy='Give a whole number for each axis, or "auto".')
+        raise UsageError(f"shards {shards!r} are not lengths", remedy='Give a whole number for each axis, or "auto".')
     return tuple(shards)
 
 
@@ -413,7 +413,7 @@ def _encoding(node: ArrayNode[Attributes]) -> tuple[Any, ...]:
 
 
 def _widths(planned: PlannedArray) -> dict[str, int]:
-    """Return the characters of the longest text of each field of rows that is no number."""
+    """Return the characters of the longest text of each field of rows that is not a number."""
     if planned.source is None:
         return {}
     length, count = planned.node.shape[0], planned.node.shape[-1]

@@ -238,7 +238,7 @@ def converted_file(
     Raises
     ------
     UsageError
-        ``resume``, and the target is no local folder.
+        ``resume``, and the target is not a local folder.
     """
     if keys.folder is not None:
         check_names((path for path, _ in plan.hierarchy.walk()), keys)

@@ -120,7 +120,7 @@ def cast_block(block: Array, dtype: np.dtype[Any]) -> Array:
         try:
             made = block.astype(dtype)
         except (ValueError, TypeError, OverflowError) as error:
-            raise ValueRefusedError(f"the values are no {dtype} ({error})") from error
+            raise ValueRefusedError(f"the values are not {dtype} ({error})") from error
     if block.dtype.kind in _NUMBERS and dtype.kind in _NUMBERS and not np.array_equal(made, block):
         raise ValueRefusedError(
             f"the values are {block.dtype} and do not fit {dtype} without loss",
@@ -277,7 +277,7 @@ def to_text(value: Any) -> str:
             return value.decode("utf-8")
         except UnicodeDecodeError as error:
             raise ValueRefusedError(
-                f"{value!r} is no UTF-8 and stands where text is expected", remedy="Decode it, or give only bytes."
+                f"{value!r} is not UTF-8 and stands where text is expected", remedy="Decode it, or give only bytes."
             ) from error
     if isinstance(value, (datetime.datetime, datetime.date)):
         return value.isoformat()
@@ -294,7 +294,7 @@ def _check_utf8(value: str) -> None:
         value.encode("utf-8")
     except UnicodeEncodeError as error:
         raise ValueRefusedError(
-            f"{value!r} holds surrogates, which are no characters",
+            f"{value!r} holds surrogates, which are not characters",
             remedy="Encode it with 'surrogateescape' to give bytes.",
         ) from error
 

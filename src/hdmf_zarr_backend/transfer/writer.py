@@ -46,7 +46,7 @@ __all__ = ["MEMORY_BUDGET", "PlannedKeys", "Writer", "planned_bytes", "settle"]
 
 
 class PlannedKeys(Store):
-    """The chunks of a plan; its documents are no keys, since whoever has the plan has the hierarchy.
+    """The chunks of a plan; documents are not among its keys, since the plan has the hierarchy.
 
     Parameters
     ----------
