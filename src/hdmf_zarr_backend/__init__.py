@@ -48,7 +48,8 @@ if TYPE_CHECKING:
     from hdmf_zarr_backend.conversion.upgrade import upgrade
     from hdmf_zarr_backend.dataio import ZarrDataIO
     from hdmf_zarr_backend.errors import ZarrBackendError
-    from hdmf_zarr_backend.formats.references import RegionReference, ZarrReference
+    from hdmf_zarr_backend.formats.references import ZarrReference
+    from hdmf_zarr_backend.formats.regions import RegionReference
     from hdmf_zarr_backend.interop.nczarr import add_nczarr, remove_nczarr
     from hdmf_zarr_backend.interop.netcdf import open_netcdf
     from hdmf_zarr_backend.interop.tensorstore import tensorstore_spec
@@ -64,7 +65,7 @@ _MODULES = {
     "LazyArray": "arrays.lazy",
     "Limits": "stores.limits",
     "NWBZarrIO": "nwb",
-    "RegionReference": "formats.references",
+    "RegionReference": "formats.regions",
     "ZarrBackendError": "errors",
     "ZarrDataIO": "dataio",
     "ZarrIO": "io",

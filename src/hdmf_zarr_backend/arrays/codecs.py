@@ -55,6 +55,10 @@ DECODE_ERRORS = (ValueError, TypeError, RuntimeError, LookupError, ArithmeticErr
 _TYPE = re.compile(r"[<>|]?[biufcmMSUVO][0-9]*(?:\[[^\]]*\])?")  # the Zarr v2 specification, "Data type encoding"
 _TYPE_KEYS = frozenset({"dtype", "astype", "encode_dtype", "decode_dtype"})
 _LONGEST_ELEMENT = 32
+numcodecs.blosc.use_threads = False
+"""zarr sets it, too, when it is loaded: with threads of its own, Blosc stores the blocks of a chunk in any order, and
+the bytes of equal chunks differ."""
+
 _VLEN = frozenset({"vlen-utf8", "vlen-bytes", "vlen-array", "references"})
 
 

@@ -30,7 +30,7 @@ from hdmf_zarr_backend.formats.elements import (
     text_form,
     word_element,
 )
-from hdmf_zarr_backend.formats.references import RegionReference
+from hdmf_zarr_backend.formats.regions import RegionReference
 from hdmf_zarr_backend.hdf5.datasets import Description, describe, is_dataset, is_unusual_nan
 from hdmf_zarr_backend.hdf5.elements import default_type
 from hdmf_zarr_backend.hdf5.values import encoder

@@ -22,7 +22,8 @@ from hdmf_zarr_backend.changes.edits import DeferredReference
 from hdmf_zarr_backend.errors import DamagedFileError
 from hdmf_zarr_backend.formats import dtypes
 from hdmf_zarr_backend.formats.elements import hdmf_type
-from hdmf_zarr_backend.formats.references import Reference, RegionReference, decode_reference
+from hdmf_zarr_backend.formats.references import Reference, decode_reference
+from hdmf_zarr_backend.formats.regions import RegionReference
 from hdmf_zarr_backend.model.elements import Element
 from hdmf_zarr_backend.model.nodes import absolute
 

@@ -14,10 +14,10 @@ from hdmf.container import AbstractContainer
 from hdmf_zarr_backend.errors import ConflictError, ValueRefusedError
 from hdmf_zarr_backend.formats.references import (
     Reference,
-    RegionReference,
     encode_attribute_reference,
     encode_reference,
 )
+from hdmf_zarr_backend.formats.regions import RegionReference
 from hdmf_zarr_backend.model import locations
 from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.stores.opening import FILE_SUFFIXES, NOWHERE

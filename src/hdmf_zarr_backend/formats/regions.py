@@ -1,0 +1,132 @@
+"""Regions of a dataset, which region references select <-> JSON; and `RegionReference`.
+
+Apart from `references`, because it needs NumPy, without which the command line starts faster.
+
+Source: hdmf-zarr storage specification, "Region references".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hdmf_zarr_backend.errors import MetadataError, UsageError
+
+Region = Any
+
+
+def encode_region(selection: Any) -> Region:
+    """Return the JSON of a selection.
+
+    Parameters
+    ----------
+    selection : tuple, dict or list
+        One slice, integer or list of integers for each axis; ``{"points": array of shape (n, axes)}``; or a region as
+        JSON.
+
+    Raises
+    ------
+    UsageError
+        It is not a selection.
+    """
+    if isinstance(selection, dict):
+        if set(selection) != {"points"}:
+            raise UsageError(f"{selection!r} is not a region", remedy='Give {"points": [[...], ...]}.')
+        return {
+            "points": np.asarray(selection["points"], dtype=np.int64).reshape(len(selection["points"]), -1).tolist()
+        }
+    if not isinstance(selection, (tuple, list)):
+        selection = (selection,)
+    return [_encode_axis(part) for part in selection]
+
+
+def _encode_axis(part: Any) -> dict[str, Any]:
+    if isinstance(part, dict) and set(part) in ({"slice"}, {"index"}):
+        return part
+    if isinstance(part, slice):
+        return {"slice": [_number(part.start), _number(part.stop), _number(part.step)]}
+    if isinstance(part, (int, np.integer)):
+        return {"index": [int(part)]}
+    try:
+        indices = np.asarray(part)
+        if indices.dtype == bool:
+            indices = np.flatnonzero(indices)
+        if indices.ndim == 1 and indices.dtype.kind in "iu":
+            return {"index": indices.tolist()}
+    except (ValueError, TypeError):
+        pass
+    raise UsageError(f"{part!r} selects nothing on an axis", remedy="Give a slice, an integer or a list of integers.")
+
+
+def _number(value: Any) -> int | None:
+    return None if value is None else int(value)
+
+
+def decode_region(region: Region) -> Any:
+    """Return the selection that the JSON of a region means.
+
+    Returns
+    -------
+    tuple or numpy.ndarray
+        One slice or index array for each axis; or points, an array of shape ``(n, axes)``.
+
+    Raises
+    ------
+    MetadataError
+        It is not a region.
+    """
+    try:
+        if isinstance(region, dict):
+            points = np.array(region["points"], dtype=np.intp)
+            return points.reshape(len(region["points"]), -1)
+        return tuple(slice(*part["slice"]) if "slice" in part else np.array(part["index"], np.intp) for part in region)
+    except (KeyError, TypeError, ValueError) as error:
+        raise MetadataError(f"{region!r} is not a region", remedy="Run `zarrio verify` on the file.") from error
+
+
+class RegionReference:
+    """A reference to a part of a dataset; indexing it reads just that part.
+
+    Parameters
+    ----------
+    builder : DatasetBuilder
+        The dataset.
+    region : list or dict
+        The region as JSON.
+    """
+
+    def __init__(self, builder: Any, region: Region) -> None:
+        self.builder = builder
+        self.region = region
+
+    @property
+    def selection(self) -> Any:
+        """What is selected, as a tuple with one entry for each axis or as an array of points of shape ``(n, axes)``."""
+        return decode_region(self.region)
+
+    def read(self) -> Any:
+        """Return the selected values, in the data type of the dataset; errors as of `arrays.lazy.LazyArray`."""
+        data = self.builder.data
+        selection = self.selection
+        if isinstance(selection, np.ndarray):
+            return _points(data, selection)
+        return data[selection]
+
+    def __getitem__(self, key: Any) -> Any:
+        values = self.read()
+        return values if isinstance(key, tuple) and not key else values[key]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:  # noqa: FBT001 - NumPy's protocol
+        return np.asarray(self.read(), dtype=dtype)
+
+    def __repr__(self) -> str:
+        return f"<RegionReference {self.builder.name!r} {self.region}>"
+
+
+def _points(data: Any, points: Any) -> Any:
+    values = [data[tuple(int(n) for n in point)] for point in points]
+    array = np.empty(len(values), dtype=getattr(data, "dtype", object))
+    for position, value in enumerate(values):
+        array[position] = value
+    return array
