@@ -484,10 +484,10 @@ def leftovers(folder: Path, *known: str) -> list[str]:
     [
         ("missing.h5", "b.zarr", {}, StoreNotFoundError, "nothing is there"),
         ("text.txt", "b.zarr", {}, NotZarrError, "neither an HDF5 file nor a Zarr directory"),
-        ("folder", "b.h5", {}, NotZarrError, "no Zarr hierarchy"),
+        ("folder", "b.h5", {}, NotZarrError, "not a Zarr hierarchy"),
         ("a.h5", "b.h5", {}, UsageError, "HDF5 already"),
         ("a.zarr", "b.zarr", {}, UsageError, "Zarr already"),
-        ("a.h5", "b.h5", {"to": "netcdf"}, UsageError, "no format"),
+        ("a.h5", "b.h5", {"to": "netcdf"}, UsageError, "not a format"),
         ("a.h5", "a.h5", {"to": "zarr"}, StoreExistsError, "the same file"),
         ("a.zarr", "a.zarr/b.h5", {}, StoreExistsError, "one lies in the other"),
         ("folder/c.h5", "folder", {"to": "zarr", "overwrite": True}, StoreExistsError, "one lies in the other"),

@@ -231,7 +231,7 @@ def test_a_group_inside_a_file_can_be_looked_at(nwb: Path, capsys: pytest.Captur
     ("make", "said"),
     [
         (lambda path: None, "nothing is there"),
-        (lambda path: path.mkdir(), "no Zarr hierarchy"),
+        (lambda path: path.mkdir(), "not a Zarr hierarchy"),
         (lambda path: path.write_bytes(b"\x89HDF\r\n\x1a\n"), "zarrio convert"),
         (lambda path: (path.mkdir(), (path / "zarr.json").write_text("{}")), "format 3"),
         (lambda path: (path.mkdir(), (path / ".zgroup").write_text("{")), "not JSON"),

@@ -159,8 +159,8 @@ def test_an_unusable_herd_path_is_reported(tmp_path, monkeypatch):
             if "entity_keys" not in name:
                 part.writestr(name, whole.read(name))
     for name, problem in (
-        ("text.zip", "no archive of external resources"),
-        ("file.zarr", "no archive of external resources"),
+        ("text.zip", "not an archive of external resources"),
+        ("file.zarr", "not an archive of external resources"),
         ("part.zip", "has no entity_keys.tsv"),
     ):
         with (

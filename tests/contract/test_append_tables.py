@@ -79,7 +79,7 @@ def test_masks_of_regions_are_added(folder, mask, form):
     [
         ([(0, 1.5, 1.0)], "'y' without loss"),
         ([(-1, 1, 1.0)], "rows"),
-        (np.array([[0.0, -1.0, 1.0]]), "no rows|'y' without loss"),
+        (np.array([[0.0, -1.0, 1.0]]), "not rows|'y' without loss"),
         ([("a", 1, 1.0)], "rows"),
     ],
 )
@@ -143,7 +143,7 @@ def test_rows_are_added_and_assigned(folder, rows):
 @pytest.mark.parametrize(
     ("row", "field"),
     [((1.5, (0, 0), (b"", True)), "'n'"), ((1, (0, 0), (b"long", True)), "'inner.word'"),
-     ((1, (0, 0), (b"", 2)), "'inner.flag'"), ((1, (0, 0, 0), (b"", True)), "no rows"), ((1, (0, 0)), "no rows")],
+     ((1, (0, 0), (b"", 2)), "'inner.flag'"), ((1, (0, 0, 0), (b"", True)), "not rows"), ((1, (0, 0)), "not rows")],
     ids=["integer", "text", "flag", "length", "fields"],
 )  # fmt: skip
 def test_rows_that_do_not_fit_are_refused(folder, row, field):

@@ -267,7 +267,7 @@ def test_attributes_that_are_no_strict_json_stand_in_the_way_in_format_3_only(tm
         with ZarrIO(path, "r") as io:
             data = datasets_of(io)["a"]
             if zarr_format == 3 and not strict:
-                with pytest.raises(UsageError, match="no strict JSON") as caught:
+                with pytest.raises(UsageError, match="not strict JSON") as caught:
                     tensorstore_spec(data)
                 assert "strict_json=True" in caught.value.remedy
             else:
