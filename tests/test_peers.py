@@ -53,8 +53,8 @@ def test_the_switch_of_unsafe_pickles_is_off_unless_given(this_python, monkeypat
     ("script", "message"),
     [
         ("raise KeyError('electrodes')", "KeyError: 'electrodes'"),
-        ("print('no document')", "no JSON"),
-        ("pass", "no JSON"),
+        ("print('no document')", "not JSON"),
+        ("pass", "not JSON"),
         ("import time; time.sleep(60)", "did not end within 1 s"),
     ],
 )

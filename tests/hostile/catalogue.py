@@ -303,7 +303,7 @@ CASES: tuple[Case, ...] = (
          link(source="../../other.zarr", path="/box"), lambda path: opened(path, external_links="within"),
          warns="BrokenLinkWarning", says="is refused", finds="link-dangling"),
     Case(LINKS, "a link to a folder that is not a Zarr file", "a warning; the link is left out",
-         link(source="../..", path="/"), opened, warns="BrokenLinkWarning", says="no Zarr", finds="link-dangling"),
+         link(source="../..", path="/"), opened, warns="BrokenLinkWarning", says="not a Zarr", finds="link-dangling"),
     Case(LINKS, "a reference to nothing", "`ReferenceTargetError` with path and id, when it is resolved",
          document("box/target/.zarray", lambda d: None), lambda path: (
              [p.unlink() for p in (path / "box/target").iterdir()], (path / "box/target").rmdir(), resolve(path)),

@@ -138,7 +138,7 @@ def test_types_that_groups_define():
     [
         ({"g/.zgroup": {}, "g/.zdims": [3]}, r"\.zdims is not a JSON object.*node '/g'"),
         ({".zgroup": {"zarr_format": 2, ".zattrs": 3}}, r"\.zattrs is not a JSON object.*node '/'"),
-        ({".zgroup": {"zarr_format": 3}}, "no document of Zarr format 2"),
+        ({".zgroup": {"zarr_format": 3}}, "not a document of Zarr format 2"),
         ({"v/.zarray": {"shape": [3]}}, r"lacks chunks.*node '/v'"),
         ({"v/.zarray": array("<i128")}, r"data type '<i128' is unknown.*node '/v'"),
     ],
