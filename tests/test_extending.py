@@ -186,6 +186,17 @@ def test_a_type_that_no_encoding_has_is_refused_before_anything_is_written(tmp_p
     assert not (tmp_path / "a.zarr").exists()
 
 
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e5m2", "int4"])
+@pytest.mark.parametrize("fields", [False, True], ids=["numbers", "rows"])
+def test_a_type_that_another_library_adds_to_numpy_is_refused_by_name(tmp_path, name, fields):
+    dtype = np.dtype(getattr(pytest.importorskip("ml_dtypes"), name))
+    data = np.zeros(2, [("x", dtype)]) if fields else np.ones(2, dtype)
+    with pytest.raises(ValueRefusedError, match=name) as caught:
+        written(tmp_path / "a.zarr", root_of(added=DatasetBuilder("added", data)))
+    assert caught.value.path == "/added"
+    assert not (tmp_path / "a.zarr").exists()
+
+
 # ---- an encoding ---------------------------------------------------------------------------------------------------
 
 KEY = "file.json"

@@ -1,8 +1,8 @@
 """Chunks <-> arrays: one `ChunkCodec` for each combination of data type, filters and compressor.
 
 Codecs come from numcodecs by an allow-list of ids, since files, and so the configurations in them, are not trusted.
-``pickle`` never goes to numcodecs: it is decoded by the data-only reader in `pickles`, and encoded only if the user
-chooses it.
+``pickle`` never goes to numcodecs: it is decoded by the data-only reader in `oldfiles.pickles`, and encoded only if
+the user chooses it.
 
 Source: Zarr v2 specification, "Chunks", "Filters", "Fill value encoding"; numcodecs for the byte layouts.
 """

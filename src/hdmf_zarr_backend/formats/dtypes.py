@@ -74,6 +74,10 @@ def from_zarr_type(data_type: Any) -> np.dtype[Any]:
     return np.dtype(fields)
 
 
+_OF_A_LIBRARY = 2
+"""`numpy.dtype.isbuiltin` of the types that other libraries add, such as ml_dtypes."""
+
+
 def plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return ``dtype`` without metadata and padding: enumerations become their integers or bool, fields are packed."""
     if dtype.names is not None:
@@ -81,6 +85,8 @@ def plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
         return np.dtype([(name, plain(field.base), field.shape) for name, field in fields])
     if dtype.hasobject:
         return np.dtype(object)
+    if dtype.isbuiltin == _OF_A_LIBRARY:  # such as bfloat16, whose ``str`` is that of opaque bytes
+        raise ValueRefusedError(f"Zarr has no data type for {dtype}", remedy="Convert the data to another type.")
     return np.dtype(dtype.str if dtype.itemsize or dtype.kind not in "SU" else f"{dtype.str[:2]}1")
 
 

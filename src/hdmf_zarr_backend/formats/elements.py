@@ -259,7 +259,7 @@ class Described:
     note : dict or None
         What is recorded of the dataset in HDF5; None if it never was there.
     is_marked : bool
-        It is a scalar if it has one element.
+        Whether ``zarr_dtype`` or the note marks it as a scalar, which it is if it has one element.
     """
 
     stored: Element

@@ -1,8 +1,8 @@
 """Nodes <-> the metadata documents of Zarr format 2.
 
 A node at ``p`` is ``p/.zgroup`` or ``p/.zarray``, and ``p/.zattrs``. Documents are plain Python values here; text is
-the business of `storage`. ``to_documents(from_documents(d)) == d`` for every valid ``d``, unknown keys and empty
-``.zattrs`` included, but for the keys that the specification forbids in ``.zgroup``.
+parsed and made in `stores.json_text`. ``to_documents(from_documents(d)) == d`` for every valid ``d``, unknown keys and
+empty ``.zattrs`` included, but for the keys that the specification forbids in ``.zgroup``.
 
 Source: Zarr v2 specification, "Metadata", "Hierarchies", "Attributes".
 """

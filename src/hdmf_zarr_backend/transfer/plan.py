@@ -30,7 +30,7 @@ class Sharding:
     shape : tuple of int or "auto"
         Of one shard; "auto": by bytes, and none for a small array.
     are_chunks_given : bool
-        Whether the chunks must not be chosen so that they fit.
+        The user gave the chunk shape, which is not changed to fit the shards.
     is_kept : bool
         Whether this is how the array was stored before: then format 2, which has no shards, is not error.
     """
