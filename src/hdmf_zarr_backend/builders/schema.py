@@ -73,7 +73,7 @@ def restore_types(builder: Any, catalog: Any) -> None:
     for name, dataset in _held(builder):
         if _data_type(dataset) is None:
             subspec = spec.get_dataset(name)
-            if isinstance(subspec, DatasetSpec):  # not the link that hdmf gives where there is no such dataset
+            if isinstance(subspec, DatasetSpec):  # hdmf returns a link spec if no dataset has this name
                 _cast(dataset, subspec)
 
 

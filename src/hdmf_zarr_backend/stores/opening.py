@@ -185,7 +185,7 @@ def check_abilities(keys: Store, mode: str) -> None:
         raise ReadOnlyStoreError(
             f"{abilities.why}: the mode {mode!r} is not possible",
             store=keys.location,
-            remedy="Read it with mode 'r', and export to another place what shall be changed.",
+            remedy="Read it with mode 'r', and export it to another place to change it.",
         )
 
 
