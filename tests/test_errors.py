@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import pickle
 import re
+from pathlib import Path
 
 import pytest
 
@@ -26,8 +28,9 @@ def test_the_message_has_all_parts(cls):
     error = cls("it is broken", store="/a.zarr", path="/g/x", remedy="Mend it.")
     assert str(error) == "it is broken (store '/a.zarr', node '/g/x'). Mend it."
     assert (error.problem, error.store, error.path, error.remedy) == ("it is broken", "/a.zarr", "/g/x", "Mend it.")
-    assert str(cls("it is broken")) == "it is broken"
-    assert str(cls("it is broken", path="/")) == "it is broken (node '/')"
+    advice = f". {cls.advice}" if cls.advice else ""
+    assert str(cls("it is broken")) == f"it is broken{advice}"
+    assert str(cls("it is broken", path="/")) == f"it is broken (node '/'){advice}"
     assert isinstance(error, ZarrBackendError)
 
 
@@ -70,3 +73,29 @@ def test_places_are_filled_in_where_they_were_not_known(cls):
 def test_who_handles_the_familiar_error_handles_ours(cls, base):
     with pytest.raises(base):
         raise cls("it is broken")
+
+
+def raised_without_remedy(path: Path) -> list[str]:
+    """Return where a module raises an error of this package that says nothing about what to do."""
+    found = []
+    for statement in ast.walk(ast.parse(path.read_text())):
+        call = statement.exc if isinstance(statement, ast.Raise) else None
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            continue
+        kind = getattr(errors, call.func.id, None)
+        is_ours = isinstance(kind, type) and issubclass(kind, ZarrBackendError)
+        if is_ours and not kind.advice and not any(word.arg in ("remedy", None) for word in call.keywords):
+            found.append(f"{path.name}:{call.lineno}: {ast.unparse(call)}")
+    return found
+
+
+def test_every_error_that_is_raised_says_what_to_do():
+    modules = sorted(Path(errors.__file__).parent.rglob("*.py"))
+    assert len(modules) > 100
+    assert [found for module in modules for found in raised_without_remedy(module)] == []
+
+
+def test_an_error_without_a_remedy_is_found(tmp_path):
+    module = tmp_path / "module.py"
+    module.write_text("raise UsageError('wrong')\nraise UsageError('wrong', remedy='Do this.')\n")
+    assert len(raised_without_remedy(module)) == 1

@@ -35,6 +35,8 @@ An error names the store, the path of the node and what to do; those parts are a
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 __all__ = [
     "ChunkError",
     "ConflictError",
@@ -88,14 +90,21 @@ class ZarrBackendError(Exception):
     path : str, optional
         Absolute path of the node inside the file.
     remedy : str, optional
-        What to do about it, a sentence.
+        What to do about it, a sentence; by default the advice of the class.
+
+    Attributes
+    ----------
+    advice : str
+        What to do about errors of the class that do not say it themselves.
     """
+
+    advice: ClassVar[str] = ""
 
     def __init__(self, problem: str, *, store: object = None, path: str | None = None, remedy: str = "") -> None:
         self.problem = problem
         self.store = None if store is None else str(store)
         self.path = path
-        self.remedy = remedy
+        self.remedy = remedy or self.advice
         super().__init__(self._message())
 
     def _message(self) -> str:
@@ -127,6 +136,8 @@ def _rebuild(
 
 class StoreError(ZarrBackendError):
     """The store itself is not as it should be."""
+
+    advice = "Check the path or the URL, and that you may read it."
 
 
 class StoreNotFoundError(StoreError, FileNotFoundError):
@@ -172,6 +183,8 @@ class IncompleteStoreError(StoreError):
 class DamagedFileError(ZarrBackendError):
     """The file contradicts itself or the format."""
 
+    advice = "Run `zarrio verify` on the file."
+
 
 class MetadataError(DamagedFileError):
     """A metadata document cannot be understood."""
@@ -211,6 +224,8 @@ class NameRefusedError(WriteError, ValueError):
 class ValueRefusedError(WriteError, TypeError):
     """A value that has no place in Zarr."""
 
+    advice = "Convert the value, or give the dataset or attribute a type that holds it."
+
 
 class ConflictError(WriteError, ValueError):
     """The file already says something else than what is to be written."""
@@ -241,7 +256,7 @@ class DroppedChangesWarning(UserWarning):
 
 
 class FilterReplacedWarning(UserWarning):
-    """A filter that the dataset had is not installed, or loses precision; it is stored with others."""
+    """A dataset is stored with other filters: its own are not installed, lose precision, or the format lacks them."""
 
 
 class JournalWarning(UserWarning):

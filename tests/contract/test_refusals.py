@@ -18,14 +18,16 @@ from hdmf.data_utils import DataChunkIterator
 from hdmf.spec import NamespaceCatalog
 from pynwb import TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrIO
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import (
     ChunkError,
     DamagedFileError,
+    FilterReplacedWarning,
     NameRefusedError,
     ReferenceTargetError,
     StoreExistsError,
     StoreNotFoundError,
+    UsageError,
     ValueRefusedError,
 )
 from tests import samples
@@ -33,7 +35,7 @@ from tests.documents import arrays, forget_consolidated, has_document
 from tests.places import Place, contents, delete, put
 from tests.test_bad_input import check
 from tests.test_io import read
-from tests.trees import dataset, group, root
+from tests.trees import dataset, group, read_builder, root, write_builder
 
 STAGING = pytest.mark.needs("staging")
 
@@ -164,21 +166,23 @@ def breaking_after(blocks: int) -> Iterator[Any]:
 
 @pytest.mark.parametrize("present", [True, False], ids=["old file", "no file"])
 @pytest.mark.parametrize(
-    ("value", "error"),
+    ("value", "dtype", "error"),
     [
-        pytest.param(lambda: DataChunkIterator(breaking_after(5), buffer_size=2), BrokenError, marks=STAGING),
-        (lambda: np.array([object()], dtype=object), ValueRefusedError),
-        (lambda: np.zeros(2, "g"), ValueRefusedError),
-        (lambda: np.array([["ragged"], []], dtype=object), ValueRefusedError),
+        pytest.param(lambda: DataChunkIterator(breaking_after(5), buffer_size=2), None, BrokenError, marks=STAGING),
+        (lambda: np.array([object()], dtype=object), None, ValueRefusedError),
+        (lambda: np.zeros(2, "g"), None, ValueRefusedError),
+        (lambda: np.array([["ragged"], []], dtype=object), None, ValueRefusedError),
+        (lambda: np.full((300, 2), 0.5), "int32", ValueRefusedError),
+        (lambda: [0, 1, 2**40], "int32", ValueRefusedError),
     ],
-    ids=["iterator", "object", "long double", "ragged"],
+    ids=["iterator", "object", "long double", "ragged", "fractions as integers", "a large number in a list"],
 )
-def test_a_write_that_fails_leaves_what_was_there(folder, value, error, present):
+def test_a_write_that_fails_leaves_what_was_there(folder, value, dtype, error, present):
     path = folder / "file.nwb.zarr"
     if present:
         samples.write_zarr(path, samples.plain_nwbfile())
     before = everything_in(folder)
-    tree = root(dataset("a_good_one", np.arange(4), "int64"), dataset("bad", value()))
+    tree = root(dataset("a_good_one", np.arange(4), "int64"), dataset("bad", value(), dtype))
     with ZarrIO(path, "w") as io, pytest.raises(error) as caught:
         io.write_builder(tree)
     if error is ValueRefusedError:
@@ -286,3 +290,36 @@ def test_an_export_that_fails_leaves_what_was_there(folder, plain):
     check(caught.value, plain, "/acquisition/trace/data")
     assert read(target).identifier == "target"
     assert everything_in(folder) == before
+
+
+BYTES_BEFORE_NUMBERS = [{"id": "zlib", "level": 1}, {"id": "delta", "dtype": "|u1"}]
+"""Filters in an order that format 3, whose codecs on arrays come first, cannot express."""
+
+
+def with_bytes_before_numbers() -> GroupBuilder:
+    return root(dataset("x", ZarrDataIO(np.arange(4000, dtype="i4"), filters=BYTES_BEFORE_NUMBERS, compressor=False)))
+
+
+def with_pickled_text() -> GroupBuilder:
+    return root(dataset("x", ZarrDataIO(["some", "text"], filters=[{"id": "pickle"}])))
+
+
+@pytest.mark.parametrize("builder", [with_bytes_before_numbers, with_pickled_text])
+def test_codecs_that_format_3_cannot_express_are_refused_and_the_old_file_stays(folder, builder):
+    path = write_builder(folder / "file.zarr", root(group("first")), zarr_format=3)
+    before = everything_in(folder)
+    with ZarrIO(path, "w", zarr_format=3) as io, pytest.raises(UsageError, match=r"zlib, delta|pickle") as caught:
+        io.write_builder(builder())
+    check(caught.value, path, "/x")
+    assert everything_in(folder) == before
+
+
+def test_a_copy_in_format_3_has_other_codecs_where_it_must_and_the_same_values(folder):
+    write_builder(folder / "old.zarr", with_bytes_before_numbers(), zarr_format=2)
+    with (
+        ZarrIO(folder / "old.zarr") as source,
+        ZarrIO(folder / "new.zarr", "w", zarr_format=3) as io,
+        pytest.warns(FilterReplacedWarning, match=r"new\.zarr.*, /x: .* zlib, delta; .* blosc"),
+    ):
+        io.export(source)
+    assert read_builder(folder / "new.zarr")["x"].data[:].tolist() == list(range(4000))

@@ -214,7 +214,7 @@ class Planner:
                 dtypes.check_units(planned.node.data_type)
         except ZarrBackendError as error:
             raise error.located(store=self.options.location, path=absolute(path)) from error.__cause__
-        planned.sharding = sharding
+        planned.sharding, planned.has_given_codecs = sharding, options.has_given_codecs
         if isinstance(data, LazyArray):
             if keeps:
                 keep_layout(planned, data)

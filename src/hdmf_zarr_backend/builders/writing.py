@@ -25,8 +25,8 @@ from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.json_text import check_strict, dump
 from hdmf_zarr_backend.transfer.names import check_names
-from hdmf_zarr_backend.transfer.plan import WritePlan
-from hdmf_zarr_backend.transfer.sources import ElementSource, RowSource
+from hdmf_zarr_backend.transfer.plan import WritePlan, adapt_plan, shard_bytes_for
+from hdmf_zarr_backend.transfer.sources import ElementSource, RowSource, StoredSource
 from hdmf_zarr_backend.transfer.staging import can_stage, new_file
 from hdmf_zarr_backend.transfer.writer import MEMORY_BUDGET, Writer
 
@@ -127,6 +127,7 @@ def write_new(request: WriteRequest, store: Store) -> tuple[Hierarchy, dict[str,
     """
     plan = plan_new(request)
     if not can_stage(store):
+        adapt_plan(plan, location=store.location, shard_bytes=shard_bytes_for(store, request.memory_budget))
         _check_values(plan, store.location)
     with new_file(store, plan.hierarchy, exclusive=request.exclusive, durable=request.durable, is_locked=True) as keys:
         writer = request.writer(keys, plan)
@@ -136,16 +137,17 @@ def write_new(request: WriteRequest, store: Store) -> tuple[Hierarchy, dict[str,
 
 
 def _check_values(plan: WritePlan, location: str) -> None:
-    """Convert all values once that are converted one by one, so that a value that Zarr cannot hold is found first.
+    """Convert all values once that conversion may refuse, so that a value that Zarr cannot hold is found first.
 
     Where a file is staged, it is found when a chunk is encoded, and the old file stays.
     """
     for path, planned in plan.arrays.items():
         source = planned.source
-        if not isinstance(source, (ElementSource, RowSource)):
+        is_array = isinstance(source, StoredSource) and source.can_be_refused
+        if source is None or not (is_array or isinstance(source, (ElementSource, RowSource))):
             continue
         length = source.shape[0] if source.shape else 0
-        step = planned.node.chunks[0] if len(source.shape) == 1 else length
+        step = planned.node.chunks[0] if is_array or len(source.shape) == 1 else length
         inner = [slice(0, n) for n in source.shape[1:]]
         try:
             for start in range(0, length, max(step, 1)):

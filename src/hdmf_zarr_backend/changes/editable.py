@@ -139,7 +139,12 @@ class EditableArray(LazyArray):
     def _check_shape(self, shape: tuple[int, ...]) -> None:
         """Refuse a shape with another number of axes, or beyond maxshape."""
         if len(shape) != self.ndim or min(shape, default=0) < 0:
-            raise UsageError(f"{shape} is not a shape of {self.ndim} axes", store=self.location, path=self.name)
+            raise UsageError(
+                f"{shape} is not a shape of {self.ndim} axes",
+                store=self.location,
+                path=self.name,
+                remedy="Give a length of 0 or more for each axis.",
+            )
         bounds = self._maxshape or ()  # rows are stored with one more axis, which has no bound
         if any(bound is not None and n > max(bound, m) for n, m, bound in zip(shape, self.shape, bounds, strict=False)):
             raise UsageError(
@@ -163,6 +168,7 @@ class EditableArray(LazyArray):
                 f"data of shape {values.shape} do not fill the selection, which has shape {kept}",
                 store=self.location,
                 path=self.name,
+                remedy="Give data of the shape of the selection, or one value.",
             ) from error
         self._assign(axes, values)
 

@@ -71,7 +71,7 @@ def json_schema_for(source: Source | None = None, namespace: str | None = None, 
     use_cached = options.pop("use_cached", True)
     storage_options, limits = options.pop("storage_options", None), options.pop("limits", None)
     if options:
-        raise UsageError(f"unknown options: {', '.join(options)}")
+        raise UsageError(f"unknown options: {', '.join(options)}", remedy="Give use_cached, storage_options or limits.")
     with opened(source, storage_options, limits) as (keys, parsed):
         texts, names, _ = namespaces_for(keys, parsed, namespace, use_cached=use_cached)
         if len(names) > 1:

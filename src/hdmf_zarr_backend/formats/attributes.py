@@ -470,7 +470,7 @@ def encode_attributes(
             value, kind, remark = encode_value(attributes[name], reference, strict=strict)
         except ValueRefusedError as error:
             error.problem = f"the attribute {name!r} cannot be stored: {error.problem}"
-            error.remedy = error.remedy or _REMEDY
+            error.remedy = _REMEDY if error.remedy == error.advice else error.remedy
             raise error.located() from error.__cause__
         encoded[stored] = value
         if kind is not None:

@@ -98,7 +98,9 @@ class RawChunks:
 
     def __init__(self, dataset: Any, inner: tuple[int, ...] = ()) -> None:
         if not is_listable(dataset):
-            raise UsageError("the dataset has no chunks that could be listed", path=dataset.name)
+            raise UsageError(
+                "the dataset has no chunks that could be listed", path=dataset.name, remedy="Read its values instead."
+            )
         self.shape: tuple[int, ...] = (*dataset.shape, *inner)
         self.chunks: tuple[int, ...] = (*dataset.chunks, *inner)
         self.grid = tuple(-(-n // c) for n, c in zip(self.shape, self.chunks, strict=True))
@@ -138,7 +140,8 @@ class RawChunks:
         position = self._position(index)
         if self._wanted is not None and position not in self._wanted:
             problem = f"the chunk {index} is not in this part of the dataset"
-            raise UsageError(problem, store=self.location, path=self.name)
+            remedy = "Read it from the dataset itself."
+            raise UsageError(problem, store=self.location, path=self.name, remedy=remedy)
         place = int(np.searchsorted(self._positions, position))
         if place == len(self._positions) or self._positions[place] != position:
             return None

@@ -567,7 +567,9 @@ def write_direct(dataset: Any, chunks: Iterable[tuple[Index, bytes | None]]) -> 
         if data is None:
             continue
         if not _is_inside(index, grid):
-            raise UsageError(f"the chunk {index} lies outside of the dataset", path=dataset.name)
+            raise UsageError(
+                f"the chunk {index} lies outside of the dataset", path=dataset.name, remedy="Resize the dataset first."
+            )
         if not pipeline and len(data) != size:
             problem = f"the chunk {index} has {len(data)} bytes instead of {size}"
             raise ChunkError(problem, remedy="Run `zarrio verify` on the Zarr file.")

@@ -322,7 +322,8 @@ def open_zarr_group(store: Store, *, mode: Literal["r", "r+"] = "r") -> Any:
     try:
         return zarr.open_group(_zarr_location(store), mode=mode, use_consolidated=False)
     except FileNotFoundError as error:
-        raise NotZarrError("zarr finds no group", store=store.location) from error
+        remedy = "Check the path; a file of HDMF or NWB has a group at its root."
+        raise NotZarrError("zarr finds no group", store=store.location, remedy=remedy) from error
 
 
 def open_zarr_array(store: Store, path: str) -> Any:

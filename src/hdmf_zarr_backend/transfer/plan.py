@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
+import warnings
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.objects import cell_width
-from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
+from hdmf_zarr_backend.errors import FilterReplacedWarning, UsageError, ZarrBackendError
 from hdmf_zarr_backend.formats import chunking, zarr3_codecs, zarr3_forms
 from hdmf_zarr_backend.formats.chunking import DEFAULT_COMPRESSOR, SHARD_BYTES, chunks_by_elements, default_chunks
 from hdmf_zarr_backend.formats.elements import DEFAULT_OBJECT_CODEC, ObjectForm, describe
@@ -66,6 +67,11 @@ class StorageOptions:
     chunk_aspect_ratio: tuple[float, ...] | None = None
     shards: tuple[int, ...] | Literal["auto"] | None = None
 
+    @property
+    def has_given_codecs(self) -> bool:
+        """Whether the user gave filters or the configuration of a compressor."""
+        return bool(self.filters) or isinstance(self.compressor, dict)
+
     def sharding(self) -> Sharding | None:
         """Return which shards are wanted; to be asked before a planner has chosen chunks."""
         if self.shards is None:
@@ -117,6 +123,8 @@ class PlannedArray:
         For the reserved attribute of the array.
     sharding : Sharding or None
         The shards that are wanted; the node has them when it has got the form of format 3.
+    has_given_codecs : bool
+        Whether the user gave the filters or the compressor of this array.
     labels, taken
         HDMF's dimension labels and the names of the group, for an array whose lengths are not known yet.
     """
@@ -128,6 +136,7 @@ class PlannedArray:
     labels: tuple[str | None, ...] | None = None
     taken: dict[str, int] = field(default_factory=dict)
     sharding: Sharding | None = None
+    has_given_codecs: bool = False
 
 
 @dataclass(slots=True)
@@ -379,22 +388,27 @@ def adapt_plan(plan: WritePlan, *, location: str, shard_bytes: int = SHARD_BYTES
     ZarrBackendError
         A value cannot be stored; array and element are named.
     UsageError
-        Shards do not fit the array, its chunks or its format.
+        Shards do not fit the array, its chunks or its format; the user gave codecs that format 3 cannot express.
+
+    Warns
+    -----
+    FilterReplacedWarning
+        Format 3 cannot express the codecs that a stored array has; the copy has the default codec.
     """
     is_3 = plan.hierarchy.zarr_format == 3
     for path, planned in plan.arrays.items():
         if not planned.node.prefix:
             try:
-                _adapt(planned, shard_bytes) if is_3 else refuse_shards(planned)
+                _adapt(planned, shard_bytes, f"{location}, {absolute(path)}") if is_3 else refuse_shards(planned)
             except ZarrBackendError as error:
                 raise error.located(store=location, path=absolute(path)) from error.__cause__
 
 
-def _adapt(planned: PlannedArray, shard_bytes: int) -> None:
+def _adapt(planned: PlannedArray, shard_bytes: int, where: str) -> None:
     node = planned.node
     before = _encoding(node)
     if describe(node).form == "plain" and not zarr3_codecs.is_expressible(node.filters, node.compressor):
-        node.filters, node.compressor = None, dict(chunking.DEFAULT_COMPRESSOR)
+        _replace_codecs(planned, where)
     widths = _widths(planned) if describe(node).form == "rows" else {}
     zarr3_forms.adapt(node, widths)
     itemsize = zarr3_forms.row_bytes(node)
@@ -405,6 +419,27 @@ def _adapt(planned: PlannedArray, shard_bytes: int) -> None:
         planned.source = ValuesOnly(planned.source)
     if not hasattr(planned.source, "encoded"):  # chunks that are taken as they are have the frame that they have
         node.compressor = zarr3_codecs.in_core_words(node.compressor)
+    if planned.has_given_codecs:
+        zarr3_forms.documented(node)  # raises an error if the format lacks one of them
+
+
+def _replace_codecs(planned: PlannedArray, where: str) -> None:
+    """Give an array the default codec in place of codecs that a stored array had and format 3 cannot express."""
+    node = planned.node
+    codecs = ", ".join(str(step["id"]) for step in [*(node.filters or []), *filter(None, [node.compressor])])
+    if planned.has_given_codecs:
+        raise UsageError(
+            f"Zarr format 3 cannot express the codecs {codecs} in this order",
+            remedy="Give the filters that work on numbers, such as delta, before those that work on bytes; or write "
+            "with zarr_format=2.",
+        )
+    warnings.warn(
+        f"{where}: Zarr format 3 cannot express the codecs {codecs}; the copy is stored with "
+        f"{chunking.DEFAULT_COMPRESSOR['id']} instead",
+        FilterReplacedWarning,
+        stacklevel=2,
+    )
+    node.filters, node.compressor = None, dict(chunking.DEFAULT_COMPRESSOR)
 
 
 def _encoding(node: ArrayNode[Attributes]) -> tuple[Any, ...]:

@@ -61,6 +61,14 @@ class StoredSource:
             return H5FileSource(str(self.data.file.filename), str(self.data.name), self.shape, self.dtype)
         return None
 
+    @property
+    def can_be_refused(self) -> bool:
+        """Whether `read` may raise an error, depending on the values."""
+        given = getattr(self.data, "dtype", None)
+        if given is None or given == self.dtype:
+            return given is None
+        return given.kind in "mM" or not _holds_all(self.dtype, given)
+
     def read(self, region: Region) -> Array:
         """Return the block as ``dtype``.
 
@@ -113,20 +121,27 @@ def cast_block(block: Array, dtype: np.dtype[Any]) -> Array:
         return _fields(block, dtype)
     if block.dtype.kind in "mM":
         return _dates(block, dtype)
-    if np.can_cast(block.dtype, dtype, "safe" if dtype.kind in "iub" else "same_kind"):
+    if _holds_all(dtype, block.dtype):
         return block.astype(dtype)
     with np.errstate(invalid="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an imaginary part is looked for below
         try:
             made = block.astype(dtype)
         except (ValueError, TypeError, OverflowError) as error:
-            raise ValueRefusedError(f"the values are not {dtype} ({error})") from error
+            raise ValueRefusedError(
+                f"the values are not {dtype} ({error})", remedy="Convert them before, or give the dataset their type."
+            ) from error
     if block.dtype.kind in _NUMBERS and dtype.kind in _NUMBERS and not np.array_equal(made, block):
         raise ValueRefusedError(
             f"the values are {block.dtype} and do not fit {dtype} without loss",
             remedy="Convert them before, or give the dataset their type.",
         )
     return made
+
+
+def _holds_all(dtype: np.dtype[Any], given: np.dtype[Any]) -> bool:
+    """Tell whether ``dtype`` holds all values of another type, with floating-point numbers rounded."""
+    return np.can_cast(given, dtype, "safe" if dtype.kind in "iub" else "same_kind")
 
 
 def _dates(block: Array, dtype: np.dtype[Any]) -> Array:

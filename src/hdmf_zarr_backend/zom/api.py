@@ -289,7 +289,8 @@ def to_zom(source: Any, *, storage_options: Mapping[str, Any] | None = None) -> 
             hierarchy = parse(open_store(source, storage_options), use_inlined=False).hierarchy
         model = from_hierarchy(hierarchy)
     if not isinstance(model, GROUPS):
-        raise NotZarrError("the root is an array, not a group", store=source)
+        remedy = "Give the location of a group."
+        raise NotZarrError("the root is an array, not a group", store=source, remedy=remedy)
     return model
 
 
