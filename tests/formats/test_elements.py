@@ -326,7 +326,7 @@ def test_structured_values_with_an_opaque_field_are_read_and_written_again(tmp_p
     "data_type",
     [
         *("nonsense", "<i3", "<c4", "<M8[x]", "<M8[0s]", "<m8[10000000000s]", 17, None, ["x"]),
-        *([["x"]], [["x", "<i4", ["a"]]], [["x", "<M8[10000000000s]"]]),
+        *([["x"]], [["x", "<i4", ["a"]]], [["x", "<M8[10000000000s]"]], [["", "<i4"]], [["a", [["", "<i4"]]]]),
     ],
     ids=str,
 )

@@ -110,6 +110,8 @@ def _dtype_argument(data_type: Any) -> Any:
     fields = []
     for field in data_type:
         name, kind, *shape = field
+        if name == "":  # NumPy would give the field another name
+            raise ValueError("a field has an empty name")
         fields.append((str(name), _dtype_argument(kind), *(tuple(s) if isinstance(s, list) else s for s in shape)))
     return fields
 

@@ -130,6 +130,8 @@ def _type_element(data_type: Any, objects: dict[str, Element], depth: int) -> El
         raise ValueError("nested too deep")
     fields = []
     for name, kind, *shape in data_type:
+        if name == "":  # NumPy would give the field another name
+            raise ValueError("a field has an empty name")
         member = objects.get(str(name), REFERENCE) if kind == _OBJECTS else _type_element(kind, {}, depth + 1)
         if lengths := _lengths(shape):
             member = Element("array", base=member, shape=lengths)
