@@ -30,7 +30,7 @@ PACKAGES: dict[str, frozenset[str]] = {
         "interop": "files changes arrays formats stores model",
         "nwb": "io builders files formats stores model dataio",
         "io": "interop builders transfer files changes arrays formats stores model dataio progress",
-        "builders": "transfer hdf5 files changes arrays formats stores model dataio progress",
+        "builders": "transfer files changes arrays formats stores model dataio progress",
         "transfer": "hdf5 execution changes arrays formats stores model progress",
         "hdf5": "execution arrays formats stores model",
         "execution": "arrays stores model progress",

@@ -366,7 +366,8 @@ def test_a_fill_value_that_does_not_fit_is_damage(data_type, value):
 
 
 @pytest.mark.parametrize("data_type", ["", "x", "(1,", "<f3", 5, None, {}, [["a"]], [["a", "<f4", "x"]], [["a", 5]],
-                                       "a5", "float32", "i4,i4", "T", ["a"], [["a", "<i4"], ["a", "<i4"]], [["", "<i4"]]])  # fmt: skip
+                                       "a5", "float32", "i4,i4", "T", ["a"], [["a", "<i4"], ["a", "<i4"]],
+                                       [["", "<i4"]]])  # fmt: skip
 def test_data_types_that_are_none(data_type):
     with pytest.raises(MetadataError, match="is unknown"):
         numpy_dtype(data_type)

@@ -17,7 +17,11 @@ from zarr.storage import MemoryStore
 
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import LazyArray
-from hdmf_zarr_backend.builders.array_planner import (
+from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
+from hdmf_zarr_backend.execution.tasks import ArrayWrite, cut
+from hdmf_zarr_backend.formats.elements import JSON2, REFERENCE, UTF8, VLEN_BYTES, VLEN_UTF8, word_element
+from hdmf_zarr_backend.formats.zarr2 import array_document, parse_array
+from hdmf_zarr_backend.transfer.array_planner import (
     encode_fill,
     first_leaf,
     plan_array,
@@ -25,10 +29,6 @@ from hdmf_zarr_backend.builders.array_planner import (
     plan_scalar,
     shape_of,
 )
-from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
-from hdmf_zarr_backend.execution.tasks import ArrayWrite, cut
-from hdmf_zarr_backend.formats.elements import JSON2, REFERENCE, UTF8, VLEN_BYTES, VLEN_UTF8, word_element
-from hdmf_zarr_backend.formats.zarr2 import array_document, parse_array
 from hdmf_zarr_backend.transfer.plan import PlannedArray, StorageOptions
 from tests.keystores import MemoryKeys
 from tests.strategies import PLAIN, TEXT, raw_arrays, shapes

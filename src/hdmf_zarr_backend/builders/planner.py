@@ -14,7 +14,6 @@ from hdmf.query import BuilderResolver
 
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.arrays.zarr_arrays import stored_view
-from hdmf_zarr_backend.builders import array_planner
 from hdmf_zarr_backend.builders.targets import REFERENCES, Targets, builder_path, can_be_named
 from hdmf_zarr_backend.dataio import ZarrDataIO
 from hdmf_zarr_backend.errors import NameRefusedError, UsageError, ZarrBackendError
@@ -26,14 +25,14 @@ from hdmf_zarr_backend.formats.links import Link, encode_link, link_or_copy
 from hdmf_zarr_backend.formats.references import Reference
 from hdmf_zarr_backend.formats.registry import parse_array
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DOC, LINKS, root_notes
-from hdmf_zarr_backend.hdf5.datasets import is_dataset
 from hdmf_zarr_backend.model.locations import THIS_FILE, relative_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, absolute, join
 from hdmf_zarr_backend.stores.limits import DEFAULT_RULES, Limits
+from hdmf_zarr_backend.transfer import array_planner
 from hdmf_zarr_backend.transfer.iterators import plan_iterator
 from hdmf_zarr_backend.transfer.names import checked_name
 from hdmf_zarr_backend.transfer.plan import PlannedArray, StorageOptions, WritePlan
-from hdmf_zarr_backend.transfer.sources import ElementSource, RowSource
+from hdmf_zarr_backend.transfer.sources import ElementSource, RowSource, is_hdf5_dataset
 from hdmf_zarr_backend.transfer.stored_sources import check_stored, keep_layout, take_stored
 
 _NOT_FILTERS = frozenset({"chunks", "maxshape", "fillvalue", "shape", "dtype"})
@@ -210,7 +209,7 @@ class Planner:
         try:
             check_stored(data, self.options.limits)
             planned = self._plan_data(builder, data, options)
-            if not isinstance(data, LazyArray) and not is_dataset(data):  # stored dates without a unit are copied
+            if not isinstance(data, LazyArray) and not is_hdf5_dataset(data):  # stored dates without a unit are copied
                 dtypes.check_units(planned.node.data_type)
         except ZarrBackendError as error:
             raise error.located(store=self.options.location, path=absolute(path)) from error.__cause__
@@ -304,7 +303,7 @@ class Planner:
             return plan_iterator(data, word, options)
         if isinstance(data, BuilderResolver):
             return self._plan_resolved(data, options)
-        if is_dataset(data):
+        if is_hdf5_dataset(data):
             return array_planner.plan_h5_dataset(data, options, encode)
         if _holds_references(data, word):
             return array_planner.plan_references(data, array_planner.shape_of(data), options, encode)
@@ -317,7 +316,7 @@ class Planner:
     def _plan_resolved(self, data: Any, options: StorageOptions) -> PlannedArray:
         """Plan a dataset that resolves its references to builders, whichever backend read it."""
         kept = data.dataset
-        if is_dataset(kept):
+        if is_hdf5_dataset(kept):
             planned = array_planner.plan_h5_dataset(kept, options, self.targets.encode)
             if isinstance(planned.source, (ElementSource, RowSource)):
                 planned.source.data = data  # its elements are builders, where h5py's are addresses
@@ -375,7 +374,7 @@ def take_settings(options: StorageOptions, wrapped: Any) -> list[str]:
         The settings that are ignored: filters of HDF5.
     """
     has_settings = isinstance(getattr(type(wrapped), "io_settings", None), property)
-    if not has_settings or is_dataset(wrapped.data):
+    if not has_settings or is_hdf5_dataset(wrapped.data):
         return []
     settings = wrapped.io_settings
     chunks, fill = settings.get("chunks"), settings.get("fillvalue")

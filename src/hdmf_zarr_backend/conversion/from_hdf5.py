@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from hdmf_zarr_backend.builders.array_planner import plan_described
 from hdmf_zarr_backend.formats.attributes import encode_attributes
 from hdmf_zarr_backend.formats.dimensions import encode_dimensions
 from hdmf_zarr_backend.formats.elements import describe
@@ -25,6 +24,7 @@ from hdmf_zarr_backend.hdf5.references import Hdf5References, ReferenceData
 from hdmf_zarr_backend.hdf5.types import encode_type, text_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, split
 from hdmf_zarr_backend.stores.limits import Limits
+from hdmf_zarr_backend.transfer.array_planner import plan_described
 from hdmf_zarr_backend.transfer.names import checked_name
 from hdmf_zarr_backend.transfer.plan import PlannedArray, ShardsOfFile, StorageOptions, WritePlan, ask_for_shards
 from hdmf_zarr_backend.transfer.stored_sources import take_chunks

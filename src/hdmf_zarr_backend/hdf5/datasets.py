@@ -216,15 +216,6 @@ def _has_readable_fill(description: Description) -> bool:
     return not tagged and not description.inner and description.kind not in ("object", "region", "compound")
 
 
-def is_dataset(data: Any) -> bool:
-    """Tell whether ``data`` is an ``h5py.Dataset``, without importing h5py for data that cannot be one."""
-    if not any(cls.__module__.partition(".")[0] == "h5py" for cls in type(data).__mro__):
-        return False
-    import h5py
-
-    return isinstance(data, h5py.Dataset)
-
-
 def creation_list(
     node: ArrayNode[Attributes], note: dict[str, Any] | None, kind: TypeJSON, tid: Any, shape: Shape, maxshape: MaxShape
 ) -> Any:

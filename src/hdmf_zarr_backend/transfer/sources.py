@@ -16,12 +16,20 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.arrays.codecs import keeps_dates
 from hdmf_zarr_backend.errors import ValueRefusedError
-from hdmf_zarr_backend.hdf5.datasets import is_dataset
 
 Array = npt.NDArray[Any]
 Region = tuple[slice, ...]
 
 _NUMBERS = frozenset("biufc")
+
+
+def is_hdf5_dataset(data: Any) -> bool:
+    """Tell whether ``data`` is an ``h5py.Dataset``, without importing h5py for data that cannot be one."""
+    if not any(cls.__module__.partition(".")[0] == "h5py" for cls in type(data).__mro__):
+        return False
+    import h5py
+
+    return isinstance(data, h5py.Dataset)
 
 
 class ArraySource(Protocol):
@@ -57,7 +65,7 @@ class StoredSource:
 
     def portable(self) -> H5FileSource | None:
         """Return this source as file and path, None where the values are only in this process."""
-        if is_dataset(self.data):
+        if is_hdf5_dataset(self.data):
             return H5FileSource(str(self.data.file.filename), str(self.data.name), self.shape, self.dtype)
         return None
 

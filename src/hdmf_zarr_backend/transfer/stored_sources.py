@@ -22,14 +22,21 @@ from hdmf_zarr_backend.arrays.stored_chunks import check_stored_form
 from hdmf_zarr_backend.errors import ChunkError
 from hdmf_zarr_backend.formats.chunking import WHOLE_BYTES
 from hdmf_zarr_backend.formats.zarr3_codecs import in_format_2
-from hdmf_zarr_backend.hdf5.datasets import Description, is_dataset
+from hdmf_zarr_backend.hdf5.datasets import Description
 from hdmf_zarr_backend.hdf5.files import check_allocated
 from hdmf_zarr_backend.hdf5.rawcopy import plan_contiguous, plan_raw
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.limits import Limits
 from hdmf_zarr_backend.transfer.plan import PlannedArray, Sharding, encode_fill
-from hdmf_zarr_backend.transfer.sources import Array, ArraySource, Region, StoredSource, cast_block
+from hdmf_zarr_backend.transfer.sources import (
+    Array,
+    ArraySource,
+    Region,
+    StoredSource,
+    cast_block,
+    is_hdf5_dataset,
+)
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.arrays.lazy import LazyArray
@@ -181,7 +188,7 @@ def check_stored(data: Any, limits: Limits) -> None:
     stored = getattr(data, "dataset", data)
     if isinstance(stored, LazyArray) and not isinstance(stored, EditableArray):
         check_unwritten(stored.keys, stored.path, stored.node)
-    elif is_dataset(stored):
+    elif is_hdf5_dataset(stored):
         check_allocated(stored, limits)
 
 

@@ -31,7 +31,7 @@ from hdmf_zarr_backend.formats.elements import (
     word_element,
 )
 from hdmf_zarr_backend.formats.regions import RegionReference
-from hdmf_zarr_backend.hdf5.datasets import Description, describe, is_dataset, is_unusual_nan
+from hdmf_zarr_backend.hdf5.datasets import Description, describe, is_unusual_nan
 from hdmf_zarr_backend.hdf5.elements import default_type
 from hdmf_zarr_backend.hdf5.values import encoder
 from hdmf_zarr_backend.model.elements import Element
@@ -41,6 +41,7 @@ from hdmf_zarr_backend.transfer.sources import (
     RowSource,
     StoredSource,
     cast_block,
+    is_hdf5_dataset,
     to_bytes,
     to_json_number,
     to_text,
@@ -422,7 +423,7 @@ def plan_array(data: Any, word: Any, options: StorageOptions, reference: Encode)
     ValueRefusedError
         Data of no type that can be stored.
     """
-    if is_dataset(data):
+    if is_hdf5_dataset(data):
         return plan_h5_dataset(data, options, reference)
     if isinstance(word, list):
         return _plan_compound(data, word, options, reference)
