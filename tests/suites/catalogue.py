@@ -146,5 +146,22 @@ SUITES = {
             ),
             same_release_installed=False,
         ),
+        Suite(
+            "hdmf_zarr_014",
+            "hdmf-zarr",
+            "0.14.0",
+            "hdmf_zarr_014_is_ours",
+            paths=("tests/unit",),
+            sample=(
+                "tests/unit/test_zarrio.py::TestZarrWriterLocalStore",
+                "tests/unit/test_nwbzarrio.py",
+                "tests/unit/test_zarrdataio.py",
+            ),
+            left_out=(
+                ("tests/unit/test_fsspec_streaming.py", "reads files of public servers over the network"),
+                ("tests/unit/test_zindi_interop.py", "is about files of zindi, which is installed from its repository"),
+            ),
+            same_release_installed=False,
+        ),
     )
 }

@@ -24,7 +24,7 @@ def test_a_sample_of_a_suite(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "least"), [("pynwb", 250), ("hdmf", 250), ("hdmf_zarr", 450)])
+@pytest.mark.parametrize(("name", "least"), [("pynwb", 250), ("hdmf", 250), ("hdmf_zarr", 450), ("hdmf_zarr_014", 400)])
 def test_a_whole_suite(name, least):
     report = _run(name, sample=False, workers=2)
     assert report.failed == {}
