@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -10,10 +12,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from hdmf.build import DatasetBuilder, GroupBuilder
 
 import hdmf_zarr_backend
 from hdmf_zarr_backend.cli.main import main
 from tests import samples
+from tests.peers import Peer
 
 VERSION = f"0.13.0+hdmf.zarr.backend.{hdmf_zarr_backend.__version__}"
 SOURCES = Path(hdmf_zarr_backend.__file__).parents[1]
@@ -65,6 +69,34 @@ def test_it_takes_the_place_of_an_installed_hdmf_zarr(tmp_path):
     assert run(tmp_path, "-c", code, start=[], **with_path).stdout == "real\n"
 
 
+BESIDE = """
+import hdmf_zarr, json
+from importlib.metadata import version
+with hdmf_zarr.ZarrIO("file.zarr", mode="r") as io:
+    data = io.read_builder()["data"].data
+    print(json.dumps([hdmf_zarr.__version__, version("hdmf_zarr"), type(data).__module__, data[:].tolist()]))
+"""
+
+
+@pytest.mark.peer
+def test_beside_hdmf_zarr_014(peer014: Peer, tmp_path):
+    """The same script reads a file of format 3 with hdmf-zarr 0.14, and with this package when it is started so."""
+    with hdmf_zarr_backend.ZarrIO(tmp_path / "file.zarr", "w", zarr_format=3) as io:
+        io.write_builder(GroupBuilder("root", datasets={"data": DatasetBuilder("data", list(range(5)))}))
+    folder = Path(peer014.run("import hdmf_zarr, json; print(json.dumps(hdmf_zarr.__path__[0]))")).parent
+    for name in ("hdmf_zarr", "hdmf_zarr-0.14.0.dist-info"):
+        shutil.copytree(folder / name, tmp_path / "real" / name)
+    shutil.copy(folder / "threadpoolctl.py", tmp_path / "real")  # which hdmf-zarr imports
+    (tmp_path / "script.py").write_text(BESIDE)
+    path = os.pathsep.join([str(tmp_path / "real"), str(SOURCES)])
+    printed = [
+        json.loads(run(tmp_path, *command, start=start, PYTHONPATH=path).stdout)
+        for command, start in ((["script.py"], []), (["python", "script.py"], ZARRIO))
+    ]
+    assert printed[0] == ["0.14.0", "0.14.0", "hdmf_zarr.utils", list(range(5))]
+    assert printed[1] == [VERSION, VERSION, "hdmf_zarr_backend.arrays.lazy", list(range(5))]
+
+
 def test_options_of_python_and_modules(tmp_path):
     (tmp_path / "module.py").write_text("import hdmf_zarr, sys; print(sys.flags.optimize, hdmf_zarr.__version__)")
     assert run(tmp_path, "python", "-O", "-m", "module").stdout == f"1 {VERSION}\n"
@@ -85,6 +117,7 @@ def test_the_start_of_python_is_what_it_was(tmp_path):
     assert printed == f"own {tmp_path / 'own' / 'sitecustomize.py'}\n"
 
 
+@pytest.mark.skipif(os.name == "nt", reason="links to an interpreter need rights there")
 def test_the_python_of_another_environment_is_named(tmp_path):
     venv.create(tmp_path / "other", symlinks=True)
     python = tmp_path / "other" / "bin" / "python"

@@ -79,6 +79,11 @@ def test_a_suite_of_another_release_than_the_installed_is_not_run():
         run_suite(Suite("made_up", "hdmf", "0.1", "results_log", (), ()))
 
 
+def test_a_suite_that_needs_a_newer_zarr_is_not_run():
+    with pytest.raises(SuiteUnavailableError, match=r"made-up 1\.0 needs 99"):
+        run_suite(Suite("made_up", "made-up", "1.0", "results_log", (), (), least_zarr="99"))
+
+
 def test_sources_that_cannot_be_fetched(tmp_path, monkeypatch):
     monkeypatch.setenv("HDMF_ZARR_BACKEND_SUITES", str(tmp_path))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
