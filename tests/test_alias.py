@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import zarr
 
 from tests import samples
 from tests.peers import Peer
@@ -269,9 +270,10 @@ from hdmf_zarr.utils import HDMFZarrArray, get_store_path
 def place_of(**arguments):
     return arguments["path"]
 
-store = zarr.storage.LocalStore("a.zarr")
+store, in_memory = SUPPORTED_ZARR_STORES[0]("a.zarr"), zarr.storage.MemoryStore()
 assert place_of(path=store) is store and place_of(path="a.zarr") == "a.zarr"
-assert get_store_path(store) == os.path.realpath("a.zarr") and "memory" in get_store_path(zarr.storage.MemoryStore())
+assert get_store_path(store) == (os.path.realpath("a.zarr") if hasattr(store, "root") else str(store))
+assert get_store_path(in_memory) == str(in_memory)
 with ZarrIO(store, "w") as io:
     assert io._ZarrIO__mode == "w"
     io.write_builder(GroupBuilder("root", datasets={"a": DatasetBuilder("a", np.arange(3))}))
@@ -425,6 +427,7 @@ assert issubclass(UnsafePickleCodecError, ValueError) and issubclass(IncompleteC
 """
 
 
+@pytest.mark.skipif(zarr.__version__.startswith("2."), reason="its codecs are those of zarr 3")
 def test_code_that_was_written_for_hdmf_zarr_014(tmp_path):
     printed = run(tmp_path, WRITTEN_FOR_014)
     assert printed.startswith("ZarrV2IO only reads, and the mode is 'w'")

@@ -12,7 +12,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import zarr
 from hdmf.build import DatasetBuilder, GroupBuilder
+from packaging.version import Version
 
 import hdmf_zarr_backend
 from hdmf_zarr_backend.cli.main import main
@@ -79,6 +81,7 @@ with hdmf_zarr.ZarrIO("file.zarr", mode="r") as io:
 
 
 @pytest.mark.peer
+@pytest.mark.skipif(Version(zarr.__version__) < Version("3.4"), reason="hdmf-zarr 0.14 needs zarr 3.4")
 def test_beside_hdmf_zarr_014(peer014: Peer, tmp_path):
     """The same script reads a file of format 3 with hdmf-zarr 0.14, and with this package when it is started so."""
     with hdmf_zarr_backend.ZarrIO(tmp_path / "file.zarr", "w", zarr_format=3) as io:

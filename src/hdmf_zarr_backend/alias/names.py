@@ -205,7 +205,7 @@ def is_zarr_v2_file(path: Any, storage_options: Mapping[str, Any] | None = None)
 def get_store_path(store: Any) -> str:
     """Return the absolute path of a ``LocalStore`` of zarr, the text of any other store."""
     root = getattr(store, "root", None)
-    return str(store) if root is None else os.path.realpath(root)
+    return os.path.realpath(root) if isinstance(root, str | os.PathLike) else str(store)
 
 
 class ReadsOnly:
