@@ -21,7 +21,8 @@ PACKAGES: dict[str, frozenset[str]] = {
         "__init__": "alias io nwb dataio conversion checks comparison zom interop formats "
         "changes arrays stores progress",
         "alias": "io nwb dataio hdf5 builders files formats arrays stores model",
-        "cli": "__init__ conversion report checks comparison zom interop io files model progress",
+        "exec": "",
+        "cli": "__init__ exec conversion report checks comparison zom interop io files model progress",
         "report": "comparison checks files model",
         "conversion": "checks nwb builders transfer hdf5 execution files changes arrays formats stores model progress",
         "checks": "nwb io builders transfer execution files changes arrays formats stores model progress",
@@ -73,7 +74,7 @@ def _on_use_in(*places: str) -> Library:
 
 
 #: Know the standard library only; the command line must start fast.
-_PURE = frozenset({"errors", "progress", "cli", "__init__"})
+_PURE = frozenset({"errors", "progress", "cli", "exec", "__init__"})
 
 LIBRARIES: dict[str, Library] = {
     "numpy": Library(frozenset(PACKAGES) - _PURE),
@@ -85,7 +86,7 @@ LIBRARIES: dict[str, Library] = {
     "numcodecs": _in(
         "dataio", "execution", "hdf5", "io", "formats", "nwb", "arrays", "oldfiles", "transfer", "builders"
     ),
-    "zarr": _in("stores/zarr_python", "arrays"),
+    "zarr": _in("stores/zarr_python", "arrays", "alias/names"),
     "filelock": _in("changes"),
     "orjson": _in("stores/json_text"),
     "ruamel": _on_use_in("checks/installed"),

@@ -27,6 +27,7 @@ OUTSIDE: dict[str, str] = {
     "tests.cli.test_completion": _COMMAND,
     "tests.cli.test_convert": _COMMAND,
     "tests.cli.test_diff": _COMMAND,
+    "tests.cli.test_exec": _COMMAND,
     "tests.cli.test_far": _COMMAND,
     "tests.cli.test_inspect": _COMMAND,
     "tests.cli.test_main": _COMMAND,

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import zarr
 
 from tests import samples
 from tests.peers import Peer
@@ -135,8 +136,14 @@ def test_modules_and_names(tmp_path):
         "is_zarr_v2_file",
     ]
     assert json.loads(names)["hdmf_zarr"] == top
-    assert '"hdmf_zarr.backend": ["DEFAULT_SPEC_LOC_DIR", "ROOT_NAME", "SPEC_LOC_ATTR", "ZarrIO"]' in names
-    assert '"hdmf_zarr.utils": ["ZarrDataIO", "ZarrReference"]' in names
+    assert json.loads(names)["hdmf_zarr.backend"] == [
+        "DEFAULT_SPEC_LOC_DIR",
+        "ROOT_NAME",
+        "SPEC_LOC_ATTR",
+        "SUPPORTED_ZARR_STORES",
+        "ZarrIO",
+    ]
+    assert json.loads(names)["hdmf_zarr.utils"] == ["HDMFZarrArray", "ZarrDataIO", "ZarrReference", "get_store_path"]
     assert "ContainerZarrReferenceDataset" in names
     assert version.startswith("hdmf_zarr 0.13.0+")
 
@@ -184,58 +191,172 @@ except ValueError as error:
     assert "has no meaning for Zarr" in run(tmp_path, code)
 
 
-def test_a_module_of_that_name_that_is_loaded_is_not_replaced(tmp_path):
-    (tmp_path / "hdmf_zarr.py").write_text("real = True\n")
-    code = """
+def write_real_hdmf_zarr(folder: Path) -> None:
+    """Write an installed distribution hdmf-zarr that holds nothing but a mark."""
+    (folder / "hdmf_zarr").mkdir()
+    (folder / "hdmf_zarr" / "__init__.py").write_text("real = True\n")
+    (folder / "hdmf_zarr" / "utils.py").write_text("real = True\n")
+    information = folder / "hdmf_zarr-0.13.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: hdmf-zarr\nVersion: 0.13.0\n")
+
+
+def run_beside(folder: Path, code: str) -> list[str]:
+    """Run code that finds hdmf-zarr in ``folder``, and return the lines that it prints."""
+    start = "import sys\nsys.path.insert(0, sys.argv[1])\nimport hdmf_zarr_backend\n"
+    command = [sys.executable, "-c", start + code, str(folder)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+REFUSED = """
+for replace in (False, True):
+    try:
+        hdmf_zarr_backend.install_hdmf_zarr_alias(replace=replace)
+    except ImportError as error:
+        print(error)
+    import hdmf_zarr
+    assert hdmf_zarr.real
+"""
+
+
+def test_hdmf_zarr_that_is_installed_or_imported_is_not_replaced_unasked(tmp_path):
+    write_real_hdmf_zarr(tmp_path)
+    installed, imported = run_beside(tmp_path, REFUSED)
+    assert f"hdmf_zarr is installed, at {tmp_path / 'hdmf_zarr' / '__init__.py'}" in installed
+    assert "install_hdmf_zarr_alias(replace=True)" in installed
+    assert f"hdmf_zarr has been imported already, from {tmp_path / 'hdmf_zarr' / '__init__.py'}" in imported
+    assert "before the first import of hdmf_zarr" in imported
+
+
+REPLACED = """
+from importlib.metadata import distributions, version
+from importlib.util import find_spec
+assert version("hdmf-zarr") == "0.13.0"
+hdmf_zarr_backend.install_hdmf_zarr_alias(replace=True)
+hdmf_zarr_backend.install_hdmf_zarr_alias()
+assert find_spec("hdmf_zarr").name == "hdmf_zarr"
+import hdmf_zarr.utils
+assert not hasattr(hdmf_zarr, "real") and not hasattr(hdmf_zarr.utils, "real")
+assert hdmf_zarr.utils.ZarrDataIO is hdmf_zarr.ZarrDataIO
+assert hdmf_zarr.__version__ == version("hdmf_zarr") == version("hdmf-zarr") == version("HDMF.Zarr")
+found = next(each for each in distributions() if each.metadata["Name"] == "hdmf_zarr")
+assert found.version == version("hdmf_zarr") and not found.requires
+from packaging.version import Version
+assert Version("0.13") <= Version(version("hdmf_zarr")) < Version("0.14")
+assert Version(version("hdmf")) >= Version("6")
 try:
-    import sys
-    sys.path.insert(0, sys.argv[1])
-    import hdmf_zarr_backend
-    hdmf_zarr_backend.install_hdmf_zarr_alias()
-except ImportError as error:
-    print(error)
-import hdmf_zarr
-assert hdmf_zarr.real
-try:
-    hdmf_zarr_backend.install_hdmf_zarr_alias()
-except ImportError as error:
+    import hdmf_zarr.queue
+except ModuleNotFoundError as error:
     print(error)
 """
-    command = [sys.executable, "-c", code, str(tmp_path)]
-    answer = subprocess.run(command, capture_output=True, text=True, check=True)
-    refusals = answer.stdout.splitlines()
-    assert len(refusals) == 2
-    for refusal in refusals:
-        assert f"there is a module hdmf_zarr already, at {tmp_path / 'hdmf_zarr.py'}" in refusal
-        assert "Uninstall hdmf-zarr" in refusal
+
+
+def test_the_alias_takes_the_place_of_an_installed_hdmf_zarr(tmp_path):
+    write_real_hdmf_zarr(tmp_path)
+    assert run_beside(tmp_path, REPLACED) == ["No module named 'hdmf_zarr.queue'"]
+
+
+REACHED_FOR = """
+import os
+import numpy as np
+import zarr
+from hdmf.build import DatasetBuilder, GroupBuilder
+from hdmf.utils import docval
+from hdmf_zarr import ZarrIO
+from hdmf_zarr.backend import SUPPORTED_ZARR_STORES
+from hdmf_zarr.utils import HDMFZarrArray, get_store_path
+
+@docval({"name": "path", "type": (str, *SUPPORTED_ZARR_STORES), "doc": "any"}, is_method=False)
+def place_of(**arguments):
+    return arguments["path"]
+
+store, in_memory = SUPPORTED_ZARR_STORES[0]("a.zarr"), zarr.storage.MemoryStore()
+assert place_of(path=store) is store and place_of(path="a.zarr") == "a.zarr"
+assert get_store_path(store) == (os.path.realpath("a.zarr") if hasattr(store, "root") else str(store))
+assert get_store_path(in_memory) == str(in_memory)
+with ZarrIO(store, "w") as io:
+    assert io._ZarrIO__mode == "w"
+    io.write_builder(GroupBuilder("root", datasets={"a": DatasetBuilder("a", np.arange(3))}))
+for cls in (ZarrIO, hdmf_zarr_backend.ZarrIO):
+    with cls("a.zarr", mode="r") as io:
+        assert isinstance(io, ZarrIO) and io._ZarrIO__mode == "r"
+        assert isinstance(io._ZarrIO__file, zarr.Group) and io._ZarrIO__file["a"][:].tolist() == [0, 1, 2]
+        assert isinstance(io.read_builder()["a"].data, HDMFZarrArray)
+"""
+
+
+def test_what_clients_reach_for(tmp_path):
+    """Private names of hdmf-zarr that neuroconv and others read, and the stores that they take as a path."""
+    run(tmp_path, REACHED_FOR)
+
+
+OLD_PICKLES = """
+import json, os
+import numcodecs
+import numpy as np
+import zarr
+
+rows = np.empty(2, dtype=object)
+rows[:] = [{"source": ".", "path": "/a"}, {"source": ".", "path": "/b"}]
+os.mkdir("references")
+with open("references/.zarray", "w") as file:
+    json.dump({"zarr_format": 2, "shape": [2], "chunks": [2], "dtype": "|O", "fill_value": 0, "order": "C",
+               "compressor": None, "filters": [{"id": "pickle", "protocol": 5}]}, file)
+with open("references/0", "wb") as file:
+    file.write(numcodecs.Pickle().encode(rows))
+print([row["path"] for row in zarr.open_array("references", mode="r")[:]])
+"""
+
+
+def test_plain_zarr_opens_pickled_files(tmp_path):
+    assert run(tmp_path, OLD_PICKLES) == "['/a', '/b']\n"
+
+
+IN_A_BUCKET = """
+from unittest.mock import patch
+from hdmf_zarr import NWBZarrIO
+with patch.object(NWBZarrIO, "__init__", return_value=None) as made, patch.object(NWBZarrIO, "read"):
+    NWBZarrIO.read_nwb("s3://bucket/file.nwb.zarr")
+    NWBZarrIO.read_nwb("s3://bucket/file.nwb.zarr", storage_options={"key": "k"})
+    NWBZarrIO.read_nwb("file.nwb.zarr")
+    print([call.kwargs["storage_options"] for call in made.call_args_list])
+"""
+
+
+def test_a_file_in_a_bucket_is_read_without_credentials(tmp_path):
+    assert run(tmp_path, IN_A_BUCKET) == "[{'anon': True}, {'key': 'k'}, None]\n"
 
 
 @pytest.mark.peer
 def test_the_names_are_those_of_the_peer(peer013: Peer, tmp_path):
     """Each name that the alias has is one of 0.13, but for those of 0.14, and takes its arguments in that order."""
     names, _ = run(tmp_path, MODULES).splitlines()
+    methods = ("__init__", "write", "write_builder", "export", "load_namespaces", "load_namespaces_io", "read_nwb")
     script = f"""
 import importlib, json
 from hdmf.utils import get_docval
 missing = [f"{{module}}.{{name}}" for module, names in {names}.items() for name in names
            if not hasattr(importlib.import_module(module), name)]
 from hdmf_zarr import NWBZarrIO, ZarrDataIO, ZarrIO
-order = {{cls.__name__: [argument["name"] for argument in get_docval(cls.__init__)] for cls in (ZarrIO, ZarrDataIO)}}
-order["write"] = [argument["name"] for argument in get_docval(ZarrIO.write)]
-order["write_builder"] = [argument["name"] for argument in get_docval(ZarrIO.write_builder)]
+order = {{}}
+for cls in (ZarrIO, NWBZarrIO, ZarrDataIO):
+    for name in {methods!r}:
+        if hasattr(cls, name):
+            arguments = get_docval(getattr(cls, name))
+            order[f"{{cls.__name__}}.{{name}}"] = [argument["name"] for argument in arguments]
 print(json.dumps([missing, order]))
 """
     missing, order = peer013.run(script)
     of_014 = ("IncompleteConversionError", "NWBZarrV2IO", "ZarrV2IO", "is_zarr_v2_file")
-    assert missing == [f"hdmf_zarr.{name}" for name in of_014]
+    utils_of_014 = ("HDMFZarrArray", "get_store_path")
+    assert missing == [f"hdmf_zarr.{name}" for name in of_014] + [f"hdmf_zarr.utils.{name}" for name in utils_of_014]
     code = f"""
 import inspect
-from hdmf_zarr import ZarrDataIO, ZarrIO
-order = {order!r}
-ours = {{"ZarrIO": ZarrIO.__init__, "ZarrDataIO": ZarrDataIO.__init__}}
-ours |= {{"write": ZarrIO.write, "write_builder": ZarrIO.write_builder}}
-for name, arguments in order.items():
-    assert list(inspect.signature(ours[name]).parameters)[1 : len(arguments) + 1] == arguments, name
+import hdmf_zarr
+for name, arguments in {order!r}.items():
+    cls, _, method = name.partition(".")
+    ours = [each for each in inspect.signature(getattr(getattr(hdmf_zarr, cls), method)).parameters if each != "self"]
+    assert ours[: len(arguments)] == arguments, (name, ours)
 """
     run(tmp_path, code)
 
@@ -271,6 +392,10 @@ columns = [VectorData(name=name, description="x", data=data) for name, data in w
 table = DynamicTable(name="table", description="made here", columns=columns)
 with ZarrIO(path="new.zarr", manager=get_manager(), mode="w", zarr_format=3) as io:
     io.write(table)
+settings = wrapped["filtered"].io_settings
+assert {"compressors", "filters", "serializer"} == set(settings), settings
+assert settings["compressors"][0].to_dict() == zarr.codecs.GzipCodec(level=2).to_dict()
+assert wrapped["none"].io_settings == {"compressors": None} and wrapped["default"].io_settings == {}
 del wrapped["sharded"]
 columns = [VectorData(name=name, description="x", data=data) for name, data in wrapped.items()]
 with ZarrIO(path="old.zarr", manager=get_manager(), mode="w") as io:
@@ -302,6 +427,7 @@ assert issubclass(UnsafePickleCodecError, ValueError) and issubclass(IncompleteC
 """
 
 
+@pytest.mark.skipif(zarr.__version__.startswith("2."), reason="its codecs are those of zarr 3")
 def test_code_that_was_written_for_hdmf_zarr_014(tmp_path):
     printed = run(tmp_path, WRITTEN_FOR_014)
     assert printed.startswith("ZarrV2IO only reads, and the mode is 'w'")
@@ -400,6 +526,6 @@ for name, arguments in {taken!r}.items():
     elif cls.endswith("V2IO"):
         assert list(parameters)[1:7] == arguments[:6], name
     else:
-        assert set(arguments) - set(parameters) <= {{"shards", "load_namespaces"}}, (name, arguments)
+        assert set(arguments) - set(parameters) <= {{"shards"}}, (name, arguments)
 """
     run(tmp_path, code)

@@ -7,7 +7,7 @@ that has no place on the page yet gets a section of its own at the end.
 from __future__ import annotations
 
 import re
-from argparse import SUPPRESS, Action, ArgumentParser, _SubParsersAction
+from argparse import PARSER, SUPPRESS, Action, ArgumentParser, _SubParsersAction
 from pathlib import Path
 
 from generated import ROOT, code_list, parts, table, with_parts
@@ -36,7 +36,9 @@ def _metavar(action: Action) -> str:
 
 def _usage_of(action: Action) -> str:
     name = _metavar(action)
-    return {"+": f"{name} [{name} ...]", "*": f"[{name} ...]", "?": f"[{name}]"}.get(str(action.nargs), name)
+    return {"+": f"{name} [{name} ...]", "*": f"[{name} ...]", "?": f"[{name}]", PARSER: f"{name} ..."}.get(
+        str(action.nargs), name
+    )
 
 
 def _prose(text: str) -> str:
@@ -66,7 +68,7 @@ def command(name: str, parser: ArgumentParser) -> str:
     return "\n\n".join(
         [
             _prose(" ".join(said.description.split())),
-            f"```text\nzarrio {' '.join([name, *given])} [options]\n```",
+            f"```text\nzarrio {' '.join([name, *given, *(['[options]'] if len(given) < len(actions) else [])])}\n```",
             f"```console\n{examples}\n```",
             *(_entry(action, parser.prog) for action in actions),
         ]

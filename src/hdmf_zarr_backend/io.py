@@ -323,9 +323,15 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
             self._zarr_group = open_zarr_group(self._keys)
         return self._zarr_group
 
+    # names inside of hdmf-zarr's class that hdmf, neuroconv and others read
+
     @property
     def _ZarrIO__file(self) -> Any:
         return self._file
+
+    @property
+    def _ZarrIO__mode(self) -> str:
+        return self._mode
 
     def open(self) -> None:
         """Open the file: for reading parse its metadata, for writing make sure that it may be written."""

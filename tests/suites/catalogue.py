@@ -57,6 +57,8 @@ class Suite:
         Modules and folders that are not run, each with the reason.
     same_release_installed : bool
         Whether the tests need that release of the distribution to be installed.
+    least_zarr : str
+        The oldest release of zarr that the distribution takes.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Suite:
     sample: tuple[str, ...]
     left_out: tuple[tuple[str, str], ...] = ()
     same_release_installed: bool = True
+    least_zarr: str = "0"
 
     def expected_failures(self) -> list[ExpectedFailure]:
         """Read the list of expected failures."""
@@ -145,6 +148,24 @@ SUITES = {
                 ),
             ),
             same_release_installed=False,
+        ),
+        Suite(
+            "hdmf_zarr_014",
+            "hdmf-zarr",
+            "0.14.0",
+            "hdmf_zarr_014_is_ours",
+            paths=("tests/unit",),
+            sample=(
+                "tests/unit/test_zarrio.py::TestZarrWriterLocalStore",
+                "tests/unit/test_nwbzarrio.py",
+                "tests/unit/test_zarrdataio.py",
+            ),
+            left_out=(
+                ("tests/unit/test_fsspec_streaming.py", "reads files of public servers over the network"),
+                ("tests/unit/test_zindi_interop.py", "is about files of zindi, which is installed from its repository"),
+            ),
+            same_release_installed=False,
+            least_zarr="3.4.0",
         ),
     )
 }

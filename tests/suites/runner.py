@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
+from packaging.version import Version
+
 from tests.suites.catalogue import ExpectedFailure, Suite
 from tests.suites.sources import SuiteUnavailableError, obtain_sources
 
@@ -76,8 +78,12 @@ def run_suite(suite: Suite, *, sample: bool = False, workers: int = 0, timeout: 
     Raises
     ------
     SuiteUnavailableError
-        It cannot be fetched, or the release that it tests is not the one that is installed.
+        It cannot be fetched, or the release that it tests is not the one that is installed, or zarr is too old for it.
     """
+    if Version(version("zarr")) < Version(suite.least_zarr):
+        raise SuiteUnavailableError(
+            f"zarr {version('zarr')} is installed, {suite.distribution} {suite.release} needs {suite.least_zarr}"
+        )
     if suite.same_release_installed and version(suite.distribution) != suite.release:
         raise SuiteUnavailableError(
             f"{suite.distribution} {version(suite.distribution)} is installed, the suite is that of {suite.release}"

@@ -24,7 +24,7 @@ def test_a_sample_of_a_suite(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "least"), [("pynwb", 250), ("hdmf", 250), ("hdmf_zarr", 450)])
+@pytest.mark.parametrize(("name", "least"), [("pynwb", 250), ("hdmf", 250), ("hdmf_zarr", 450), ("hdmf_zarr_014", 400)])
 def test_a_whole_suite(name, least):
     report = _run(name, sample=False, workers=2)
     assert report.failed == {}
@@ -77,6 +77,11 @@ def test_an_exception_covers_only_its_tests_and_its_failure(tmp_path, monkeypatc
 def test_a_suite_of_another_release_than_the_installed_is_not_run():
     with pytest.raises(SuiteUnavailableError, match=r"the suite is that of 0\.1"):
         run_suite(Suite("made_up", "hdmf", "0.1", "results_log", (), ()))
+
+
+def test_a_suite_that_needs_a_newer_zarr_is_not_run():
+    with pytest.raises(SuiteUnavailableError, match=r"made-up 1\.0 needs 99"):
+        run_suite(Suite("made_up", "made-up", "1.0", "results_log", (), (), least_zarr="99"))
 
 
 def test_sources_that_cannot_be_fetched(tmp_path, monkeypatch):

@@ -48,7 +48,7 @@ class Command:
     configure : callable
         Adds its arguments to a parser.
     run : callable
-        Runs it, and returns the exit code.
+        Runs it, and returns the exit code; ``exec`` that of another tool.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Command:
     description: str
     examples: str
     configure: Callable[[ArgumentParser], None]
-    run: Callable[[Namespace], Exit]
+    run: Callable[[Namespace], int]
 
 
 def complain(message: str | BaseException, command: Command | None = None) -> None:

@@ -14,6 +14,7 @@ from hdmf_zarr_backend import __version__
 from hdmf_zarr_backend.cli import (
     convert,
     diff,
+    execute,
     inspect,
     plan,
     repair,
@@ -67,6 +68,7 @@ COMMANDS: tuple[Command, ...] = (
     repair.REPAIR,
     repair.CONSOLIDATE,
     upgrade.COMMAND,
+    execute.COMMAND,
     _COMPLETION,
 )
 """All commands, in the order of the help."""
@@ -106,7 +108,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(_run(arguments))
 
 
-def _run(arguments: Namespace) -> Exit:
+def _run(arguments: Namespace) -> int:
     command: Command = arguments.command
     try:
         code = command.run(arguments)

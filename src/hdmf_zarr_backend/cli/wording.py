@@ -37,6 +37,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "nczarr": ("--nczarr",),
     "overwrite": ("--force",),
     "path": (),
+    "replace": (),
     "resume": ("--resume",),
     "shards": ("--shards",),
     "storage_options": ("--storage-option",),

@@ -1,0 +1,575 @@
+"""The modules of hdmf-zarr and what is in them: classes and functions with its members and order of arguments.
+
+They have what hdmf-zarr 0.13 documents, and what 0.14 has besides: ``ZarrV2IO``, ``NWBZarrV2IO``, ``is_zarr_v2_file``,
+``IncompleteConversionError``, ``HDMFZarrArray``, ``get_store_path``, and ``compressors``, ``serializer`` and ``shards``
+of ``ZarrDataIO``.
+
+Differences from 0.14:
+
+* The order of arguments where it differs: ``storage_options`` is the sixth one of ``ZarrIO``, as in 0.13.
+* New files are of format 2 here, where 0.14 writes format 3; ``zarr_format=3`` asks for that.
+* A ``serializer`` other than little-endian ``BytesCodec``, and codecs that numcodecs does not have.
+* ``skipped_entries`` is empty, and ``allow_pickle`` without effect: what cannot be read is an error, and pickles are
+  read without running what is in them.
+
+Names without a meaning here are missing, so that importing them fails at once: the iterator queue, the writer and
+reader of specifications, synchronizers.
+
+A module of its own, which is imported with ``hdmf_zarr``: it imports hdmf and pynwb.
+
+Source: hdmf-zarr 0.13.0 and 0.14.0, for the names and their arguments.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from abc import ABCMeta
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, ClassVar
+
+from hdmf.build import DatasetBuilder
+
+import hdmf_zarr_backend.io
+from hdmf_zarr_backend import dataio
+from hdmf_zarr_backend.arrays.codecs import make_codec
+from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.builders.datasets import BuilderReferences, BuilderTable, ContainerReferences, ContainerTable
+from hdmf_zarr_backend.builders.specs import SPECIFICATIONS
+from hdmf_zarr_backend.errors import DamagedFileError, ModeError, ReferenceTargetError, UsageError, ZarrBackendError
+from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.formats.references import ZarrReference
+from hdmf_zarr_backend.formats.reserved import SPECLOC
+from hdmf_zarr_backend.hdf5.filters import codecs_of
+from hdmf_zarr_backend.io import ROOT_NAME
+from hdmf_zarr_backend.model.locations import THIS_FILE
+from hdmf_zarr_backend.stores.opening import open_neighbour, open_store
+from hdmf_zarr_backend.stores.zarr_python import open_zarr_group
+
+_READING = ("r", "r-")
+
+
+def pipeline_of_zarr3(filters: Any, compressors: Any, serializer: Any) -> tuple[list[Any] | None, Any]:
+    """Return the arguments ``filters`` and ``compressor`` of our ZarrDataIO.
+
+    Parameters
+    ----------
+    filters : sequence of codecs, optional
+        What changes the array: codecs of zarr 3 or of numcodecs.
+    compressors : codec, sequence of codecs or bool, optional
+        What changes the bytes: the last one is the compressor, those before it are filters. False: none; True and None:
+        the default.
+    serializer : codec, optional
+        What makes bytes of the array: only ``BytesCodec``, little-endian, which is the default.
+
+    Raises
+    ------
+    UsageError
+        Another serializer.
+    """
+    if serializer is not None and _named(serializer) not in ("bytes", "bytes (little)"):
+        raise UsageError(
+            f"the serializer {serializer!r} is not accepted: the data decide about text and byte order",
+            remedy="Leave serializer out; give data of the type that is to be stored.",
+        )
+    steps = list(filters or ())
+    if compressors is None or isinstance(compressors, bool):
+        return steps or None, compressors
+    listed = compressors if isinstance(compressors, Sequence) else [compressors]
+    if not listed:
+        return steps or None, False
+    return [*steps, *listed[:-1]] or None, listed[-1]
+
+
+def _named(serializer: Any) -> str:
+    document = serializer.to_dict()
+    endian = document.get("configuration", {}).get("endian")
+    return str(document["name"]) if endian is None else f"{document['name']} ({endian})"
+
+
+class SameAsOurs(ABCMeta):
+    """Makes instances of our class instances of the class under its other name as well."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        ours = vars(cls).get("ours")  # not inherited: a user's subclass is a class of its own
+        return super().__instancecheck__(instance) if ours is None else isinstance(instance, ours)
+
+
+class ZarrDataIO(dataio.ZarrDataIO, metaclass=SameAsOurs):
+    """`hdmf_zarr_backend.ZarrDataIO` with what hdmf-zarr's class has besides.
+
+    Parameters
+    ----------
+    data, chunks, fillvalue, compressor, filters, link_data
+        As of `hdmf_zarr_backend.ZarrDataIO`.
+    compressors, serializer
+        Codecs of zarr 3, as of hdmf-zarr 0.14; as of `pipeline_of_zarr3`.
+    **options
+        Everything else that `hdmf_zarr_backend.ZarrDataIO` takes.
+
+    Raises
+    ------
+    UsageError
+        ``compressor`` and ``compressors`` are both given, or a codec is not accepted.
+    """
+
+    ours: ClassVar[type] = dataio.ZarrDataIO
+
+    def __init__(
+        self,
+        data: Any = None,
+        chunks: Any = None,
+        fillvalue: Any = None,
+        compressor: Any = None,
+        filters: Any = None,
+        link_data: bool = False,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        *,
+        compressors: Any = None,
+        serializer: Any = None,
+        **options: Any,
+    ) -> None:
+        if compressor is not None and compressors is not None:
+            raise UsageError("compressor and compressors are both given", remedy="Give one of them.")
+        self._of_zarr3: dict[str, Any] = {}
+        if compressors is not None or serializer is not None:
+            self._of_zarr3 = {"compressors": compressors, "filters": filters, "serializer": serializer}
+            filters, found = pipeline_of_zarr3(filters, compressors, serializer)
+            compressor = found if compressor is None else compressor
+        super().__init__(data, chunks, fillvalue, compressor, filters, link_data, **options)
+
+    @property
+    def io_settings(self) -> dict[str, Any]:
+        """A copy of the storage options that are set, as given; ``compressors=False`` is None in it."""
+        if not self._of_zarr3:
+            return super().io_settings
+        others = {name: value for name, value in super().io_settings.items() if name not in ("compressor", "filters")}
+        given = {name: value for name, value in self._of_zarr3.items() if value is not None and value is not True}
+        return {**others, **{name: None if value is False else value for name, value in given.items()}}
+
+    @staticmethod
+    def is_h5py_dataset(obj: Any) -> bool:
+        """Tell whether ``obj`` is an ``h5py.Dataset``, without importing h5py."""
+        return (type(obj).__module__, type(obj).__name__) == ("h5py._hl.dataset", "Dataset")
+
+    @staticmethod
+    def hdf5_to_zarr_filters(h5dataset: Any) -> list[Any]:
+        """Return the codecs with which the chunks of an HDF5 dataset are chunks of Zarr.
+
+        Warns
+        -----
+        UserWarning
+            A filter has no counterpart; there are no codecs then.
+        """
+        properties = h5dataset.id.get_create_plist()
+        filters = [properties.get_filter(number) for number in range(properties.get_nfilters())]
+        found = codecs_of([[number, flags, list(options)] for number, flags, options, _ in filters], h5dataset.dtype)
+        if found is None:
+            warnings.warn(
+                f"{h5dataset.name}: Zarr has no codecs for the HDF5 filters {[number for number, *_ in filters]}; the "
+                "data will be stored with other codecs",
+                UserWarning,
+                stacklevel=2,
+            )
+        return [] if found is None else [make_codec(dict(config), h5dataset.dtype) for config in found.codecs]
+
+    @staticmethod
+    def from_h5py_dataset(h5dataset: Any, **options: Any) -> ZarrDataIO:
+        """Wrap an HDF5 dataset with its chunks, fill value and filters, as far as ``options`` do not say otherwise."""
+        filters = ZarrDataIO.hdf5_to_zarr_filters(h5dataset)
+        fill = h5dataset.fillvalue
+        options.setdefault("chunks", h5dataset.chunks)
+        options.setdefault("fillvalue", fill.decode("utf-8") if isinstance(fill, bytes) else fill)
+        if filters and not {"compressor", "compressors", "filters"} & options.keys():
+            options |= {"compressor": filters[-1], "filters": filters[:-1] or None}
+        return ZarrDataIO(h5dataset, **options)
+
+
+class UnsafePickleCodecError(ValueError):
+    """Raised by nothing here: pickles are read without running what is in them, asked or not."""
+
+
+class IncompleteConversionError(RuntimeError):
+    """A file of format 3 would lack something that could not be read of the file of format 2."""
+
+
+def is_zarr_v2_file(path: Any, storage_options: Mapping[str, Any] | None = None) -> bool:
+    """Tell whether there is a Zarr hierarchy of format 2 at ``path``; any error is a no."""
+    try:
+        return parse(open_store(path, storage_options)).zarr_format == 2
+    except (ZarrBackendError, OSError):
+        return False
+
+
+def get_store_path(store: Any) -> str:
+    """Return the absolute path of a ``LocalStore`` of zarr, the text of any other store."""
+    root = getattr(store, "root", None)
+    return os.path.realpath(root) if isinstance(root, str | os.PathLike) else str(store)
+
+
+class ReadsOnly:
+    """Mixed into an io class: it reads, and takes the arguments of hdmf-zarr's classes for old files.
+
+    Parameters
+    ----------
+    path, mode, manager, storage_options
+        As of `hdmf_zarr_backend.ZarrIO`; the mode is ``r`` or ``r-``.
+    force_overwrite, allow_pickle : bool
+        Without effect: nothing is written, and pickles are read without running what is in them.
+    **options
+        Everything else that the class takes.
+
+    Raises
+    ------
+    ModeError
+        Another mode; a ValueError, as with hdmf-zarr.
+    """
+
+    def __init__(
+        self,
+        path: Any,
+        mode: str = "r",
+        manager: Any = None,
+        storage_options: Mapping[str, Any] | None = None,
+        force_overwrite: bool = False,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        allow_pickle: bool = False,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        **options: Any,
+    ) -> None:
+        if mode not in _READING:
+            raise ModeError(
+                f"{type(self).__name__} only reads, and the mode is {mode!r}",
+                remedy="Use ZarrIO or NWBZarrIO to write.",
+            )
+        self._allow_pickle = allow_pickle
+        super().__init__(path, mode, manager, storage_options=storage_options, **options)  # type: ignore[call-arg] # of the io class
+
+    @property
+    def allow_pickle(self) -> bool:
+        """What was given; it changes nothing."""
+        return self._allow_pickle
+
+    @property
+    def skipped_entries(self) -> list[tuple[str, str]]:
+        """Empty: what cannot be read is an error here."""
+        return []
+
+
+class MakesFormat3:
+    """Mixed into an io class for NWB that reads: it writes what it reads to a new file of format 3."""
+
+    writer: ClassVar[Any]
+    """The class that writes."""
+
+    def export_to_v3(
+        self,
+        path: Any,
+        nwbfile: Any = None,
+        write_args: Mapping[str, Any] | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write this file, or ``nwbfile`` that was read from it, to a new one of format 3; all data are copied.
+
+        Parameters
+        ----------
+        path : str, Path or zarr.abc.store.Store
+            The new file.
+        nwbfile : NWBFile, optional
+            What was read, changed perhaps; None: everything.
+        write_args : dict, optional
+            Arguments of ``write_builder``.
+        storage_options : dict, optional
+            Of the new file.
+
+        Raises
+        ------
+        IncompleteConversionError
+            Something cannot be read.
+        """
+        arguments = {**(write_args or {}), "link_data": False}
+        try:
+            with self.writer(path, mode="w", storage_options=storage_options, zarr_format=3) as io:
+                io.export(src_io=self, nwbfile=nwbfile, write_args=arguments)
+        except DamagedFileError as error:
+            raise IncompleteConversionError(str(error)) from error
+
+    @classmethod
+    def convert_to_v3(
+        cls,
+        source_path: str | os.PathLike[str],
+        dest_path: Any,
+        write_args: Mapping[str, Any] | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        allow_pickle: bool = False,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+    ) -> None:
+        """Write the file at ``source_path`` to a new one of format 3; arguments as of `export_to_v3`."""
+        with _opened(cls, source_path, allow_pickle=allow_pickle) as io:
+            io.export_to_v3(dest_path, write_args=write_args, storage_options=storage_options)
+
+    @classmethod
+    def read_nwb(cls, path: str | os.PathLike[str], allow_pickle: bool = False) -> Any:  # noqa: FBT001, FBT002 - hdmf-zarr's
+        """Return the ``NWBFile`` at ``path``."""
+        return _opened(cls, path, allow_pickle=allow_pickle).read()
+
+
+def anonymous(path: str | os.PathLike[str]) -> dict[str, bool] | None:
+    """Return the storage options with which hdmf-zarr reads an NWB file: without credentials, if it is in a bucket."""
+    return {"anon": True} if str(path).startswith("s3://") else None
+
+
+def _opened(io_class: Any, path: str | os.PathLike[str], *, allow_pickle: bool) -> Any:
+    return io_class(path, mode="r", storage_options=anonymous(path), allow_pickle=allow_pickle)
+
+
+class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
+    """`hdmf_zarr_backend.ZarrIO` with the members and the order of arguments of hdmf-zarr's class.
+
+    Parameters
+    ----------
+    path, mode, manager, object_codec_class, storage_options, force_overwrite
+        As of `hdmf_zarr_backend.ZarrIO`.
+    synchronizer : object
+        Ignored with a warning: a file has one writer.
+    driver, aws_region : None
+        Given by ``pynwb.validate``; they have a meaning for HDF5 only.
+    **options
+        Everything else that `hdmf_zarr_backend.ZarrIO` takes.
+    """
+
+    ours: ClassVar[type] = hdmf_zarr_backend.io.ZarrIO
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        mode: str = "r",
+        manager: Any = None,
+        synchronizer: Any = None,
+        object_codec_class: type | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        force_overwrite: bool = False,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        *,
+        driver: None = None,
+        aws_region: None = None,
+        **options: Any,
+    ) -> None:
+        for name, value in (("driver", driver), ("aws_region", aws_region)):
+            if value is not None:
+                raise UsageError(f"{name}={value!r} has no meaning for Zarr", remedy="Use storage_options.")
+        super().__init__(
+            path,
+            mode,
+            manager,
+            synchronizer=synchronizer,
+            object_codec_class=object_codec_class,
+            storage_options=storage_options,
+            force_overwrite=force_overwrite,
+            **options,
+        )
+
+    def write(  # type: ignore[override]  # hdmf-zarr has no `herd`, and `cache_spec` in its place
+        self,
+        container: Any,
+        cache_spec: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        link_data: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        exhaust_dci: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        number_of_jobs: int = 1,
+        max_threads_per_process: int | None = None,
+        multiprocessing_context: str | None = None,
+        consolidate_metadata: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        **options: Any,
+    ) -> None:
+        """Write a container, with the order of arguments of hdmf-zarr; they mean what our `ZarrIO` says."""
+        super().write(
+            container,
+            cache_spec=cache_spec,
+            link_data=link_data,
+            exhaust_dci=exhaust_dci,
+            number_of_jobs=number_of_jobs,
+            max_threads_per_process=max_threads_per_process,
+            multiprocessing_context=multiprocessing_context,
+            consolidate_metadata=consolidate_metadata,
+            **options,
+        )
+
+    def write_builder(
+        self,
+        builder: Any,
+        link_data: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        exhaust_dci: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        export_source: str | None = None,
+        consolidate_metadata: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        **options: Any,
+    ) -> None:
+        """Write a builder, with the order of arguments of hdmf-zarr."""
+        super().write_builder(
+            builder,
+            link_data=link_data,
+            exhaust_dci=exhaust_dci,
+            export_source=export_source,
+            consolidate_metadata=consolidate_metadata,
+            **options,
+        )
+
+    def export(
+        self,
+        src_io: Any,
+        container: Any = None,
+        write_args: Mapping[str, Any] | None = None,
+        clear_cache: bool = False,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        cache_spec: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        number_of_jobs: int = 1,
+        max_threads_per_process: int | None = None,
+        multiprocessing_context: str | None = None,
+        consolidate_metadata: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        **options: Any,
+    ) -> None:
+        """Export what ``src_io`` has read, with the order of arguments of hdmf-zarr."""
+        arguments = {
+            "number_of_jobs": number_of_jobs,
+            "max_threads_per_process": max_threads_per_process,
+            "multiprocessing_context": multiprocessing_context,
+            "consolidate_metadata": consolidate_metadata,
+            **(write_args or {}),
+        }
+        super().export(
+            src_io=src_io,
+            container=container,
+            write_args=arguments,
+            clear_cache=clear_cache,
+            cache_spec=cache_spec,
+            **options,
+        )
+
+    @classmethod
+    def load_namespaces(  # type: ignore[override] # hdmf-zarr's order of arguments
+        cls,
+        namespace_catalog: Any,
+        path: Any = None,
+        file: Any = None,
+        storage_options: Mapping[str, Any] | None = None,
+        namespaces: list[str] | None = None,
+        **options: Any,
+    ) -> dict[str, Any]:
+        """Load cached namespaces as `hdmf_zarr_backend.ZarrIO.load_namespaces` does, with hdmf-zarr's order."""
+        return super().load_namespaces(
+            namespace_catalog, path, namespaces, file, storage_options=storage_options, **options
+        )
+
+    @property
+    def synchronizer(self) -> None:
+        """None: zarr 3 has no synchronizers."""
+        return None
+
+    def is_remote(self) -> bool:
+        """Tell whether the file is elsewhere than in a local folder."""
+        return "://" in self.path
+
+    def get_written(self, builder: Any, check_on_disk: bool = False) -> bool:  # noqa: FBT001, FBT002 - hdmf-zarr's
+        """Tell whether a builder was read from or written to this file; ``check_on_disk``: and is there."""
+        return super().get_written(builder) and (not check_on_disk or self.get_builder_exists_on_disk(builder))
+
+    def get_builder_exists_on_disk(self, builder: Any) -> bool:
+        """Tell whether there is a group or array at the place of a builder."""
+        return os.path.exists(self.get_builder_disk_path(builder))
+
+    def get_builder_disk_path(self, builder: Any, filepath: str | None = None) -> str:
+        """Return the folder of a builder, in this file or in another one."""
+        names = []
+        while builder.parent is not None:
+            names.append(builder.name)
+            builder = builder.parent
+        return os.path.join(self.path if filepath is None else filepath, *reversed(names))
+
+    def resolve_ref(self, zarr_ref: Mapping[str, Any]) -> tuple[str | None, Any]:
+        """Return name and array or group of what a stored reference points to, the root for one without a path.
+
+        Raises
+        ------
+        UsageError
+            Nothing is there; a ValueError, as with hdmf-zarr.
+        """
+        reference = ZarrReference(zarr_ref.get("source") or THIS_FILE, zarr_ref.get("path") or "/")
+        self.read_builder()
+        try:
+            builder = self._session().own.resolve(reference)
+        except ReferenceTargetError as error:
+            raise UsageError(
+                f"the reference to {reference.path} leads nowhere", store=self.source, remedy=str(error)
+            ) from error
+        if isinstance(builder, DatasetBuilder):
+            return builder.name, getattr(builder.data, "dataset", builder.data)
+        group = (
+            self._file
+            if reference.source == THIS_FILE
+            else open_zarr_group(open_neighbour(self._place, builder.source))
+        )
+        return (ROOT_NAME, group) if reference.path == "/" else (builder.name, group[reference.path])
+
+
+class ZarrV2IO(ReadsOnly, ZarrIO):
+    """`ZarrIO` that reads only, under the name that hdmf-zarr 0.14 has for files of format 2."""
+
+
+def _stores() -> tuple[type, ...]:
+    """Return the classes of zarr's stores that are taken as a path, of the release of zarr that is installed."""
+    storage = import_module("zarr.storage")
+    names = ("LocalStore", "FsspecStore", "DirectoryStore", "TempStore", "NestedDirectoryStore")
+    found = [getattr(storage, name) for name in names if hasattr(storage, name)]
+    return (*found, import_module("zarr.abc.store").Store) if hasattr(storage, "LocalStore") else tuple(found)
+
+
+def members_of(module: str) -> dict[str, Any]:
+    """Return what is in a module of the alias.
+
+    Parameters
+    ----------
+    module : str
+        ``""`` for ``hdmf_zarr``, ``"utils"`` for ``hdmf_zarr.utils``.
+    """
+    of_pynwb: dict[str, Any] = {}
+    if module in ("", "nwb", "nwb_zarrv2") and find_spec("pynwb") is not None:
+        from hdmf_zarr_backend.alias.nwb_names import NWBZarrIO, NWBZarrV2IO
+
+        of_pynwb = {"NWBZarrIO": NWBZarrIO, "NWBZarrV2IO": NWBZarrV2IO}
+    contents: dict[str, dict[str, Any]] = {
+        "": {
+            "ZarrIO": ZarrIO,
+            "ZarrDataIO": ZarrDataIO,
+            "ZarrV2IO": ZarrV2IO,
+            "is_zarr_v2_file": is_zarr_v2_file,
+            "IncompleteConversionError": IncompleteConversionError,
+            **of_pynwb,
+        },
+        "backend": {
+            "ZarrIO": ZarrIO,
+            "ROOT_NAME": ROOT_NAME,
+            "SPEC_LOC_ATTR": SPECLOC,
+            "DEFAULT_SPEC_LOC_DIR": SPECIFICATIONS,
+            "SUPPORTED_ZARR_STORES": _stores() if module == "backend" else (),
+        },
+        "utils": {
+            "ZarrDataIO": ZarrDataIO,
+            "ZarrReference": ZarrReference,
+            "HDMFZarrArray": LazyArray,
+            "get_store_path": get_store_path,
+        },
+        "zarr_utils": {
+            "BuilderZarrReferenceDataset": BuilderReferences,
+            "BuilderZarrTableDataset": BuilderTable,
+            "ContainerZarrReferenceDataset": ContainerReferences,
+            "ContainerZarrTableDataset": ContainerTable,
+        },
+        "backend_zarrv2": {
+            "IncompleteConversionError": IncompleteConversionError,
+            "UnsafePickleCodecError": UnsafePickleCodecError,
+            "ZarrV2IO": ZarrV2IO,
+            "is_zarr_v2_file": is_zarr_v2_file,
+        },
+        "nwb": {"ZarrIO": ZarrIO, **_only(of_pynwb, "NWBZarrIO")},
+        "nwb_zarrv2": _only(of_pynwb, "NWBZarrV2IO"),
+    }
+    return contents[module]
+
+
+def _only(members: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in members.items() if key == name}

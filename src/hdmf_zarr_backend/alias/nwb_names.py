@@ -1,0 +1,71 @@
+"""`NWBZarrIO` and `NWBZarrV2IO` with the members and the order of arguments of hdmf-zarr's classes; needs pynwb."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from hdmf_zarr_backend import nwb
+from hdmf_zarr_backend.alias.names import MakesFormat3, ReadsOnly, ZarrIO, anonymous
+
+
+class NWBZarrIO(ZarrIO, nwb.NWBZarrIO):
+    """`hdmf_zarr_backend.NWBZarrIO` with the members and the order of arguments of hdmf-zarr's class.
+
+    Parameters
+    ----------
+    path, mode, manager, synchronizer, object_codec_class, storage_options, force_overwrite, **options
+        As of the alias's `ZarrIO`.
+    load_namespaces, extensions
+        As of `hdmf_zarr_backend.NWBZarrIO`.
+    """
+
+    ours: ClassVar[type] = nwb.NWBZarrIO
+
+    def __init__(
+        self,
+        path: Any,
+        mode: str = "r",
+        manager: Any = None,
+        synchronizer: Any = None,
+        object_codec_class: type | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        force_overwrite: bool = False,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        load_namespaces: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        extensions: Any = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(
+            path,
+            mode,
+            manager,
+            synchronizer,
+            object_codec_class,
+            storage_options,
+            force_overwrite,
+            load_namespaces=load_namespaces,
+            extensions=extensions,
+            **options,
+        )
+
+    def export(  # type: ignore[override] # pynwb calls the container nwbfile
+        self, src_io: Any, nwbfile: Any = None, write_args: Mapping[str, Any] | None = None, **options: Any
+    ) -> None:
+        """Export what ``src_io`` has read; ``nwbfile``, if given, has been read by it."""
+        super().export(src_io, options.pop("container", nwbfile), write_args, **options)
+
+    @staticmethod
+    def read_nwb(path: str | os.PathLike[str], **options: Any) -> Any:
+        """Return the ``NWBFile`` at ``path``; options as of `NWBZarrIO`.
+
+        A file at ``s3://`` is read without credentials, as with hdmf-zarr, unless there are ``storage_options``.
+        """
+        options.setdefault("storage_options", anonymous(path))
+        return NWBZarrIO(path, mode="r", **options).read()
+
+
+class NWBZarrV2IO(MakesFormat3, ReadsOnly, NWBZarrIO):  # type: ignore[misc] # hdmf-zarr's read_nwb takes less
+    """`NWBZarrIO` that reads only, under the name that hdmf-zarr 0.14 has for files of format 2."""
+
+    writer: ClassVar[Any] = NWBZarrIO

@@ -1,0 +1,40 @@
+"""`zarrio exec`: another Python command-line tool, for which ``hdmf_zarr`` is this package."""
+
+from __future__ import annotations
+
+from argparse import PARSER, ArgumentParser, Namespace
+
+from hdmf_zarr_backend.cli.command import Command
+from hdmf_zarr_backend.exec import run_with_alias
+
+
+def _configure(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "words",
+        nargs=PARSER,  # everything from the first word on, options and "--" included
+        metavar="COMMAND",
+        help="a command of this environment or of PATH, or 'python', and its arguments",
+    )
+
+
+def _run(arguments: Namespace) -> int:
+    return run_with_alias(arguments.words)
+
+
+COMMAND = Command(
+    name="exec",
+    summary="run a Python tool with this package as hdmf_zarr",
+    description=(
+        "Run a command-line tool that is written in Python, such as nwbinspector, pynwb-validate or a script. Where\n"
+        "it imports hdmf_zarr it gets this package, even if hdmf-zarr is installed; so do the Python processes that\n"
+        "it starts. Its arguments and its exit code are passed on unchanged."
+    ),
+    examples="""\
+  zarrio exec nwbinspector session.nwb.zarr
+  zarrio exec pynwb-validate session.nwb.zarr
+  zarrio exec python script.py
+  zarrio exec python -m pytest
+""",
+    configure=_configure,
+    run=_run,
+)

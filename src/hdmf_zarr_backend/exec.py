@@ -1,0 +1,81 @@
+"""`run_with_alias`: runs a Python command-line tool in which ``hdmf_zarr`` is this package.
+
+``python -m hdmf_zarr_backend.exec COMMAND ...`` and ``zarrio exec COMMAND ...`` are the same.
+
+The command takes the place of the process: its arguments, its output, its exit code and the signals that it gets are
+its own. A module ``sitecustomize`` in ``PYTHONPATH`` installs the alias when Python starts, in processes that the
+command starts too.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Sequence
+from pathlib import Path
+
+from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
+
+_STARTUP = str(Path(__file__).parent / "alias" / "startup")
+
+
+def run_with_alias(command: Sequence[str]) -> int:
+    """Run a command with the alias; on POSIX systems it takes the place of this process, and nothing is returned.
+
+    Parameters
+    ----------
+    command : sequence of str
+        A console script of this environment or of ``PATH``, or ``python``, and its arguments.
+
+    Returns
+    -------
+    int
+        The exit code of the command, on Windows.
+
+    Raises
+    ------
+    UsageError
+        There is no such command.
+    """
+    program = _program(command[0])
+    path = [_STARTUP, *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+    if os.name != "nt":  # Windows cannot replace a process
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.execve(program, [program, *command[1:]], environment)  # noqa: S606
+    return subprocess.run([program, *command[1:]], env=environment, check=False).returncode  # noqa: S603
+
+
+def _program(name: str) -> str:
+    """Return the path of a command: the Python that runs, a script of its environment, or one of ``PATH``."""
+    major, minor = sys.version_info[:2]
+    if name in ("python", f"python{major}", f"python{major}.{minor}"):
+        return sys.executable
+    scripts = sysconfig.get_path("scripts")
+    found = shutil.which(name, path=scripts) or shutil.which(name)
+    if found is None:
+        raise UsageError(
+            f"there is no command {name!r} in {scripts} or in PATH",
+            remedy="Install the package that has it, or run a module of it with 'python -m'.",
+        )
+    return found
+
+
+def main() -> int:
+    """Run the command in the arguments of the process; 2 where there is none."""
+    if len(sys.argv) < 2:
+        print("usage: python -m hdmf_zarr_backend.exec COMMAND ...", file=sys.stderr)  # noqa: T201
+        return 2
+    try:
+        return run_with_alias(sys.argv[1:])
+    except (ZarrBackendError, OSError) as error:
+        print(f"zarrio exec: {error}", file=sys.stderr)  # noqa: T201
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
