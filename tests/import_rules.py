@@ -86,7 +86,7 @@ LIBRARIES: dict[str, Library] = {
     "numcodecs": _in(
         "dataio", "execution", "hdf5", "io", "formats", "nwb", "arrays", "oldfiles", "transfer", "builders"
     ),
-    "zarr": _in("stores/zarr_python", "arrays", "alias/names"),
+    "zarr": _in("stores/zarr_python", "stores/zarr_2", "stores/zarr_3", "arrays", "alias/names"),
     "filelock": _in("changes"),
     "orjson": _in("stores/json_text"),
     "ruamel": _on_use_in("checks/installed"),

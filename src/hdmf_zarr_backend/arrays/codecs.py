@@ -28,6 +28,7 @@ from hdmf_zarr_backend.arrays.bounded import (
     decode_bounded,
     is_incremental,
 )
+from hdmf_zarr_backend.arrays.crc32c import CRC32C
 from hdmf_zarr_backend.arrays.objects import Elements, JSONRows, LittleRows, ReferenceTexts, SplitElements, StructRows
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, UnsafeDataError, ValueRefusedError
 from hdmf_zarr_backend.model.memo import Memo
@@ -160,6 +161,8 @@ def make_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Codec:
             return LittleRows(dtype, numpy_dtype(config["stored"]))
         if codec_id == "struct":
             return StructRows(config["fields"], numpy_dtype)
+        if codec_id == "crc32c":
+            return CRC32C(**{key: value for key, value in config.items() if key != "id"})
         if codec_id == "shuffle":
             config = {**config, "elementsize": _element_size(config, dtype)}
         _check_types(config)

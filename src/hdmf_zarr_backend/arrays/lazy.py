@@ -33,6 +33,14 @@ Array = npt.NDArray[Any]
 Elements = Callable[[Array], Array]
 
 _ITER_ELEMENTS = 65536
+_STATE_OF_ZARR_2 = frozenset(
+    {
+        "_attrs", "_blocks", "_cache_metadata", "_chunk_store", "_chunks", "_compressor", "_dimension_separator",
+        "_dtype", "_fill_value", "_filters", "_is_view", "_key_prefix", "_meta", "_meta_array", "_oindex", "_order",
+        "_partial_decompress", "_path", "_read_only", "_shape", "_store", "_synchronizer", "_transformed_chunk_store",
+        "_version", "_vindex", "_write_empty_chunks",
+    }
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,3 +344,13 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
 
             self._array = open_zarr_array(self.keys, self.path)
         return self._array._async_array
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the state that methods of zarr-python 2 use, from the real array."""
+        if name not in _STATE_OF_ZARR_2:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if self._array is None:
+            from hdmf_zarr_backend.stores.zarr_python import open_zarr_array
+
+            self._array = open_zarr_array(self.keys, self.path)
+        return getattr(self._array, name)

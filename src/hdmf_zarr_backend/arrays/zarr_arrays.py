@@ -16,6 +16,9 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, join, split
 from hdmf_zarr_backend.stores.json_text import load
 from hdmf_zarr_backend.stores.local import LocalStore
 
+_IS_ZARR_2 = zarr.__version__.startswith("2.")
+_storage: Any = zarr.storage  # to the type checker too: it differs from release to release
+
 Parse = Callable[[dict[str, Any], str], "ArrayNode[Attributes] | None"]
 
 
@@ -31,14 +34,13 @@ def stored_view(data: Any, parse: Parse) -> Any:
     parse : callable
         Returns the array of ``{name: document}``, in either format of Zarr.
     """
-    if (
-        isinstance(data, LazyArray)
-        or not isinstance(data, zarr.Array)
-        or not isinstance(data.store, zarr.storage.LocalStore)
-    ):
+    if isinstance(data, LazyArray) or not isinstance(data, zarr.Array):
         return data
-    group, names = _DOCUMENTS[data.metadata.zarr_format]
-    location = os.path.abspath(os.path.join(str(data.store.root), data.path))
+    root = _folder(data.store)
+    if root is None:
+        return data
+    group, names = _DOCUMENTS[2 if _IS_ZARR_2 else data.metadata.zarr_format]
+    location = os.path.abspath(os.path.join(root, data.path))
     parts: list[str] = []
     while os.path.exists(os.path.join(os.path.dirname(location), group)):
         location, name = os.path.split(location)
@@ -50,6 +52,13 @@ def stored_view(data: Any, parse: Parse) -> Any:
     texts = keys.get_many(join(path, name) for name in names)
     node = parse({split(key)[1]: load(text, key=key) for key, text in texts.items()}, path)
     return data if node is None else LazyArray(keys, path, node, ChunkCache())
+
+
+def _folder(store: Any) -> str | None:
+    """Return the local folder of a store of zarr-python, None if it is not one."""
+    if _IS_ZARR_2:
+        return str(store.path) if isinstance(store, _storage.DirectoryStore) else None
+    return str(store.root) if isinstance(store, _storage.LocalStore) else None
 
 
 _DOCUMENTS = {2: (zarr2.GROUP, (zarr2.ARRAY, zarr2.ATTRIBUTES)), 3: (zarr3.DOCUMENT, (zarr3.DOCUMENT,))}

@@ -27,13 +27,14 @@ in the process, reads its document without that step: import this module, or ope
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from zarr.buffer import cpu
-from zarr.dtype import ZDType, data_type_registry
+from zarr.dtype import Structured, VariableLengthBytes, VariableLengthUTF8, ZDType, data_type_registry
 
 try:
     from zarr.errors import DataTypeValidationError  # type: ignore[attr-defined, unused-ignore]
@@ -50,6 +51,7 @@ __all__ = [
 ]
 
 _OBJECT_NAME = "|O"
+_COMPOUND_CODECS = ("pickle", "json2", "msgpack2")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,5 +144,173 @@ def only_format_2(data_type: ZDType[Any, Any]) -> ValueError:
     return ValueError(f"{type(data_type).__name__} exists in Zarr format 2 only; in format 3, store the values as text")
 
 
-# The entry points only load this module, and zarr 3.1.6 registers nothing by itself.
+# --- types of older files -------------------------------------------------------------------------------------------
+# hdmf-zarr up to 0.13 wrote `fill_value: 0` on arrays of text, bytes and references: zarr 2 does so if none is given.
+# It is read as null here, so that a missing chunk is the type's own default, and xarray does not mask the text "0".
+
+
+def _is_unset(fill_value: object, zarr_format: int) -> bool:
+    return zarr_format == 2 and isinstance(fill_value, int) and fill_value == 0
+
+
+class _LegacyObjectDType(ObjectDType):
+    def from_json_scalar(self, data: Any, *, zarr_format: Literal[2, 3]) -> Any:
+        return None if _is_unset(data, zarr_format) else super().from_json_scalar(data, zarr_format=zarr_format)
+
+
+class _PickleObjectDType(_LegacyObjectDType):
+    """References, and compound tables with text, as hdmf-zarr wrote them by default."""
+
+    _zarr_v3_name: ClassVar[str] = "hdmf_zarr_backend.pickle"
+    object_codec_id: ClassVar[str] = "pickle"
+
+
+class _MsgPackObjectDType(_LegacyObjectDType):
+    """The same written with ``object_codec_class=numcodecs.MsgPack``."""
+
+    _zarr_v3_name: ClassVar[str] = "hdmf_zarr_backend.msgpack2"
+    object_codec_id: ClassVar[str] = "msgpack2"
+
+
+class _LegacyVariableLengthBytes(VariableLengthBytes):
+    """zarr's type of ``vlen-bytes`` arrays, which refuses a fill value of 0 and with it the whole group."""
+
+    def from_json_scalar(self, data: Any, *, zarr_format: Literal[2, 3]) -> Any:
+        return None if _is_unset(data, zarr_format) else super().from_json_scalar(data, zarr_format=zarr_format)
+
+
+class _LegacyVariableLengthUTF8(VariableLengthUTF8):
+    """zarr's type of ``vlen-utf8`` arrays, which takes a fill value of 0 for the text "0"."""
+
+    def from_json_scalar(self, data: Any, *, zarr_format: Literal[2, 3]) -> Any:
+        return None if _is_unset(data, zarr_format) else super().from_json_scalar(data, zarr_format=zarr_format)
+
+
+# --- structured arrays with object fields ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class _CompoundDType(ZDType[np.dtype[Any], Any]):
+    """Format-2 structured array with ``|O`` fields, encoded by one object codec: compound with references.
+
+    Elements are numpy records whose object fields hold what the codec decodes to (a reference is a ``dict``).
+
+    The fill value of such an array is a pickle in base64: the zero that zarr 2 adds. It is never decoded and reads as
+    null; a missing chunk reads as zeros, which is the same. Null also keeps a record out of xarray's ``_FillValue``,
+    which has to be hashable.
+    """
+
+    _zarr_v3_name: ClassVar[str] = "hdmf_zarr_backend.compound"
+    dtype_cls: ClassVar[type[np.dtype[Any]]] = np.dtypes.VoidDType  # type: ignore[assignment]  # numpy's own stub
+    native: np.dtype[Any]
+    codec_id: str
+
+    @classmethod
+    def from_native_dtype(cls, dtype: np.dtype[Any]) -> Self:
+        raise DataTypeValidationError(f"numpy's {dtype} does not tell which object codec stores it")
+
+    def to_native_dtype(self) -> np.dtype[Any]:
+        return self.native
+
+    @classmethod
+    def _from_json_v2(cls, data: object) -> Self:
+        from hdmf_zarr_backend.arrays.codecs import numpy_dtype
+
+        for codec_id in _COMPOUND_CODECS:
+            fields = dtype_name(data, codec_id)
+            if isinstance(fields, Sequence) and not isinstance(fields, str):
+                native = numpy_dtype(list(fields))
+                if native.hasobject:
+                    return cls(native=native, codec_id=codec_id)
+        raise DataTypeValidationError(f"{cls.__name__} stores structured types with '|O' fields, got {data!r}")
+
+    @classmethod
+    def _from_json_v3(cls, data: object) -> Self:
+        raise DataTypeValidationError(f"{cls.__name__} exists in Zarr format 2 only, got {data!r}")
+
+    def to_json(self, zarr_format: Literal[2, 3]) -> Any:
+        if zarr_format != 2:
+            raise only_format_2(self)
+        fields = json.loads(json.dumps(self.native.descr))  # lists, as in the document, for numpy's tuples
+        return {"name": fields, "object_codec_id": self.codec_id}
+
+    def _check_scalar(self, data: object) -> bool:
+        return isinstance(data, int | tuple | list | np.void | np.ndarray)
+
+    def cast_scalar(self, data: object) -> Any:
+        if not self._check_scalar(data):
+            raise TypeError(f"{data!r} is not a record and cannot fill an array of {self.native}")
+        value: Any = tuple(data) if isinstance(data, list) else data
+        return np.array(value, dtype=self.native)[()]
+
+    def default_scalar(self) -> Any:
+        return self.cast_scalar(0)
+
+    def from_json_scalar(self, data: Any, *, zarr_format: Literal[2, 3]) -> None:
+        return None
+
+    def to_json_scalar(self, data: object, *, zarr_format: Literal[2, 3]) -> None:
+        return None
+
+
+LEGACY_TYPES: tuple[type[ZDType[Any, Any]], ...] = (
+    _LegacyVariableLengthBytes,
+    _LegacyVariableLengthUTF8,
+    _PickleObjectDType,
+    _MsgPackObjectDType,
+    _CompoundDType,
+)
+"""Data types of files of hdmf-zarr 0.13 and older; `zarr_legacy.enable_legacy_files` registers them."""
+
+# --- rows in format 3 -----------------------------------------------------------------------------------------------
+
+
+class StructDType(Structured):
+    """zarr data type ``struct`` of format 3, for zarr before 3.2, which has the older ``structured`` only.
+
+    Source: zarr-extensions, data type ``struct``.
+    """
+
+    _zarr_v3_name = "struct"  # type: ignore[assignment, misc, unused-ignore]
+
+    @classmethod
+    def from_native_dtype(cls, dtype: np.dtype[Any]) -> Self:
+        """Refuse: new arrays of zarr have its own type ``structured``."""
+        raise DataTypeValidationError(f"{cls.__name__} is read only, got {dtype}")
+
+    @classmethod
+    def _from_json_v2(cls, data: object) -> Self:
+        raise DataTypeValidationError(f"{cls.__name__} exists in Zarr format 3 only, got {data!r}")
+
+    @classmethod
+    def _from_json_v3(cls, data: Any) -> Self:
+        if not isinstance(data, Mapping) or data.get("name") != cls._zarr_v3_name:
+            raise DataTypeValidationError(f"{cls.__name__} has the name {cls._zarr_v3_name!r}, got {data!r}")
+        fields = data["configuration"]["fields"]
+        parse = data_type_registry.match_json
+        return cls(fields=tuple((field["name"], parse(field["data_type"], zarr_format=3)) for field in fields))
+
+    def to_json(self, zarr_format: Literal[2, 3]) -> Any:
+        """Return the type as in a document."""
+        if zarr_format == 2:
+            return super().to_json(zarr_format=2)
+        fields = [{"name": name, "data_type": kind.to_json(zarr_format=3)} for name, kind in self.fields]
+        return {"name": self._zarr_v3_name, "configuration": {"fields": fields}}
+
+    def from_json_scalar(self, data: Any, *, zarr_format: Literal[2, 3]) -> np.void:
+        """Return a fill value, which is an object with an entry for each field, or Base64."""
+        if not isinstance(data, Mapping):
+            return super().from_json_scalar(data, zarr_format=zarr_format)
+        values = tuple(kind.from_json_scalar(data[name], zarr_format=zarr_format) for name, kind in self.fields)
+        return self.cast_scalar(values)
+
+    def to_json_scalar(self, data: object, *, zarr_format: Literal[2, 3]) -> Any:
+        """Return a fill value for a document."""
+        row: Any = self.cast_scalar(data)
+        return {name: kind.to_json_scalar(row[name], zarr_format=zarr_format) for name, kind in self.fields}
+
+
+# The entry points only load this module, and zarr 3.1 registers nothing by itself.
 data_type_registry.register(JSON2ObjectDType._zarr_v3_name, JSON2ObjectDType)
+if StructDType._zarr_v3_name not in data_type_registry.contents:
+    data_type_registry.register(StructDType._zarr_v3_name, StructDType)

@@ -117,7 +117,7 @@ def open_folder(location: str, options: Mapping[str, Any]) -> Store:
 def _of_object(place: Any) -> Store:
     if isinstance(place, Store):
         return place
-    if isinstance(place, Mapping):
+    if isinstance(place, Mapping) and type(place).__module__.partition(".")[0] != "zarr":  # stores of zarr-python 2
         return store_of_fsmap(place) or MemoryStore(place)
     from hdmf_zarr_backend.stores.zarr_python import store_of_zarr  # zarr is imported where it is used
 

@@ -1,0 +1,183 @@
+"""Stores of zarr-python 2 as stores of this package, and files of this package as its groups and arrays.
+
+zarr-python 2 opens format 2 only. Its codec of pickles runs code, so arrays of pickles are not given to it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, MutableMapping
+from typing import Any, Literal
+
+import zarr
+import zarr.storage
+
+from hdmf_zarr_backend.errors import NotZarrError, UnsafeDataError
+from hdmf_zarr_backend.model.nodes import absolute
+from hdmf_zarr_backend.stores.base import Abilities, Store
+from hdmf_zarr_backend.stores.json_text import load
+from hdmf_zarr_backend.stores.local import LocalStore
+from hdmf_zarr_backend.stores.memory import MemoryStore
+from hdmf_zarr_backend.stores.obstore import store_of_bucket
+from hdmf_zarr_backend.stores.zip import ZipStore
+
+_zarr: Any = zarr  # to the type checker, which may see zarr-python 3
+_storage: Any = zarr.storage
+
+_READ_ONLY = Abilities(write=False, change=False, why="this store was opened for reading, or cannot be written")
+_ZIP_IS_OPEN = Abilities(
+    write=False,
+    change=False,
+    why="a ZipStore that is open is read only here; give the path of the zip file to write it",
+)
+
+
+# ---- stores of zarr-python ------------------------------------------------------------------------------------------
+
+
+class _Below(MutableMapping[str, bytes]):
+    """The keys of a mapping below a path."""
+
+    def __init__(self, mapping: MutableMapping[str, bytes], path: str) -> None:
+        self._mapping = mapping
+        self._start = f"{path}/"
+
+    def __getitem__(self, key: str) -> bytes:
+        return self._mapping[self._start + key]
+
+    def __setitem__(self, key: str, value: bytes) -> None:
+        self._mapping[self._start + key] = value
+
+    def __delitem__(self, key: str) -> None:
+        del self._mapping[self._start + key]
+
+    def __iter__(self) -> Iterator[str]:
+        return (key.removeprefix(self._start) for key in self._mapping if key.startswith(self._start))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def store_of_zarr(place: Any) -> Store | None:
+    """Return the file in a store or group of zarr-python, or in a store of obstore; None for anything else."""
+    path = ""
+    if isinstance(place, _zarr.Group):
+        place, path = place.store, place.path
+    if type(place).__module__.partition(".")[0] == "obstore":
+        return store_of_bucket(place, path)
+    return _adapted(place, path) if isinstance(place, _storage.BaseStore) else None
+
+
+def _adapted(store: Any, path: str) -> Store:
+    folder = _folder(store)
+    found: Store
+    if folder is not None:
+        found = LocalStore(os.path.abspath(os.path.join(folder, path)))
+    elif isinstance(store, _storage.ZipStore) and not path:
+        found = ZipStore(os.path.abspath(str(store.path)))
+        found.abilities = _ZIP_IS_OPEN
+    else:
+        base = _location(store)
+        found = MemoryStore(_Below(store, path) if path else store, f"{base}/{path}" if path else base)
+    if not store.is_writeable():
+        found.abilities = _READ_ONLY
+    return found
+
+
+def _folder(store: Any) -> str | None:
+    """Return the local folder of a store, None if it is not one."""
+    if isinstance(store, _storage.DirectoryStore):
+        return str(store.path)
+    if isinstance(store, _storage.FSStore) and type(store.fs).__name__ == "LocalFileSystem":
+        return str(store.path)
+    return None
+
+
+def _location(store: Any) -> str:
+    """Return the URL of a store, or an id in this process if it has none."""
+    if isinstance(store, _storage.FSStore):
+        return str(store.fs.unstrip_protocol(store.path)).rstrip("/")
+    return f"object://{id(store):x}"
+
+
+# ---- files as groups and arrays of zarr-python ---------------------------------------------------------------------
+
+
+class _View(_storage.Store):  # type: ignore[misc, unused-ignore]
+    """A store of this package as a store of zarr-python 2."""
+
+    def __init__(self, store: Store, *, is_writable: bool) -> None:
+        self._store = store
+        self._writeable = is_writable
+
+    def __getitem__(self, key: str) -> bytes:
+        data = self._store.get(key)
+        if data is None:
+            raise KeyError(key)
+        if key.rpartition("/")[2] == ".zarray":
+            self._check(key, data)
+        return data
+
+    def _check(self, key: str, data: bytes) -> None:
+        """Refuse an array that zarr-python would unpickle."""
+        filters = load(data, key=key).get("filters") if b"pickle" in data else None
+        if any(isinstance(config, dict) and config.get("id") == "pickle" for config in filters or ()):
+            raise UnsafeDataError(
+                "zarr-python 2 would run code to decode this array",
+                store=self._store.location,
+                path=absolute(key.rpartition("/")[0]),
+                remedy="Index the dataset itself, which decodes pickles as data.",
+            )
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._store.set(key, bytes(value))
+
+    def __delitem__(self, key: str) -> None:
+        if self._store.get(key) is None:
+            raise KeyError(key)
+        self._store.delete([key])
+
+    def __iter__(self) -> Iterator[str]:
+        return self._store.list_prefix("")
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def open_zarr_group(store: Store, *, mode: Literal["r", "r+"] = "r") -> Any:
+    """Return the file as a ``zarr.Group``, without using a consolidated document, which may be stale.
+
+    Raises
+    ------
+    NotZarrError
+        zarr does not find a group, or the file is of format 3.
+    """
+    try:
+        return _zarr.open_group(_View(store.unwrapped, is_writable=mode != "r"), mode=mode)
+    except ValueError as error:
+        raise _not_of_format_2(store, "") from error
+
+
+def open_zarr_array(store: Store, path: str) -> Any:
+    """Return the array at ``path`` as a ``zarr.Array``.
+
+    Raises
+    ------
+    NotZarrError
+        zarr-python cannot open it, or it is of format 3.
+    UnsafeDataError
+        It is an array of pickles.
+    """
+    try:
+        return _zarr.open_array(_View(store.unwrapped, is_writable=False), path=path, mode="r")
+    except (ValueError, TypeError, KeyError) as error:
+        raise _not_of_format_2(store, path) from error
+
+
+def _not_of_format_2(store: Store, path: str) -> NotZarrError:
+    return NotZarrError(
+        f"zarr-python {_zarr.__version__} cannot open this; it opens Zarr format 2 only",
+        store=store.location,
+        path=absolute(path),
+        remedy="Index the dataset itself, or install zarr 3.1 or newer.",
+    )

@@ -1,0 +1,368 @@
+"""Stores of zarr-python as stores of this package, and files of this package as groups and arrays of zarr-python.
+
+A session of Icechunk is committed by the user; it has no consolidated document, and only format 3.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, Literal, TypeVar
+
+import zarr
+import zarr.abc.store
+import zarr.storage
+from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
+from zarr.buffer import default_buffer_prototype
+from zarr.core.sync import sync
+
+from hdmf_zarr_backend.errors import NotZarrError, StoreNotFoundError, UsageError
+from hdmf_zarr_backend.model.nodes import absolute
+from hdmf_zarr_backend.stores.base import DOCUMENTS, Abilities, Range, Store, node_of
+from hdmf_zarr_backend.stores.fsspec import FsspecStore
+from hdmf_zarr_backend.stores.json_text import load
+from hdmf_zarr_backend.stores.local import LocalStore
+from hdmf_zarr_backend.stores.memory import MemoryStore, not_shared
+from hdmf_zarr_backend.stores.obstore import ObjectStore, store_of_bucket
+from hdmf_zarr_backend.stores.remote import RemoteStore, at_once
+from hdmf_zarr_backend.stores.zip import ZipStore
+
+B = TypeVar("B")
+
+_ICECHUNK = Abilities(is_remote=True, consolidates=False, formats=(3,), why="Icechunk knows Zarr format 3 only")
+_ICECHUNK_READ_ONLY = Abilities(
+    write=False, change=False, is_remote=True, formats=(3,), why="this session of Icechunk is read only"
+)
+_ZIP_IS_OPEN = "a ZipStore that is open is read only here; give the path of the zip file to write it"
+_READ_ONLY = "this store was opened for reading, or cannot be written"
+
+
+class ZarrPythonStore(RemoteStore):
+    """One Zarr file in a store of zarr-python.
+
+    Parameters
+    ----------
+    store : zarr.abc.store.Store
+        The store.
+    path : str
+        Path of the file in it.
+    location : str
+        Location for links and messages.
+    """
+
+    def __init__(self, store: Any, path: str, location: str) -> None:
+        super().__init__(location)
+        self.store = store
+        self.path = path
+        self.abilities = _abilities(store)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        inner = getattr(self.store, "store", None)
+        if isinstance(self.store, zarr.storage.MemoryStore) or type(inner).__name__ == "MemoryStore":
+            raise not_shared(self.location)
+        return ZarrPythonStore, (self.store, self.path, self.location), {"read_rules": self.read_rules}
+
+    def neighbour(self, location: str) -> Store | None:
+        store = self.store
+        if (
+            isinstance(store, zarr.storage.FsspecStore)
+            and location.partition("://")[0] == self.location.partition("://")[0]
+        ):
+            other = zarr.storage.FsspecStore(store.fs, path=store.fs._strip_protocol(location), read_only=True)
+            return ZarrPythonStore(other, "", location)
+        return None
+
+    def _called(self, function: Callable[[], B], key: str, doing: str, *, once: bool = False) -> B:
+        def opened() -> B:
+            if not self.store._is_open:  # a ZipStore does not open itself
+                try:
+                    sync(self.store._ensure_open())
+                except FileNotFoundError as error:
+                    raise StoreNotFoundError("nothing is there", remedy="Check the path.") from error
+            return function()
+
+        return super()._called(opened, key, doing, once=once)
+
+    def _full(self, key: str) -> str:
+        return f"{self.path}/{key}" if self.path and key else self.path or key
+
+    def _get(self, key: str) -> bytes | None:
+        value = sync(self.store.get(self._full(key), default_buffer_prototype()))
+        return None if value is None else value.to_bytes()
+
+    def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
+        parts = []
+        for start, stop in ranges:
+            request: Any
+            if start < 0:
+                request = SuffixByteRequest(-start)
+            else:
+                request = OffsetByteRequest(start) if stop is None else RangeByteRequest(start, stop)
+            value = sync(self.store.get(self._full(key), default_buffer_prototype(), byte_range=request))
+            if value is None:
+                return None
+            part = value.to_bytes()
+            parts.append(part[: stop - start] if start < 0 and stop is not None else part)
+        return parts
+
+    def _set(self, key: str, value: bytes) -> None:
+        buffer = default_buffer_prototype().buffer.from_bytes(value)
+        sync(self.store.set(self._full(key), buffer))
+
+    def _delete(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            sync(self.store.delete(self._full(key)))
+
+    def _keys(self, prefix: str) -> list[str]:
+        async def listed(start: str) -> list[str]:
+            return [key async for key in self.store.list_prefix(start)]
+
+        start = self._full(prefix)
+        names = sync(listed(f"{start}/" if start else ""))
+        cut = len(self.path) + 1 if self.path else 0
+        return [name[cut:] for name in names]
+
+    def _list(self, prefix: str) -> Iterator[tuple[str, int]]:
+        keys = self._keys(prefix)
+        return zip(keys, at_once(lambda key: int(sync(self.store.getsize(self._full(key)))), keys), strict=True)
+
+    def list_prefix(self, prefix: str) -> Iterator[str]:
+        return iter(self._called(lambda: self._keys(prefix), prefix, "listed"))
+
+    def exists(self) -> bool:
+        if self.path or not self.abilities.listing:
+            return bool(self.get_many([".zgroup", "zarr.json", ".zarray"]))
+        return not self._called(lambda: sync(self.store.is_empty("")), "", "listed")
+
+
+class IcechunkStore(ZarrPythonStore):
+    """One Zarr file in a session of Icechunk, which refuses chunks outside of the array in its document.
+
+    A chunk that is set before the document of its array, or before the document of the grown array, waits in a
+    temporary folder until the document is set.
+
+    Parameters
+    ----------
+    store, path, location
+        As for `ZarrPythonStore`.
+    """
+
+    def __init__(self, store: Any, path: str, location: str) -> None:
+        super().__init__(store, path, location)
+        self._grids: dict[str, tuple[int, ...]] = {}
+        self._folder: str | None = None
+        self._order = threading.RLock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if not self.store.read_only:
+            raise UsageError(
+                "a session of Icechunk is written by one process",
+                store=self.location,
+                remedy='Use executor="threads".',
+            )
+        return IcechunkStore, (self.store, self.path, self.location), {"read_rules": self.read_rules}
+
+    @property
+    def _waiting(self) -> LocalStore:
+        if self._folder is None:
+            self._folder = tempfile.mkdtemp(prefix="hdmf-zarr-")
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        return LocalStore(self._folder, replace=False)
+
+    def _get(self, key: str) -> bytes | None:
+        waiting = None if self._folder is None else self._waiting.get(key)
+        return waiting if waiting is not None else super()._get(key)
+
+    def _set(self, key: str, value: bytes) -> None:
+        node = node_of(key).strip("/")
+        with self._order:
+            if key.rpartition("/")[2] in DOCUMENTS:
+                super()._set(key, value)
+                self._grids[node] = _grid(key, value)
+                self._set_waiting(node)
+            elif self._is_in_grid(node, key):
+                super()._set(key, value)
+            else:
+                self._waiting.set(key, value)
+
+    def _delete(self, keys: Sequence[str]) -> None:
+        with self._order:
+            if self._folder is not None:
+                self._waiting.delete(keys)
+            for key in sorted(keys, key=lambda key: key.count("/"), reverse=True):  # chunks before their array
+                with suppress(KeyError):
+                    super()._delete([key])
+                self._grids.pop(node_of(key).strip("/"), None)
+
+    def _is_in_grid(self, node: str, key: str) -> bool:
+        """Return whether a chunk is inside of the array in its document."""
+        if node not in self._grids:
+            name = f"{node}/zarr.json".lstrip("/")
+            document = super()._get(name)
+            if document is None:
+                return False
+            self._grids[node] = _grid(name, document)
+        index = [int(number) for number in re.findall(r"\d+", key[len(node) :])]
+        return all(position < length for position, length in zip(index, self._grids[node], strict=False))
+
+    def _set_waiting(self, node: str) -> None:
+        if self._folder is None:
+            return
+        for key in [key for key in self._waiting.list_prefix(node) if node_of(key).strip("/") == node]:
+            if not self._is_in_grid(node, key):
+                continue
+            value = self._waiting.get(key)
+            assert value is not None
+            super()._set(key, value)
+            self._waiting.delete([key])
+
+
+def _grid(key: str, document: bytes) -> tuple[int, ...]:
+    """Return the number of chunks, or shards, along each axis of an array; () for a group."""
+    node = load(document, key=key)
+    if "shape" not in node:
+        return ()
+    chunks = node["chunk_grid"]["configuration"]["chunk_shape"]
+    return tuple(-(-length // chunk) for length, chunk in zip(node["shape"], chunks, strict=True))
+
+
+def _is_icechunk(store: Any) -> bool:
+    return type(store).__module__.partition(".")[0] == "icechunk"
+
+
+def _abilities(store: Any) -> Abilities:
+    if _is_icechunk(store):
+        return _ICECHUNK_READ_ONLY if store.read_only else _ICECHUNK
+    if isinstance(store, zarr.storage.ZipStore):
+        return Abilities(write=False, change=False, why=_ZIP_IS_OPEN)
+    writes = bool(store.supports_writes and store.supports_deletes and not store.read_only)
+    why = "" if writes else _READ_ONLY
+    return Abilities(
+        write=writes,
+        change=writes,
+        listing=bool(store.supports_listing),
+        is_remote=not isinstance(store, zarr.storage.MemoryStore),
+        control_characters=not isinstance(store, zarr.storage.ObjectStore),
+        why=why,
+    )
+
+
+def store_of_zarr(place: Any) -> Store | None:
+    """Return the file in a store or group of zarr-python, or in a store of obstore; None for anything else."""
+    path = ""
+    if isinstance(place, zarr.Group):
+        place = place.store_path
+    if isinstance(place, zarr.storage.StorePath):
+        place, path = place.store, place.path
+    if type(place).__module__.partition(".")[0] == "obstore":
+        place = zarr.storage.ObjectStore(place)
+    if isinstance(place, zarr.storage.ObjectStore) and not place.read_only:
+        bucket = store_of_bucket(place.store, path)
+        if bucket is not None:
+            return bucket
+    return _adapted(place, path) if isinstance(place, zarr.abc.store.Store) else None
+
+
+def _adapted(store: zarr.abc.store.Store, path: str) -> Store:
+    root = _folder(store)
+    if root is not None:
+        found = LocalStore(os.path.abspath(os.path.join(root, path)))
+        if store.read_only:
+            found.abilities = Abilities(write=False, change=False, why=_READ_ONLY)
+        return found
+    base = _location(store)
+    kind = IcechunkStore if _is_icechunk(store) else ZarrPythonStore
+    return kind(store, path, base if not path else f"{base}/{path}")
+
+
+def _folder(store: zarr.abc.store.Store) -> str | None:
+    """Return the local folder of a store, None if it is not one."""
+    if isinstance(store, zarr.storage.LocalStore):
+        return str(store.root)
+    if isinstance(store, zarr.storage.FsspecStore):  # that of "file://", which makes no folders by default
+        filesystem: Any = getattr(store.fs, "sync_fs", store.fs)
+        return str(store.path) if type(filesystem).__name__ == "LocalFileSystem" else None
+    return None
+
+
+def _location(store: Any) -> str:
+    """Return the URL of a store, or an id in this process if it has none."""
+    if isinstance(store, zarr.storage.ZipStore):
+        return os.path.abspath(str(store.path))
+    if isinstance(store, zarr.storage.FsspecStore):
+        return str(store.fs.unstrip_protocol(store.path)).rstrip("/")
+    inner = store.store if isinstance(store, zarr.storage.ObjectStore) else store
+    if inner is not store:
+        url = getattr(inner, "url", None)  # of a web server
+        if isinstance(url, str):
+            return url.rstrip("/")
+        scheme = {"S3Store": "s3", "GCSStore": "gs"}.get(type(inner).__name__)
+        if scheme is not None:
+            return f"{scheme}://{inner.config['bucket']}/{inner.prefix or ''}".rstrip("/")
+    return f"object://{id(inner):x}"
+
+
+# ---- files as groups and arrays of zarr-python ---------------------------------------------------------------------
+
+
+def open_zarr_group(store: Store, *, mode: Literal["r", "r+"] = "r") -> Any:
+    """Return the file as a ``zarr.Group``, without using a consolidated document, which may be stale.
+
+    Raises
+    ------
+    NotZarrError
+        zarr does not find a group.
+    """
+    try:
+        return zarr.open_group(_zarr_location(store), mode=mode, use_consolidated=False)
+    except FileNotFoundError as error:
+        remedy = "Check the path; a file of HDMF or NWB has a group at its root."
+        raise NotZarrError("zarr finds no group", store=store.location, remedy=remedy) from error
+
+
+def open_zarr_array(store: Store, path: str) -> Any:
+    """Return the array at ``path`` as a ``zarr.Array``.
+
+    Raises
+    ------
+    NotZarrError
+        This release of zarr-python cannot open it: before 3.2 it does not know ``struct``.
+    """
+    try:
+        return zarr.open_array(_zarr_location(store), path=path, mode="r")
+    except (ValueError, TypeError, KeyError) as error:
+        raise NotZarrError(
+            f"zarr-python {zarr.__version__} cannot open this array ({error})",
+            store=store.location,
+            path=absolute(path),
+            remedy="Index the dataset itself, or install zarr 3.3 or newer.",
+        ) from error
+
+
+def _zarr_location(store: Store) -> Any:
+    """Return the argument for zarr's functions: a path, or a store."""
+    store = store.unwrapped
+    if isinstance(store, LocalStore):
+        return store.root
+    if isinstance(store, ZarrPythonStore):
+        return zarr.storage.StorePath(store.store, store.path)
+    if isinstance(store, ObjectStore):
+        return zarr.storage.ObjectStore(store.opened, read_only=not store.abilities.write)
+    if isinstance(store, FsspecStore):
+        return zarr.storage.FsspecStore.from_url(store.location, storage_options=dict(store.options), read_only=True)
+    if isinstance(store, MemoryStore):
+        buffers: dict[str, Any] = {
+            key: zarr.buffer.cpu.Buffer.from_bytes(value) for key, value in store.mapping.items()
+        }
+        return zarr.storage.MemoryStore(buffers)
+    if type(store) is ZipStore:
+        return zarr.storage.ZipStore(store.location, mode="r")
+    raise NotZarrError(
+        "zarr has no view of this store", store=store.location, remedy="Open a directory, a zip file or a URL."
+    )
