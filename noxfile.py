@@ -62,7 +62,7 @@ def _require(session: nox.Session, interpreter: str | None, version: str) -> Non
 
 def _install_newest(session: nox.Session, group: str) -> None:
     _require(session, NEWEST_PYTHON, NEWEST)
-    session.install("--upgrade", ".[all]", *_group(group))
+    session.install("--upgrade", ".[all]", *_group(group), *(_group("test-zarr-3") if group == "test" else ()))
 
 
 def _install_oldest(session: nox.Session) -> None:
@@ -191,11 +191,28 @@ def tests_newest(session: nox.Session) -> None:
     _pytest(session, "not slow")
 
 
+@nox.session(name="tests-zarr", python=NEWEST_PYTHON)
+@nox.parametrize("zarr", ["3.1.5", "3.1.6"])
+def tests_zarr(session: nox.Session, zarr: str) -> None:
+    """Run a sample of the tests on the releases of zarr-python between the oldest and the newest."""
+    _require(session, NEWEST_PYTHON, NEWEST)
+    session.install(".[all]", f"zarr=={zarr}", *_group("test"), *_group("test-zarr-3"))
+    _pytest(session, "not slow and not corpus and not peer", sample=4)
+
+
 @nox.session(python=NEWEST_PYTHON)
 def slow(session: nox.Session) -> None:
-    """Run the tests that take long, and the property tests on new examples."""
+    """Run the tests that take long, the property tests on new examples, and a sample on each zarr between."""
+    session.notify("tests-zarr")
     _install_newest(session, "test")
     _pytest(session, "slow or (hypothesis and not peer and not corpus)", every_file=True, searches=True)
+
+
+@nox.session(python=NEWEST_PYTHON)
+def clients(session: nox.Session) -> None:
+    """Run neuroconv, SpikeInterface, dandi and others on these files, each installed beside this package by pip."""
+    session.run("python", "-m", "pip", "install", "--quiet", "pip", "hatchling")
+    session.run("python", "-m", "tests.clients", *session.posargs)
 
 
 @nox.session
@@ -224,8 +241,9 @@ def suites(session: nox.Session) -> None:
     """Run the tests of pynwb, hdmf and hdmf-zarr on this package and print the counts; names choose some of them."""
     _require(session, OLDEST_PYTHON, OLDEST)
     # The suites are those of the oldest releases of pynwb and hdmf that are taken.
-    # Some of their tests are skipped without linkml-runtime, which does not import with the oldest pydantic.
-    releases = [release for release in _oldest_releases() if not release.startswith("pydantic")]
+    # Some of their tests are skipped without linkml-runtime, which does not import with the oldest pydantic. That of
+    # hdmf-zarr calls zarr-python 2 by way of `tests/suites/plugins/zarr2_calls.py`.
+    releases = [release for release in _oldest_releases() if not release.startswith(("pydantic", "zarr", "numcodecs"))]
     session.install(".[all]", *releases, *_group("test"), "linkml-runtime>=1.5.5")
     session.run("python", "-m", "tests.suites", *session.posargs)
 

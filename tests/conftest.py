@@ -18,6 +18,7 @@ from tests.peers import RECIPES, Peer, PeerUnavailableError, obtain_peer
 from tests.sampling import pytest_collection_modifyitems
 from tests.servers import _s3_endpoint, _s3_session, s3, web, web_proxy
 from tests.storekinds import store
+from tests.zarrs import pytest_pycollect_makemodule
 
 # Where netCDF4 comes first, HDF5 finds its plugins by the path that it sets, and they are of another HDF5 than h5py's.
 with suppress(ModuleNotFoundError):
@@ -39,6 +40,7 @@ __all__ = [
     "pytest_collection_modifyitems",
     "pytest_generate_tests",
     "pytest_itemcollected",
+    "pytest_pycollect_makemodule",
     "pytest_pyfunc_call",
     "pytest_terminal_summary",
     "s3",

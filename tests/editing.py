@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import zarr
 from hypothesis import strategies as st
-from zarr.core.buffer import cpu
-from zarr.storage import MemoryStore
 
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import LazyArray
@@ -23,6 +21,7 @@ from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.stores.base import Store
 from tests.keystores import MemoryKeys
 from tests.strategies import expected, selections
+from tests.zarrs import memory_store, open_array
 
 
 def plain(target: Any) -> Any:
@@ -76,9 +75,10 @@ def read_again(keys: MemoryKeys) -> Any:
 
 def read_by_zarr(keys: MemoryKeys) -> Any:
     """Return the values as zarr-python finds them."""
-    store = MemoryStore({key: cpu.Buffer.from_bytes(value) for key, value in keys.values.items()})
-    zarr_format = 2 if "g/a/.zarray" in keys.values else 3
-    return np.asarray(zarr.open_array(store, path="g/a", mode="r", zarr_format=zarr_format)[...])
+    store = memory_store(keys.values)
+    if "g/a/.zarray" in keys.values:
+        return np.asarray(open_array(store, path="g/a")[...])
+    return np.asarray(zarr.open_array(store, path="g/a", mode="r", zarr_format=3)[...])
 
 
 def numbers(*shape: int) -> np.ndarray[Any, Any]:

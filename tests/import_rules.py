@@ -88,6 +88,7 @@ LIBRARIES: dict[str, Library] = {
     ),
     "zarr": _in("stores/zarr_python", "stores/zarr_2", "stores/zarr_3", "arrays", "alias/names"),
     "filelock": _in("changes"),
+    "google_crc32c": _in("arrays/crc32c"),
     "orjson": _in("stores/json_text"),
     "ruamel": _on_use_in("checks/installed"),
     "pynwb": _in("nwb", "conversion/readability", "checks/hdmf_validator", "checks/validate"),

@@ -16,6 +16,7 @@ import pytest
 from hdmf_zarr_backend.stores.obstore import object_settings
 from tests.clouds import CLOUDS, Cloud
 from tests.servers import S3Server, WebServer
+from tests.zarrs import IS_ZARR_2
 
 _names = itertools.count()
 
@@ -114,9 +115,11 @@ class ZarrLocal(StoreKind):
 
     def place(self, name: str) -> Any:
         """Return the store."""
-        from zarr.storage import LocalStore
+        import zarr.storage
 
-        return LocalStore(self.folder / name)
+        if IS_ZARR_2:
+            return zarr.storage.DirectoryStore(self.folder / name)
+        return zarr.storage.LocalStore(self.folder / name)
 
 
 class ZarrGroup(StoreKind):
@@ -127,11 +130,12 @@ class ZarrGroup(StoreKind):
 
     def place(self, name: str) -> Any:
         """Return the group."""
-        import zarr
-        from zarr.storage import MemoryStore, StorePath
+        import zarr.storage
 
         if name not in self._made:
-            self._made[name] = zarr.open_group(StorePath(MemoryStore(), "some/where"), mode="a", zarr_format=2)
+            store = zarr.storage.MemoryStore()
+            options = {} if IS_ZARR_2 else {"zarr_format": 2}
+            self._made[name] = zarr.open_group(store, path="some/where", mode="a", **options)
         return self._made[name]
 
 

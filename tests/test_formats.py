@@ -13,7 +13,6 @@ import pytest
 import zarr
 from hdmf.build import DatasetBuilder, LinkBuilder
 from pynwb import TimeSeries
-from zarr.codecs import BytesCodec, ShardingCodec
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, ZarrReference, convert
 from hdmf_zarr_backend.comparison import compare
@@ -24,6 +23,7 @@ from hdmf_zarr_backend.stores.local import LocalStore
 from tests import samples
 from tests.documents import is_fresh
 from tests.trees import dataset, group, read_builder, root, write_builder
+from tests.zarrs import needs_zarr_3
 
 FORMATS = [2, 3]
 
@@ -112,6 +112,7 @@ def test_a_group_may_be_called_as_chunks_are(tmp_path):
 # ---- what zarr-python makes of it -----------------------------------------------------------------------------------
 
 
+@needs_zarr_3
 def test_zarr_python_reads_the_values(tmp_path):
     path = write_builder(
         tmp_path / "a.zarr",
@@ -134,6 +135,7 @@ def test_zarr_python_reads_the_values(tmp_path):
         assert found["filtered"][...].tolist() == list(range(9))
 
 
+@needs_zarr_3
 def test_an_array_that_zarr_python_cannot_open_is_reported(tmp_path, monkeypatch):
     path = write_builder(tmp_path / "a.zarr", root(dataset("d", np.zeros(2, [("a", "<i4")]))), zarr_format=3)
     data = read_builder(path)["d"].data
@@ -150,8 +152,11 @@ def test_an_array_that_zarr_python_cannot_open_is_reported(tmp_path, monkeypatch
 # ---- changes --------------------------------------------------------------------------------------------------------
 
 
+@needs_zarr_3
 @pytest.mark.parametrize("index_location", ["start", "end"])
 def test_shards_of_zarr_python_are_changed_in_place(tmp_path, index_location):
+    from zarr.codecs import BytesCodec, ShardingCodec
+
     path = write_builder(tmp_path / "a.zarr", root(), zarr_format=3)
     codec = ShardingCodec(chunk_shape=(2,), codecs=[BytesCodec()], index_location=index_location)
     array = zarr.open_group(path, mode="r+", use_consolidated=False).create_array(

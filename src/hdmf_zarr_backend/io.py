@@ -314,13 +314,13 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
 
     @property
     def _file(self) -> Any:
-        """The file as a ``zarr.Group``, made when something asks for it."""
+        """The file as a ``zarr.Group``, made on first use; its store where zarr-python 2 cannot open format 3."""
         if self._keys is None:
             return None
         if self._zarr_group is None:
-            from hdmf_zarr_backend.stores.zarr_python import open_zarr_group  # on use: few users need zarr's own view
+            from hdmf_zarr_backend.stores.zarr_python import open_zarr_group, opens  # few users need zarr's own view
 
-            self._zarr_group = open_zarr_group(self._keys)
+            self._zarr_group = open_zarr_group(self._keys) if opens(self.zarr_format) else self._keys
         return self._zarr_group
 
     # names inside of hdmf-zarr's class that hdmf, neuroconv and others read

@@ -10,12 +10,12 @@ import pytest
 import zarr
 from hypothesis import given
 from hypothesis import strategies as st
-from zarr.storage import MemoryStore
 
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.formats import zarr2
 from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy
 from tests.strategies import HIERARCHIES, JSON
+from tests.zarrs import needs_zarr_3
 
 ARRAY = {
     "chunks": [2],
@@ -141,8 +141,9 @@ def test_any_json_is_a_hierarchy_or_our_error(document, key):
         assert isinstance(hierarchy.get("a"), ArrayNode)
 
 
+@needs_zarr_3
 def test_documents_of_zarr_python_come_back_as_they_are():
-    store = MemoryStore()
+    store = zarr.storage.MemoryStore()
     root = zarr.create_group(store, zarr_format=2, attributes={"x": 1})
     root.create_group("g").create_array("a", shape=(3, 4), chunks=(2, 2), dtype="f4", fill_value=np.nan, order="F")
     root.create_array("b", shape=(), dtype="i2", chunk_key_encoding={"name": "v2", "separator": "/"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
+from contextlib import nullcontext
 from typing import Any
 
 import numcodecs
@@ -13,8 +14,6 @@ import pytest
 import zarr
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from zarr.core.buffer import cpu
-from zarr.storage import MemoryStore
 
 from hdmf_zarr_backend.arrays.codecs import (
     ALLOWED_CODECS,
@@ -30,8 +29,9 @@ from hdmf_zarr_backend.formats.zarr2 import array_document
 from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.transfer.plan import encode_fill
 from tests.strategies import FIXED, JSON, NUMBERS, PLAIN, STRUCTURED, TEXT, raw_arrays, shapes
+from tests.zarrs import IS_ZARR_2, memory_store, open_array, value_of
 
-pytestmark = pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
+pytestmark = [] if IS_ZARR_2 else pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
 
 COMPRESSORS: list[dict[str, Any] | None] = [
     None,
@@ -73,16 +73,16 @@ def node_of(dtype: np.dtype[Any], shape: tuple[int, ...], **options: Any) -> Arr
 def read_by_zarr(node: ArrayNode, chunk: bytes) -> Any:
     """Return what zarr-python reads from an array of one chunk."""
     values = {".zarray": json.dumps(array_document(node)).encode(), node.chunk_name((0,) * len(node.shape)): chunk}
-    store = MemoryStore({key: cpu.Buffer.from_bytes(value) for key, value in values.items()})
-    return np.asarray(zarr.open_array(store, mode="r", zarr_format=2)[...])
+    return np.asarray(open_array(memory_store(values))[...])
 
 
 def written_by_zarr(node: ArrayNode, array: np.ndarray[Any, Any]) -> bytes:
     """Return the one chunk that zarr-python writes for ``array``."""
-    store = MemoryStore({".zarray": cpu.Buffer.from_bytes(json.dumps(array_document(node)).encode())})
-    with zarr.config.set({"array.write_empty_chunks": True}):
-        zarr.open_array(store, mode="r+", zarr_format=2)[...] = array
-    return bytes(store._store_dict[node.chunk_name((0,) * len(node.shape))].to_bytes())
+    store = memory_store({".zarray": json.dumps(array_document(node)).encode()})
+    writes_all = nullcontext() if IS_ZARR_2 else zarr.config.set({"array.write_empty_chunks": True})
+    with writes_all:
+        open_array(store, "r+")[...] = array
+    return value_of(store, node.chunk_name((0,) * len(node.shape)))
 
 
 def assert_same(found: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any]) -> None:
@@ -305,8 +305,8 @@ def test_fill_values_come_back(array):
 @given(array=raw_arrays(NUMBERS | FIXED, st.just((1,))))
 def test_fill_values_are_those_of_zarr_python(array):
     node = node_of(array.dtype, (2,), fill_value=encode_fill(array[0], array.dtype))
-    store = MemoryStore({".zarray": cpu.Buffer.from_bytes(json.dumps(array_document(node)).encode())})
-    wanted = np.asarray(zarr.open_array(store, mode="r", zarr_format=2)[...])
+    store = memory_store({".zarray": json.dumps(array_document(node)).encode()})
+    wanted = np.asarray(open_array(store)[...])
     np.testing.assert_array_equal(fill_array(node, array.dtype, (2,)), wanted)
 
 

@@ -15,7 +15,6 @@ from hdmf.build import GroupBuilder
 from hdmf.testing import TestCase
 from pynwb import TimeSeries
 from pynwb.file import NWBFile
-from zarr.storage import LocalStore, MemoryStore, ZipStore
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert
 from hdmf_zarr_backend.errors import (
@@ -30,6 +29,7 @@ from hdmf_zarr_backend.stores.opening import open_store
 from tests import samples, trees
 from tests.clouds import CLOUDS
 from tests.storekinds import ALL_KINDS, StoreKind
+from tests.zarrs import IS_ZARR_2, needs_zarr_3
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sending a large body directly:ResourceWarning")  # by gcsfs
 
@@ -379,7 +379,7 @@ def test_a_zip_file_has_each_key_once_and_is_the_same_each_time(tmp_path):
 def test_zarr_reads_a_zip_file(tmp_path):
     with ZarrIO(tmp_path / "a.zip", "w") as io:
         io.write_builder(trees.root(trees.dataset("data", np.arange(10))))
-    with ZipStore(tmp_path / "a.zip", mode="r") as zipped:
+    with zarr.storage.ZipStore(tmp_path / "a.zip", mode="r") as zipped:
         group = zarr.open_group(zipped, mode="r", zarr_format=2)
         assert group["data"][:].tolist() == list(range(10))
 
@@ -424,8 +424,9 @@ def test_a_mapping_that_is_not_mutable_is_read(tmp_path):
         ZarrIO(MappingProxyType(held), "w")
 
 
+@needs_zarr_3
 def test_a_store_that_is_read_only_is_read(tmp_path):
-    memory = MemoryStore()
+    memory = zarr.storage.MemoryStore()
     with ZarrIO(memory, "w") as io:
         io.write_builder(trees.root(note="x"))
     with ZarrIO(memory.with_read_only(read_only=True), "r") as io:
@@ -438,7 +439,10 @@ def test_a_store_that_is_read_only_is_read(tmp_path):
 def test_a_directory_that_zarr_opened_for_reading_is_not_written(tmp_path, mode):
     with ZarrIO(tmp_path / "a.zarr", "w") as io:
         io.write_builder(trees.root(note="x"))
-    for place in (LocalStore(tmp_path / "a.zarr", read_only=True), zarr.open_group(tmp_path / "a.zarr", mode="r")):
+    places = [zarr.open_group(tmp_path / "a.zarr", mode="r")]
+    if not IS_ZARR_2:
+        places.append(zarr.storage.LocalStore(tmp_path / "a.zarr", read_only=True))
+    for place in places:
         with pytest.raises(ReadOnlyStoreError, match="opened for reading"):
             ZarrIO(place, mode)
         with ZarrIO(place, "r") as io:
@@ -448,10 +452,10 @@ def test_a_directory_that_zarr_opened_for_reading_is_not_written(tmp_path, mode)
 def test_a_zip_store_is_read_that_nobody_has_opened_yet(tmp_path):
     with ZarrIO(tmp_path / "a.zip", "w") as io:
         io.write_builder(trees.root(trees.dataset("data", np.arange(10))))
-    with ZarrIO(ZipStore(tmp_path / "a.zip"), "r") as io:
+    with ZarrIO(zarr.storage.ZipStore(tmp_path / "a.zip"), "r") as io:
         assert io.read_builder()["data"].data[2:4].tolist() == [2, 3]
     with pytest.raises(StoreNotFoundError, match=re.escape(str(tmp_path / "none.zip"))):
-        ZarrIO(ZipStore(tmp_path / "none.zip"), "r")
+        ZarrIO(zarr.storage.ZipStore(tmp_path / "none.zip"), "r")
 
 
 class _Failing(dict[str, Any]):

@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import zarr
 from hdmf.build import GroupBuilder
 from hdmf.common import VectorData
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from zarr.storage import MemoryStore
 
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import LazyArray
@@ -32,6 +30,7 @@ from hdmf_zarr_backend.transfer.array_planner import (
 from hdmf_zarr_backend.transfer.plan import PlannedArray, StorageOptions
 from tests.keystores import MemoryKeys
 from tests.strategies import PLAIN, TEXT, raw_arrays, shapes
+from tests.zarrs import array_in_memory
 
 
 def no_reference(value: Any) -> Any:
@@ -312,7 +311,7 @@ def test_datasets_without_a_value_and_arrays_of_zarr_have_shapes(tmp_path):
         assert first_leaf(file.create_dataset("null", dtype="i4")) is None
         assert first_leaf(file.create_dataset("scalar", data=5)) == 5
         assert shape_of([file["scalar"]]) == (1,)
-    raw = zarr.create_array(MemoryStore(), data=np.arange(6).reshape(2, 3))
+    raw = array_in_memory(np.arange(6).reshape(2, 3))
     assert shape_of(raw) == (2, 3)
     assert first_leaf(raw) == 0
 

@@ -7,12 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import zarr
 from hdmf.data_utils import DataChunk, DataChunkIterator, GenericDataChunkIterator
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from zarr.core.buffer import cpu
-from zarr.storage import MemoryStore
 
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import LazyArray
@@ -26,6 +23,7 @@ from hdmf_zarr_backend.transfer.plan import StorageOptions
 from tests.blocks import Blocks
 from tests.keystores import MemoryKeys
 from tests.strategies import TEXT, expected
+from tests.zarrs import memory_store, open_array
 
 
 def exhaust(iterator: Any, word: Any = None, **options: Any) -> tuple[ArrayNode, MemoryKeys]:
@@ -45,8 +43,7 @@ def read(node: ArrayNode, keys: MemoryKeys) -> np.ndarray[Any, Any]:
 
 def read_by_zarr(node: ArrayNode, keys: MemoryKeys) -> np.ndarray[Any, Any]:
     values = {**keys.values, "a/.zarray": json.dumps(array_document(node)).encode()}
-    store = MemoryStore({key: cpu.Buffer.from_bytes(value) for key, value in values.items()})
-    return np.asarray(zarr.open_array(store, path="a", mode="r", zarr_format=2)[...])
+    return np.asarray(open_array(memory_store(values), path="a")[...])
 
 
 def numbers(*shape: int, start: int = 1) -> np.ndarray[Any, Any]:

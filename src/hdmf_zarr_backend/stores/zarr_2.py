@@ -60,15 +60,14 @@ class _Below(MutableMapping[str, bytes]):
 
 def store_of_zarr(place: Any) -> Store | None:
     """Return the file in a store or group of zarr-python, or in a store of obstore; None for anything else."""
-    path = ""
     if isinstance(place, _zarr.Group):
-        place, path = place.store, place.path
+        return _adapted(place.store, place.path, is_read_only=place.read_only)
     if type(place).__module__.partition(".")[0] == "obstore":
-        return store_of_bucket(place, path)
-    return _adapted(place, path) if isinstance(place, _storage.BaseStore) else None
+        return store_of_bucket(place)
+    return _adapted(place, "") if isinstance(place, _storage.BaseStore) else None
 
 
-def _adapted(store: Any, path: str) -> Store:
+def _adapted(store: Any, path: str, *, is_read_only: bool = False) -> Store:
     folder = _folder(store)
     found: Store
     if folder is not None:
@@ -79,7 +78,7 @@ def _adapted(store: Any, path: str) -> Store:
     else:
         base = _location(store)
         found = MemoryStore(_Below(store, path) if path else store, f"{base}/{path}" if path else base)
-    if not store.is_writeable():
+    if is_read_only or not store.is_writeable():
         found.abilities = _READ_ONLY
     return found
 
@@ -155,7 +154,7 @@ def open_zarr_group(store: Store, *, mode: Literal["r", "r+"] = "r") -> Any:
     try:
         return _zarr.open_group(_View(store.unwrapped, is_writable=mode != "r"), mode=mode)
     except ValueError as error:
-        raise _not_of_format_2(store, "") from error
+        raise _not_opened(store, "", error) from error
 
 
 def open_zarr_array(store: Store, path: str) -> Any:
@@ -171,12 +170,12 @@ def open_zarr_array(store: Store, path: str) -> Any:
     try:
         return _zarr.open_array(_View(store.unwrapped, is_writable=False), path=path, mode="r")
     except (ValueError, TypeError, KeyError) as error:
-        raise _not_of_format_2(store, path) from error
+        raise _not_opened(store, path, error) from error
 
 
-def _not_of_format_2(store: Store, path: str) -> NotZarrError:
+def _not_opened(store: Store, path: str, error: Exception) -> NotZarrError:
     return NotZarrError(
-        f"zarr-python {_zarr.__version__} cannot open this; it opens Zarr format 2 only",
+        f"zarr-python {_zarr.__version__}, which opens Zarr format 2 only, cannot open this ({error})",
         store=store.location,
         path=absolute(path),
         remedy="Index the dataset itself, or install zarr 3.1 or newer.",
