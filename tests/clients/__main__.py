@@ -113,8 +113,8 @@ def page(results: list[dict[str, Any]], releases: dict[str, dict[str, str]]) -> 
     lines = [
         "# Programs that work with these files",
         "",
-        "`nox -s clients` installs each program beside this package with pip, in one command, and does what its users do;",
-        "what is read is compared with the same work on an HDF5 file. This page is made from such a run.",
+        "`nox -s clients` installs each program beside this package with pip, in one command, and does what its",
+        "users do; what is read is compared with the same work on an HDF5 file. This page is made from such a run.",
         "",
         "| program | task | file | result |",
         "| --- | --- | --- | --- |",
@@ -153,9 +153,8 @@ def main() -> int:
     if arguments.write:
         PAGE.write_text(page(results, releases), encoding="utf-8")
     for result in results:
-        print(
-            f"{'FAILS' if result['problem'] else 'works'}  {result['client']}: {result['task']}, {result['file']}  {result['problem']}"
-        )
+        ended = f"FAILS  {result['problem']}" if result["problem"] else "works"
+        print(f"{result['client']}: {result['task']}, {result['file']}: {ended}")
     wrong = unexpected(results)
     print("\n".join(["", *wrong]) if wrong else f"\n{len(results)} checks, as expected")
     return 1 if wrong else 0

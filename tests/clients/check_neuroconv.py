@@ -47,11 +47,9 @@ def write(folder: Path) -> None:
 
 
 def codecs(folder: Path) -> None:
-    """Write a dataset with each codec that neuroconv offers and that needs no arguments, which it does not ask for."""
-    for name, codec in sorted(nwb_helpers.AVAILABLE_ZARR_COMPRESSION_METHODS.items()):
-        try:
-            codec()
-        except TypeError:
+    """Write integers with each codec that neuroconv offers for any type and without further arguments."""
+    for name in sorted(nwb_helpers.AVAILABLE_ZARR_COMPRESSION_METHODS):
+        if name in ("categorize", "delta", "packbits"):
             continue
         nwbfile = session()
         chosen: Any = nwb_helpers.get_default_backend_configuration(nwbfile=nwbfile, backend="zarr")
