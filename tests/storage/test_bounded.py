@@ -15,6 +15,7 @@ from hdmf_zarr_backend.arrays.bounded import TooLargeError, check_stated, decode
 from hdmf_zarr_backend.errors import LimitError, UsageError
 from hdmf_zarr_backend.stores.limits import Limits, ReadRules
 
+NUMCODECS = tuple(map(int, numcodecs.__version__.split(".")[:2]))
 CODECS = {
     "zlib": numcodecs.Zlib(1),
     "gzip": numcodecs.GZip(1),
@@ -86,10 +87,14 @@ def frame_without_length(*blocks: bytes) -> bytes:
     return head + b"".join(parts)
 
 
-def test_frames_that_do_not_are_bounded_by_their_blocks():
+@pytest.mark.skipif(NUMCODECS < (0, 16), reason="before 0.16 numcodecs does not decode frames without a length")
+def test_frames_without_a_length_are_decoded():
     frame = frame_without_length(b"abc", b"defg")
-    assert zstd_bound(frame) == 2 * 2**17
     assert bytes(decode_bounded(CODECS["zstd"], frame, 2**18)) == b"abcdefg"
+
+
+def test_frames_without_a_length_are_bounded_by_their_blocks():
+    assert zstd_bound(frame_without_length(b"abc", b"defg")) == 2 * 2**17
     run = b"\x28\xb5\x2f\xfd\x00\x40" + ((2**17 << 3 | 1 << 1).to_bytes(3, "little") + b"x") * 1000
     assert zstd_bound(run) == 1000 * 2**17
     with pytest.raises(TooLargeError):

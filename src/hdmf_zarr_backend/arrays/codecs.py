@@ -167,7 +167,7 @@ def make_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Codec:
             config = {**config, "elementsize": _element_size(config, dtype)}
         _check_types(config)
         return cast(Codec, numcodecs.get_codec(dict(config)))
-    except (ValueError, TypeError, LookupError, AttributeError, SyntaxError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, SyntaxError, ImportError) as error:
         raise MetadataError(
             f"the codec configuration {config!r} is not usable ({error})",
             remedy="Install the codec if it is not available (numcodecs[msgpack], for one); else run `zarrio verify`.",

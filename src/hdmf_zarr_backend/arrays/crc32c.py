@@ -55,10 +55,16 @@ class CRC32C:
         Another location.
     """
 
+    codec_id = "crc32c"
+
     def __init__(self, location: str = "end") -> None:
         if location not in ("end", "start"):
             raise ValueError(f"the location of a checksum is 'start' or 'end', not {location!r}")
         self.location = location
+
+    def get_config(self) -> dict[str, str]:
+        """Return the configuration, as codecs of numcodecs do."""
+        return {"id": self.codec_id, "location": self.location}
 
     def encode(self, buf: Any) -> bytes:
         """Return the bytes of ``buf`` with their checksum."""

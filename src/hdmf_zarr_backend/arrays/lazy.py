@@ -212,6 +212,9 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         sizes = self.keys.sizes(self.path)
         return sum(size for key, size in sizes.items() if key.rpartition("/")[2] not in DOCUMENTS)
 
+    if zarr.__version__.startswith("2."):
+        nbytes_stored: Any = property(nbytes_stored)  # type: ignore[no-redef]
+
     def __repr__(self) -> str:
         return f"<LazyArray {self.location}{self.name} shape={self.shape} dtype={self.dtype}>"
 
@@ -344,6 +347,12 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
 
             self._array = open_zarr_array(self.keys, self.path)
         return self._array._async_array
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__  # zarr-python 2 has other arguments
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
 
     def __getattr__(self, name: str) -> Any:
         """Return the state that methods of zarr-python 2 use, from the real array."""
