@@ -323,6 +323,29 @@ with patch.object(NWBZarrIO, "__init__", return_value=None) as made, patch.objec
 """
 
 
+BY_POSITION = """
+from pynwb import NWBHDF5IO, get_type_map
+from pynwb.testing.mock.file import mock_NWBFile
+from hdmf.spec import NamespaceCatalog
+from hdmf_zarr import NWBZarrIO
+
+with NWBHDF5IO("a.nwb", "w") as io:
+    io.write(mock_NWBFile(identifier="made here"))
+with NWBHDF5IO("a.nwb", "r") as source:
+    nwbfile = source.read()
+    with NWBZarrIO("a.nwb.zarr", "w") as io:
+        io.export(source, nwbfile, {"number_of_jobs": 2})
+with NWBZarrIO("a.nwb.zarr", "r", None, None, None, None, False, False, get_type_map()) as io:
+    print(io.read().identifier)
+catalog = NamespaceCatalog()
+print(sorted(NWBZarrIO.load_namespaces(catalog, "a.nwb.zarr", None, None, ["hdmf-common"])), catalog.namespaces)
+"""
+
+
+def test_arguments_by_position(tmp_path):
+    assert run(tmp_path, BY_POSITION) == "made here\n['hdmf-common'] ('hdmf-common',)\n"
+
+
 def test_a_file_in_a_bucket_is_read_without_credentials(tmp_path):
     assert run(tmp_path, IN_A_BUCKET) == "[{'anon': True}, {'key': 'k'}, None]\n"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from argparse import PARSER, ArgumentParser, Namespace
 
 from hdmf_zarr_backend.cli.command import Command
-from hdmf_zarr_backend.exec import run_with_alias
 
 
 def _configure(parser: ArgumentParser) -> None:
@@ -18,6 +17,8 @@ def _configure(parser: ArgumentParser) -> None:
 
 
 def _run(arguments: Namespace) -> int:
+    from hdmf_zarr_backend.exec import run_with_alias  # on use: other commands do not start processes
+
     return run_with_alias(arguments.words)
 
 
