@@ -334,5 +334,6 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         if self._array is None:
             from hdmf_zarr_backend.stores.zarr_python import open_zarr_array
 
-            self._array = open_zarr_array(self.keys, self.path)
+            zarr_format = 2 if self.node.document is None and not self.node.prefix else 3
+            self._array = open_zarr_array(self.keys, self.path, zarr_format)
         return self._array._async_array
