@@ -19,8 +19,8 @@ from numcodecs.abc import Codec
 
 from hdmf_zarr_backend import ZarrBackendError, ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.arrays import codecs
+from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
 from hdmf_zarr_backend.builders.reading import ReadSession
-from hdmf_zarr_backend.conversion.from_zarr import ZarrPlanner
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.formats import dtypes, elements, registry, zarr2

@@ -44,6 +44,7 @@ __all__ = [
     "DamagedMetadataWarning",
     "DroppedChangesWarning",
     "FilterReplacedWarning",
+    "FormatsDifferWarning",
     "IncompleteStoreError",
     "JournalWarning",
     "LimitError",
@@ -257,6 +258,10 @@ class DroppedChangesWarning(UserWarning):
 
 class FilterReplacedWarning(UserWarning):
     """A dataset is stored with other filters: its own are not installed, lose precision, or the format lacks them."""
+
+
+class FormatsDifferWarning(UserWarning):
+    """A file has metadata of both formats, and those of one are older; those of the other are read."""
 
 
 class JournalWarning(UserWarning):

@@ -23,6 +23,7 @@ from hdmf.spec import NamespaceCatalog
 
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.builders.append import KnownFields, check_origin
+from hdmf_zarr_backend.builders.both import check_derivable, derive_or_warn
 from hdmf_zarr_backend.builders.columns import let_indices_grow
 from hdmf_zarr_backend.builders.herd import attach_herd
 from hdmf_zarr_backend.builders.namespaces import load_cached_namespaces, newest_versions
@@ -53,6 +54,7 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.files.parser import ParsedFile, is_empty_group, is_hdmf_zarr, parse
 from hdmf_zarr_backend.formats import registry
+from hdmf_zarr_backend.formats.both import BOTH, State, ZarrFormat
 from hdmf_zarr_backend.formats.codec_options import object_codec
 from hdmf_zarr_backend.formats.elements import OBJECT_CODECS
 from hdmf_zarr_backend.model.locations import full_location, is_same_place
@@ -128,7 +130,7 @@ def lock_for(keys: Store, mode: str, *, break_lock: bool) -> WriterLock | None:
     return None if mode in READING_MODES else writer_lock(keys, break_lock=break_lock)
 
 
-def parse_target(keys: Store, mode: str, *, use_inlined: bool, likely: int | None) -> ParsedFile:
+def parse_target(keys: Store, mode: str, *, use_inlined: bool, likely: ZarrFormat | None) -> ParsedFile:
     """Return the metadata of a file that has to be there; before a change, what an interrupted one left is put right.
 
     Parameters
@@ -141,7 +143,7 @@ def parse_target(keys: Store, mode: str, *, use_inlined: bool, likely: int | Non
         As of `parse`.
     likely : int, optional
         The format that the user names: the hint for `parse` where the file is only read. What is changed has to be what
-        everybody else reads.
+        everybody else reads. In a file of both formats, those that differ are made alike before a change.
 
     Raises
     ------
@@ -149,12 +151,15 @@ def parse_target(keys: Store, mode: str, *, use_inlined: bool, likely: int | Non
         Nothing is there.
     ReadOnlyStoreError
         The file is one of LINDI, and is to be changed.
+    ConflictError
+        The file is of both formats, those of format 3 are newer, and it is to be changed.
     """
     is_read = mode in READING_MODES
     if not is_read:
         recover_with_warning(keys)
     try:
-        found = parse(keys, use_consolidated=mode != "r-", use_inlined=use_inlined, hint=likely if is_read else None)
+        hint = likely if is_read and likely != BOTH else None
+        found = parse(keys, use_consolidated=mode != "r-", use_inlined=use_inlined, hint=hint)
     except StoreNotFoundError as error:
         raise TargetMissingError(
             f"Unable to open file in {mode!r} mode. File does not exist",
@@ -165,6 +170,10 @@ def parse_target(keys: Store, mode: str, *, use_inlined: bool, likely: int | Non
         raise ReadOnlyStoreError(
             "a file of LINDI is read only here", store=keys.location, remedy="Export it to a new file, and change that."
         )
+    if not is_read:
+        check_derivable(keys, found.state)
+        if found.state == "2 is newer" and found.consolidated:
+            derive_or_warn(keys, found, None)
     return found
 
 
@@ -194,21 +203,27 @@ def check_target(keys: Store, mode: str, *, force: bool) -> None:
         )
 
 
-def check_format(keys: Store, mode: str, parsed: ParsedFile | None, *, wanted: int | None) -> None:
+def check_format(keys: Store, mode: str, parsed: ParsedFile | None, *, wanted: ZarrFormat | None) -> None:
     """Refuse to change a file to another format than its own, or to make one that the store cannot hold."""
     if wanted is None:
         return
     abilities = keys.abilities
-    if parsed is None and wanted not in abilities.formats:
+    if parsed is None and not {*((2, 3) if wanted == BOTH else (wanted,))} <= {*abilities.formats}:
         raise ReadOnlyStoreError(
             abilities.why, store=keys.location, remedy="Leave out zarr_format, or write to another place."
         )
-    if parsed is not None and wanted != parsed.zarr_format and mode in ("r+", "a"):
+    if parsed is not None and mode in ("r+", "a") and wanted != format_of(parsed):
         raise UsageError(
-            f"the file is of Zarr format {parsed.zarr_format}, and zarr_format={wanted} is wanted",
+            f"the file is of Zarr format {format_of(parsed)}, and zarr_format={wanted} is wanted",
             store=keys.location,
-            remedy="Leave out zarr_format, or export to a new file.",
+            remedy="Leave out zarr_format, or export to a new file; `zarrio upgrade --keep` adds format 3 to a file "
+            "of format 2.",
         )
+
+
+def format_of(parsed: ParsedFile) -> int | str:
+    """Return the format of a file: 2, 3 or "both"."""
+    return parsed.zarr_format if parsed.state is None else BOTH
 
 
 ROOT_NAME = "root"
@@ -239,7 +254,7 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
         missing_chunks: MissingChunks | None = None,
         external_links: ExternalLinks | None = None,
         synchronizer: Any = None,
-        zarr_format: int | None = None,
+        zarr_format: ZarrFormat | None = None,
         break_lock: bool = False,
         **unknown: Never,
     ) -> None:
@@ -247,8 +262,8 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
             raise unknown_argument(type(self), next(iter(unknown)))
         if mode not in MODES:
             raise UsageError(f"the mode {mode!r} is unknown", remedy=f"Use one of {', '.join(MODES)}.")
-        if zarr_format not in (None, 2, 3):
-            raise UsageError(f"there is no Zarr format {zarr_format!r}", remedy="Use 2 or 3.")
+        if zarr_format not in (None, 2, 3, BOTH):
+            raise UsageError(f"there is no Zarr format {zarr_format!r}", remedy="Use 2, 3 or 'both'.")
         if manager is None:
             manager = BuildManager(TypeMap(NamespaceCatalog()))
         elif isinstance(manager, TypeMap):
@@ -320,7 +335,8 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
         if self._zarr_group is None:
             from hdmf_zarr_backend.stores.zarr_python import open_zarr_group, opens  # few users need zarr's own view
 
-            self._zarr_group = open_zarr_group(self._keys) if opens(self.zarr_format) else self._keys
+            number = None if self._parsed is None else self._number
+            self._zarr_group = open_zarr_group(self._keys, zarr_format=number) if opens(number) else self._keys
         return self._zarr_group
 
     # names inside of hdmf-zarr's class that hdmf, neuroconv and others read
@@ -361,10 +377,17 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
             self._edits = Edits(keys, self._parsed)
 
     @property
-    def zarr_format(self) -> int:
-        """The Zarr format of the file, 2 or 3; of a new one, the one that is to be written."""
-        found = self._zarr_format if self._parsed is None else self._parsed.zarr_format
+    def zarr_format(self) -> int | str:
+        """The Zarr format of the file, 2, 3 or ``"both"``; of a new one, the one that is to be written."""
+        found = self._zarr_format if self._parsed is None else format_of(self._parsed)
         return found or registry.default_format(self._place.abilities.formats)
+
+    @property
+    def _number(self) -> int:
+        """The format that is read, and in which changes are made: of a file of both formats usually 2."""
+        if self._parsed is not None:
+            return self._parsed.zarr_format
+        return 2 if self.zarr_format == BOTH else int(self.zarr_format)
 
     def close(self) -> None:
         """Close the file. Arrays that were handed out still read; closing twice does no harm."""
@@ -621,11 +644,12 @@ class ZarrIO(ZarrReader):
         Default: any for a local file, those in its folder for a remote file. A remote file never leads to a local one.
     synchronizer : object, optional
         Ignored; for compatibility with hdmf-zarr. A file has one writer at a time.
-    zarr_format : {2, 3}, optional
-        Format of a new file. None: 2, or the only format that the store can hold (Icechunk: 3). An existing file keeps
-        its format, which need not be given. With ``r`` and ``r-``, the format whose metadata are requested first, so
-        that a remote file opens with one request instead of two; if the file has metadata of both formats, these are
-        read. Without it, those of format 3 are.
+    zarr_format : {2, 3, "both"}, optional
+        Format of a new file; "both": it has the metadata of both formats over the same chunks, for programs that read
+        one of them only. None: 2, or the only format that the store can hold (Icechunk: 3). An existing file keeps its
+        format, which need not be given. With ``r`` and ``r-``, the format whose metadata are requested first, so that
+        a remote file opens with one request instead of two; if the file has metadata of both formats, these are read.
+        Without it, those of format 2 are in a file that was written as "both", and those of format 3 in others.
     break_lock : bool
         Write in spite of the lock of another writer that is gone, or runs on another machine. A running process on this
         machine keeps its lock.
@@ -809,9 +833,10 @@ class ZarrIO(ZarrReader):
         Raises
         ------
         UsageError
-            ``nczarr`` is True for a file of format 3, for which netcdf-c has no attributes.
+            ``nczarr`` is True for a file of format 3, for which netcdf-c has no attributes; ``consolidate_metadata`` is
+            False for a file of both formats.
         """
-        self._check_options(expandable, nczarr=nczarr)
+        self._check_options(expandable, nczarr=nczarr, consolidate=consolidate_metadata)
         options = PlanOptions(
             location=str(self.source),
             link_data=link_data,
@@ -820,7 +845,7 @@ class ZarrIO(ZarrReader):
             max_shape=lambda child: largest_shape(self.manager, child, expandable),
             strict_json=self._strict_json,
             doc=partial(documentation, self.manager) if doc else lambda child: None,
-            zarr_format=self.zarr_format,
+            zarr_format=self._number,
             limits=self._place.read_rules.limits,
         )
         catalogs = [self.manager.namespace_catalog] if spec_catalogs is None else spec_catalogs
@@ -837,6 +862,7 @@ class ZarrIO(ZarrReader):
             exclusive=self._mode != "w",
             nczarr=nczarr,
             durable=durable,
+            has_both=self.zarr_format == BOTH,
             schema=next(iter(catalogs), None) if export_source is not None else None,
         )
         with limited_nesting(builder, store=self.source, doing="written"):
@@ -845,13 +871,19 @@ class ZarrIO(ZarrReader):
         for wrapper, path in request.unfilled:
             wrapper.dataset = self._session().own.array_at(path)
 
-    def _check_options(self, expandable: object, *, nczarr: bool) -> None:
+    def _check_options(self, expandable: object, *, nczarr: bool, consolidate: bool) -> None:
         if isinstance(expandable, (bool, str)):
             raise WrongArgumentError(
                 f"expandable={expandable!r} is not a collection of names",
                 remedy="Name the data types, such as ['VectorData'].",
             )
-        if nczarr and self.zarr_format != 2:
+        if self.zarr_format == BOTH and not consolidate:
+            raise WrongArgumentError(
+                "a file of both formats has consolidated documents",
+                store=self.source,
+                remedy="Leave consolidate_metadata out.",
+            )
+        if nczarr and self._number != 2:
             raise WrongArgumentError("NCZarr has no attributes in format 3", store=self.source, remedy="Use format 2.")
 
     def _carry_out(self, request: WriteRequest) -> None:
@@ -859,7 +891,8 @@ class ZarrIO(ZarrReader):
             self._lock.check()
         if self._parsed is None:
             hierarchy, inlined = write_new(request, self._place)
-            self._parsed = ParsedFile(hierarchy, consolidated=request.consolidate, inlined=inlined)
+            state: State | None = "alike" if request.has_both else None
+            self._parsed = ParsedFile(hierarchy, consolidated=request.consolidate, inlined=inlined, state=state)
             if self._keys is not None:  # a change of an inlined chunk is a change of the consolidated document too
                 self._keys = self._parsed.keys(self._keys)
                 self._edits = Edits(self._keys, self._parsed)

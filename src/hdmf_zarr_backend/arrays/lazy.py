@@ -342,11 +342,16 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
 
     @property
     def _async_array(self) -> Any:
+        return self._opened()._async_array
+
+    def _opened(self) -> Any:
+        """Return the array as zarr-python opens it."""
         if self._array is None:
             from hdmf_zarr_backend.stores.zarr_python import open_zarr_array
 
-            self._array = open_zarr_array(self.keys, self.path)
-        return self._array._async_array
+            zarr_format = 2 if self.node.document is None and not self.node.prefix else 3
+            self._array = open_zarr_array(self.keys, self.path, zarr_format)
+        return self._array
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__  # zarr-python 2 has other arguments
@@ -358,8 +363,4 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         """Return the state that methods of zarr-python 2 use, from the real array."""
         if name not in _STATE_OF_ZARR_2:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        if self._array is None:
-            from hdmf_zarr_backend.stores.zarr_python import open_zarr_array
-
-            self._array = open_zarr_array(self.keys, self.path)
-        return getattr(self._array, name)
+        return getattr(self._opened(), name)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hdmf_zarr_backend.builders.append import AppendPlanner
+from hdmf_zarr_backend.builders.both import change_of, derive, derive_or_warn
 from hdmf_zarr_backend.builders.dimensions import name_axes, rename_axes, specs_in
 from hdmf_zarr_backend.builders.planner import Planner, PlanOptions
 from hdmf_zarr_backend.builders.specs import Texts, add_specs
@@ -61,6 +62,8 @@ class WriteRequest:
         Whether the nodes get the attributes of NCZarr.
     durable : bool
         Whether to wait until a local file is on the disk itself.
+    has_both : bool
+        Whether a new file gets the metadata of format 3 too.
     schema : NamespaceCatalog or None
         Names the axes of arrays from another file, whose builders have no dimension labels.
     unfilled : list
@@ -79,6 +82,7 @@ class WriteRequest:
     exclusive: bool = False
     nczarr: bool = False
     durable: bool = False
+    has_both: bool = False
     schema: Any = None
     unfilled: list[tuple[Any, str]] = field(default_factory=list)
 
@@ -132,6 +136,8 @@ def write_new(request: WriteRequest, store: Store) -> tuple[Hierarchy, dict[str,
     with new_file(store, plan.hierarchy, exclusive=request.exclusive, durable=request.durable, is_locked=True) as keys:
         writer = request.writer(keys, plan)
         writer.write(consolidate=request.consolidate, exhaust_in_turn=request.exhaust_in_turn)
+        if request.has_both:
+            derive(keys, plan.hierarchy, is_new=True, strict_json=request.options.strict_json)
     request.unfilled = plan.unfilled
     return plan.hierarchy, writer.inlined
 
@@ -208,6 +214,7 @@ def write_difference(
     check_names((path for path, _ in plan.hierarchy.walk()), keys)
     is_other = file.parsed.consolidated != request.consolidate
     is_more = bool(planner.changed or planner.added or request.nczarr or is_other)
+    change = change_of(keys, file.parsed, [*planner.changed, *planner.added, *edits.touched])
     with _undone_on_error(file):
         _flush(file, request.targets.encode, keep=_documents(hierarchy, planner.changed), below=planner.added)
         _copy_filters(hierarchy, edits)
@@ -218,11 +225,13 @@ def write_difference(
         if request.durable:
             keys.sync()  # before the commit
         _commit(file, hierarchy, is_changed=is_more, consolidate=request.consolidate)
+    adopt(known, hierarchy)
+    if file.parsed.state is not None:
+        derive_or_warn(keys, file.parsed, change, strict_json=file.strict_json)
     if request.durable:
         keys.sync()
     if is_more:
         request.progress.finish()
-    adopt(known, hierarchy)
     request.unfilled = plan.unfilled
 
 
@@ -235,9 +244,13 @@ def flush_edits(file: EditedFile, encode: Callable[[Any], Any]) -> None:
     if edits.has_failed or not (edits.pending or edits.journal.is_open):
         return
     _prepare(file)
+    change = change_of(file.keys, file.parsed, edits.touched)
     with _undone_on_error(file):
         _flush(file, encode)
-        _commit(file, file.parsed.hierarchy, is_changed=False, consolidate=file.parsed.consolidated)
+        consolidate = file.parsed.consolidated or file.parsed.state is not None
+        _commit(file, file.parsed.hierarchy, is_changed=False, consolidate=consolidate)
+    if file.parsed.state is not None:
+        derive_or_warn(file.keys, file.parsed, change, strict_json=file.strict_json)
 
 
 def drop_changes(edits: Edits, location: str, error: BaseException) -> None:

@@ -297,6 +297,11 @@ class Edits:
         """Whether anything waits to be written."""
         return bool(self._chunks or self.changed or self._removed)
 
+    @property
+    def touched(self) -> frozenset[str]:
+        """Paths of the arrays whose chunks or documents have changed."""
+        return frozenset((*self.changed, *self._readers))
+
     def _write_chunks(self, chunks: dict[ChunkId, Array]) -> None:
         try:
             for (path, index), chunk in chunks.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -246,6 +247,9 @@ def _has_checksum(node: ArrayNode[Attributes], data: bytes) -> bool:
 # ---- all chunks of a file -------------------------------------------------------------------------------------------
 
 
+_OF_EITHER_FORMAT = re.compile(r"c(/[0-9]+)*|[0-9]+([./][0-9]+)*")
+
+
 class ChunkCheck:
     """Decodes all chunks of a file, and reports those that are missing or damaged.
 
@@ -260,10 +264,21 @@ class ChunkCheck:
     reported : set of str
         Paths of arrays with a missing or damaged chunk that is in the report already; one that has no other is left
         out.
+    is_both : bool
+        Whether chunks of the other format of Zarr may be there too.
     """
 
-    def __init__(self, keys: Store, hierarchy: Hierarchy, report: Report, reported: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        keys: Store,
+        hierarchy: Hierarchy,
+        report: Report,
+        reported: Collection[str] = (),
+        *,
+        is_both: bool = False,
+    ) -> None:
         self._keys = keys
+        self._is_both = is_both
         self._report = report
         arrays = [(path, node) for path, node in hierarchy.walk() if isinstance(node, ArrayNode)]
         self._arrays = [(path, node) for path, node in arrays if path not in reported or math.prod(node.grid) > 1]
@@ -328,6 +343,8 @@ class ChunkCheck:
             yield from stored.all_chunks()
             return
         found, unknown = stored.sort(_stored_names(self._keys, path))
+        if self._is_both:
+            unknown = [name for name in unknown if not _OF_EITHER_FORMAT.fullmatch(name)]
         if unknown:
             self._add(path, "unknown-file", f"{len(unknown):,} keys are not chunks: {', '.join(unknown[:_SHOWN])}")
         wanted = math.prod(stored.grid)

@@ -33,6 +33,7 @@ DAMAGE: Final[dict[str, str]] = {
     "consolidated-damaged": _CONSOLIDATE,
     "consolidated-stale": _CONSOLIDATE,
     "inlined-stale": _ONE_OF_BOTH,
+    "formats-differ": "Keep one with `zarrio upgrade`: --drop 2 keeps format 3, --drop 3 keeps format 2.",
     "link-damaged": "Run `zarrio repair --drop-links` to remove it, or write the link again.",
     "link-dangling": "Put the target back, or run `zarrio repair --drop-links` to remove the link.",
     "link-circular": "Run `zarrio repair --drop-links` to remove one of the links.",
@@ -50,6 +51,7 @@ REPAIRABLE: Final[dict[str, str]] = {
     "document-missing": f"{_REPAIR} {_FORGET}",
     "chunk-missing": _REPAIR,
     "chunk-damaged": _REPAIR,
+    "formats-differ": "Run `zarrio repair`, which makes format 3 like format 2.",
 }
 """What to do instead where the consolidated document has a good copy."""
 

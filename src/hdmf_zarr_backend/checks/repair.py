@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hdmf_zarr_backend.builders.both import check_derivable, derive
 from hdmf_zarr_backend.changes.journal import delete_leftovers, pending, recover
 from hdmf_zarr_backend.changes.locks import writer_lock
 from hdmf_zarr_backend.checks.findings import Problem, Report
@@ -23,10 +24,10 @@ from hdmf_zarr_backend.errors import (
     ReadOnlyStoreError,
     ZarrBackendError,
 )
-from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.files.parser import current, parse
 from hdmf_zarr_backend.formats.consolidated import is_inlined, is_read_at_open
 from hdmf_zarr_backend.formats.links import decode_links
-from hdmf_zarr_backend.formats.registry import FORMATS
+from hdmf_zarr_backend.formats.registry import FIRST_KEYS, FORMATS
 from hdmf_zarr_backend.formats.reserved import LINKS
 from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
@@ -84,6 +85,8 @@ def consolidate(
     ConflictError
         The consolidated document has nodes, attributes or values that are missing or damaged elsewhere: nothing was
         changed.
+    ConflictError
+        The file is of both formats, and those of format 3 are newer: nothing was changed.
     StoreLockedError
         Another writer has the file open.
     """
@@ -97,8 +100,12 @@ def consolidate(
                 store=keys.location,
                 remedy="Run `zarrio repair`.",
             )
+        _, state = current(keys, keys.get_many(FIRST_KEYS))
+        check_derivable(keys, state)
         hierarchy = parse(keys, use_consolidated=False).hierarchy if forget else _whole_hierarchy(keys)
         _consolidate(keys, hierarchy, {})
+        if state is not None:
+            derive(keys, hierarchy)
 
 
 def _check_changeable(keys: Store) -> None:
@@ -154,7 +161,8 @@ def repair(
 
     A change of the file that was interrupted is undone, or finished if it had been recorded whole. Documents that are
     missing, and scalars whose chunk is missing or damaged, are written back from the consolidated document if it has
-    them. If that document is wrong in another way, it is made anew.
+    them. If that document is wrong in another way, it is made anew. In a file of both formats, what is in format 3 is
+    made like format 2, unless a program has changed it there only.
 
     No chunk and no document of a node is deleted except those of an interrupted change. While anything is missing or
     damaged that cannot be written back, the consolidated document stays as it is, since it may be the only good copy;
@@ -209,12 +217,30 @@ def _repaired(keys: Store, *, drop_links: bool) -> Repairs:
     kinds = Counter(problem.kind for problem in repairs.left)
     if structure is None or kinds.keys() & (_NOT_WHOLE | _LOST):
         return repairs
+    return _made_alike(keys, structure, repairs, kinds, drop_links=drop_links)
+
+
+def _made_alike(
+    keys: Store, structure: Structure, repairs: Repairs, kinds: Counter[str], *, drop_links: bool
+) -> Repairs:
+    """Make the consolidated document, and format 3 in a file of both formats, what the documents of the nodes say."""
+    if structure.state in ("3 is newer", "both are newer"):
+        return repairs
     dropped = drop_links and _drop_links(keys, structure, repairs)
-    if dropped or kinds.keys() & _OF_THE_COPY or kinds["inlined-stale"] > len(structure.other_chunks):
+    if dropped or _is_copy_wrong(kinds, structure):
         _consolidate(keys, structure.hierarchy, structure.other_chunks)
         repairs.done.append("made the consolidated document anew")
+    if structure.state is not None and derive(keys, structure.hierarchy).changed:
+        repairs.done.append("made Zarr format 3 like format 2")
     repairs.left = _checked(keys)[1]
     return repairs
+
+
+def _is_copy_wrong(kinds: Counter[str], structure: Structure) -> bool:
+    """Tell whether the consolidated document is wrong, or missing where a file of both formats needs it."""
+    is_missing = structure.state is not None and not structure.is_consolidated
+    is_wrong = bool(kinds.keys() & _OF_THE_COPY) or kinds["inlined-stale"] > len(structure.other_chunks)
+    return is_missing or is_wrong
 
 
 def _checked(keys: Store) -> tuple[Structure | None, list[Problem]]:

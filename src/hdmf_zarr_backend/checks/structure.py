@@ -27,8 +27,15 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
 )
 from hdmf_zarr_backend.execution.tasks import Index
-from hdmf_zarr_backend.files.parser import check_document, check_texts, parse, read_documents
-from hdmf_zarr_backend.formats import registry, zarr2, zarr3, zarr3_forms
+from hdmf_zarr_backend.files.parser import (
+    check_document,
+    check_texts,
+    current,
+    difference_of,
+    parse,
+    read_documents,
+)
+from hdmf_zarr_backend.formats import both, registry, zarr2, zarr3, zarr3_forms
 from hdmf_zarr_backend.formats.consolidated import INLINE_KEY, inlined_chunks, unwrap
 from hdmf_zarr_backend.formats.reserved import WRITING, notes_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, split
@@ -66,6 +73,8 @@ class Structure:
         ``{key: bytes}`` of its chunks that are whole there and in the store, and differ.
     lost_chunks : set of str
         Paths of the arrays with a chunk that is missing or damaged in the store, compared with the copy.
+    state : State or None
+        Of a file of both formats, whether they are alike.
     """
 
     hierarchy: Hierarchy
@@ -73,6 +82,7 @@ class Structure:
     only_copies: dict[str, bytes] = field(default_factory=dict)
     other_chunks: dict[str, bytes] = field(default_factory=dict)
     lost_chunks: set[str] = field(default_factory=set)
+    state: both.State | None = None
 
 
 def check_structure(keys: Store, report: Report) -> Structure | None:
@@ -100,6 +110,7 @@ class _Check:
         self._differences: list[_Difference] = []
         self._copies: Documents = {}
         self._inlined: dict[str, bytes] = {}
+        self._state: both.State | None = None
 
     def _add(self, path: str, kind: str, message: str) -> None:
         self._report.add(Problem(absolute(path), kind, message))
@@ -109,6 +120,8 @@ class _Check:
         is_changing = self._check_journal()
         texts = self._keys.get_many(registry.FIRST_KEYS)
         check_texts(texts.values(), self._limits)
+        texts, self._state = current(self._keys, texts)
+        self._check_state()
         key = zarr3.DOCUMENT if zarr3.DOCUMENT in texts else zarr2.CONSOLIDATED
         consolidated = self._consolidated(key, texts[key]) if key in texts else None
         if not self._keys.abilities.listing:
@@ -129,6 +142,20 @@ class _Check:
         elif not is_changing:
             self._check_nodes_without_document(documents, hierarchy)
         return self._structure(hierarchy, is_consolidated=consolidated is not None or zarr2.CONSOLIDATED in texts)
+
+    def _check_state(self) -> None:
+        """Report a file of both formats in which one is older than the other, or documents of format 3 are wrong."""
+        found = difference_of(self._state)
+        if found is not None:
+            problem = Problem("/", "formats-differ", found[0], is_repairable=self._state == "2 is newer")
+            self._report.add(problem)
+        elif self._state is not None and self._keys.abilities.listing:
+            texts = read_documents(self._keys, {zarr3.DOCUMENT})
+            wrong = sorted(_other_than_consolidated(texts))
+            if wrong:
+                shown = ", ".join(wrong[:_SHOWN]) + (", ..." if len(wrong) > _SHOWN else "")
+                what = f"{len(wrong):,} documents of Zarr format 3 are not what that of the root says: {shown}"
+                self._report.add(Problem("/", "formats-differ", what, is_repairable=True))
 
     def _check_journal(self) -> bool:
         """Return whether a change of the file is under way, or was interrupted."""
@@ -165,6 +192,7 @@ class _Check:
             only_copies=lost | {key: dump(document) for key, document in self._copies.items()},
             other_chunks={key: self._inlined[key] for key, kind in kinds.items() if kind == "inlined-stale"},
             lost_chunks={found.path for found in self._differences if found.kind in _LOST_CHUNK},
+            state=self._state,
         )
 
     # ---- the documents of the nodes ---------------------------------------------------------------------------------
@@ -282,6 +310,20 @@ class _Check:
     def _add_difference(self, found: _Difference) -> None:
         self._differences.append(found)
         self._report.add(Problem(absolute(found.path), found.kind, found.message, is_repairable=found.is_good))
+
+
+def _other_than_consolidated(texts: Mapping[str, bytes]) -> Iterator[str]:
+    """Yield the keys of documents of format 3 that are not as the document of the root has them."""
+    documents: Documents = {}
+    for key, text in texts.items():
+        try:
+            documents[key] = load(text, key=key)
+        except MetadataError:
+            yield key
+    root = documents.get(zarr3.DOCUMENT, {})
+    consolidated = {zarr3.key_of(path): node for path, node in root[zarr3.CONSOLIDATED]["metadata"].items()}
+    for found in _Comparison(consolidated, documents, texts.keys() - documents.keys()).differences():
+        yield found.key
 
 
 # ---- one document ---------------------------------------------------------------------------------------------------

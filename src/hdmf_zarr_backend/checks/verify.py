@@ -13,7 +13,10 @@ from hdmf_zarr_backend.checks.structure import check_structure
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.execution.executors import runner
 from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
+from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy
 from hdmf_zarr_backend.progress import SILENT, Progress
+from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits, ReadRules
 from hdmf_zarr_backend.stores.opening import open_store
 
@@ -83,11 +86,27 @@ def verify(
     check_targets(Targets(keys, structure.hierarchy), report)
     if last > 1:
         with runner(executor) as workers:
-            check = ChunkCheck(keys, structure.hierarchy, report, structure.lost_chunks)
+            is_both = structure.state is not None
+            check = ChunkCheck(keys, structure.hierarchy, report, structure.lost_chunks, is_both=is_both)
             check.run(workers, memory_budget=memory_budget, progress=progress)
+            if structure.state == "alike":
+                check = ChunkCheck(keys, _only_of_format_3(keys), report, is_both=True)
+                check.run(workers, memory_budget=memory_budget, progress=progress)
     if last > 2:
         from hdmf_zarr_backend.checks.hdmf_validator import problems_by_schema  # on use: hdmf is slow to import
 
         for problem in problems_by_schema(keys, structure.hierarchy):
             report.add(problem)
     return report
+
+
+def _only_of_format_3(keys: Store) -> Hierarchy:
+    """Return the arrays of a file of both formats that have chunks of their own in format 3."""
+    found = parse(keys, hint=3).hierarchy
+    only = Hierarchy(GroupNode(found.root.attributes), zarr_format=3)
+    for path, node in found.walk():
+        if path and isinstance(node, GroupNode):
+            only.add(path, GroupNode())
+        elif isinstance(node, ArrayNode) and node.prefix:
+            only.add(path, node)
+    return only

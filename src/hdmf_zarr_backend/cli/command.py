@@ -221,9 +221,15 @@ def executor_of(arguments: Namespace) -> Any:
     return arguments.jobs or "threads"
 
 
-def add_format_option(parser: ArgumentParser, text: str, *, default: int | None = None) -> None:
+def add_format_option(
+    parser: ArgumentParser, text: str, *, default: int | None = None, choices: tuple[int | str, ...] = (2, 3)
+) -> None:
     """Add the option ``--zarr-format`` to a command, with its help."""
-    parser.add_argument("--zarr-format", type=int, choices=(2, 3), default=default, help=text)
+    parser.add_argument("--zarr-format", type=_format, choices=choices, default=default, help=text)
+
+
+def _format(text: str) -> int | str:
+    return int(text) if text.isdecimal() else text
 
 
 def add_encoding_options(parser: ArgumentParser) -> None:

@@ -83,7 +83,12 @@ def _configure(parser: ArgumentParser) -> None:
         choices=("zarr", "hdf5"),
         help="format of the target (default: zarr if its name ends in .zarr or .zip, else hdf5)",
     )
-    add_format_option(parser, "Zarr format of the target (default: 2); of a Zarr file to a Zarr file, the other one")
+    add_format_option(
+        parser,
+        "Zarr format of the target (default: 2); of a Zarr file to a Zarr file, the other one; both: the metadata of "
+        "both formats over the same chunks",
+        choices=(2, 3, "both"),
+    )
     add_encoding_options(parser)
     parser.add_argument(
         "--strict-json",
@@ -418,6 +423,7 @@ COMMAND = Command(
   zarrio convert *.nwb --output converted/ --resume --skip-existing
   zarrio convert *.nwb --output s3://bucket/sessions
   zarrio convert old.nwb.zarr new.nwb.zarr --zarr-format 3
+  zarrio convert session.nwb session.nwb.zarr --zarr-format both
   zarrio convert session.nwb session.nwb.zarr --zarr-format 3 --shards auto
   zarrio convert https://host/session.nwb session.nwb.zarr.json --virtual
   zarrio convert session.nwb session.nwb.zarr --scheduler host:8786 --resume

@@ -1,4 +1,4 @@
-"""`zarrio upgrade`: files of Zarr format 2 to format 3, in place.
+"""`zarrio upgrade`: files of Zarr format 2 to format 3 or to both formats, in place.
 
 Each command is a module that `main` imports when the command is run, so that the command line starts quickly.
 """
@@ -28,6 +28,13 @@ if TYPE_CHECKING:
 
 def _configure(parser: ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", metavar="PATH", help="Zarr files of format 2, paths or URLs")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--keep", action="store_true", help="keep the metadata of format 2, so that each file is one of both formats"
+    )
+    which.add_argument(
+        "--drop", type=int, choices=(2, 3), help="remove the metadata of one format from files of both formats"
+    )
     add_jobs_option(parser)
     add_json_option(parser, "print what was done as one JSON document")
     add_storage_option(parser)
@@ -41,15 +48,28 @@ def _run(arguments: Namespace) -> Exit:
 
     def work(path: str) -> UpgradeReport:
         with shown_progress(Path(path).name) as progress:
-            return upgrade(path, storage_options=options, executor=executor_of(arguments), progress=progress)
+            return upgrade(
+                path,
+                keep=arguments.keep,
+                drop=arguments.drop,
+                storage_options=options,
+                executor=executor_of(arguments),
+                progress=progress,
+            )
 
     return each_file(
         arguments,
         work,
         lambda path, report: print(f"{path}: {report}"),
-        labels=("are of format 3", "not upgraded"),
+        labels=(_label(arguments), "not upgraded"),
         as_json=asdict,
     )
+
+
+def _label(arguments: Namespace) -> str:
+    if arguments.keep:
+        return "are of both formats"
+    return "are of format 2" if arguments.drop == 3 else "are of format 3"
 
 
 COMMAND = Command(
@@ -58,11 +78,14 @@ COMMAND = Command(
     description=(
         "Give each file the metadata of Zarr format 3. Chunks of numbers and text are left untouched; references and\n"
         "rows are encoded anew. The file is one of format 2 until the last document is written, and then of format 3;\n"
-        "if the command is killed, run it again. A file that cannot be upgraded is reported, and the others follow."
+        "if the command is killed, run it again. A file that cannot be upgraded is reported, and the others follow.\n"
+        "With --keep the metadata of format 2 stay, and programs that know one format only read the file."
     ),
     examples="""\
   zarrio upgrade session.nwb.zarr
   zarrio upgrade *.nwb.zarr
+  zarrio upgrade --keep session.nwb.zarr
+  zarrio upgrade --drop 3 session.nwb.zarr
 """,
     configure=_configure,
     run=_run,

@@ -13,9 +13,10 @@ import os
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from hdmf_zarr_backend.arrays.codecs import value_bytes
+from hdmf_zarr_backend.builders.both import derive
 from hdmf_zarr_backend.builders.dimensions import name_axes
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.conversion.readability import check_planned, check_version, check_zarr, namespaces_of, schema_of
@@ -24,6 +25,7 @@ from hdmf_zarr_backend.errors import NotZarrError, StoreNotFoundError, UsageErro
 from hdmf_zarr_backend.execution.executors import opened
 from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
 from hdmf_zarr_backend.formats import registry
+from hdmf_zarr_backend.formats.both import BOTH, ZarrFormat
 from hdmf_zarr_backend.formats.codec_options import codec_of_file
 from hdmf_zarr_backend.formats.reserved import LINKS
 from hdmf_zarr_backend.hdf5.facts import is_hdf5
@@ -67,7 +69,7 @@ def convert(
     to: Format | None = None,
     overwrite: bool = False,
     check: bool = True,
-    zarr_format: Literal[2, 3] | None = None,
+    zarr_format: ZarrFormat | None = None,
     storage_options: Mapping[str, Any] | None = None,
     external_links: ExternalLinks | Policy = "keep",
     codec: Any = "keep",
@@ -83,7 +85,7 @@ def convert(
     durable: bool = False,
     progress: Progress = SILENT,
 ) -> ConversionReport:
-    """Convert an HDF5 file to Zarr, a Zarr file to HDF5, or a Zarr file to the other format of Zarr.
+    """Convert an HDF5 file to Zarr, a Zarr file to HDF5, or a Zarr file to the other format of Zarr or to both.
 
     Parameters
     ----------
@@ -102,8 +104,8 @@ def convert(
     check : bool
         Refuse an NWB file that pynwb cannot read, before anything is written. Without pynwb only the NWB version is
         checked. In files of hdmf-zarr, which do not store them, it also restores the types of unsigned attributes.
-    zarr_format : {2, 3}, optional
-        Format of a Zarr target. None: 2.
+    zarr_format : {2, 3, "both"}, optional
+        Format of a Zarr target. "both": it has the metadata of both formats over the same chunks. None: 2.
     storage_options : mapping, optional
         Options of the source and the target if they are URLs, as for `ZarrIO`.
     external_links : {"keep", "copy", "follow", "within", "never"}
@@ -208,7 +210,7 @@ def convert(
 
         return convert_virtual(
             origin, place, to=to, codec=codec, resume=resume, overwrite=overwrite, check=check,
-            zarr_format=zarr_format or 2, storage=storage, progress=progress, durable=durable,
+            zarr_format=_one_format(zarr_format, place), storage=storage, progress=progress, durable=durable,
             external_links=_policy_of(external_links, "hdf5", place),
         )  # fmt: skip
     limits = limits or Limits()
@@ -216,7 +218,7 @@ def convert(
     policy = _policy_of(external_links, found, place)
     wanted = to or _format_of_target(place, found)
     _check_formats(origin, found, wanted, zarr_format)
-    number = zarr_format or registry.DEFAULT_FORMAT
+    number = _primary_format(zarr_format)
     _refuse_idle(place, found, wanted, codec=codec != "keep", resume=resume, strict_json=strict_json, nczarr=nczarr,
                  shards=shards is not None, external_links=external_links == "copy",
                  missing_chunks=missing_chunks is not None)  # fmt: skip
@@ -236,9 +238,21 @@ def convert(
             overwrite=overwrite, check=check, progress=progress, codec=codec, executor=who,
             memory_budget=memory_budget, zarr_format=number, storage=storage, resume=resume, nczarr=nczarr,
             shards=checked_shards(shards, number), missing_chunks=missing_chunks, limits=limits,
-            strict_json=strict_json, durable=durable, policy=policy,
+            strict_json=strict_json, durable=durable, policy=policy, has_both=zarr_format == BOTH,
         )  # fmt: skip
         return _to_zarr(origin, place, request) if found == "hdf5" else _to_other_zarr(origin, place, request)
+
+
+def _primary_format(zarr_format: ZarrFormat | None) -> int:
+    """Return the format that is written first."""
+    return 2 if zarr_format == BOTH else zarr_format or registry.DEFAULT_FORMAT
+
+
+def _one_format(zarr_format: ZarrFormat | None, target: str) -> int:
+    """Return the format of a virtual file."""
+    if zarr_format == BOTH:
+        raise UsageError("a virtual file is of one format", store=target, remedy="Use zarr_format=2 or 3.")
+    return zarr_format or 2
 
 
 def _format_of_target(target: str, source: Format) -> Format:
@@ -246,13 +260,13 @@ def _format_of_target(target: str, source: Format) -> Format:
     return "zarr" if is_zarr else "hdf5"
 
 
-def _check_formats(source: str, found: Format, wanted: Format, zarr_format: int | None) -> None:
+def _check_formats(source: str, found: Format, wanted: Format, zarr_format: ZarrFormat | None) -> None:
     """Refuse an unknown format of the target, and that of the source."""
     if wanted not in ("zarr", "hdf5"):
         raise UsageError(f"to={wanted!r} is not a format", remedy="Use 'zarr' or 'hdf5'.")
-    if zarr_format not in (None, 2, 3) or (zarr_format is not None and wanted == "hdf5"):
+    if zarr_format not in (None, 2, 3, BOTH) or (zarr_format is not None and wanted == "hdf5"):
         raise UsageError(
-            f"zarr_format={zarr_format!r} is not a format of the target", remedy="Use 2 or 3, and only to Zarr."
+            f"zarr_format={zarr_format!r} is not a format of the target", remedy="Use 2, 3 or 'both', and only to Zarr."
         )
     if found == wanted and (wanted == "hdf5" or zarr_format is None):
         raise UsageError(
@@ -335,6 +349,7 @@ class _ToZarr:
     strict_json: bool
     durable: bool
     policy: Policy | None = None
+    has_both: bool = False
 
     def options(self, path: str) -> StorageOptions:
         """Return the storage options of a dataset."""
@@ -343,21 +358,21 @@ class _ToZarr:
     def recorded(self) -> dict[str, Any]:
         """Return the options that a resumed conversion must have too."""
         shards = list(self.shards) if isinstance(self.shards, tuple) else self.shards
-        asked = {"nczarr": self.nczarr or None, "shards": shards, "strict_json": self.strict_json or None}
+        asked = {
+            "nczarr": self.nczarr or None,
+            "shards": shards,
+            "strict_json": self.strict_json or None,
+            "both": self.has_both or None,
+        }
         given = {name: value for name, value in asked.items() if value is not None}
         return {"codec": self.codec, "zarr_format": self.zarr_format, **given}
 
-    def writer(self, keys: Store, plan: WritePlan) -> Writer:
-        """Return the writer of the target."""
-        return Writer(
-            keys,
-            plan,
-            progress=self.progress,
-            executor=self.executor,
-            memory_budget=self.memory_budget,
-            nczarr=self.nczarr,
-            strict_json=self.strict_json,
-        )
+    def write(self, keys: Store, plan: WritePlan) -> None:
+        """Write the target."""
+        limits = {"executor": self.executor, "memory_budget": self.memory_budget, "strict_json": self.strict_json}
+        Writer(keys, plan, progress=self.progress, nczarr=self.nczarr, **limits).write()
+        if self.has_both:
+            derive(keys, plan.hierarchy, is_new=True, **limits)
 
     def adapt(self, keys: Store, plan: WritePlan, target: str) -> None:
         """Give the plan the form of the format, with shards that fit into the memory."""
@@ -400,7 +415,7 @@ def _to_zarr(source: str, target: str, request: _ToZarr) -> ConversionReport:
             exclusive=not request.overwrite,
             durable=request.durable,
         ) as new:
-            request.writer(new, plan).write()
+            request.write(new, plan)
             remove_empty_folder(keys)
         forget_decoded()
         kinds = [placed.kind for placed in tree.nodes]
@@ -410,12 +425,12 @@ def _to_zarr(source: str, target: str, request: _ToZarr) -> ConversionReport:
 
 
 def _to_other_zarr(source: str, target: str, request: _ToZarr) -> ConversionReport:
-    """Convert a Zarr file to the other format of Zarr."""
-    from hdmf_zarr_backend.conversion.from_zarr import ZarrPlanner
+    """Convert a Zarr file to the other format of Zarr, or to both."""
+    from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
     from hdmf_zarr_backend.conversion.to_hdf5 import open_source
 
     main = open_source(source, request.storage, request.missing_chunks, request.limits)
-    if main.hierarchy.zarr_format == request.zarr_format:
+    if main.hierarchy.zarr_format == request.zarr_format and not request.has_both:
         raise UsageError(
             f"the source is Zarr format {request.zarr_format} already",
             store=source,
@@ -429,7 +444,7 @@ def _to_other_zarr(source: str, target: str, request: _ToZarr) -> ConversionRepo
     name_axes(plan, schema_of(namespaces_of(main.keys, main.hierarchy)))
     request.adapt(keys, plan, target)
     with new_file(keys, plan.hierarchy, exclusive=not request.overwrite, durable=request.durable) as new:
-        request.writer(new, plan).write()
+        request.write(new, plan)
         remove_empty_folder(keys)
     nodes = plan.hierarchy.flat().values()
     groups = [node for node in nodes if isinstance(node, GroupNode)]

@@ -1,4 +1,4 @@
-"""`upgrade`: a file of Zarr format 2 becomes one of format 3, in place.
+"""`upgrade`: a file of Zarr format 2 becomes one of format 3, or of both formats, in place.
 
 Source: issue "Open to every other tool", part 1.
 """
@@ -9,74 +9,36 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from hdmf_zarr_backend.arrays.fills import check_unwritten
+from hdmf_zarr_backend.builders.both import Fate, check_derivable, derive, drop_format_3, keep_chunks
+from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
 from hdmf_zarr_backend.changes.journal import recover_with_warning
 from hdmf_zarr_backend.changes.locks import writer_lock
-from hdmf_zarr_backend.conversion.from_zarr import ZarrPlanner
-from hdmf_zarr_backend.errors import ConflictError, ReadOnlyStoreError, ZarrBackendError
+from hdmf_zarr_backend.errors import ConflictError, ReadOnlyStoreError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
-from hdmf_zarr_backend.files.parser import parse
-from hdmf_zarr_backend.formats import zarr2, zarr3
+from hdmf_zarr_backend.files.parser import ParsedFile, parse
+from hdmf_zarr_backend.formats import registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.consolidated import is_inlined, is_read_at_open
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.files import Staged
+from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.opening import open_store
 from hdmf_zarr_backend.stores.wrappers import QueuedStore
-from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan
-from hdmf_zarr_backend.transfer.stored_sources import StoredChunks
+from hdmf_zarr_backend.transfer.plan import WritePlan, adapt_plan
 from hdmf_zarr_backend.transfer.writer import Writer
 
 __all__ = ["UpgradeReport", "upgrade"]
-
-Fate: TypeAlias = Literal["kept", "moved", "encoded"]
-"""Whether the chunks of an array stay, get other keys, or are encoded again."""
 
 _OLD = frozenset({*zarr2.DOCUMENT_NAMES, zarr2.CONSOLIDATED})
 _OLD_ROOT = (zarr2.CONSOLIDATED, zarr2.GROUP, zarr2.ATTRIBUTES)
 _OLD_CHUNK = re.compile(r"[0-9]+(?:[./][0-9]+)*")
 _SHOWN = 5
-
-
-def has_stored_chunks(planned: PlannedArray) -> bool:
-    """Tell whether the chunks of a planned array are those of a stored one, or there are none."""
-    return planned.source is None or isinstance(planned.source, StoredChunks)
-
-
-def keep_chunks(plan: WritePlan, hierarchy: Hierarchy, *, encoded: Collection[str] = ()) -> dict[str, Fate]:
-    """Let the arrays of a plan keep the chunks that they have, as far as their keys and bytes are the same.
-
-    Parameters
-    ----------
-    plan : WritePlan
-        Of the same file in the other format, adapted to it. Arrays that keep their chunks are taken out of its arrays.
-    hierarchy : Hierarchy
-        The file as it is.
-    encoded : collection of str
-        Paths of arrays of which it is known that their chunks have to be made anew.
-
-    Returns
-    -------
-    dict
-        ``{path: fate}`` of all arrays.
-    """
-    fates: dict[str, Fate] = {}
-    for path, planned in list(plan.arrays.items()):
-        old, node = hierarchy.get(path), planned.node
-        assert isinstance(old, ArrayNode)
-        if path in encoded or not has_stored_chunks(planned):
-            fates[path] = "encoded"
-        elif node.shards is None and old.shards is None and (plan.hierarchy.zarr_format == 3 or not old.prefix):
-            fates[path] = "kept"
-            node.prefix, node.separator = old.prefix, old.separator
-            del plan.arrays[path]
-        else:
-            fates[path] = "moved"
-    return fates
 
 
 def write_in_place(
@@ -94,7 +56,7 @@ def write_in_place(
     keys : Store
         The file.
     plan : WritePlan
-        As `keep_chunks` leaves it.
+        As `builders.both.keep_chunks` leaves it.
     progress, executor, memory_budget
         As of `Writer`.
 
@@ -106,7 +68,7 @@ def write_in_place(
     forget(keys, plan)
     queue, own = QueuedStore(keys, (zarr3.DOCUMENT,)), Staged(keys.location)
     writer = Writer(queue, plan, progress=progress, executor=executor, memory_budget=memory_budget)
-    writer.inlined.update(_inlined(keys, plan))
+    writer.inlined.update(_inlined(keys, plan.hierarchy, but=plan.arrays))
     try:
         writer.write()
         own.check()
@@ -114,23 +76,26 @@ def write_in_place(
     except BaseException as error:
         if own.is_own:
             queue.abandon()
-            _undo(keys, plan, error)
+            with _noted(error):
+                forget(keys, plan)
         raise
 
 
-def _inlined(keys: Store, plan: WritePlan) -> dict[str, bytes]:
-    """Return the chunks that stay and that the consolidated document must hold too."""
+def _inlined(keys: Store, hierarchy: Hierarchy, *, but: Collection[str] = ()) -> dict[str, bytes]:
+    """Return the chunks that the consolidated document must hold too, without those of the arrays in ``but``."""
     nodes = {
         join(path, node.chunk_name((0,) * len(node.shape))): node
-        for path, node in plan.hierarchy.walk()
-        if isinstance(node, ArrayNode) and path not in plan.arrays and is_read_at_open(node)
+        for path, node in hierarchy.walk()
+        if isinstance(node, ArrayNode) and path not in but and is_read_at_open(node)
     }
     return {key: data for key, data in keys.get_many(nodes).items() if is_inlined(nodes[key], data)}
 
 
-def _undo(keys: Store, plan: WritePlan, error: BaseException) -> None:
+@contextmanager
+def _noted(error: BaseException) -> Iterator[None]:
+    """Add a note to an error if what it has left cannot be removed."""
     try:
-        forget(keys, plan)
+        yield
     except (ZarrBackendError, OSError) as second:
         error.add_note(f"New documents and chunks are left beside the old ones, and do no harm ({second}).")
 
@@ -219,30 +184,39 @@ class UpgradeReport:
     kept, encoded : int
         Arrays whose chunks stayed as they were, and arrays whose chunks were made anew.
     removed : int
-        Keys of format 2 that were deleted.
+        Keys of the format that was removed.
+    formats : tuple of int
+        The Zarr formats of the file now.
     """
 
     location: str
     kept: int = 0
     encoded: int = 0
     removed: int = 0
+    formats: tuple[int, ...] = (3,)
 
     def __str__(self) -> str:
+        number = "formats 2 and 3" if len(self.formats) > 1 else f"format {self.formats[0]}"
         if self.kept or self.encoded:
-            return f"Zarr format 3 now: {self.kept} arrays left as they are, {self.encoded} encoded anew"
-        left = f", {self.removed} keys of format 2 that were left have been removed" if self.removed else ""
-        return f"Zarr format 3 already{left}"
+            return f"Zarr {number} now: {self.kept} arrays left as they are, {self.encoded} encoded anew"
+        if not self.removed:
+            return f"Zarr {number} already"
+        if self.formats == (2,):
+            return f"Zarr {number} now: {self.removed} keys of format 3 have been removed"
+        return f"Zarr {number} already, {self.removed} keys of format 2 that were left have been removed"
 
 
 def upgrade(
     source: str | os.PathLike[str] | Any,
     *,
+    keep: bool = False,
+    drop: Literal[2, 3] | None = None,
     storage_options: Mapping[str, Any] | None = None,
     executor: Any = None,
     memory_budget: int = MEMORY_BUDGET,
     progress: Progress = SILENT,
 ) -> UpgradeReport:
-    """Make a file of Zarr format 2 one of format 3, where it is; chunks stay untouched where their codecs allow it.
+    """Make a file of Zarr format 2 one of format 3 or of both, where it is; chunks stay where their codecs allow it.
 
     Numbers, text and booleans stay, whatever compresses them. References, rows with text or references, and what
     hdmf-zarr up to 0.13 stored as pickles or as bytes are encoded anew.
@@ -251,6 +225,10 @@ def upgrade(
     ----------
     source : str, Path, mapping, zarr.abc.store.Store or zarr.Group
         A file that nobody else has open; a writer that has is told of.
+    keep : bool
+        Keep the metadata of format 2: the file is one of both formats.
+    drop : {2, 3}, optional
+        The format that a file of both formats loses. 3: it is one of format 2 again.
     storage_options : mapping, optional
         For URLs, as of `ZarrIO`.
     executor, memory_budget, progress
@@ -259,7 +237,7 @@ def upgrade(
     Returns
     -------
     UpgradeReport
-        A file that is one of format 3 already is left as it is, but for what an upgrade that was killed has left.
+        A file that is what is asked for already is left as it is, but for what an upgrade that was killed has left.
 
     Raises
     ------
@@ -269,8 +247,12 @@ def upgrade(
         Somebody has it open for writing.
     ReadOnlyStoreError
         A store of this kind cannot be changed.
+    UsageError
+        ``keep`` and ``drop`` are both given; the file is not of both formats and ``drop`` is 3 or ``keep`` is True
+        for one of format 3, whose chunks have names that format 2 does not know.
     ConflictError
-        The consolidated document does not say what the documents of the nodes say; nothing is changed.
+        The consolidated document does not say what the documents of the nodes say, or both formats were changed one
+        without the other; nothing is changed.
     DamagedFileError
         A chunk that has to be encoded anew cannot be read. The file is as it was.
 
@@ -279,6 +261,8 @@ def upgrade(
     Until the last new key is set the file is one of format 2; from then on it is one of format 3, and the old documents
     are deleted. If the process is killed on the way, call this again.
     """
+    if drop not in (None, 2, 3) or (keep and drop is not None):
+        raise UsageError(f"keep={keep!r} and drop={drop!r} are no choice", remedy="Give keep=True, drop=2 or drop=3.")
     keys = open_store(source, storage_options)
     abilities = keys.abilities
     if not (abilities.change and abilities.listing and 3 in abilities.formats):
@@ -287,27 +271,111 @@ def upgrade(
             store=keys.location,
             remedy="Convert it to a new file with `zarrio convert --zarr-format 3`.",
         )
+    options = {"progress": progress, "executor": executor, "memory_budget": memory_budget}
     with writer_lock(keys):
         recover_with_warning(keys)
         parsed = parse(keys, use_consolidated=False)
-        if parsed.zarr_format == 3:
-            return UpgradeReport(keys.location, removed=remove_format_2(keys, parsed.hierarchy))
-        _check_consolidated(keys, zarr2.to_documents(parsed.hierarchy))
-        return _upgraded(keys, parsed.hierarchy, progress=progress, executor=executor, memory_budget=memory_budget)
+        if drop == 3:
+            return _without_format_3(keys, parsed)
+        if keep:
+            return _with_both(keys, parsed, **options)
+        if drop == 2:
+            _check_format_3(keys, parsed)
+        return _only_format_3(keys, parsed, **options)
+
+
+def _check_format_3(keys: Store, parsed: ParsedFile) -> None:
+    if parsed.zarr_format == 2 and parsed.state is None:
+        raise UsageError(
+            "the file is of Zarr format 2 only",
+            store=keys.location,
+            remedy="Leave drop= (--drop) out, which makes it one of format 3.",
+        )
+
+
+def _only_format_3(keys: Store, parsed: ParsedFile, **options: Any) -> UpgradeReport:
+    """Make a file one of format 3, whatever it is."""
+    if parsed.state is not None:
+        return _without_format_2(keys, parsed, **options)
+    if parsed.zarr_format == 3:
+        return UpgradeReport(keys.location, removed=remove_format_2(keys, parsed.hierarchy))
+    _check_consolidated(keys, zarr2.to_documents(parsed.hierarchy))
+    return _upgraded(keys, parsed.hierarchy, **options)
 
 
 def _upgraded(keys: Store, hierarchy: Hierarchy, **options: Any) -> UpgradeReport:
     keys.read_rules = replace(keys.read_rules, is_copied=True)  # what is encoded anew must be there
     plan = ZarrPlanner(keys, hierarchy, keys.location, zarr_format=3, is_in_place=True).plan_file()
     adapt_plan(plan, location=keys.location)
-    fates = list(keep_chunks(plan, hierarchy).values())
+    fates = keep_chunks(plan, hierarchy)
     for path in plan.arrays:
         node = hierarchy.get(path)
         assert isinstance(node, ArrayNode)
         check_unwritten(keys, path, node)
     write_in_place(keys, plan, **options)
     removed = remove_format_2(keys, plan.hierarchy)
-    return UpgradeReport(keys.location, kept=fates.count("kept"), encoded=fates.count("encoded"), removed=removed)
+    return _report(keys, fates, removed)
+
+
+def _report(keys: Store, fates: Mapping[str, Fate], removed: int = 0, formats: tuple[int, ...] = (3,)) -> UpgradeReport:
+    found = list(fates.values())
+    return UpgradeReport(keys.location, found.count("kept"), found.count("encoded"), removed, formats)
+
+
+def _with_both(keys: Store, parsed: ParsedFile, **options: Any) -> UpgradeReport:
+    """Give a file of format 2 the documents of format 3 too."""
+    check_derivable(keys, parsed.state)
+    if parsed.state == "alike":
+        return UpgradeReport(keys.location, formats=(2, 3))
+    if parsed.zarr_format == 3:
+        raise UsageError(
+            "format 2 does not know the chunks of a file of format 3 by their names",
+            store=keys.location,
+            remedy="Make a new file with `zarrio convert --zarr-format both`.",
+        )
+    hierarchy, is_new = parsed.hierarchy, parsed.state is None
+    if is_new:
+        _check_consolidated(keys, zarr2.to_documents(hierarchy))
+    keys.read_rules = replace(keys.read_rules, is_copied=True)
+    if keys.get(zarr2.CONSOLIDATED) is None:
+        for key, document in registry.FORMATS[2].last(hierarchy, _inlined(keys, hierarchy), consolidate=True).items():
+            keys.set(key, dump(document))
+    own = Staged(keys.location)
+    try:
+        return _report(keys, derive(keys, hierarchy, **options).fates, formats=(2, 3))
+    except BaseException as error:
+        if own.is_own and is_new:
+            with _noted(error):
+                drop_format_3(keys, may_have_chunks=hierarchy)
+        raise
+
+
+def _without_format_2(keys: Store, parsed: ParsedFile, **options: Any) -> UpgradeReport:
+    """Make a file of both formats one of format 3."""
+    fates: dict[str, Fate] = {}
+    if parsed.state == "2 is newer":
+        fates = derive(keys, parsed.hierarchy, **options).fates
+    hierarchy = parse(keys, use_consolidated=False, hint=3).hierarchy
+    inlined = _inlined(keys, hierarchy)
+    for key, document in registry.FORMATS[3].last(hierarchy, inlined, consolidate=True).items():
+        keys.set(key, dump(document))
+    keys.drain()
+    removed = remove_format_2(keys, hierarchy)
+    fates = fates or {path: "kept" for path, node in hierarchy.walk() if isinstance(node, ArrayNode)}
+    return _report(keys, fates, removed)
+
+
+def _without_format_3(keys: Store, parsed: ParsedFile) -> UpgradeReport:
+    """Make a file of both formats one of format 2."""
+    if parsed.state is None:
+        if parsed.zarr_format == 2:
+            return UpgradeReport(keys.location, formats=(2,))
+        raise UsageError(
+            "the file is of Zarr format 3 only",
+            store=keys.location,
+            remedy="Make one of format 2 with `zarrio convert --zarr-format 2`.",
+        )
+    return UpgradeReport(keys.location, removed=drop_format_3(keys), formats=(2,))
 
 
 def _check_consolidated(keys: Store, documents: dict[str, Any]) -> None:

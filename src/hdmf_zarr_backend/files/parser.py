@@ -14,6 +14,7 @@ from hdmf_zarr_backend.changes.locks import Holder
 from hdmf_zarr_backend.errors import (
     DamagedFileError,
     DamagedMetadataWarning,
+    FormatsDifferWarning,
     IncompleteStoreError,
     MetadataError,
     NotZarrError,
@@ -23,7 +24,7 @@ from hdmf_zarr_backend.errors import (
     StoreUnreachableError,
     ZarrBackendError,
 )
-from hdmf_zarr_backend.formats import lindi, registry, zarr2, zarr3
+from hdmf_zarr_backend.formats import both, lindi, registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.reserved import ALL_CHUNKS, CHANGING, CHUNKS, NOTES, SPECLOC, WRITING, notes_of
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy, Node, absolute, split
@@ -138,12 +139,15 @@ class ParsedFile:
         ``{key: bytes}`` of the chunks that the consolidated document holds itself.
     is_foreign : bool
         Whether LINDI made its documents, which are read only; the hierarchy is translated.
+    state : {"alike", "2 is newer", "3 is newer", "both are newer"} or None
+        Of a file that has metadata of both formats, whether they are alike; None for any other file.
     """
 
     hierarchy: Hierarchy
     consolidated: bool
     inlined: dict[str, bytes] = field(default_factory=dict)
     is_foreign: bool = False
+    state: both.State | None = None
 
     def keys(self, keys: Store) -> Store:
         """Return the store with what is inlined before it."""
@@ -165,6 +169,8 @@ class ParsedFile:
         root = GroupNode({**self.hierarchy.root.attributes, NOTES: notes}, extra=dict(self.hierarchy.root.extra))
         documents = dict(kind.documents("", root)) | kind.last(Hierarchy(root, self.zarr_format), {}, consolidate=False)
         texts = {key: dump(document) for key, document in documents.items() if key != zarr2.GROUP}
+        if self.state is not None:
+            texts[zarr3.DOCUMENT] = both.sealed(dump(both.hiding_document()))
         return Mark(texts, tuple(kind.stale(consolidate=False)))
 
 
@@ -173,8 +179,9 @@ def parse(
 ) -> ParsedFile:
     """Return the metadata of the file that ``keys`` holds.
 
-    One round of requests where there is a consolidated document. Where there are metadata of both formats, those of
-    format 3 count, as with hdmf-zarr 0.14; but those of format 2 where that is the hint.
+    One round of requests where there is a consolidated document. In a file of both formats those of format 2 count,
+    unless those of format 3 are newer. Where there are metadata of both formats without a note, those of format 3
+    count, as with hdmf-zarr 0.14. The hint is followed in either case.
 
     Parameters
     ----------
@@ -202,20 +209,83 @@ def parse(
         There is no consolidated document, and the server cannot list what it has.
     LimitError
         There is more metadata than the limits of the store allow.
+
+    Warns
+    -----
+    FormatsDifferWarning
+        In a file of both formats, the metadata of one are older.
     """
     keys.pin()  # chunks are read later, and have to be those of these documents
     try:
         texts = _likely_documents(keys, hint, use_consolidated=use_consolidated)
         check_texts(texts.values(), keys.read_rules.limits)
+        texts, state = (texts, None) if hint == 3 else current(keys, texts)
+        _warn_of(state, keys.location)
         parsed = _parse_consolidated(keys, texts, use_inlined=use_inlined) if use_consolidated else None
         parsed = parsed or ParsedFile(_parse_listing(keys, texts.get(zarr3.DOCUMENT)), consolidated=False)
+        parsed.state = state
         _translate(keys, parsed)
+        _drop_note(parsed)
     except ZarrBackendError as error:
         raise error.located(store=keys.location) from error.__cause__
     is_whole = notes_of(parsed.hierarchy.root.attributes).get(CHUNKS) == ALL_CHUNKS
     if is_whole != keys.read_rules.is_whole:
         keys.read_rules = replace(keys.read_rules, is_whole=is_whole)
     return parsed
+
+
+def current(keys: Store, texts: dict[str, bytes]) -> tuple[dict[str, bytes], both.State | None]:
+    """Return those of the root's documents that count in a file of both formats, and its state.
+
+    Parameters
+    ----------
+    keys : Store
+        The file.
+    texts : dict
+        Those of `registry.FIRST_KEYS` that were asked for and exist.
+
+    Returns
+    -------
+    dict
+        The same, without those that do not count.
+    State or None
+        None: it is not such a file, and the documents are those that were given.
+    """
+    if both.state_of(texts) is None:
+        return texts, None
+    if zarr2.CONSOLIDATED not in texts:
+        texts = {**texts, **keys.get_many([zarr2.CONSOLIDATED])}
+    if zarr2.CONSOLIDATED not in texts and keys.get(zarr2.GROUP) is None:
+        return texts, None  # the documents of format 2 have been deleted
+    state = both.state_of(texts)
+    left_out = zarr2.CONSOLIDATED if state == "3 is newer" else zarr3.DOCUMENT
+    return {key: text for key, text in texts.items() if key != left_out}, state
+
+
+def difference_of(state: both.State | None) -> tuple[str, str] | None:
+    """Return what is wrong with a file of both formats, and what to do; None where they are alike."""
+    if state is None or state == "alike":
+        return None
+    if state == "2 is newer":
+        what = "the metadata of Zarr format 3 are older than those of format 2, which are read"
+        return what, "`zarrio repair` makes them alike"
+    what = "the metadata of Zarr format 2 are older than those of format 3, which are read"
+    if state == "both are newer":
+        what = "the metadata of Zarr formats 2 and 3 were changed one without the other; those of format 2 are read"
+    return what, "`zarrio upgrade --drop 2` keeps those of format 3, and `--drop 3` those of format 2"
+
+
+def _warn_of(state: both.State | None, location: str) -> None:
+    found = difference_of(state)
+    if found is not None:
+        warnings.warn(f"{location}: {'; '.join(found)}", FormatsDifferWarning, stacklevel=4)
+
+
+def _drop_note(parsed: ParsedFile) -> None:
+    """Drop the note about both formats, which is about the document and not about the file."""
+    root = parsed.hierarchy.root
+    if both.BOTH in notes_of(root.attributes):
+        root.attributes = both.without_note(root.attributes)
 
 
 def _translate(keys: Store, parsed: ParsedFile) -> None:
@@ -368,14 +438,14 @@ def is_empty_group(keys: Store) -> bool:
     return bool(found) and found <= _OF_A_GROUP
 
 
-def is_whole(place: str, zarr_format: int, storage_options: Mapping[str, Any] | None = None) -> bool:
+def is_whole(place: str, zarr_format: int | str, storage_options: Mapping[str, Any] | None = None) -> bool:
     """Tell whether an HDMF Zarr file of a format is at a path or URL, written to its end; its chunks are not looked at.
 
     Parameters
     ----------
     place : str
         Path or URL.
-    zarr_format : {2, 3}
+    zarr_format : {2, 3, "both"}
         The format.
     storage_options : mapping, optional
         For a URL.
@@ -394,4 +464,6 @@ def is_whole(place: str, zarr_format: int, storage_options: Mapping[str, Any] | 
         raise
     except (StoreError, DamagedFileError):
         return False
+    if zarr_format == both.BOTH:
+        return parsed.state == "alike"
     return parsed.consolidated and parsed.zarr_format == zarr_format

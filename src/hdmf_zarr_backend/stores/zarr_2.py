@@ -143,8 +143,10 @@ class _View(_storage.Store):  # type: ignore[misc, unused-ignore]
         return sum(1 for _ in self)
 
 
-def open_zarr_group(store: Store, *, mode: Literal["r", "r+"] = "r") -> Any:
+def open_zarr_group(store: Store, *, mode: Literal["r", "r+"] = "r", zarr_format: int | None = None) -> Any:
     """Return the file as a ``zarr.Group``, without using a consolidated document, which may be stale.
+
+    ``mode`` is as of zarr; ``zarr_format`` is the format that is known, which has to be 2.
 
     Raises
     ------
@@ -152,13 +154,15 @@ def open_zarr_group(store: Store, *, mode: Literal["r", "r+"] = "r") -> Any:
         zarr does not find a group, or the file is of format 3.
     """
     try:
+        if zarr_format == 3:
+            raise ValueError("the file is of format 3")
         return _zarr.open_group(_View(store.unwrapped, is_writable=mode != "r"), mode=mode)
     except ValueError as error:
         raise _not_opened(store, "", error) from error
 
 
-def open_zarr_array(store: Store, path: str) -> Any:
-    """Return the array at ``path`` as a ``zarr.Array``.
+def open_zarr_array(store: Store, path: str, zarr_format: int) -> Any:
+    """Return the array at ``path``, of that format, as a ``zarr.Array``.
 
     Raises
     ------
@@ -168,6 +172,8 @@ def open_zarr_array(store: Store, path: str) -> Any:
         It is an array of pickles.
     """
     try:
+        if zarr_format == 3:
+            raise ValueError("the array is of format 3")
         return _zarr.open_array(_View(store.unwrapped, is_writable=False), path=path, mode="r")
     except (ValueError, TypeError, KeyError) as error:
         raise _not_opened(store, path, error) from error

@@ -311,8 +311,17 @@ def _location(store: Any) -> str:
 # ---- files as groups and arrays of zarr-python ---------------------------------------------------------------------
 
 
-def open_zarr_group(store: Store, *, mode: Literal["r", "r+"] = "r") -> Any:
+def open_zarr_group(store: Store, *, mode: Literal["r", "r+"] = "r", zarr_format: int | None = None) -> Any:
     """Return the file as a ``zarr.Group``, without using a consolidated document, which may be stale.
+
+    Parameters
+    ----------
+    store : Store
+        The file.
+    mode : {"r", "r+"}
+        Whether it can be changed.
+    zarr_format : {2, 3}, optional
+        The format that is known.
 
     Raises
     ------
@@ -320,14 +329,15 @@ def open_zarr_group(store: Store, *, mode: Literal["r", "r+"] = "r") -> Any:
         zarr does not find a group.
     """
     try:
-        return zarr.open_group(_zarr_location(store), mode=mode, use_consolidated=False)
+        known: Any = zarr_format
+        return zarr.open_group(_zarr_location(store), mode=mode, use_consolidated=False, zarr_format=known)
     except FileNotFoundError as error:
         remedy = "Check the path; a file of HDMF or NWB has a group at its root."
         raise NotZarrError("zarr finds no group", store=store.location, remedy=remedy) from error
 
 
-def open_zarr_array(store: Store, path: str) -> Any:
-    """Return the array at ``path`` as a ``zarr.Array``.
+def open_zarr_array(store: Store, path: str, zarr_format: int) -> Any:
+    """Return the array at ``path``, of that format, as a ``zarr.Array``.
 
     Raises
     ------
@@ -335,7 +345,8 @@ def open_zarr_array(store: Store, path: str) -> Any:
         This release of zarr-python cannot open it: before 3.2 it does not know ``struct``.
     """
     try:
-        return zarr.open_array(_zarr_location(store), path=path, mode="r")
+        known: Any = zarr_format
+        return zarr.open_array(_zarr_location(store), path=path, mode="r", zarr_format=known)
     except (ValueError, TypeError, KeyError) as error:
         raise NotZarrError(
             f"zarr-python {zarr.__version__} cannot open this array ({error})",

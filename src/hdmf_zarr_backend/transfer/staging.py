@@ -120,7 +120,7 @@ def _missing(folder: str) -> list[str]:
 
 
 _ROOT_3 = "zarr.json"
-_COMMIT = (zarr2.ATTRIBUTES, zarr2.CONSOLIDATED, _ROOT_3)
+_COMMIT = (zarr2.ATTRIBUTES, _ROOT_3, zarr2.CONSOLIDATED)
 """The keys that make a new file whole, in the order in which they are set."""
 
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any, Literal, TypeAlias
 
-from hdmf_zarr_backend.conversion.from_zarr import ZarrPlanner
-from hdmf_zarr_backend.conversion.upgrade import Fate, has_stored_chunks, keep_chunks
+from hdmf_zarr_backend.builders.both import Fate, has_stored_chunks, keep_chunks
+from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
 from hdmf_zarr_backend.errors import MetadataError, NameRefusedError, UsageError
 from hdmf_zarr_backend.formats import consolidated, registry, zarr2, zarr3, zarr3_forms
 from hdmf_zarr_backend.formats.elements import describe_any, stored_text

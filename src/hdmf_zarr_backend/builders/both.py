@@ -1,0 +1,370 @@
+"""`derive`: the documents of format 3 of a file that has those of both formats, made from those of format 2.
+
+Both formats share the chunks. Only what has another form in format 3, references and rows, is stored a second time,
+below ``c/`` of its array. Documents and chunks of format 3 come first, and ``zarr.json`` of the root comes last, with
+the note of `formats.both`. Whoever finds that the note does not fit reads format 2 and derives again.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
+from hdmf_zarr_backend.errors import ConflictError, FormatsDifferWarning, MetadataError, UsageError, ZarrBackendError
+from hdmf_zarr_backend.files.parser import ParsedFile, read_documents
+from hdmf_zarr_backend.formats import both, registry, zarr2, zarr3
+from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, Node, join, split
+from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.json_text import dump, load
+from hdmf_zarr_backend.stores.wrappers import WrapperStore
+from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan
+from hdmf_zarr_backend.transfer.stored_sources import StoredChunks
+from hdmf_zarr_backend.transfer.writer import Writer
+
+Fate: TypeAlias = Literal["kept", "moved", "encoded"]
+"""Whether the chunks of an array stay, get other keys, or are encoded again."""
+
+_FAILURES = (ZarrBackendError, OSError, RuntimeError, ValueError, TypeError)
+
+
+def has_stored_chunks(planned: PlannedArray) -> bool:
+    """Tell whether the chunks of a planned array are those of a stored one, or there are none."""
+    return planned.source is None or isinstance(planned.source, StoredChunks)
+
+
+def keep_chunks(plan: WritePlan, hierarchy: Hierarchy, *, encoded: Collection[str] = ()) -> dict[str, Fate]:
+    """Let the arrays of a plan keep the chunks that they have, as far as their keys and bytes are the same.
+
+    Parameters
+    ----------
+    plan : WritePlan
+        Of the same file in the other format, adapted to it. Arrays that keep their chunks are taken out of its arrays.
+    hierarchy : Hierarchy
+        The file as it is.
+    encoded : collection of str
+        Paths of arrays of which it is known that their chunks have to be made anew.
+
+    Returns
+    -------
+    dict
+        ``{path: fate}`` of all arrays.
+    """
+    fates: dict[str, Fate] = {}
+    for path, planned in list(plan.arrays.items()):
+        old, node = hierarchy.get(path), planned.node
+        assert isinstance(old, ArrayNode)
+        if path in encoded or not has_stored_chunks(planned):
+            fates[path] = "encoded"
+        elif node.shards is None and old.shards is None and (plan.hierarchy.zarr_format == 3 or not old.prefix):
+            fates[path] = "kept"
+            node.prefix, node.separator = old.prefix, old.separator
+            del plan.arrays[path]
+        else:
+            fates[path] = "moved"
+    return fates
+
+
+@dataclass(slots=True)
+class Change:
+    """What is known of a change of format 2, so that only that is derived anew.
+
+    Attributes
+    ----------
+    before : Hierarchy
+        The file in format 3, as it was before the change.
+    touched : set of str
+        Paths of the nodes that are new or have changed; what is below a new group is new.
+    """
+
+    before: Hierarchy
+    touched: set[str]
+
+    def has(self, path: str) -> bool:
+        """Tell whether a node may have changed."""
+        if self.before.get(path) is None:
+            return True
+        while path and path not in self.touched:
+            path = split(path)[0]
+        return bool(path)
+
+
+def change_of(keys: Store, parsed: ParsedFile, touched: Iterable[str]) -> Change | None:
+    """Return what is needed to derive a change that is going to be made; None where all has to be derived.
+
+    Parameters
+    ----------
+    keys : Store
+        The file, before the change.
+    parsed : ParsedFile
+        Its metadata.
+    touched : iterable of str
+        As of `Change`.
+    """
+    if parsed.state != "alike":
+        return None
+    text = keys.get(zarr3.DOCUMENT)
+    if text is None or b'"both"' not in text:
+        return None
+    try:
+        found = registry.parse_consolidated({zarr3.DOCUMENT: load(text, key=zarr3.DOCUMENT)}, use_inlined=False)
+    except MetadataError:
+        return None
+    return None if found is None else Change(found[0], set(touched))
+
+
+@dataclass(slots=True, frozen=True)
+class Derived:
+    """What `derive` has done.
+
+    Attributes
+    ----------
+    fates : dict
+        ``{path: fate}`` of the arrays that were planned.
+    changed : int
+        Keys that were set or deleted.
+    """
+
+    fates: dict[str, Fate]
+    changed: int
+
+
+def derive(
+    keys: Store,
+    hierarchy: Hierarchy,
+    *,
+    change: Change | None = None,
+    is_new: bool = False,
+    strict_json: bool = False,
+    **options: Any,
+) -> Derived:
+    """Set the documents and chunks of format 3 of a file whose documents of format 2 are complete.
+
+    Parameters
+    ----------
+    keys : Store
+        The file. Its ``.zmetadata`` is set.
+    hierarchy : Hierarchy
+        What the documents of format 2 say.
+    change : Change, optional
+        Only this has changed since the documents were alike. None: everything is compared with what is stored.
+    is_new : bool
+        Nothing of format 3 is stored.
+    strict_json : bool
+        As of `ZarrIO`.
+    **options
+        As of `Writer`: ``progress``, ``executor``, ``memory_budget``.
+
+    Raises
+    ------
+    ZarrBackendError, OSError
+        A chunk cannot be read, or a key cannot be set. Format 2 is as it was.
+    """
+    consolidated = keys.get(zarr2.CONSOLIDATED)
+    if consolidated is None:
+        raise UsageError("there is no consolidated document", store=keys.location, remedy="Run `zarrio consolidate`.")
+    planned = hierarchy if change is None else _part(hierarchy, change)
+    plan = ZarrPlanner(keys, planned, keys.location, zarr_format=3, is_in_place=True).plan_file()
+    adapt_plan(plan, location=keys.location)
+    fates = keep_chunks(plan, hierarchy)
+    paths = [path for path, _ in plan.hierarchy.walk()]
+    encoded = {path: array.node for path, array in plan.arrays.items()}
+    if change is not None:
+        _hide_if_needed(keys, change.before, encoded)
+    target = ChangedKeys(keys, {} if is_new else _documents(change, paths), is_empty=is_new)
+    writer = Writer(target, plan, strict_json=strict_json, **options)
+    writer.write_changes(added=(), changed=paths, keep=_keep_nothing)
+    if change is not None:
+        _add_others(plan.hierarchy, hierarchy, change.before)
+    root = registry.FORMATS[3].last(plan.hierarchy, {}, consolidate=True)[zarr3.DOCUMENT]
+    keys.drain()
+    target.set(zarr3.DOCUMENT, both.sealed(dump(both.with_note(root, consolidated), strict=strict_json)))
+    keys.drain()
+    deleted = 0 if is_new else _delete_rest(keys, plan.hierarchy, encoded, change)
+    return Derived(fates, target.count + deleted)
+
+
+def _keep_nothing(keys: Iterable[str]) -> None:
+    """Record nothing: whatever is interrupted is derived anew."""
+
+
+def _part(hierarchy: Hierarchy, change: Change) -> Hierarchy:
+    """Return all groups, and the arrays that may have changed."""
+    part = Hierarchy(GroupNode(), hierarchy.zarr_format)
+    for path, node in hierarchy.walk():
+        if isinstance(node, GroupNode):
+            part.add(path, GroupNode(node.attributes))
+        elif change.has(path):
+            part.add(path, node)
+    return part
+
+
+def _add_others(made: Hierarchy, hierarchy: Hierarchy, before: Hierarchy) -> None:
+    """Add the arrays that have not changed."""
+    for path, _ in hierarchy.walk():
+        node = before.get(path)
+        if made.get(path) is None and node is not None:
+            made.add(path, node)
+
+
+def _documents(change: Change | None, paths: Iterable[str]) -> dict[str, bytes]:
+    """Return ``{key: text}`` of the documents before a change."""
+    if change is None:
+        return {}
+    nodes = [(path, change.before.get(path)) for path in paths]
+    documents = (registry.FORMATS[3].documents(path, node) for path, node in nodes if node is not None)
+    return {key: dump(document) for some in documents for key, document in some}
+
+
+def _hide_if_needed(keys: Store, before: Hierarchy, encoded: dict[str, ArrayNode[Any]]) -> None:
+    """Let the root show nothing to readers of format 3, if chunks get another form than its documents say."""
+    for path, node in encoded.items():
+        old = before.get(path)
+        if isinstance(old, ArrayNode) and _form(path, old) != _form(path, node):
+            keys.set(zarr3.DOCUMENT, both.sealed(dump(both.hiding_document())))
+            keys.drain()
+            return
+
+
+def _form(path: str, node: Node) -> list[Any]:
+    """Return what the document of an array says of its chunks."""
+    (_, document), *_ = registry.FORMATS[3].documents(path, node)
+    return [document[key] for key in ("data_type", "chunk_grid", "chunk_key_encoding", "codecs")]
+
+
+def _delete_rest(keys: Store, hierarchy: Hierarchy, encoded: dict[str, ArrayNode[Any]], change: Change | None) -> int:
+    """Delete chunks of format 3 outside of their arrays, and documents of nodes that are not in the file any more."""
+    gone: list[str] = []
+    for path, node in encoded.items():
+        stored = keys.list_prefix(join(path, node.prefix))
+        gone += [key for key in stored if not _is_chunk(key[len(path) + 1 :], node)]
+    if change is None:
+        there = [key for key in keys.list_documents() if split(key)[1] == zarr3.DOCUMENT]
+        gone += [key for key in there if hierarchy.get(split(key)[0]) is None]
+    keys.delete(gone)
+    return len(gone)
+
+
+def _is_chunk(name: str, node: ArrayNode[Any]) -> bool:
+    parts = name.split(node.separator)[1:]
+    grid = node.grid if node.key_axes is None else node.grid[: node.key_axes]
+    return len(parts) == len(grid) and all(p.isdigit() and int(p) < n for p, n in zip(parts, grid, strict=True))
+
+
+def derive_or_warn(keys: Store, parsed: ParsedFile, change: Change | None, *, strict_json: bool = False) -> None:
+    """Derive a change that is committed in format 2; if that fails, warn, since the change is in the file.
+
+    Parameters
+    ----------
+    keys : Store
+        The file.
+    parsed : ParsedFile
+        What it is now; its state is updated.
+    change, strict_json
+        As of `derive`.
+
+    Warns
+    -----
+    FormatsDifferWarning
+        Format 3 could not be derived.
+    """
+    parsed.state = "2 is newer"
+    try:
+        derive(keys, parsed.hierarchy, change=change, strict_json=strict_json)
+    except _FAILURES as error:
+        keys.abandon()
+        warnings.warn(
+            f"{keys.location}: the change is written in Zarr format 2, and could not be in format 3 ({error}); "
+            "`zarrio repair` makes them alike",
+            FormatsDifferWarning,
+            stacklevel=4,
+        )
+        return
+    parsed.state = "alike"
+
+
+def check_derivable(keys: Store, state: both.State | None) -> None:
+    """Refuse to change a file of both formats whose documents of format 3 are newer, which would be lost.
+
+    Raises
+    ------
+    ConflictError
+        They are.
+    """
+    if state in ("3 is newer", "both are newer"):
+        raise ConflictError(
+            "the metadata of Zarr format 3 were changed by a program that does not know those of format 2",
+            store=keys.location,
+            remedy="Keep those of format 3 with `zarrio upgrade --drop 2`, or those of format 2 with `--drop 3`.",
+        )
+
+
+def drop_format_3(keys: Store, *, may_have_chunks: Hierarchy | None = None) -> int:
+    """Delete the documents of format 3, that of the root first, and the chunks that only they name.
+
+    Parameters
+    ----------
+    keys : Store
+        The file.
+    may_have_chunks : Hierarchy, optional
+        The file in format 2, if chunks may be there without documents.
+
+    Returns
+    -------
+    int
+        How many keys were deleted.
+    """
+    texts = read_documents(keys, {zarr3.DOCUMENT})
+    paths = {split(key)[0] for key, text in texts.items() if b'"array"' in text and _has_own_chunks(text, key)}
+    nodes = () if may_have_chunks is None else may_have_chunks.walk()
+    paths |= {path for path, node in nodes if isinstance(node, ArrayNode) and (node.filters or not node.shape)}
+    chunks = [key for path in sorted(paths) for key in keys.list_prefix(join(path, "c"))]
+    documents = sorted(texts, key=len)
+    keys.delete(documents[:1])
+    keys.delete(chunks)
+    keys.delete(documents[1:])
+    return len(documents) + len(chunks)
+
+
+def _has_own_chunks(text: bytes, key: str) -> bool:
+    try:
+        node = zarr3.parse_node(load(text, key=key), split(key)[0])
+    except MetadataError:
+        return True
+    return isinstance(node, ArrayNode) and bool(node.prefix)
+
+
+class ChangedKeys(WrapperStore):
+    """A store that does not set a key to the value that it has.
+
+    Parameters
+    ----------
+    store : Store
+        The store.
+    known : dict
+        ``{key: bytes}`` of values that are known to be stored; others are read before they are set.
+    is_empty : bool
+        Whether nothing else is stored.
+
+    Attributes
+    ----------
+    count : int
+        How many keys were set.
+    """
+
+    def __init__(self, store: Store, known: dict[str, bytes], *, is_empty: bool) -> None:
+        super().__init__(store)
+        self._known = known
+        self._is_empty = is_empty
+        self.count = 0
+
+    def set(self, key: str, value: bytes) -> None:
+        """Set ``key`` if its value is another one."""
+        there = self._known.get(key)
+        if there is None and not self._is_empty:
+            there = self.store.get(key)
+        if there != value:
+            self.count += 1
+            self.store.set(key, value)

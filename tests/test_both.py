@@ -1,0 +1,648 @@
+"""Files of both formats: the same chunks under the documents of format 2 and of format 3, alike whatever happens."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+from hdmf.build import ReferenceBuilder
+from pynwb import TimeSeries
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO, consolidate, convert, repair, upgrade, verify
+from hdmf_zarr_backend.cli.main import main
+from hdmf_zarr_backend.comparison import compare
+from hdmf_zarr_backend.errors import (
+    ConflictError,
+    FormatsDifferWarning,
+    ReadOnlyStoreError,
+    UsageError,
+    ZarrBackendError,
+)
+from hdmf_zarr_backend.stores.memory import MemoryStore
+from tests import samples
+from tests.hostile import seeds
+
+Files = dict[str, bytes]
+
+
+class Keys(MemoryStore):
+    """A mapping at a place that is the same for all copies of a file."""
+
+    def __init__(self, files: Files) -> None:
+        super().__init__(files, "/memory.zarr")
+
+
+class Logged(Files):
+    """Keys that remember what was changed."""
+
+    changes: list[str]
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.changes = []
+
+    def __setitem__(self, key: str, value: bytes) -> None:
+        self.changes.append(key)
+        super().__setitem__(key, value)
+
+    def pop(self, key: str, *default: Any) -> Any:
+        self.changes.append(f"-{key}")
+        return super().pop(key, *default)
+
+
+class _KilledError(BaseException):
+    """The process has been killed."""
+
+
+class Dying(Files):
+    """Keys of a process that is killed, or of a store that fails, after so many changes."""
+
+    left = 10**9
+    error: Callable[[], BaseException] = _KilledError
+
+    def _change(self) -> None:
+        if self.left <= 0:
+            raise self.error()
+        self.left -= 1
+
+    def __setitem__(self, key: str, value: bytes) -> None:
+        self._change()
+        super().__setitem__(key, value)
+
+    def pop(self, key: str, *default: Any) -> Any:
+        self._change()
+        return super().pop(key, *default)
+
+
+@pytest.fixture(scope="module")
+def small() -> Files:
+    """One of everything that references are stored as, of both formats."""
+    files: Files = {}
+    with ZarrIO(Keys(files), "w", zarr_format="both") as io:
+        io.write_builder(seeds.tree())
+    return files
+
+
+@pytest.fixture(scope="module")
+def rich() -> Files:
+    files: Files = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with NWBZarrIO(Keys(files), "w", zarr_format="both") as io:
+            io.write(samples.rich_nwbfile())
+    return files
+
+
+def made_anew(files: Files) -> Files:
+    """Return the file with its format 3 made anew from its format 2."""
+    copy = dict(files)
+    upgrade(Keys(copy), drop=3)
+    assert not [key for key in copy if key.endswith("zarr.json") or "/c/" in key]
+    upgrade(Keys(copy), keep=True)
+    return copy
+
+
+def assert_alike(files: Files) -> None:
+    """Assert that both formats say the same, and that nothing complains."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FormatsDifferWarning)
+        with ZarrIO(Keys(dict(files))) as io:
+            assert io.zarr_format == "both"
+        made = made_anew(files)
+    assert {key for key in made.keys() | files.keys() if made.get(key) != files.get(key)} == set()
+    assert [str(problem) for problem in verify(Keys(dict(files))).problems] == []
+
+
+def as_folder(files: Files, folder: Path) -> Path:
+    for key, value in files.items():
+        (folder / key).parent.mkdir(parents=True, exist_ok=True)
+        (folder / key).write_bytes(value)
+    return folder
+
+
+def only(files: Files, zarr_format: int) -> Files:
+    """Return what a program that knows one format reads."""
+    return {key: value for key, value in files.items() if key.endswith("zarr.json") == (zarr_format == 3)} | {
+        key: value for key, value in files.items() if not key.rpartition("/")[2].startswith((".z", "zarr.json"))
+    }
+
+
+# ---- new files ------------------------------------------------------------------------------------------------------
+
+
+def test_both_formats_say_the_same(rich, tmp_path):
+    assert_alike(rich)
+    for number in (2, 3):
+        files: Files = {}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with ZarrIO(Keys(dict(rich)), zarr_format=number) as source, ZarrIO(files, "w") as io:
+                io.export(source)
+        as_folder(files, tmp_path / f"{number}.nwb.zarr")
+    assert compare(tmp_path / "2.nwb.zarr", tmp_path / "3.nwb.zarr", ignore={"chunks", "filters", "fill"}) == []
+
+
+def test_only_references_and_rows_are_stored_twice(rich):
+    twice = {key.partition("/c/")[0] for key in rich if "/c/" in key}
+    stored = {path: json.loads(rich[f"{path}/.zattrs"])["zarr_dtype"] for path in twice}
+    assert stored
+    assert all(word == "object" or isinstance(word, list) for word in stored.values())
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_zarr_python_opens_it_as_either_format(rich, tmp_path, number):
+    path = as_folder(rich, tmp_path / "a.nwb.zarr")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        group = zarr.open_group(path, mode="r", zarr_format=number)
+        members = dict(group.members(max_depth=None))
+        values = {name: array[...] for name, array in members.items() if isinstance(array, zarr.Array)}
+    assert len(values) > 100
+
+
+def test_a_new_file_in_a_folder_a_zip_file_and_a_bucket(s3, tmp_path):
+    nwbfile = samples.plain_nwbfile
+    samples.write_zarr(tmp_path / "2.nwb.zarr", nwbfile())
+    samples.write_zarr(tmp_path / "a.nwb.zarr", nwbfile(), zarr_format="both")
+    samples.write_zarr(tmp_path / "a.nwb.zarr.zip", nwbfile(), zarr_format="both")
+    url = f"s3://{s3.bucket}/both.nwb.zarr"
+    with NWBZarrIO(url, "w", storage_options=s3.options, zarr_format="both") as io:
+        io.write(nwbfile())
+    for place, options in ((tmp_path / "a.nwb.zarr", {}), (tmp_path / "a.nwb.zarr.zip", {}), (url, s3.options)):
+        found = compare(tmp_path / "2.nwb.zarr", place, ignore={"object_id"}, storage_options=options)
+        assert [str(each) for each in found if "file_create_date" not in str(each)] == []
+        report = verify(place, storage_options=options)
+        assert report.problems == []
+        assert {remark.kind for remark in report.remarks} <= {"unchecked", "no-schema"}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_convert_from_hdf5_and_from_either_format(tmp_path):
+    source = samples.write_hdf5(tmp_path / "a.nwb", samples.rich_nwbfile())
+    convert(source, tmp_path / "2.nwb.zarr")
+    convert(source, tmp_path / "3.nwb.zarr", zarr_format=3)
+    for name in ("a.nwb", "2.nwb.zarr", "3.nwb.zarr"):
+        target = tmp_path / f"both-{name}.zarr"
+        convert(tmp_path / name, target, zarr_format="both")
+        assert compare(tmp_path / "2.nwb.zarr", target, ignore={"chunks", "filters", "fill"}) == []
+        assert_alike({str(file.relative_to(target)): file.read_bytes() for file in target.rglob("*") if file.is_file()})
+        convert(target, tmp_path / "back.nwb", overwrite=True)
+        assert compare(source, tmp_path / "back.nwb", ignore={"chunks", "filters", "fill", "layout"}) == []
+
+
+def test_the_attributes_of_nczarr_are_in_format_2_only():
+    files: Files = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with NWBZarrIO(Keys(files), "w", zarr_format="both") as io:
+            io.write(samples.plain_nwbfile(), nczarr=True)
+    assert b"_nczarr_group" in files[".zattrs"]
+    assert b"_nczarr_group" not in files["zarr.json"]
+    assert [problem.kind for problem in verify(Keys(files)).problems] == []
+
+
+def test_a_whole_file_that_exists_is_not_converted_again(tmp_path, capsys):
+    samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
+    arguments = ["convert", str(tmp_path / "a.nwb"), "-o", str(tmp_path), "--zarr-format", "both", "--skip-existing"]
+    assert main(arguments) == 0
+    assert "skipped" not in capsys.readouterr().out
+    assert main(arguments) == 0
+    assert "skipped" in capsys.readouterr().out
+
+
+# ---- refusals -------------------------------------------------------------------------------------------------------
+
+
+def test_what_format_2_lacks_is_refused(tmp_path):
+    source = samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
+    with pytest.raises(UsageError, match="no shards"):
+        convert(source, tmp_path / "a.nwb.zarr", zarr_format="both", shards="auto")
+    with pytest.raises(UsageError, match="one format"):
+        convert(source, tmp_path / "a.nwb.zarr.json", zarr_format="both", virtual=True)
+    with (
+        pytest.raises(UsageError, match="consolidated"),
+        NWBZarrIO(tmp_path / "b.nwb.zarr", "w", zarr_format="both") as io,
+    ):
+        io.write(samples.plain_nwbfile(), consolidate_metadata=False)
+    assert {path.name for path in tmp_path.iterdir()} == {"a.nwb"}
+
+
+def test_a_file_of_one_format_stays_one_unless_it_is_upgraded(tmp_path):
+    path = samples.write_zarr(tmp_path / "a.nwb.zarr", samples.plain_nwbfile())
+    with pytest.raises(UsageError, match="upgrade --keep"):
+        ZarrIO(path, "r+", zarr_format="both")
+    other = samples.write_zarr(tmp_path / "b.nwb.zarr", samples.plain_nwbfile(), zarr_format=3)
+    with pytest.raises(UsageError, match="--zarr-format both"):
+        upgrade(other, keep=True)
+    for place, number in ((path, 2), (other, 3)):
+        with pytest.raises(UsageError, match=f"format {number} only"):
+            upgrade(place, drop=number)
+    zipped = samples.write_zarr(tmp_path / "a.nwb.zarr.zip", samples.plain_nwbfile(), zarr_format="both")
+    with pytest.raises(ReadOnlyStoreError, match="zip"):
+        upgrade(zipped, drop=3)
+
+
+# ---- changes --------------------------------------------------------------------------------------------------------
+
+
+def append_series(files: Files) -> None:
+    with NWBZarrIO(Keys(files), "r+") as io:
+        nwbfile = io.read()
+        nwbfile.add_acquisition(TimeSeries(name="new", data=np.arange(5.0), unit="V", rate=1.0))
+        io.write(nwbfile)
+
+
+def append_rows(files: Files, count: int = 1) -> None:
+    with NWBZarrIO(Keys(files), "r+") as io:
+        nwbfile = io.read()
+        table = nwbfile.electrodes
+        row = {name: table[name].data[0] for name in table.colnames}
+        for _ in range(count):
+            table.add_row(**{**row, "group": nwbfile.electrode_groups["shank1"]})
+
+
+def edit(files: Files) -> None:
+    with ZarrIO(Keys(files), "r+") as io:
+        io.read_builder()["acquisition"]["raw"]["data"].data[0, 0] = 77
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("change", [append_series, append_rows, edit, lambda files: append_rows(files, 60)])
+def test_a_change_is_one_of_both(rich, change):
+    files = dict(rich)
+    change(files)
+    assert files != rich
+    assert_alike(files)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_only_what_has_changed_is_put(rich):
+    files = Logged(rich)
+    append_rows(files)
+    put = {key for key in files.changes if key.endswith("zarr.json") or "/c/" in key}
+    table = "general/extracellular_ephys/electrodes"
+    columns = {key.split("/")[-2] for key in put if key.endswith("/zarr.json")}
+    assert columns == {"id", "location", "group", "group_name", "label", "good", "x", "y", "z"}
+    assert {key for key in put if "/c/" in key} == {f"{table}/group/c/1"}
+    assert files.changes[-1] == "zarr.json"
+    files.changes.clear()
+    edit(files)
+    assert not [key for key in files.changes if key.endswith("zarr.json")]  # the documents are the same
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_values_are_read_in_format_3_after_a_change(rich):
+    files = dict(rich)
+    append_rows(files, 60)
+    edit(files)
+    with NWBZarrIO(Keys(files), zarr_format=3) as io:
+        nwbfile = io.read()
+        assert io.zarr_format == 3
+        assert len(nwbfile.electrodes) == 64
+        assert nwbfile.electrodes["group"][63].name == "shank1"
+        assert nwbfile.acquisition["raw"].data[0, 0] == 77
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_consolidate_and_repair_of_a_file_without_damage(rich):
+    files = Logged(rich)
+    assert repair(Keys(files)).done == []
+    assert not [key for key in files.changes if not key.startswith("-")]
+    consolidate(Keys(files))
+    assert_alike(files)
+
+
+def test_another_consolidation_and_a_new_attribute(small):
+    files = dict(small)
+    files["inner/.zattrs"] = json.dumps({**json.loads(files["inner/.zattrs"]), "more": 1}).encode()
+    consolidate(Keys(files))
+    assert_alike(files)
+    assert json.loads(files["inner/zarr.json"])["attributes"]["more"] == 1
+
+
+# ---- kills and failures ---------------------------------------------------------------------------------------------
+
+
+def _change_small(files: Files) -> None:
+    """Append references and rows, make a new group, and a table so long that its chunks grow."""
+    with ZarrIO(Keys(files), "r+") as io:
+        root = io.read_builder()
+        root["references"].data.append(ReferenceBuilder(root["inner"]))
+        root["plain"].data[0, 0] = 9
+
+
+def _points(count: int, most: int = 60) -> Iterator[int]:
+    return iter(range(0, count, max(1, count // most)))
+
+
+def _count(files: Files, change: Callable[[Files], None]) -> int:
+    counting = Logged(files)
+    change(counting)
+    return len(counting.changes)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(("name", "change"), [("small", _change_small), ("rich", append_rows), ("rich", append_series)])
+def test_a_kill_at_any_time_of_a_change(request, name, change):
+    before: Files = request.getfixturevalue(name)
+    after = dict(before)
+    change(after)
+    wholes = [only(before, 2), only(after, 2)]
+    found = set()
+    for point in _points(_count(before, change), 60 if name == "small" else 12):
+        files = Dying(before)
+        files.left = point
+        with pytest.raises(_KilledError):
+            change(files)
+        left = dict(files)
+        with ZarrIO(Keys(dict(left))) as io:
+            assert io._parsed is not None
+            state = io._parsed.state
+        found.add(state)
+        again = dict(left)
+        repair(Keys(again))
+        assert only(again, 2) in wholes or name == "rich", point
+        assert_alike(again)
+        other = dict(left)
+        with ZarrIO(Keys(other), "r+") as io:
+            io.read_builder()
+        assert_alike(other)
+    assert found == {"alike", "2 is newer"}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_kill_while_a_new_file_is_written(small):
+    def write(files: Files) -> None:
+        with ZarrIO(Keys(files), "w", zarr_format="both") as io:
+            io.write_builder(seeds.tree())
+
+    count = _count({}, write)
+    for point in range(count):
+        files = Dying()
+        files.left = point
+        with pytest.raises(_KilledError):
+            write(files)
+        left = dict(files)
+        try:
+            with ZarrIO(Keys(dict(left))) as io:
+                io.read_builder()
+        except (ZarrBackendError, ValueError) as error:
+            assert point < count - 2, error
+        else:
+            assert point >= count - 2  # all but .zmetadata, or all but zarr.json too
+            if "zarr.json" in left:
+                repair(Keys(left))
+                assert left == small
+
+
+def test_a_failure_in_format_3_is_a_warning(small):
+    files = Dying(small)
+    counting = Logged(small)
+    _change_small(counting)
+    files.left = counting.changes.index("references/zarr.json")
+    files.error = lambda: OSError(28, "No space left on device")
+    with pytest.warns(FormatsDifferWarning, match=r"No space.*repair"):
+        _change_small(files)
+    left = dict(files)
+    with pytest.warns(FormatsDifferWarning, match=r"zarrio repair"), ZarrIO(Keys(left)) as io:
+        assert len(io.read_builder()["references"].data) == 4
+    (problem,) = verify(Keys(left)).problems
+    assert (problem.kind, problem.is_repairable) == ("formats-differ", True)
+    assert repair(Keys(left)).done == ["made Zarr format 3 like format 2"]
+    assert_alike(left)
+
+
+def test_an_upgrade_that_fails_leaves_the_file_as_it_was(small):
+    before = dict(small)
+    upgrade(Keys(before), drop=3)
+    files = Dying(before)
+    files.left = _count(before, lambda files: upgrade(Keys(files), keep=True) and None) // 2
+    files.error = lambda: OSError(28, "No space left on device")
+    with pytest.raises((OSError, ZarrBackendError), match="No space"):
+        _fails_once(files)
+    assert dict(files) == before
+
+
+def _fails_once(files: Dying) -> None:
+    fail = files.error
+
+    def error() -> BaseException:
+        files.left = 10**9
+        return fail()
+
+    files.error = error
+    upgrade(Keys(files), keep=True)
+
+
+# ---- other writers --------------------------------------------------------------------------------------------------
+
+
+def changed_in_format_2(files: Files) -> Files:
+    """Return the file after a program that knows format 2 only has added a group."""
+    document = json.loads(files[".zmetadata"])
+    document["metadata"]["added/.zgroup"] = {"zarr_format": 2}
+    return {**files, "added/.zgroup": b'{"zarr_format": 2}', ".zmetadata": json.dumps(document).encode()}
+
+
+def changed_in_format_3(files: Files) -> Files:
+    """Return the file after a program that knows format 3 only has added a group."""
+    document = json.loads(files["zarr.json"])
+    group = {"zarr_format": 3, "node_type": "group", "attributes": {}}
+    document["consolidated_metadata"]["metadata"]["added"] = group
+    return {
+        **files,
+        "added/zarr.json": json.dumps(group).encode(),
+        "zarr.json": json.dumps(document, indent=2).encode(),
+    }
+
+
+def one_warning(files: Files) -> tuple[str, set[str], Any]:
+    """Return the only warning that reading gives, the groups that are read, and the format."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with ZarrIO(Keys(dict(files))) as io:
+            found = set(io.read_builder().groups)
+            number = io._parsed.zarr_format if io._parsed is not None else None
+    (warning,) = [each for each in caught if issubclass(each.category, FormatsDifferWarning)]
+    return str(warning.message), found, number
+
+
+def test_a_writer_of_format_2(small):
+    files = changed_in_format_2(small)
+    text, groups, number = one_warning(files)
+    assert "zarrio repair" in text
+    assert ("added" in groups, number) == (True, 2)
+    assert {problem.kind for problem in verify(Keys(files)).problems} == {"formats-differ"}
+    other = dict(files)
+    assert repair(Keys(files)).done == ["made Zarr format 3 like format 2"]
+    assert_alike(files)
+    assert "added/zarr.json" in files
+    with pytest.warns(FormatsDifferWarning), ZarrIO(Keys(other), "r+") as io:  # opening it for changes repairs it too
+        io.read_builder()
+    assert other == files
+
+
+def test_a_writer_of_format_3(small):
+    files = changed_in_format_3(small)
+    text, groups, number = one_warning(files)
+    assert "--drop 2" in text
+    assert ("added" in groups, number) == (True, 3)
+    assert [(each.kind, each.is_repairable) for each in verify(Keys(files)).problems] == [("formats-differ", False)]
+    before = dict(files)
+    assert [problem.kind for problem in repair(Keys(files)).left] == ["formats-differ"]
+    for change in (
+        lambda: ZarrIO(Keys(files), "r+"),
+        lambda: consolidate(Keys(files)),
+        lambda: upgrade(Keys(files), keep=True),
+    ):
+        with pytest.raises(ConflictError, match="--drop 2"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            change()
+    assert files == before
+    with pytest.warns(FormatsDifferWarning):
+        upgrade(Keys(files), drop=2)
+    assert ".zmetadata" not in files
+    with ZarrIO(Keys(files)) as io:
+        assert "added" in io.read_builder().groups
+        assert io.zarr_format == 3
+    assert verify(Keys(files)).problems == []
+
+
+def test_two_writers_that_do_not_know_each_other(small):
+    files = changed_in_format_3(changed_in_format_2(small))
+    text, _, number = one_warning(files)
+    assert "one without the other" in text
+    assert number == 2
+    with pytest.raises(ConflictError), pytest.warns(FormatsDifferWarning):
+        ZarrIO(Keys(files), "r+")
+    with pytest.warns(FormatsDifferWarning):
+        upgrade(Keys(files), drop=3)
+    assert [key for key in files if key.endswith("zarr.json")] == []
+
+
+def test_documents_of_format_3_that_are_gone(small):
+    files = dict(small)
+    del files["inner/zarr.json"], files["references/c/0"]
+    kinds = {problem.kind for problem in verify(Keys(files)).problems}
+    assert kinds == {"formats-differ", "chunk-missing"}
+    assert repair(Keys(files)).done == ["made Zarr format 3 like format 2"]
+    assert files == small
+
+
+def test_documents_of_format_2_that_are_gone(small):
+    """Whoever deletes them by hand has a file of format 3."""
+    files = only(small, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FormatsDifferWarning)
+        with ZarrIO(Keys(files)) as io:
+            io.read_builder()
+            assert io.zarr_format == 3
+
+
+def test_a_file_of_format_3_with_what_an_upgrade_left(small):
+    files = dict(small)
+    left = {key: value for key, value in files.items() if key in (".zmetadata", ".zgroup", ".zattrs")}
+    upgrade(Keys(files))
+    with ZarrIO(Keys({**files, **left})) as io:
+        assert io.zarr_format == 3
+
+
+def test_modes_and_hints(small):
+    for options, expected in (({"mode": "r-"}, "both"), ({"zarr_format": 2}, 2), ({"zarr_format": "both"}, "both")):
+        with ZarrIO(Keys(dict(small)), **{"mode": "r", **options}) as io:
+            assert io.zarr_format == expected
+            assert len(io.read_builder()["rows"].data) == 2
+
+
+def test_opening_asks_for_no_more_than_before(small):
+    asked: list[str] = []
+
+    class Asked(Keys):
+        def get(self, key: str) -> bytes | None:
+            asked.append(key)
+            return super().get(key)
+
+    with ZarrIO(Asked(dict(small))) as io:
+        io.read_builder()
+    assert sorted(key for key in asked if key.endswith((".zmetadata", "zarr.json"))) == [".zmetadata", "zarr.json"]
+    assert len(asked) == len(set(asked))
+
+
+# ---- adding and removing a format -----------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_keep_and_drop(rich):
+    files = dict(rich)
+    assert str(upgrade(Keys(files), keep=True)) == "Zarr formats 2 and 3 already"
+    assert files == rich
+    report = upgrade(Keys(files), drop=3)
+    assert report.formats == (2,)
+    assert "format 2 now" in str(report)
+    assert str(upgrade(Keys(files), drop=3)) == "Zarr format 2 already"
+    one = dict(files)
+    report = upgrade(Keys(files), keep=True)
+    assert "formats 2 and 3 now" in str(report)
+    assert report.encoded > 1
+    assert files == rich
+    upgrade(Keys(files), drop=2)
+    upgrade(Keys(one))
+    assert files == one  # what an upgrade without the detour makes
+
+
+def test_on_the_command_line(tmp_path, capsys):
+    path = samples.write_zarr(tmp_path / "a.nwb.zarr", samples.plain_nwbfile())
+    assert main(["upgrade", "--keep", str(path)]) == 0
+    assert "formats 2 and 3 now" in capsys.readouterr().out
+    assert main(["verify", str(path)]) == 0
+    assert main(["upgrade", "--drop", "3", str(path)]) == 0
+    assert not (path / "zarr.json").exists()
+    assert main(["upgrade", "--drop", "2", str(path)]) == 2
+    assert "--drop" in capsys.readouterr().err
+
+
+def _extend(files: Files) -> None:
+    """Extend short columns so much that they get larger chunks."""
+    with ZarrIO(Keys(files), "r+") as io:
+        table = io.read_builder()["general"]["extracellular_ephys"]["electrodes"]
+        table["x"].data.extend(np.arange(500.0))
+        reference = ReferenceBuilder(table["group"].data[1])
+        for _ in range(500):
+            table["group"].data.append(reference)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_while_chunks_change_their_form_readers_of_format_3_see_nothing(rich):
+    """Never old documents of format 3 over new chunks."""
+    after = dict(rich)
+    _extend(after)
+    assert_alike(after)
+    shapes = set()
+    for point in _points(_count(rich, _extend), 16):
+        files = Dying(rich)
+        files.left = point
+        with pytest.raises(_KilledError):
+            _extend(files)
+        shapes.add(_seen_in_format_3(files))
+        repair(Keys(left := dict(files)))
+        assert_alike(left)
+    assert shapes == {((4,), (4,)), None}
+
+
+def _seen_in_format_3(files: Files) -> tuple[tuple[int, ...], ...] | None:
+    make = zarr.core.buffer.default_buffer_prototype().buffer.from_bytes
+    store = zarr.storage.MemoryStore({key: make(value) for key, value in files.items()})
+    group = zarr.open_group(store, mode="r", zarr_format=3)
+    table = "general/extracellular_ephys/electrodes"
+    try:
+        columns = [np.asarray(group[f"{table}/{name}"][...]) for name in ("x", "group")]
+    except KeyError:
+        return None
+    assert columns[0][:4].tolist() == [0.0, 1.0, 2.0, 3.0]
+    return tuple(column.shape for column in columns)
