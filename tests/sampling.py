@@ -13,6 +13,8 @@ from collections import defaultdict
 
 import pytest
 
+from tests import zarrs
+
 VARIABLE = "HDMF_ZARR_BACKEND_SAMPLE"
 
 
@@ -32,7 +34,8 @@ def sample(items: list[pytest.Item], most: int) -> tuple[list[pytest.Item], list
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect tests outside the sample, after markers have been applied."""
+    """Deselect tests outside the sample, after markers have been applied; skip what needs zarr-python 3."""
+    zarrs.skip_what_needs_zarr_3(items)
     most = os.environ.get(VARIABLE)
     if most:
         kept, others = sample(items, int(most))

@@ -27,8 +27,6 @@ from hdmf_zarr_backend.transfer.writer import Writer
 Fate: TypeAlias = Literal["kept", "moved", "encoded"]
 """Whether the chunks of an array stay, get other keys, or are encoded again."""
 
-_FAILURES = (ZarrBackendError, OSError, RuntimeError, ValueError, TypeError)
-
 
 def has_stored_chunks(planned: PlannedArray) -> bool:
     """Tell whether the chunks of a planned array are those of a stored one, or there are none."""
@@ -273,7 +271,7 @@ def derive_or_warn(keys: Store, parsed: ParsedFile, change: Change | None, *, st
     parsed.state = "2 is newer"
     try:
         derive(keys, parsed.hierarchy, change=change, strict_json=strict_json)
-    except _FAILURES as error:
+    except (ZarrBackendError, OSError) as error:
         keys.abandon()
         warnings.warn(
             f"{keys.location}: the change is written in Zarr format 2, and could not be in format 3 ({error}); "

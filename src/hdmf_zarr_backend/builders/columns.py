@@ -172,7 +172,9 @@ class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
         return {}
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if name.startswith("_"):  # while it is made
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self._plain, name)  # DataIO looks in the data, which are this array
 
 
 def let_indices_grow(container: Any) -> None:

@@ -109,6 +109,11 @@ class _View(_storage.Store):  # type: ignore[misc, unused-ignore]
         self._store = store
         self._writeable = is_writable
 
+    @property
+    def path(self) -> str:
+        """Path or URL of the file, which programs such as neuroconv read of stores of zarr-python 2."""
+        return self._store.location
+
     def __getitem__(self, key: str) -> bytes:
         data = self._store.get(key)
         if data is None:
