@@ -75,9 +75,9 @@ def pynapple(path: Path) -> None:
 
 def main() -> None:
     with TemporaryDirectory() as folder:
-        for what, number in FORMATS.items():
-            path = Path(folder) / f"{number}.nwb.zarr"
-            with NWBZarrIO(path, "w", zarr_format=number) as io:
+        for what, zarr_format in FORMATS.items():
+            path = Path(folder) / f"{zarr_format}.nwb.zarr"
+            with NWBZarrIO(path, "w", zarr_format=zarr_format) as io:
                 io.write(extended())
             report("ndx-pose, ndx-events, ndx-hed", "read with the extensions", what, partial(compare, path))
             report("ndx-pose, ndx-events, ndx-hed", "read without them", what, partial(without, path))

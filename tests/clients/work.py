@@ -18,8 +18,8 @@ from pynwb import NWBHDF5IO, NWBFile
 from pynwb.ecephys import ElectricalSeries
 from pynwb.file import Subject
 
-HDF5, FORMAT_2, FORMAT_3 = "HDF5", "format 2", "format 3"
-FORMATS = {FORMAT_2: 2, FORMAT_3: 3}
+HDF5 = "HDF5"
+FORMATS: dict[str, Any] = {"format 2": 2, "format 3": 3, "both formats": "both"}
 
 
 def session() -> NWBFile:
@@ -62,10 +62,10 @@ def written() -> Iterator[dict[str, Path]]:
         files = {HDF5: folder / "sub-mouse1_ses-1.nwb"}
         with NWBHDF5IO(files[HDF5], "w") as io:
             io.write(session())
-        for what, number in FORMATS.items():
-            files[what] = folder / f"format{number}" / "sub-mouse1_ses-1.nwb.zarr"
+        for what, zarr_format in FORMATS.items():
+            files[what] = folder / what / "sub-mouse1_ses-1.nwb.zarr"
             files[what].parent.mkdir()
-            convert(files[HDF5], files[what], zarr_format=number)
+            convert(files[HDF5], files[what], zarr_format=zarr_format)
         yield files
 
 

@@ -9,13 +9,14 @@ Source: ZEP 6 (draft), "Implementing consolidated metadata via Zarr Object Model
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any, Literal, TypeAlias
 
 from hdmf_zarr_backend.builders.both import Fate, has_stored_chunks, keep_chunks
 from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
-from hdmf_zarr_backend.errors import MetadataError, NameRefusedError, UsageError
+from hdmf_zarr_backend.errors import FilterReplacedWarning, MetadataError, NameRefusedError, UsageError
 from hdmf_zarr_backend.formats import consolidated, registry, zarr2, zarr3, zarr3_forms
 from hdmf_zarr_backend.formats.elements import describe_any, stored_text
 from hdmf_zarr_backend.formats.nczarr import is_nczarr
@@ -508,7 +509,8 @@ def to_format(model: GroupModel, zarr_format: Literal[2, 3]) -> FormatMapping:
     encoded = [path for path, planned in plan.arrays.items() if not has_stored_chunks(planned)]
     for path in encoded:
         plan.arrays[path].source = None  # or its values would be looked at
-    adapt_plan(plan, location=_NOWHERE)
+    with warnings.catch_warnings(action="ignore", category=FilterReplacedWarning):  # it is among the problems
+        adapt_plan(plan, location=_NOWHERE)
     fates = keep_chunks(plan, hierarchy, encoded=encoded)
     problems = [*_of_file(hierarchy), *_problems(hierarchy, plan.hierarchy)]
     made = from_hierarchy(plan.hierarchy)
