@@ -596,6 +596,41 @@ def test_keep_and_drop(rich):
     assert files == one  # what an upgrade without the detour makes
 
 
+def test_a_kill_while_a_format_is_added_or_removed(small):
+    two, three = dict(small), dict(small)
+    upgrade(Keys(two), drop=3)
+    upgrade(Keys(three), drop=2)
+    options: list[tuple[Files, dict[str, Any], Files]] = [
+        (small, {"drop": 3}, two),
+        (small, {"drop": 2}, three),
+        (two, {"keep": True}, small),
+    ]
+    for before, option, after in options:
+        for point in range(_count(before, lambda files, option=option: upgrade(Keys(files), **option) and None)):
+            files = Dying(before)
+            files.left = point
+            with pytest.raises(_KilledError):
+                upgrade(Keys(files), **option)
+            left = dict(files)
+            with ZarrIO(Keys(left)) as io:
+                assert len(io.read_builder()["references"].data) == 3
+            upgrade(Keys(left), **(option if io.zarr_format != 3 else {}))
+            assert left == after, (option, point)
+
+
+def test_notes_that_nobody_has_written(small):
+    text = small["zarr.json"]
+    start = text.index(b'"both"')
+    for other in (
+        text.replace(b'"zmetadata":"', b'"zmetadata":"0'),
+        text[:start] + b'"both":{"zmetadata":' + b"[" * 900 + b"]" * 900 + b"}" + text[text.index(b"}", start) + 1 :],
+        text.replace(b'"zmetadata"', b'"other"'),
+    ):
+        with ZarrIO(Keys({**small, "zarr.json": other})) as io:  # not a file of both formats: format 3 counts
+            assert io.zarr_format in (2, 3)
+            io.read_builder()
+
+
 def test_on_the_command_line(tmp_path, capsys):
     path = samples.write_zarr(tmp_path / "a.nwb.zarr", samples.plain_nwbfile())
     assert main(["upgrade", "--keep", str(path)]) == 0
