@@ -24,11 +24,16 @@ from hdmf_zarr_backend.errors import (
     UsageError,
     ZarrBackendError,
 )
+from hdmf_zarr_backend.interop.nczarr import add_nczarr, remove_nczarr
 from hdmf_zarr_backend.stores.memory import MemoryStore
 from tests import samples
 from tests.hostile import seeds
 
 Files = dict[str, bytes]
+
+has_struct = pytest.mark.skipif(
+    tuple(map(int, zarr.__version__.split(".")[:2])) < (3, 2), reason="zarr knows the data type struct from 3.2 on"
+)
 
 
 class Keys(MemoryStore):
@@ -155,7 +160,7 @@ def test_only_references_and_rows_are_stored_twice(rich):
     assert all(word == "object" or isinstance(word, list) for word in stored.values())
 
 
-@pytest.mark.parametrize("number", [2, 3])
+@pytest.mark.parametrize("number", [2, pytest.param(3, marks=has_struct)])
 def test_zarr_python_opens_it_as_either_format(rich, tmp_path, number):
     path = as_folder(rich, tmp_path / "a.nwb.zarr")
     with warnings.catch_warnings():
@@ -180,6 +185,14 @@ def test_a_new_file_in_a_folder_a_zip_file_and_a_bucket(s3, tmp_path):
         report = verify(place, storage_options=options)
         assert report.problems == []
         assert {remark.kind for remark in report.remarks} <= {"unchecked", "no-schema"}
+    with NWBZarrIO(url, "r+", storage_options=s3.options) as io:
+        changed = io.read()
+        changed.add_acquisition(TimeSeries(name="new", data=np.arange(5.0), unit="V", rate=1.0))
+        io.write(changed)
+    assert verify(url, storage_options=s3.options).problems == []
+    for number in (2, 3):
+        with NWBZarrIO(url, storage_options=s3.options, zarr_format=number) as io:
+            assert io.read().acquisition["new"].data[4] == 4.0
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -204,6 +217,11 @@ def test_the_attributes_of_nczarr_are_in_format_2_only():
             io.write(samples.plain_nwbfile(), nczarr=True)
     assert b"_nczarr_group" in files[".zattrs"]
     assert b"_nczarr_group" not in files["zarr.json"]
+    assert_alike(files)
+    remove_nczarr(Keys(files))
+    assert_alike(files)
+    add_nczarr(Keys(files))
+    assert_alike(files)
     assert [problem.kind for problem in verify(Keys(files)).problems] == []
 
 
@@ -652,6 +670,7 @@ def _extend(files: Files) -> None:
             table["group"].data.append(reference)
 
 
+@has_struct
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_while_chunks_change_their_form_readers_of_format_3_see_nothing(rich):
     """Never old documents of format 3 over new chunks."""

@@ -64,7 +64,16 @@ def sealed(text: bytes) -> bytes:
     found = _find(text)
     if found is None:
         raise ValueError("the document has no note")
+    text = _replaced(text, found[2], _ZEROS)
     return _replaced(text, found[2], _digest(text))
+
+
+def renewed(text: bytes, consolidated: bytes) -> bytes:
+    """Return the text of a ``zarr.json`` with a note about another ``.zmetadata``, which says the same in format 3."""
+    found = _find(text)
+    if found is None:
+        raise ValueError("the document has no note")
+    return sealed(text.replace(found[0].encode(), _digest(consolidated).encode(), 1))
 
 
 def hiding_document() -> dict[str, Any]:
