@@ -89,6 +89,7 @@ OUTSIDE: dict[str, str] = {
     "tests.interop.test_spec_v2": _PEER,
     "tests.interop.test_tensorstore": _PEER,
     "tests.interop.test_tensorstore_codecs": _PEER,
+    "tests.interop.test_both_formats": _PEER,
     "tests.interop.test_upgraded": _PEER,
     "tests.interop.test_xarray": _PEER,
     "tests.storage.test_zarr_plugin": _PEER,

@@ -24,11 +24,16 @@ from hdmf_zarr_backend.errors import (
     UsageError,
     ZarrBackendError,
 )
+from hdmf_zarr_backend.interop.nczarr import add_nczarr, remove_nczarr
 from hdmf_zarr_backend.stores.memory import MemoryStore
 from tests import samples
 from tests.hostile import seeds
 
 Files = dict[str, bytes]
+
+has_struct = pytest.mark.skipif(
+    tuple(map(int, zarr.__version__.split(".")[:2])) < (3, 2), reason="zarr knows the data type struct from 3.2 on"
+)
 
 
 class Keys(MemoryStore):
@@ -155,7 +160,7 @@ def test_only_references_and_rows_are_stored_twice(rich):
     assert all(word == "object" or isinstance(word, list) for word in stored.values())
 
 
-@pytest.mark.parametrize("number", [2, 3])
+@pytest.mark.parametrize("number", [2, pytest.param(3, marks=has_struct)])
 def test_zarr_python_opens_it_as_either_format(rich, tmp_path, number):
     path = as_folder(rich, tmp_path / "a.nwb.zarr")
     with warnings.catch_warnings():
@@ -180,6 +185,14 @@ def test_a_new_file_in_a_folder_a_zip_file_and_a_bucket(s3, tmp_path):
         report = verify(place, storage_options=options)
         assert report.problems == []
         assert {remark.kind for remark in report.remarks} <= {"unchecked", "no-schema"}
+    with NWBZarrIO(url, "r+", storage_options=s3.options) as io:
+        changed = io.read()
+        changed.add_acquisition(TimeSeries(name="new", data=np.arange(5.0), unit="V", rate=1.0))
+        io.write(changed)
+    assert verify(url, storage_options=s3.options).problems == []
+    for number in (2, 3):
+        with NWBZarrIO(url, storage_options=s3.options, zarr_format=number) as io:
+            assert io.read().acquisition["new"].data[4] == 4.0
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -204,6 +217,11 @@ def test_the_attributes_of_nczarr_are_in_format_2_only():
             io.write(samples.plain_nwbfile(), nczarr=True)
     assert b"_nczarr_group" in files[".zattrs"]
     assert b"_nczarr_group" not in files["zarr.json"]
+    assert_alike(files)
+    remove_nczarr(Keys(files))
+    assert_alike(files)
+    add_nczarr(Keys(files))
+    assert_alike(files)
     assert [problem.kind for problem in verify(Keys(files)).problems] == []
 
 
@@ -596,6 +614,41 @@ def test_keep_and_drop(rich):
     assert files == one  # what an upgrade without the detour makes
 
 
+def test_a_kill_while_a_format_is_added_or_removed(small):
+    two, three = dict(small), dict(small)
+    upgrade(Keys(two), drop=3)
+    upgrade(Keys(three), drop=2)
+    options: list[tuple[Files, dict[str, Any], Files]] = [
+        (small, {"drop": 3}, two),
+        (small, {"drop": 2}, three),
+        (two, {"keep": True}, small),
+    ]
+    for before, option, after in options:
+        for point in range(_count(before, lambda files, option=option: upgrade(Keys(files), **option) and None)):
+            files = Dying(before)
+            files.left = point
+            with pytest.raises(_KilledError):
+                upgrade(Keys(files), **option)
+            left = dict(files)
+            with ZarrIO(Keys(left)) as io:
+                assert len(io.read_builder()["references"].data) == 3
+            upgrade(Keys(left), **(option if io.zarr_format != 3 else {}))
+            assert left == after, (option, point)
+
+
+def test_notes_that_nobody_has_written(small):
+    text = small["zarr.json"]
+    start = text.index(b'"both"')
+    for other in (
+        text.replace(b'"zmetadata":"', b'"zmetadata":"0'),
+        text[:start] + b'"both":{"zmetadata":' + b"[" * 900 + b"]" * 900 + b"}" + text[text.index(b"}", start) + 1 :],
+        text.replace(b'"zmetadata"', b'"other"'),
+    ):
+        with ZarrIO(Keys({**small, "zarr.json": other})) as io:  # not a file of both formats: format 3 counts
+            assert io.zarr_format in (2, 3)
+            io.read_builder()
+
+
 def test_on_the_command_line(tmp_path, capsys):
     path = samples.write_zarr(tmp_path / "a.nwb.zarr", samples.plain_nwbfile())
     assert main(["upgrade", "--keep", str(path)]) == 0
@@ -617,6 +670,7 @@ def _extend(files: Files) -> None:
             table["group"].data.append(reference)
 
 
+@has_struct
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_while_chunks_change_their_form_readers_of_format_3_see_nothing(rich):
     """Never old documents of format 3 over new chunks."""

@@ -137,7 +137,14 @@ def write_new(request: WriteRequest, store: Store) -> tuple[Hierarchy, dict[str,
         writer = request.writer(keys, plan)
         writer.write(consolidate=request.consolidate, exhaust_in_turn=request.exhaust_in_turn)
         if request.has_both:
-            derive(keys, plan.hierarchy, is_new=True, strict_json=request.options.strict_json)
+            derive(
+                keys,
+                plan.hierarchy,
+                is_new=True,
+                strict_json=request.options.strict_json,
+                executor=request.executor,
+                memory_budget=request.memory_budget,
+            )
     request.unfilled = plan.unfilled
     return plan.hierarchy, writer.inlined
 

@@ -320,8 +320,13 @@ def _other_than_consolidated(texts: Mapping[str, bytes]) -> Iterator[str]:
             documents[key] = load(text, key=key)
         except MetadataError:
             yield key
-    root = documents.get(zarr3.DOCUMENT, {})
-    consolidated = {zarr3.key_of(path): node for path, node in root[zarr3.CONSOLIDATED]["metadata"].items()}
+    root = documents.get(zarr3.DOCUMENT)
+    block = root.get(zarr3.CONSOLIDATED) if isinstance(root, dict) else None
+    metadata = block.get("metadata") if isinstance(block, dict) else None
+    if not isinstance(metadata, dict):
+        yield zarr3.DOCUMENT
+        return
+    consolidated = {zarr3.key_of(path): node for path, node in metadata.items()}
     for found in _Comparison(consolidated, documents, texts.keys() - documents.keys()).differences():
         yield found.key
 

@@ -367,9 +367,7 @@ def _without_format_2(keys: Store, parsed: ParsedFile, **options: Any) -> Upgrad
 
 def _without_format_3(keys: Store, parsed: ParsedFile) -> UpgradeReport:
     """Make a file of both formats one of format 2."""
-    if parsed.state is None:
-        if parsed.zarr_format == 2:
-            return UpgradeReport(keys.location, formats=(2,))
+    if parsed.state is None and parsed.zarr_format == 3:
         raise UsageError(
             "the file is of Zarr format 3 only",
             store=keys.location,

@@ -12,7 +12,6 @@ documents, and the digests show which.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
@@ -36,8 +35,9 @@ _EMPTY: dict[str, Any] = {
 }
 
 _ZEROS = "0" * 64
-_NOTE = re.compile(rb'"both"\s*:\s*(\{[^{}]*\})')
-_DIGESTS = ("zmetadata", zarr3.DOCUMENT)
+_NOTE = re.compile(rb'"both"\s*:\s*\{([^{}]{0,400})\}')
+_OF_2 = re.compile(rb'"zmetadata"\s*:\s*"([0-9a-f]{64})"')
+_OF_3 = re.compile(rb'"zarr\.json"\s*:\s*"([0-9a-f]{64})"')
 
 
 def _digest(text: bytes | None) -> str:
@@ -64,7 +64,16 @@ def sealed(text: bytes) -> bytes:
     found = _find(text)
     if found is None:
         raise ValueError("the document has no note")
-    return _replaced(text, found[0], _digest(text))
+    text = _replaced(text, found[2], _ZEROS)
+    return _replaced(text, found[2], _digest(text))
+
+
+def renewed(text: bytes, consolidated: bytes) -> bytes:
+    """Return the text of a ``zarr.json`` with a note about another ``.zmetadata``, which says the same in format 3."""
+    found = _find(text)
+    if found is None:
+        raise ValueError("the document has no note")
+    return sealed(text.replace(found[0].encode(), _digest(consolidated).encode(), 1))
 
 
 def hiding_document() -> dict[str, Any]:
@@ -90,25 +99,23 @@ def state_of(texts: Mapping[str, bytes]) -> State | None:
     found = None if text is None else _find(text)
     if text is None or found is None:
         return None
-    match, note = found
-    is_2_same = note["zmetadata"] == _digest(texts.get(zarr2.CONSOLIDATED))
-    if _digest(_replaced(text, match, _ZEROS)) == note[zarr3.DOCUMENT]:
+    of_2, of_3, span = found
+    is_2_same = of_2 == _digest(texts.get(zarr2.CONSOLIDATED))
+    if _digest(_replaced(text, span, _ZEROS)) == of_3:
         return "alike" if is_2_same else "2 is newer"
     return "3 is newer" if is_2_same else "both are newer"
 
 
-def _find(text: bytes) -> tuple[re.Match[bytes], dict[str, str]] | None:
+def _find(text: bytes) -> tuple[str, str, tuple[int, int]] | None:
+    """Return both digests of the note, and where that of ``zarr.json`` is."""
     for match in _NOTE.finditer(text):
-        try:
-            note = json.loads(match[1])
-        except ValueError:
-            continue
-        if set(note) == set(_DIGESTS) and all(isinstance(digest, str) for digest in note.values()):
-            return match, note
+        of_2, of_3 = _OF_2.search(match[1]), _OF_3.search(match[1])
+        if of_2 is not None and of_3 is not None:
+            start = match.start(1) + of_3.start(1)
+            return of_2[1].decode(), of_3[1].decode(), (start, start + len(_ZEROS))
     return None
 
 
-def _replaced(text: bytes, match: re.Match[bytes], digest: str) -> bytes:
+def _replaced(text: bytes, span: tuple[int, int], digest: str) -> bytes:
     """Return the text with another digest of its own."""
-    note = re.sub(rb'("zarr\.json"\s*:\s*")[0-9a-f]*"', rb"\g<1>" + digest.encode() + b'"', match[1])
-    return text[: match.start(1)] + note + text[match.end(1) :]
+    return text[: span[0]] + digest.encode() + text[span[1] :]

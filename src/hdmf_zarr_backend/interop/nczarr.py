@@ -14,8 +14,9 @@ from typing import Any
 from hdmf_zarr_backend.changes.locks import writer_lock
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, UsageError
 from hdmf_zarr_backend.files.parser import parse
-from hdmf_zarr_backend.formats import nczarr, zarr2
-from hdmf_zarr_backend.formats.registry import FORMATS
+from hdmf_zarr_backend.formats import nczarr, zarr2, zarr3
+from hdmf_zarr_backend.formats.both import renewed
+from hdmf_zarr_backend.formats.registry import FIRST_KEYS, FORMATS
 from hdmf_zarr_backend.model.nodes import Hierarchy
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.json_text import check_strict, dump
@@ -116,4 +117,7 @@ def _changed(keys: Store, change: Callable[[Hierarchy], set[str]], *, strict_jso
     if parsed.consolidated:
         for key, document in FORMATS[2].last(hierarchy, parsed.inlined, consolidate=True).items():
             keys.set(key, dump(document, strict=strict_json))
+    if parsed.state == "alike":  # format 3 has no attributes of NCZarr, and stays as it is
+        found = keys.get_many(FIRST_KEYS)
+        keys.set(zarr3.DOCUMENT, renewed(found[zarr3.DOCUMENT], found[zarr2.CONSOLIDATED]))
     return hierarchy

@@ -1,0 +1,128 @@
+"""Files of both formats: hdmf-zarr 0.13 and 0.14 and other programs read the one that they know, and may change it."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hdmf_zarr_backend import NWBZarrIO, convert, repair, upgrade, verify
+from hdmf_zarr_backend.errors import FormatsDifferWarning
+from tests import samples
+from tests.interop.exchange import SWITCH, ask
+from tests.peers import Peer
+
+pytestmark = [pytest.mark.peer, pytest.mark.filterwarnings("ignore")]
+
+REAL = ("nwbexplorer__test_Units", "aqnwb__createESandSES", "neuroconv__mock_ttl_examples")
+"""Of the real files: references, ragged columns, rows."""
+
+_READ = """
+import json, sys, warnings
+import numpy as np, zarr
+from hdmf_zarr import NWBZarrIO
+
+reported = {}
+for name, path in json.load(open(sys.argv[1])):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with NWBZarrIO(path, "r") as io:
+            nwbfile = io.read()
+            sums = []
+            for found in nwbfile.objects.values():
+                for field, value in found.fields.items():
+                    kind = getattr(getattr(value, "dtype", None), "kind", "O")
+                    if kind in "iuf" and len(value.shape):
+                        sums.append([found.name, field, float(np.nansum(np.asarray(value[:]).astype("f8")))])
+    texts = [str(each.message) for each in caught]
+    reported[name] = {
+        "identifier": nwbfile.identifier, "objects": len(nwbfile.objects), "sums": sorted(sums),
+        "about both": sum("zarr.json" in text for text in texts),
+    }
+print(json.dumps(reported))
+"""
+
+_APPEND = """
+import json, sys, warnings
+warnings.simplefilter("ignore")
+from hdmf_zarr import NWBZarrIO
+with NWBZarrIO(json.load(open(sys.argv[1]))[0], "a") as io:
+    nwbfile = io.read()
+    nwbfile.add_scratch([1.0, 2.0, 3.0], name="by_the_peer", description="numbers")
+    io.write(nwbfile)
+print(json.dumps(True))
+"""
+
+
+@pytest.fixture(scope="module")
+def files(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("both")
+    hdf5 = {"rich": samples.write_hdf5(folder / "rich.nwb", samples.rich_nwbfile(positions=False))}
+    if os.environ.get("HDMF_ZARR_BACKEND_NWBFILES"):
+        hdf5 |= {path.stem: path for path in request.getfixturevalue("nwbfiles") if path.stem in REAL}
+    for name, path in hdf5.items():
+        convert(path, folder / f"{name}.nwb.zarr", zarr_format="both")
+    return {name: folder / f"{name}.nwb.zarr" for name in hdf5}
+
+
+def test_either_release_reads_all_of_them(files, peer013, peer014, tmp_path):
+    rows = [[name, path] for name, path in files.items()]
+    old: dict[str, Any] = ask(peer013, _READ, rows, tmp_path, **SWITCH)
+    new: dict[str, Any] = ask(peer014, _READ, rows, tmp_path)
+    assert old.keys() == new.keys() == files.keys()
+    assert {name: answer.pop("about both") for name, answer in old.items()} == dict.fromkeys(files, 0)
+    most = max(answer.pop("about both") for answer in new.values())
+    assert most <= 2  # zarr-python's own, for the root: it has both, and format 3 is read; 0.14 opens it twice
+    assert old == new
+    for name, path in files.items():
+        with NWBZarrIO(path) as io:
+            nwbfile = io.read()
+            assert (nwbfile.identifier, len(nwbfile.objects)) == (new[name]["identifier"], new[name]["objects"])
+
+
+def test_013_changes_one(files, peer013: Peer, peer014: Peer, tmp_path):
+    path = tmp_path / "a.nwb.zarr"
+    convert(files["rich"], tmp_path / "a.nwb")
+    convert(tmp_path / "a.nwb", path, zarr_format="both")
+    ask(peer013, _APPEND, [path], tmp_path, **SWITCH)
+    with pytest.warns(FormatsDifferWarning, match="zarrio repair"), NWBZarrIO(path) as io:
+        assert list(io.read().scratch["by_the_peer"].data[:]) == [1.0, 2.0, 3.0]
+    assert "formats-differ" in {problem.kind for problem in verify(path).problems}
+    repair(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FormatsDifferWarning)
+        with NWBZarrIO(path, zarr_format=3) as io:
+            assert list(io.read().scratch["by_the_peer"].data[:]) == [1.0, 2.0, 3.0]
+    assert verify(path).problems == []
+    both = ask(peer014, _READ, [["a", path]], tmp_path)["a"]
+    assert both["objects"] == ask(peer013, _READ, [["a", path]], tmp_path, **SWITCH)["a"]["objects"]
+
+
+def test_014_changes_one(files, peer014: Peer, tmp_path):
+    path = tmp_path / "a.nwb.zarr"
+    convert(files["rich"], tmp_path / "a.nwb")
+    convert(tmp_path / "a.nwb", path, zarr_format="both")
+    ask(peer014, _APPEND, [path], tmp_path)
+    with pytest.warns(FormatsDifferWarning, match="--drop 2"), NWBZarrIO(path) as io:
+        assert list(io.read().scratch["by_the_peer"].data[:]) == [1.0, 2.0, 3.0]
+    upgrade(path, drop=2)
+    with NWBZarrIO(path) as io:
+        assert io.zarr_format == 3
+        assert list(io.read().scratch["by_the_peer"].data[:]) == [1.0, 2.0, 3.0]
+
+
+def test_xarray_and_tensorstore(files):
+    xarray = pytest.importorskip("xarray")
+    tensorstore = pytest.importorskip("tensorstore")
+    path = files["rich"] / "acquisition" / "raw"
+    opened = {
+        number: xarray.open_zarr(path, zarr_format=number, consolidated=False)["data"].values for number in (2, 3)
+    }
+    for driver in ("zarr", "zarr3"):
+        spec = {"driver": driver, "kvstore": {"driver": "file", "path": f"{path}/data/"}}
+        opened[driver] = tensorstore.open(spec, read=True).result().read().result()
+    assert all((values == opened[2]).all() for values in opened.values())
+    assert opened[2].shape == (300, 3)
