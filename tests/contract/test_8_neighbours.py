@@ -221,7 +221,7 @@ def test_pictures_for_notebooks(rich):
         assert part.lower() in shown.lower(), part
     chunks = [key for key in contents(rich) if key.startswith("acquisition/raw/data/") and key[-1].isdigit()]
     stored = sum(len(contents(rich)[key]) for key in chunks)
-    assert data.nbytes_stored() == stored > 0
+    assert data.stored_bytes() == stored > 0
 
 
 def test_a_closed_file_says_so_in_the_picture(plain):

@@ -207,13 +207,13 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         """Number of chunks of the grid."""
         return int(np.prod(self.node.grid, dtype=np.int64))
 
-    def nbytes_stored(self) -> int:
+    def stored_bytes(self) -> int:
         """Return the bytes of all stored chunks, whose sizes are requested from the store."""
         sizes = self.keys.sizes(self.path)
         return sum(size for key, size in sizes.items() if key.rpartition("/")[2] not in DOCUMENTS)
 
-    if zarr.__version__.startswith("2."):
-        nbytes_stored: Any = property(nbytes_stored)  # type: ignore[no-redef]
+    nbytes_stored: Any = property(stored_bytes) if zarr.__version__.startswith("2.") else stored_bytes
+    """The same by the name that zarr-python has: a method in version 3, a number in version 2."""
 
     def __repr__(self) -> str:
         return f"<LazyArray {self.location}{self.name} shape={self.shape} dtype={self.dtype}>"

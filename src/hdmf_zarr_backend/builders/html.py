@@ -57,7 +57,7 @@ def io_html(location: str, mode: str, parsed: ParsedFile | None) -> str:
 
 def _stored_as(array: Any, compressor: str, filters: Iterable[str]) -> dict[str, Any]:
     try:
-        stored = array.nbytes_stored()
+        stored = array.stored_bytes() if isinstance(array, LazyArray) else array.nbytes_stored()
     except StoreError:  # a web server cannot list what it has
         stored = None
     return {
