@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.model.nodes import (
     ArrayNode,
+    ChunkKeys,
     GroupNode,
     Hierarchy,
     absolute,
@@ -115,7 +116,7 @@ def test_grid_and_size(shape, chunks, grid, size):
 def test_chunk_names_follow_the_separator():
     node = ArrayNode(shape=(9, 9), chunks=(2, 2), data_type="<i4")
     assert node.chunk_name((0, 3)) == "0.3"
-    node.separator = "/"
+    node.chunk_keys = ChunkKeys("v2", "/")
     assert node.chunk_name((0, 3)) == "0/3"
     assert node.chunk_name(()) == "0"
 

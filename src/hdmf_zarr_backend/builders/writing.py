@@ -128,7 +128,14 @@ def write_new(request: WriteRequest, store: Store) -> tuple[Hierarchy, dict[str,
     plan = plan_new(request)
     if not can_stage(store):
         _check_values(plan, store.location)
-    with new_file(store, plan.hierarchy, exclusive=request.exclusive, durable=request.durable, is_locked=True) as keys:
+    with new_file(
+        store,
+        plan.hierarchy.flat(),
+        plan.hierarchy.zarr_format,
+        exclusive=request.exclusive,
+        durable=request.durable,
+        is_locked=True,
+    ) as keys:
         writer = request.writer(keys, plan)
         writer.write(consolidate=request.consolidate, exhaust_in_turn=request.exhaust_in_turn)
     request.unfilled = plan.unfilled

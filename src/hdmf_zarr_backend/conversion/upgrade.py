@@ -20,8 +20,8 @@ from hdmf_zarr_backend.errors import ConflictError, ReadOnlyStoreError, ZarrBack
 from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats import zarr2, zarr3
-from hdmf_zarr_backend.formats.consolidated import is_inlined, is_read_at_open
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, absolute, join, split
+from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
+from hdmf_zarr_backend.model.nodes import DEFAULT_PREFIX, ArrayNode, Attributes, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.files import Staged
@@ -70,13 +70,18 @@ def keep_chunks(plan: WritePlan, hierarchy: Hierarchy, *, encoded: Collection[st
         assert isinstance(old, ArrayNode)
         if path in encoded or not has_stored_chunks(planned):
             fates[path] = "encoded"
-        elif node.shards is None and old.shards is None and (plan.hierarchy.zarr_format == 3 or not old.prefix):
+        elif node.shards is None and old.shards is None and _has_keys_of(plan.hierarchy.zarr_format, old):
             fates[path] = "kept"
-            node.prefix, node.separator = old.prefix, old.separator
+            node.chunk_keys = old.chunk_keys
             del plan.arrays[path]
         else:
             fates[path] = "moved"
     return fates
+
+
+def _has_keys_of(zarr_format: int, node: ArrayNode[Attributes]) -> bool:
+    """Tell whether a format has the encoding of the chunk keys of an array."""
+    return zarr_format == 3 or node.chunk_keys.encoding == "v2"
 
 
 def write_in_place(
@@ -140,8 +145,8 @@ def forget(keys: Store, plan: WritePlan) -> None:
     left = [key for key in keys.list_documents() if split(key)[1] == zarr3.DOCUMENT]
     if left:
         keys.delete(sorted(left, key=len))
-        for path, planned in plan.arrays.items():
-            keys.delete_below(join(path, planned.node.prefix))
+        for path in plan.arrays:
+            keys.delete_below(join(path, DEFAULT_PREFIX))
 
 
 def remove_format_2(keys: Store, hierarchy: Hierarchy) -> int:
@@ -195,7 +200,7 @@ def _stale(keys: Store, hierarchy: Hierarchy, documents: set[str]) -> Iterator[l
     for key in sorted(documents):
         path, name = split(key)
         node = hierarchy.get(path)
-        if name == zarr2.ARRAY and isinstance(node, ArrayNode) and node.prefix:
+        if name == zarr2.ARRAY and isinstance(node, ArrayNode) and node.chunk_keys.encoding == "default":
             chunks = _old_chunks(keys, path, node)
             if chunks:
                 yield chunks
@@ -292,7 +297,7 @@ def upgrade(
         parsed = parse(keys, use_consolidated=False)
         if parsed.zarr_format == 3:
             return UpgradeReport(keys.location, removed=remove_format_2(keys, parsed.hierarchy))
-        _check_consolidated(keys, zarr2.to_documents(parsed.hierarchy))
+        _check_consolidated(keys, zarr2.encode_documents(parsed.hierarchy))
         return _upgraded(keys, parsed.hierarchy, progress=progress, executor=executor, memory_budget=memory_budget)
 
 
@@ -313,7 +318,7 @@ def _upgraded(keys: Store, hierarchy: Hierarchy, **options: Any) -> UpgradeRepor
 def _check_consolidated(keys: Store, documents: dict[str, Any]) -> None:
     """Refuse a file whose consolidated document, which is read by default, differs from its other documents."""
     known = parse(keys)
-    if known.consolidated and _text(zarr2.to_documents(known.hierarchy)) != _text(documents):
+    if known.consolidated and _text(zarr2.encode_documents(known.hierarchy)) != _text(documents):
         raise ConflictError(
             "the consolidated document does not say what the documents of the nodes say",
             store=keys.location,

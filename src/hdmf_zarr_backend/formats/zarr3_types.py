@@ -1,4 +1,4 @@
-"""Data types and fill values: format-2 form <-> Zarr format 3. Standard library only.
+"""Data types and fill values: of format 2, which nodes have <-> of format 3. Standard library only.
 
 Elements of variable length are a data type of format 3, ``string`` or ``variable_length_bytes``, where format 2 has
 ``"|O"`` and a filter. The byte order is not part of a format-3 data type: it is the ``endian`` of the codec ``bytes``,
@@ -268,7 +268,7 @@ def encode_fill(value: Any, data_type: Any, stored: Any) -> Any:
     Parameters
     ----------
     value : object
-        Of the format-2 form; None becomes `default_fill`, since format 3 requires a value.
+        Of a node; None becomes `default_fill`, since format 3 requires a value.
     data_type, stored : object
         The data type in format 2 and in format 3.
     """
@@ -284,7 +284,7 @@ def encode_fill(value: Any, data_type: Any, stored: Any) -> Any:
 
 
 def decode_fill(value: Any, data_type: Any, stored: Any) -> Any:
-    """Return the fill value of the format-2 form; None for the zero of the type.
+    """Return the fill value of a node; None for the zero of the type.
 
     Parameters
     ----------

@@ -154,7 +154,7 @@ class Filler:
             return target
         filters = filters_of(created)
         target.pipeline = codecs_of(filters, dtype)
-        if target.chunks == node.chunks and node.shards is None and node.codecs is None:
+        if target.chunks == node.chunks and node.shards is None:
             direct = plan_direct(node, elements.type, h5py.Dataset(dataset).maxshape, noted=filters)
             target.is_kept = direct is not None and [step[0] for step in direct] == [step[0] for step in filters]
         return target

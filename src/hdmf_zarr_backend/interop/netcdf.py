@@ -315,7 +315,7 @@ def read_draft(keys: Store) -> GroupNode[Attributes] | None:
     if dataset is None:
         return None
     try:
-        root = zarr2.from_documents(_documents(keys, dataset)).root
+        root = zarr2.parse_documents(_documents(keys, dataset)).root
     except ZarrBackendError as error:
         raise error.located(store=keys.location) from error.__cause__
     if not isinstance(root, GroupNode):

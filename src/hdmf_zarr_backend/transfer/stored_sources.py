@@ -223,8 +223,6 @@ def _has_type_of(node: ArrayNode[Attributes], old: ArrayNode[Attributes]) -> boo
 
 
 def _is_same(node: ArrayNode[Attributes], old: ArrayNode[Attributes]) -> bool:
-    if old.codecs is not None:
-        return False
     same_grid = (node.shape, node.chunks, node.order) == (old.shape, old.chunks, old.order)
     same_codecs = (node.filters or None, node.compressor) == (old.filters or None, old.compressor)
     return same_grid and same_codecs and _has_type_of(node, old)
