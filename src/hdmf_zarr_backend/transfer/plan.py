@@ -385,12 +385,12 @@ def adapt_plan(plan: WritePlan, *, location: str, shard_bytes: int = SHARD_BYTES
     for path, planned in plan.arrays.items():
         if planned.node.zarr_format == 2:
             try:
-                _adapt(planned, shard_bytes) if is_3 else refuse_shards(planned)
+                _store_in_format_3(planned, shard_bytes) if is_3 else refuse_shards(planned)
             except ZarrBackendError as error:
                 raise error.located(store=location, path=absolute(path)) from error.__cause__
 
 
-def _adapt(planned: PlannedArray, shard_bytes: int) -> None:
+def _store_in_format_3(planned: PlannedArray, shard_bytes: int) -> None:
     node = planned.node
     before = _encoding(node)
     if describe(node).form == "plain" and not zarr3_codecs.is_expressible(node.filters, node.compressor):
