@@ -24,13 +24,13 @@ def document(place: Place, key: str) -> Any:
     if name == zarr2.CONSOLIDATED:
         found = registry.parse_consolidated({zarr3.DOCUMENT: root})
         assert found is not None
-        return {"metadata": zarr2.to_documents(found[0])}
+        return {"metadata": zarr2.encode_documents(found[0])}
     stored = _there(place, _key(node, zarr3.DOCUMENT))
     empty = {"zarr_format": 3, "node_type": "group"}
     hierarchy = registry.parse_documents({zarr3.DOCUMENT: empty, f"x/{zarr3.DOCUMENT}": stored})
     found_node = hierarchy.get("x")
     assert found_node is not None
-    return dict(zarr2.node_documents("", found_node))[name]
+    return dict(zarr2.encode_node("", found_node))[name]
 
 
 def arrays(place: Place) -> dict[str, ArrayNode]:

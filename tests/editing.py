@@ -17,7 +17,7 @@ from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.changes.journal import Mark
 from hdmf_zarr_backend.formats import zarr2
 from hdmf_zarr_backend.formats.registry import parse_array
-from hdmf_zarr_backend.model.nodes import ArrayNode
+from hdmf_zarr_backend.model.nodes import ArrayNode, ChunkKeys
 from hdmf_zarr_backend.stores.base import Store
 from tests.keystores import MemoryKeys
 from tests.strategies import expected, selections
@@ -34,7 +34,7 @@ class Metadata:
     zarr_format = 2
 
     def documents(self, path: str, node: Any) -> Any:
-        return zarr2.node_documents(path, node)
+        return zarr2.encode_node(path, node)
 
     def mark(self) -> Mark:
         return Mark({}, (zarr2.CONSOLIDATED,))
@@ -117,7 +117,7 @@ def histories(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...], list[S
     rank = draw(st.integers(1, 3))
     shape = tuple(draw(st.integers(0, 6)) for _ in range(rank))
     chunks = tuple(draw(st.integers(1, 4)) for _ in range(rank))
-    options = {"order": draw(st.sampled_from("CF")), "separator": draw(st.sampled_from("./"))}
+    options = {"order": draw(st.sampled_from("CF")), "chunk_keys": ChunkKeys("v2", draw(st.sampled_from("./")))}
     options["fill_value"] = draw(st.sampled_from([None, 0, 7]))
     return shape, chunks, draw(steps(shape)), options
 

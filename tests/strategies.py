@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy
+from hdmf_zarr_backend.model.nodes import ArrayNode, ChunkKeys, GroupNode, Hierarchy
 
 DOCUMENTS = (".zarray", ".zgroup", ".zattrs", ".zmetadata", "zarr.json")
 
@@ -50,7 +50,7 @@ def array_nodes(draw: st.DrawFn) -> ArrayNode[Any]:
         compressor=draw(st.none() | CODECS),
         filters=draw(st.none() | st.lists(CODECS, max_size=2)),
         order=draw(st.sampled_from("CF")),
-        separator=draw(st.sampled_from("./")),
+        chunk_keys=ChunkKeys("v2", draw(st.sampled_from("./"))),
         attributes=attributes,
         extra=draw(st.dictionaries(TEXT.filter(lambda key: key not in _KNOWN), JSON, max_size=2)),
         keeps_attributes=not attributes and draw(st.booleans()),

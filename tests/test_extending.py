@@ -209,7 +209,7 @@ class OneDocument:
         return iter(())
 
     def last(self, hierarchy: Hierarchy, inlined: Mapping[str, bytes], *, consolidate: bool) -> registry.Documents:
-        return {KEY: {"nodes": zarr2.to_documents(hierarchy)}}
+        return {KEY: {"nodes": zarr2.encode_documents(hierarchy)}}
 
     def stale(self, *, consolidate: bool) -> list[str]:
         return []
@@ -217,7 +217,7 @@ class OneDocument:
 
 def parse_one_document(text: bytes) -> Hierarchy:
     """Return the hierarchy of the one document."""
-    return zarr2.from_documents(json.loads(text)["nodes"])
+    return zarr2.parse_documents(json.loads(text)["nodes"])
 
 
 @pytest.fixture

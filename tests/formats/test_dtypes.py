@@ -9,20 +9,24 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from hdmf_zarr_backend.arrays.codecs import numpy_dtype
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.formats.dtypes import (
     NUMBERS,
     OPEN_WORDS,
     WORDS,
+    dtype_of,
     from_zarr_type,
     kind_of,
     number_name,
+    numpy_dtype,
     numpy_of,
     plain,
     word_of,
     zarr_type,
 )
+from hdmf_zarr_backend.formats.elements import hdmf_type, type_element
+from hdmf_zarr_backend.formats.type_codes import NUMBERS as TABLE
+from hdmf_zarr_backend.formats.zarr3_types import decode_type, encode_type
 from tests.strategies import NUMBERS as NUMBER_TYPES
 from tests.strategies import PLAIN, STRUCTURED, TIMES
 
@@ -153,3 +157,19 @@ def test_type_names_have_the_widths_of_the_specification():
         "uint": "<u4",
         "short": "<i2",
     }
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_both_formats_have_each_number_of_the_table(name):
+    number = TABLE[name]
+    for order, endian in (("<", "little"), (">", "big")):
+        dtype = np.dtype(name).newbyteorder(order)
+        data_type = zarr_type(dtype)
+        element = type_element(data_type)
+        assert data_type == number.ordered(order)
+        assert numpy_dtype(data_type) == dtype
+        assert (element.kind, element.size, hdmf_type(element)) == (number.kind, number.size, name)
+        assert dtype_of(element) == np.dtype(name)
+        assert encode_type(data_type) == name
+        assert decode_type(name, endian) == data_type
+    assert numpy_of(name) == np.dtype(name)

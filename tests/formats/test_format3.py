@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hdmf_zarr_backend.errors import MetadataError, UsageError
-from hdmf_zarr_backend.formats import zarr3, zarr3_attributes, zarr3_codecs, zarr3_forms, zarr3_types
+from hdmf_zarr_backend.formats import zarr3, zarr3_attributes, zarr3_codecs, zarr3_types
 from hdmf_zarr_backend.formats.registry import FORMATS, parse_array, parse_consolidated, parse_documents
 from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, Shards
 from tests.strategies import JSON
@@ -54,7 +54,7 @@ PAIR = {"shape": [2], "chunk_grid": {"name": "regular", "configuration": {"chunk
 """Two elements in one chunk."""
 
 
-# ---- documents <-> nodes with the types and codecs of format 3 -------------------------------------------------------
+# ---- documents -> nodes -> documents --------------------------------------------------------------------------------
 
 DOCUMENTS = {
     "as zarr-python writes it": array_document(),
@@ -78,12 +78,12 @@ DOCUMENTS = {
 @pytest.mark.parametrize("document", DOCUMENTS.values(), ids=DOCUMENTS)
 def test_an_array_is_written_as_it_was_read(document):
     documents = {"zarr.json": group_document(), "a/zarr.json": document}
-    assert zarr3.to_documents(zarr3.from_documents(copy.deepcopy(documents))) == documents
+    assert zarr3.encode_documents(zarr3.parse_documents(copy.deepcopy(documents))) == documents
 
 
 def test_a_null_fill_value_stays_null():
     document = {**array_document(), "fill_value": None}
-    assert zarr3.array_document(zarr3.parse_node(copy.deepcopy(document), "a")) == document
+    assert zarr3.encode_node(zarr3.parse_node(copy.deepcopy(document), "a")) == document
 
 
 def test_a_consolidated_document_is_written_as_it_was_read():
@@ -97,10 +97,12 @@ def test_a_consolidated_document_is_written_as_it_was_read():
         attributes={".specloc": "specifications"},
         consolidated_metadata={"kind": "inline", "must_understand": False, "other": 1, "metadata": metadata},
     )
-    found = zarr3.parse_consolidated(json.loads(json.dumps(document)))
+    found = zarr3.split_consolidated(json.loads(json.dumps(document)))
     assert found is not None
-    assert zarr3.consolidated(*found) == document
-    assert [path for path, _ in found[0].walk()] == ["", *sorted(metadata)]
+    assert zarr3.join_consolidated(*found) == document
+    parsed = zarr3.parse_consolidated(document)
+    assert parsed is not None
+    assert [path for path, _ in parsed[0].walk()] == ["", *sorted(metadata)]
 
 
 @pytest.mark.parametrize(
@@ -165,13 +167,13 @@ def test_every_hierarchy_is_written_as_it_was_read(members):
     for name, (kind, value, other) in members.items():
         make = group_document if kind == "group" else array_document
         documents[f"{name}/zarr.json"] = {**make(attributes={"value": value}), **other}
-    assert zarr3.to_documents(zarr3.from_documents(copy.deepcopy(documents))) == documents
-    root = zarr3.from_documents(documents).root
+    assert zarr3.encode_documents(zarr3.parse_documents(copy.deepcopy(documents))) == documents
+    root = zarr3.parse_documents(documents).root
     assert isinstance(root, GroupNode)
     assert root.members.keys() == members.keys()
 
 
-# ---- nodes of format 3 <-> nodes with the types and codecs of format 2 ----------------------------------------------
+# ---- nodes -> documents -> nodes ------------------------------------------------------------------------------------
 
 
 def planned(**changes: Any) -> ArrayNode[Any]:
@@ -185,22 +187,22 @@ def planned(**changes: Any) -> ArrayNode[Any]:
     return ArrayNode(**{**base, **changes})
 
 
-def adapted(node: ArrayNode[Any], **widths: int) -> ArrayNode[Any]:
+def stored(node: ArrayNode[Any], **widths: int) -> ArrayNode[Any]:
     node = replace(node, attributes=copy.deepcopy(node.attributes))
-    zarr3_forms.adapt(node, widths)
+    zarr3.store_in_format_3(node, widths)
     return node
 
 
 def document(node: ArrayNode[Any]) -> dict[str, Any]:
     """Return the document of a node as it comes back from a store."""
-    found: dict[str, Any] = json.loads(json.dumps(zarr3.array_document(zarr3_forms.documented(node))))
+    found: dict[str, Any] = json.loads(json.dumps(zarr3.encode_node(node)))
     return found
 
 
 def back(node: ArrayNode[Any]) -> ArrayNode[Any]:
     parsed = zarr3.parse_node(document(node), "a")
     assert isinstance(parsed, ArrayNode)
-    return replace(zarr3_forms.canonical(parsed), original=None)
+    return replace(parsed, original=None)
 
 
 def scalar(data_type: str, **changes: Any) -> ArrayNode[Any]:
@@ -303,30 +305,29 @@ ARRAYS = {
 
 @pytest.mark.parametrize("node", ARRAYS.values(), ids=ARRAYS)
 def test_an_array_both_ways(node):
-    made = adapted(node)
+    made = stored(node)
     assert back(made) == made
 
 
 @pytest.mark.parametrize("node", ARRAYS.values(), ids=ARRAYS)
 def test_an_unchanged_array_is_written_as_it_was(node):
-    first = document(adapted(node))
-    parsed = zarr3.parse_node(copy.deepcopy(first), "a")
-    assert isinstance(parsed, ArrayNode)
-    again = zarr3_forms.canonical(parsed)
+    first = document(stored(node))
+    again = zarr3.parse_node(copy.deepcopy(first), "a")
+    assert isinstance(again, ArrayNode)
     assert document(again) == first
     again.attributes = {**again.attributes, "more": 1}
     assert document(again) == {**first, "attributes": {**first["attributes"], "more": 1}}
 
 
 def test_a_scalar_has_no_axes():
-    found = document(adapted(scalar("<f8")))
+    found = document(stored(scalar("<f8")))
     assert (found["shape"], found["chunk_grid"]["configuration"]["chunk_shape"]) == ([], [])
     assert found["attributes"] == {"_DTYPE": "float64"}
-    assert adapted(scalar("<f8")).chunk_name((0,)) == "c"
+    assert stored(scalar("<f8")).chunk_name((0,)) == "c"
 
 
 def test_rows_are_records():
-    node = adapted(rows(("start", "int32"), ("to", "object"), ("text", "str")), to=3, text=600)
+    node = stored(rows(("start", "int32"), ("to", "object"), ("text", "str")), to=3, text=600)
     found = document(node)
     assert found["shape"] == [4]
     assert node.chunk_name((2, 0)) == "c/2"
@@ -346,7 +347,7 @@ def test_rows_are_records():
 
 
 def test_references_are_text():
-    found = document(adapted(ARRAYS["references"]))
+    found = document(stored(ARRAYS["references"]))
     assert found["data_type"] == "string"
     assert found["attributes"] == {"_DTYPE": "object_reference"}
     assert found["codecs"][0] == {"name": "vlen-utf8", "configuration": {}}
@@ -354,12 +355,12 @@ def test_references_are_text():
 
 def test_no_key_of_a_note_is_one_that_014_takes_for_a_reference():
     for node in ARRAYS.values():
-        note = document(adapted(node))["attributes"].get("_hdmf", {})
+        note = document(stored(node))["attributes"].get("_hdmf", {})
         assert not {"zarr_dtype", "_REFERENCE"} & note.keys()
 
 
 def test_dimensions_are_stored_in_both_places():
-    found = document(adapted(planned(attributes={"zarr_dtype": "int16", "_ARRAY_DIMENSIONS": ["time", "x"]})))
+    found = document(stored(planned(attributes={"zarr_dtype": "int16", "_ARRAY_DIMENSIONS": ["time", "x"]})))
     assert found["attributes"]["_ARRAY_DIMENSIONS"] == found["dimension_names"] == ["time", "x"]
     without = {**found, "attributes": {}}
     parsed = parse_array({"zarr.json": without}, "a")
@@ -368,7 +369,7 @@ def test_dimensions_are_stored_in_both_places():
 
 
 def test_mixed_byte_orders_become_one():
-    found = document(adapted(ARRAYS["rows of both byte orders"]))
+    found = document(stored(ARRAYS["rows of both byte orders"]))
     assert [field["data_type"] for field in found["data_type"]["configuration"]["fields"]] == ["int16", "int16", "int8"]
     assert found["codecs"][0] == {"name": "bytes", "configuration": {"endian": "little"}}
     assert found["fill_value"] == {"a": 1, "b": 2, "c": 3}
@@ -488,7 +489,7 @@ def test_numbers_are_what_their_type_says(said):
 @pytest.mark.parametrize("codecs", [LITTLE, [{"name": "bytes"}], ["bytes"]])
 def test_rows_with_references(data_type, fill, attributes, codecs):
     found = foreign(data_type=data_type, fill_value=fill, attributes=attributes, codecs=codecs)
-    assert (found.shape, found.chunks, found.key_axes) == ((2, 2), (2, 2), 1)
+    assert (found.shape, found.chunks, found.stored_axes) == ((2, 2), (2, 2), 1)
     assert found.attributes["zarr_dtype"] == [{"name": "i", "dtype": "int32"}, {"name": "r", "dtype": "object"}]
     assert found.filters == [{"id": "struct", "fields": [["i", "<i4", "number"], ["r", "<U15", "reference"]]}]
     assert found.attributes["_hdmf"] == {"rows": True}
@@ -584,7 +585,7 @@ def test_an_unsupported_document_is_reported(changes, problem):
 
 def test_what_format_3_has_no_place_for():
     with pytest.raises(UsageError, match="pickle"):
-        zarr3_forms.documented(planned(data_type="|O", filters=[{"id": "pickle"}], prefix="c", separator="/"))
+        zarr3.encode_node(planned(data_type="|O", filters=[{"id": "pickle"}], zarr_format=3))
     assert not zarr3_codecs.is_expressible([{"id": "zlib"}], {"id": "delta"})
     assert zarr3_codecs.is_expressible([{"id": "delta"}], {"id": "zlib"})
 
@@ -615,7 +616,7 @@ def test_types_both_ways(data_type):
 
 
 def test_the_root_is_set_last_and_holds_everything():
-    inner = GroupNode(members={"a": adapted(planned())})
+    inner = GroupNode(members={"a": stored(planned())})
     hierarchy = Hierarchy(GroupNode({"x": OUR_REFERENCE}, {"g": inner}), zarr_format=3)
     kind = FORMATS[3]
     single = {key: document for path, node in hierarchy.walk() for key, document in kind.documents(path, node)}
@@ -646,41 +647,39 @@ def test_the_root_is_set_last_and_holds_everything():
 # ---- forms that many arrays share -----------------------------------------------------------------------------------
 
 
-def numbers(**changes: Any) -> ArrayNode[Any]:
-    """Return an array of float64 with the data type of its document."""
+def numbers(**changes: Any) -> dict[str, Any]:
+    """Return the document of an array of float64."""
     document = array_document(data_type="float64", attributes={"_DTYPE": "float64"}, **PAIR)
-    node = zarr3.parse_node({**document, "fill_value": 0.0, **changes}, "a")
-    assert isinstance(node, ArrayNode)
-    return node
+    return {**document, "fill_value": 0.0, **changes}
 
 
 @pytest.mark.parametrize("_", range(2))  # worked out, and remembered
 def test_arrays_that_differ_in_the_fill_value_only_keep_theirs(_):
     fills = [0.0, -0.0, 1, 1.0, True, "NaN", "Infinity", None]
-    found = [zarr3_forms.canonical(numbers(fill_value=fill)).fill_value for fill in fills]
-    assert list(map(repr, found)) == list(map(repr, [None, *fills[1:]]))
+    nodes = [parse_array({"zarr.json": numbers(fill_value=fill)}, "a") for fill in fills]
+    assert [repr(node.fill_value) for node in nodes if node is not None] == list(map(repr, [None, *fills[1:]]))
 
 
 def test_what_arrays_share_is_not_changed_by_one_of_them():
-    texts = [document(adapted(ARRAYS["text"])) for _ in range(2)]
+    texts = [document(stored(ARRAYS["text"])) for _ in range(2)]
     one, other = (parse_array({"zarr.json": text}, "a") for text in texts)
     assert one is not None
     one.filters, one.attributes["unit"], one.fill_value = [{"id": "changed"}], "V", "x"
     assert parse_array({"zarr.json": texts[1]}, "a") == other
     assert other is not None
     assert other.filters == [{"id": "vlen-utf8"}]
-    assert document(adapted(ARRAYS["text"])) == texts[0]
+    assert document(stored(ARRAYS["text"])) == texts[0]
 
 
 def test_text_and_references_of_the_same_form_stay_apart():
     for name in ("text", "references", "text"):
-        node = adapted(ARRAYS[name])
+        node = stored(ARRAYS[name])
         assert back(node).filters == node.filters
 
 
 def test_the_type_in_a_note_is_of_its_array_alone():
     for name in ("fields with axes", "rows of both byte orders", "rows of numbers", "fields with axes"):
-        node = adapted(ARRAYS[name])
+        node = stored(ARRAYS[name])
         assert back(node).data_type == node.data_type
 
 
@@ -689,25 +688,21 @@ def test_a_document_that_is_nested_too_deeply_is_reported(key):
     deep: Any = 0
     for _ in range(20_000):
         deep = [deep] if key == "fill_value" else {"name": "struct", "configuration": {"fields": [["a", deep]]}}
-    node = numbers()
-    setattr(node, key, [deep] if key == "codecs" else deep)
     with pytest.raises(MetadataError):
-        zarr3_forms.canonical(node)
+        zarr3.parse_node(numbers(**{key: [deep] if key == "codecs" else deep}), "a")
 
 
 def test_groups_of_any_depth():
     depth = 3000
-    here: GroupNode[Any] = GroupNode(members={"x": numbers()}, attributes={"_LINKS": []})
-    for _ in range(depth):
-        here = GroupNode(members={"g": here})
-    found = list(zarr3_forms.canonical_hierarchy(Hierarchy(here)).walk())
+    above = "g/" * depth
+    documents = {f"{above}zarr.json": group_document(attributes={"_LINKS": []}), f"{above}x/zarr.json": numbers()}
+    found = list(zarr3.parse_documents(documents).walk())
     assert len(found) == depth + 2
     assert found[-2][1].attributes == {"zarr_link": []}
     assert found[-1][1].attributes["zarr_dtype"] == "float64"
 
 
 def test_damage_in_a_group_names_its_array():
-    inner: GroupNode[Any] = GroupNode(members={"x": numbers(data_type="float128")})
     with pytest.raises(MetadataError, match="float128") as caught:
-        zarr3_forms.canonical_hierarchy(Hierarchy(GroupNode(members={"a": inner})))
+        zarr3.parse_documents({"zarr.json": group_document(), "a/x/zarr.json": numbers(data_type="float128")})
     assert caught.value.path == "/a/x"

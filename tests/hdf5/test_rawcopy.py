@@ -122,7 +122,7 @@ def _node(plan: RawH5Source, **changes: Any) -> ArrayNode[Attributes]:
 def _write(folder: Path, name: str, node: ArrayNode[Attributes], source: Any) -> dict[str, bytes]:
     """Write an array as the package does, and return its chunks by the last part of their keys."""
     keys = LocalStore(os.fspath(folder))
-    for key, document in zarr2.node_documents(name, node):
+    for key, document in zarr2.encode_node(name, node):
         keys.set(key, dump(document))
     ChunkTask(keys, name, node, source, list(chunk_indices(node))).run()
     found = keys.get_many(f"{name}/{node.chunk_name(index)}" for index in chunk_indices(node))
@@ -659,7 +659,7 @@ def test_other_chunks_and_codecs_are_written_from_decoded_ones(tmp_path: Path, p
     assert not hasattr(source, "encoded")
     node = _node(plan, chunks=(33, 40), filters=None, compressor={"id": "zstd", "level": 1})
     keys = LocalStore(os.fspath(tmp_path / "z"))
-    keys.set("x/.zarray", dump(zarr2.array_document(node)))
+    keys.set("x/.zarray", dump(zarr2.encode_array(node)))
     tasks = [ChunkTask(keys, "x", node, source, [index]) for index in chunk_indices(node)]
     with ThreadPoolExecutor(workers) as pool:
         list(pool.map(ChunkTask.run, tasks))
@@ -944,7 +944,7 @@ def test_a_process_without_h5py_copies_and_decodes(tmp_path: Path, path: Path) -
         timeout=60,
     )
     assert done.stdout.strip() == str(values[region].tolist())
-    (tmp_path / "z" / "x" / ".zarray").write_bytes(dump(zarr2.array_document(node)))
+    (tmp_path / "z" / "x" / ".zarray").write_bytes(dump(zarr2.encode_array(node)))
     assert np.array_equal(zarr.open_array(tmp_path / "z" / "x", mode="r")[...], values)
 
 
@@ -1204,7 +1204,7 @@ def test_what_plain_zarr_wrote_goes_into_hdf5_as_it_is(tmp_path: Path, dtype: np
     values = _values((45, 7), dtype)
     node: ArrayNode[Attributes] = ArrayNode((45, 7), (20, 4), zarr_type(dtype), compressor=compressor)
     keys = LocalStore(os.fspath(tmp_path / "z"))
-    keys.set(".zarray", dump(zarr2.array_document(node)))
+    keys.set(".zarray", dump(zarr2.encode_array(node)))
     array = zarr.open_array(tmp_path / "z", mode="r+")
     array[...] = values
     pipeline = plan_direct(node, type_of_dtype(dtype))

@@ -247,7 +247,7 @@ def is_beside_rows(data: LazyArray, arrays: Arrays) -> bool:
 
 def is_odd_for_zarrita(data: LazyArray, arrays: Arrays) -> bool:
     """Rows, arrays without elements, and names that mean something in a URL."""
-    is_structured = data.dtype.names is not None or (bool(data.node.prefix) and is_rows(data, arrays))
+    is_structured = data.dtype.names is not None or (data.node.zarr_format == 3 and is_rows(data, arrays))
     return is_structured or not data.size or "?" in data.path
 
 

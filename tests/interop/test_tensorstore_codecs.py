@@ -21,7 +21,6 @@ from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.formats.tensorstore import find_obstacle
-from hdmf_zarr_backend.formats.zarr3_forms import canonical
 from hdmf_zarr_backend.interop.tensorstore import tensorstore_spec
 from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.stores.local import LocalStore
@@ -141,10 +140,10 @@ def test_what_is_told_of_a_document_is_what_tensorstore_makes_of_it(plain, chang
     if metadata["zarr_format"] == 2:
         node = zarr2.parse_array(metadata, {}, "a")
     else:
-        stored = zarr3.parse_node(metadata, "a")
-        assert isinstance(stored, ArrayNode)
-        node = canonical(stored)
-    obstacle = find_obstacle(node, metadata["zarr_format"])
+        parsed = zarr3.parse_node(metadata, "a")
+        assert isinstance(parsed, ArrayNode)
+        node = parsed
+    obstacle = find_obstacle(node)
     assert (obstacle is None) == opens, obstacle
     if obstacle is not None:
         assert obstacle.problem.startswith("TensorStore cannot read ")

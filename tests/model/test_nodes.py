@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.model.nodes import (
     ArrayNode,
+    ChunkKeys,
     GroupNode,
     Hierarchy,
     absolute,
@@ -112,10 +113,26 @@ def test_grid_and_size(shape, chunks, grid, size):
     assert node.size == size
 
 
+@pytest.mark.parametrize("encoding", ["v2", "default"])
+@pytest.mark.parametrize("separator", [".", "/"])
+@given(index=st.lists(st.integers(0, 2**40), max_size=4).map(tuple))
+def test_the_key_of_a_chunk_leads_back_to_its_index(encoding, separator, index):
+    keys = ChunkKeys(encoding, separator)
+    assert keys.index(keys.name(index), len(index)) == index
+    assert keys.index(keys.name(index), len(index) + 2) is None
+
+
+@pytest.mark.parametrize(
+    "name", ["", "c", "c/1", "c/1/2/3", "1/2", "d/1/2", "c/01/2", "c/1/-2", "c/1/x", "c.1.2", "c/1/\u0663"]
+)
+def test_other_keys_are_not_those_of_chunks(name):
+    assert ChunkKeys("default", "/").index(name, 2) is None
+
+
 def test_chunk_names_follow_the_separator():
     node = ArrayNode(shape=(9, 9), chunks=(2, 2), data_type="<i4")
     assert node.chunk_name((0, 3)) == "0.3"
-    node.separator = "/"
+    node.chunk_keys = ChunkKeys("v2", "/")
     assert node.chunk_name((0, 3)) == "0/3"
     assert node.chunk_name(()) == "0"
 

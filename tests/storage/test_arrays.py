@@ -24,8 +24,8 @@ from hdmf_zarr_backend.arrays.lazy import ArrayContext, LazyArray
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, ModeError
 from hdmf_zarr_backend.formats.dtypes import zarr_type
 from hdmf_zarr_backend.formats.elements import JSON2
-from hdmf_zarr_backend.formats.zarr2 import array_document
-from hdmf_zarr_backend.model.nodes import ArrayNode
+from hdmf_zarr_backend.formats.zarr2 import encode_array
+from hdmf_zarr_backend.model.nodes import ArrayNode, ChunkKeys
 from hdmf_zarr_backend.stores.local import LocalStore
 from tests.keystores import MemoryKeys
 from tests.strategies import PLAIN, STRUCTURED, TEXT, expected, raw_arrays, selections, shapes
@@ -58,7 +58,7 @@ def stored(
         part = array[tuple(slice(i * c, (i + 1) * c) for i, c in zip(index, chunks, strict=True))]
         chunk[tuple(slice(0, n) for n in part.shape)] = part
         keys.set(f"{path}/{node.chunk_name(index)}", codec.encode(chunk))
-    keys.set(f"{path}/.zarray", json.dumps(array_document(node)).encode())
+    keys.set(f"{path}/.zarray", json.dumps(encode_array(node)).encode())
     return LazyArray(keys, path, node, ChunkCache())
 
 
@@ -101,7 +101,7 @@ def cases(draw: st.DrawFn, arrays: st.SearchStrategy[np.ndarray[Any, Any]]) -> C
         if number in missing:
             gap = tuple(slice(i * c, (i + 1) * c) for i, c in zip(index, chunks, strict=True))
             array[gap] = "" if array.dtype.kind == "O" else np.zeros((), array.dtype)
-    options = {"order": draw(st.sampled_from("CF")), "separator": draw(st.sampled_from("./"))}
+    options = {"order": draw(st.sampled_from("CF")), "chunk_keys": ChunkKeys("v2", draw(st.sampled_from("./")))}
     options["compressor"] = draw(st.sampled_from(CODECS))
     return Case(array, chunks, missing, options, draw(selections(array.shape)))
 

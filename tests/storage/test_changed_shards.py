@@ -22,6 +22,7 @@ from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.changes.journal import JOURNAL, Mark
 from hdmf_zarr_backend.errors import ChunkError, StoreError
 from hdmf_zarr_backend.formats.registry import FORMATS, parse_array
+from hdmf_zarr_backend.formats.zarr3 import NEW_KEYS
 from hdmf_zarr_backend.model.nodes import ArrayNode, Shards
 from tests.editing import Model, flush, follow, histories, numbers, read_again, read_by_zarr, write_array
 from tests.keystores import MemoryKeys
@@ -43,7 +44,7 @@ def sharded(
     array: np.ndarray[Any, Any], chunks: tuple[int, ...], shards: Shards, **options: Any
 ) -> tuple[EditableArray, MemoryKeys]:
     """Return ``array``, written through an `EditableArray`, and its store."""
-    options |= {"prefix": "c", "separator": "/", "attributes": {"zarr_dtype": array.dtype.name}}
+    options |= {"zarr_format": 3, "chunk_keys": NEW_KEYS, "attributes": {"zarr_dtype": array.dtype.name}}
     node = ArrayNode((0,) * array.ndim, chunks, array.dtype.str, shards=shards, **options)
     keys = MemoryKeys()
     return write_array(array, node, Edits(keys, Metadata()), keys), keys

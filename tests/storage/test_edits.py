@@ -19,7 +19,7 @@ from hdmf_zarr_backend.changes.editable import EditableArray
 from hdmf_zarr_backend.changes.edits import DeferredReference
 from hdmf_zarr_backend.errors import ConflictError, UsageError, ValueRefusedError
 from hdmf_zarr_backend.formats.elements import JSON2
-from hdmf_zarr_backend.formats.zarr2 import array_document
+from hdmf_zarr_backend.formats.zarr2 import encode_array
 from hdmf_zarr_backend.model.nodes import ArrayNode
 from tests.editing import (
     Model,
@@ -43,7 +43,7 @@ def editable(array: np.ndarray[Any, Any], chunks: tuple[int, ...], **options: An
     if array.dtype.names is not None:
         data_type = [list(field) for field in array.dtype.descr]
     node = ArrayNode(shape=(0,) * array.ndim, chunks=chunks, data_type=data_type, **options)
-    keys = MemoryKeys({"g/a/.zarray": json.dumps(array_document(node)).encode()})
+    keys = MemoryKeys({"g/a/.zarray": json.dumps(encode_array(node)).encode()})
     edits = edits_of(keys)
     write_array(array, node, edits, keys)
     return EditableArray(edits, keys, "g/a", node, ChunkCache(), ArrayContext(bound)), keys

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdmf_zarr_backend.arrays.codecs import numpy_dtype
 from hdmf_zarr_backend.arrays.objects import ReferenceTexts, StructRows, cell_width, reference_text, text_reference
+from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 
 HERE = {"source": ".", "path": "/a/b", "object_id": None, "source_object_id": None}
 REGION = {**HERE, "region": [{"slice": [0, 2, None]}]}

@@ -18,7 +18,7 @@ from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
 from hdmf_zarr_backend.execution.tasks import ArrayWrite, cut
 from hdmf_zarr_backend.formats.elements import JSON2, REFERENCE, UTF8, VLEN_BYTES, VLEN_UTF8, word_element
-from hdmf_zarr_backend.formats.zarr2 import array_document, parse_array
+from hdmf_zarr_backend.formats.zarr2 import encode_array, parse_array
 from hdmf_zarr_backend.transfer.array_planner import (
     encode_fill,
     first_leaf,
@@ -44,7 +44,7 @@ def as_reference(value: Any) -> Any:
 def stored(planned: PlannedArray) -> Any:
     """Return the values that are read from a planned array once it is written."""
     keys = MemoryKeys()
-    node = parse_array(json.loads(json.dumps(array_document(planned.node))), {}, "a")
+    node = parse_array(json.loads(json.dumps(encode_array(planned.node))), {}, "a")
     if planned.source is not None:
         for task in cut(ArrayWrite(keys, "a", planned.node, planned.source), task_bytes=100):
             task.run()

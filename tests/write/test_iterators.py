@@ -15,7 +15,7 @@ from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
 from hdmf_zarr_backend.formats.chunking import CHUNK_BYTES
-from hdmf_zarr_backend.formats.zarr2 import array_document
+from hdmf_zarr_backend.formats.zarr2 import encode_array
 from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.transfer import iterators
 from hdmf_zarr_backend.transfer.iterators import GrowingArray, plan_iterator
@@ -42,7 +42,7 @@ def read(node: ArrayNode, keys: MemoryKeys) -> np.ndarray[Any, Any]:
 
 
 def read_by_zarr(node: ArrayNode, keys: MemoryKeys) -> np.ndarray[Any, Any]:
-    values = {**keys.values, "a/.zarray": json.dumps(array_document(node)).encode()}
+    values = {**keys.values, "a/.zarray": json.dumps(encode_array(node)).encode()}
     return np.asarray(open_array(memory_store(values), path="a")[...])
 
 

@@ -24,6 +24,7 @@ from hdmf_zarr_backend.checks.verify import verify
 from hdmf_zarr_backend.errors import DamagedFileError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET, ArrayWrite, ShardTask, cut_shards
 from hdmf_zarr_backend.formats.chunking import SHARD_BYTES, chunks_inside, shards_by_bytes
+from hdmf_zarr_backend.formats.zarr3 import NEW_KEYS
 from hdmf_zarr_backend.model.nodes import ArrayNode, Shards
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.transfer.iterators import GrowingArray, GrowingShards
@@ -251,7 +252,7 @@ def test_a_store_that_takes_complete_values_only(tmp_path):
 
 
 def test_a_shard_that_was_cut_short_is_written_again(tmp_path):
-    node: ArrayNode = ArrayNode((40,), (4,), "<i4", separator="/", prefix="c", shards=Shards((16,)))
+    node: ArrayNode = ArrayNode((40,), (4,), "<i4", zarr_format=3, chunk_keys=NEW_KEYS, shards=Shards((16,)))
     values = StoredSource(np.arange(40, dtype="<i4"), np.dtype("<i4"))
     keys = StagedKeys(str(tmp_path), "/target", is_resumed=True, is_doubtful=True)
     for task in cut_shards(ArrayWrite(keys, "a", node, values)):
@@ -397,7 +398,7 @@ def test_small_arrays_stay_plain_and_large_ones_get_shards(tmp_path):
 @pytest.mark.parametrize("are_chunks_given", [False, True])
 def test_a_terabyte_in_thousands_of_objects(are_chunks_given):
     shape = (1_300_000_000, 384)
-    node: ArrayNode = ArrayNode(shape, (30_000, 64), "<i2", prefix="c")
+    node: ArrayNode = ArrayNode(shape, (30_000, 64), "<i2", zarr_format=3, chunk_keys=NEW_KEYS)
     planned = PlannedArray(node, sharding=Sharding("auto", are_chunks_given=are_chunks_given))
     give_shards(planned)
     assert node.shards is not None

@@ -95,7 +95,7 @@ def test_chunks_stay_the_files_that_they_were(rich, tmp_path):
     assert compare(rich, path, ignore={"chunks", "filters"}) == []
     assert {Path(key).name for key in after} & OLD == set()
     arrays = {p: node for p, node in new.walk() if isinstance(node, ArrayNode)}
-    encoded = {p for p, node in arrays.items() if node.prefix}
+    encoded = {p for p, node in arrays.items() if node.chunk_keys.encoding == "default"}
     assert encoded == {p for p, node in old.walk() if _is_object(node)}
     chunks = {key for key in before if Path(key).name not in OLD and str(Path(key).parent) not in encoded}
     assert len(chunks) > 100

@@ -157,6 +157,19 @@ def test_there_are_two_formats(rich, number):
         to_format(to_zom(rich), number)
 
 
+def test_a_short_form_is_not_an_unknown_key():
+    array: ArrayV3[Any] = ArrayV3(
+        attributes={},
+        shape=[4],
+        data_type="int32",
+        chunk_grid={"name": "regular", "configuration": {"chunk_shape": [4]}},
+        chunk_key_encoding={"name": "v2"},
+        fill_value=0,
+        codecs=["bytes"],
+    )
+    assert to_format(GroupV3(attributes={}, members={"a": array}), 2).problems == []
+
+
 def test_a_codec_that_nobody_knows():
     array: ArrayV3[Any] = ArrayV3(
         attributes={},

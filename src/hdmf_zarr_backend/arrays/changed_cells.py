@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy.typing as npt
 
-from hdmf_zarr_backend.arrays.codecs import numpy_dtype
 from hdmf_zarr_backend.arrays.objects import cell_texts
 from hdmf_zarr_backend.errors import ConflictError
+from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute
 
 Array = npt.NDArray[Any]

@@ -24,7 +24,7 @@ from hdmf_zarr_backend.arrays.shards import ShardReader
 from hdmf_zarr_backend.arrays.stored_chunks import opened_chunk, stored_chunk
 from hdmf_zarr_backend.errors import ChunkError, LimitError, MetadataError, StoreError, ZarrBackendError
 from hdmf_zarr_backend.formats import zarr2, zarr3
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Node, absolute, join
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.json_text import load
 
@@ -482,25 +482,31 @@ def _error_of_absent(keys: Store, path: str, node: ArrayNode[Attributes]) -> Sto
 
 def _error_of_undecodable(keys: Store, path: str, node: ArrayNode[Attributes]) -> StoreError | None:
     """Return the error for a chunk that does not decode because its array was changed, None if it was not."""
-    stored = _current_node(keys, path, node)
-    known = node if node.document is None else node.document  # the node may have other types than the document
-    if not isinstance(stored, ArrayNode) or len(stored.chunks) != len(known.chunks):
+    known: tuple[tuple[int, ...], Any] = node.chunks, node.data_type
+    if node.original is not None:
+        known = zarr3.stated_chunks(node.original.document)
+    stored = _stated_now(keys, path, node)
+    if stored is None or len(stored[0]) != len(known[0]):
         return None
-    if stored.chunks[:1] <= known.chunks[:1] and stored.data_type == known.data_type:
+    is_larger = stored[0][:1] > known[0][:1]
+    if not is_larger and stored[1] == known[1]:
         return None
-    what = "other chunks" if stored.chunks[:1] > known.chunks[:1] else "another data type"
+    what = "other chunks" if is_larger else "another data type"
     return StoreError(f"the array was given {what} while it was open", remedy="Open the file again.")
 
 
-def _current_node(keys: Store, path: str, node: ArrayNode[Attributes]) -> Node | None:
-    """Return the node in the document of an array as it is now, None if it is absent or damaged."""
-    name = zarr2.ARRAY if node.document is None else zarr3.DOCUMENT
+def _stated_now(keys: Store, path: str, node: ArrayNode[Attributes]) -> tuple[tuple[int, ...], Any] | None:
+    """Return chunks and data type in the document of an array as it is now, None if it is absent or damaged."""
+    name = zarr2.ARRAY if node.original is None else zarr3.DOCUMENT
     key = join(path, name)
     text = keys.unwrapped.get(key)
     try:
         document = None if text is None else load(text, key=key)
         if document is None:
             return None
-        return zarr2.parse_array(document, {}, path) if name == zarr2.ARRAY else zarr3.parse_node(document, path)
+        if name == zarr2.ARRAY:
+            found = zarr2.parse_array(document, {}, path)
+            return found.chunks, found.data_type
+        return zarr3.stated_chunks(document) if zarr3.check_document(document, path) == "array" else None
     except MetadataError:
         return None  # the consolidated document may be intact; `verify` reports that of the array

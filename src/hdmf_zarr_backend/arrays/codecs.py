@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import lzma
 import math
-import re
 import struct
 import zlib
 from typing import Any, Protocol, cast
@@ -31,6 +30,7 @@ from hdmf_zarr_backend.arrays.bounded import (
 from hdmf_zarr_backend.arrays.crc32c import CRC32C
 from hdmf_zarr_backend.arrays.objects import Elements, JSONRows, LittleRows, ReferenceTexts, SplitElements, StructRows
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, UnsafeDataError, ValueRefusedError
+from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.model.memo import Memo
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 from hdmf_zarr_backend.oldfiles.pickles import UnsafePickleError, loads_data
@@ -53,7 +53,6 @@ DECODE_ERRORS = (ValueError, TypeError, RuntimeError, LookupError, ArithmeticErr
                  AssertionError, BufferError, MemoryError, SystemError, struct.error, zlib.error,
                  lzma.LZMAError)  # fmt: skip
 
-_TYPE = re.compile(r"[<>|]?[biufcmMSUVO][0-9]*(?:\[[^\]]*\])?")  # the Zarr v2 specification, "Data type encoding"
 _TYPE_KEYS = frozenset({"dtype", "astype", "encode_dtype", "decode_dtype"})
 _LONGEST_ELEMENT = 32
 numcodecs.blosc.use_threads = False
@@ -73,48 +72,9 @@ class Codec(Protocol):
         """Return the decoded form of ``buf``."""
 
 
-def numpy_dtype(data_type: Any) -> np.dtype[Any]:
-    """Return the NumPy dtype of a format-2 data type.
-
-    Parameters
-    ----------
-    data_type : str or list
-        ``"<f4"``, ``"|O"``, or a list of ``[name, type]`` or ``[name, type, shape]``.
-
-    Raises
-    ------
-    MetadataError
-        ``data_type`` is not a data type of Zarr.
-    """
-    try:
-        dtype: np.dtype[Any] = np.dtype(_dtype_argument(data_type))
-    except (TypeError, ValueError, SyntaxError, RecursionError) as error:
-        raise MetadataError(
-            f"the data type {data_type!r} is unknown ({error})",
-            remedy="Convert the array with the program that wrote it, or run `zarrio verify` on the file.",
-        ) from error
-    return dtype
-
-
 def value_bytes(node: Any) -> int:
     """Return the bytes of the values of an array; 8 for each object."""
     return int(node.size) * numpy_dtype(node.data_type).itemsize
-
-
-def _dtype_argument(data_type: Any) -> Any:
-    if isinstance(data_type, str):
-        if not _TYPE.fullmatch(data_type):  # NumPy has other names, and warns of some
-            raise ValueError("Zarr has no such type")
-        return data_type
-    if not isinstance(data_type, list):
-        raise TypeError("a data type is a string or a list of fields")
-    fields = []
-    for field in data_type:
-        name, kind, *shape = field
-        if name == "":  # NumPy would give the field another name
-            raise ValueError("a field has an empty name")
-        fields.append((str(name), _dtype_argument(kind), *(tuple(s) if isinstance(s, list) else s for s in shape)))
-    return fields
 
 
 def keeps_dates(values: Array, given: Array) -> bool:

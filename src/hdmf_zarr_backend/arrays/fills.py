@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.arrays.codecs import numpy_dtype
 from hdmf_zarr_backend.arrays.objects import StructRows
 from hdmf_zarr_backend.arrays.shards import inner_grid
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, ZarrBackendError
+from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.formats.lindi import external_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.arrays.changed_cells import has_fields
-from hdmf_zarr_backend.arrays.codecs import numpy_dtype
+from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 
 FEW = 16

@@ -349,8 +349,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         if self._array is None:
             from hdmf_zarr_backend.stores.zarr_python import open_zarr_array
 
-            zarr_format = 2 if self.node.document is None and not self.node.prefix else 3
-            self._array = open_zarr_array(self.keys, self.path, zarr_format)
+            self._array = open_zarr_array(self.keys, self.path, self.node.zarr_format)
         return self._array
 
     def __getstate__(self) -> dict[str, Any]:

@@ -6,7 +6,6 @@ Source: Zarr v3 specification, codec ``sharding_indexed``.
 from __future__ import annotations
 
 import math
-import re
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -34,7 +33,6 @@ _KEPT_INDICES = 64
 _RUN_BYTES = 8 * 2**20  # a longer run takes more time than several concurrent ones
 _GAP_BYTES = 2**15  # reading such a gap takes less time than another request
 _RUNS_AT_ONCE = 8
-_NUMBERS = re.compile("[0-9]{1,20}")
 
 
 class _Run(NamedTuple):
@@ -271,11 +269,13 @@ def chunks_in_shard(node: ArrayNode[Attributes], shard: Index) -> Iterator[Index
 
 
 def shard_named(node: ArrayNode[Attributes], name: str) -> Index | None:
-    """Return the shard whose key ends in ``name``, None if the array has no such shard."""
-    found = [int(number) for number in _NUMBERS.findall(name)]
-    index = (*found, *(0 for _ in node.shape))[: len(node.shape)]  # not every axis is in the name
-    is_inside = all(i < n for i, n in zip(index, shard_grid(node), strict=True))
-    return index if is_inside and node.chunk_name(index) == name else None
+    """Return the shard, or chunk, whose key ends in ``name``, None if the array has no such one."""
+    stored = node.chunk_keys.index(name, len(node.stored_shape))
+    if stored is None:
+        return None
+    grid = shard_grid(node)
+    index = (*stored, *(0,) * (len(grid) - len(stored)))  # not every axis is in the name
+    return index if all(i < n for i, n in zip(index, grid, strict=True)) else None
 
 
 def stored_chunks(data: bytes, node: ArrayNode[Attributes], shard: Index) -> Iterator[bytes]:

@@ -16,7 +16,7 @@ from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
 from hdmf_zarr_backend.errors import ConflictError, FormatsDifferWarning, MetadataError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.files.parser import ParsedFile, read_documents
 from hdmf_zarr_backend.formats import both, registry, zarr2, zarr3
-from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, Node, join, split
+from hdmf_zarr_backend.model.nodes import DEFAULT_PREFIX, ArrayNode, GroupNode, Hierarchy, Node, join, split
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.json_text import dump, load
 from hdmf_zarr_backend.stores.wrappers import WrapperStore
@@ -56,13 +56,18 @@ def keep_chunks(plan: WritePlan, hierarchy: Hierarchy, *, encoded: Collection[st
         assert isinstance(old, ArrayNode)
         if path in encoded or not has_stored_chunks(planned):
             fates[path] = "encoded"
-        elif node.shards is None and old.shards is None and (plan.hierarchy.zarr_format == 3 or not old.prefix):
+        elif node.shards is None and old.shards is None and _has_keys_of(plan.hierarchy.zarr_format, old):
             fates[path] = "kept"
-            node.prefix, node.separator = old.prefix, old.separator
+            node.chunk_keys = old.chunk_keys
             del plan.arrays[path]
         else:
             fates[path] = "moved"
     return fates
+
+
+def _has_keys_of(zarr_format: int, node: ArrayNode[Any]) -> bool:
+    """Tell whether a format has the encoding of the chunk keys of an array."""
+    return zarr_format == 3 or node.chunk_keys.encoding == "v2"
 
 
 @dataclass(slots=True)
@@ -236,7 +241,7 @@ def _delete_rest(keys: Store, hierarchy: Hierarchy, encoded: dict[str, ArrayNode
     """Delete chunks of format 3 outside of their arrays, and documents of nodes that are not in the file any more."""
     gone: list[str] = []
     for path, node in encoded.items():
-        stored = keys.list_prefix(join(path, node.prefix))
+        stored = keys.list_prefix(join(path, DEFAULT_PREFIX))
         gone += [key for key in stored if not _is_chunk(key[len(path) + 1 :], node)]
     if change is None:
         there = [key for key in keys.list_documents() if split(key)[1] == zarr3.DOCUMENT]
@@ -246,9 +251,9 @@ def _delete_rest(keys: Store, hierarchy: Hierarchy, encoded: dict[str, ArrayNode
 
 
 def _is_chunk(name: str, node: ArrayNode[Any]) -> bool:
-    parts = name.split(node.separator)[1:]
-    grid = node.grid if node.key_axes is None else node.grid[: node.key_axes]
-    return len(parts) == len(grid) and all(p.isdigit() and int(p) < n for p, n in zip(parts, grid, strict=True))
+    grid = node.grid[: len(node.stored_shape)]
+    index = node.chunk_keys.index(name, len(grid))
+    return index is not None and all(i < n for i, n in zip(index, grid, strict=True))
 
 
 def derive_or_warn(keys: Store, parsed: ParsedFile, change: Change | None, *, strict_json: bool = False) -> None:
@@ -331,7 +336,7 @@ def _has_own_chunks(text: bytes, key: str) -> bool:
         node = zarr3.parse_node(load(text, key=key), split(key)[0])
     except MetadataError:
         return True
-    return isinstance(node, ArrayNode) and bool(node.prefix)
+    return isinstance(node, ArrayNode) and node.chunk_keys.encoding == "default"
 
 
 class ChangedKeys(WrapperStore):

@@ -40,6 +40,7 @@ from hdmf_zarr_backend.model.locations import THIS_FILE, relative_source, resolv
 from hdmf_zarr_backend.model.nodes import (
     ArrayNode,
     Attributes,
+    ChunkKeys,
     GroupNode,
     Hierarchy,
     absolute,
@@ -288,9 +289,9 @@ class ZarrPlanner:
             attributes={},
             extra={},
             keeps_attributes=False,
-            separator=".",
-            prefix="",
-            key_axes=None,
+            zarr_format=2,
+            chunk_keys=ChunkKeys(),
+            stored_axes=None,
             shards=None,
             original=None,
         )

@@ -133,7 +133,14 @@ def write_new(request: WriteRequest, store: Store) -> tuple[Hierarchy, dict[str,
     if not can_stage(store):
         adapt_plan(plan, location=store.location, shard_bytes=shard_bytes_for(store, request.memory_budget))
         _check_values(plan, store.location)
-    with new_file(store, plan.hierarchy, exclusive=request.exclusive, durable=request.durable, is_locked=True) as keys:
+    with new_file(
+        store,
+        plan.hierarchy.flat(),
+        plan.hierarchy.zarr_format,
+        exclusive=request.exclusive,
+        durable=request.durable,
+        is_locked=True,
+    ) as keys:
         writer = request.writer(keys, plan)
         writer.write(consolidate=request.consolidate, exhaust_in_turn=request.exhaust_in_turn)
         if request.has_both:

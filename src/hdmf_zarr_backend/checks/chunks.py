@@ -11,7 +11,7 @@ from itertools import islice
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
-from hdmf_zarr_backend.arrays.shards import ShardReader
+from hdmf_zarr_backend.arrays.shards import ShardReader, shard_named
 from hdmf_zarr_backend.checks.findings import Problem, Report
 from hdmf_zarr_backend.errors import ChunkError, LimitError, StoreError, UnsafeDataError, ZarrBackendError
 from hdmf_zarr_backend.execution.executors import Runner
@@ -23,18 +23,12 @@ from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 
 _SHOWN = 5
 _TASK_CHUNKS = 4096
-_MOST_DIGITS = 20  # of the number of a chunk
 _CHECKED = frozenset({"zlib", "gzip", "bz2", "lzma", "crc32", "crc32c", "adler32", "fletcher32", "jenkins_lookup3"})
 _ZSTD_CHECKSUM = 0x04
 _ZSTD_DESCRIPTOR = 4  # after the magic number
 
 
 # ---- what is stored -------------------------------------------------------------------------------------------------
-
-
-def is_chunk_number(text: str) -> bool:
-    """Return whether a part of a key is the number of a chunk."""
-    return text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS
 
 
 def _indices_of(grid: Index) -> Iterator[Index]:
@@ -83,26 +77,12 @@ class StoredObjects:
         found: set[Index] = set()
         unknown: list[str] = []
         for name in names:
-            index = self._index(name)
+            index = shard_named(self._node, name)
             if index is not None:
                 found.add(index)
             elif name not in DOCUMENTS:
                 unknown.append(name)
         return found, sorted(unknown)
-
-    def _index(self, name: str) -> Index | None:
-        parts = name.split(self._node.separator)
-        axes = len(self.grid) if self._node.key_axes is None else self._node.key_axes
-        if self._node.prefix:
-            if parts.pop(0) != self._node.prefix:
-                return None
-        elif not axes:
-            return () if name == "0" else None
-        if len(parts) != axes or not all(map(is_chunk_number, parts)):
-            return None
-        index = (*map(int, parts), *(0,) * (len(self.grid) - axes))
-        is_inside = all(i < n for i, n in zip(index, self.grid, strict=True))
-        return index if is_inside and self._node.chunk_name(index) == name else None
 
     def chunks_in(self, index: Index) -> Iterator[Index]:
         """Yield the chunks in the object at ``index``."""

@@ -25,7 +25,7 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
 )
 from hdmf_zarr_backend.files.parser import current, parse
-from hdmf_zarr_backend.formats.consolidated import is_inlined, is_read_at_open
+from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
 from hdmf_zarr_backend.formats.links import decode_links
 from hdmf_zarr_backend.formats.registry import FIRST_KEYS, FORMATS
 from hdmf_zarr_backend.formats.reserved import LINKS

@@ -16,7 +16,7 @@ from typing import Any
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.changes.journal import pending
-from hdmf_zarr_backend.checks.chunks import StoredObjects, is_chunk_number, kind_of
+from hdmf_zarr_backend.checks.chunks import StoredObjects, kind_of
 from hdmf_zarr_backend.checks.findings import Problem, Report
 from hdmf_zarr_backend.errors import (
     IncompleteStoreError,
@@ -35,10 +35,19 @@ from hdmf_zarr_backend.files.parser import (
     parse,
     read_documents,
 )
-from hdmf_zarr_backend.formats import both, registry, zarr2, zarr3, zarr3_forms
-from hdmf_zarr_backend.formats.consolidated import INLINE_KEY, inlined_chunks, unwrap
+from hdmf_zarr_backend.formats import both, registry, zarr2, zarr3
+from hdmf_zarr_backend.formats.inlined import INLINE_KEY, inlined_chunks
 from hdmf_zarr_backend.formats.reserved import WRITING, notes_of
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, split
+from hdmf_zarr_backend.model.nodes import (
+    DEFAULT_PREFIX,
+    ArrayNode,
+    Attributes,
+    GroupNode,
+    Hierarchy,
+    absolute,
+    is_chunk_number,
+    split,
+)
 from hdmf_zarr_backend.stores.base import Store, is_outside
 from hdmf_zarr_backend.stores.json_text import dump, load
 
@@ -48,12 +57,9 @@ Documents = dict[str, Any]
 _MAIN = (zarr2.GROUP, zarr2.ARRAY)
 _SEPARATOR = "dimension_separator"
 _ONLY = "is in the consolidated document only"
-_GROUP_KEYS = frozenset({"zarr_format", "node_type", "attributes", zarr3.CONSOLIDATED})
-_ARRAY_KEYS = frozenset({"zarr_format", "node_type", "attributes", "shape", "data_type", "chunk_grid", "fill_value",
-                         "chunk_key_encoding", "codecs", "dimension_names", "storage_transformers"})  # fmt: skip
+_GROUP_KEYS = zarr3.GROUP_KEYS | {zarr3.CONSOLIDATED}
 _BLOCK_KEYS = frozenset({"kind", "must_understand", "metadata", INLINE_KEY})
 _LOST_CHUNK = frozenset({"chunk-missing", "chunk-damaged"})
-_CHUNK_PREFIX = "c"  # of the keys of chunks in format 3
 _SHOWN = 5
 
 
@@ -220,13 +226,13 @@ class _Check:
 
     def _drop_unreadable(self, documents: Documents) -> None:
         """Drop the documents of arrays of format 3 that this package cannot read."""
-        for path, node in zarr3.from_documents(documents).walk():
-            if isinstance(node, ArrayNode):
-                try:
-                    zarr3_forms.canonical(node)
-                except ZarrBackendError as error:
-                    self._add(path, "document-damaged", error.problem)
-                    del documents[zarr3.key_of(path)]
+        for key in sorted(documents):
+            path, _ = split(key)
+            try:
+                zarr3.parse_node(documents[key], path)
+            except ZarrBackendError as error:
+                self._add(path, "document-damaged", error.problem)
+                del documents[key]
 
     def _is_good(self, key: str, documents: Documents) -> bool:
         path, _ = split(key)
@@ -277,7 +283,7 @@ class _Check:
             document = load(text, key=key)
             check_document(document, self._limits)
             if key == zarr2.CONSOLIDATED:
-                metadata, block = unwrap(document), document
+                metadata, block = zarr2.unwrap(document), document
             else:
                 block = document.get(zarr3.CONSOLIDATED) if isinstance(document, dict) else None
                 if block is None:
@@ -344,8 +350,8 @@ def _unknown_keys(key: str, document: Any) -> Collection[str]:
     """
     path, name = split(key)
     if name == zarr3.DOCUMENT:
-        is_array = isinstance(zarr3.parse_node(document, path), ArrayNode)
-        return set(document) - (_ARRAY_KEYS if is_array else _GROUP_KEYS)
+        is_array = zarr3.check_document(document, path) == "array"
+        return set(document) - (zarr3.ARRAY_KEYS if is_array else _GROUP_KEYS)
     if name == zarr2.ARRAY:
         return zarr2.parse_array(document, {}, path).extra.keys() - {_SEPARATOR}
     if name == zarr2.GROUP:
@@ -418,7 +424,7 @@ def _nodes_without_document(keys: Store, there: list[tuple[str, str]], hierarchy
 def _array_path_of(key: str, hierarchy: Hierarchy) -> str | None:
     """Return the path of the array that a key looks like a chunk of, None where it looks like none."""
     parts = key.split("/")
-    end = _start_of_name(parts, _CHUNK_PREFIX if hierarchy.zarr_format == 3 else None)
+    end = _start_of_name(parts, DEFAULT_PREFIX if hierarchy.zarr_format == 3 else None)
     while end < len(parts) and "/".join(parts[:end]) in hierarchy:
         end += 1  # a group is there, not an array
     return "/".join(parts[:end]) if end < len(parts) else None

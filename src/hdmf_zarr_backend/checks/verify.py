@@ -107,6 +107,6 @@ def _only_of_format_3(keys: Store) -> Hierarchy:
     for path, node in found.walk():
         if path and isinstance(node, GroupNode):
             only.add(path, GroupNode())
-        elif isinstance(node, ArrayNode) and node.prefix:
+        elif isinstance(node, ArrayNode) and node.chunk_keys.encoding == "default":
             only.add(path, node)
     return only

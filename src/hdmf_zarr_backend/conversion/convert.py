@@ -443,7 +443,13 @@ def _to_other_zarr(source: str, target: str, request: _ToZarr) -> ConversionRepo
     plan = planner.plan_file()
     name_axes(plan, schema_of(namespaces_of(main.keys, main.hierarchy)))
     request.adapt(keys, plan, target)
-    with new_file(keys, plan.hierarchy, exclusive=not request.overwrite, durable=request.durable) as new:
+    with new_file(
+        keys,
+        plan.hierarchy.flat(),
+        plan.hierarchy.zarr_format,
+        exclusive=not request.overwrite,
+        durable=request.durable,
+    ) as new:
         request.write(new, plan)
         remove_empty_folder(keys)
     nodes = plan.hierarchy.flat().values()

@@ -22,8 +22,8 @@ from hdmf_zarr_backend.errors import ConflictError, ReadOnlyStoreError, UsageErr
 from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.formats import registry, zarr2, zarr3
-from hdmf_zarr_backend.formats.consolidated import is_inlined, is_read_at_open
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, absolute, join, split
+from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
+from hdmf_zarr_backend.model.nodes import DEFAULT_PREFIX, ArrayNode, Attributes, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.files import Staged
@@ -105,8 +105,8 @@ def forget(keys: Store, plan: WritePlan) -> None:
     left = [key for key in keys.list_documents() if split(key)[1] == zarr3.DOCUMENT]
     if left:
         keys.delete(sorted(left, key=len))
-        for path, planned in plan.arrays.items():
-            keys.delete_below(join(path, planned.node.prefix))
+        for path in plan.arrays:
+            keys.delete_below(join(path, DEFAULT_PREFIX))
 
 
 def remove_format_2(keys: Store, hierarchy: Hierarchy) -> int:
@@ -160,7 +160,7 @@ def _stale(keys: Store, hierarchy: Hierarchy, documents: set[str]) -> Iterator[l
     for key in sorted(documents):
         path, name = split(key)
         node = hierarchy.get(path)
-        if name == zarr2.ARRAY and isinstance(node, ArrayNode) and node.prefix:
+        if name == zarr2.ARRAY and isinstance(node, ArrayNode) and node.chunk_keys.encoding == "default":
             chunks = _old_chunks(keys, path, node)
             if chunks:
                 yield chunks
@@ -299,7 +299,7 @@ def _only_format_3(keys: Store, parsed: ParsedFile, **options: Any) -> UpgradeRe
         return _without_format_2(keys, parsed, **options)
     if parsed.zarr_format == 3:
         return UpgradeReport(keys.location, removed=remove_format_2(keys, parsed.hierarchy))
-    _check_consolidated(keys, zarr2.to_documents(parsed.hierarchy))
+    _check_consolidated(keys, zarr2.encode_documents(parsed.hierarchy))
     return _upgraded(keys, parsed.hierarchy, **options)
 
 
@@ -335,7 +335,7 @@ def _with_both(keys: Store, parsed: ParsedFile, **options: Any) -> UpgradeReport
         )
     hierarchy, is_new = parsed.hierarchy, parsed.state is None
     if is_new:
-        _check_consolidated(keys, zarr2.to_documents(hierarchy))
+        _check_consolidated(keys, zarr2.encode_documents(hierarchy))
     keys.read_rules = replace(keys.read_rules, is_copied=True)
     if keys.get(zarr2.CONSOLIDATED) is None:
         for key, document in registry.FORMATS[2].last(hierarchy, _inlined(keys, hierarchy), consolidate=True).items():
@@ -379,7 +379,7 @@ def _without_format_3(keys: Store, parsed: ParsedFile) -> UpgradeReport:
 def _check_consolidated(keys: Store, documents: dict[str, Any]) -> None:
     """Refuse a file whose consolidated document, which is read by default, differs from its other documents."""
     known = parse(keys)
-    if known.consolidated and _text(zarr2.to_documents(known.hierarchy)) != _text(documents):
+    if known.consolidated and _text(zarr2.encode_documents(known.hierarchy)) != _text(documents):
         raise ConflictError(
             "the consolidated document does not say what the documents of the nodes say",
             store=keys.location,

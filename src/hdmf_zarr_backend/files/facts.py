@@ -399,8 +399,8 @@ class ArrayReader:
         return (str(note.get("layout", "contiguous")),)
 
     def _fill(self, node: ArrayNode[Attributes], means: Described) -> Values | None:
-        from hdmf_zarr_backend.arrays.codecs import numpy_dtype
         from hdmf_zarr_backend.arrays.fills import fill_scalar
+        from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 
         element = means.element
         note = (means.note or {}).get("fill")

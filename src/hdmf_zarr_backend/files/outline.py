@@ -132,7 +132,7 @@ class Outline:
 
     def _obstacle(self, node: ArrayNode[Attributes]) -> str | None:
         """Return why TensorStore cannot open an array, None if it can."""
-        found = find_obstacle(node, self.hierarchy.zarr_format)
+        found = find_obstacle(node)
         return None if found is None else found.problem
 
     def _attributes(self, path: str, node: Node) -> dict[str, Any]:
@@ -263,7 +263,7 @@ class Outline:
     def closed_arrays(self) -> str:
         """Return a line about the arrays of numbers that TensorStore cannot open, nothing where there is none."""
         arrays = [node for _, node in self._visible() if isinstance(node, ArrayNode)]
-        found = [find_obstacle(node, self.hierarchy.zarr_format) for node in arrays]
+        found = [find_obstacle(node) for node in arrays]
         closed = sum(obstacle is not None and not obstacle.is_of_type for obstacle in found)
         numbers = closed + found.count(None)
         note = f"TensorStore cannot open {closed:,} of {numbers:,} arrays of numbers; --json says why"

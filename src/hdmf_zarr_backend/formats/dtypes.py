@@ -6,7 +6,6 @@ Source: hdmf-zarr storage specification, "dtype mappings"; `hdmf.spec` for the t
 from __future__ import annotations
 
 import base64
-import re
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
 from hdmf_zarr_backend.formats import elements
 from hdmf_zarr_backend.formats.elements import OPEN_WORDS, WORDS
+from hdmf_zarr_backend.formats.type_codes import KINDS, NAMES, split_code
 from hdmf_zarr_backend.formats.zarr3_types import json_float
 from hdmf_zarr_backend.model.elements import Element
 
@@ -24,8 +24,7 @@ NUMBERS: dict[str, np.dtype[Any]] = {word: np.dtype(data_type) for word, data_ty
 
 _KINDS: dict[str, Kind | None] = {"S": "bytes", "U": "text", "T": "text", "V": "compound", "O": None}
 
-_SIZES = {"f": (2, 4, 8), "c": (8, 16)}
-_TYPE = re.compile(r"[<>|]?[biufcmMSUVO][0-9]*(?:\[[^\]]*\])?")
+_NOT_NUMBERS = "mMSUV"
 
 
 def zarr_type(dtype: np.dtype[Any]) -> Any:
@@ -40,7 +39,7 @@ def zarr_type(dtype: np.dtype[Any]) -> Any:
         raise ValueRefusedError(f"{dtype} holds Python objects", remedy="Give text, numbers or references.")
     if dtype.names is not None:
         return [_zarr_field(name, dtype[name]) for name in dtype.names]
-    if dtype.kind not in "biufcmMSUV" or dtype.itemsize not in _SIZES.get(dtype.kind, (dtype.itemsize,)):
+    if dtype.kind not in _NOT_NUMBERS and f"{dtype.kind}{dtype.itemsize}" not in NAMES:
         remedy = "Convert the data to " + ("float64 or complex128." if dtype.kind in "fc" else "another type.")
         raise ValueRefusedError(f"Zarr has no data type for {dtype}", remedy=remedy)
     if dtype.kind in "SU" and dtype.itemsize == 0:
@@ -54,23 +53,47 @@ def _zarr_field(name: str, dtype: np.dtype[Any]) -> list[Any]:
     return [name, zarr_type(dtype.base), *([list(dtype.shape)] if dtype.shape else [])]
 
 
-def from_zarr_type(data_type: Any) -> np.dtype[Any]:
-    """Return the NumPy dtype of a format-2 data type; `zarr_type` the other way round.
+def numpy_dtype(data_type: Any) -> np.dtype[Any]:
+    """Return the NumPy dtype of the data type of a node; `zarr_type` the other way round.
+
+    Parameters
+    ----------
+    data_type : str or list
+        ``"<f4"``, ``"|O"``, or a list of ``[name, type]`` or ``[name, type, shape]``.
 
     Raises
     ------
-    ValueError, TypeError, SyntaxError
-        It is none.
+    MetadataError
+        ``data_type`` is not a data type of Zarr.
+    """
+    try:
+        return from_zarr_type(data_type)
+    except (TypeError, ValueError, SyntaxError, RecursionError) as error:
+        raise MetadataError(
+            f"the data type {data_type!r} is unknown ({error})",
+            remedy="Convert the array with the program that wrote it, or run `zarrio verify` on the file.",
+        ) from error
+
+
+def from_zarr_type(data_type: Any) -> np.dtype[Any]:
+    """Return what `numpy_dtype` returns, for data types that are part of a value.
+
+    Raises
+    ------
+    ValueError, TypeError, SyntaxError, RecursionError
+        It is not a data type of Zarr.
     """
     if isinstance(data_type, str):
-        if not _TYPE.fullmatch(data_type):  # NumPy has other names, and warns of some
-            raise ValueError(f"{data_type!r} is not a data type of Zarr")
+        split_code(data_type)  # or NumPy would take its other names
         return np.dtype(data_type)
     if not isinstance(data_type, list):
         raise TypeError("a data type is a string or a list of fields")
     fields: list[Any] = []
     for name, base, *shape in data_type:
-        fields.append((str(name), from_zarr_type(base), *map(tuple, shape)))
+        if name == "":  # NumPy would give the field another name
+            raise ValueError("a field has an empty name")
+        lengths = (tuple(part) if isinstance(part, list) else part for part in shape)
+        fields.append((str(name), from_zarr_type(base), *lengths))
     return np.dtype(fields)
 
 
@@ -102,7 +125,7 @@ def element_of(dtype: np.dtype[Any]) -> Element:
     return elements.UTF8 if dtype.kind in "OUT" else elements.type_element(dtype.str)
 
 
-_CODES = {"bool": "?", "int": "i", "uint": "u", "float": "f", "complex": "c", "bitfield": "u"}
+_LETTERS = {kind: letter for letter, kind in KINDS.items()} | {"bitfield": "u"}
 
 
 def dtype_of(element: Element) -> np.dtype[Any]:
@@ -113,10 +136,11 @@ def dtype_of(element: Element) -> np.dtype[Any]:
         return np.dtype((dtype_of(element.base), element.shape))
     if element.kind == "datetime":
         return np.dtype(element.detail)
-    code = _CODES.get(element.detail if element.kind == "enum" else element.kind)
-    if code is None:
-        return np.dtype(object)
-    return np.dtype(code if code == "?" else f"{code}{element.size}")
+    kind = element.detail if element.kind == "enum" else element.kind
+    if kind == "bool":
+        return np.dtype(bool)
+    letter = _LETTERS.get(kind)
+    return np.dtype(object if letter is None else f"{letter}{element.size}")
 
 
 def word_of(dtype: Any) -> Any:

@@ -12,14 +12,14 @@ of HDF5 types.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
-from hdmf_zarr_backend.formats import zarr3_types
+from hdmf_zarr_backend.formats import type_codes, zarr3_types
 from hdmf_zarr_backend.formats.reserved import DTYPE, notes_of
+from hdmf_zarr_backend.formats.type_codes import KINDS, NAMES, split_code, split_unit
 from hdmf_zarr_backend.model.elements import Element
 from hdmf_zarr_backend.model.memo import Memo
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
@@ -61,10 +61,8 @@ REFERENCE = Element("reference")
 REGION = Element("region")
 
 NUMBERS: dict[str, str] = {
-    "float": "<f4", "float32": "<f4", "double": "<f8", "float64": "<f8", "float16": "<f2", "long": "<i8",
-    "int64": "<i8", "int": "<i4", "int32": "<i4", "short": "<i2", "int16": "<i2", "int8": "|i1", "uint": "<u4",
-    "uint64": "<u8", "uint32": "<u4", "uint16": "<u2", "uint8": "|u1", "bool": "|b1", "complex64": "<c8",
-    "complex128": "<c16",
+    "float": "<f4", "double": "<f8", "long": "<i8", "int": "<i4", "short": "<i2", "uint": "<u4",
+    **{name: number.ordered("<") for name, number in type_codes.NUMBERS.items()},
 }  # fmt: skip
 """Number of HDMF -> data type. ``int`` is 32 bits and ``float`` single precision, as the specification's table says."""
 
@@ -82,11 +80,7 @@ _ELEMENTS = {"text": UTF8, "ascii": ASCII, "bytes": ASCII, "object": REFERENCE, 
 _REFERENCES = frozenset({"reference", "region"})
 
 _OBJECTS = "|O"
-_SIMPLE = re.compile(r"([<>|]?)([biufcmMSUVO])([0-9]*)(?:\[([^\]]*)\])?")
-_UNIT = re.compile(r"([0-9]*)(Y|M|W|D|h|m|s|ms|us|μs|ns|ps|fs|as|generic)")
-_MOST_UNITS = 2**31 - 1  # in one step of a date, for NumPy
-_KINDS = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex"}
-_SIZES = {"b": (1,), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8), "f": (2, 4, 8, 16), "c": (8, 16, 32)}
+_LONG_DOUBLES = frozenset({"f16", "c32"})  # of NumPy on some machines: read, and not written
 _DATES = {"M": "datetime64", "m": "timedelta64"}
 _REMEDY = "Run `zarrio verify` on the file."
 _MAX_DEPTH = 32
@@ -152,18 +146,16 @@ def _itemsize(data_type: Any) -> int:
 
 
 def _simple_element(data_type: str) -> Element:
-    match = _SIMPLE.fullmatch(data_type)
-    if match is None:
-        raise ValueError("it is not one of Zarr's")
-    order, kind, digits, unit = match.groups()
+    order, kind, digits, unit = split_code(data_type)
     size = int(digits or 0)
     byte_order: Literal["<", ">"] = ">" if order == ">" else "<"
     if kind in _DATES:
         return Element("datetime", 8, byte_order, detail=_DATES[kind] + _date_unit(unit))
-    if kind in _KINDS:
-        if size not in _SIZES[kind]:
-            raise ValueError(f"{_KINDS[kind]} does not have {size} bytes")
-        return Element(_KINDS[kind], size, "|" if size == 1 else byte_order)
+    if kind in KINDS:
+        code = f"{kind}{size}"
+        if code not in NAMES and code not in _LONG_DOUBLES:
+            raise ValueError(f"{KINDS[kind]} does not have {size} bytes")
+        return Element(KINDS[kind], size, "|" if size == 1 else byte_order)
     if kind == "S":
         return Element("text", max(1, size), encoding="ascii", detail="null-padded")
     return Element("opaque", size) if kind == "V" else UTF8
@@ -173,11 +165,8 @@ def _date_unit(text: str | None) -> str:
     """Return the unit of a date as NumPy spells it: ``"1s"`` is ``"[s]"``; nothing where there is none."""
     if not text:
         return ""
-    match = _UNIT.fullmatch(text)
-    count = int(match[1] or 1) if match is not None else 0
-    if match is None or not 0 < count <= _MOST_UNITS:
-        raise ValueError(f"{text!r} is not a unit of time")
-    return f"[{match[2]}]" if count == 1 else f"[{count}{match[2]}]"
+    count, unit = split_unit(text)
+    return f"[{unit}]" if count == 1 else f"[{count}{unit}]"
 
 
 def word_element(word: Any) -> Element:
@@ -582,7 +571,7 @@ def _noted_number(value: dict[str, Any], _: int) -> Element:
     if "bias" in value:
         detail = f"sign, exponent and mantissa {tuple(map(int, value['fields']))}, bias {int(value['bias'])}"
     order: Literal["<", ">", "|"] = "|" if size == 1 else ">" if name[0] == ">" else "<"
-    return Element(_KINDS[name[1]], size, order, detail=detail)
+    return Element(KINDS[name[1]], size, order, detail=detail)
 
 
 def _noted_compound(value: dict[str, Any], depth: int) -> Element:

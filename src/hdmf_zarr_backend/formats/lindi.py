@@ -1,7 +1,7 @@
 """LINDI in Zarr format 2 -> the conventions of this package.
 
 ==============================================  ======================================================================
-LINDI                                           format-2 form
+LINDI                                           node
 ==============================================  ======================================================================
 ``_SCALAR: true`` of an array of one element    ``zarr_dtype: "scalar"``
 a group with ``_SOFT_LINK: {"path": ...}``      an entry of ``zarr_link`` of the group that it is in
@@ -159,7 +159,7 @@ def _translate_array(node: ArrayNode[Attributes]) -> None:
 def _make_rows(node: ArrayNode[Attributes], row_dtype: list[Any], *, is_scalar: bool, is_json: bool) -> None:
     node.attributes[DTYPE] = row_dtype
     if is_json:
-        node.key_axes = len(node.shape)
+        node.stored_axes = len(node.shape)
         node.shape, node.chunks = (*node.shape, len(row_dtype)), (*node.chunks, len(row_dtype))
     notes = {name: True for name, holds in (("scalar", is_scalar), ("rows", is_json)) if holds}
     if notes:

@@ -1,19 +1,15 @@
-"""The formats of Zarr by number: the documents of nodes, and the document that is set last.
-
-Hierarchies are in their format-2 form on this side, whatever the format.
-"""
+"""The formats of Zarr by number: the documents of nodes, and the document that is set last."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from hdmf_zarr_backend.formats import consolidated, zarr2, zarr3, zarr3_forms
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node
+from hdmf_zarr_backend.formats import zarr2, zarr3
+from hdmf_zarr_backend.formats.inlined import inlined_chunks
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, Node
 
 Documents = dict[str, dict[str, Any]]
-
-_BLOCK = {"kind": "inline", "must_understand": False}
 
 
 class Format(Protocol):
@@ -31,10 +27,10 @@ class Format(Protocol):
 
 class _Format2:
     def documents(self, path: str, node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
-        return zarr2.node_documents(path, node)
+        return zarr2.encode_node(path, node)
 
     def last(self, hierarchy: Hierarchy, inlined: Mapping[str, bytes], *, consolidate: bool) -> Documents:
-        return {zarr2.CONSOLIDATED: consolidated.consolidate(hierarchy, inlined)} if consolidate else {}
+        return {zarr2.CONSOLIDATED: zarr2.consolidate(hierarchy, inlined)} if consolidate else {}
 
     def stale(self, *, consolidate: bool) -> list[str]:
         return [] if consolidate else [zarr2.CONSOLIDATED]
@@ -43,33 +39,14 @@ class _Format2:
 class _Format3:
     def documents(self, path: str, node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
         if path:
-            yield zarr3.key_of(path), _document(node)
+            yield zarr3.key_of(path), zarr3.encode_node(node)
 
     def last(self, hierarchy: Hierarchy, inlined: Mapping[str, bytes], *, consolidate: bool) -> Documents:
-        nodes = hierarchy.walk()
-        root = _document(next(nodes)[1])
-        if not consolidate:
-            return {zarr3.DOCUMENT: root}
-        block: dict[str, Any] = {**_BLOCK, "metadata": {path: _inner_document(node) for path, node in nodes}}
-        block.update(consolidated.inline_block(inlined))
-        return {zarr3.DOCUMENT: {**root, zarr3.CONSOLIDATED: block}}
+        last = zarr3.consolidate(hierarchy, inlined) if consolidate else zarr3.encode_node(hierarchy.root)
+        return {zarr3.DOCUMENT: last}
 
     def stale(self, *, consolidate: bool) -> list[str]:
         return []
-
-
-def _document(node: Node) -> dict[str, Any]:
-    if isinstance(node, ArrayNode):
-        return zarr3.array_document(zarr3_forms.documented(node))
-    return zarr3.group_document(zarr3_forms.documented_group(node))
-
-
-def _inner_document(node: Node) -> dict[str, Any]:
-    """Return a document as it stands in the root's, where zarr-python gives groups a block of their own."""
-    document = _document(node)
-    if isinstance(node, GroupNode):
-        document[zarr3.CONSOLIDATED] = {**_BLOCK, "metadata": {}}
-    return document
 
 
 DEFAULT_FORMAT = 2
@@ -119,12 +96,12 @@ def parse_consolidated(
         found = zarr3.parse_consolidated(documents[zarr3.DOCUMENT])
         if found is None:
             return None
-        return zarr3_forms.canonical_hierarchy(found[0]), consolidated.inlined_chunks(found[1]) if use_inlined else {}
+        return found[0], inlined_chunks(found[1]) if use_inlined else {}
     document = documents.get(zarr2.CONSOLIDATED)
     if document is None:
         return None
-    inlined = consolidated.inlined_chunks(document) if use_inlined else {}
-    return consolidated.parse(document), inlined
+    inlined = inlined_chunks(document) if use_inlined else {}
+    return zarr2.parse_consolidated(document), inlined
 
 
 def parse_documents(documents: Mapping[str, Any]) -> Hierarchy:
@@ -136,15 +113,15 @@ def parse_documents(documents: Mapping[str, Any]) -> Hierarchy:
         A document is damaged.
     """
     if zarr3.DOCUMENT in documents:
-        return zarr3_forms.canonical_hierarchy(zarr3.from_documents(documents))
-    return zarr2.from_documents(documents)
+        return zarr3.parse_documents(documents)
+    return zarr2.parse_documents(documents)
 
 
 def parse_array(documents: Mapping[str, Any], path: str) -> ArrayNode[Attributes] | None:
     """Return the array that the documents of the node at ``path`` by their names describe, None where there is none."""
     if zarr3.DOCUMENT in documents:
         node = zarr3.parse_node(documents[zarr3.DOCUMENT], path)
-        return zarr3_forms.canonical(node) if isinstance(node, ArrayNode) else None
+        return node if isinstance(node, ArrayNode) else None
     if zarr2.ARRAY in documents:
         return zarr2.parse_array(documents[zarr2.ARRAY], documents.get(zarr2.ATTRIBUTES, {}), path)
     return None

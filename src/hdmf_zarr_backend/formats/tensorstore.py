@@ -17,7 +17,7 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hdmf_zarr_backend.formats import zarr3_forms, zarr3_types
+from hdmf_zarr_backend.formats import zarr3, zarr3_types
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 
 
@@ -68,7 +68,6 @@ _IN_FORMAT_3: dict[str, dict[str, Container[Any]]] = {
     "crc32c": {},
 }
 _TRANSPOSE, _SHARDS = "transpose", "sharding_indexed"
-_KEYS_3 = frozenset({"storage_transformers", "dimension_names", "fill_value", "chunk_key_encoding"})
 _UNITS = "dimension_units"
 
 _NUMBER = re.compile(r"[<>|]b1|[<>|][iu]1|[<>][iu][248]|[<>]f[248]|[<>]c(?:8|16)")
@@ -82,23 +81,19 @@ _READ = "Read it through the container; `zarrio inspect` shows the types and cod
 _CONVERT = "Convert the file with codec='zstd' or another one"
 
 
-def find_obstacle(node: ArrayNode[Attributes], zarr_format: int) -> Obstacle | None:
+def find_obstacle(node: ArrayNode[Attributes]) -> Obstacle | None:
     """Return why TensorStore cannot open an array, None if it can.
 
     Parameters
     ----------
     node : ArrayNode
-        In its format-2 form, with its document if it was read from a format-3 one.
-    zarr_format : int
-        Of the file.
+        The array.
     """
     if not isinstance(node.data_type, list) and not is_number(node.data_type):
         return no_such_elements(node.data_type)
-    if zarr_format == 2:
+    if node.zarr_format == 2:
         return _in_format_2(node)
-    if node.codecs is not None:
-        return _in_format_3(node)
-    return _in_format_3(node.document or zarr3_forms.documented(node))
+    return _in_format_3(zarr3.encode_node(node) if node.original is None else node.original.document)
 
 
 def is_number(data_type: Any) -> bool:
@@ -189,26 +184,27 @@ def _is_float(value: Any) -> bool:
 # ---- format 3 -------------------------------------------------------------------------------------------------------
 
 
-def _in_format_3(document: ArrayNode[Attributes]) -> Obstacle | None:
-    kinds = _kinds(document.data_type)
+def _in_format_3(document: dict[str, Any]) -> Obstacle | None:
+    kinds = _kinds(document["data_type"])
+    fill_value = document.get("fill_value")
     for name, kind in kinds.items():
         if not (isinstance(kind, str) and kind in zarr3_types.NUMBER_NAMES):
             return no_such_elements(kind, f"rows with the field {name!r}" if name else "elements")
     has_order = any(zarr3_types.decode_type(kind)[0] != "|" for kind in kinds.values())
-    for codec in _unknown(document.codecs or [], needs_order=has_order):
+    for codec in _unknown(document["codecs"], needs_order=has_order):
         return Obstacle(
             f"TensorStore cannot read the codec {json.dumps(codec)}",
             f"It has {', '.join([*_IN_FORMAT_3, _TRANSPOSE, _SHARDS])}. {_CONVERT}.",
         )
     try:
-        _STRICT.encode([document.attributes, document.fill_value])
+        _STRICT.encode([document.get("attributes"), fill_value])
     except ValueError:
         return Obstacle(
             "TensorStore cannot read attributes that are not strict JSON: NaN or an infinity",
             "Write or export the file with strict_json=True.",
         )
-    if not _is_fill_of(document.fill_value, kinds):
-        return Obstacle(f"TensorStore cannot read the fill value {document.fill_value!r} of this type", _READ)
+    if not _is_fill_of(fill_value, kinds):
+        return Obstacle(f"TensorStore cannot read the fill value {fill_value!r} of this type", _READ)
     for key in _odd_keys(document):
         return Obstacle(f"TensorStore cannot read a document with such a {key!r}", _READ)
     return None
@@ -259,18 +255,29 @@ def _is_fill_of(value: Any, kinds: Mapping[str, str]) -> bool:
     )
 
 
-def _odd_keys(document: ArrayNode[Attributes]) -> Iterator[str]:
+def _odd_keys(document: dict[str, Any]) -> Iterator[str]:
     """Yield the keys of a document that TensorStore does not know, or whose values it does not."""
-    for key in document.extra.keys() - _KEYS_3:
-        value = document.extra[key]
-        if not isinstance(value, dict) or value.get("must_understand") is not False:
-            yield key
-    names = [name for name in document.extra.get("dimension_names") or () if name]
+    yield from _unknown_keys(document)
+    names = [name for name in document.get("dimension_names") or () if name]
     if len(set(names)) != len(names):
         yield "dimension_names"
-    encoding = document.extra.get("chunk_key_encoding", {})
+    encoding = document["chunk_key_encoding"]
     if not (isinstance(encoding, dict) and encoding.keys() <= {"name", "configuration"}):
         yield "chunk_key_encoding"
-    units = document.attributes.get(_UNITS, [None] * len(document.shape))
-    if not (isinstance(units, list) and len(units) == len(document.shape)):
+    axes = len(document["shape"])
+    units = (document.get("attributes") or {}).get(_UNITS, [None] * axes)
+    if not (isinstance(units, list) and len(units) == axes):
         yield _UNITS
+
+
+def _unknown_keys(document: dict[str, Any]) -> list[str]:
+    """Return the keys that are not the specification's and may not be ignored, ``chunk_grid`` if one is in there."""
+    grid = document["chunk_grid"]
+    unknown = document.keys() - zarr3.ARRAY_KEYS
+    if len(grid) > 2 or len(grid["configuration"]) > 1:
+        unknown.add("chunk_grid")
+    return [key for key in unknown if not _may_be_ignored(document[key])]
+
+
+def _may_be_ignored(value: Any) -> bool:
+    return isinstance(value, dict) and value.get("must_understand") is False

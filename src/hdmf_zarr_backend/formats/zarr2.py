@@ -1,8 +1,11 @@
 """Nodes <-> the metadata documents of Zarr format 2.
 
 A node at ``p`` is ``p/.zgroup`` or ``p/.zarray``, and ``p/.zattrs``. Documents are plain Python values here; text is
-parsed and made in `stores.json_text`. ``to_documents(from_documents(d)) == d`` for every valid ``d``, unknown keys and
-empty ``.zattrs`` included, but for the keys that the specification forbids in ``.zgroup``.
+parsed and made in `stores.json_text`. ``encode_documents(parse_documents(d)) == d`` for every valid ``d``, unknown keys
+and empty ``.zattrs`` included, but for the keys that the specification forbids in ``.zgroup``.
+
+The consolidated document is ``.zmetadata``: one JSON object with ``zarr_consolidated_format: 1`` and, under
+``metadata``, every document by its key.
 
 Source: Zarr v2 specification, "Metadata", "Hierarchies", "Attributes".
 """
@@ -13,9 +16,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hdmf_zarr_backend.errors import MetadataError
+from hdmf_zarr_backend.formats.inlined import inline_block
 from hdmf_zarr_backend.model.nodes import (
     ArrayNode,
     Attributes,
+    ChunkKeys,
     GroupNode,
     Hierarchy,
     Node,
@@ -30,7 +35,10 @@ ATTRIBUTES = ".zattrs"
 CONSOLIDATED = ".zmetadata"
 DOCUMENT_NAMES = frozenset({GROUP, ARRAY, ATTRIBUTES})
 
+FORMAT_KEY = "zarr_consolidated_format"
+
 _ARRAY_KEYS = ("chunks", "compressor", "dtype", "fill_value", "filters", "order", "shape", "zarr_format")
+_CHUNK_KEYS = {".": ChunkKeys(), "/": ChunkKeys(separator="/")}
 _REMEDY = "Run `zarrio verify` on the file."
 
 
@@ -39,7 +47,7 @@ def key_of(path: str, name: str) -> str:
     return f"{path}/{name}" if path else name
 
 
-def array_document(node: ArrayNode[Attributes]) -> dict[str, Any]:
+def encode_array(node: ArrayNode[Attributes]) -> dict[str, Any]:
     """Return the ``.zarray`` document of ``node``."""
     document: dict[str, Any] = {
         "chunks": list(node.chunks),
@@ -51,36 +59,36 @@ def array_document(node: ArrayNode[Attributes]) -> dict[str, Any]:
         "shape": list(node.shape),
         "zarr_format": 2,
     }
-    if node.separator != ".":
-        document["dimension_separator"] = node.separator
+    if node.chunk_keys.separator != ".":
+        document["dimension_separator"] = node.chunk_keys.separator
     document.update(node.extra)
     return document
 
 
-def group_document() -> dict[str, Any]:
+def encode_group() -> dict[str, Any]:
     """Return the ``.zgroup`` document."""
     return {"zarr_format": 2}
 
 
-def node_documents(path: str, node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
+def encode_node(path: str, node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield ``(key, document)`` of one node; attributes where there are any, or the file has a document for them."""
     if isinstance(node, ArrayNode):
-        yield key_of(path, ARRAY), array_document(node)
+        yield key_of(path, ARRAY), encode_array(node)
     else:
-        yield key_of(path, GROUP), group_document()
+        yield key_of(path, GROUP), encode_group()
     if node.attributes or node.keeps_attributes:
         yield key_of(path, ATTRIBUTES), node.attributes
 
 
-def to_documents(hierarchy: Hierarchy) -> dict[str, dict[str, Any]]:
+def encode_documents(hierarchy: Hierarchy) -> dict[str, dict[str, Any]]:
     """Return ``{key: document}`` of the whole hierarchy."""
     documents: dict[str, dict[str, Any]] = {}
     for path, node in hierarchy.walk():
-        documents.update(node_documents(path, node))
+        documents.update(encode_node(path, node))
     return documents
 
 
-def from_documents(documents: Mapping[str, Any]) -> Hierarchy:
+def parse_documents(documents: Mapping[str, Any]) -> Hierarchy:
     """Return the hierarchy that ``{key: document}`` describes.
 
     Raises
@@ -121,6 +129,53 @@ def _attributes(documents: Mapping[str, Any], path: str) -> Attributes:
     return attributes
 
 
+# ---- the consolidated document --------------------------------------------------------------------------------------
+
+
+def consolidate(hierarchy: Hierarchy, inlined: Mapping[str, bytes] | None = None) -> dict[str, Any]:
+    """Return the ``.zmetadata`` document of ``hierarchy``.
+
+    Parameters
+    ----------
+    hierarchy : Hierarchy
+        All nodes.
+    inlined : mapping, optional
+        ``{key: bytes}`` of chunks to put in as well; what exceeds `INLINE_BYTES` is left out.
+    """
+    return {**wrap(encode_documents(hierarchy)), **inline_block(inlined or {})}
+
+
+def wrap(documents: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the ``.zmetadata`` document of ``{key: document}``."""
+    return {"metadata": dict(documents), FORMAT_KEY: 1}
+
+
+def unwrap(document: Any) -> dict[str, Any]:
+    """Return ``{key: document}`` of a ``.zmetadata`` document.
+
+    Raises
+    ------
+    MetadataError
+        It is not an object of the one version that there is.
+    """
+    metadata = document.get("metadata") if isinstance(document, dict) and document.get(FORMAT_KEY) == 1 else None
+    if not isinstance(metadata, dict):
+        raise MetadataError(
+            f"{CONSOLIDATED} is not a consolidated document",
+            path="/",
+            remedy="Open with mode='r-' to ignore it, and run `zarrio verify`.",
+        )
+    return metadata
+
+
+def parse_consolidated(document: Any) -> Hierarchy:
+    """Return the hierarchy that a ``.zmetadata`` document describes."""
+    return parse_documents(unwrap(document))
+
+
+# ---- one node -------------------------------------------------------------------------------------------------------
+
+
 def parse_group(document: Any, attributes: Attributes, path: str) -> GroupNode[Attributes]:
     """Return the group that a ``.zgroup`` document and its attributes describe."""
     _check_format(document, GROUP, path)
@@ -158,7 +213,7 @@ def parse_array(document: Any, attributes: Attributes, path: str) -> ArrayNode[A
         compressor=_codec(document["compressor"], "compressor", path),
         filters=_filters(document["filters"], path),
         order=order,
-        separator=separator,
+        chunk_keys=_CHUNK_KEYS[separator],
         attributes=attributes,
         extra={key: value for key, value in document.items() if key not in known},
     )

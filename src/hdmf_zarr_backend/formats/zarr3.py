@@ -1,27 +1,49 @@
 """Nodes <-> the metadata documents of Zarr format 3.
 
-A node at ``p`` is ``p/zarr.json``. Nodes are as their documents state them here: ``data_type`` and ``fill_value`` as
-JSON of format 3, all codecs in ``codecs``, ``chunks`` the chunks of the grid. `formats.zarr3_forms` translates them to
-and from their format-2 form. The consolidated documents are inside the document of the root.
+A node at ``p`` is ``p/zarr.json``; the consolidated documents are inside the one of the root. Data types, codecs and
+attributes are translated by `zarr3_types`, `zarr3_codecs` and `zarr3_attributes`. Besides, nodes and documents differ
+in this:
 
-``to_documents(from_documents(d)) == d`` and ``consolidated(*parse_consolidated(d)) == d`` for every valid ``d``:
-unknown keys, short forms and the blocks of groups inside are kept.
+=====================  =========================================  ===================================================
+what                   node                                       document
+=====================  =========================================  ===================================================
+scalar                 shape ``(1,)``, ``stored_axes`` 0          shape ``()``
+references             ``"|O"`` with the filter ``references``    ``string``
+rows with text or      ``"|O"``, shape ``(n, k)``, with the       ``struct``, shape ``(n,)``; text of fixed length
+references             filter ``struct``, ``stored_axes`` 1
+no fill value          ``null``                                   the zero of the type
+names of dimensions    ``_ARRAY_DIMENSIONS``                      the same, and ``dimension_names``
+=====================  =========================================  ===================================================
 
-Source: Zarr v3 specification, "Metadata", "Chunk key encoding"; zarr-python for inline consolidated metadata.
+``parse_node(encode_node(x)) == x``, except for the names of the axes that a document does not have, and for a fill
+value of zero, which comes back as none. An array that was read keeps its document: ``encode_node(parse_node(d)) == d``
+for every valid ``d`` of an array, unknown keys and short forms included.
+
+Source: Zarr v3 specification, "Metadata", "Chunk key encoding"; zarr-python for inline consolidated metadata; hdmf-zarr
+0.14, storage specification; docs/format for what this package adds to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Any, Literal, NamedTuple
 
-from hdmf_zarr_backend.errors import MetadataError
+from hdmf_zarr_backend.errors import MetadataError, ZarrBackendError
+from hdmf_zarr_backend.formats import zarr3_attributes, zarr3_codecs, zarr3_types
+from hdmf_zarr_backend.formats.inlined import inline_block
+from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, NOTES, notes_of
+from hdmf_zarr_backend.formats.zarr3_codecs import Chain
+from hdmf_zarr_backend.model.memo import Memo
 from hdmf_zarr_backend.model.nodes import (
     ArrayNode,
     Attributes,
+    ChunkKeys,
     GroupNode,
     Hierarchy,
     Node,
+    Original,
     absolute,
     check_axes,
     split,
@@ -31,10 +53,44 @@ DOCUMENT = "zarr.json"
 CONSOLIDATED = "consolidated_metadata"
 """Key of the root's document that holds the consolidated ones."""
 
-_NO_VALUE = object()
+TEXT_CHARACTERS = 512
+"""Least length of text and references in rows, in characters."""
+
+BLOCK: dict[str, Any] = {"kind": "inline", "must_understand": False}
+"""What a consolidated block is besides its documents."""
+
+GROUP_KEYS = frozenset({"zarr_format", "node_type", "attributes"})
+ARRAY_KEYS = GROUP_KEYS | {
+    "shape", "data_type", "chunk_grid", "chunk_key_encoding", "fill_value", "codecs", "storage_transformers",
+    "dimension_names",
+}  # fmt: skip
+"""Keys of documents that the specification defines."""
+
+_REQUIRED = frozenset({"shape", "data_type", "chunk_grid", "chunk_key_encoding", "codecs"})
+_ORDER = (
+    "zarr_format", "node_type", "shape", "data_type", "chunk_grid", "chunk_key_encoding", "fill_value", "codecs",
+    "attributes",
+)  # fmt: skip
+_CODEC_TYPES = frozenset({dict, str})
 _REMEDY = "Run `zarrio verify` on the file."
+_DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError)
+
+NEW_KEYS = ChunkKeys("default", "/")
+"""Of new arrays."""
+
 _USUAL_ENCODING = {"name": "default", "configuration": {"separator": "/"}}
-_ENCODINGS = {"default": ("c", "/"), "v2": ("", ".")}
+_SEPARATORS: dict[str, tuple[Literal["default", "v2"], Literal[".", "/"]]] = {
+    "default": ("default", "/"),
+    "v2": ("v2", "."),
+}
+"""The encodings of chunk keys by name, each with the separator that it has unless another one is stated."""
+
+_TYPE, _WORD = "type", "word"
+_REFERENCE_WORDS = ("object", "region")
+_NAMES = "dimension_names"
+_KEPT = (zarr3_attributes.DTYPE_3, zarr3_attributes.REFERENCE_FIELDS_3, DTYPE, "_SCALAR")
+_LARGEST_ELEMENT = 255
+"""That Blosc knows; it takes larger ones, and what a filter has made, for bytes."""
 
 
 def key_of(path: str) -> str:
@@ -42,171 +98,69 @@ def key_of(path: str) -> str:
     return f"{path}/{DOCUMENT}" if path else DOCUMENT
 
 
-def array_document(node: ArrayNode[Attributes]) -> dict[str, Any]:
-    """Return the ``zarr.json`` of an array that is as its document states it."""
-    document: dict[str, Any] = {
-        "zarr_format": 3,
-        "node_type": "array",
-        "shape": list(node.shape),
-        "data_type": node.data_type,
-        "chunk_grid": _grid(node),
-        "chunk_key_encoding": _encoding(node),
-        "fill_value": node.fill_value,
-        "codecs": node.codecs or [],
-    }
-    if node.attributes or node.keeps_attributes:
-        document["attributes"] = node.attributes
-    for key, value in node.extra.items():
-        if value is _NO_VALUE:
-            del document[key]
-        else:
-            document[key] = value
-    return document
+# ---- what a document states -----------------------------------------------------------------------------------------
 
 
-def _grid(node: ArrayNode[Attributes]) -> dict[str, Any]:
-    return {"name": "regular", "configuration": {"chunk_shape": list(node.chunks)}}
+class _Grid(NamedTuple):
+    """Shape, grid and keys that a document states.
 
-
-def _encoding(node: ArrayNode[Attributes]) -> dict[str, Any]:
-    return {"name": "default" if node.prefix else "v2", "configuration": {"separator": node.separator}}
-
-
-def group_document(node: GroupNode[Attributes]) -> dict[str, Any]:
-    """Return the ``zarr.json`` of a group, with what its document had besides."""
-    document: dict[str, Any] = {"zarr_format": 3, "node_type": "group"}
-    if node.attributes or node.keeps_attributes:
-        document["attributes"] = node.attributes
-    document.update(node.extra)
-    return document
-
-
-def node_document(node: Node) -> dict[str, Any]:
-    """Return the ``zarr.json`` of a node."""
-    return array_document(node) if isinstance(node, ArrayNode) else group_document(node)
-
-
-def to_documents(hierarchy: Hierarchy) -> dict[str, dict[str, Any]]:
-    """Return ``{key: document}`` of the whole hierarchy."""
-    return {key_of(path): node_document(node) for path, node in hierarchy.walk()}
-
-
-def from_documents(documents: Mapping[str, Any]) -> Hierarchy:
-    """Return the hierarchy that ``{key: document}`` describes.
-
-    Raises
-    ------
-    MetadataError
-        A document is not an object, lacks a key, or has a value of the wrong kind; there is no root.
+    Attributes
+    ----------
+    shape : tuple of int
+        Of the array.
+    chunks : tuple of int
+        Of one cell of the grid: a chunk or a shard.
+    keys : ChunkKeys
+        How the keys of these are made.
     """
-    return _hierarchy((split(key)[0], document) for key, document in documents.items() if split(key)[1] == DOCUMENT)
+
+    shape: tuple[int, ...]
+    chunks: tuple[int, ...]
+    keys: ChunkKeys
 
 
-def _hierarchy(documents: Iterator[tuple[str, Any]]) -> Hierarchy:
-    return Hierarchy.from_flat({path: parse_node(document, path) for path, document in documents}, zarr_format=3)
-
-
-# ---- the consolidated document --------------------------------------------------------------------------------------
-
-
-def parse_consolidated(document: Any) -> tuple[Hierarchy, dict[str, Any]] | None:
-    """Return what the document of a root says of the whole file, None where it has no consolidated block.
-
-    Returns
-    -------
-    Hierarchy
-        All nodes; the root is without the block.
-    dict
-        The block without its documents.
-
-    Raises
-    ------
-    MetadataError
-        A document in it is damaged.
-    """
-    block = document.get(CONSOLIDATED) if isinstance(document, dict) else None
-    if not isinstance(block, dict) or not isinstance(block.get("metadata"), dict):
-        return None
-    root = {key: value for key, value in document.items() if key != CONSOLIDATED}
-    members = block["metadata"].items()
-    hierarchy = _hierarchy(iter([("", root), *members]))
-    return hierarchy, {key: value for key, value in block.items() if key != "metadata"}
-
-
-def consolidated(hierarchy: Hierarchy, block: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the document of the root with those of all other nodes in it.
-
-    ``block`` is what the consolidated block says besides.
-    """
-    documents = ((path, node_document(node)) for path, node in hierarchy.walk())
-    _, root = next(documents)
-    return {**root, CONSOLIDATED: {**block, "metadata": dict(documents)}}
-
-
-# ---- documents ------------------------------------------------------------------------------------------------------
-
-
-def parse_node(document: Any, path: str) -> Node:
-    """Return the node that a ``zarr.json`` describes.
+def check_document(document: Any, path: str) -> Literal["array", "group"]:
+    """Return which kind of node a ``zarr.json`` describes; its data type, codecs and fill value may be unknown.
 
     Raises
     ------
     MetadataError
         Naming the node and the key that is missing or wrong.
     """
+    kind = _kind(document, path)
+    if kind == "array":
+        _grid(document, path)
+    return kind
+
+
+def stated_chunks(document: dict[str, Any]) -> tuple[tuple[int, ...], Any]:
+    """Return the shape of one cell of the grid, which is a chunk or a shard, and the data type; of a checked array."""
+    return tuple(document["chunk_grid"]["configuration"]["chunk_shape"]), document["data_type"]
+
+
+def _kind(document: Any, path: str) -> Literal["array", "group"]:
     kind = document.get("node_type") if isinstance(document, dict) and document.get("zarr_format") == 3 else None
     if kind not in ("array", "group"):
         raise MetadataError(f"{DOCUMENT} is not a document of Zarr format 3", path=absolute(path), remedy=_REMEDY)
     attributes = document.get("attributes")
     if attributes is not None and not isinstance(attributes, dict):
         raise MetadataError("the attributes are not a JSON object", path=absolute(path), remedy=_REMEDY)
-    kept = "attributes" in document and not attributes
-    if kind == "array":
-        return _parse_array(document, attributes or {}, path, keeps_attributes=kept)
-    extra = {key: document[key] for key in document if key not in _GROUP_KEYS}
-    return GroupNode(attributes=attributes or {}, extra=extra, keeps_attributes=kept)
+    found: Literal["array", "group"] = kind
+    return found
 
 
-_GROUP_KEYS = frozenset({"zarr_format", "node_type", "attributes"})
-_ARRAY_KEYS = frozenset({"shape", "data_type", "chunk_grid", "chunk_key_encoding", "codecs"})
-_CODEC_TYPES = frozenset({dict, str})
-_MODELLED = frozenset({*_GROUP_KEYS, *_ARRAY_KEYS, "fill_value"})
-
-
-def _parse_array(
-    document: dict[str, Any], attributes: Attributes, path: str, *, keeps_attributes: bool
-) -> ArrayNode[Attributes]:
-    if not document.keys() >= _ARRAY_KEYS:
-        missing = sorted(_ARRAY_KEYS - document.keys())
+def _grid(document: dict[str, Any], path: str) -> _Grid:
+    if not document.keys() >= _REQUIRED:
+        missing = sorted(_REQUIRED - document.keys())
         raise MetadataError(f"{DOCUMENT} lacks {', '.join(missing)}", path=absolute(path), remedy=_REMEDY)
-    grid, encoding = document["chunk_grid"], document["chunk_key_encoding"]
     shape = _lengths(document["shape"], "shape", path, least=0)
-    chunks = _chunk_shape(grid, path)
+    chunks = _chunk_shape(document["chunk_grid"], path)
     check_axes(shape, chunks, path)
-    prefix, separator = _key_encoding(encoding, path)
+    keys = _chunk_keys(document["chunk_key_encoding"], path)
     codecs = document["codecs"]
     if not isinstance(codecs, list) or not {type(codec) for codec in codecs} <= _CODEC_TYPES:
         raise MetadataError(f"codecs {codecs!r} is not a list of codecs", path=absolute(path), remedy=_REMEDY)
-    extra = {key: document[key] for key in document if key not in _MODELLED}
-    node = ArrayNode(
-        shape=shape,
-        chunks=chunks,
-        data_type=document["data_type"],
-        fill_value=document.get("fill_value"),
-        separator=separator,
-        prefix=prefix,
-        codecs=codecs,
-        attributes=attributes,
-        extra=extra,
-        keeps_attributes=keeps_attributes,
-    )
-    if "fill_value" not in document:
-        extra["fill_value"] = _NO_VALUE
-    if len(grid) > 2 or len(grid["configuration"]) > 1:  # keys that we do not know
-        extra["chunk_grid"] = grid
-    if encoding != _USUAL_ENCODING and encoding != _encoding(node):  # a short form, or such keys
-        extra["chunk_key_encoding"] = encoding
-    return node
+    return _Grid(shape, chunks, keys)
 
 
 def _chunk_shape(grid: Any, path: str) -> tuple[int, ...]:
@@ -218,19 +172,18 @@ def _chunk_shape(grid: Any, path: str) -> tuple[int, ...]:
     return _lengths(configuration.get("chunk_shape"), "chunk_shape", path, least=1)
 
 
-def _key_encoding(encoding: Any, path: str) -> tuple[str, str]:
-    """Return prefix and separator of chunk keys."""
+def _chunk_keys(encoding: Any, path: str) -> ChunkKeys:
     if encoding == _USUAL_ENCODING:
-        return "c", "/"
+        return NEW_KEYS
     name: Any = encoding
     configuration: Any = {}
     if isinstance(encoding, dict):
         name, configuration = encoding.get("name"), encoding.get("configuration") or {}
-    if isinstance(name, str) and name in _ENCODINGS and isinstance(configuration, dict):
-        prefix, default = _ENCODINGS[name]
-        separator = configuration.get("separator", default)
+    if isinstance(name, str) and name in _SEPARATORS and isinstance(configuration, dict):
+        known, usual = _SEPARATORS[name]
+        separator = configuration.get("separator", usual)
         if isinstance(separator, str) and separator in (".", "/"):
-            return prefix, separator
+            return ChunkKeys(known, "/" if separator == "/" else ".")
     raise MetadataError(f"the chunk key encoding {encoding!r} is unknown", path=absolute(path), remedy=_REMEDY)
 
 
@@ -242,3 +195,492 @@ def _lengths(value: Any, key: str, path: str, *, least: int) -> tuple[int, ...]:
         else:
             return tuple(value)
     raise MetadataError(f"{key} {value!r} is not a list of lengths", path=absolute(path), remedy=_REMEDY)
+
+
+# ---- the consolidated document --------------------------------------------------------------------------------------
+
+
+def split_consolidated(document: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """Return the documents that the one of a root holds, by path, None where it has no consolidated block.
+
+    Returns
+    -------
+    dict
+        ``{path: document}``; that of the root is without the block.
+    dict
+        The block without its documents.
+    """
+    block = document.get(CONSOLIDATED) if isinstance(document, dict) else None
+    if not isinstance(block, dict) or not isinstance(block.get("metadata"), dict):
+        return None
+    root = {key: value for key, value in document.items() if key != CONSOLIDATED}
+    rest = {key: value for key, value in block.items() if key != "metadata"}
+    return {"": root, **block["metadata"]}, rest
+
+
+def join_consolidated(documents: Mapping[str, dict[str, Any]], block: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the document of the root with those of all other nodes in it; the inverse of `split_consolidated`."""
+    members = {path: document for path, document in documents.items() if path}
+    return {**documents[""], CONSOLIDATED: {**block, "metadata": members}}
+
+
+def consolidate(hierarchy: Hierarchy, inlined: Mapping[str, bytes] | None = None) -> dict[str, Any]:
+    """Return the document of the root of ``hierarchy`` with those of all other nodes in it.
+
+    Parameters
+    ----------
+    hierarchy : Hierarchy
+        All nodes.
+    inlined : mapping, optional
+        ``{key: bytes}`` of chunks to put in as well, as far as they have a place.
+    """
+    documents: dict[str, dict[str, Any]] = {}
+    for path, node in hierarchy.walk():
+        document = documents[path] = encode_node(node)
+        if path and isinstance(node, GroupNode):  # as zarr-python has it: a block for each group
+            document[CONSOLIDATED] = {**BLOCK, "metadata": {}}
+    root = documents.pop("")
+    return {**root, CONSOLIDATED: {**BLOCK, "metadata": documents, **inline_block(inlined or {})}}
+
+
+def parse_consolidated(document: Any) -> tuple[Hierarchy, dict[str, Any]] | None:
+    """Return the hierarchy that the document of a root describes, None where it has no consolidated block.
+
+    Returns
+    -------
+    Hierarchy
+        All nodes.
+    dict
+        The block without its documents.
+
+    Raises
+    ------
+    MetadataError
+        A document in it is damaged, or has something that this package does not know; the node is named.
+    """
+    found = split_consolidated(document)
+    return None if found is None else (_hierarchy(found[0].items()), found[1])
+
+
+def parse_documents(documents: Mapping[str, Any]) -> Hierarchy:
+    """Return the hierarchy that ``{key: document}`` describes.
+
+    Raises
+    ------
+    MetadataError
+        A document is damaged, or has something that this package does not know; the node is named.
+    """
+    return _hierarchy((split(key)[0], document) for key, document in documents.items() if split(key)[1] == DOCUMENT)
+
+
+def _hierarchy(documents: Iterable[tuple[str, Any]]) -> Hierarchy:
+    return Hierarchy.from_flat({path: parse_node(document, path) for path, document in documents}, zarr_format=3)
+
+
+# ---- documents -> nodes ---------------------------------------------------------------------------------------------
+
+
+def parse_node(document: Any, path: str) -> Node:
+    """Return the node that a ``zarr.json`` describes.
+
+    Raises
+    ------
+    MetadataError
+        Naming the node and the key that is missing or wrong; or its data type, a codec or the fill value is one that
+        this package does not know.
+    """
+    if _kind(document, path) == "array":
+        return _parse_array(document, path)
+    extra = {key: document[key] for key in document if key not in GROUP_KEYS and key != CONSOLIDATED}
+    return GroupNode(zarr3_attributes.decode_values(document.get("attributes") or {}), {}, extra, keeps_attributes=True)
+
+
+def _parse_array(document: dict[str, Any], path: str) -> ArrayNode[Attributes]:
+    grid = _grid(document, path)
+    try:
+        return _decode_array(document, grid)
+    except ZarrBackendError as error:  # some errors of this package are ValueErrors or TypeErrors too
+        raise error.located(path=absolute(path)) from error.__cause__
+    except _DAMAGE as error:
+        raise MetadataError(
+            f"the document contradicts itself ({type(error).__name__}: {error})",
+            path=absolute(path),
+            remedy="Run `zarrio verify`.",
+        ) from error
+
+
+def _decode_array(document: dict[str, Any], grid: _Grid) -> ArrayNode[Attributes]:
+    stated = document.get("attributes") or {}
+    noted = notes_of(stated).get(_TYPE)
+    form = _decode(document["data_type"], document["codecs"], document.get("fill_value"), len(grid.shape), noted)
+    chain = form.chain
+    _check_shards(grid.chunks, chain.chunks)
+    attributes, rows = zarr3_attributes.decode_array_attributes(stated, form.default)
+    word = zarr3_attributes.decode_word(stated, form.default, rows=rows, is_text=form.is_text)
+    node: ArrayNode[Attributes] = ArrayNode(
+        shape=grid.shape,
+        chunks=chain.chunks or grid.chunks,
+        data_type=form.data_type,
+        fill_value=form.fill_value,
+        compressor=chain.compressor,
+        filters=form.filters,
+        order=chain.order,
+        attributes=attributes,
+        keeps_attributes=True,
+        zarr_format=3,
+        chunk_keys=grid.keys,
+        shards=None if chain.shards is None else replace(chain.shards, shape=grid.chunks),
+    )
+    if _NAMES in document and DIMENSIONS not in attributes:
+        _take_names(attributes, document[_NAMES])
+    if form.is_text and word in _REFERENCE_WORDS:
+        node.filters = [{"id": zarr3_codecs.REFERENCES}, *(form.filters or [])[1:]]
+        node.fill_value = None
+    _set_word(node, word, rows=rows, is_old=zarr3_attributes.is_old_scalar(stated))
+    # attributes are set anew and not changed inside, so a shallow copy stays what was read
+    node.original = Original(document, _stored(node), dict(node.attributes))
+    return node
+
+
+_stored: Callable[[ArrayNode[Attributes]], tuple[Any, ...]] = attrgetter(
+    "data_type", "fill_value", "compressor", "filters", "order", "chunk_keys", "chunks", "shards"
+)
+"""Returns what of a node states how it is stored."""
+
+
+@dataclass(slots=True, frozen=True)
+class _Decoded:
+    """Data type, codecs and fill value of a node; nodes share them unchanged.
+
+    Attributes
+    ----------
+    chain : Chain
+        The codecs.
+    filters : list of dict or None
+        Those of the chain, and the one for rows of both byte orders.
+    data_type, fill_value : object
+        Of format 2.
+    default : object
+        The ``zarr_dtype`` that follows from the data type.
+    is_text : bool
+        Whether elements are text, which references are stored as.
+    """
+
+    chain: Chain
+    filters: list[dict[str, Any]] | None
+    data_type: Any
+    fill_value: Any
+    default: Any
+    is_text: bool
+
+
+def _decode_elements(stored: Any, codecs: list[Any], fill_value: Any, axes: int, noted: Any) -> _Decoded:
+    chain = zarr3_codecs.decode_codecs(codecs, axes)
+    filters = chain.filters
+    kind = zarr3_types.object_kind(stored)
+    if kind is None:
+        data_type = zarr3_types.decode_type(stored, chain.endian)
+        if noted is not None and zarr3_types.itemsize(noted) == zarr3_types.itemsize(data_type):
+            data_type = noted
+        default = zarr3_types.word_of_type(data_type)
+        if isinstance(data_type, list) and zarr3_types.is_mixed(data_type):
+            filters = [zarr3_codecs.byte_order_filter(data_type), *(filters or [])]
+    else:
+        data_type, default = "|O", "str" if kind == zarr3_types.STRING else "bytes"
+        _check_objects(stored, filters)
+    fill = zarr3_types.decode_fill(fill_value, data_type, stored)
+    return _Decoded(chain, filters, data_type, fill, default, kind == zarr3_types.STRING)
+
+
+_decode: Memo[_Decoded] = Memo(_decode_elements)
+"""Returns what nodes have for ``(data type, codecs, fill value, number of axes, noted type)`` of a format-3 document.
+
+The noted type is the data type in the note of the array or None; it counts where format 3 cannot express a type.
+
+Raises
+------
+MetadataError
+    A data type, codec or fill value that this package does not know.
+"""
+
+
+def _check_objects(stored: Any, filters: list[dict[str, Any]] | None) -> None:
+    first = filters[0]["id"] if filters else None
+    if first not in ("vlen-utf8", "vlen-bytes"):
+        raise MetadataError(
+            f"elements of type {stored!r} are stored with {first or 'bytes'!r}", remedy="Run `zarrio verify`."
+        )
+
+
+def _check_shards(shards: tuple[int, ...], chunks: tuple[int, ...] | None) -> None:
+    if chunks is not None and any(n % c for n, c in zip(shards, chunks, strict=True)):
+        raise MetadataError(f"shards {shards} hold no whole chunks {chunks}", remedy="Run `zarrio verify`.")
+
+
+def _take_names(attributes: Attributes, names: Any) -> None:
+    if isinstance(names, list) and names and any(name is not None for name in names):
+        attributes[DIMENSIONS] = names
+
+
+def _set_word(node: ArrayNode[Attributes], word: Any, *, rows: bool, is_old: bool) -> None:
+    """Give an array ``zarr_dtype`` and the axes of a node; ``is_old``: old files may mark it as a scalar."""
+    attributes = node.attributes
+    notes = dict(notes_of(attributes))
+    is_noted = notes.pop(_WORD, None) is not None
+    notes.pop(_TYPE, None)
+    notes.pop("rows", None)
+    scalar = not node.shape
+    if rows:
+        notes["rows"] = True
+        _add_field_axis(node, fields_of(node.data_type, word))
+    elif scalar:
+        _add_axis(node)
+    if scalar and (is_noted or _keeps_word(word)):
+        notes["scalar"] = True
+    elif scalar:
+        word = "scalar"
+    elif is_old and node.size == 1:
+        word = word if _keeps_word(word) else "scalar"
+        zarr3_attributes.drop_marks(attributes)
+    attributes.pop(NOTES, None)
+    attributes.update({DTYPE: word, NOTES: notes} if notes else {DTYPE: word})
+
+
+def _keeps_word(word: Any) -> bool:
+    """Tell whether a scalar of a type has that type as its ``zarr_dtype``, and not "scalar": rows and references."""
+    return isinstance(word, list) or word in _REFERENCE_WORDS
+
+
+def _add_axis(node: ArrayNode[Attributes]) -> None:
+    """Give a scalar the one axis that its node has."""
+    node.shape, node.chunks, node.stored_axes = (1,), (1,), 0
+    if node.shards is not None:
+        node.shards = replace(node.shards, shape=(1,))
+
+
+def _add_field_axis(node: ArrayNode[Attributes], fields: list[Any]) -> None:
+    """Make objects with an axis of fields of structured elements."""
+    node.stored_axes = len(node.shape)
+    node.shape, node.chunks = ((*(n or (1,)), len(fields)) for n in (node.shape, node.chunks))
+    if node.shards is not None:
+        node.shards = replace(node.shards, shape=(*node.shards.shape, len(fields)))
+    node.filters = [zarr3_codecs.struct_filter(fields), *(node.filters or [])]
+    node.data_type, node.fill_value = "|O", None
+
+
+def _is_reference(word: Any) -> bool:
+    return isinstance(word, dict) or word in _REFERENCE_WORDS
+
+
+def fields_of(data_type: list[Any], zarr_dtype: Any) -> list[Any]:
+    """Return name, data type and kind of the fields of rows that are stored as ``data_type``."""
+    known = {str(field.get("name")): field.get("dtype") for field in zarr_dtype if isinstance(field, dict)}
+    fields = []
+    for name, inner, *_ in data_type:
+        word = known.get(name)
+        is_reference = _is_reference(word)
+        is_text = isinstance(inner, str) and inner[1:2] in "US"
+        fields.append([name, inner, ("reference" if is_reference else "text") if is_text else "number"])
+    return fields
+
+
+# ---- nodes -> documents ---------------------------------------------------------------------------------------------
+
+
+def encode_node(node: Node) -> dict[str, Any]:
+    """Return the ``zarr.json`` of a node.
+
+    Raises
+    ------
+    UsageError
+        Format 3 cannot express a filter.
+    """
+    if isinstance(node, ArrayNode):
+        return _encode_array(node)
+    attributes = zarr3_attributes.encode_values(node.attributes)
+    return {"zarr_format": 3, "node_type": "group", "attributes": attributes, **node.extra}
+
+
+def in_order(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a document with its keys in the order in which this package writes them, others after them."""
+    return {**{key: document[key] for key in _ORDER if key in document}, **document}
+
+
+def encode_documents(hierarchy: Hierarchy) -> dict[str, dict[str, Any]]:
+    """Return ``{key: document}`` of the whole hierarchy."""
+    return {key_of(path): encode_node(node) for path, node in hierarchy.walk()}
+
+
+def _encode_array(node: ArrayNode[Attributes]) -> dict[str, Any]:
+    original = node.original
+    if original is None:
+        return _made_document(node)
+    before = original.document
+    if original.stored != _stored(node):  # keep the keys that other programs have added
+        made = _made_document(node)
+        return {**made, **{key: before[key] for key in before if key not in ARRAY_KEYS or key == _TRANSFORMERS}}
+    document = {**before, "shape": list(node.stored_shape)}
+    if node.attributes != original.attributes:
+        attributes = document["attributes"] = _attributes_like(node, original)
+        if _NAMES in before and DIMENSIONS in attributes:
+            document[_NAMES] = attributes[DIMENSIONS]
+    return in_order(document)
+
+
+_TRANSFORMERS = "storage_transformers"
+
+
+def _attributes_like(node: ArrayNode[Attributes], original: Original) -> Attributes:
+    """Return changed attributes, with those that state the type of the array unchanged."""
+    attributes: Attributes = _made_document(node)["attributes"]
+    if node.attributes.get(DTYPE) == original.attributes.get(DTYPE):
+        for key in _KEPT:
+            attributes.pop(key, None)
+        stored = original.document.get("attributes") or {}
+        attributes = {**{key: stored[key] for key in _KEPT if key in stored}, **attributes}
+    return attributes
+
+
+def _made_document(node: ArrayNode[Attributes]) -> dict[str, Any]:
+    axes = len(node.stored_shape)
+    stored = _encode(node.data_type, node.filters, node.compressor, node.order, axes, node.fill_value)
+    first = (node.filters or [{}])[0]
+    fields = first["fields"] if first.get("id") == zarr3_codecs.STRUCT else None
+    attributes = zarr3_attributes.encode_array_attributes(node, stored.default, fields)
+    if stored.noted is not None:
+        attributes[NOTES] = {**notes_of(attributes), _TYPE: stored.noted}
+    codecs, chunks = stored.codecs, node.chunks[:axes]
+    if node.shards is not None:
+        codecs = zarr3_codecs.encode_sharded(chunks, codecs, node.shards)
+        chunks = node.shards.shape[:axes]
+    keys = node.chunk_keys
+    names = attributes.get(DIMENSIONS)
+    has_names = isinstance(names, list) and len(names) == axes > 0
+    return {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": list(node.stored_shape),
+        "data_type": stored.data_type,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(chunks)}},
+        "chunk_key_encoding": {"name": keys.encoding, "configuration": {"separator": keys.separator}},
+        "fill_value": stored.fill_value,
+        "codecs": codecs,
+        "attributes": attributes,
+        **({_NAMES: names} if has_names else {}),
+        _TRANSFORMERS: [],
+    }
+
+
+@dataclass(slots=True, frozen=True)
+class _Encoded:
+    """Data type, codecs and fill value of a document; documents share them unchanged.
+
+    Attributes
+    ----------
+    data_type, codecs, fill_value : object
+        As in the document; the codecs are those of a chunk.
+    default : object
+        The ``zarr_dtype`` that follows from the data type.
+    noted : object
+        The data type for the note, where format 3 cannot express it.
+    """
+
+    data_type: Any
+    codecs: list[dict[str, Any]]
+    fill_value: Any
+    default: Any
+    noted: Any
+
+
+def _encode_elements(data_type: Any, filters: Any, compressor: Any, order: str, axes: int, fill_value: Any) -> _Encoded:
+    first = (filters or [{}])[0]
+    known = plain = data_type
+    if first.get("id") == zarr3_codecs.STRUCT:
+        known = plain = zarr3_codecs.field_types(first["fields"])
+    elif first.get("id") == zarr3_codecs.BYTE_ORDER:
+        plain = first["stored"]
+    if plain == "|O":
+        stored: Any = zarr3_types.BYTES if first.get("id") == "vlen-bytes" else zarr3_types.STRING
+        default: Any = "str" if stored == zarr3_types.STRING else "bytes"
+        endian, itemsize, noted = None, 1, None
+    else:
+        stored, default = zarr3_types.encode_type(plain), zarr3_types.word_of_type(plain)
+        endian, itemsize = zarr3_types.endian_of(plain), zarr3_types.itemsize(plain)
+        noted = known if zarr3_types.decode_type(stored, endian) != known else None
+    if filters or itemsize > _LARGEST_ELEMENT:
+        itemsize = 1
+    codecs = zarr3_codecs.encode_codecs(
+        filters,
+        compressor,
+        is_object=data_type == "|O",
+        transposed=axes if order == "F" else 0,
+        endian=endian,
+        itemsize=itemsize,
+    )
+    return _Encoded(stored, codecs, zarr3_types.encode_fill(fill_value, known, stored), default, noted)
+
+
+_encode: Memo[_Encoded] = Memo(_encode_elements)
+"""Returns what documents have for ``(data type, filters, compressor, order, number of axes, fill value)`` of a node.
+
+Raises
+------
+UsageError
+    Format 3 cannot express a filter.
+"""
+
+
+# ---- new arrays -----------------------------------------------------------------------------------------------------
+
+
+def store_in_format_3(node: ArrayNode[Attributes], widths: dict[str, int]) -> None:
+    """Change a planned array, which is one of format 2, to the same array in format 3.
+
+    Parameters
+    ----------
+    node : ArrayNode
+        Of a new array; changed.
+    widths : dict of str to int
+        Of rows: characters of the longest text of each field that is text or a reference.
+    """
+    node.zarr_format, node.chunk_keys = 3, NEW_KEYS
+    node.extra, node.keeps_attributes = {}, True
+    notes = notes_of(node.attributes)
+    if notes.get("rows") is True:
+        node.stored_axes = len(node.shape) - 1
+    node.filters = _filters_in_format_3(node, widths)
+    if node.attributes.get(DTYPE) == "scalar" or (notes.get("scalar") is True and node.shape[:1] == (1,)):
+        node.stored_axes = 0
+    if len(node.stored_shape) < 2:
+        node.order = "C"
+
+
+def _filters_in_format_3(node: ArrayNode[Attributes], widths: dict[str, int]) -> list[dict[str, Any]] | None:
+    filters = node.filters or []
+    if notes_of(node.attributes).get("rows") is True:
+        return [zarr3_codecs.struct_filter(row_fields(node, widths)), *filters[1:]]
+    if node.data_type == "|O":
+        is_reference = node.attributes.get(DTYPE) in _REFERENCE_WORDS
+        return [{"id": zarr3_codecs.REFERENCES}, *filters[1:]] if is_reference else node.filters
+    if zarr3_types.is_mixed(node.data_type):
+        return [zarr3_codecs.byte_order_filter(node.data_type), *filters]
+    return node.filters
+
+
+def row_fields(node: ArrayNode[Attributes], widths: dict[str, int]) -> list[Any]:
+    """Return name, data type and kind of the fields of new rows; ``widths`` as of `store_in_format_3`."""
+    return [_row_field(field, widths) for field in node.attributes.get(DTYPE) or ()]
+
+
+def _row_field(field: Any, widths: dict[str, int]) -> list[Any]:
+    name, word = str(field["name"]), field["dtype"]
+    if isinstance(word, str) and word in zarr3_types.NUMBER_NAMES:
+        return [name, zarr3_types.decode_type(word), "number"]
+    kind = "reference" if _is_reference(word) else "text"
+    return [name, f"<U{max(TEXT_CHARACTERS, widths.get(name, 0))}", kind]
+
+
+def row_bytes(node: ArrayNode[Attributes]) -> int | None:
+    """Return the bytes of a stored row, None for an array without rows."""
+    first = (node.filters or [{}])[0]
+    return zarr3_codecs.struct_itemsize(first["fields"]) if first.get("id") == zarr3_codecs.STRUCT else None

@@ -1,7 +1,7 @@
-"""Attributes: format-2 form <-> the format-3 convention of hdmf-zarr 0.14 and LINDI.
+"""Attributes of a node, which are those of format 2 <-> the format-3 convention of hdmf-zarr 0.14 and LINDI.
 
 =================================================  ===================================================================
-format-2 form                                      format-3 document
+node                                               format-3 document
 =================================================  ===================================================================
 ``zarr_link``                                      ``_LINKS``
 ``{"zarr_dtype": "object", "value": reference}``   ``{"_REFERENCE": reference}``
@@ -78,7 +78,7 @@ def _is_reference_2(value: Any) -> bool:
 
 
 def decode_values(attributes: Attributes) -> Attributes:
-    """Return the format-2 form of the attributes of a group, or of an array without those that state its type."""
+    """Return the attributes of a group node, or of an array node without those that state its type."""
     decoded = dict(attributes)
     for key in _ONLY_IN_3 & attributes.keys():
         del decoded[key]
@@ -130,7 +130,7 @@ def encode_array_attributes(node: ArrayNode[Attributes], default: Any, fields: l
     Parameters
     ----------
     node : ArrayNode
-        In its format-2 form, with ``key_axes`` set where its document has other axes.
+        With ``stored_axes`` set where its document has other axes.
     default : object
         The ``zarr_dtype`` that follows from the data type.
     fields : list, optional
@@ -139,7 +139,7 @@ def encode_array_attributes(node: ArrayNode[Attributes], default: Any, fields: l
     encoded = encode_values(node.attributes)
     notes = dict(notes_of(encoded))
     word = node.attributes.get(DTYPE)
-    scalar = node.key_axes == 0
+    scalar = node.stored_axes == 0
     if scalar:
         notes.pop("scalar", None)
     notes.pop("rows", None)
@@ -174,9 +174,9 @@ def _encode_word(word: Any, default: str) -> Any:
 
 def _encode_dimensions(encoded: Attributes, node: ArrayNode[Attributes]) -> Attributes:
     names = encoded.get(DIMENSIONS)
-    if node.key_axes is not None and isinstance(names, list):
-        if node.key_axes:
-            encoded[DIMENSIONS] = names[: node.key_axes]
+    if node.stored_axes is not None and isinstance(names, list):
+        if node.stored_axes:
+            encoded[DIMENSIONS] = names[: node.stored_axes]
         else:
             del encoded[DIMENSIONS]
     return encoded

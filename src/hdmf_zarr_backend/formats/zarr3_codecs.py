@@ -5,7 +5,7 @@ come before the step that makes bytes; the others come after it. A codec that bo
 specification names it, any other ``numcodecs.<id>``, as zarr-python and hdmf-zarr 0.14 do. The stored bytes of a chunk
 are the same under both names.
 
-Three filters exist in the format-2 form of format-3 arrays only, where the data type of the document implies them:
+Three filters exist in nodes of format 3 only, where the data type of the document implies them:
 ``references`` and ``struct``, which make bytes of objects (`arrays.objects`), and ``byteorder``, which makes rows
 little-endian.
 
@@ -38,7 +38,7 @@ _USUAL_LEVEL = 6  # what zlib makes of -1
 
 @dataclass(slots=True, frozen=True)
 class Chain:
-    """The codecs of an array in their format-2 form.
+    """The codecs of an array as its node has them.
 
     Attributes
     ----------
@@ -184,7 +184,7 @@ def _encode_blosc(config: dict[str, Any], itemsize: int) -> dict[str, Any]:
 
 
 def decode_codecs(codecs: list[Any], ndim: int) -> Chain:
-    """Return the format-2 form of the codecs of an array with ``ndim`` axes.
+    """Return the codecs of an array with ``ndim`` axes as its node has them.
 
     Raises
     ------

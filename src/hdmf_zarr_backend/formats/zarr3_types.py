@@ -1,4 +1,4 @@
-"""Data types and fill values: format-2 form <-> Zarr format 3. Standard library only.
+"""Data types and fill values: of format 2, which nodes have <-> of format 3. Standard library only.
 
 Elements of variable length are a data type of format 3, ``string`` or ``variable_length_bytes``, where format 2 has
 ``"|O"`` and a filter. The byte order is not part of a format-3 data type: it is the ``endian`` of the codec ``bytes``,
@@ -18,6 +18,7 @@ import struct
 from typing import Any, Literal
 
 from hdmf_zarr_backend.errors import MetadataError
+from hdmf_zarr_backend.formats.type_codes import NAMES, NUMBERS, split_code, split_unit
 
 Endian = Literal["little", "big"]
 
@@ -25,20 +26,13 @@ STRING = "string"
 BYTES = "variable_length_bytes"
 STRUCT = "struct"
 
-_NUMBERS = {
-    "bool": "b1", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8", "uint8": "u1", "uint16": "u2",
-    "uint32": "u4", "uint64": "u8", "float16": "f2", "float32": "f4", "float64": "f8", "complex64": "c8",
-    "complex128": "c16",
-}  # fmt: skip
-NUMBER_NAMES = frozenset(_NUMBERS)
+NUMBER_NAMES = frozenset(NUMBERS)
 """Names of numbers, which NumPy and HDMF have too."""
 
-_NAMES = {code: name for name, code in _NUMBERS.items()} | {"?": "bool"}
 _OBJECTS = {STRING: STRING, "str": STRING, BYTES: BYTES, "bytes": BYTES}
 _FIXED = {"null_terminated_bytes": ("S", 1), "raw_bytes": ("V", 1), "fixed_length_utf32": ("U", 4)}
 _FIXED_NAMES = {code: (name, width) for name, (code, width) in _FIXED.items()}
 _DATES = {"numpy.datetime64": "M8", "numpy.timedelta64": "m8"}
-_SIMPLE = re.compile(r"([<>|=]?)([?biufcmMSUV])(\d*)(?:\[(\d*)([A-Za-z]+|μs)\])?")
 _RAW_BITS = re.compile(r"r([1-9][0-9]*)")
 _HEX = re.compile(r"0x[0-9a-fA-F]+")
 _FLOATS = {"f2": "e", "f4": "f", "f8": "d"}
@@ -57,16 +51,15 @@ def encode_type(data_type: Any) -> Any:
     if isinstance(data_type, list):
         fields = [{"name": name, "data_type": _field_type(inner, *shape)} for name, inner, *shape in data_type]
         return {"name": STRUCT, "configuration": {"fields": fields}}
-    match = _SIMPLE.fullmatch(data_type)
-    assert match is not None, data_type
-    _, kind, digits, count, unit = match.groups()
+    _, kind, digits, unit = split_code(data_type)
     if kind in "mM":
         name = "numpy.datetime64" if kind == "M" else "numpy.timedelta64"
-        return {"name": name, "configuration": {"unit": unit or "generic", "scale_factor": int(count or 1)}}
+        count, unit = split_unit(unit)
+        return {"name": name, "configuration": {"unit": unit, "scale_factor": count}}
     if kind in _FIXED_NAMES:
         name, width = _FIXED_NAMES[kind]
         return {"name": name, "configuration": {"length_bytes": width * int(digits or 1)}}
-    return _NAMES[kind + digits]
+    return NAMES[kind + digits]
 
 
 def _field_type(data_type: Any, shape: Any = ()) -> Any:
@@ -94,10 +87,8 @@ def is_mixed(data_type: Any) -> bool:
 def _orders(data_type: Any) -> set[str]:
     if isinstance(data_type, list):
         return {order for _, inner, *shape in data_type if not shape for order in _orders(inner)}
-    match = _SIMPLE.fullmatch(data_type)
-    assert match is not None, data_type
-    order, kind, digits, *_ = match.groups()
-    if kind in "SVb?" or (digits == "1" and kind in "iu"):
+    order, kind, digits, _ = split_code(data_type)
+    if kind in "SVb" or (digits == "1" and kind in "iu"):
         return set()
     return {">" if order == ">" else "<"}
 
@@ -110,14 +101,14 @@ def little(data_type: Any) -> Any:
 
 
 def itemsize(data_type: Any) -> int:
-    """Return the bytes of one element of a format-2 type; 0 for objects."""
+    """Return the bytes of one element of a format-2 type; 0 for objects, and for what is not a type."""
     if isinstance(data_type, list):
         return sum(itemsize(inner) * math.prod(*shape or [()]) for _, inner, *shape in data_type)
-    match = _SIMPLE.fullmatch(data_type)
-    if match is None:
+    try:
+        _, kind, digits, _ = split_code(data_type)
+    except ValueError:
         return 0
-    size = 1 if match[2] == "?" else int(match[3] or 1)
-    return size * (4 if match[2] == "U" else 1)
+    return 0 if kind == "O" else int(digits or 1) * (4 if kind == "U" else 1)
 
 
 # ---- format 3 -> format 2 --------------------------------------------------------------------------------------------
@@ -138,9 +129,9 @@ def decode_type(data_type: Any, endian: Endian | None = "little") -> Any:
     MetadataError
         A type that this package does not know.
     """
-    code = _NUMBERS.get(data_type) if isinstance(data_type, str) else None
-    if code is not None:  # most types are
-        return _ordered(code, ">" if endian == "big" else "<")
+    number = NUMBERS.get(data_type) if isinstance(data_type, str) else None
+    if number is not None:  # most types are
+        return number.ordered(">" if endian == "big" else "<")
     try:
         return _decode(data_type, ">" if endian == "big" else "<", 0)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -156,16 +147,12 @@ def object_kind(data_type: Any) -> str | None:
     return _OBJECTS.get(name) if isinstance(name, str) else None
 
 
-def _ordered(code: str, order: str) -> str:
-    return f"|{code}" if code[-1] == "1" and code[0] in "biu" else f"{order}{code}"
-
-
 def _decode(data_type: Any, order: str, depth: int) -> Any:
     if isinstance(data_type, str):
         data_type = {"name": data_type}
     name, configuration = data_type["name"], data_type.get("configuration") or {}
-    if name in _NUMBERS:
-        return _ordered(_NUMBERS[name], order)
+    if name in NUMBERS:
+        return NUMBERS[name].ordered(order)
     if name in _FIXED:
         return _fixed(name, configuration, order)
     if name in _DATES:
@@ -232,15 +219,13 @@ def word_of_type(data_type: Any) -> Any:
 def _word_of_field(data_type: Any) -> Any:
     if isinstance(data_type, list):
         return word_of_type(data_type)
-    match = _SIMPLE.fullmatch(data_type)
-    assert match is not None, data_type
-    _, kind, digits, count, unit = match.groups()
+    _, kind, digits, unit = split_code(data_type)
     if kind in "mM":
         name = "datetime64" if kind == "M" else "timedelta64"
-        return f"{name}[{count}{unit}]" if unit else name
+        return f"{name}[{unit}]" if unit else name
     if kind in _FIXED_NAMES:
         return f"{ {'S': 'bytes', 'U': 'str', 'V': 'void'}[kind] }{8 * itemsize(data_type)}"
-    return _NAMES[kind + digits]
+    return NAMES[kind + digits]
 
 
 # ---- fill values ----------------------------------------------------------------------------------------------------
@@ -268,7 +253,7 @@ def encode_fill(value: Any, data_type: Any, stored: Any) -> Any:
     Parameters
     ----------
     value : object
-        Of the format-2 form; None becomes `default_fill`, since format 3 requires a value.
+        Of a node; None becomes `default_fill`, since format 3 requires a value.
     data_type, stored : object
         The data type in format 2 and in format 3.
     """
@@ -284,7 +269,7 @@ def encode_fill(value: Any, data_type: Any, stored: Any) -> Any:
 
 
 def decode_fill(value: Any, data_type: Any, stored: Any) -> Any:
-    """Return the fill value of the format-2 form; None for the zero of the type.
+    """Return the fill value of a node; None for the zero of the type.
 
     Parameters
     ----------

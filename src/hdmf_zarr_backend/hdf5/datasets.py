@@ -29,11 +29,10 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from hdmf_zarr_backend.arrays.codecs import numpy_dtype
 from hdmf_zarr_backend.arrays.fills import fill_scalar
 from hdmf_zarr_backend.errors import FilterReplacedWarning
 from hdmf_zarr_backend.formats.chunking import CHUNK_BYTES, LEAST_CHUNK_BYTES, default_chunks
-from hdmf_zarr_backend.formats.dtypes import Kind, number_name, plain
+from hdmf_zarr_backend.formats.dtypes import Kind, number_name, numpy_dtype, plain
 from hdmf_zarr_backend.hdf5.attributes import note_orders, set_orders
 from hdmf_zarr_backend.hdf5.filters import (
     BUILT_IN,

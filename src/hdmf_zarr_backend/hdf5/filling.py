@@ -24,12 +24,13 @@ import numpy as np
 
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
-from hdmf_zarr_backend.arrays.codecs import ChunkCodec, numpy_dtype
+from hdmf_zarr_backend.arrays.codecs import ChunkCodec
 from hdmf_zarr_backend.arrays.fills import check_unwritten, fill_array
 from hdmf_zarr_backend.arrays.stored_chunks import check_stored_form
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, StoreError, ZarrBackendError
 from hdmf_zarr_backend.execution.executors import Runner, runner
 from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET, chunk_indices, region_of, task_bytes_for
+from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.formats.references import Reference, decode_reference
 from hdmf_zarr_backend.hdf5.attributes import refusing
 from hdmf_zarr_backend.hdf5.datasets import stored_fill
@@ -154,7 +155,7 @@ class Filler:
             return target
         filters = filters_of(created)
         target.pipeline = codecs_of(filters, dtype)
-        if target.chunks == node.chunks and node.shards is None and node.codecs is None:
+        if target.chunks == node.chunks and node.shards is None:
             direct = plan_direct(node, elements.type, h5py.Dataset(dataset).maxshape, noted=filters)
             target.is_kept = direct is not None and [step[0] for step in direct] == [step[0] for step in filters]
         return target

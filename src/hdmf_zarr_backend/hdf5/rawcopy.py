@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from hdmf_zarr_backend.arrays.codecs import ChunkCodec, numpy_dtype
+from hdmf_zarr_backend.arrays.codecs import ChunkCodec
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, StoreError, UsageError, ZarrBackendError
-from hdmf_zarr_backend.formats.dtypes import zarr_type
+from hdmf_zarr_backend.formats.dtypes import numpy_dtype, zarr_type
 from hdmf_zarr_backend.hdf5.chunks import UNFILTERED, Index, RawChunks, is_listable, plain_file
 from hdmf_zarr_backend.hdf5.datasets import Description, stored_fill
 from hdmf_zarr_backend.hdf5.file_bytes import FileBytes, RemoteFile

@@ -29,13 +29,12 @@ import numpy.typing as npt
 from hdmf.build import ObjectMapper
 
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
-from hdmf_zarr_backend.arrays.codecs import numpy_dtype
 from hdmf_zarr_backend.arrays.lazy import ArrayContext, LazyArray
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, NotZarrError, ZarrBackendError
 from hdmf_zarr_backend.files.parser import check_texts, parse, read_documents
 from hdmf_zarr_backend.formats import nczarr, zarr2
 from hdmf_zarr_backend.formats.attributes import decode_attributes
-from hdmf_zarr_backend.formats.dtypes import element_of
+from hdmf_zarr_backend.formats.dtypes import element_of, numpy_dtype
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, NCZARR_ATTR
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Node, absolute, join, split
 from hdmf_zarr_backend.stores.base import Store
@@ -315,7 +314,7 @@ def read_draft(keys: Store) -> GroupNode[Attributes] | None:
     if dataset is None:
         return None
     try:
-        root = zarr2.from_documents(_documents(keys, dataset)).root
+        root = zarr2.parse_documents(_documents(keys, dataset)).root
     except ZarrBackendError as error:
         raise error.located(store=keys.location) from error.__cause__
     if not isinstance(root, GroupNode):

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from hdmf_zarr_backend.arrays.codecs import numpy_dtype
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS
 from hdmf_zarr_backend.formats.tensorstore import COMPRESSORS, Obstacle, find_obstacle, is_number, no_such_elements
 from hdmf_zarr_backend.model.locations import is_url
@@ -59,7 +59,7 @@ def tensorstore_spec(dataset: Any, field: str | None = None) -> dict[str, Any]:
     array = lazy_array(dataset)
     node = array.node
     dtype = _check(array, field)
-    driver = "zarr3" if _format_of(node) == 3 else "zarr"
+    driver = "zarr3" if node.zarr_format == 3 else "zarr"
     spec: dict[str, Any] = {"driver": driver, "kvstore": key_value_store(array.keys, array.path)}
     if field is not None:
         spec["field"] = field
@@ -91,18 +91,10 @@ def lazy_array(dataset: Any) -> LazyArray:
     return found
 
 
-def _format_of(node: ArrayNode[Attributes]) -> int:
-    return 3 if node.prefix or node.document is not None or node.codecs is not None else 2
-
-
-def _axes(node: ArrayNode[Attributes]) -> int:
-    return len(node.shape) if node.key_axes is None else node.key_axes
-
-
 def _labels(node: ArrayNode[Attributes]) -> list[str]:
     """Return the names of the axes, [] where there is not one for each, or two are the same."""
     names = node.attributes.get(DIMENSIONS)
-    count = _axes(node)
+    count = len(node.stored_shape)
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         return []
     return names if len(names) == len(set(names)) == count else []
@@ -132,7 +124,7 @@ def _readable_type(node: ArrayNode[Attributes], field: str | None) -> np.dtype[A
         _, data_type, *shape = data_type[names.index(str(field))]
     elif field is not None:
         raise UsageError(f"this dataset has no fields, and so none called {field!r}", remedy="Leave field out.")
-    _refuse(find_obstacle(node, _format_of(node)))
+    _refuse(find_obstacle(node))
     if not is_number(data_type):
         _refuse(no_such_elements(data_type))
     return np.dtype((numpy_dtype(data_type), tuple(shape[0]))) if shape else numpy_dtype(data_type)
@@ -219,7 +211,7 @@ def tensorstore_schema(node: ArrayNode[Attributes], field: str | None = None) ->
 
     Source: TensorStore, "zarr Driver", "Mapping to TensorStore Schema".
     """
-    if _format_of(node) == 3:
+    if node.zarr_format == 3:
         raise UsageError("this is an array of format 3", remedy="Ask the opened TensorStore for its schema.")
     dtype = _readable_type(node, field)
     inner = () if dtype.subdtype is None else dtype.subdtype[1]

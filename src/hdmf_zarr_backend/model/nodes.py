@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 from hdmf_zarr_backend.errors import MetadataError
 
@@ -57,22 +57,72 @@ class Shards:
     checksum: bool = True
 
 
-class Original(NamedTuple):
-    """What an array was when it was read from a format-3 document.
+@dataclass(slots=True, frozen=True)
+class ChunkKeys:
+    """How the key of a stored object is made of its index: the chunk key encoding.
 
     Attributes
     ----------
-    document : ArrayNode
-        As its document states it.
-    stored : tuple
-        The fields of the format-2 form that state how it is stored, for `formats.zarr3_forms` to compare.
-    attributes : dict
-        The attributes of the format-2 form; those of the node may have been changed since.
+    encoding : {"v2", "default"}
+        By its name in format 3. ``"v2"``: ``0.3``, all that format 2 has. ``"default"``: ``c/0/3``.
+    separator : {".", "/"}
+        Between the parts of a key.
+
+    Source: Zarr v2 specification, "Chunks"; Zarr v3 specification, "Chunk key encoding".
     """
 
-    document: ArrayNode[Attributes]
+    encoding: Literal["v2", "default"] = "v2"
+    separator: Literal[".", "/"] = "."
+
+    def name(self, index: tuple[int, ...]) -> str:
+        """Return what the key of the object at ``index`` is below its array; without axes ``0``, or ``c``."""
+        if self.encoding == "default":
+            return self.separator.join((DEFAULT_PREFIX, *map(str, index)))
+        return self.separator.join(map(str, index)) if index else "0"
+
+    def index(self, name: str, axes: int) -> tuple[int, ...] | None:
+        """Return the index of the object with ``axes`` axes that is called ``name``, None where no object is."""
+        parts = name.split(self.separator)
+        if self.encoding == "default":
+            del parts[0]
+        elif not axes:
+            return () if name == "0" else None
+        if len(parts) != axes or not all(map(is_chunk_number, parts)):
+            return None
+        index = tuple(map(int, parts))
+        return index if self.name(index) == name else None
+
+
+DEFAULT_PREFIX = "c"
+"""What keys of the encoding ``"default"`` begin with."""
+
+_MOST_DIGITS = 20
+
+
+def is_chunk_number(text: str) -> bool:
+    """Return whether a part of a key is the number of a chunk."""
+    return text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS
+
+
+class Original(NamedTuple):
+    """The document of format 3 that an array was read from, which is used again if nothing it states has changed.
+
+    Attributes
+    ----------
+    document : dict
+        The document.
+    stored : tuple
+        The fields of the node that state how it is stored, as they were (`formats.zarr3`).
+    attributes : dict
+        The attributes of the node, as they were.
+    """
+
+    document: dict[str, Any]
     stored: tuple[Any, ...]
     attributes: Attributes
+
+
+_V2_KEYS = ChunkKeys()
 
 
 @dataclass(slots=True)
@@ -93,18 +143,16 @@ class ArrayNode(Generic[A]):
         Codec configurations of format 2. ``filters`` are applied in order before ``compressor``.
     order : str
         ``"C"`` or ``"F"``, the layout inside a chunk.
-    separator : str
-        What stands between chunk indices in a key, ``"."`` or ``"/"``.
-    prefix : str
-        What chunk keys begin with: ``"c"`` for the "default" encoding of format 3, else nothing.
-    key_axes : int, optional
-        How many of the axes chunk keys and the document of the array name, the first ones; None: all of them.
+    zarr_format : int
+        2 or 3: the format in which the array is stored.
+    chunk_keys : ChunkKeys
+        How the keys of its chunks, or shards, are made.
+    stored_axes : int, optional
+        How many of the axes the document and the keys of chunks have, the first ones; None: all of them.
     shards : Shards, optional
         How chunks lie together in stored objects; None: each is an object of its own.
-    codecs : list, optional
-        The codecs of format 3 as its document has them, of a node that is as its document states it (`formats.zarr3`).
     original : Original, optional
-        What it was when it was read, for the format-2 form of an array that has a format-3 document.
+        The document of format 3 that it was read from.
     attributes : mapping
         The user attributes, as JSON.
     extra : dict
@@ -120,20 +168,19 @@ class ArrayNode(Generic[A]):
     compressor: dict[str, Any] | None = None
     filters: list[dict[str, Any]] | None = None
     order: str = "C"
-    separator: str = "."
     attributes: A = field(default_factory=lambda: cast(A, {}))
     extra: dict[str, Any] = field(default_factory=dict)
     keeps_attributes: bool = False
-    prefix: str = ""
-    key_axes: int | None = None
+    zarr_format: int = 2
+    chunk_keys: ChunkKeys = _V2_KEYS
+    stored_axes: int | None = None
     shards: Shards | None = None
-    codecs: list[Any] | None = None
     original: Original | None = None
 
     @property
-    def document(self) -> ArrayNode[Attributes] | None:
-        """The node as its format-3 document states it, None unless this is the format-2 form of one."""
-        return None if self.original is None else self.original.document
+    def stored_shape(self) -> tuple[int, ...]:
+        """The shape as the document of the array has it."""
+        return self.shape if self.stored_axes is None else self.shape[: self.stored_axes]
 
     @property
     def grid(self) -> tuple[int, ...]:
@@ -149,17 +196,8 @@ class ArrayNode(Generic[A]):
         return product
 
     def chunk_name(self, index: tuple[int, ...]) -> str:
-        """Return the last part of the key of the chunk at ``index``.
-
-        A 0-d array has one chunk: ``0``, or ``c`` with a prefix.
-
-        Source: Zarr v2 specification, "Chunks"; Zarr v3 specification, "Chunk key encoding".
-        """
-        if self.key_axes is not None:
-            index = index[: self.key_axes]
-        if not self.prefix:
-            return self.separator.join(map(str, index)) if index else "0"
-        return self.separator.join((self.prefix, *map(str, index)))
+        """Return what the key of the chunk, or shard, at ``index`` is below the array."""
+        return self.chunk_keys.name(index if self.stored_axes is None else index[: self.stored_axes])
 
 
 @dataclass(slots=True)

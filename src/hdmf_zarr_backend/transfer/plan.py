@@ -13,7 +13,7 @@ import numpy as np
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.objects import cell_width
 from hdmf_zarr_backend.errors import FilterReplacedWarning, UsageError, ZarrBackendError
-from hdmf_zarr_backend.formats import chunking, zarr3_codecs, zarr3_forms
+from hdmf_zarr_backend.formats import chunking, zarr3, zarr3_codecs
 from hdmf_zarr_backend.formats.chunking import DEFAULT_COMPRESSOR, SHARD_BYTES, chunks_by_elements, default_chunks
 from hdmf_zarr_backend.formats.elements import DEFAULT_OBJECT_CODEC, ObjectForm, describe
 from hdmf_zarr_backend.formats.reserved import DTYPE
@@ -301,10 +301,10 @@ def give_shards(planned: PlannedArray, shard_bytes: int = SHARD_BYTES) -> None:
         _choose(planned, node, shard_bytes, are_chunks_given=sharding.are_chunks_given)
         return
     shape = sharding.shape
-    if node.key_axes == 0:
+    if node.stored_axes == 0:
         raise UsageError("a scalar has no shards", remedy="Leave shards out.")
-    if node.key_axes is not None:  # rows: the axis of their fields is never divided
-        shape = (*shape[: node.key_axes], *node.chunks[node.key_axes :])
+    if node.stored_axes is not None:  # rows: the axis of their fields is never divided
+        shape = (*shape[: node.stored_axes], *node.chunks[node.stored_axes :])
     if len(shape) != len(node.shape):
         raise UsageError(f"shards {shape} do not fit the shape {node.shape}", remedy="Give one length for each axis.")
     if not sharding.are_chunks_given:
@@ -326,10 +326,10 @@ def _choose(planned: PlannedArray, node: ArrayNode[Attributes], shard_bytes: int
     itemsize = _itemsize(node)
     known = [length for length in lengths if length is not None]
     is_small = len(known) == len(lengths) and math.prod(known) * itemsize < chunking.SHARDED_BYTES
-    if node.key_axes == 0 or not lengths or is_small:
+    if node.stored_axes == 0 or not lengths or is_small:
         return
     is_free = not are_chunks_given and planned.iterator is None and not hasattr(planned.source, "encoded")
-    if is_free and node.key_axes is None:
+    if is_free and node.stored_axes is None:
         target = min(chunking.SHARDED_CHUNK_BYTES, shard_bytes)
         node.chunks = chunking.default_chunks(node.shape, itemsize, target=target)
     node.shards = Shards(chunking.shards_by_bytes(lengths, node.chunks, itemsize, target=shard_bytes))
@@ -343,7 +343,7 @@ def _lengths(planned: PlannedArray) -> tuple[int | None, ...]:
 
 
 def _itemsize(node: ArrayNode[Attributes]) -> int:
-    row = zarr3_forms.row_bytes(node)
+    row = zarr3.row_bytes(node)
     if row is not None:
         return max(1, row // max(1, node.shape[-1]))
     dtype = chunk_codec(node).dtype
@@ -397,21 +397,23 @@ def adapt_plan(plan: WritePlan, *, location: str, shard_bytes: int = SHARD_BYTES
     """
     is_3 = plan.hierarchy.zarr_format == 3
     for path, planned in plan.arrays.items():
-        if not planned.node.prefix:
+        if planned.node.zarr_format == 2:
             try:
-                _adapt(planned, shard_bytes, f"{location}, {absolute(path)}") if is_3 else refuse_shards(planned)
+                _store_in_format_3(planned, shard_bytes, f"{location}, {absolute(path)}") if is_3 else refuse_shards(
+                    planned
+                )
             except ZarrBackendError as error:
                 raise error.located(store=location, path=absolute(path)) from error.__cause__
 
 
-def _adapt(planned: PlannedArray, shard_bytes: int, where: str) -> None:
+def _store_in_format_3(planned: PlannedArray, shard_bytes: int, where: str) -> None:
     node = planned.node
     before = _encoding(node)
     if describe(node).form == "plain" and not zarr3_codecs.is_expressible(node.filters, node.compressor):
         _replace_codecs(planned, where)
     widths = _widths(planned) if describe(node).form == "rows" else {}
-    zarr3_forms.adapt(node, widths)
-    itemsize = zarr3_forms.row_bytes(node)
+    zarr3.store_in_format_3(node, widths)
+    itemsize = zarr3.row_bytes(node)
     if itemsize is not None and node.chunks[0] == chunking.default_chunks(node.shape, chunking.OBJECT_BYTES)[0]:
         node.chunks = (chunking.default_chunks(node.shape[:1], itemsize)[0], *node.chunks[1:])
     give_shards(planned, shard_bytes)
@@ -420,7 +422,7 @@ def _adapt(planned: PlannedArray, shard_bytes: int, where: str) -> None:
     if not hasattr(planned.source, "encoded"):  # chunks that are taken as they are have the frame that they have
         node.compressor = zarr3_codecs.in_core_words(node.compressor)
     if planned.has_given_codecs:
-        zarr3_forms.documented(node)  # raises an error if the format lacks one of them
+        zarr3.encode_node(node)  # raises an error if the format lacks one of them
 
 
 def _replace_codecs(planned: PlannedArray, where: str) -> None:
@@ -454,7 +456,7 @@ def _widths(planned: PlannedArray) -> dict[str, int]:
     length, count = planned.node.shape[0], planned.node.shape[-1]
     fields = [
         (position, name, kind)
-        for position, (name, _, kind) in enumerate(zarr3_forms.row_fields(planned.node, {}))
+        for position, (name, _, kind) in enumerate(zarr3.row_fields(planned.node, {}))
         if kind != "number"
     ]
     widths = {name: 0 for _, name, _ in fields}

@@ -253,7 +253,9 @@ def converted_file(
             store=keys.location,
             remedy="Run it without resume=True, which begins anew.",
         )
-    with new_file(keys, plan.hierarchy, exclusive=exclusive, durable=durable) as written:
+    with new_file(
+        keys, plan.hierarchy.flat(), plan.hierarchy.zarr_format, exclusive=exclusive, durable=durable
+    ) as written:
         yield written
 
 

@@ -11,7 +11,7 @@ Source: issue "Nothing lost, nobody let in", part 1; issue "Format 3, shards, an
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict
 
@@ -20,7 +20,7 @@ from hdmf_zarr_backend.changes.locks import Holder, writer_lock
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreExistsError
 from hdmf_zarr_backend.formats import zarr2
 from hdmf_zarr_backend.formats.reserved import NOTES, WRITING
-from hdmf_zarr_backend.model.nodes import Attributes, GroupNode, Hierarchy
+from hdmf_zarr_backend.model.nodes import Attributes, GroupNode
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.failures import os_errors
 from hdmf_zarr_backend.stores.files import (
@@ -127,7 +127,8 @@ _COMMIT = (zarr2.ATTRIBUTES, _ROOT_3, zarr2.CONSOLIDATED)
 @contextmanager
 def new_file(
     keys: Store,
-    hierarchy: Hierarchy,
+    paths: Iterable[str],
+    zarr_format: int,
     *,
     exclusive: bool = False,
     durable: bool = False,
@@ -139,8 +140,10 @@ def new_file(
     ----------
     keys : Store
         Where the file will be. What is there is replaced.
-    hierarchy : Hierarchy
-        What is going to be written.
+    paths : iterable of str
+        Of the nodes that are going to be written.
+    zarr_format : {2, 3}
+        Of the file.
     exclusive : bool
         Replace nothing.
     durable : bool
@@ -160,10 +163,10 @@ def new_file(
         Another writer is at work there.
     """
     store = keys.unwrapped
-    abilities, zarr_format = store.abilities, hierarchy.zarr_format
+    abilities = store.abilities
     if not abilities.write or zarr_format not in abilities.formats:
         raise ReadOnlyStoreError(abilities.why, store=keys.location, remedy="Write to another place.")
-    check_names((path for path, _ in hierarchy.walk()), store)
+    check_names(paths, store)
     with nullcontext() if is_locked else writer_lock(store):
         if store.folder is not None:
             with staged(store.folder, exclusive=exclusive, durable=durable, location=store.location) as new:
@@ -215,7 +218,7 @@ def _mark(store: Store, zarr_format: int) -> set[str]:
     if zarr_format == 2:
         store.delete([zarr2.CONSOLIDATED, _ROOT_3, JOURNAL])  # what readers would trust, and what writers would undo
     root: GroupNode[Attributes] = GroupNode(attributes={NOTES: {WRITING: asdict(Holder.here())}})
-    documents = dict(zarr2.node_documents("", root))
+    documents = dict(zarr2.encode_node("", root))
     if zarr_format == 3:
         documents = {_ROOT_3: {"zarr_format": 3, "node_type": "group", "attributes": root.attributes}}
     for key, document in sorted(documents.items()):  # the attributes first: without them a root would look whole

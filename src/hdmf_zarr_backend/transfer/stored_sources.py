@@ -15,12 +15,12 @@ import numpy as np
 
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
-from hdmf_zarr_backend.arrays.codecs import numpy_dtype
 from hdmf_zarr_backend.arrays.fills import check_unwritten, fill_scalar
 from hdmf_zarr_backend.arrays.shards import ShardReader
 from hdmf_zarr_backend.arrays.stored_chunks import check_stored_form
 from hdmf_zarr_backend.errors import ChunkError
 from hdmf_zarr_backend.formats.chunking import WHOLE_BYTES
+from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.formats.zarr3_codecs import in_format_2
 from hdmf_zarr_backend.hdf5.datasets import Description
 from hdmf_zarr_backend.hdf5.files import check_allocated
@@ -230,8 +230,6 @@ def _has_type_of(node: ArrayNode[Attributes], old: ArrayNode[Attributes]) -> boo
 
 
 def _is_same(node: ArrayNode[Attributes], old: ArrayNode[Attributes]) -> bool:
-    if old.codecs is not None:
-        return False
     same_grid = (node.shape, node.chunks, node.order) == (old.shape, old.chunks, old.order)
     same_codecs = (node.filters or None, node.compressor) == (old.filters or None, old.compressor)
     return same_grid and same_codecs and _has_type_of(node, old)

@@ -13,13 +13,12 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from hdmf_zarr_backend.errors import NotZarrError, UsageError
 from hdmf_zarr_backend.files.parser import parse
-from hdmf_zarr_backend.formats import consolidated, zarr2, zarr3
-from hdmf_zarr_backend.model.nodes import Hierarchy
-from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.formats import zarr2, zarr3
+from hdmf_zarr_backend.model.nodes import Hierarchy, split
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.opening import check_free, open_store, remove_empty_folder
@@ -33,8 +32,8 @@ from hdmf_zarr_backend.zom.documents import (
     from_consolidated,
     from_hierarchy,
     to_consolidated,
+    to_documents,
     to_format,
-    to_hierarchy,
 )
 from hdmf_zarr_backend.zom.jsonform import MEMBERS, dumps, from_json, json_schema, node_json, to_json
 from hdmf_zarr_backend.zom.models import (
@@ -332,26 +331,26 @@ def create(model: GroupModel, target: Any, *, consolidate: bool = True, overwrit
     NameRefusedError
         A member has a name that no store can hold; nothing is written.
     """
-    hierarchy = to_hierarchy(model)
+    documents = to_documents(model)
     check(model)
     keys = open_store(target)
     check_free(keys, overwrite=overwrite)
-    with new_file(keys, hierarchy, exclusive=not overwrite) as new:
-        _write(new, hierarchy, consolidate=consolidate)
+    paths = [path.strip("/") for path, _ in walk(model)]
+    with new_file(keys, paths, model.zarr_format, exclusive=not overwrite) as new:
+        for key, document in _in_order(documents, model.zarr_format, consolidate=consolidate).items():
+            new.set(key, dump(document))
         remove_empty_folder(keys)
 
 
-def _write(keys: Store, hierarchy: Hierarchy, *, consolidate: bool) -> None:
-    last: dict[str, Any] = {}
-    if hierarchy.zarr_format == 2:
-        documents = zarr2.to_documents(hierarchy)
-        if consolidate:
-            last[zarr2.CONSOLIDATED] = consolidated.wrap(documents)
-    else:
-        documents = zarr3.to_documents(hierarchy)
-        root = documents.pop(zarr3.DOCUMENT)
-        root.pop(zarr3.CONSOLIDATED, None)
-        block = {"kind": "inline", "must_understand": False}
-        last[zarr3.DOCUMENT] = zarr3.consolidated(hierarchy, block) if consolidate else root
-    for key, document in (documents | last).items():
-        keys.set(key, dump(document))
+def _in_order(
+    documents: dict[str, dict[str, Any]], zarr_format: Literal[2, 3], *, consolidate: bool
+) -> dict[str, dict[str, Any]]:
+    """Return the documents in the order in which they are set, with the consolidated one if it is wanted."""
+    if zarr_format == 2:
+        return {**documents, **({zarr2.CONSOLIDATED: zarr2.wrap(documents)} if consolidate else {})}
+    root = documents.pop(zarr3.DOCUMENT)
+    root.pop(zarr3.CONSOLIDATED, None)
+    if consolidate:
+        members = {split(key)[0]: document for key, document in documents.items()}
+        root = zarr3.join_consolidated({"": root, **members}, zarr3.BLOCK)
+    return {**documents, zarr3.DOCUMENT: root}

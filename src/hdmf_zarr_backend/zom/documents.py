@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias
 from hdmf_zarr_backend.builders.both import Fate, has_stored_chunks, keep_chunks
 from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
 from hdmf_zarr_backend.errors import FilterReplacedWarning, MetadataError, NameRefusedError, UsageError
-from hdmf_zarr_backend.formats import consolidated, registry, zarr2, zarr3, zarr3_forms
+from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.formats.elements import describe_any, stored_text
 from hdmf_zarr_backend.formats.nczarr import is_nczarr
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS
@@ -31,25 +31,15 @@ _SEPARATOR = "dimension_separator"
 _NOTHING: frozenset[str] = frozenset()
 _STATED = frozenset({"attributes"})
 _OPTIONAL_3 = ("storage_transformers", "dimension_names")
-_ARRAY_3 = frozenset(
-    {"zarr_format", "node_type", "attributes", "shape", "data_type", "chunk_grid", "chunk_key_encoding", "fill_value",
-     "codecs", *_OPTIONAL_3}
-)  # fmt: skip
 
 
 # ---- hierarchy -> model ---------------------------------------------------------------------------------------------
 
 
 def from_hierarchy(hierarchy: Hierarchy) -> Model:
-    """Return the model of a hierarchy; attributes and codecs are shared with it.
-
-    Parameters
-    ----------
-    hierarchy : Hierarchy
-        Of format 2, or of format 3 in its format-2 form or as its documents state it.
-    """
+    """Return the model of a hierarchy; attributes and codecs are shared with it."""
     if hierarchy.zarr_format == 3:
-        return _from_documents_3({path: _document_3(path, node) for path, node in hierarchy.walk()})
+        return _from_documents_3({path: zarr3.encode_node(node) for path, node in hierarchy.walk()})
     if isinstance(hierarchy.root, ArrayNode):
         return _array_2(hierarchy.root)
     root = _group_2(hierarchy.root)
@@ -64,15 +54,6 @@ def from_hierarchy(hierarchy: Hierarchy) -> Model:
                 group = models[name] = _group_2(node)  # type: ignore[index]
                 stack.append((node.members, group.members))
     return root
-
-
-def _put(models: dict[str, Model], path: str, model: Model) -> None:
-    models[path] = model
-    if path:
-        parent, name = split(path)
-        group = models[parent]
-        assert isinstance(group, GROUPS)
-        group.members[name] = model  # type: ignore[index] # made here, a dict
 
 
 def _array_2(node: ArrayNode[Attributes]) -> ArrayV2[Attributes]:
@@ -90,7 +71,7 @@ def _array_2(node: ArrayNode[Attributes]) -> ArrayV2[Attributes]:
         fill_value=node.fill_value,
         order="F" if node.order == "F" else "C",
         filters=node.filters,
-        dimension_separator="/" if node.separator == "/" else ".",
+        dimension_separator=node.chunk_keys.separator,
         extra=extra,
         stated=stated,
     )
@@ -101,22 +82,34 @@ def _group_2(node: GroupNode[Attributes]) -> GroupV2[Attributes, Any]:
     return GroupV2(attributes=node.attributes, members={}, extra=node.extra, stated=stated)
 
 
-def _document_3(path: str, node: Node) -> dict[str, Any]:
-    if isinstance(node, ArrayNode) and node.codecs is not None:
-        return zarr3.array_document(node)
-    if path:
-        return next(document for _, document in registry.FORMATS[3].documents(path, node))
-    bare = Hierarchy(GroupNode(node.attributes, extra=node.extra, keeps_attributes=node.keeps_attributes), 3)
-    return registry.FORMATS[3].last(bare if isinstance(node, GroupNode) else Hierarchy(node, 3), {}, consolidate=False)[
-        zarr3.DOCUMENT
-    ]
-
-
 def _from_documents_3(documents: Mapping[str, dict[str, Any]]) -> Model:
+    """Return the model of ``{path: document}``, groups before members; a group that only its members imply is made."""
     models: dict[str, Model] = {}
     for path, document in documents.items():
+        for group in _implied(path, models):
+            _put(models, group, GroupV3(attributes={}, members={}))
         _put(models, path, _array_3(document) if document.get("node_type") == "array" else _group_3(document))
     return models[""]
+
+
+def _implied(path: str, models: Mapping[str, Model]) -> list[str]:
+    """Return the paths of the groups above ``path`` that ``models`` lacks, the root first."""
+    missing: list[str] = []
+    while path and (path := split(path)[0]) not in models:
+        missing.append(path)
+    return missing[::-1]
+
+
+def _put(models: dict[str, Model], path: str, model: Model) -> None:
+    models[path] = model
+    if path:
+        parent, name = split(path)
+        group = models[parent]
+        if not isinstance(group, GROUPS):
+            raise MetadataError(
+                "an array has members", path=absolute(parent), remedy="Run `zarrio verify` on the file."
+            )
+        group.members[name] = model  # type: ignore[index] # made here, a dict
 
 
 def _array_3(document: Mapping[str, Any]) -> ArrayV3[Attributes]:
@@ -133,13 +126,13 @@ def _array_3(document: Mapping[str, Any]) -> ArrayV3[Attributes]:
         codecs=document["codecs"],
         storage_transformers=document.get("storage_transformers"),
         dimension_names=document.get("dimension_names"),
-        extra={key: value for key, value in document.items() if key not in _ARRAY_3},
+        extra={key: value for key, value in document.items() if key not in zarr3.ARRAY_KEYS},
         stated=frozenset(stated),
     )
 
 
 def _group_3(document: Mapping[str, Any]) -> GroupV3[Attributes, Any]:
-    extra = {key: value for key, value in document.items() if key not in ("zarr_format", "node_type", "attributes")}
+    extra = {key: value for key, value in document.items() if key not in zarr3.GROUP_KEYS}
     stated = frozenset({"attributes"}) if "attributes" in document else frozenset()
     return GroupV3(attributes=document.get("attributes") or {}, members={}, extra=extra, stated=stated)
 
@@ -148,7 +141,23 @@ def _group_3(document: Mapping[str, Any]) -> GroupV3[Attributes, Any]:
 
 
 def to_hierarchy(model: Model) -> Hierarchy:
-    """Return the hierarchy of a model, as the documents of its format state it.
+    """Return the hierarchy of a model.
+
+    Raises
+    ------
+    MetadataError
+        A property has a value that no document may have, or in format 3 an array has a type or codec that this package
+        does not know; the node is named.
+    NameRefusedError, UsageError
+        As of `to_documents`.
+    """
+    if model.zarr_format == 3:
+        return zarr3.parse_documents(to_documents(model))
+    return Hierarchy.from_flat({path: _node_2(node, path) for path, node in _checked_nodes(model)})
+
+
+def to_documents(model: Model) -> dict[str, dict[str, Any]]:
+    """Return ``{key: document}`` of all nodes of a model.
 
     Raises
     ------
@@ -159,7 +168,22 @@ def to_hierarchy(model: Model) -> Hierarchy:
     UsageError
         Nodes of both formats are mixed, or a node is not one of `zom.models`.
     """
-    nodes: dict[str, Node] = {}
+    if model.zarr_format == 2:
+        return zarr2.encode_documents(to_hierarchy(model))
+    return {zarr3.key_of(path): document for path, document in _documents_3(model).items()}
+
+
+def _documents_3(model: Model) -> dict[str, dict[str, Any]]:
+    """Return ``{path: document}`` of all nodes of a model of format 3."""
+    documents: dict[str, dict[str, Any]] = {}
+    for path, node in _checked_nodes(model):
+        document = document_of(node)
+        zarr3.check_document(document, path)
+        documents[path] = zarr3.in_order(document)
+    return documents
+
+
+def _checked_nodes(model: Model) -> Iterator[tuple[str, Model]]:
     for path, node in walk(model):
         if not isinstance(node, (*ARRAYS, *GROUPS)):
             raise UsageError(f"a {type(node).__name__} is not a node of a model", path=path, remedy="Use from_json.")
@@ -171,9 +195,7 @@ def to_hierarchy(model: Model) -> Hierarchy:
             )
         if isinstance(node, GROUPS):
             _check_names(node, path)
-        place = path.strip("/")
-        nodes[place] = _node_2(node, place) if node.zarr_format == 2 else zarr3.parse_node(document_of(node), place)
-    return Hierarchy.from_flat(nodes, zarr_format=model.zarr_format)
+        yield path.strip("/"), node
 
 
 def _check_names(group: GroupModel, path: str) -> None:
@@ -285,14 +307,17 @@ def from_consolidated(document: Mapping[str, Any] | str | bytes) -> Model:
     """
     given = json.loads(document) if isinstance(document, (str, bytes)) else document
     if isinstance(given, Mapping) and given.get("zarr_format") == 3:
-        found = zarr3.parse_consolidated(dict(given))
+        found = zarr3.split_consolidated(dict(given))
         if found is None:
             raise MetadataError("this zarr.json has no consolidated metadata", path="/", remedy="Use to_zom.")
-        model = _from_documents_3({path: zarr3.node_document(node) for path, node in found[0].walk()})
+        documents = {path: found[0][path] for path in sorted(found[0], key=lambda path: path.split("/"))}
+        for path, member in documents.items():
+            zarr3.check_document(member, path)
+        model = _from_documents_3(documents)
         assert isinstance(model, GROUPS)
         model.extra = {**model.extra, zarr3.CONSOLIDATED: found[1]}
         return model
-    return from_hierarchy(consolidated.parse(given))
+    return from_hierarchy(zarr2.parse_consolidated(given))
 
 
 def to_consolidated(model: GroupModel) -> dict[str, Any]:
@@ -304,10 +329,10 @@ def to_consolidated(model: GroupModel) -> dict[str, Any]:
         The root of a file.
     """
     if isinstance(model, GroupV2):
-        return consolidated.consolidate(to_hierarchy(model))
-    hierarchy = to_hierarchy(model)
-    block = hierarchy.root.extra.pop(zarr3.CONSOLIDATED, {"kind": "inline", "must_understand": False})
-    return zarr3.consolidated(hierarchy, block)
+        return zarr2.wrap(to_documents(model))
+    documents = _documents_3(model)
+    block = documents[""].pop(zarr3.CONSOLIDATED, zarr3.BLOCK)
+    return zarr3.join_consolidated(documents, block)
 
 
 Rule: TypeAlias = Callable[[Model], Iterable[tuple[str, str]]]
@@ -451,7 +476,7 @@ RULES: tuple[Rule, ...] = (lengths_are_possible, dimensions_fit_the_shape, dimen
 
 
 _NOWHERE = "a model"
-_KNOWN_EXTRAS = frozenset({"dimension_separator", "dimension_names", "storage_transformers", zarr3.CONSOLIDATED})
+_KNOWN_KEYS = zarr3.ARRAY_KEYS | {_SEPARATOR}
 
 
 @dataclass(frozen=True, slots=True)
@@ -500,8 +525,6 @@ def to_format(model: GroupModel, zarr_format: Literal[2, 3]) -> FormatMapping:
     if model.zarr_format == zarr_format:
         return FormatMapping(model, {path: "kept" for path, node in walk(model) if isinstance(node, ARRAYS)}, [])
     hierarchy = to_hierarchy(model)
-    if hierarchy.zarr_format == 3:
-        hierarchy = zarr3_forms.canonical_hierarchy(hierarchy)
     planner = ZarrPlanner(
         MemoryStore({}, _NOWHERE), hierarchy, None, zarr_format=zarr_format, is_in_place=True, reads_values=False
     )
@@ -534,9 +557,11 @@ def _problems(before: Hierarchy, after: Hierarchy) -> Iterator[ModelProblem]:
 
 
 def _extras(node: Node) -> Iterator[tuple[str, str]]:
-    document = node.document if isinstance(node, ArrayNode) and node.document is not None else node
-    transformers = document.extra.get("storage_transformers")
-    unknown = sorted(document.extra.keys() - _KNOWN_EXTRAS) + (["storage_transformers"] if transformers else [])
+    keys: Mapping[str, Any] = node.extra
+    if isinstance(node, ArrayNode) and node.original is not None:
+        keys = node.original.document
+    transformers = keys.get("storage_transformers")
+    unknown = sorted(keys.keys() - _KNOWN_KEYS) + (["storage_transformers"] if transformers else [])
     if unknown:
         yield "unknown-key", f"{', '.join(unknown)}: keys that neither format defines are left out"
 

@@ -1,11 +1,8 @@
-"""Hierarchy <-> the consolidated document of format 2, ``.zmetadata``, and the values that those of both formats hold.
+"""The chunks that the consolidated document holds, in both formats.
 
-It is one JSON object with ``zarr_consolidated_format: 1`` and, under ``metadata``, every document by its key.
-It is written from the model, never by reading the store again, and it is the last key set: the commit of a write.
-
-This package adds a block, ``hdmf_inline``: the stored bytes of the scalars and of the cached
-specifications, so that a file opens with one round of requests. The chunks are stored as well; other readers ignore the
-block, and whoever consolidates again drops it.
+Its block ``hdmf_inline`` has the stored bytes of the scalars and of the cached specifications, so that a file opens
+with one round of requests. The chunks are stored as well; other readers ignore the block, and whoever consolidates
+again drops it.
 
 Source: issue "Fast, lean, and as wide as the machine or the cluster", part 2.
 """
@@ -19,31 +16,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.formats import zarr2
 from hdmf_zarr_backend.formats.elements import is_scalar
 from hdmf_zarr_backend.formats.reserved import DTYPE
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 
-FORMAT_KEY = "zarr_consolidated_format"
 INLINE_KEY = "hdmf_inline"
 
 INLINE_BYTES = 2**20
 """Bound of the bytes that are inlined in one file."""
 
 _VERSION = 1
-
-
-def consolidate(hierarchy: Hierarchy, inlined: Mapping[str, bytes] | None = None) -> dict[str, Any]:
-    """Return the ``.zmetadata`` document of ``hierarchy``.
-
-    Parameters
-    ----------
-    hierarchy : Hierarchy
-        All nodes.
-    inlined : mapping, optional
-        ``{key: bytes}`` of chunks to put in as well; what exceeds `INLINE_BYTES` is left out.
-    """
-    return {**wrap(zarr2.to_documents(hierarchy)), **inline_block(inlined or {})}
 
 
 def inline_block(inlined: Mapping[str, bytes]) -> dict[str, Any]:
@@ -67,34 +49,6 @@ def _encode_block(inlined: Mapping[str, bytes]) -> dict[str, str]:
             break
         block[key] = base64.b64encode(inlined[key]).decode("ascii")
     return block
-
-
-def wrap(documents: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the ``.zmetadata`` document of ``{key: document}``."""
-    return {"metadata": dict(documents), FORMAT_KEY: 1}
-
-
-def unwrap(document: Any) -> dict[str, Any]:
-    """Return ``{key: document}`` of a ``.zmetadata`` document.
-
-    Raises
-    ------
-    MetadataError
-        It is not an object of the one version that there is.
-    """
-    metadata = document.get("metadata") if isinstance(document, dict) and document.get(FORMAT_KEY) == 1 else None
-    if not isinstance(metadata, dict):
-        raise MetadataError(
-            f"{zarr2.CONSOLIDATED} is not a consolidated document",
-            path="/",
-            remedy="Open with mode='r-' to ignore it, and run `zarrio verify`.",
-        )
-    return metadata
-
-
-def parse(document: Any) -> Hierarchy:
-    """Return the hierarchy that a ``.zmetadata`` document describes."""
-    return zarr2.from_documents(unwrap(document))
 
 
 def inlined_chunks(document: Any) -> dict[str, bytes]:

@@ -1,0 +1,107 @@
+"""Data types as nodes have them, and the table of the numbers of both formats. Standard library only.
+
+A node has the data type of format 2: a code such as ``"<f4"``, or a list of fields. What the elements are is in
+`elements`, the NumPy dtype in `dtypes`, the data type of format 3 in `zarr3_types`; they all read this table.
+
+Source: Zarr v2 specification, "Data type encoding"; Zarr v3 specification, "Data types"; NumPy, "Datetimes".
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+
+class Number(NamedTuple):
+    """A type of numbers.
+
+    Attributes
+    ----------
+    code : str
+        In format 2 and NumPy, without the byte order.
+    kind : str
+        Of its `Element`.
+    size : int
+        Bytes of one element.
+    """
+
+    code: str
+    kind: str
+    size: int
+
+    def ordered(self, byte_order: str) -> str:
+        """Return the data type of format 2 in a byte order, ``"<"`` or ``">"``; one byte does not have any."""
+        return ("|" if self.size == 1 else byte_order) + self.code
+
+
+NUMBERS = {
+    "bool": Number("b1", "bool", 1),
+    "int8": Number("i1", "int", 1),
+    "int16": Number("i2", "int", 2),
+    "int32": Number("i4", "int", 4),
+    "int64": Number("i8", "int", 8),
+    "uint8": Number("u1", "uint", 1),
+    "uint16": Number("u2", "uint", 2),
+    "uint32": Number("u4", "uint", 4),
+    "uint64": Number("u8", "uint", 8),
+    "float16": Number("f2", "float", 2),
+    "float32": Number("f4", "float", 4),
+    "float64": Number("f8", "float", 8),
+    "complex64": Number("c8", "complex", 8),
+    "complex128": Number("c16", "complex", 16),
+}
+"""Name in format 3, NumPy and HDMF -> the number."""
+
+NAMES = {number.code: name for name, number in NUMBERS.items()}
+"""Code of format 2 -> name in format 3."""
+
+KINDS = {number.code[0]: number.kind for number in NUMBERS.values()}
+"""First letter of a code -> kind of the element."""
+
+
+_CODE = re.compile(r"([<>|]?)([biufcmMSUVO])([0-9]*)(?:\[([^\]]*)\])?")
+_UNIT = re.compile(r"([0-9]*)(Y|M|W|D|h|m|s|ms|us|μs|ns|ps|fs|as|generic)")
+_MOST_UNITS = 2**31 - 1  # in one step of a date, for NumPy
+
+
+def split_code(data_type: str) -> tuple[str, str, str, str | None]:
+    """Return the parts of a data type of format 2 that is one code.
+
+    Returns
+    -------
+    str
+        The byte order: ``"<"``, ``">"``, ``"|"`` or nothing.
+    str
+        The letter.
+    str
+        Bytes, or characters of text; may be empty.
+    str or None
+        What is in brackets: the unit of a date or duration.
+
+    Raises
+    ------
+    ValueError
+        It is not a code of Zarr. NumPy has other names for types, and warns of some.
+    """
+    match = _CODE.fullmatch(data_type)
+    if match is None:
+        raise ValueError(f"{data_type!r} is not one of Zarr's")
+    byte_order, letter, digits, unit = match.groups()
+    return byte_order, letter, digits, unit
+
+
+def split_unit(text: str | None) -> tuple[int, str]:
+    """Return the unit of a date and how many of it are one step; ``"generic"`` where there is none.
+
+    Raises
+    ------
+    ValueError
+        It is not a unit of NumPy.
+    """
+    if not text:
+        return 1, "generic"
+    match = _UNIT.fullmatch(text)
+    count = int(match[1] or 1) if match is not None else 0
+    if match is None or not 0 < count <= _MOST_UNITS:
+        raise ValueError(f"{text!r} is not a unit of time")
+    return count, match[2]
