@@ -34,7 +34,7 @@ from hdmf_zarr_backend.model.facts import (
 )
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.opening import open_store
+from hdmf_zarr_backend.stores.opening import located, open_store
 
 __all__ = [
     "BLOCK_BYTES",
@@ -398,13 +398,13 @@ def register_provider(provider: FactsProvider) -> None:
 
 
 def open_facts(
-    path: str | os.PathLike[str], *, as_hdf5: bool = False, storage_options: Mapping[str, Any] | None = None
+    path: str | os.PathLike[str] | Any, *, as_hdf5: bool = False, storage_options: Mapping[str, Any] | None = None
 ) -> FileFacts:
     """Open a file for comparing, by the first provider that recognises it; HDF5 by its signature.
 
     Parameters
     ----------
-    path : str or PathLike
+    path : str, PathLike, or anything else that `ZarrIO` takes
         The file.
     as_hdf5 : bool
         Give the facts that the file would have as HDF5.
@@ -425,8 +425,8 @@ def open_facts(
 
 
 def open_pair(
-    a: FileFacts | str | os.PathLike[str],
-    b: FileFacts | str | os.PathLike[str],
+    a: FileFacts | str | os.PathLike[str] | Any,
+    b: FileFacts | str | os.PathLike[str] | Any,
     *,
     storage_options: Mapping[str, Any] | None = None,
 ) -> tuple[FileFacts, FileFacts]:
@@ -448,9 +448,13 @@ def open_pair(
 
 
 def _known(
-    file: FileFacts | str | os.PathLike[str], storage_options: Mapping[str, Any] | None
+    file: FileFacts | str | os.PathLike[str] | Any, storage_options: Mapping[str, Any] | None
 ) -> tuple[FactsProvider | None, Any]:
-    return _provider_of(file, storage_options) if isinstance(file, str | os.PathLike) else (None, file)
+    return (None, file) if _is_facts(file) else _provider_of(file, storage_options)
+
+
+def _is_facts(file: Any) -> bool:
+    return isinstance(file, Mapping) and hasattr(file, "source") and hasattr(file, "close")
 
 
 def _opened(provider: FactsProvider | None, place: Any, *, as_hdf5: bool) -> FileFacts:
@@ -462,17 +466,20 @@ def _opener(provider: FactsProvider, *, as_hdf5: bool) -> Callable[[Any], FileFa
 
 
 def _provider_of(
-    path: str | os.PathLike[str], storage_options: Mapping[str, Any] | None
+    path: str | os.PathLike[str] | Any, storage_options: Mapping[str, Any] | None
 ) -> tuple[FactsProvider, str | Store]:
     """Return who knows the format of a file, and what its functions take."""
-    source = os.fspath(path)
-    keys = _keys_of(source, storage_options)
+    source = located(path)
+    is_store = isinstance(source, Store)
+    keys = source if isinstance(source, Store) else _keys_of(source, storage_options)
     for provider in _PROVIDERS:
         place = keys if provider.takes_keys and keys is not None else source
-        if provider.recognises(place):
+        if (provider.takes_keys or not is_store) and provider.recognises(place):
             return provider, place
     known = ", ".join(provider.name for provider in _PROVIDERS)
     remedy = f"Give a file of one of these: {known}."
+    if isinstance(source, Store):
+        raise StoreNotFoundError("nothing is there to compare", store=source.location, remedy=remedy)
     if is_url(source):
         open_store(source, storage_options).get_many(_MARKS)  # raises what was the matter, if it was not the format
         remedy = "Check the URL; an HDF5 file is compared where it is local, so download it first."
@@ -492,8 +499,8 @@ def _keys_of(source: str, storage_options: Mapping[str, Any] | None) -> Store | 
 
 
 def compare(
-    a: FileFacts | str | os.PathLike[str],
-    b: FileFacts | str | os.PathLike[str],
+    a: FileFacts | str | os.PathLike[str] | Any,
+    b: FileFacts | str | os.PathLike[str] | Any,
     *,
     ignore: Collection[str] = (),
     values: bool = True,
@@ -503,9 +510,9 @@ def compare(
 
     Parameters
     ----------
-    a, b : FileFacts, str or PathLike
-        Files; those given as paths are opened and closed. Two paths of one format are compared in the words of that
-        format, of two formats in the words of HDF5.
+    a, b : FileFacts, str, PathLike, or anything else that `ZarrIO` takes
+        Files; those given otherwise than as facts are opened and closed. Two paths of one format are compared in the
+        words of that format, of two formats in the words of HDF5.
     ignore : collection of str
         Kinds to leave out. With both ``value`` and ``reference`` no values of datasets are read.
     values : bool

@@ -19,6 +19,7 @@ from hdmf_zarr_backend.files.parser import ParsedFile
 from hdmf_zarr_backend.formats import zarr2
 from hdmf_zarr_backend.formats.nczarr import is_nczarr, overlay
 from hdmf_zarr_backend.formats.registry import FORMATS
+from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding
 from hdmf_zarr_backend.model.nodes import ArrayNode, Hierarchy, absolute, adopt, copy_hierarchy
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
@@ -63,6 +64,8 @@ class WriteRequest:
         Whether to wait until a local file is on the disk itself.
     schema : NamespaceCatalog or None
         Names the axes of arrays from another file, whose builders have no dimension labels.
+    chunk_key_encoding : {"default", "v2"}
+        How the keys of chunks of new arrays are made in format 3.
     unfilled : list
         ``(ZarrDataIO, path)`` of the arrays that were written by shape and type only; set by the write.
     """
@@ -80,10 +83,12 @@ class WriteRequest:
     nczarr: bool = False
     durable: bool = False
     schema: Any = None
+    chunk_key_encoding: ChunkKeyEncoding = "default"
     unfilled: list[tuple[Any, str]] = field(default_factory=list)
 
     def writer(self, keys: Store, plan: WritePlan) -> Writer:
         """Return the writer that carries out ``plan`` as this request asks."""
+        plan.chunk_key_encoding = self.chunk_key_encoding
         return Writer(
             keys,
             plan,

@@ -20,6 +20,7 @@ from hdmf_zarr_backend.cli.command import (
     add_format_option,
     add_jobs_option,
     add_json_option,
+    add_key_encoding_option,
     add_storage_option,
     complain,
     executor_of,
@@ -85,6 +86,7 @@ def _configure(parser: ArgumentParser) -> None:
     )
     add_format_option(parser, "Zarr format of the target (default: 2); of a Zarr file to a Zarr file, the other one")
     add_encoding_options(parser)
+    add_key_encoding_option(parser, "to Zarr format 3")
     parser.add_argument(
         "--strict-json",
         action="store_true",
@@ -147,6 +149,7 @@ def _run(arguments: Namespace) -> Exit:
         "virtual": arguments.virtual,
         "nczarr": arguments.nczarr,
         "shards": arguments.shards,
+        "chunk_key_encoding": arguments.chunk_key_encoding,
         "missing_chunks": arguments.missing_chunks,
         "strict_json": arguments.strict_json,
         "durable": arguments.durable,

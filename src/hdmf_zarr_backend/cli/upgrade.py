@@ -15,6 +15,7 @@ from hdmf_zarr_backend.cli.command import (
     Exit,
     add_jobs_option,
     add_json_option,
+    add_key_encoding_option,
     add_storage_option,
     each_file,
     executor_of,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 def _configure(parser: ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", metavar="PATH", help="Zarr files of format 2, paths or URLs")
+    add_key_encoding_option(parser, "chunks that are encoded anew")
     add_jobs_option(parser)
     add_json_option(parser, "print what was done as one JSON document")
     add_storage_option(parser)
@@ -41,7 +43,13 @@ def _run(arguments: Namespace) -> Exit:
 
     def work(path: str) -> UpgradeReport:
         with shown_progress(Path(path).name) as progress:
-            return upgrade(path, storage_options=options, executor=executor_of(arguments), progress=progress)
+            return upgrade(
+                path,
+                storage_options=options,
+                executor=executor_of(arguments),
+                chunk_key_encoding=arguments.chunk_key_encoding,
+                progress=progress,
+            )
 
     return each_file(
         arguments,

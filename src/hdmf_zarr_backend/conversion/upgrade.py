@@ -21,13 +21,14 @@ from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.formats.consolidated import is_inlined, is_read_at_open
+from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.files import Staged
 from hdmf_zarr_backend.stores.opening import open_store
 from hdmf_zarr_backend.stores.wrappers import QueuedStore
-from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan
+from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan, checked_key_encoding
 from hdmf_zarr_backend.transfer.stored_sources import StoredChunks
 from hdmf_zarr_backend.transfer.writer import Writer
 
@@ -141,7 +142,9 @@ def forget(keys: Store, plan: WritePlan) -> None:
     if left:
         keys.delete(sorted(left, key=len))
         for path, planned in plan.arrays.items():
-            keys.delete_below(join(path, planned.node.prefix))
+            prefix = join(path, planned.node.prefix)
+            keys.delete_below(prefix)
+            keys.delete([key for key in keys.list_prefix(path) if key.startswith(f"{prefix}.")])
 
 
 def remove_format_2(keys: Store, hierarchy: Hierarchy) -> int:
@@ -240,6 +243,7 @@ def upgrade(
     storage_options: Mapping[str, Any] | None = None,
     executor: Any = None,
     memory_budget: int = MEMORY_BUDGET,
+    chunk_key_encoding: ChunkKeyEncoding | None = None,
     progress: Progress = SILENT,
 ) -> UpgradeReport:
     """Make a file of Zarr format 2 one of format 3, where it is; chunks stay untouched where their codecs allow it.
@@ -255,6 +259,9 @@ def upgrade(
         For URLs, as of `ZarrIO`.
     executor, memory_budget, progress
         As of `convert`, for the chunks that are encoded anew.
+    chunk_key_encoding : {"default", "v2"}, optional
+        ``"v2"``: all keys of chunks have one level, as DANDI needs them. Chunks that stay have such keys anyway; those
+        that are encoded anew get ``c.0.0``, since the file has its old chunks under ``0.0`` until the end.
 
     Returns
     -------
@@ -279,6 +286,7 @@ def upgrade(
     Until the last new key is set the file is one of format 2; from then on it is one of format 3, and the old documents
     are deleted. If the process is killed on the way, call this again.
     """
+    checked_key_encoding(chunk_key_encoding, 3)
     keys = open_store(source, storage_options)
     abilities = keys.abilities
     if not (abilities.change and abilities.listing and 3 in abilities.formats):
@@ -293,10 +301,13 @@ def upgrade(
         if parsed.zarr_format == 3:
             return UpgradeReport(keys.location, removed=remove_format_2(keys, parsed.hierarchy))
         _check_consolidated(keys, zarr2.to_documents(parsed.hierarchy))
-        return _upgraded(keys, parsed.hierarchy, progress=progress, executor=executor, memory_budget=memory_budget)
+        separator = "." if chunk_key_encoding == "v2" else "/"
+        return _upgraded(
+            keys, parsed.hierarchy, separator, progress=progress, executor=executor, memory_budget=memory_budget
+        )
 
 
-def _upgraded(keys: Store, hierarchy: Hierarchy, **options: Any) -> UpgradeReport:
+def _upgraded(keys: Store, hierarchy: Hierarchy, separator: str, **options: Any) -> UpgradeReport:
     keys.read_rules = replace(keys.read_rules, is_copied=True)  # what is encoded anew must be there
     plan = ZarrPlanner(keys, hierarchy, keys.location, zarr_format=3, is_in_place=True).plan_file()
     adapt_plan(plan, location=keys.location)
@@ -305,6 +316,7 @@ def _upgraded(keys: Store, hierarchy: Hierarchy, **options: Any) -> UpgradeRepor
         node = hierarchy.get(path)
         assert isinstance(node, ArrayNode)
         check_unwritten(keys, path, node)
+        plan.arrays[path].node.separator = separator
     write_in_place(keys, plan, **options)
     removed = remove_format_2(keys, plan.hierarchy)
     return UpgradeReport(keys.location, kept=fates.count("kept"), encoded=fates.count("encoded"), removed=removed)

@@ -13,7 +13,7 @@ Source: Zarr v3 specification, "Metadata", "Chunk key encoding"; zarr-python for
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.model.nodes import (
@@ -34,7 +34,11 @@ CONSOLIDATED = "consolidated_metadata"
 _NO_VALUE = object()
 _REMEDY = "Run `zarrio verify` on the file."
 _USUAL_ENCODING = {"name": "default", "configuration": {"separator": "/"}}
-_ENCODINGS = {"default": ("c", "/"), "v2": ("", ".")}
+ChunkKeyEncoding: TypeAlias = Literal["default", "v2"]
+"""How the keys of chunks are made of their indices: ``c/1/2`` by default, ``1.2`` by ``v2``."""
+
+KEY_ENCODINGS: dict[ChunkKeyEncoding, tuple[str, str]] = {"default": ("c", "/"), "v2": ("", ".")}
+"""Prefix and default separator of the keys of chunks."""
 
 
 def key_of(path: str) -> str:
@@ -84,6 +88,13 @@ def group_document(node: GroupNode[Attributes]) -> dict[str, Any]:
 def node_document(node: Node) -> dict[str, Any]:
     """Return the ``zarr.json`` of a node."""
     return array_document(node) if isinstance(node, ArrayNode) else group_document(node)
+
+
+def key_encoding_of(hierarchy: Hierarchy) -> ChunkKeyEncoding:
+    """Return how the keys of chunks are made in a file: ``v2`` if that holds for all its arrays, and it has some."""
+    arrays = [node for _, node in hierarchy.walk() if isinstance(node, ArrayNode)]
+    is_v2 = arrays and all((node.prefix, node.separator) == KEY_ENCODINGS["v2"] for node in arrays)
+    return "v2" if is_v2 else "default"
 
 
 def to_documents(hierarchy: Hierarchy) -> dict[str, dict[str, Any]]:
@@ -226,8 +237,8 @@ def _key_encoding(encoding: Any, path: str) -> tuple[str, str]:
     configuration: Any = {}
     if isinstance(encoding, dict):
         name, configuration = encoding.get("name"), encoding.get("configuration") or {}
-    if isinstance(name, str) and name in _ENCODINGS and isinstance(configuration, dict):
-        prefix, default = _ENCODINGS[name]
+    if isinstance(name, str) and name in KEY_ENCODINGS and isinstance(configuration, dict):
+        prefix, default = KEY_ENCODINGS[name]
         separator = configuration.get("separator", default)
         if isinstance(separator, str) and separator in (".", "/"):
             return prefix, separator

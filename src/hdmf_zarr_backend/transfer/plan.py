@@ -16,6 +16,7 @@ from hdmf_zarr_backend.formats import chunking, zarr3_codecs, zarr3_forms
 from hdmf_zarr_backend.formats.chunking import DEFAULT_COMPRESSOR, SHARD_BYTES, chunks_by_elements, default_chunks
 from hdmf_zarr_backend.formats.elements import DEFAULT_OBJECT_CODEC, ObjectForm, describe
 from hdmf_zarr_backend.formats.reserved import DTYPE
+from hdmf_zarr_backend.formats.zarr3 import KEY_ENCODINGS, ChunkKeyEncoding
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, Shards, absolute
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.transfer.sources import Array, ArraySource, Region, cast_block
@@ -119,6 +120,8 @@ class PlannedArray:
         The shards that are wanted; the node has them when it has got the form of format 3.
     labels, taken
         HDMF's dimension labels and the names of the group, for an array whose lengths are not known yet.
+    is_adapted : bool
+        The node has the form of format 3.
     """
 
     node: ArrayNode[Attributes]
@@ -128,6 +131,7 @@ class PlannedArray:
     labels: tuple[str | None, ...] | None = None
     taken: dict[str, int] = field(default_factory=dict)
     sharding: Sharding | None = None
+    is_adapted: bool = False
 
 
 @dataclass(slots=True)
@@ -142,11 +146,14 @@ class WritePlan:
         ``{path: PlannedArray}``, paths in the model's spelling.
     unfilled : list
         ``(ZarrDataIO, path)`` of what was asked for by shape and type only.
+    chunk_key_encoding : {"default", "v2"}
+        How the keys of chunks of new arrays are made in format 3.
     """
 
     hierarchy: Hierarchy = field(default_factory=Hierarchy)
     arrays: dict[str, PlannedArray] = field(default_factory=dict)
     unfilled: list[tuple[Any, str]] = field(default_factory=list)
+    chunk_key_encoding: ChunkKeyEncoding = "default"
 
 
 def new_node(
@@ -251,6 +258,25 @@ def checked_shards(shards: Any, zarr_format: int) -> ShardsOfFile:
     if not isinstance(shards, (tuple, list)) or not all(type(n) is int and n > 0 for n in shards):
         raise UsageError(f"shards {shards!r} are not lengths", remedy='Give a whole number for each axis, or "auto".')
     return tuple(shards)
+
+
+def checked_key_encoding(encoding: Any, zarr_format: int) -> ChunkKeyEncoding | None:
+    """Return the encoding of chunk keys that was asked for.
+
+    Raises
+    ------
+    UsageError
+        It does not exist, or the format has no choice of it.
+    """
+    if encoding is not None and encoding not in KEY_ENCODINGS:
+        known = " or ".join(map(repr, KEY_ENCODINGS))
+        raise UsageError(f"chunk_key_encoding {encoding!r} is unknown", remedy=f"Use {known}.")
+    if encoding is not None and zarr_format != 3:
+        raise UsageError(
+            "Zarr format 2 has no chunk_key_encoding: its keys are those of 'v2' always",
+            remedy="Write with zarr_format=3, or leave chunk_key_encoding out.",
+        )
+    return encoding  # type: ignore[no-any-return] # one of the names
 
 
 def shard_bytes_for(keys: Store, memory_budget: int) -> int:
@@ -383,11 +409,14 @@ def adapt_plan(plan: WritePlan, *, location: str, shard_bytes: int = SHARD_BYTES
     """
     is_3 = plan.hierarchy.zarr_format == 3
     for path, planned in plan.arrays.items():
-        if not planned.node.prefix:
+        if not planned.is_adapted and not planned.node.prefix:
             try:
                 _adapt(planned, shard_bytes) if is_3 else refuse_shards(planned)
             except ZarrBackendError as error:
                 raise error.located(store=location, path=absolute(path)) from error.__cause__
+            if is_3:
+                planned.node.prefix, planned.node.separator = KEY_ENCODINGS[plan.chunk_key_encoding]
+                planned.is_adapted = True
 
 
 def _adapt(planned: PlannedArray, shard_bytes: int) -> None:
