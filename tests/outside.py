@@ -177,6 +177,7 @@ OUTSIDE: dict[str, str] = {
     "tests.test_store_operations": "counts what is asked of a local directory; requests in `tests/stores/test_far.py`",
     "tests.test_virtual": "about data that stay in HDF5 files",
     "tests.checks.test_conformance": _VERIFICATION,
+    "tests.checks.test_dandi": _VERIFICATION,
     "tests.checks.test_corpus": _VALIDATION,
     "tests.checks.test_planted": _VALIDATION,
     "tests.checks.test_repair": _VERIFICATION,

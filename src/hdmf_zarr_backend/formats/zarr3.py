@@ -91,10 +91,9 @@ def node_document(node: Node) -> dict[str, Any]:
 
 
 def key_encoding_of(hierarchy: Hierarchy) -> ChunkKeyEncoding:
-    """Return how the keys of chunks are made in a file: ``v2`` if that holds for all its arrays, and it has some."""
+    """Return how the keys of new chunks are made in a file: by ``v2`` if all its arrays have keys of one level."""
     arrays = [node for _, node in hierarchy.walk() if isinstance(node, ArrayNode)]
-    is_v2 = arrays and all((node.prefix, node.separator) == KEY_ENCODINGS["v2"] for node in arrays)
-    return "v2" if is_v2 else "default"
+    return "v2" if arrays and all(node.separator == "." for node in arrays) else "default"
 
 
 def to_documents(hierarchy: Hierarchy) -> dict[str, dict[str, Any]]:
