@@ -470,22 +470,28 @@ def _provider_of(
 ) -> tuple[FactsProvider, str | Store]:
     """Return who knows the format of a file, and what its functions take."""
     source = located(path)
-    is_store = isinstance(source, Store)
-    keys = source if isinstance(source, Store) else _keys_of(source, storage_options)
+    if isinstance(source, Store):
+        return _provider_of_store(source), source
+    keys = _keys_of(source, storage_options)
     for provider in _PROVIDERS:
         place = keys if provider.takes_keys and keys is not None else source
-        if (provider.takes_keys or not is_store) and provider.recognises(place):
+        if provider.recognises(place):
             return provider, place
     known = ", ".join(provider.name for provider in _PROVIDERS)
     remedy = f"Give a file of one of these: {known}."
-    if isinstance(source, Store):
-        raise StoreNotFoundError("nothing is there to compare", store=source.location, remedy=remedy)
     if is_url(source):
         open_store(source, storage_options).get_many(_MARKS)  # raises what was the matter, if it was not the format
         remedy = "Check the URL; an HDF5 file is compared where it is local, so download it first."
     elif not Path(source).exists():
         raise StoreNotFoundError("nothing is there to compare", store=source, remedy="Check the path.")
     raise UsageError("this is of no format that can be compared", store=source, remedy=remedy)
+
+
+def _provider_of_store(store: Store) -> FactsProvider:
+    for provider in _PROVIDERS:
+        if provider.takes_keys and provider.recognises(store):
+            return provider
+    raise StoreNotFoundError("nothing is there to compare", store=store.location, remedy="Give a store with a file.")
 
 
 def _keys_of(source: str, storage_options: Mapping[str, Any] | None) -> Store | None:

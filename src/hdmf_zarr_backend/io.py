@@ -220,6 +220,15 @@ ROOT_NAME = "root"
 _CONSTRUCTION = (ConstructError, ValueError, TypeError, KeyError, AttributeError, IndexError)
 
 
+def _check_commit(store: Store, mode: str) -> None:
+    if mode in READING_MODES or not store.abilities.commits:
+        raise UsageError(
+            "commit_message= has no meaning here: it is for writing to Icechunk",
+            store=store.location,
+            remedy="Leave commit_message= out, or give a writable session of Icechunk.",
+        )
+
+
 class ZarrReader(HDMFIO):  # type: ignore[misc]
     """The reading half of `ZarrIO`, where its parameters and errors are documented."""
 
@@ -269,12 +278,8 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
         self._break_lock = break_lock
         self._lock: WriterLock | None = None
         self._strict_json = strict_json or self._place.abilities.strict_json
-        if commit_message is not None and (mode in READING_MODES or not self._place.abilities.commits):
-            raise UsageError(
-                "commit_message= has no meaning here: it is for writing to Icechunk",
-                store=self._place.location,
-                remedy="Leave commit_message= out, or give a writable session of Icechunk.",
-            )
+        if commit_message is not None:
+            _check_commit(self._place, mode)
         self._commit_message = commit_message
         self._zarr_format = zarr_format
         self._key_encoding = chunk_key_encoding

@@ -35,7 +35,7 @@ from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
 from hdmf_zarr_backend.model.locations import ZARR_SUFFIXES, is_url
 from hdmf_zarr_backend.model.nodes import GroupNode
 from hdmf_zarr_backend.progress import SILENT, Progress
-from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.base import Abilities, Store
 from hdmf_zarr_backend.stores.limits import ExternalLinks as Policy
 from hdmf_zarr_backend.stores.limits import Limits, MissingChunks
 from hdmf_zarr_backend.stores.locations import check_apart
@@ -212,46 +212,32 @@ def convert(
     more than 64 KiB are stored in chunks with shuffle and gzip 4, everything else is contiguous.
     """
     origin, goal = located(source), located(target)
-    place = goal if isinstance(goal, str) else goal.location
-    _check_commit(goal, commit_message)
+    location, place = _name_of(origin), _name_of(goal)
+    abilities = _abilities_of(goal)
+    _check_commit(place, abilities, commit_message)
     storage = dict(storage_options or {})
     codec = codec_of_file(codec)
     if virtual:
-        if (nczarr, shards, chunk_key_encoding, strict_json, limits) != (False, None, None, False, None):
-            raise UsageError(
-                "data that stay in the HDF5 file have no shards nor limits, are not read by netcdf-c, nor strict JSON",
-                store=place,
-                remedy="Leave nczarr=, shards=, chunk_key_encoding=, strict_json= and limits= out, or convert without "
-                "virtual=True.",
-            )
-        if not isinstance(origin, str) or not isinstance(goal, str):
-            raise UsageError(
-                "a virtual conversion is from an HDF5 file to a JSON file",
-                store=place,
-                remedy="Give paths or URLs, and options of a server in storage_options=.",
-            )
+        _check_virtual(origin, goal, (nczarr, shards, chunk_key_encoding, strict_json, limits))
         from hdmf_zarr_backend.conversion.virtual import convert_virtual  # on use, as other kinds of conversions below
 
         return convert_virtual(
-            origin, place, to=to, codec=codec, resume=resume, overwrite=overwrite, check=check,
+            location, place, to=to, codec=codec, resume=resume, overwrite=overwrite, check=check,
             zarr_format=zarr_format or 2, storage=storage, progress=progress, durable=durable,
             external_links=_policy_of(external_links, "hdf5", place),
         )  # fmt: skip
     limits = limits or Limits()
-    location = origin if isinstance(origin, str) else origin.location
     found = _format_of(origin)
     policy = _policy_of(external_links, found, place)
     wanted = to or _format_of_target(goal, found)
-    number = zarr_format or _only_format(goal)
-    _check_formats(location, found, wanted, number)
-    number = number or registry.DEFAULT_FORMAT
+    _check_formats(location, found, wanted, zarr_format, abilities.formats)
+    number = zarr_format or registry.default_format(abilities.formats)
     _refuse_idle(place, found, wanted, codec=codec != "keep", resume=resume, strict_json=strict_json, nczarr=nczarr,
                  shards=shards is not None, chunk_key_encoding=chunk_key_encoding is not None,
                  external_links=external_links == "copy",
                  missing_chunks=missing_chunks is not None)  # fmt: skip
     _check_target(goal, wanted, number, nczarr=nczarr)
     check_apart(location, place)
-    strict_json = strict_json or (isinstance(goal, Store) and goal.abilities.strict_json)
     with opened(executor) as who:
         if wanted == "hdf5":
             from hdmf_zarr_backend.conversion.to_hdf5 import ToHdf5, convert_to_hdf5
@@ -266,28 +252,51 @@ def convert(
             overwrite=overwrite, check=check, progress=progress, codec=codec, executor=who,
             memory_budget=memory_budget, zarr_format=number, storage=storage, resume=resume, nczarr=nczarr,
             shards=checked_shards(shards, number), missing_chunks=missing_chunks, limits=limits,
-            strict_json=strict_json, durable=durable, policy=policy,
+            strict_json=strict_json or abilities.strict_json, durable=durable, policy=policy,
             chunk_key_encoding=checked_key_encoding(chunk_key_encoding, number),
         )  # fmt: skip
         report = _to_zarr(location, goal, request) if found == "hdf5" else _to_other_zarr(origin, goal, request)
-    if commit_message is not None and isinstance(goal, Store):
-        goal.commit_changes(commit_message)
+    _commit(goal, commit_message)
     return report
 
 
-def _check_commit(target: str | Store, message: str | None) -> None:
-    if message is not None and not (isinstance(target, Store) and target.abilities.commits):
+def _abilities_of(place: str | Store) -> Abilities:
+    return Abilities() if isinstance(place, str) else place.abilities
+
+
+def _commit(target: str | Store, message: str | None) -> None:
+    if message is not None and isinstance(target, Store):
+        target.commit_changes(message)
+
+
+def _name_of(place: str | Store) -> str:
+    return place if isinstance(place, str) else place.location
+
+
+def _check_virtual(source: str | Store, target: str | Store, options: tuple[Any, ...]) -> None:
+    """Refuse options that a virtual conversion does not have, and files without a path or URL."""
+    if options != (False, None, None, False, None):
         raise UsageError(
-            "commit_message= has no meaning here: it is for Icechunk",
-            store=target if isinstance(target, str) else target.location,
-            remedy="Leave commit_message= out, or give a writable session of Icechunk as the target.",
+            "data that stay in the HDF5 file have no shards nor limits, are not read by netcdf-c, nor strict JSON",
+            store=_name_of(target),
+            remedy="Leave nczarr=, shards=, chunk_key_encoding=, strict_json= and limits= out, or convert without "
+            "virtual=True.",
+        )
+    if not isinstance(source, str) or not isinstance(target, str):
+        raise UsageError(
+            "a virtual conversion is from an HDF5 file to a JSON file",
+            store=_name_of(target),
+            remedy="Give paths or URLs, and options of a server in storage_options=.",
         )
 
 
-def _only_format(target: str | Store) -> int | None:
-    """Return the format of a store that can hold only one."""
-    formats = target.abilities.formats if isinstance(target, Store) else ()
-    return formats[0] if len(formats) == 1 else None
+def _check_commit(place: str, abilities: Abilities, message: str | None) -> None:
+    if message is not None and not abilities.commits:
+        raise UsageError(
+            "commit_message= has no meaning here: it is for Icechunk",
+            store=place,
+            remedy="Leave commit_message= out, or give a writable session of Icechunk as the target.",
+        )
 
 
 def _format_of_target(target: str | Store, source: Format) -> Format:
@@ -297,7 +306,9 @@ def _format_of_target(target: str | Store, source: Format) -> Format:
     return "zarr" if is_zarr else "hdf5"
 
 
-def _check_formats(source: str, found: Format, wanted: Format, zarr_format: int | None) -> None:
+def _check_formats(
+    source: str, found: Format, wanted: Format, zarr_format: int | None, possible: tuple[int, ...]
+) -> None:
     """Refuse an unknown format of the target, and that of the source."""
     if wanted not in ("zarr", "hdf5"):
         raise UsageError(f"to={wanted!r} is not a format", remedy="Use 'zarr' or 'hdf5'.")
@@ -305,7 +316,7 @@ def _check_formats(source: str, found: Format, wanted: Format, zarr_format: int 
         raise UsageError(
             f"zarr_format={zarr_format!r} is not a format of the target", remedy="Use 2 or 3, and only to Zarr."
         )
-    if found == wanted and (wanted == "hdf5" or zarr_format is None):
+    if found == wanted and (wanted == "hdf5" or (zarr_format is None and len(possible) > 1)):
         raise UsageError(
             f"the source is {_NAMES[found]} already",
             store=source,
@@ -346,7 +357,7 @@ def _refuse_idle(target: str, found: Format, wanted: Format, **given: bool) -> N
 
 def _check_target(target: str | Store, wanted: Format, zarr_format: int, *, nczarr: bool) -> None:
     """Refuse an HDF5 file at a URL, and NCZarr attributes in format 3."""
-    place = target if isinstance(target, str) else target.location
+    place = _name_of(target)
     if wanted == "hdf5" and (not isinstance(target, str) or is_url(target)):
         raise UsageError("an HDF5 file is written to a local path", store=place, remedy="Upload it afterwards.")
     if nczarr and zarr_format == 3:
@@ -434,7 +445,7 @@ def _open_target(target: str | Store, storage: dict[str, Any], *, overwrite: boo
 
 def _to_zarr(source: str, place: str | Store, request: _ToZarr) -> ConversionReport:
     keys = _open_target(place, request.storage, overwrite=request.overwrite)
-    target = place if isinstance(place, str) else keys.location
+    target = _name_of(place)
     is_nwb = request.check and check_version(source)
     with closing(Hdf5Tree(source, target, external_links=request.policy, limits=request.limits)) as tree:
         keep = request.codec == "keep"
@@ -484,7 +495,7 @@ def _to_other_zarr(source: str | Store, place: str | Store, request: _ToZarr) ->
             remedy="Choose the other format, or copy the directory.",
         )
     keys = _open_target(place, request.storage, overwrite=request.overwrite)
-    target = place if isinstance(place, str) else keys.location
+    target = _name_of(place)
     if request.check:
         check_zarr(main)
     planner = ZarrPlanner(main.keys, main.hierarchy, target, zarr_format=request.zarr_format, shards=request.shards)
