@@ -34,7 +34,7 @@ from hdmf_zarr_backend.model.facts import (
 )
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.opening import open_store
+from hdmf_zarr_backend.stores.opening import located, open_store
 
 __all__ = [
     "BLOCK_BYTES",
@@ -398,13 +398,13 @@ def register_provider(provider: FactsProvider) -> None:
 
 
 def open_facts(
-    path: str | os.PathLike[str], *, as_hdf5: bool = False, storage_options: Mapping[str, Any] | None = None
+    path: str | os.PathLike[str] | Any, *, as_hdf5: bool = False, storage_options: Mapping[str, Any] | None = None
 ) -> FileFacts:
     """Open a file for comparing, by the first provider that recognises it; HDF5 by its signature.
 
     Parameters
     ----------
-    path : str or PathLike
+    path : str, PathLike, or anything else that `ZarrIO` takes
         The file.
     as_hdf5 : bool
         Give the facts that the file would have as HDF5.
@@ -425,8 +425,8 @@ def open_facts(
 
 
 def open_pair(
-    a: FileFacts | str | os.PathLike[str],
-    b: FileFacts | str | os.PathLike[str],
+    a: FileFacts | str | os.PathLike[str] | Any,
+    b: FileFacts | str | os.PathLike[str] | Any,
     *,
     storage_options: Mapping[str, Any] | None = None,
 ) -> tuple[FileFacts, FileFacts]:
@@ -448,9 +448,13 @@ def open_pair(
 
 
 def _known(
-    file: FileFacts | str | os.PathLike[str], storage_options: Mapping[str, Any] | None
+    file: FileFacts | str | os.PathLike[str] | Any, storage_options: Mapping[str, Any] | None
 ) -> tuple[FactsProvider | None, Any]:
-    return _provider_of(file, storage_options) if isinstance(file, str | os.PathLike) else (None, file)
+    return (None, file) if _is_facts(file) else _provider_of(file, storage_options)
+
+
+def _is_facts(file: Any) -> bool:
+    return isinstance(file, Mapping) and hasattr(file, "source") and hasattr(file, "close")
 
 
 def _opened(provider: FactsProvider | None, place: Any, *, as_hdf5: bool) -> FileFacts:
@@ -462,10 +466,12 @@ def _opener(provider: FactsProvider, *, as_hdf5: bool) -> Callable[[Any], FileFa
 
 
 def _provider_of(
-    path: str | os.PathLike[str], storage_options: Mapping[str, Any] | None
+    path: str | os.PathLike[str] | Any, storage_options: Mapping[str, Any] | None
 ) -> tuple[FactsProvider, str | Store]:
     """Return who knows the format of a file, and what its functions take."""
-    source = os.fspath(path)
+    source = located(path)
+    if isinstance(source, Store):
+        return _provider_of_store(source), source
     keys = _keys_of(source, storage_options)
     for provider in _PROVIDERS:
         place = keys if provider.takes_keys and keys is not None else source
@@ -481,6 +487,13 @@ def _provider_of(
     raise UsageError("this is of no format that can be compared", store=source, remedy=remedy)
 
 
+def _provider_of_store(store: Store) -> FactsProvider:
+    for provider in _PROVIDERS:
+        if provider.takes_keys and provider.recognises(store):
+            return provider
+    raise StoreNotFoundError("nothing is there to compare", store=store.location, remedy="Give a store with a file.")
+
+
 def _keys_of(source: str, storage_options: Mapping[str, Any] | None) -> Store | None:
     """Return the keys of a URL; None of a local file, and of a URL that only another provider may know how to open."""
     if not is_url(source):
@@ -492,8 +505,8 @@ def _keys_of(source: str, storage_options: Mapping[str, Any] | None) -> Store | 
 
 
 def compare(
-    a: FileFacts | str | os.PathLike[str],
-    b: FileFacts | str | os.PathLike[str],
+    a: FileFacts | str | os.PathLike[str] | Any,
+    b: FileFacts | str | os.PathLike[str] | Any,
     *,
     ignore: Collection[str] = (),
     values: bool = True,
@@ -503,9 +516,9 @@ def compare(
 
     Parameters
     ----------
-    a, b : FileFacts, str or PathLike
-        Files; those given as paths are opened and closed. Two paths of one format are compared in the words of that
-        format, of two formats in the words of HDF5.
+    a, b : FileFacts, str, PathLike, or anything else that `ZarrIO` takes
+        Files; those given otherwise than as facts are opened and closed. Two paths of one format are compared in the
+        words of that format, of two formats in the words of HDF5.
     ignore : collection of str
         Kinds to leave out. With both ``value`` and ``reference`` no values of datasets are read.
     values : bool

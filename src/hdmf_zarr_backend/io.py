@@ -53,10 +53,11 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
 )
 from hdmf_zarr_backend.files.parser import ParsedFile, is_empty_group, is_hdmf_zarr, parse
-from hdmf_zarr_backend.formats import registry
+from hdmf_zarr_backend.formats import registry, zarr3
 from hdmf_zarr_backend.formats.both import BOTH, State, ZarrFormat
 from hdmf_zarr_backend.formats.codec_options import object_codec
 from hdmf_zarr_backend.formats.elements import OBJECT_CODECS
+from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding
 from hdmf_zarr_backend.model.locations import full_location, is_same_place
 from hdmf_zarr_backend.model.nesting import limited_nesting
 from hdmf_zarr_backend.progress import SILENT, Progress
@@ -65,6 +66,7 @@ from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits, MissingChunks, ReadRules
 from hdmf_zarr_backend.stores.opening import check_abilities, open_store
 from hdmf_zarr_backend.stores.wrappers import QueuedStore
+from hdmf_zarr_backend.transfer.plan import checked_key_encoding
 from hdmf_zarr_backend.transfer.writer import MEMORY_BUDGET
 
 MODES = ("r", "r-", "r+", "a", "w", "w-", "x")
@@ -233,6 +235,15 @@ ROOT_NAME = "root"
 _CONSTRUCTION = (ConstructError, ValueError, TypeError, KeyError, AttributeError, IndexError)
 
 
+def _check_commit(store: Store, mode: str) -> None:
+    if mode in READING_MODES or not store.abilities.commits:
+        raise UsageError(
+            "commit_message= has no meaning here: it is for writing to Icechunk",
+            store=store.location,
+            remedy="Leave commit_message= out, or give a writable session of Icechunk.",
+        )
+
+
 class ZarrReader(HDMFIO):  # type: ignore[misc]
     """The reading half of `ZarrIO`, where its parameters and errors are documented."""
 
@@ -256,6 +267,8 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
         synchronizer: Any = None,
         zarr_format: ZarrFormat | None = None,
         break_lock: bool = False,
+        commit_message: str | None = None,
+        chunk_key_encoding: ChunkKeyEncoding | None = None,
         **unknown: Never,
     ) -> None:
         if unknown:
@@ -279,8 +292,12 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
         self._force_overwrite = force_overwrite
         self._break_lock = break_lock
         self._lock: WriterLock | None = None
-        self._strict_json = strict_json
+        self._strict_json = strict_json or self._place.abilities.strict_json
+        if commit_message is not None:
+            _check_commit(self._place, mode)
+        self._commit_message = commit_message
         self._zarr_format = zarr_format
+        self._key_encoding = chunk_key_encoding
         self._use_inlined = use_inlined
         self._keys: Store | None = None
         self._parsed: ParsedFile | None = None
@@ -372,6 +389,7 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
             self._parsed = parse_target(keys, self._mode, use_inlined=self._use_inlined, likely=self._zarr_format)
             keys = self._parsed.keys(keys)
         check_format(keys, self._mode, self._parsed, wanted=self._zarr_format)
+        checked_key_encoding(self._key_encoding, self._number)
         self._keys = keys
         if self._mode in ("r+", "a") and self._parsed is not None:
             self._edits = Edits(keys, self._parsed)
@@ -612,7 +630,7 @@ class ZarrIO(ZarrReader):
 
     Parameters
     ----------
-    path : str, Path, mapping, zarr.abc.store.Store, zarr.storage.StorePath or zarr.Group
+    path : str, Path, UPath, OpenFile, mapping, zarr.abc.store.Store, StorePath, zarr.Group or icechunk.Session
         The file: a local directory or zip file, a file of references, a URL, or a store or group that holds the file.
     mode : {"r", "r-", "r+", "a", "w", "w-", "x"}
         ``r``: read. ``r-``: read without the consolidated document. ``r+``: read and change. ``a``: the same, but
@@ -630,7 +648,8 @@ class ZarrIO(ZarrReader):
     storage_options : dict, optional
         Options for URLs, with the names of fsspec or obstore.
     strict_json : bool
-        Write documents without NaN and Infinity tokens (hdmf-zarr 0.13 cannot read the text that replaces them).
+        Write documents without NaN and Infinity tokens (hdmf-zarr 0.13 cannot read the text that replaces them). A
+        store that needs such documents (Icechunk) always has them.
     use_inlined : bool
         Read scalars and cached specifications from the consolidated document if it has them. False: from their chunks.
     limits : Limits, optional
@@ -653,6 +672,13 @@ class ZarrIO(ZarrReader):
     break_lock : bool
         Write in spite of the lock of another writer that is gone, or runs on another machine. A running process on this
         machine keeps its lock.
+    commit_message : str, optional
+        For an Icechunk session only: commit it with this message when the file is closed, unless a ``with`` block ends
+        by an error. None: the commit is yours.
+    chunk_key_encoding : {"default", "v2"}, optional
+        For format 3 only: how the keys of chunks of new arrays are made. ``"default"``: ``c/0/0``, a folder for each
+        axis. ``"v2"``: ``0.0``, as in format 2; a file with such keys is not nested as deeply, which DANDI limits.
+        None: as in the file, ``"default"`` in a new one. All programs that know format 3 read both.
     **unknown
         Any other argument is refused; the error names the most similar one.
 
@@ -669,6 +695,8 @@ class ZarrIO(ZarrReader):
     """
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is not None:
+            self._commit_message = None
         try:
             if error is not None and self._may_flush and self._edits is not None:
                 drop_changes(self._edits, self.path, error)
@@ -685,6 +713,8 @@ class ZarrIO(ZarrReader):
         try:
             if self._may_flush:
                 self._flush()
+                if self._commit_message is not None:
+                    self._place.commit_changes(self._commit_message)
         finally:
             super().close()
 
@@ -864,12 +894,17 @@ class ZarrIO(ZarrReader):
             durable=durable,
             has_both=self.zarr_format == BOTH,
             schema=next(iter(catalogs), None) if export_source is not None else None,
+            chunk_key_encoding=self._key_encoding or self._encoding_of_file(),
         )
         with limited_nesting(builder, store=self.source, doing="written"):
             self._carry_out(request)
         self._mark_written(builder)
         for wrapper, path in request.unfilled:
             wrapper.dataset = self._session().own.array_at(path)
+
+    def _encoding_of_file(self) -> ChunkKeyEncoding:
+        is_known = self._parsed is not None and self._parsed.zarr_format == 3
+        return zarr3.key_encoding_of(self._parsed.hierarchy) if self._parsed is not None and is_known else "default"
 
     def _check_options(self, expandable: object, *, nczarr: bool, consolidate: bool) -> None:
         if isinstance(expandable, (bool, str)):

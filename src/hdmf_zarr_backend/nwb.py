@@ -52,7 +52,7 @@ class NWBZarrIO(ZarrIO):
 
     Parameters
     ----------
-    path : str, Path, mapping, zarr.abc.store.Store, zarr.storage.StorePath or zarr.Group
+    path : str, Path, UPath, OpenFile, mapping, zarr.abc.store.Store, StorePath, zarr.Group or icechunk.Session
         The file: a local directory or zip file, a file of references, a URL, or what holds the file; as of `ZarrIO`.
     mode : {"r", "r-", "r+", "a", "w", "w-", "x"}
         As of `ZarrIO`.

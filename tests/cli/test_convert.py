@@ -32,6 +32,7 @@ DEFAULTS = {
     "virtual": False,
     "nczarr": False,
     "shards": None,
+    "chunk_key_encoding": None,
     "missing_chunks": None,
     "strict_json": False,
     "durable": False,
@@ -80,6 +81,7 @@ def test_a_source_and_a_target(calls: Calls, capsys: pytest.CaptureFixture[str])
 def test_the_options_are_passed_on(calls: Calls) -> None:
     given = ["--force", "--no-check", "--to", "zarr", "--linked-data", "copy", "--codec", "zstd", "--jobs", "3"]
     given += ["--resume", "--virtual", "-O", "anon=true", "-O", "key=a=b"]
+    given += ["--chunk-key-encoding", "v2"]
     given += ["--nczarr", "--shards", "40000,64", "--missing-chunks", "fill", "--strict-json"]
     assert main(["convert", *given, "a.nwb", "b"]) == 0
     changed = {
@@ -94,6 +96,7 @@ def test_the_options_are_passed_on(calls: Calls) -> None:
         "virtual": True,
         "nczarr": True,
         "shards": (40000, 64),
+        "chunk_key_encoding": "v2",
         "missing_chunks": "fill",
         "strict_json": True,
         "durable": False,

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
+import zarr
 
-from hdmf_zarr_backend.comparison import compare
+from hdmf_zarr_backend import convert, upgrade
+from hdmf_zarr_backend.comparison import compare, open_facts
 from hdmf_zarr_backend.errors import ChunkError, DamagedFileError
 from hdmf_zarr_backend.files.facts import ZarrFacts
 from hdmf_zarr_backend.model.elements import Reference
@@ -73,3 +77,18 @@ def test_rows_that_do_not_fit_their_fields_are_told(sample: Path, tmp_path: Path
     path = changed(sample, tmp_path, edit("table/.zattrs", "zarr_dtype", words))
     with pytest.raises(DamagedFileError, match="/table"):
         compare(path, path)
+
+
+def test_a_cached_specification_keeps_its_axis_in_format_3(tmp_path: Path) -> None:
+    """Only a file that records no type for it, of an old release of hdmf-zarr, may mean a scalar by one axis of one."""
+    root = zarr.create_group(tmp_path / "a.zarr", zarr_format=3, attributes={".specloc": "specifications"})
+    text = root.create_array("specifications/core/1.0.0/namespace", shape=(1,), dtype="string")
+    text[:] = np.array(["{}"], dtype=object)
+    convert(tmp_path / "a.zarr", tmp_path / "b.zarr", zarr_format=2)
+    convert(tmp_path / "b.zarr", tmp_path / "c.zarr", zarr_format=3)
+    convert(tmp_path / "a.zarr", tmp_path / "d.h5")
+    upgrade(tmp_path / "b.zarr")
+    for name in ("a.zarr", "b.zarr", "c.zarr", "d.h5"):
+        with closing(open_facts(tmp_path / name)) as facts:
+            assert dataset(facts["/specifications/core/1.0.0/namespace"]).shape == (1,), name
+    assert compare(tmp_path / "a.zarr", tmp_path / "c.zarr") == []

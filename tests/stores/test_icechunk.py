@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import h5py
 import icechunk
 import numpy as np
 import pytest
@@ -12,8 +13,15 @@ from hdmf.data_utils import DataChunkIterator
 from hdmf.testing import TestCase
 from pynwb import TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
-from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreNotFoundError, UsageError
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert
+from hdmf_zarr_backend.comparison import compare
+from hdmf_zarr_backend.errors import (
+    DroppedChangesWarning,
+    ReadOnlyStoreError,
+    StoreExistsError,
+    StoreNotFoundError,
+    UsageError,
+)
 from hdmf_zarr_backend.stores.opening import open_store
 from tests import samples, trees
 
@@ -158,3 +166,75 @@ def test_an_export_needs_no_format(repository, tmp_path):
     session.commit("a file")
     with NWBZarrIO(repository.readonly_session("main").store, "r") as io:
         assert io.read().identifier == "plain"
+
+
+NOT_A_NUMBER = {"gain": np.nan, "gains": np.array([1.0, -np.inf], dtype="f4"), "note": "x"}
+
+
+def test_an_attribute_that_is_not_a_number_is_written_as_strict_json(repository):
+    """The store refuses a document with a NaN token, in the middle of a write."""
+    session = repository.writable_session("main")
+    with ZarrIO(session, "w", commit_message="a file") as io:
+        io.write_builder(trees.root(**NOT_A_NUMBER))
+    with ZarrIO(repository.writable_session("main"), "r+", commit_message="another attribute") as io:
+        builder = io.read_builder()
+        builder.set_attribute("more", np.nan)
+        io.write_builder(builder)
+    found = read(repository).attributes
+    assert np.isnan(found["gain"])
+    assert np.isnan(found["more"])
+    np.testing.assert_array_equal(found["gains"], NOT_A_NUMBER["gains"])
+
+
+@pytest.mark.parametrize("zarr_format", [None, 2])
+def test_convert_to_and_from_a_session(repository, tmp_path, zarr_format):
+    """From HDF5, and from a Zarr file that has NaN tokens."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["data"] = np.arange(5)
+        file.attrs.update(NOT_A_NUMBER)
+        file["data"].attrs.update(NOT_A_NUMBER)
+    source = tmp_path / "a.h5"
+    if zarr_format is not None:
+        source = tmp_path / "a.zarr"
+        convert(tmp_path / "a.h5", source, zarr_format=zarr_format)
+    convert(source, repository.writable_session("main"), commit_message="a file")
+    found = repository.readonly_session("main")
+    assert compare(source, found) == []
+    convert(found, tmp_path / "b.h5")
+    assert compare(tmp_path / "a.h5", tmp_path / "b.h5") == []
+
+
+def test_convert_replaces_a_file_in_a_session_only_if_asked(repository, tmp_path):
+    samples.write_zarr(tmp_path / "a.zarr", samples.plain_nwbfile())
+    write(repository, trees.dataset("old", np.arange(5)))
+    session = repository.writable_session("main")
+    with pytest.raises(StoreExistsError, match="overwrite=True"):
+        convert(tmp_path / "a.zarr", session)
+    assert not session.has_uncommitted_changes
+    convert(tmp_path / "a.zarr", session, overwrite=True)
+    session.commit("a file")
+    assert NWBZarrIO(repository.readonly_session("main"), "r").read().identifier == "plain"
+
+
+def test_a_session_is_committed_with_the_message(repository):
+    with ZarrIO(repository.writable_session("main"), "w", commit_message="written") as io:
+        io.write_builder(trees.root(trees.dataset("data", np.arange(5))))
+    with ZarrIO(repository.writable_session("main"), "r+", commit_message="changed") as io:
+        io.read_builder().datasets["data"].data[2] = 22
+    with ZarrIO(repository.writable_session("main"), "r+", commit_message="nothing to commit") as io:
+        io.read_builder()
+    session = repository.writable_session("main")
+    with pytest.warns(DroppedChangesWarning), pytest.raises(KeyError), ZarrIO(session, "r+", commit_message="no") as io:
+        io.read_builder().datasets["data"].data[2] = 33
+        raise KeyError
+    messages = [snapshot.message for snapshot in repository.ancestry(branch="main")]
+    assert messages[:2] == ["changed", "written"]
+    assert read(repository)["data"].data[2] == 22
+
+
+def test_a_message_without_a_commit_is_refused(repository, tmp_path):
+    for place, mode in ((repository.readonly_session("main"), "r"), (tmp_path / "a.zarr", "w")):
+        with pytest.raises(UsageError, match="commit_message"):
+            ZarrIO(place, mode, commit_message="x")
+    with pytest.raises(UsageError, match="commit_message"):
+        convert(tmp_path / "a.h5", tmp_path / "a.zarr", commit_message="x")

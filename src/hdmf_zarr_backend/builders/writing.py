@@ -20,6 +20,7 @@ from hdmf_zarr_backend.files.parser import ParsedFile
 from hdmf_zarr_backend.formats import zarr2
 from hdmf_zarr_backend.formats.nczarr import is_nczarr, overlay
 from hdmf_zarr_backend.formats.registry import FORMATS
+from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding
 from hdmf_zarr_backend.model.nodes import ArrayNode, Hierarchy, absolute, adopt, copy_hierarchy
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
@@ -66,6 +67,8 @@ class WriteRequest:
         Whether a new file gets the metadata of format 3 too.
     schema : NamespaceCatalog or None
         Names the axes of arrays from another file, whose builders have no dimension labels.
+    chunk_key_encoding : {"default", "v2"}
+        How the keys of chunks of new arrays are made in format 3.
     unfilled : list
         ``(ZarrDataIO, path)`` of the arrays that were written by shape and type only; set by the write.
     """
@@ -84,6 +87,7 @@ class WriteRequest:
     durable: bool = False
     has_both: bool = False
     schema: Any = None
+    chunk_key_encoding: ChunkKeyEncoding = "default"
     unfilled: list[tuple[Any, str]] = field(default_factory=list)
 
     def writer(self, keys: Store, plan: WritePlan) -> Writer:
@@ -104,6 +108,7 @@ def plan_new(request: WriteRequest) -> WritePlan:
     plan = Planner(request.options, request.targets).plan_root(request.builder)
     name_axes(plan, None if request.schema is None else specs_in(request.schema))
     add_specs(plan, request.texts, location=request.options.location)
+    plan.chunk_key_encoding = request.chunk_key_encoding
     return plan
 
 
@@ -224,6 +229,7 @@ def write_difference(
         hierarchy = copy_hierarchy(known)
         planner = AppendPlanner(options, request.targets, hierarchy, is_written=is_written, original=original)
         plan = planner.plan_root(request.builder)
+        plan.chunk_key_encoding = request.chunk_key_encoding
         planner.note_specs(add_specs(plan, request.texts, location=options.location))
     check_names((path for path, _ in plan.hierarchy.walk()), keys)
     is_other = file.parsed.consolidated != request.consolidate

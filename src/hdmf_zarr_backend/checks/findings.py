@@ -44,6 +44,9 @@ DAMAGE: Final[dict[str, str]] = {
     "chunk-missing": _RESTORE,
     "chunk-damaged": _RESTORE,
     "schema": "Change what is named to what the schema demands.",
+    "dandi-depth": "Write it with chunk_key_encoding='v2', or in format 2; or nest groups less deeply.",
+    "dandi-name": "Rename it.",
+    "dandi-size": "Write it with smaller chunks or shards.",
 }
 """Kinds of damage -> what to do about it. Kinds are only ever added."""
 
@@ -62,6 +65,7 @@ REMARKS: Final[dict[str, str]] = {
     "unknown-file": "Nothing reads it; delete it if it is not yours.",
     "link-refused": "Verify with external_links='follow' to check the target too.",
     "reference-refused": "Verify with external_links='follow' to check the target too.",
+    "dandi-count": "Write it with larger chunks or with shards: an upload of so many objects may not end.",
     "unwritten": "It reads as the fill value, which may be right: the file does not state that all chunks are stored.",
     "unchecked": "Write with a codec that has a checksum (zstd, zlib) where this matters.",
     "no-schema": "Cache the namespaces in the file, or run `zarrio validate --installed`.",
@@ -108,6 +112,31 @@ class Problem:
         return f"{self.path}: {self.kind}: {self.message}. {self.remedy}"
 
 
+@dataclass(slots=True, frozen=True)
+class DandiAsset:
+    """A file as an asset of the DANDI archive.
+
+    Attributes
+    ----------
+    checksum : str
+        ``MD5-COUNT--SIZE``, which the archive has for the same file.
+    count : int
+        Number of values: documents and chunks.
+    nbytes : int
+        Their bytes.
+    depth : int
+        Number of names in the longest key.
+    """
+
+    checksum: str
+    count: int
+    nbytes: int
+    depth: int
+
+    def __str__(self) -> str:
+        return f"{self.checksum} ({self.count:,} objects, {self.nbytes:,} bytes, {self.depth} levels)"
+
+
 @dataclass(slots=True)
 class Report:
     """What `verify` found.
@@ -124,6 +153,8 @@ class Report:
         How many were checked.
     nbytes : int
         Bytes of the stored chunks that were decoded.
+    dandi : DandiAsset, optional
+        Checksum and size of the file as an asset of the DANDI archive, if that was asked for.
     """
 
     source: str
@@ -136,6 +167,7 @@ class Report:
     references: int = 0
     chunks: int = 0
     nbytes: int = 0
+    dandi: DandiAsset | None = None
 
     @property
     def is_sound(self) -> bool:

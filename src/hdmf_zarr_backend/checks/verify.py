@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 from hdmf_zarr_backend.checks.chunks import ChunkCheck
+from hdmf_zarr_backend.checks.dandi import check_dandi
 from hdmf_zarr_backend.checks.findings import Report
 from hdmf_zarr_backend.checks.links import Targets, check_targets
 from hdmf_zarr_backend.checks.structure import check_structure
@@ -34,6 +35,7 @@ def verify(
     external_links: ExternalLinks | None = None,
     executor: Any = None,
     memory_budget: int = MEMORY_BUDGET,
+    dandi: bool = False,
     progress: Progress = SILENT,
 ) -> Report:
     """Look for damage in a Zarr file. Nothing is changed.
@@ -57,6 +59,9 @@ def verify(
         What decodes chunks; None: this thread.
     memory_budget : int
         Bytes of values that may be in flight.
+    dandi : bool
+        Also check what the DANDI archive demands of a Zarr file: depth and names of its keys, number and size of its
+        objects; and compute its checksum there, which reads the whole file.
     progress : Progress
         Receives the number of bytes of the values that were decoded.
 
@@ -80,6 +85,8 @@ def verify(
     keys.read_rules = ReadRules(limits=limits or Limits(), external_links=external_links)
     report = Report(keys.location, level)
     structure = check_structure(keys, report)
+    if dandi:
+        report.dandi = check_dandi(keys, report.add)
     last = LEVELS.index(level)
     if structure is None or last == 0:
         return report

@@ -252,6 +252,15 @@ def add_encoding_options(parser: ArgumentParser) -> None:
     )
 
 
+def add_key_encoding_option(parser: ArgumentParser, use: str) -> None:
+    """Add the option ``--chunk-key-encoding``; ``use`` says what it applies to."""
+    parser.add_argument(
+        "--chunk-key-encoding",
+        choices=("default", "v2"),
+        help=f"{use}: keys such as c/0/0 (default), or 0.0 without folders (v2), as DANDI needs them",
+    )
+
+
 def _shards(text: str) -> tuple[int, ...] | str:
     if text == "auto":
         return text

@@ -20,6 +20,7 @@ from hdmf_zarr_backend.cli.command import (
     add_format_option,
     add_jobs_option,
     add_json_option,
+    add_key_encoding_option,
     add_storage_option,
     complain,
     executor_of,
@@ -90,6 +91,7 @@ def _configure(parser: ArgumentParser) -> None:
         choices=(2, 3, "both"),
     )
     add_encoding_options(parser)
+    add_key_encoding_option(parser, "to Zarr format 3")
     parser.add_argument(
         "--strict-json",
         action="store_true",
@@ -152,6 +154,7 @@ def _run(arguments: Namespace) -> Exit:
         "virtual": arguments.virtual,
         "nczarr": arguments.nczarr,
         "shards": arguments.shards,
+        "chunk_key_encoding": arguments.chunk_key_encoding,
         "missing_chunks": arguments.missing_chunks,
         "strict_json": arguments.strict_json,
         "durable": arguments.durable,

@@ -15,6 +15,7 @@ from hdmf_zarr_backend.cli.command import (
     Exit,
     add_jobs_option,
     add_json_option,
+    add_key_encoding_option,
     add_storage_option,
     each_file,
     executor_of,
@@ -35,6 +36,7 @@ def _configure(parser: ArgumentParser) -> None:
     which.add_argument(
         "--drop", type=int, choices=(2, 3), help="remove the metadata of one format from files of both formats"
     )
+    add_key_encoding_option(parser, "chunks that are encoded anew")
     add_jobs_option(parser)
     add_json_option(parser, "print what was done as one JSON document")
     add_storage_option(parser)
@@ -54,6 +56,7 @@ def _run(arguments: Namespace) -> Exit:
                 drop=arguments.drop,
                 storage_options=options,
                 executor=executor_of(arguments),
+                chunk_key_encoding=arguments.chunk_key_encoding,
                 progress=progress,
             )
 

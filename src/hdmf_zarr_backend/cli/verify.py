@@ -6,6 +6,7 @@ Each command is a module that `main` imports when the command is run, so that th
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from hdmf_zarr_backend.cli.command import (
@@ -24,6 +25,7 @@ from hdmf_zarr_backend.cli.command import (
     shown_progress,
     storage_options,
 )
+from hdmf_zarr_backend.errors import UsageError
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.checks.conformance import ConformanceReport, Finding
@@ -44,6 +46,12 @@ def _configure(parser: ArgumentParser) -> None:
         action="store_true",
         help="check the store against the specification of Zarr format 2 instead, rule by rule",
     )
+    parser.add_argument(
+        "--dandi",
+        action="store_true",
+        help="also check what the DANDI archive demands (depth, names, number and size of objects), and print the "
+        "checksum that the file has there",
+    )
     add_jobs_option(parser)
     add_external_links_option(parser)
     add_finding_options(
@@ -56,6 +64,8 @@ def _configure(parser: ArgumentParser) -> None:
 
 
 def _run(arguments: Namespace) -> Exit:
+    if arguments.spec and arguments.dandi:
+        raise UsageError("--spec has no place for --dandi", remedy="Run the command twice.")
     return _run_spec(arguments) if arguments.spec else _run_levels(arguments)
 
 
@@ -73,6 +83,7 @@ def _run_levels(arguments: Namespace) -> Exit:
                 executor=executor_of(arguments),
                 external_links=arguments.external_links,
                 storage_options=options,
+                dandi=arguments.dandi,
                 progress=progress,
             )
 
@@ -96,6 +107,8 @@ def _print(path: str, report: Report, arguments: Namespace) -> None:
     found = [*report.problems, *(remark for remark in report.remarks if arguments.verbose or remark.kind not in FACTS)]
     lines = finding_lines(found, line, lambda problem: f"{problem.kind} {problem.message}", verbose=arguments.verbose)
     print_limited(lines, arguments.limit)
+    if report.dandi is not None:
+        print(f"{path}: DANDI checksum {report.dandi}")
     verdict = "sound" if report.is_sound else counted(len(report.problems), "problem")
     print(f"{path}: {verdict} ({report.looked_at})")
 
@@ -115,6 +128,7 @@ def _as_json(report: Report, command: Command) -> dict[str, Any]:
             "chunks": report.chunks,
             "bytes": report.nbytes,
         },
+        **({} if report.dandi is None else {"dandi": asdict(report.dandi)}),
         "counts": report.counts,
         "problems": [problem_document(problem, command) for problem in report.problems],
         "remarks": [problem_document(problem, command) for problem in report.remarks],
@@ -196,6 +210,7 @@ COMMAND = Command(
   zarrio verify *.nwb.zarr --level links
   zarrio verify session.nwb.zarr --level schema --json | jq '.[].counts'
   zarrio verify session.nwb.zarr --spec
+  zarrio verify session.nwb.zarr --dandi
 """,
     configure=_configure,
     run=_run,

@@ -25,9 +25,11 @@ from hdmf_zarr_backend.errors import NotZarrError, StoreNotFoundError, UsageErro
 from hdmf_zarr_backend.execution.executors import opened
 from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
 from hdmf_zarr_backend.formats import registry
+from hdmf_zarr_backend.formats.attributes import strict_attributes
 from hdmf_zarr_backend.formats.both import BOTH, ZarrFormat
 from hdmf_zarr_backend.formats.codec_options import codec_of_file
 from hdmf_zarr_backend.formats.reserved import LINKS
+from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding
 from hdmf_zarr_backend.hdf5.facts import is_hdf5
 from hdmf_zarr_backend.hdf5.placement import ExternalLinks
 from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
@@ -35,16 +37,24 @@ from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
 from hdmf_zarr_backend.model.locations import ZARR_SUFFIXES, is_url
 from hdmf_zarr_backend.model.nodes import GroupNode
 from hdmf_zarr_backend.progress import SILENT, Progress
-from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.base import Abilities, Store
 from hdmf_zarr_backend.stores.limits import ExternalLinks as Policy
 from hdmf_zarr_backend.stores.limits import Limits, MissingChunks
-from hdmf_zarr_backend.stores.locations import check_apart, location_of
-from hdmf_zarr_backend.stores.opening import FILE_SUFFIXES, check_abilities, check_free, open_store, remove_empty_folder
+from hdmf_zarr_backend.stores.locations import check_apart
+from hdmf_zarr_backend.stores.opening import (
+    FILE_SUFFIXES,
+    check_abilities,
+    check_free,
+    located,
+    open_store,
+    remove_empty_folder,
+)
 from hdmf_zarr_backend.transfer.plan import (
     ShardsOfFile,
     StorageOptions,
     WritePlan,
     adapt_plan,
+    checked_key_encoding,
     checked_shards,
     shard_bytes_for,
 )
@@ -58,13 +68,14 @@ _HDF5_SUFFIXES = (".nwb", ".h5", ".hdf5", ".hdf")
 _NAMES: dict[Format, str] = {"zarr": "Zarr", "hdf5": "HDF5"}
 _MEANT_FOR: dict[str, tuple[Format | None, Format | None]] = {
     "codec": ("hdf5", "zarr"), "resume": ("hdf5", "zarr"), "strict_json": ("hdf5", "zarr"), "nczarr": (None, "zarr"),
-    "shards": (None, "zarr"), "external_links": ("zarr", "hdf5"), "missing_chunks": ("zarr", None),
+    "chunk_key_encoding": (None, "zarr"), "shards": (None, "zarr"),
+    "external_links": ("zarr", "hdf5"), "missing_chunks": ("zarr", None),
 }  # fmt: skip
 
 
 def convert(
-    source: str | os.PathLike[str],
-    target: str | os.PathLike[str],
+    source: str | os.PathLike[str] | Any,
+    target: str | os.PathLike[str] | Any,
     *,
     to: Format | None = None,
     overwrite: bool = False,
@@ -79,22 +90,24 @@ def convert(
     virtual: bool = False,
     nczarr: bool = False,
     shards: ShardsOfFile = None,
+    chunk_key_encoding: ChunkKeyEncoding | None = None,
     missing_chunks: MissingChunks | None = None,
     limits: Limits | None = None,
     strict_json: bool = False,
     durable: bool = False,
+    commit_message: str | None = None,
     progress: Progress = SILENT,
 ) -> ConversionReport:
     """Convert an HDF5 file to Zarr, a Zarr file to HDF5, or a Zarr file to the other format of Zarr or to both.
 
     Parameters
     ----------
-    source : str or Path
+    source : str, Path, or anything else that `ZarrIO` takes
         An HDF5 file (recognised by its signature), or a Zarr file of format 2 or 3 written by any release of
-        hdmf-zarr: a directory, a zip file, a file of references or a URL.
-    target : str or Path
-        The new file. A Zarr file may be a URL or end in ``.zip``. A local file is written beside the target and
-        renamed when it is complete. An existing file stays until then, and a conversion that fails leaves nothing.
+        hdmf-zarr: a directory, a zip file, a file of references, a URL or a store.
+    target : str, Path, or anything else that `ZarrIO` takes
+        The new file. A Zarr file may be a URL or a store, or end in ``.zip``. A local file is written beside the target
+        and renamed when it is complete. An existing file stays until then, and a conversion that fails leaves nothing.
     to : {"zarr", "hdf5"}, optional
         Format of the target. None: Zarr if its name ends in ``.zarr`` or ``.zip``, or if it is a folder and the
         source is HDF5; else HDF5.
@@ -105,7 +118,8 @@ def convert(
         Refuse an NWB file that pynwb cannot read, before anything is written. Without pynwb only the NWB version is
         checked. In files of hdmf-zarr, which do not store them, it also restores the types of unsigned attributes.
     zarr_format : {2, 3, "both"}, optional
-        Format of a Zarr target. "both": it has the metadata of both formats over the same chunks. None: 2.
+        Format of a Zarr target. "both": it has the metadata of both formats over the same chunks. None: 2, or the only
+        format that a store can hold (Icechunk: 3).
     storage_options : mapping, optional
         Options of the source and the target if they are URLs, as for `ZarrIO`.
     external_links : {"keep", "copy", "follow", "within", "never"}
@@ -141,15 +155,19 @@ def convert(
         To Zarr format 3 only. Store several chunks in one object, a shard. "auto": the shard shape of large arrays is
         chosen by bytes. A shape: for arrays with that number of axes and more than one chunk, rounded up to complete
         chunks. None: each chunk is an object. Chunks that are copied are put into shards without decoding.
+    chunk_key_encoding : {"default", "v2"}, optional
+        To Zarr format 3 only. How the keys of chunks are made, as for `ZarrIO`; ``"v2"`` is for DANDI.
     missing_chunks : {"fill", "error"}, optional
         From Zarr only. What a chunk that is not stored becomes: the fill value, or an error. None: an error if the
         file records that all its chunks were stored.
     limits : Limits, optional
         Limits of the source; for an HDF5 file, how many values that were never stored may be written.
     strict_json : bool
-        HDF5 to Zarr only. Write strict JSON documents, as for `ZarrIO`.
+        HDF5 to Zarr only. Write strict JSON documents, as for `ZarrIO`. A store that needs them always has them.
     durable : bool
         Return after a local target has reached the disk itself, so that it survives a power cut.
+    commit_message : str, optional
+        To an Icechunk session only: commit it with this message after the conversion. None: the commit is yours.
     progress : Progress
         Receives the number of bytes that are done, from all workers.
 
@@ -196,34 +214,33 @@ def convert(
     Zarr to HDF5: datasets that never were in HDF5 get the layout that `hdf5.reader` describes: compressed numbers of
     more than 64 KiB are stored in chunks with shuffle and gzip 4, everything else is contiguous.
     """
-    origin, place = location_of(source), location_of(target)
+    origin, goal = located(source), located(target)
+    location, place = _name_of(origin), _name_of(goal)
+    abilities = _abilities_of(goal)
+    _check_commit(place, abilities, commit_message)
     storage = dict(storage_options or {})
     codec = codec_of_file(codec)
     if virtual:
-        if (nczarr, shards, strict_json, limits) != (False, None, False, None):
-            raise UsageError(
-                "data that stay in the HDF5 file have no shards nor limits, are not read by netcdf-c, nor strict JSON",
-                store=place,
-                remedy="Leave nczarr=, shards=, strict_json= and limits= out, or convert without virtual=True.",
-            )
+        _check_virtual(origin, goal, (nczarr, shards, chunk_key_encoding, strict_json, limits))
         from hdmf_zarr_backend.conversion.virtual import convert_virtual  # on use, as other kinds of conversions below
 
         return convert_virtual(
-            origin, place, to=to, codec=codec, resume=resume, overwrite=overwrite, check=check,
+            location, place, to=to, codec=codec, resume=resume, overwrite=overwrite, check=check,
             zarr_format=_one_format(zarr_format, place), storage=storage, progress=progress, durable=durable,
             external_links=_policy_of(external_links, "hdf5", place),
         )  # fmt: skip
     limits = limits or Limits()
     found = _format_of(origin)
     policy = _policy_of(external_links, found, place)
-    wanted = to or _format_of_target(place, found)
-    _check_formats(origin, found, wanted, zarr_format)
-    number = _primary_format(zarr_format)
+    wanted = to or _format_of_target(goal, found)
+    _check_formats(location, found, wanted, zarr_format, abilities.formats)
+    number = _primary_format(zarr_format, abilities)
     _refuse_idle(place, found, wanted, codec=codec != "keep", resume=resume, strict_json=strict_json, nczarr=nczarr,
-                 shards=shards is not None, external_links=external_links == "copy",
+                 shards=shards is not None, chunk_key_encoding=chunk_key_encoding is not None,
+                 external_links=external_links == "copy",
                  missing_chunks=missing_chunks is not None)  # fmt: skip
-    _check_target(place, wanted, number, nczarr=nczarr)
-    check_apart(origin, place)
+    _check_target(goal, wanted, number, nczarr=nczarr)
+    check_apart(location, place)
     with opened(executor) as who:
         if wanted == "hdf5":
             from hdmf_zarr_backend.conversion.to_hdf5 import ToHdf5, convert_to_hdf5
@@ -238,14 +255,17 @@ def convert(
             overwrite=overwrite, check=check, progress=progress, codec=codec, executor=who,
             memory_budget=memory_budget, zarr_format=number, storage=storage, resume=resume, nczarr=nczarr,
             shards=checked_shards(shards, number), missing_chunks=missing_chunks, limits=limits,
-            strict_json=strict_json, durable=durable, policy=policy, has_both=zarr_format == BOTH,
+            strict_json=strict_json or abilities.strict_json, durable=durable, policy=policy,
+            has_both=zarr_format == BOTH, chunk_key_encoding=checked_key_encoding(chunk_key_encoding, number),
         )  # fmt: skip
-        return _to_zarr(origin, place, request) if found == "hdf5" else _to_other_zarr(origin, place, request)
+        report = _to_zarr(location, goal, request) if found == "hdf5" else _to_other_zarr(origin, goal, request)
+    _commit(goal, commit_message)
+    return report
 
 
-def _primary_format(zarr_format: ZarrFormat | None) -> int:
+def _primary_format(zarr_format: ZarrFormat | None, abilities: Abilities) -> int:
     """Return the format that is written first."""
-    return 2 if zarr_format == BOTH else zarr_format or registry.DEFAULT_FORMAT
+    return 2 if zarr_format == BOTH else zarr_format or registry.default_format(abilities.formats)
 
 
 def _one_format(zarr_format: ZarrFormat | None, target: str) -> int:
@@ -255,12 +275,55 @@ def _one_format(zarr_format: ZarrFormat | None, target: str) -> int:
     return zarr_format or 2
 
 
-def _format_of_target(target: str, source: Format) -> Format:
+def _abilities_of(place: str | Store) -> Abilities:
+    return Abilities() if isinstance(place, str) else place.abilities
+
+
+def _commit(target: str | Store, message: str | None) -> None:
+    if message is not None and isinstance(target, Store):
+        target.commit_changes(message)
+
+
+def _name_of(place: str | Store) -> str:
+    return place if isinstance(place, str) else place.location
+
+
+def _check_virtual(source: str | Store, target: str | Store, options: tuple[Any, ...]) -> None:
+    """Refuse options that a virtual conversion does not have, and files without a path or URL."""
+    if options != (False, None, None, False, None):
+        raise UsageError(
+            "data that stay in the HDF5 file have no shards nor limits, are not read by netcdf-c, nor strict JSON",
+            store=_name_of(target),
+            remedy="Leave nczarr=, shards=, chunk_key_encoding=, strict_json= and limits= out, or convert without "
+            "virtual=True.",
+        )
+    if not isinstance(source, str) or not isinstance(target, str):
+        raise UsageError(
+            "a virtual conversion is from an HDF5 file to a JSON file",
+            store=_name_of(target),
+            remedy="Give paths or URLs, and options of a server in storage_options=.",
+        )
+
+
+def _check_commit(place: str, abilities: Abilities, message: str | None) -> None:
+    if message is not None and not abilities.commits:
+        raise UsageError(
+            "commit_message= has no meaning here: it is for Icechunk",
+            store=place,
+            remedy="Leave commit_message= out, or give a writable session of Icechunk as the target.",
+        )
+
+
+def _format_of_target(target: str | Store, source: Format) -> Format:
+    if isinstance(target, Store):
+        return "zarr"
     is_zarr = target.endswith(ZARR_SUFFIXES) or (source == "hdf5" and os.path.isdir(target))
     return "zarr" if is_zarr else "hdf5"
 
 
-def _check_formats(source: str, found: Format, wanted: Format, zarr_format: ZarrFormat | None) -> None:
+def _check_formats(
+    source: str, found: Format, wanted: Format, zarr_format: ZarrFormat | None, possible: tuple[int, ...]
+) -> None:
     """Refuse an unknown format of the target, and that of the source."""
     if wanted not in ("zarr", "hdf5"):
         raise UsageError(f"to={wanted!r} is not a format", remedy="Use 'zarr' or 'hdf5'.")
@@ -268,7 +331,7 @@ def _check_formats(source: str, found: Format, wanted: Format, zarr_format: Zarr
         raise UsageError(
             f"zarr_format={zarr_format!r} is not a format of the target", remedy="Use 2, 3 or 'both', and only to Zarr."
         )
-    if found == wanted and (wanted == "hdf5" or zarr_format is None):
+    if found == wanted and (wanted == "hdf5" or (zarr_format is None and len(possible) > 1)):
         raise UsageError(
             f"the source is {_NAMES[found]} already",
             store=source,
@@ -307,15 +370,18 @@ def _refuse_idle(target: str, found: Format, wanted: Format, **given: bool) -> N
             raise UsageError(what, store=target, remedy=f"Leave {name}= out.")
 
 
-def _check_target(target: str, wanted: Format, zarr_format: int, *, nczarr: bool) -> None:
+def _check_target(target: str | Store, wanted: Format, zarr_format: int, *, nczarr: bool) -> None:
     """Refuse an HDF5 file at a URL, and NCZarr attributes in format 3."""
-    if wanted == "hdf5" and is_url(target):
-        raise UsageError("an HDF5 file is written to a local path", store=target, remedy="Upload it afterwards.")
+    place = _name_of(target)
+    if wanted == "hdf5" and (not isinstance(target, str) or is_url(target)):
+        raise UsageError("an HDF5 file is written to a local path", store=place, remedy="Upload it afterwards.")
     if nczarr and zarr_format == 3:
-        raise UsageError("NCZarr has no attributes in format 3", store=target, remedy="Use format 2.")
+        raise UsageError("NCZarr has no attributes in format 3", store=place, remedy="Use format 2.")
 
 
-def _format_of(location: str) -> Format:
+def _format_of(location: str | Store) -> Format:
+    if not isinstance(location, str):
+        return "zarr"
     if is_hdf5(location):
         return "hdf5"
     if is_url(location) and location.endswith(_HDF5_SUFFIXES):
@@ -350,6 +416,7 @@ class _ToZarr:
     durable: bool
     policy: Policy | None = None
     has_both: bool = False
+    chunk_key_encoding: ChunkKeyEncoding | None = None
 
     def options(self, path: str) -> StorageOptions:
         """Return the storage options of a dataset."""
@@ -363,6 +430,7 @@ class _ToZarr:
             "shards": shards,
             "strict_json": self.strict_json or None,
             "both": self.has_both or None,
+            "chunk_key_encoding": self.chunk_key_encoding,
         }
         given = {name: value for name, value in asked.items() if value is not None}
         return {"codec": self.codec, "zarr_format": self.zarr_format, **given}
@@ -376,18 +444,20 @@ class _ToZarr:
 
     def adapt(self, keys: Store, plan: WritePlan, target: str) -> None:
         """Give the plan the form of the format, with shards that fit into the memory."""
+        plan.chunk_key_encoding = self.chunk_key_encoding or "default"
         adapt_plan(plan, location=target, shard_bytes=shard_bytes_for(keys, self.memory_budget))
 
 
-def _open_target(target: str, storage: dict[str, Any], *, overwrite: bool) -> Store:
-    keys = open_store(target, storage if is_url(target) else None)
+def _open_target(target: str | Store, storage: dict[str, Any], *, overwrite: bool) -> Store:
+    keys = open_store(target, storage if isinstance(target, str) and is_url(target) else None)
     check_abilities(keys, "w")
     check_free(keys, overwrite=overwrite)
     return keys
 
 
-def _to_zarr(source: str, target: str, request: _ToZarr) -> ConversionReport:
-    keys = _open_target(target, request.storage, overwrite=request.overwrite)
+def _to_zarr(source: str, place: str | Store, request: _ToZarr) -> ConversionReport:
+    keys = _open_target(place, request.storage, overwrite=request.overwrite)
+    target = _name_of(place)
     is_nwb = request.check and check_version(source)
     with closing(Hdf5Tree(source, target, external_links=request.policy, limits=request.limits)) as tree:
         keep = request.codec == "keep"
@@ -424,7 +494,7 @@ def _to_zarr(source: str, target: str, request: _ToZarr) -> ConversionReport:
         return ConversionReport(source, target, "zarr", groups, datasets, len(tree.links), nbytes)
 
 
-def _to_other_zarr(source: str, target: str, request: _ToZarr) -> ConversionReport:
+def _to_other_zarr(source: str | Store, place: str | Store, request: _ToZarr) -> ConversionReport:
     """Convert a Zarr file to the other format of Zarr, or to both."""
     from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
     from hdmf_zarr_backend.conversion.to_hdf5 import open_source
@@ -433,15 +503,19 @@ def _to_other_zarr(source: str, target: str, request: _ToZarr) -> ConversionRepo
     if main.hierarchy.zarr_format == request.zarr_format and not request.has_both:
         raise UsageError(
             f"the source is Zarr format {request.zarr_format} already",
-            store=source,
+            store=main.location,
             remedy="Choose the other format, or copy the directory.",
         )
-    keys = _open_target(target, request.storage, overwrite=request.overwrite)
+    keys = _open_target(place, request.storage, overwrite=request.overwrite)
+    target = _name_of(place)
     if request.check:
         check_zarr(main)
     planner = ZarrPlanner(main.keys, main.hierarchy, target, zarr_format=request.zarr_format, shards=request.shards)
     plan = planner.plan_file()
     name_axes(plan, schema_of(namespaces_of(main.keys, main.hierarchy)))
+    if request.strict_json:
+        for _, node in plan.hierarchy.walk():
+            node.attributes = strict_attributes(node.attributes)
     request.adapt(keys, plan, target)
     with new_file(
         keys,
@@ -456,4 +530,4 @@ def _to_other_zarr(source: str, target: str, request: _ToZarr) -> ConversionRepo
     groups = [node for node in nodes if isinstance(node, GroupNode)]
     links = sum(len(node.attributes.get(LINKS, [])) for node in groups)
     nbytes = sum(value_bytes(planned.node) for planned in plan.arrays.values())
-    return ConversionReport(source, target, "zarr", len(groups), len(plan.arrays), links, nbytes)
+    return ConversionReport(main.location, target, "zarr", len(groups), len(plan.arrays), links, nbytes)

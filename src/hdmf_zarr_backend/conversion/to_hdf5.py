@@ -21,6 +21,7 @@ from hdmf_zarr_backend.hdf5.placement import ExternalLinks, Placement, ZarrFile
 from hdmf_zarr_backend.hdf5.writer import Hdf5Writer
 from hdmf_zarr_backend.model.locations import is_url
 from hdmf_zarr_backend.progress import Progress
+from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.failures import os_errors
 from hdmf_zarr_backend.stores.files import Staged, partial_path
 from hdmf_zarr_backend.stores.limits import Limits, MissingChunks
@@ -45,13 +46,15 @@ class ToHdf5:
     durable: bool
 
 
-def convert_to_hdf5(source: str, target: str, request: ToHdf5) -> ConversionReport:
+def convert_to_hdf5(source: str | Store, target: str, request: ToHdf5) -> ConversionReport:
     """Convert a Zarr file to HDF5; errors as of `conversion.convert`.
 
     Parameters
     ----------
-    source, target : str
-        Absolute paths; the source may be a URL.
+    source : str or Store
+        Absolute path or URL, or the store of the file.
+    target : str
+        Absolute path.
     request : ToHdf5
         The options.
     """
@@ -83,7 +86,7 @@ def convert_to_hdf5(source: str, target: str, request: ToHdf5) -> ConversionRepo
             raise
     progress.finish()
     return ConversionReport(
-        source,
+        main.location,
         target,
         "hdf5",
         groups=len(placement.nodes) - len(arrays),
@@ -94,12 +97,12 @@ def convert_to_hdf5(source: str, target: str, request: ToHdf5) -> ConversionRepo
 
 
 def open_source(
-    location: str, storage: dict[str, Any], missing_chunks: MissingChunks | None, limits: Limits
+    location: str | Store, storage: dict[str, Any], missing_chunks: MissingChunks | None, limits: Limits
 ) -> ZarrFile:
     """Open a Zarr file that is to be copied."""
-    keys = open_store(location, storage if is_url(location) else None)
+    keys = open_store(location, storage if isinstance(location, str) and is_url(location) else None)
     keys.read_rules = replace(keys.read_rules, limits=limits, missing_chunks=missing_chunks, is_copied=True)
-    return ZarrFile(keys, parse(keys).hierarchy, location)
+    return ZarrFile(keys, parse(keys).hierarchy, location if isinstance(location, str) else keys.location)
 
 
 def _open_other(main: ZarrFile, location: str) -> ZarrFile:

@@ -23,14 +23,24 @@ from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.formats import registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
-from hdmf_zarr_backend.model.nodes import DEFAULT_PREFIX, ArrayNode, Attributes, Hierarchy, absolute, join, split
+from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding
+from hdmf_zarr_backend.model.nodes import (
+    DEFAULT_PREFIX,
+    ArrayNode,
+    Attributes,
+    ChunkKeys,
+    Hierarchy,
+    absolute,
+    join,
+    split,
+)
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.files import Staged
 from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.opening import open_store
 from hdmf_zarr_backend.stores.wrappers import QueuedStore
-from hdmf_zarr_backend.transfer.plan import WritePlan, adapt_plan
+from hdmf_zarr_backend.transfer.plan import WritePlan, adapt_plan, checked_key_encoding
 from hdmf_zarr_backend.transfer.writer import Writer
 
 __all__ = ["UpgradeReport", "upgrade"]
@@ -106,7 +116,9 @@ def forget(keys: Store, plan: WritePlan) -> None:
     if left:
         keys.delete(sorted(left, key=len))
         for path in plan.arrays:
-            keys.delete_below(join(path, DEFAULT_PREFIX))
+            prefix = join(path, DEFAULT_PREFIX)
+            keys.delete_below(prefix)
+            keys.delete([key for key in keys.list_prefix(path) if key.startswith(f"{prefix}.")])
 
 
 def remove_format_2(keys: Store, hierarchy: Hierarchy) -> int:
@@ -214,6 +226,7 @@ def upgrade(
     storage_options: Mapping[str, Any] | None = None,
     executor: Any = None,
     memory_budget: int = MEMORY_BUDGET,
+    chunk_key_encoding: ChunkKeyEncoding | None = None,
     progress: Progress = SILENT,
 ) -> UpgradeReport:
     """Make a file of Zarr format 2 one of format 3 or of both, where it is; chunks stay where their codecs allow it.
@@ -233,6 +246,9 @@ def upgrade(
         For URLs, as of `ZarrIO`.
     executor, memory_budget, progress
         As of `convert`, for the chunks that are encoded anew.
+    chunk_key_encoding : {"default", "v2"}, optional
+        ``"v2"``: all keys of chunks have one level, as DANDI needs them. Chunks that stay have such keys anyway; those
+        that are encoded anew get ``c.0.0``, since the file has its old chunks under ``0.0`` until the end.
 
     Returns
     -------
@@ -263,6 +279,7 @@ def upgrade(
     """
     if drop not in (None, 2, 3) or (keep and drop is not None):
         raise UsageError(f"keep={keep!r} and drop={drop!r} are no choice", remedy="Give keep=True, drop=2 or drop=3.")
+    checked_key_encoding(chunk_key_encoding, 3)
     keys = open_store(source, storage_options)
     abilities = keys.abilities
     if not (abilities.change and abilities.listing and 3 in abilities.formats):
@@ -281,7 +298,8 @@ def upgrade(
             return _with_both(keys, parsed, **options)
         if drop == 2:
             _check_format_3(keys, parsed)
-        return _only_format_3(keys, parsed, **options)
+        new_keys = ChunkKeys("default", "." if chunk_key_encoding == "v2" else "/")
+        return _only_format_3(keys, parsed, new_keys, **options)
 
 
 def _check_format_3(keys: Store, parsed: ParsedFile) -> None:
@@ -293,17 +311,17 @@ def _check_format_3(keys: Store, parsed: ParsedFile) -> None:
         )
 
 
-def _only_format_3(keys: Store, parsed: ParsedFile, **options: Any) -> UpgradeReport:
+def _only_format_3(keys: Store, parsed: ParsedFile, new_keys: ChunkKeys, **options: Any) -> UpgradeReport:
     """Make a file one of format 3, whatever it is."""
     if parsed.state is not None:
         return _without_format_2(keys, parsed, **options)
     if parsed.zarr_format == 3:
         return UpgradeReport(keys.location, removed=remove_format_2(keys, parsed.hierarchy))
     _check_consolidated(keys, zarr2.encode_documents(parsed.hierarchy))
-    return _upgraded(keys, parsed.hierarchy, **options)
+    return _upgraded(keys, parsed.hierarchy, new_keys, **options)
 
 
-def _upgraded(keys: Store, hierarchy: Hierarchy, **options: Any) -> UpgradeReport:
+def _upgraded(keys: Store, hierarchy: Hierarchy, new_keys: ChunkKeys, **options: Any) -> UpgradeReport:
     keys.read_rules = replace(keys.read_rules, is_copied=True)  # what is encoded anew must be there
     plan = ZarrPlanner(keys, hierarchy, keys.location, zarr_format=3, is_in_place=True).plan_file()
     adapt_plan(plan, location=keys.location)
@@ -312,6 +330,7 @@ def _upgraded(keys: Store, hierarchy: Hierarchy, **options: Any) -> UpgradeRepor
         node = hierarchy.get(path)
         assert isinstance(node, ArrayNode)
         check_unwritten(keys, path, node)
+        plan.arrays[path].node.chunk_keys = new_keys
     write_in_place(keys, plan, **options)
     removed = remove_format_2(keys, plan.hierarchy)
     return _report(keys, fates, removed)

@@ -60,11 +60,7 @@ def encode_value(value: Any, reference: Reference, *, strict: bool) -> Encoded:
     if type(value) is str:  # most attributes are
         return value, None, None
     encoded, kind, remark = _encode(value, reference)
-    if not strict:
-        return encoded, kind, remark
-    if remark is not None and remark["dtype"] == "json" and not _is_strict(encoded):
-        return json.dumps(encoded), None, {"dtype": "json", "text": True}
-    return _strict(encoded, kind, remark)
+    return _strict(encoded, kind, remark) if strict else (encoded, kind, remark)
 
 
 def _encode(value: Any, reference: Reference) -> Encoded:
@@ -298,6 +294,8 @@ def _strict(value: Any, kind: str | None, remark: dict[str, Any] | None) -> Enco
     """Write NaN and infinities as text; they are numbers by their type, which a Python float does not have yet."""
     if _is_strict(value):
         return value, kind, remark
+    if not _is_strict(_spelled(value)) or (remark is not None and remark["dtype"] == "json"):
+        return json.dumps(value), None, {"dtype": "json", "text": True}
     return _spelled(value), kind or (None if remark else "<f8"), remark
 
 
@@ -484,6 +482,26 @@ def encode_attributes(
     if notes:
         encoded[NOTES] = notes
     return encoded
+
+
+def strict_attributes(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON attributes of a node as strict JSON: as `encode_attributes` returns them with ``strict``."""
+    names = [name for name in visible(attributes) if not _is_strict(attributes[name])]
+    if not names:
+        return attributes
+    made, notes = dict(attributes), dict(notes_of(attributes))
+    types, remarks = dict(_mapping(attributes.get(NCZARR_ATTR), _TYPES)), dict(_mapping(notes, _NOTE))
+    for name in names:
+        made[name], kind, remark = _strict(attributes[name], types.pop(name, None), remarks.pop(name, None))
+        if kind is not None:
+            types[name] = kind
+        if remark is not None:
+            remarks[name] = remark
+    if types or NCZARR_ATTR in made:
+        made[NCZARR_ATTR] = {**(made.get(NCZARR_ATTR) or {}), _TYPES: types}
+    if remarks or _NOTE in notes:
+        made[NOTES] = {**notes, _NOTE: remarks}
+    return made
 
 
 def decode_attributes(attributes: dict[str, Any], *, resolve: Resolve) -> dict[str, Any]:

@@ -328,7 +328,7 @@ def describe(node: ArrayNode[Attributes], notes: dict[str, Any] | None = None, *
     codec = node.filters[0].get("id") if node.filters else None
     word = node.attributes.get(DTYPE)
     stored, form, itemsize = _known(node.data_type, word, codec, notes.get("text"), charset, enum)
-    is_marked = _is_marked(word, notes) or (is_spec and note is None)
+    is_marked = _is_marked(word, notes) or (is_spec and note is None and word is None)
     axes = _axes(node, word, notes)
     if is_marked and math.prod(axes) == 1:
         axes = ()

@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from hdmf_zarr_backend.errors import MetadataError, ZarrBackendError
 from hdmf_zarr_backend.formats import zarr3_attributes, zarr3_codecs, zarr3_types
@@ -79,10 +79,10 @@ NEW_KEYS = ChunkKeys("default", "/")
 """Of new arrays."""
 
 _USUAL_ENCODING = {"name": "default", "configuration": {"separator": "/"}}
-_SEPARATORS: dict[str, tuple[Literal["default", "v2"], Literal[".", "/"]]] = {
-    "default": ("default", "/"),
-    "v2": ("v2", "."),
-}
+ChunkKeyEncoding: TypeAlias = Literal["default", "v2"]
+"""How the keys of chunks are made of their indices: ``c/1/2`` by default, ``1.2`` by ``v2``."""
+
+KEY_ENCODINGS: dict[str, ChunkKeys] = {"default": NEW_KEYS, "v2": ChunkKeys("v2", ".")}
 """The encodings of chunk keys by name, each with the separator that it has unless another one is stated."""
 
 _TYPE, _WORD = "type", "word"
@@ -179,11 +179,11 @@ def _chunk_keys(encoding: Any, path: str) -> ChunkKeys:
     configuration: Any = {}
     if isinstance(encoding, dict):
         name, configuration = encoding.get("name"), encoding.get("configuration") or {}
-    if isinstance(name, str) and name in _SEPARATORS and isinstance(configuration, dict):
-        known, usual = _SEPARATORS[name]
-        separator = configuration.get("separator", usual)
+    if isinstance(name, str) and name in KEY_ENCODINGS and isinstance(configuration, dict):
+        usual = KEY_ENCODINGS[name]
+        separator = configuration.get("separator", usual.separator)
         if isinstance(separator, str) and separator in (".", "/"):
-            return ChunkKeys(known, "/" if separator == "/" else ".")
+            return ChunkKeys(usual.encoding, "/" if separator == "/" else ".")
     raise MetadataError(f"the chunk key encoding {encoding!r} is unknown", path=absolute(path), remedy=_REMEDY)
 
 
@@ -504,6 +504,12 @@ def encode_node(node: Node) -> dict[str, Any]:
 def in_order(document: dict[str, Any]) -> dict[str, Any]:
     """Return a document with its keys in the order in which this package writes them, others after them."""
     return {**{key: document[key] for key in _ORDER if key in document}, **document}
+
+
+def key_encoding_of(hierarchy: Hierarchy) -> ChunkKeyEncoding:
+    """Return how the keys of new chunks are made in a file: by ``v2`` if all its arrays have keys of one level."""
+    arrays = [node for _, node in hierarchy.walk() if isinstance(node, ArrayNode)]
+    return "v2" if arrays and all(node.chunk_keys.separator == "." for node in arrays) else "default"
 
 
 def encode_documents(hierarchy: Hierarchy) -> dict[str, dict[str, Any]]:

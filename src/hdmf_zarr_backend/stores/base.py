@@ -90,6 +90,10 @@ class Abilities:
         Zarr formats that can be written.
     control_characters : bool
         Keys may contain control characters.
+    strict_json : bool
+        Documents must be strict JSON, without NaN and Infinity tokens.
+    commits : bool
+        Changes are visible after a commit, which has a message.
     why : str
         Why an operation is not possible, for messages: "a zip file cannot be changed".
     """
@@ -101,6 +105,8 @@ class Abilities:
     consolidates: bool = True
     formats: tuple[int, ...] = (2, 3)
     control_characters: bool = True
+    strict_json: bool = False
+    commits: bool = False
     why: str = ""
 
 
@@ -190,6 +196,9 @@ class Store(ABC):
     @abstractmethod
     def set(self, key: str, value: bytes) -> None:
         """Set ``key``; a reader sees the old value or the new one, never a part."""
+
+    def commit_changes(self, message: str) -> None:
+        """Make all changes visible, with a message; nothing if there are none. Only for a store that ``commits``."""
 
     def set_many(self, items: Mapping[str, bytes]) -> None:
         """Set several keys, in any order."""

@@ -256,6 +256,12 @@ def store_of_fsmap(mapping: Any) -> FsspecStore | None:
     return FsspecStore(location, {}, filesystem=filesystem, root=mapping.root)
 
 
+def store_of_open_file(file: Any) -> FsspecStore:
+    """Return the store of the folder that an ``fsspec.core.OpenFile`` names."""
+    location = str(file.fs.unstrip_protocol(file.path)).rstrip("/")
+    return FsspecStore(location, {}, filesystem=file.fs, root=file.path)
+
+
 def _is_on_disk(filesystem: Any) -> bool:
     """Return whether a file system of fsspec is the local one, or a part of it."""
     inner = filesystem

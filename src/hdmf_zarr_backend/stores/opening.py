@@ -8,9 +8,15 @@
 ``"s3://"``, ``"gs://"``,      `ObjectStore` where obstore is installed and knows the options, else `FsspecStore`
 ``"az://"``, ``"https://"``
 any other URL, ``"a::b"``      `FsspecStore`
-a mapping                      `MemoryStore`
-a store or group of zarr       `ZarrPythonStore`; `ObjectStore` where it is a bucket that obstore has opened
+a UPath, an OpenFile           as its path or URL, with the options of its file system
+a mapping                      `MemoryStore`; `FsspecStore` for that of ``fsspec.get_mapper``
+a store, StorePath or group    `ZarrPythonStore`; `LocalStore` for a folder; `ObjectStore` for a bucket that obstore has
+of zarr                        opened
+an Icechunk session            `IcechunkStore`
 =============================  =========================================================================
+
+All functions that take a file take all of these. Those that take HDF5 files too, or need to know a path or a URL before
+they open a file, get it from `located`.
 """
 
 from __future__ import annotations
@@ -27,7 +33,7 @@ from hdmf_zarr_backend.stores import references
 from hdmf_zarr_backend.stores import zip as zip_files
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.files import check_link
-from hdmf_zarr_backend.stores.fsspec import FsspecStore, store_of_fsmap
+from hdmf_zarr_backend.stores.fsspec import FsspecStore, store_of_fsmap, store_of_open_file
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.locations import (
     HDF5_SIGNATURE,
@@ -55,10 +61,10 @@ def open_store(place: Any, storage_options: Mapping[str, Any] | None = None) -> 
 
     Parameters
     ----------
-    place : str, Path, Mapping, zarr.abc.store.Store, zarr.storage.StorePath or zarr.Group
+    place : str, Path, UPath, OpenFile, Mapping, zarr.abc.store.Store, StorePath, zarr.Group or icechunk.Session
         Path or URL, or an object that holds the file.
     storage_options : mapping, optional
-        Options of obstore or fsspec, for URLs.
+        Options of obstore or fsspec, for URLs. They take precedence over those of a UPath or an OpenFile.
 
     Raises
     ------
@@ -66,12 +72,51 @@ def open_store(place: Any, storage_options: Mapping[str, Any] | None = None) -> 
         ``place`` cannot hold a file.
     """
     options = dict(storage_options or {})
-    if isinstance(place, (str, os.PathLike)):
-        location = location_of(place)
+    found = _path_of(place)
+    if found is not None:
+        path, own = found
+        location, options = location_of(path), {**own, **options}
         return _of_url(location, options) if is_url(location) else _of_path(location, options)
     if options:
         raise UsageError("storage_options are for URLs", remedy="Pass them to the store when you create it.")
     return _of_object(place)
+
+
+def located(place: Any) -> str | Store:
+    """Return the absolute path or URL of a file, or its store if neither alone opens it.
+
+    Parameters
+    ----------
+    place : object
+        As for `open_store`.
+
+    Raises
+    ------
+    UsageError
+        ``place`` cannot hold a file.
+    """
+    found = _path_of(place)
+    if found is None:
+        return _of_object(place)
+    path, own = found
+    return open_store(place) if own else location_of(path)
+
+
+def _path_of(place: Any) -> tuple[str | os.PathLike[str], dict[str, Any]] | None:
+    """Return the path or URL of a place and the options that it has itself, None for an object without an address."""
+    if isinstance(place, str):
+        return place, {}
+    if any(kind.__module__.partition(".")[0] == "upath" for kind in type(place).__mro__):
+        is_local = place.protocol in ("", "file", "local")
+        return (place.path, {}) if is_local else (str(place), dict(place.storage_options))
+    if isinstance(place, os.PathLike):
+        return place, {}
+    if type(place).__module__ != "fsspec.core" or hasattr(place.fs, "fs"):  # the last: a cache, or a part of another
+        return None
+    protocol = place.fs.protocol
+    if "file" in ((protocol,) if isinstance(protocol, str) else protocol):
+        return place.path, {}
+    return place.fs.unstrip_protocol(place.path), dict(place.fs.storage_options)
 
 
 def _of_path(location: str, options: dict[str, Any]) -> Store:
@@ -119,13 +164,15 @@ def _of_object(place: Any) -> Store:
         return place
     if isinstance(place, Mapping) and type(place).__module__.partition(".")[0] != "zarr":  # stores of zarr-python 2
         return store_of_fsmap(place) or MemoryStore(place)
+    if type(place).__module__ == "fsspec.core":
+        return store_of_open_file(place)
     from hdmf_zarr_backend.stores.zarr_python import store_of_zarr  # zarr is imported where it is used
 
     found = store_of_zarr(place)
     if found is None:
         raise UsageError(
             f"{place!r} cannot hold a Zarr file",
-            remedy="Use a path, a URL, a mapping, or a store or group of zarr.",
+            remedy="Use a path, a URL, a mapping, a store or group of zarr, or a session of Icechunk.",
         )
     return found
 

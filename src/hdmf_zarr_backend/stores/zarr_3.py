@@ -1,6 +1,7 @@
 """Stores of zarr-python as stores of this package, and files of this package as groups and arrays of zarr-python.
 
-A session of Icechunk is committed by the user; it has no consolidated document, and only format 3.
+A session of Icechunk is committed by the user, or by ``commit_message``. It has no consolidated document, and only
+format 3.
 """
 
 from __future__ import annotations
@@ -35,7 +36,14 @@ from hdmf_zarr_backend.stores.zip import ZipStore
 
 B = TypeVar("B")
 
-_ICECHUNK = Abilities(is_remote=True, consolidates=False, formats=(3,), why="Icechunk knows Zarr format 3 only")
+_ICECHUNK = Abilities(
+    is_remote=True,
+    consolidates=False,
+    formats=(3,),
+    strict_json=True,
+    commits=True,
+    why="Icechunk knows Zarr format 3 only",
+)
 _ICECHUNK_READ_ONLY = Abilities(
     write=False, change=False, is_remote=True, formats=(3,), why="this session of Icechunk is read only"
 )
@@ -168,6 +176,11 @@ class IcechunkStore(ZarrPythonStore):
             )
         return IcechunkStore, (self.store, self.path, self.location), {"read_rules": self.read_rules}
 
+    def commit_changes(self, message: str) -> None:
+        session = self.store.session
+        if session.has_uncommitted_changes:
+            self._called(lambda: session.commit(message), "", "committed", once=True)
+
     @property
     def _waiting(self) -> LocalStore:
         if self._folder is None:
@@ -254,12 +267,14 @@ def _abilities(store: Any) -> Abilities:
 
 
 def store_of_zarr(place: Any) -> Store | None:
-    """Return the file in a store or group of zarr-python, or in a store of obstore; None for anything else."""
+    """Return the file in a store or group of zarr-python, a session of Icechunk or a store of obstore, else None."""
     path = ""
     if isinstance(place, zarr.Group):
         place = place.store_path
     if isinstance(place, zarr.storage.StorePath):
         place, path = place.store, place.path
+    if _is_icechunk(place) and isinstance(getattr(place, "store", None), zarr.abc.store.Store):
+        place = place.store  # of a session
     if type(place).__module__.partition(".")[0] == "obstore":
         place = zarr.storage.ObjectStore(place)
     if isinstance(place, zarr.storage.ObjectStore) and not place.read_only:

@@ -17,6 +17,7 @@ from hdmf_zarr_backend.formats import chunking, zarr3, zarr3_codecs
 from hdmf_zarr_backend.formats.chunking import DEFAULT_COMPRESSOR, SHARD_BYTES, chunks_by_elements, default_chunks
 from hdmf_zarr_backend.formats.elements import DEFAULT_OBJECT_CODEC, ObjectForm, describe
 from hdmf_zarr_backend.formats.reserved import DTYPE
+from hdmf_zarr_backend.formats.zarr3 import KEY_ENCODINGS, ChunkKeyEncoding
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, Shards, absolute
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.transfer.sources import Array, ArraySource, Region, cast_block
@@ -151,11 +152,14 @@ class WritePlan:
         ``{path: PlannedArray}``, paths in the model's spelling.
     unfilled : list
         ``(ZarrDataIO, path)`` of what was asked for by shape and type only.
+    chunk_key_encoding : {"default", "v2"}
+        How the keys of chunks of new arrays are made in format 3.
     """
 
     hierarchy: Hierarchy = field(default_factory=Hierarchy)
     arrays: dict[str, PlannedArray] = field(default_factory=dict)
     unfilled: list[tuple[Any, str]] = field(default_factory=list)
+    chunk_key_encoding: ChunkKeyEncoding = "default"
 
 
 def new_node(
@@ -260,6 +264,25 @@ def checked_shards(shards: Any, zarr_format: int) -> ShardsOfFile:
     if not isinstance(shards, (tuple, list)) or not all(type(n) is int and n > 0 for n in shards):
         raise UsageError(f"shards {shards!r} are not lengths", remedy='Give a whole number for each axis, or "auto".')
     return tuple(shards)
+
+
+def checked_key_encoding(encoding: Any, zarr_format: int) -> ChunkKeyEncoding | None:
+    """Return the encoding of chunk keys that was asked for.
+
+    Raises
+    ------
+    UsageError
+        It does not exist, or the format has no choice of it.
+    """
+    if encoding is not None and encoding not in KEY_ENCODINGS:
+        known = " or ".join(map(repr, KEY_ENCODINGS))
+        raise UsageError(f"chunk_key_encoding {encoding!r} is unknown", remedy=f"Use {known}.")
+    if encoding is not None and zarr_format != 3:
+        raise UsageError(
+            "Zarr format 2 has no chunk_key_encoding: its keys are those of 'v2' always",
+            remedy="Write with zarr_format=3, or leave chunk_key_encoding out.",
+        )
+    return encoding  # type: ignore[no-any-return] # one of the names
 
 
 def shard_bytes_for(keys: Store, memory_budget: int) -> int:
@@ -399,9 +422,11 @@ def adapt_plan(plan: WritePlan, *, location: str, shard_bytes: int = SHARD_BYTES
     for path, planned in plan.arrays.items():
         if planned.node.zarr_format == 2:
             try:
-                _store_in_format_3(planned, shard_bytes, f"{location}, {absolute(path)}") if is_3 else refuse_shards(
-                    planned
-                )
+                if is_3:
+                    _store_in_format_3(planned, shard_bytes, f"{location}, {absolute(path)}")
+                    planned.node.chunk_keys = KEY_ENCODINGS[plan.chunk_key_encoding]
+                else:
+                    refuse_shards(planned)
             except ZarrBackendError as error:
                 raise error.located(store=location, path=absolute(path)) from error.__cause__
 

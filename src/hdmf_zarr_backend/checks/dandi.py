@@ -1,0 +1,149 @@
+"""`check_dandi`: whether the DANDI archive takes a file, and its Zarr checksum there.
+
+Source: dandi-cli, which refuses a file before it is uploaded; zarr_checksum, "The checksum"; Amazon S3, "Object key
+names" and "Uploading objects", since the archive keeps each value as an object, and sets it in one request.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from hdmf_zarr_backend.checks.findings import DandiAsset, Problem
+from hdmf_zarr_backend.errors import DamagedFileError, UsageError
+from hdmf_zarr_backend.model.nodes import absolute
+from hdmf_zarr_backend.stores.base import Store, node_of
+from hdmf_zarr_backend.stores.remote import at_once
+
+DEEPEST = 7
+"""How many names, with that of the value itself, the path of a value in the file may have."""
+
+LEFT_OUT = frozenset({".dandi", ".datalad", ".git", ".gitattributes", ".gitmodules"})
+"""Names of files and folders that are not uploaded, and are no part of the checksum."""
+
+LARGEST_VALUE = 5 * 2**30
+"""Bytes of a value that is set in one request."""
+
+MANY_VALUES = 1_000_000
+"""Number of values from which an upload may not end."""
+
+_SUFFIXES = (".zarr", ".ngff")
+_LONGEST_KEY = 1024 - len("zarr/00000000-0000-0000-0000-000000000000/")
+_PIECE = 2**22
+_SHOWN = 3
+
+
+def check_dandi(keys: Store, add: Callable[[Problem], None]) -> DandiAsset:
+    """Check what the archive demands of a file, and return its checksum.
+
+    Parameters
+    ----------
+    keys : Store
+        The file; all its values are read.
+    add : callable
+        Takes each finding.
+
+    Raises
+    ------
+    UsageError
+        The store cannot be listed.
+    DamagedFileError
+        A value has gone while it was read.
+    """
+    if not keys.abilities.listing:
+        raise UsageError(
+            "this store cannot list its keys, and so its checksum is not known",
+            store=keys.location,
+            remedy="Check a copy on a disk.",
+        )
+    sizes = {key: size for key, size in keys.sizes("").items() if not LEFT_OUT & set(key.split("/"))}
+    for problem in _findings(keys, sizes):
+        add(problem)
+    digests = dict(zip(sizes, at_once(lambda key: _md5(keys, key, sizes[key]), sizes), strict=True))
+    depth = max((key.count("/") + 1 for key in sizes), default=0)
+    return DandiAsset(checksum(digests, sizes), len(sizes), sum(sizes.values()), depth)
+
+
+def checksum(digests: Mapping[str, str], sizes: Mapping[str, int]) -> str:
+    """Return the checksum of a tree of values.
+
+    Parameters
+    ----------
+    digests : mapping
+        ``{key: MD5 of the value, in hexadecimal}``.
+    sizes : mapping
+        ``{key: bytes}``.
+    """
+    files: dict[str, list[Any]] = {"": []}
+    folders: dict[str, list[Any]] = {}
+    for key, digest in digests.items():
+        folder, _, name = key.rpartition("/")
+        files.setdefault(folder, []).append(_entry(digest, name, sizes[key]))
+        while folder and folder not in folders:
+            folders[folder] = []
+            folder = folder.rpartition("/")[0]
+    folders.setdefault("", [])
+    found = ""
+    for folder in sorted(folders, key=lambda path: -path.count("/") - bool(path)):  # the innermost first
+        found, size = _digest(folders[folder], files.get(folder, []))
+        if folder:
+            parent, _, name = folder.rpartition("/")
+            folders[parent].append(_entry(found, name, size))
+    return found
+
+
+def _entry(digest: str, name: str, size: int) -> dict[str, Any]:
+    return {"digest": digest, "name": name, "size": size}
+
+
+def _digest(folders: list[Any], files: list[Any]) -> tuple[str, int]:
+    """Return the checksum of a folder, and the bytes in it."""
+    count = len(files) + sum(int(folder["digest"].split("-")[1]) for folder in folders)
+    size = sum(entry["size"] for entry in (*folders, *files))
+    listed = {name: sorted(entries, key=_name) for name, entries in (("directories", folders), ("files", files))}
+    text = json.dumps(listed, separators=(",", ":"))
+    return f"{hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()}-{count}--{size}", size
+
+
+def _name(entry: Mapping[str, Any]) -> str:
+    return str(entry["name"])
+
+
+def _md5(keys: Store, key: str, size: int) -> str:
+    digest = hashlib.md5(usedforsecurity=False)
+    for start in range(0, size, _PIECE):
+        piece = keys.get_range(key, start, min(start + _PIECE, size))
+        if piece is None:
+            raise DamagedFileError(f"the value {key!r} has gone", store=keys.location, remedy="Check it again.")
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def _findings(keys: Store, sizes: Mapping[str, int]) -> Iterator[Problem]:
+    """Yield what the archive does not take: one finding for each node and kind."""
+    if not keys.location.endswith(_SUFFIXES):
+        yield Problem("/", "dandi-name", f"the name of the file does not end in {' or '.join(_SUFFIXES)}")
+    if len(sizes) > MANY_VALUES:
+        yield Problem("/", "dandi-count", f"it has {len(sizes):,} objects, more than {MANY_VALUES:,}")
+    yield from _by_node(
+        (key for key in sizes if key.count("/") >= DEEPEST), "dandi-depth", f"keys of more than {DEEPEST} names"
+    )
+    yield from _by_node(
+        (key for key in sizes if len(key.encode()) > _LONGEST_KEY), "dandi-name", f"keys of over {_LONGEST_KEY} bytes"
+    )
+    yield from _by_node((key for key in sizes if not key.isprintable()), "dandi-name", "keys with control characters")
+    yield from _by_node((key for key in sizes if "\\" in key), "dandi-name", "keys with a backslash")
+    large = (key for key, size in sizes.items() if size > LARGEST_VALUE)
+    yield from _by_node(large, "dandi-size", f"values of over {LARGEST_VALUE:,} bytes")
+
+
+def _by_node(found: Iterator[str], kind: str, what: str) -> Iterator[Problem]:
+    by_node: dict[str, list[str]] = {}
+    for key in found:
+        by_node.setdefault(node_of(key), []).append(key)
+    for node, several in sorted(by_node.items()):
+        shown = ", ".join(sorted(several)[:_SHOWN])
+        more = f" and {len(several) - _SHOWN} more" if len(several) > _SHOWN else ""
+        yield Problem(absolute(node.strip("/")), kind, f"{what}: {shown}{more}")

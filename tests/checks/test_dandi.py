@@ -1,0 +1,99 @@
+"""What the DANDI archive demands of a Zarr file, and the checksum that it has there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hdmf_zarr_backend import ZarrIO, verify
+from hdmf_zarr_backend.checks import dandi
+from hdmf_zarr_backend.cli.main import main
+from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.stores.base import Abilities
+from hdmf_zarr_backend.stores.memory import MemoryStore
+from tests import samples, trees
+
+
+def written(path: Path, **options: Any) -> Path:
+    """A file whose keys of chunks have two levels more in format 3 than in format 2, which is one too many."""
+    grid = trees.dataset("grid", np.arange(24.0).reshape(4, 6))
+    inner = trees.group("d", trees.group("e", grid))
+    with ZarrIO(path, "w", **options) as io:
+        io.write_builder(trees.root(trees.group("a", trees.group("b", trees.group("c", inner)))))
+    return path
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_the_checksum_is_that_of_zarr_checksum(tmp_path, zarr_format):
+    zarr_checksum = pytest.importorskip("zarr_checksum", reason="zarr_checksum is not installed")
+    from zarr_checksum.generators import yield_files_local
+
+    path = tmp_path / "a.zarr"
+    samples.write_zarr(path, samples.rich_nwbfile(), zarr_format=zarr_format)
+    (path / "specifications" / 'naïve "name"').mkdir()
+    (path / "specifications" / 'naïve "name"' / "0").write_bytes(b"x" * (dandi._PIECE + 1))
+    (path / "a-b").mkdir()  # sorts between "a" and "a/b" as a path
+    (path / "a-b" / "empty").write_bytes(b"")
+    wanted = zarr_checksum.compute_zarr_checksum(yield_files_local(path))
+    found = verify(path, "structure", dandi=True).dandi
+    assert found is not None
+    assert found.checksum == str(wanted)
+    assert (found.count, found.nbytes) == (wanted.count, wanted.size)
+
+
+def test_the_checksum_of_known_trees():
+    """Values of the archive's documentation: of nothing, and of one empty file."""
+    assert dandi.checksum({}, {}) == "481a2f77ab786a0f45aafd5db0971caa-0--0"
+    store = MemoryStore({"foo/bar": b"", "foo/baz/x": b"abc", "foo/.git/x": b"not a part of it"}, "a.zarr")
+    found = dandi.check_dandi(store, lambda problem: None)
+    assert (found.count, found.nbytes, found.depth) == (2, 3, 3)
+    assert found.checksum.endswith("-2--3")
+
+
+def test_the_depth(tmp_path):
+    assert verify(written(tmp_path / "2.zarr"), dandi=True).is_sound
+    assert verify(written(tmp_path / "v2.zarr", zarr_format=3, chunk_key_encoding="v2"), dandi=True).is_sound
+    deep = written(tmp_path / "3.zarr", zarr_format=3)
+    assert verify(deep).is_sound
+    (problem,) = verify(deep, dandi=True).problems
+    assert (problem.kind, problem.path) == ("dandi-depth", "/a/b/c/d/e/grid")
+    assert "chunk_key_encoding='v2'" in problem.remedy
+
+
+def test_names_sizes_and_number(tmp_path, monkeypatch):
+    path = tmp_path / "a.nwb"
+    with ZarrIO(path, "w") as io:
+        io.write_builder(trees.root(trees.dataset("data", np.arange(100.0))))
+    monkeypatch.setattr(dandi, "LARGEST_VALUE", 100)
+    monkeypatch.setattr(dandi, "MANY_VALUES", 3)
+    monkeypatch.setattr(dandi, "_LONGEST_KEY", 10)
+    (path / "data" / "tab\t").write_bytes(b"")
+    (path / "data" / "back\\slash").write_bytes(b"")
+    report = verify(path, "structure", dandi=True)
+    assert {"dandi-name", "dandi-size"} <= set(report.counts)
+    assert report.counts["dandi-name"] == 4
+    assert [remark.kind for remark in report.remarks if remark.kind.startswith("dandi")] == ["dandi-count"]
+
+
+def test_a_store_without_a_listing_is_refused():
+    store = MemoryStore({}, "a.zarr")
+    store.abilities = Abilities(listing=False)
+    with pytest.raises(UsageError, match="cannot list"):
+        dandi.check_dandi(store, lambda problem: None)
+
+
+def test_on_the_command_line(tmp_path, capsys):
+    path = written(tmp_path / "a.zarr", zarr_format=3)
+    assert main(["verify", str(path), "--dandi"]) == 1
+    out = capsys.readouterr().out
+    checksum = verify(path, "structure", dandi=True).dandi.checksum
+    assert f"DANDI checksum {checksum} (" in out
+    assert "--chunk-key-encoding v2" in out
+    assert main(["verify", str(path), "--dandi", "--json"]) == 1
+    (document,) = json.loads(capsys.readouterr().out)
+    assert document["dandi"]["checksum"] == checksum
+    assert main(["verify", str(path), "--dandi", "--spec"]) == 2

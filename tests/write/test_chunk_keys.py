@@ -1,0 +1,108 @@
+"""Keys of chunks without folders in format 3: everything that writes can make them, and everything reads them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert, upgrade, verify
+from hdmf_zarr_backend.checks.repair import repair
+from hdmf_zarr_backend.cli.main import main
+from hdmf_zarr_backend.comparison import compare
+from hdmf_zarr_backend.errors import UsageError
+from tests import samples, trees
+
+V2 = {"name": "v2", "configuration": {"separator": "."}}
+
+
+def encodings(path: Path) -> dict[str, Any]:
+    documents = [json.loads(key.read_bytes()) for key in path.rglob("zarr.json")]
+    return {json.dumps(one["chunk_key_encoding"]) for one in documents if one["node_type"] == "array"}
+
+
+def chunk_keys(path: Path) -> list[str]:
+    arrays = {key.parent for key in path.rglob("zarr.json") if b'"array"' in key.read_bytes()[:60]}
+    return [str(key.relative_to(array)) for array in arrays for key in array.rglob("*") if key.name != "zarr.json"]
+
+
+def tree() -> Any:
+    grid = ZarrDataIO(np.arange(24.0).reshape(4, 6), chunks=(2, 3))
+    shards = ZarrDataIO(np.arange(24.0).reshape(4, 6), chunks=(1, 3), shards=(2, 6))
+    return trees.root(trees.dataset("grid", grid), trees.dataset("shards", shards), trees.dataset("scalar", 3))
+
+
+def test_written_read_and_changed(tmp_path):
+    path = tmp_path / "a.zarr"
+    with ZarrIO(path, "w", zarr_format=3, chunk_key_encoding="v2") as io:
+        io.write_builder(tree())
+    assert encodings(path) == {json.dumps(V2)}
+    assert sorted(path.name for path in (path / "grid").iterdir()) == ["0.0", "0.1", "1.0", "1.1", "zarr.json"]
+    with ZarrIO(path, "r+") as io:
+        builder = io.read_builder()
+        builder["grid"].data[3, 5] = -1
+        builder["shards"].data[3, 5] = -1
+        builder.set_dataset(trees.dataset("new", np.arange(3)))
+        io.write_builder(builder)
+    assert encodings(path) == {json.dumps(V2)}, "a new array has keys as the others of the file have"
+    assert verify(path).problems == []
+    root = zarr.open_group(path, mode="r")
+    assert root["grid"][3].tolist() == [18, 19, 20, 21, 22, -1]
+    assert root["shards"][3].tolist() == [18, 19, 20, 21, 22, -1]
+    assert root["scalar"][()] == 3
+    assert root["new"][:].tolist() == [0, 1, 2]
+    (path / "grid" / "0.7").write_bytes(b"stray")
+    assert [problem.path for problem in verify(path).remarks + verify(path).problems if "0.7" in str(problem)]
+    repair(path)
+    assert ZarrIO(path, "r").read_builder()["grid"].data[3, 5] == -1
+
+
+@pytest.mark.parametrize("source", ["hdf5", "zarr"])
+def test_converted(tmp_path, source):
+    samples.write_zarr(tmp_path / "a.zarr", samples.plain_nwbfile())
+    convert(tmp_path / "a.zarr", tmp_path / "a.nwb")
+    path = tmp_path / "b.zarr"
+    given = tmp_path / ("a.nwb" if source == "hdf5" else "a.zarr")
+    convert(given, path, zarr_format=3, chunk_key_encoding="v2")
+    assert encodings(path) == {json.dumps(V2)}
+    assert not any("/" in key for key in chunk_keys(path))
+    assert compare(given, path) == []
+    assert verify(path).is_sound
+
+
+def test_upgraded(tmp_path):
+    """Chunks that are encoded anew have other keys than the old ones, which are there until the end."""
+    path = tmp_path / "a.zarr"
+    with ZarrIO(path, "w") as io:
+        io.write_builder(samples.reference_tree())
+    shutil.copytree(path, tmp_path / "b.zarr")
+    upgrade(path, chunk_key_encoding="v2")
+    assert chunk_keys(path)
+    assert not any("/" in key for key in chunk_keys(path))
+    assert any(key.startswith("c.") for key in chunk_keys(path))
+    assert verify(path).is_sound
+    assert compare(tmp_path / "b.zarr", path) == []
+
+
+def test_from_the_command_line(tmp_path):
+    samples.write_zarr(tmp_path / "a.zarr", samples.plain_nwbfile())
+    given = [str(tmp_path / "a.zarr"), str(tmp_path / "b.zarr"), "--zarr-format", "3"]
+    assert main(["convert", *given, "--chunk-key-encoding", "v2"]) == 0
+    assert main(["upgrade", str(tmp_path / "a.zarr"), "--chunk-key-encoding", "v2"]) == 0
+    for name in ("a.zarr", "b.zarr"):
+        assert not any("/" in key for key in chunk_keys(tmp_path / name))
+
+
+def test_refused(tmp_path):
+    for zarr_format, encoding in ((2, "v2"), (None, "v2"), (3, "v3")):
+        with pytest.raises(UsageError, match="chunk_key_encoding"):
+            ZarrIO(tmp_path / "a.zarr", "w", zarr_format=zarr_format, chunk_key_encoding=encoding)
+        with pytest.raises(UsageError, match="chunk_key_encoding"):
+            samples.write_zarr(tmp_path / "b.zarr", samples.plain_nwbfile())
+            convert(tmp_path / "b.zarr", tmp_path / "c.nwb", chunk_key_encoding=encoding)
+    assert not (tmp_path / "a.zarr").exists()
