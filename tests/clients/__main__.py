@@ -54,12 +54,14 @@ CLIENTS = {
     "extensions": Client("3.13", ("ndx-pose", "ndx-events", "ndx-hed", "pynapple"), "extensions"),
 }
 
+_NO_TEXT = "TensorStore, with which it checks arrays, has no text of variable length in Zarr format 3"
 _ZARR_2 = "zarr-python 2, which these releases need, does not open Zarr format 3"
 
 KNOWN: dict[tuple[str, str], str] = {
     ("spikeinterface", "format 3"): _ZARR_2,
     ("neuroconv, with its own hdmf-zarr", "format 3"): "hdmf-zarr 0.13 does not read Zarr format 3",
-    ("dandi", "format 3"): "TensorStore, with which it checks arrays, has no text of variable length in Zarr format 3",
+    ("dandi", "format 3"): _NO_TEXT,
+    ("dandi", "both formats"): _NO_TEXT,
 }
 """Client and file -> why what fails there fails: a reason that is not ours."""
 

@@ -33,7 +33,7 @@ def command(path: Path) -> None:
 def main() -> None:
     from hdmf_zarr_backend import install_hdmf_zarr_alias
 
-    install_hdmf_zarr_alias()
+    install_hdmf_zarr_alias(replace=True)
     with written() as files:
         for what, path in files.items():
             if what == HDF5:
