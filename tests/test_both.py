@@ -654,6 +654,8 @@ def test_on_the_command_line(tmp_path, capsys):
     assert main(["upgrade", "--keep", str(path)]) == 0
     assert "formats 2 and 3 now" in capsys.readouterr().out
     assert main(["verify", str(path)]) == 0
+    assert main(["inspect", str(path)]) == 0
+    assert "Zarr formats 2 and 3" in capsys.readouterr().out
     assert main(["upgrade", "--drop", "3", str(path)]) == 0
     assert not (path / "zarr.json").exists()
     assert main(["upgrade", "--drop", "2", str(path)]) == 2

@@ -56,6 +56,8 @@ class Outline:
         Show the values of attributes, not only the references among them.
     times : str
         What stands between the lengths of a shape.
+    has_both : bool
+        Whether the file has the metadata of both formats of Zarr.
     spec_path : str or None
         Path of the group of cached specifications.
     """
@@ -67,6 +69,7 @@ class Outline:
     specs: bool = False
     values: bool = False
     times: str = UNICODE.times
+    has_both: bool = False
     spec_path: str | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -248,7 +251,7 @@ class Outline:
                 groups += 1
                 links += len(self._links(path, node))
         parts = [
-            f"Zarr format {self.hierarchy.zarr_format}",
+            "Zarr formats 2 and 3" if self.has_both else f"Zarr format {self.hierarchy.zarr_format}",
             "consolidated" if self.consolidated else "not consolidated",
         ]
         parts += [
@@ -299,7 +302,8 @@ def open_outline(
     keys = open_store(path, storage_options)
     parsed = parse(keys, use_inlined=False)
     stored = _stored_sizes(keys, parsed.hierarchy) if sizes else None
-    return Outline(keys.location, parsed.hierarchy, parsed.consolidated, stored, specs, values)
+    has_both = parsed.state is not None
+    return Outline(keys.location, parsed.hierarchy, parsed.consolidated, stored, specs, values, has_both=has_both)
 
 
 def _stored_sizes(keys: Store, hierarchy: Hierarchy) -> dict[str, int]:
