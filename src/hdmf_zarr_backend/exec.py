@@ -1,6 +1,7 @@
 """`run_with_alias`: runs a Python command-line tool in which ``hdmf_zarr`` is this package.
 
-``python -m hdmf_zarr_backend.exec COMMAND ...`` and ``zarrio exec COMMAND ...`` are the same.
+``python -m hdmf_zarr_backend.exec COMMAND ...`` and ``zarrio exec COMMAND ...`` are the same; this module is apart from
+`cli.execute`, so that it can be run by that name.
 
 The command takes the place of the process: its arguments, its output, its exit code and the signals that it gets are
 its own. A module ``sitecustomize`` in ``PYTHONPATH`` installs the alias when Python starts, in processes that the

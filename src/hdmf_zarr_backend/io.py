@@ -235,6 +235,14 @@ ROOT_NAME = "root"
 _CONSTRUCTION = (ConstructError, ValueError, TypeError, KeyError, AttributeError, IndexError)
 
 
+def _check_choice(mode: str, zarr_format: object) -> None:
+    """Refuse a mode or a format that does not exist."""
+    if mode not in MODES:
+        raise UsageError(f"the mode {mode!r} is unknown", remedy=f"Use one of {', '.join(MODES)}.")
+    if zarr_format not in (None, 2, 3, BOTH):
+        raise UsageError(f"there is no Zarr format {zarr_format!r}", remedy="Use 2, 3 or 'both'.")
+
+
 def _check_commit(store: Store, mode: str) -> None:
     if mode in READING_MODES or not store.abilities.commits:
         raise UsageError(
@@ -273,14 +281,9 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
     ) -> None:
         if unknown:
             raise unknown_argument(type(self), next(iter(unknown)))
-        if mode not in MODES:
-            raise UsageError(f"the mode {mode!r} is unknown", remedy=f"Use one of {', '.join(MODES)}.")
-        if zarr_format not in (None, 2, 3, BOTH):
-            raise UsageError(f"there is no Zarr format {zarr_format!r}", remedy="Use 2, 3 or 'both'.")
-        if manager is None:
-            manager = BuildManager(TypeMap(NamespaceCatalog()))
-        elif isinstance(manager, TypeMap):
-            manager = BuildManager(manager)
+        _check_choice(mode, zarr_format)
+        if manager is None or isinstance(manager, TypeMap):
+            manager = BuildManager(manager or TypeMap(NamespaceCatalog()))
         if synchronizer:
             warnings.warn("synchronizer is ignored: a file has one writer at a time", UserWarning, stacklevel=2)
         self._mode = mode

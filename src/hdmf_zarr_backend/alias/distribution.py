@@ -1,5 +1,7 @@
 """`AliasDistribution`: the metadata of the distribution hdmf-zarr while this package has its name.
 
+Apart from `alias.installing`, which loads it only if a program asks for the version.
+
 Source: "Core metadata specifications" (packaging.python.org); ``importlib.metadata.Distribution``.
 """
 

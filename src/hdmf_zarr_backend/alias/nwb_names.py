@@ -1,4 +1,7 @@
-"""`NWBZarrIO` and `NWBZarrV2IO` with the members and the order of arguments of hdmf-zarr's classes; needs pynwb."""
+"""`NWBZarrIO` and `NWBZarrV2IO` with the members and the order of arguments of hdmf-zarr's classes.
+
+Apart from `alias.names`, because it needs pynwb, which is optional.
+"""
 
 from __future__ import annotations
 

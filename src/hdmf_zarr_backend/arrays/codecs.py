@@ -13,6 +13,7 @@ import lzma
 import math
 import struct
 import zlib
+from collections.abc import Callable
 from typing import Any, Protocol, cast
 
 import numcodecs
@@ -110,19 +111,9 @@ def make_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Codec:
             f"the codec {codec_id!r} is not one that this package decodes",
             remedy=f"Known codecs: {', '.join(sorted(ALLOWED_CODECS))}.",
         )
-    if codec_id == "pickle":
-        return DataPickle()
     try:
-        if codec_id == "json2":
-            return JSONRows(config, dtype)
-        if codec_id == "references":
-            return ReferenceTexts()
-        if codec_id == "byteorder":
-            return LittleRows(dtype, numpy_dtype(config["stored"]))
-        if codec_id == "struct":
-            return StructRows(config["fields"], numpy_dtype)
-        if codec_id == "crc32c":
-            return CRC32C(**{key: value for key, value in config.items() if key != "id"})
+        if codec_id in _OWN_CODECS:
+            return _OWN_CODECS[codec_id](config, dtype)
         if codec_id == "shuffle":
             config = {**config, "elementsize": _element_size(config, dtype)}
         _check_types(config)
@@ -132,6 +123,17 @@ def make_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Codec:
             f"the codec configuration {config!r} is not usable ({error})",
             remedy="Install the codec if it is not available (numcodecs[msgpack], for one); else run `zarrio verify`.",
         ) from error
+
+
+_OWN_CODECS: dict[str, Callable[[dict[str, Any], np.dtype[Any]], Codec]] = {
+    "byteorder": lambda config, dtype: LittleRows(dtype, numpy_dtype(config["stored"])),
+    "crc32c": lambda config, dtype: CRC32C(**{key: value for key, value in config.items() if key != "id"}),
+    "json2": JSONRows,
+    "pickle": lambda config, dtype: DataPickle(),
+    "references": lambda config, dtype: ReferenceTexts(),
+    "struct": lambda config, dtype: StructRows(config["fields"], numpy_dtype),
+}
+"""Codecs that are made here, given their configuration and the data type of the array; the others are of numcodecs."""
 
 
 def _element_size(config: dict[str, Any], dtype: np.dtype[Any]) -> int:

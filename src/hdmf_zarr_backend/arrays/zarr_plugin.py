@@ -1,10 +1,11 @@
-"""What plain zarr-python needs to open HDMF's format-2 files: data types for arrays of Python objects.
+"""What plain zarr-python 3 needs to open HDMF's files: data types for arrays of Python objects, and for rows.
 
 Two layers, with a hard line between them:
 
-* Installing the package adds one *new* name to zarr, :class:`JSON2ObjectDType`, the type of ``|O`` arrays that the
-  ``json2`` codec stores. Everything that this package writes in format 2 then opens with ``zarr.open_group``, xarray
-  and pydantic-zarr. Nothing that zarr or numcodecs had before is changed.
+* Installing the package adds *new* names to zarr: :class:`JSON2ObjectDType`, the type of ``|O`` arrays that the
+  ``json2`` codec stores in format 2, and before zarr 3.2 :class:`StructDType`, the type ``struct`` of rows in format 3.
+  Everything that this package writes then opens with ``zarr.open_group``, xarray and pydantic-zarr. Nothing that zarr
+  or numcodecs had before is changed.
 * Files of hdmf-zarr 0.13 and older need entries of zarr and numcodecs replaced (``vlen-bytes`` whose fill value is not
   bytes, pickled references). That changes zarr for the complete process, so it is in another module, `zarr_legacy`, and
   happens only when a user calls it.
@@ -19,9 +20,9 @@ Two entry points lead here, and both are needed::
     [project.entry-points."zarr.buffer"]
     hdmf_zarr_backend = "hdmf_zarr_backend.arrays.zarr_plugin:PluginBuffer"
 
-zarr 3.4 loads the first group when it meets the first data type of the process. zarr 3.1.6, the last one for Python
-3.11, collects that group and never loads it; but the first store that it reads makes it load the group of buffer
-classes, which is why there is a second entry. An array that is opened there *by itself*, with no group opened before
+zarr 3.4 loads the first group when it meets the first data type of the process. zarr 3.1, the last one for Python 3.11,
+collects that group and never loads it; but the first store that it reads makes it load the group of buffer classes,
+which is why there is a second entry. An array that is opened there *by itself*, with no group opened before
 in the process, reads its document without that step: import this module, or open the group.
 """
 
@@ -127,7 +128,7 @@ class JSON2ObjectDType(ObjectDType):
 
 
 class PluginBuffer(cpu.Buffer):
-    """zarr's buffer in main memory under a second name; naming it in an entry point makes zarr 3.1.6 load this module.
+    """zarr's buffer in main memory under a second name; naming it in an entry point makes zarr 3.1 load this module.
 
     Selecting it in ``zarr.config`` changes nothing, since it adds nothing to its base class.
     """

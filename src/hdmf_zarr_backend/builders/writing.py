@@ -28,7 +28,7 @@ from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.json_text import check_strict, dump
 from hdmf_zarr_backend.transfer.names import check_names
 from hdmf_zarr_backend.transfer.plan import WritePlan, adapt_plan, shard_bytes_for
-from hdmf_zarr_backend.transfer.sources import ElementSource, RowSource, StoredSource
+from hdmf_zarr_backend.transfer.sources import ArraySource, StoredSource
 from hdmf_zarr_backend.transfer.staging import can_stage, new_file
 from hdmf_zarr_backend.transfer.writer import MEMORY_BUDGET, Writer
 
@@ -168,17 +168,23 @@ def _check_values(plan: WritePlan, location: str) -> None:
     """
     for path, planned in plan.arrays.items():
         source = planned.source
-        is_array = isinstance(source, StoredSource) and source.can_be_refused
-        if source is None or not (is_array or isinstance(source, (ElementSource, RowSource))):
+        if source is None or not getattr(source, "can_be_refused", False):
             continue
-        length = source.shape[0] if source.shape else 0
-        step = planned.node.chunks[0] if is_array or len(source.shape) == 1 else length
-        inner = [slice(0, n) for n in source.shape[1:]]
         try:
-            for start in range(0, length, max(step, 1)):
-                source.read((slice(start, min(start + step, length)), *inner))
+            for region in _blocks(source, planned.node.chunks[0] if source.shape else 0):
+                source.read(region)
         except ZarrBackendError as error:
             raise error.located(store=location, path=absolute(path)) from error.__cause__
+
+
+def _blocks(source: ArraySource, rows: int) -> Iterator[tuple[slice, ...]]:
+    """Yield blocks of ``rows`` rows that make up a source; nested lists, which cannot be sliced, are one block."""
+    length = source.shape[0] if source.shape else 0
+    is_nested = len(source.shape) > 1 and not isinstance(source, StoredSource)
+    step = max(length if is_nested else rows, 1)
+    inner = [slice(0, n) for n in source.shape[1:]]
+    for start in range(0, length, step):
+        yield (slice(start, min(start + step, length)), *inner)
 
 
 @dataclass(slots=True)

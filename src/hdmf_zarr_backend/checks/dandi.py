@@ -1,5 +1,7 @@
 """`check_dandi`: whether the DANDI archive takes a file, and its Zarr checksum there.
 
+Apart from `checks.verify`, which loads it only if it is asked for: it reads the complete file.
+
 Source: dandi-cli, which refuses a file before it is uploaded; zarr_checksum, "The checksum"; Amazon S3, "Object key
 names" and "Uploading objects", since the archive keeps each value as an object, and sets it in one request.
 """

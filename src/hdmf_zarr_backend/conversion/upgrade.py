@@ -281,13 +281,7 @@ def upgrade(
         raise UsageError(f"keep={keep!r} and drop={drop!r} are no choice", remedy="Give keep=True, drop=2 or drop=3.")
     checked_key_encoding(chunk_key_encoding, 3)
     keys = open_store(source, storage_options)
-    abilities = keys.abilities
-    if not (abilities.change and abilities.listing and 3 in abilities.formats):
-        raise ReadOnlyStoreError(
-            f"{abilities.why or 'this store cannot list what it has'}: it cannot be upgraded where it is",
-            store=keys.location,
-            remedy="Convert it to a new file with `zarrio convert --zarr-format 3`.",
-        )
+    _check_store(keys)
     options = {"progress": progress, "executor": executor, "memory_budget": memory_budget}
     with writer_lock(keys):
         recover_with_warning(keys)
@@ -300,6 +294,17 @@ def upgrade(
             _check_format_3(keys, parsed)
         new_keys = ChunkKeys("default", "." if chunk_key_encoding == "v2" else "/")
         return _only_format_3(keys, parsed, new_keys, **options)
+
+
+def _check_store(keys: Store) -> None:
+    """Refuse a store whose files cannot be changed where they are."""
+    abilities = keys.abilities
+    if not (abilities.change and abilities.listing and 3 in abilities.formats):
+        raise ReadOnlyStoreError(
+            f"{abilities.why or 'this store cannot list what it has'}: it cannot be upgraded where it is",
+            store=keys.location,
+            remedy="Convert it to a new file with `zarrio convert --zarr-format 3`.",
+        )
 
 
 def _check_format_3(keys: Store, parsed: ParsedFile) -> None:

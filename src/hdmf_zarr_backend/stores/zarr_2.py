@@ -1,6 +1,7 @@
 """Stores of zarr-python 2 as stores of this package, and files of this package as its groups and arrays.
 
 zarr-python 2 opens format 2 only. Its codec of pickles runs code, so arrays of pickles are not given to it.
+Apart from `stores.zarr_3`, since each can be imported under its own release only.
 """
 
 from __future__ import annotations

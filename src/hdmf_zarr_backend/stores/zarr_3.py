@@ -1,4 +1,4 @@
-"""Stores of zarr-python as stores of this package, and files of this package as groups and arrays of zarr-python.
+"""Stores of zarr-python 3 as stores of this package, and files of this package as its groups and arrays.
 
 A session of Icechunk is committed by the user, or by ``commit_message``. It has no consolidated document, and only
 format 3.

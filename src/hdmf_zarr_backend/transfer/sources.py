@@ -39,6 +39,8 @@ class ArraySource(Protocol):
     ----------
     shape : tuple of int
         Shape of the whole.
+
+    A source whose ``can_be_refused`` is True may raise an error on reading, depending on the values.
     """
 
     shape: tuple[int, ...]
@@ -184,6 +186,8 @@ class ElementSource:
         Element -> stored object.
     """
 
+    can_be_refused = True
+
     def __init__(self, data: Any, shape: tuple[int, ...], convert: Callable[[Any], Any]) -> None:
         self.data = data
         self.shape = shape
@@ -256,6 +260,8 @@ class RowSource:
     converters : sequence of callable
         One for each field: value -> JSON value.
     """
+
+    can_be_refused = True
 
     def __init__(self, data: Any, length: int, converters: Sequence[Callable[[Any], Any]]) -> None:
         self.data = data
