@@ -122,6 +122,6 @@ def _check_name_is_free(*, replace: bool) -> None:
     if found is not None:
         raise AliasRefusedError(
             f"hdmf_zarr is installed, at {found.origin or found.submodule_search_locations}",
-            remedy="Call install_hdmf_zarr_alias(replace=True) to take its place in this process, or use the classes "
-            "of hdmf_zarr_backend by their own names.",
+            remedy="Uninstall hdmf-zarr, or call install_hdmf_zarr_alias(replace=True) to take its place in this "
+            "process, or use the classes of hdmf_zarr_backend by their own names.",
         )

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from hdmf_zarr_backend.arrays.codecs import value_bytes
-from hdmf_zarr_backend.builders.both import derive
 from hdmf_zarr_backend.builders.dimensions import name_axes
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.conversion.readability import check_planned, check_version, check_zarr, namespaces_of, schema_of
@@ -440,6 +439,8 @@ class _ToZarr:
         limits = {"executor": self.executor, "memory_budget": self.memory_budget, "strict_json": self.strict_json}
         Writer(keys, plan, progress=self.progress, nczarr=self.nczarr, **limits).write()
         if self.has_both:
+            from hdmf_zarr_backend.builders.both import derive  # on use: it loads hdmf and zarr
+
             derive(keys, plan.hierarchy, is_new=True, **limits)
 
     def adapt(self, keys: Store, plan: WritePlan, target: str) -> None:
