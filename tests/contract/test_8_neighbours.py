@@ -340,10 +340,15 @@ def test_more_files_are_open_than_a_process_may_have(local):
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     used = len(os.listdir("/dev/fd"))
     resource.setrlimit(resource.RLIMIT_NOFILE, (used + 40, limits[1]))
+    opened: list[NWBZarrIO] = []
     try:
-        files = [NWBZarrIO(local).read() for _ in range(100)]
+        for _ in range(100):
+            opened.append(NWBZarrIO(local))
+        files = [io.read() for io in opened]
         assert [file.acquisition["trace"].data[1].tolist() for file in files] == [[3, 4, 5]] * 100
     finally:
+        for io in opened:
+            io.close()
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
