@@ -54,6 +54,7 @@ MODULES = frozenset(
         "tests.contract.test_conversions",
         "tests.contract.test_defects_of_the_peer",
         "tests.contract.test_found_by_the_suites",
+        "tests.contract.test_lazy",
         "tests.contract.test_refusals",
         "tests.contract.test_roundtrip_property",
         "tests.contract.test_way_back",

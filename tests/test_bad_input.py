@@ -75,7 +75,7 @@ def make_group(folder: Path) -> None:
 
 def read(path: Path, *, load_namespaces: bool = False) -> Any:
     with NWBZarrIO(path, load_namespaces=load_namespaces) as io:
-        return io.read()
+        return io.read(check=True)
 
 
 def check(error: BaseException, store: Path, node: str | None = None) -> None:
@@ -221,7 +221,7 @@ def test_a_reference_to_a_type_that_is_not_in_its_namespace(store):
         pytest.raises(ContainerError, match="No specification for 'SpaceSeries'") as caught,
     ):
         read(store)
-    check(caught.value, store, "/")
+    check(caught.value, store, "/acquisition/copy")
 
 
 def test_containers_whose_types_are_not_loaded(store):

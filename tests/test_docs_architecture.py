@@ -202,7 +202,8 @@ def test_a_write_walks_as_the_page_says(tmp_path):
 
 def test_a_read_walks_as_the_page_says(tmp_path):
     write(tmp_path / "a.nwb.zarr", ZarrDataIO(DATA, chunks=(1000,), compressor="zstd"))
-    assert_walked(calls_of(lambda: read_slice(tmp_path / "a.nwb.zarr")), "Read a slice")
+    calls = calls_of(lambda: read_slice(tmp_path / "a.nwb.zarr"))
+    assert_walked(calls, "Read a slice", "builders.assembler:Assembler.root")
 
 
 def test_a_conversion_walks_as_the_page_says(tmp_path):

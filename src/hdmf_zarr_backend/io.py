@@ -18,7 +18,7 @@ from typing import Any, Never
 from hdmf.backends.errors import UnsupportedOperation
 from hdmf.backends.io import HDMFIO
 from hdmf.backends.utils import WriteStatusTracker
-from hdmf.build import BuildManager, ConstructError, GroupBuilder, ObjectMapper, TypeMap
+from hdmf.build import BuildManager, GroupBuilder, ObjectMapper, TypeMap
 from hdmf.spec import NamespaceCatalog
 
 from hdmf_zarr_backend.arrays.lazy import LazyArray
@@ -26,10 +26,11 @@ from hdmf_zarr_backend.builders.append import KnownFields, check_origin
 from hdmf_zarr_backend.builders.both import check_derivable, derive_or_warn
 from hdmf_zarr_backend.builders.columns import let_indices_grow
 from hdmf_zarr_backend.builders.herd import attach_herd
+from hdmf_zarr_backend.builders.lazy import construction_errors
 from hdmf_zarr_backend.builders.namespaces import load_cached_namespaces, newest_versions
 from hdmf_zarr_backend.builders.planner import PlanOptions
 from hdmf_zarr_backend.builders.reading import ReadSession
-from hdmf_zarr_backend.builders.schema import check_types, container_error, documentation, largest_shape
+from hdmf_zarr_backend.builders.schema import check_types, documentation, largest_shape
 from hdmf_zarr_backend.builders.specs import namespace_texts
 from hdmf_zarr_backend.builders.targets import Targets, object_id
 from hdmf_zarr_backend.builders.writing import (
@@ -230,9 +231,8 @@ def format_of(parsed: ParsedFile) -> int | str:
 
 ROOT_NAME = "root"
 
-
-# what hdmf raises while it makes containers
-_CONSTRUCTION = (ConstructError, ValueError, TypeError, KeyError, AttributeError, IndexError)
+LAZY = True
+"""Whether containers are made when they are touched, unless the user chooses."""
 
 
 def _check_choice(mode: str, zarr_format: object) -> None:
@@ -277,11 +277,13 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
         break_lock: bool = False,
         commit_message: str | None = None,
         chunk_key_encoding: ChunkKeyEncoding | None = None,
+        lazy: bool | None = None,
         **unknown: Never,
     ) -> None:
         if unknown:
             raise unknown_argument(type(self), next(iter(unknown)))
         _check_choice(mode, zarr_format)
+        self._is_lazy = mode in READING_MODES and (LAZY if lazy is None else lazy)
         if manager is None or isinstance(manager, TypeMap):
             manager = BuildManager(manager or TypeMap(NamespaceCatalog()))
         if synchronizer:
@@ -431,8 +433,16 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
 
     # ---- reading ----------------------------------------------------------------------------------------------------
 
-    def read(self, **kwargs: Any) -> Any:
-        """Return the root container; ``kwargs`` are what hdmf's ``read`` takes.
+    def read(self, *, check: bool = False, **kwargs: Any) -> Any:
+        """Return the root container.
+
+        Parameters
+        ----------
+        check : bool
+            Make all containers now, so that an error in any of them is raised now. Otherwise, where the io is lazy, it
+            is raised when the object is touched.
+        **kwargs
+            As of hdmf's ``read``.
 
         Raises
         ------
@@ -453,6 +463,19 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
                 store=self.source,
                 remedy="Use mode 'r', 'r-', 'r+' or 'a'.",
             )
+        containers = self._session(is_lazy=self._is_lazy).containers if self._is_open else None
+        if containers is None:
+            container = self._read_all(**kwargs)
+        else:
+            container = containers.root()
+            container.read_io = self
+        if self.herd_path is not None:
+            self.herd = attach_herd(container, self.herd_path)
+        if check:
+            container.all_children()
+        return container
+
+    def _read_all(self, **kwargs: Any) -> Any:
         builder = self.read_builder()
         if not (builder.groups or builder.datasets or builder.links or builder.attributes):
             raise NoValuesError(
@@ -461,15 +484,8 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
                 remedy="Is this the right file?",
             )
         check_types(builder, self.manager.namespace_catalog, str(self.source))
-        try:
-            with limited_nesting(builder, store=self.source, doing="read"):
-                return self._construct(**kwargs)
-        except ZarrBackendError:
-            raise
-        except _CONSTRUCTION as error:
-            if isinstance(error.__cause__, ZarrBackendError):  # it says itself what is wrong where
-                raise error.__cause__ from None
-            raise container_error(error, builder, str(self.source)) from error
+        with construction_errors(builder, str(self.source)):
+            return self._construct(**kwargs)
 
     @gc_paused()  # what is made of a file is not garbage, and there is a lot of it to look through
     def _construct(self, **kwargs: Any) -> Any:
@@ -480,8 +496,6 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
             self.herd_path = herd_path
         if self._edits is not None:
             let_indices_grow(container)
-        if herd_path is not None:
-            self.herd = attach_herd(container, herd_path)
         return container
 
     def read_builder(self) -> Any:
@@ -496,18 +510,21 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
             raise UnsupportedModeError(
                 "Cannot read data from a closed file", store=self.source, remedy="Open it again."
             )
-        session = self._session()
-        known = "" in session.own.builders
-        root = session.root()
-        if not known:
-            self._mark_written(root)
-        return root
+        return self._session().root()
 
-    def _session(self) -> ReadSession:
+    def _session(self, *, is_lazy: bool = False) -> ReadSession:
         if self._reading is None:
             if self._parsed is None or self._keys is None:
                 raise UnsupportedModeError("there is nothing to read yet", store=self.source, remedy="Write it first.")
-            self._reading = ReadSession(self._keys, self._parsed, self.path, self.manager, edits=self._edits)
+            self._reading = ReadSession(
+                self._keys,
+                self._parsed,
+                self.path,
+                self.manager,
+                edits=self._edits,
+                is_lazy=is_lazy,
+                on_made=self._written_builders.set_written,
+            )
         return self._reading
 
     def _mark_written(self, builder: Any) -> None:
@@ -682,6 +699,12 @@ class ZarrIO(ZarrReader):
         For format 3 only: how the keys of chunks of new arrays are made. ``"default"``: ``c/0/0``, a folder for each
         axis. ``"v2"``: ``0.0``, as in format 2; a file with such keys is not nested as deeply, which DANDI limits.
         None: as in the file, ``"default"`` in a new one. All programs that know format 3 read both.
+    lazy : bool, optional
+        In modes ``r`` and ``r-``: make a container when it is touched, so that opening takes the time of what is used
+        and not of what is in the file. An error in an object is raised when it is touched; ``read(check=True)`` makes
+        all. Only groups whose members are collections or optional fields are made without them, such as an ``NWBFile``
+        and a ``ProcessingModule``; a manager of a class other than hdmf's ``BuildManager``, or a root of another type,
+        makes everything at once. None: True. The other modes make everything at once.
     **unknown
         Any other argument is refused; the error names the most similar one.
 

@@ -41,7 +41,7 @@ from hdmf_zarr_backend.files.link_policy import check_link
 from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.dimensions import decode_dimensions
 from hdmf_zarr_backend.formats.elements import Described, describe, hdmf_type, is_scalar
-from hdmf_zarr_backend.formats.links import decode_links, find_link
+from hdmf_zarr_backend.formats.links import Link, decode_links, find_link
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import (
     Reference,
@@ -128,6 +128,11 @@ _TAKEN = "the name {!r} is that of an attribute and of a member"
 _RENAME = "Rename one of them in the file."
 
 
+def taken(name: str, **where: str) -> MetadataError:
+    """Return the error for a member and an attribute of a group with one name; ``where`` is store and path."""
+    return MetadataError(_TAKEN.format(name), remedy=_RENAME, **where)
+
+
 def make_group(
     name: str, *, groups: Mapping[str, Any], datasets: Mapping[str, Any], attributes: Mapping[str, Any], source: str
 ) -> Any:
@@ -145,7 +150,7 @@ def make_group(
     for kind, members, target in (("groups", groups, builder.groups), ("datasets", datasets, builder.datasets)):
         for member, child in members.items():
             if member in kinds:
-                raise MetadataError(_TAKEN.format(member), remedy=_RENAME)
+                raise taken(member)
             target[member] = child
             kinds[member] = kind
             if child.parent is None:
@@ -181,7 +186,7 @@ def set_reference(builder: Any, path: str, name: str, value: Any) -> None:
         It has the name of a member.
     """
     if isinstance(builder, GroupBuilder) and builder.obj_type.get(name, "attributes") != "attributes":
-        raise MetadataError(_TAKEN.format(name), store=builder.source, path=path, remedy=_RENAME)
+        raise taken(name, store=builder.source, path=path)
     builder.set_attribute(name, value)
 
 
@@ -433,8 +438,16 @@ class Assembler:
 
     def _assemble(self, top: str, made: list[str]) -> None:
         nodes = list(self._below(top))
+        pending = self._make(nodes, made)
+        self._fill(nodes, pending)
+
+    def _make(self, nodes: list[tuple[str, Any]], made: list[str]) -> list[tuple[str, str, Any]]:
+        """Make the builders of ``nodes``; return the attributes that are references, which `_fill` sets.
+
+        ``made`` receives the paths of the builders.
+        """
         scalars = self._datasets.fetch_scalars(nodes)
-        pending: list[tuple[Any, str, Any]] = []
+        pending: list[tuple[str, str, Any]] = []
         for path, node in reversed(nodes):  # members before their group
             attributes = self._attributes(path, node, pending)
             name = split(path)[1] or ROOT
@@ -449,12 +462,16 @@ class Assembler:
                 builder.location = absolute(split(path)[0])
             self.builders[path] = builder
             made.append(path)
+        return pending
+
+    def _fill(self, nodes: list[tuple[str, Any]], pending: list[tuple[str, str, Any]]) -> None:
+        """Fill in the references and links of builders that were made."""
         for path, key, value in pending:
             self._fill_reference(self.builders[path], path, key, value)
         self._fill_scalars([path for path, _ in nodes])
         for path, node in nodes:
             if isinstance(node, GroupNode) and LINKS in node.attributes:
-                self._fill_links(path, node)
+                self.set_links(self.builders[path], path, self.links(path, node))
 
     def _fill_scalars(self, paths: list[str]) -> None:
         """Fill in the scalar datasets that are references, or rows with references."""
@@ -480,7 +497,7 @@ class Assembler:
                 f"HDMF takes each name once in a group ({error})", remedy="Rename one of them."
             ) from error
 
-    def _attributes(self, path: str, node: Any, pending: list[tuple[Any, str, Any]]) -> dict[str, Any]:
+    def _attributes(self, path: str, node: Any, pending: list[tuple[str, str, Any]]) -> dict[str, Any]:
         try:
             values = decode_attributes(node.attributes, resolve=_Pending)
         except ZarrBackendError as error:
@@ -521,23 +538,30 @@ class Assembler:
                 BrokenLinkWarning,
                 stacklevel=2,
             )
-            parent, name = split(path)
-            del self.builders[path]
-            del self.builders[parent].datasets[name]
-            del self.builders[parent].obj_type[name]
+            self._leave_out(path)
             return
         self.builders[path].data = (
             ReferenceBuilder(target) if reference.region is None else RegionReference(target, reference.region)
         )
 
+    def _leave_out(self, path: str) -> None:
+        """Remove the builder of a dataset."""
+        parent, name = split(path)
+        del self.builders[path]
+        del self.builders[parent].datasets[name]
+        del self.builders[parent].obj_type[name]
+
     # ---- links and references ---------------------------------------------------------------------------------------
 
-    def _fill_links(self, path: str, node: GroupNode[Attributes]) -> None:
-        builder, place = self.builders[path], absolute(path)
+    def links(self, path: str, node: GroupNode[Attributes]) -> list[Link]:
+        """Return the links in the group at ``path``."""
         try:
-            links = decode_links(node.attributes)
+            return decode_links(node.attributes)
         except ZarrBackendError as error:
             raise error.located(store=self.source, path=absolute(path)) from None
+
+    def set_links(self, builder: Any, path: str, links: Iterable[Link]) -> None:
+        """Give a builder of the group at ``path`` some of its links; one that leads to nothing is a warning."""
         for link in links:
             try:
                 target = self.resolve(link.target)
@@ -548,7 +572,7 @@ class Assembler:
                     stacklevel=2,
                 )
                 continue
-            set_link(builder, link.name, target, path=place)
+            set_link(builder, link.name, target, path=absolute(path))
 
     def resolve(self, reference: Reference, seen: Seen = _NOTHING_SEEN) -> Any:
         """Return the builder that ``reference`` points to, in this file or another.

@@ -264,12 +264,15 @@ class FileResolver:
     ----------
     resolve : callable
         Returns the builder that a `Reference` of the file points to.
+    construct : callable
+        Returns the container of a builder.
     manager : BuildManager
-        Makes containers of builders.
+        Knows the builders of containers.
     """
 
-    def __init__(self, resolve: Callable[[Reference], Any], manager: Any) -> None:
+    def __init__(self, resolve: Callable[[Reference], Any], construct: Callable[[Any], Any], manager: Any) -> None:
         self._resolve = resolve
+        self._construct = construct
         self._manager = manager
         self._builders: dict[tuple[Any, Any, bool], Any] = {}
         self._containers: dict[tuple[Any, Any, bool], Any] = {}
@@ -317,7 +320,7 @@ class FileResolver:
         builder = self._find_builder(reference)
         if builder is None or isinstance(builder, RegionReference):
             return builder
-        container = self._manager.construct(builder)
+        container = self._construct(builder)
         self._containers[reference.get("source"), reference["path"], True] = container
         return container
 

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.builders.assembler import Assembler
 from hdmf_zarr_backend.builders.datasets import FileResolver
-from hdmf_zarr_backend.builders.schema import may_need_types, restore_types
+from hdmf_zarr_backend.builders.lazy import LazyAssembler, LazyContainers, restore_types_of
 from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.formats.references import Reference
-from hdmf_zarr_backend.formats.reserved import NCZARR_ATTR
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.opening import open_neighbour
+
+_A = TypeVar("_A", bound=Assembler)
 
 
 class ReadSession:
@@ -36,22 +38,48 @@ class ReadSession:
         Makes containers, and knows the namespaces.
     edits : Edits, optional
         Takes changes to the arrays of the file.
+    is_lazy : bool
+        Make containers and builders when they are touched, where the type of the root allows it.
+    on_made : callable, optional
+        Receives each builder of the file that was made.
     """
 
     def __init__(
-        self, keys: Store, parsed: ParsedFile, source: str, manager: Any, *, edits: Edits | None = None
+        self,
+        keys: Store,
+        parsed: ParsedFile,
+        source: str,
+        manager: Any,
+        *,
+        edits: Edits | None = None,
+        is_lazy: bool = False,
+        on_made: Callable[[Any], None] = lambda builder: None,
     ) -> None:
         self._manager = manager
         self._assemblers: dict[str, Assembler] = {}
+        self._restored: dict[str, int] = {}
         self._levels = [0]
-        self.own = self._add(source, keys, parsed, edits=edits)
+        self._is_complete = False
+        self._notify = on_made
+        self.containers: LazyContainers | None = None
+        if is_lazy:
+            file = self._make(LazyAssembler, source, keys, parsed)
+            containers = LazyContainers(file, manager, self._on_made)
+            if containers.are_lazy():
+                self.own: Assembler = file
+                self.containers = containers
+                return
+        self.own = self._make(Assembler, source, keys, parsed, edits=edits)
 
-    def _add(self, location: str, keys: Store, parsed: ParsedFile, *, edits: Edits | None = None) -> Assembler:
-        resolver = FileResolver(partial(self._resolve, location), self._manager)
-        assembler = Assembler(keys, parsed.hierarchy, location, resolver, self._open_other, edits=edits)
+    def _make(self, cls: type[_A], location: str, keys: Store, parsed: ParsedFile, *, edits: Edits | None = None) -> _A:
+        resolver = FileResolver(partial(self._resolve, location), self._construct, self._manager)
+        assembler = cls(keys, parsed.hierarchy, location, resolver, self._open_other, edits=edits)
         assembler.levels = self._levels
         self._assemblers[location] = assembler
         return assembler
+
+    def _construct(self, builder: Any) -> Any:
+        return self._manager.construct(builder) if self.containers is None else self.containers.container(builder)
 
     def _resolve(self, location: str, reference: Reference) -> Any:
         return self._assemblers[location].resolve(reference)
@@ -64,27 +92,39 @@ class ReadSession:
             keys = open_neighbour(self.own.keys, location)
             # format 2 is not guessed: where a file has metadata of both formats, those of format 3 count
             parsed = parse(keys, hint=3 if self.own.hierarchy.zarr_format == 3 else None)
-            self._add(location, parsed.keys(keys), parsed)
+            self._make(Assembler, location, parsed.keys(keys), parsed)
         return self._assemblers[location]
 
     @gc_paused()
     def root(self) -> Any:
         """Return the builder of the root, always the same object."""
-        if "" not in self.own.builders:
+        if not self._is_complete:
             self.own.root()
-            self._restore_types()
+            self._is_complete = True
+            if self.containers is None:
+                self._restore_types(self._assemblers.values())
+            self._tell(self.own.builders)
         return self.own.root()
 
-    def _restore_types(self) -> None:
+    def _on_made(self, paths: list[str]) -> None:
+        self._restore_types(assembler for assembler in self._assemblers.values() if assembler is not self.own)
+        self._tell(paths)
+
+    def _tell(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            builder = self.own.builders[path]
+            self._notify(builder)
+            for link in getattr(builder, "links", {}).values():
+                self._notify(link)
+
+    def _restore_types(self, assemblers: Iterable[Assembler]) -> None:
         """Ask the schema for the attributes that files of other writers, linked ones too, have no types for."""
-        catalog = self._manager.namespace_catalog
-        for assembler in self._assemblers.values():
-            for path, builder in assembler.builders.items():
-                if not may_need_types(builder):
-                    continue
-                node = assembler.hierarchy.get(path)
-                if node is not None and NCZARR_ATTR not in node.attributes:
-                    restore_types(builder, catalog)
+        for assembler in assemblers:
+            known = self._restored.get(assembler.source, 0)
+            new = list(islice(assembler.builders, known, None)) if known < len(assembler.builders) else []
+            self._restored[assembler.source] = len(assembler.builders)
+            for path in new:
+                restore_types_of(assembler, path, self._manager.namespace_catalog)
 
     def builder_of(self, stored: Any) -> Any:
         """Return the builder of a group or array of the file, or of one that it links to.
@@ -96,7 +136,7 @@ class ReadSession:
         """
         location = stored.location if isinstance(stored, LazyArray) else self.own.source
         assembler = self._assemblers.get(location, self.own)
-        if assembler is self.own:
+        if assembler is self.own and self.containers is None:
             assembler.root()
         return assembler.builder_at(stored.path)
 

@@ -194,15 +194,33 @@ def check_types(root: Any, catalog: Any, source: str) -> None:
     key = catalog.group_spec_cls.type_key()
     if key not in root.attributes:
         raise ContainerError(f"the root has no {key}", store=source, path="/", remedy=_OTHER_SCHEMA)
-    schema = _Schema(catalog)
+    check = TypeCheck(catalog, source)
     stack = [root]
     while stack:
         builder = stack.pop()
-        if key in builder.attributes:
-            _check_builder(builder, key, schema, source)
+        check.builder(builder)
         if isinstance(builder, GroupBuilder):
             stack.extend(builder.groups.values())
             stack.extend(dataset for dataset in builder.datasets.values() if dataset is not None)
+
+
+class TypeCheck:
+    """Checks that the namespaces that are loaded have the types of builders; parameters as of `check_types`."""
+
+    def __init__(self, catalog: Any, source: str) -> None:
+        self._schema = _Schema(catalog)
+        self._key = catalog.group_spec_cls.type_key()
+        self._source = source
+
+    def builder(self, builder: Any) -> None:
+        """Check one builder; errors and warnings as of `check_types`."""
+        if self._key in builder.attributes:
+            _check_builder(builder, self._key, self._schema, self._source)
+
+    def is_known(self, builder: Any) -> bool:
+        """Return whether the type of a builder is in its namespace."""
+        known = self._schema.known.get(builder.attributes.get("namespace"), ())
+        return builder.attributes.get(self._key) in known
 
 
 class _Members:

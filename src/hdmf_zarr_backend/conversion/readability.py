@@ -224,7 +224,7 @@ def check_zarr(main: ZarrFile) -> dict[str, dict[str, Any]]:
 
     def read() -> None:
         store: Any = main.keys.unwrapped
-        with NWBZarrIO(store, mode="r") as io:
+        with NWBZarrIO(store, mode="r", lazy=False) as io:
             io.read()
             if not keeps_types:
                 typed.update(unsigned_attributes(io.read_builder()))

@@ -38,6 +38,8 @@ DOCUMENT_NAMES = frozenset({GROUP, ARRAY, ATTRIBUTES})
 FORMAT_KEY = "zarr_consolidated_format"
 
 _ARRAY_KEYS = ("chunks", "compressor", "dtype", "fill_value", "filters", "order", "shape", "zarr_format")
+_REQUIRED = frozenset(_ARRAY_KEYS)
+_WITH_SEPARATOR = _REQUIRED | {"dimension_separator"}
 _CHUNK_KEYS = {".": ChunkKeys(), "/": ChunkKeys(separator="/")}
 _REMEDY = "Run `zarrio verify` on the file."
 
@@ -192,8 +194,8 @@ def parse_array(document: Any, attributes: Attributes, path: str) -> ArrayNode[A
         Naming the node and the key that is missing or wrong.
     """
     _check_format(document, ARRAY, path)
-    missing = [key for key in _ARRAY_KEYS if key not in document]
-    if missing:
+    if not document.keys() >= _REQUIRED:
+        missing = [key for key in _ARRAY_KEYS if key not in document]
         raise MetadataError(f"{ARRAY} lacks {', '.join(missing)}", path=absolute(path), remedy=_REMEDY)
     shape = _lengths(document["shape"], "shape", path, least=0)
     chunks = _lengths(document["chunks"], "chunks", path, least=1)
@@ -204,7 +206,8 @@ def parse_array(document: Any, attributes: Attributes, path: str) -> ArrayNode[A
         raise MetadataError(
             f"dimension_separator {separator!r} or order {order!r} is unknown", path=absolute(path), remedy=_REMEDY
         )
-    known = {*_ARRAY_KEYS, "dimension_separator"} if separator != "." else set(_ARRAY_KEYS)
+    known = _WITH_SEPARATOR if separator != "." else _REQUIRED
+    extra = {} if len(document) == len(known) else {key: document[key] for key in document if key not in known}
     return ArrayNode(
         shape=shape,
         chunks=chunks,
@@ -215,7 +218,7 @@ def parse_array(document: Any, attributes: Attributes, path: str) -> ArrayNode[A
         order=order,
         chunk_keys=_CHUNK_KEYS[separator],
         attributes=attributes,
-        extra={key: value for key, value in document.items() if key not in known},
+        extra=extra,
     )
 
 
@@ -225,9 +228,13 @@ def _check_format(document: Any, name: str, path: str) -> None:
 
 
 def _lengths(value: Any, key: str, path: str, *, least: int) -> tuple[int, ...]:
-    if not isinstance(value, list) or not all(type(n) is int and n >= least for n in value):
-        raise MetadataError(f"{key} {value!r} is not a list of lengths", path=absolute(path), remedy=_REMEDY)
-    return tuple(value)
+    if isinstance(value, list):
+        for length in value:
+            if type(length) is not int or length < least:
+                break
+        else:
+            return tuple(value)
+    raise MetadataError(f"{key} {value!r} is not a list of lengths", path=absolute(path), remedy=_REMEDY)
 
 
 def _codec(value: Any, key: str, path: str) -> dict[str, Any] | None:

@@ -307,11 +307,14 @@ class Hierarchy:
         (Zarr v2 wants ``.zgroup`` at every ancestor; `verify` reports the lack).
         """
         flat: dict[str, Node] = {relative(path): node for path, node in nodes.items()}
-        for path in sorted(flat):
+        for path, node in list(flat.items()):
             if not path:
                 continue
-            parent, name = split(path)
-            _group_at(flat, parent).members[name] = flat[path]
+            parent, _, name = path.rpartition("/")
+            group = flat.get(parent)
+            if not isinstance(group, GroupNode):
+                group = _group_at(flat, parent)
+            group.members[name] = node
         return cls(flat.get("", GroupNode()), zarr_format)
 
 

@@ -30,7 +30,8 @@ def _fast_parser() -> Callable[[bytes], Any] | None:
 
 _loads = _fast_parser()
 
-_LONG_INTEGER = re.compile(rb"[1-9][0-9]{18}")  # 2**63 has 19 digits
+_DIGITS = bytes(ord("0") if byte in b"0123456789" else ord(" ") for byte in range(256))
+_LONG_INTEGER = b"0" * 19  # 2**63 has 19 digits
 MAX_NESTING = 1000
 """How deep objects and lists of a document may be nested; the limit of orjson is the same."""
 
@@ -84,7 +85,8 @@ def parse_fast(text: bytes, *, encoding: str = "utf-8") -> Any:
     RecursionError
         It is nested too deep.
     """
-    if _loads is not None and encoding.lower().replace("_", "-") in _UTF8 and not _LONG_INTEGER.search(text):
+    is_utf8 = encoding.lower().replace("_", "-") in _UTF8
+    if _loads is not None and is_utf8 and _LONG_INTEGER not in text.translate(_DIGITS):
         try:
             return _loads(text)
         except ValueError:

@@ -1,0 +1,1010 @@
+"""`LazyContainers`: makes the containers of a file, and their builders, when they are touched.
+
+hdmf makes the container of a group together with all that is in it. Here the groups whose members are collections or
+optional fields (an ``NWBFile``, a ``ProcessingModule``, an ``LFP``) are *open* groups: hdmf's object mapper matches
+their members with the schema, given one small builder for all members of one type, and the container is made without
+those members that its constructor does not need. In their place it has entries that are replaced by the container of
+the member when somebody asks for it. Every other group or dataset is made by hdmf with all that is in it.
+
+Containers are hdmf's own, of their usual classes; only three of their attributes are of a subclass until all members
+are made: the dictionary of fields, the dictionaries of members, and the list of children.
+
+Source: hdmf 6.2, ``ObjectMapper.construct``, ``AbstractContainer`` and ``MultiContainerInterface``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from threading import RLock
+from typing import Any, NamedTuple
+
+from hdmf.build import BuildManager, ConstructError, DatasetBuilder, GroupBuilder, LinkBuilder, ObjectMapper
+from hdmf.build.manager import Proxy
+from hdmf.container import AbstractContainer, MultiContainerInterface
+from hdmf.spec import GroupSpec
+from hdmf.utils import LabelledDict, get_docval
+
+from hdmf_zarr_backend.builders.assembler import TYPED, Assembler, make_dataset, make_group, set_link, taken
+from hdmf_zarr_backend.builders.schema import TypeCheck, container_error, may_need_types, restore_types
+from hdmf_zarr_backend.builders.targets import ROOT
+from hdmf_zarr_backend.errors import DamagedFileError, LimitError, StoreError, ZarrBackendError
+from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference
+from hdmf_zarr_backend.formats.reserved import LINKS, NCZARR_ATTR
+from hdmf_zarr_backend.model.locations import THIS_FILE
+from hdmf_zarr_backend.model.nesting import limited_nesting
+from hdmf_zarr_backend.model.nodes import Attributes, GroupNode, absolute, join, relative, split
+from hdmf_zarr_backend.stores.gc_pause import gc_paused
+
+CONSTRUCTION_ERRORS = (ConstructError, ValueError, TypeError, KeyError, AttributeError, IndexError)
+"""What hdmf raises while it makes containers."""
+
+_CHILDREN = "_AbstractContainer__children"
+_FIELDS = "_AbstractContainer__field_values"
+
+
+@contextmanager
+def construction_errors(builder: Any, source: str) -> Iterator[None]:
+    """Raise a `ContainerError` for what hdmf raises while it makes the container of ``builder``.
+
+    Raises
+    ------
+    ContainerError
+        It does not fit the namespaces that are loaded.
+    NestingError
+        Groups are nested deeper than Python can recurse.
+    """
+    try:
+        with limited_nesting(builder, store=source, doing="read"):
+            yield
+    except ZarrBackendError:
+        raise
+    except CONSTRUCTION_ERRORS as error:
+        if isinstance(error.__cause__, ZarrBackendError):  # its own message names what is wrong, and where
+            raise error.__cause__ from None
+        raise container_error(error, builder, source) from error
+
+
+# ---- builders -------------------------------------------------------------------------------------------------------
+
+
+class OpenGroupBuilder(GroupBuilder):  # type: ignore[misc]
+    """The builder of an open group: the builders of its members are made when one of them is asked for."""
+
+    file: LazyAssembler
+
+    @property
+    def groups(self) -> Any:
+        """The subgroups."""
+        self.file.complete()
+        return GroupBuilder.groups.fget(self)  # it is a plain builder now
+
+    @property
+    def datasets(self) -> Any:
+        """The datasets."""
+        self.file.complete()
+        return GroupBuilder.datasets.fget(self)  # it is a plain builder now
+
+    @property
+    def links(self) -> Any:
+        """The links."""
+        self.file.complete()
+        return GroupBuilder.links.fget(self)  # it is a plain builder now
+
+    @property
+    def obj_type(self) -> Any:
+        """The kind of each member and attribute, by name."""
+        self.file.complete()
+        return self.__dict__["obj_type"]
+
+
+class LazyAssembler(Assembler):
+    """Makes the builders of one file, each together with all that is below it, but those of open groups alone.
+
+    A *unit* is the path of a member of an open group that is not one itself.
+
+    Attributes
+    ----------
+    is_open_type : callable
+        Whether groups of a type, given as namespace and name, are open.
+    on_made : callable
+        Receives the paths of the builders that were made.
+    needed : dict of str to list of str
+        By unit, the units that its links and references lead to.
+    """
+
+    is_open_type: Callable[[Any, Any], bool]
+    on_made: Callable[[list[str]], None]
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.needed: dict[str, list[str]] = {}
+        self._open_groups: dict[str, OpenGroupBuilder] = {}
+        self._is_complete = False
+
+    def is_open(self, node: Any) -> bool:
+        """Return whether the node, a member of an open group, is an open group too."""
+        if not isinstance(node, GroupNode):
+            return False
+        data_type = data_type_of(node)
+        return data_type is None or self.is_open_type(node.attributes.get("namespace"), data_type)
+
+    def unit_of(self, path: str) -> str | None:
+        """Return the unit that the node at ``path`` belongs to; None for an open group."""
+        node: Any = self.hierarchy.root
+        place = ""
+        for part in path.split("/") if path else ():
+            node, place = node.members[part], join(place, part)
+            if not self.is_open(node):
+                return place
+        return None
+
+    def members(self, path: str) -> Iterator[tuple[str, Any]]:
+        """Yield path and node of each member of a group, by name, without the cached specifications."""
+        node = self.hierarchy.get(path)
+        assert isinstance(node, GroupNode)
+        for name in sorted(node.members):
+            if not self._is_hidden(join(path, name)):
+                yield join(path, name), node.members[name]
+
+    def open_group(self, path: str) -> Any:
+        """Return the builder of an open group."""
+        if path not in self.builders:
+            node = self.hierarchy.get(path)
+            assert isinstance(node, GroupNode)
+            pending: list[tuple[str, str, Any]] = []
+            attributes = self._attributes(path, node, pending)
+            builder = make_group(
+                split(path)[1] or ROOT, groups={}, datasets={}, attributes=attributes, source=self.source
+            )
+            if path:
+                builder.parent = self.open_group(split(path)[0])
+                builder.location = absolute(split(path)[0])
+            self.builders[path] = builder
+            self._fill([], pending)
+            builder.__class__ = OpenGroupBuilder
+            builder.file = self
+            self._open_groups[path] = builder
+        return self.builders[path]
+
+    def root(self) -> Any:
+        """Return the builder of the root with all that is below it, always the same one."""
+        self.complete()
+        return self.builders[""]
+
+    def _built(self, path: str) -> Any:
+        unit = self.unit_of(path)
+        if unit is None:
+            return self.open_group(path)
+        self.assemble([unit])
+        return self.builders[path]
+
+    def assemble(self, units: Iterable[str]) -> None:
+        """Make the builders of units, and of all other units that their links and references lead to."""
+        made: list[str] = []
+        todo = [unit for unit in dict.fromkeys(units) if unit not in self.builders]
+        nodes: list[tuple[str, Any]] = []
+        pending: list[tuple[str, str, Any]] = []
+        try:
+            while todo:
+                found = [node for unit in todo for node in self._below(unit)]
+                new = self._make(found, made)
+                for unit in todo:
+                    self.builders[unit].parent = self.open_group(split(unit)[0])
+                    self.needed[unit] = []
+                nodes += found
+                pending += new
+                todo = self._next_units(found, new)
+            self._fill(nodes, pending)
+        except BaseException:
+            for path in made:  # half a unit must not pass for a whole one when it is asked for again
+                self.builders.pop(path, None)
+            raise
+        if made:
+            self.on_made([path for path in made if path in self.builders])
+
+    def _next_units(self, nodes: list[tuple[str, Any]], pending: list[tuple[str, str, Any]]) -> list[str]:
+        """Return the units that links and references of ``nodes`` lead to and that have no builders yet."""
+        targets: dict[str, None] = {}
+        for path, reference in self._targets(nodes, pending):
+            place = self.place_of(reference)
+            unit, target = self.unit_of(path), None if place is None else self.unit_of(place)
+            if target is None or unit is None or target == unit:
+                continue
+            self.needed[unit].append(target)
+            if target not in self.builders:
+                targets[target] = None
+        return list(targets)
+
+    def _targets(
+        self, nodes: list[tuple[str, Any]], pending: list[tuple[str, str, Any]]
+    ) -> Iterator[tuple[str, Reference]]:
+        for path, _, value in pending:
+            for item in value if isinstance(value, list) else [value]:
+                try:
+                    yield path, decode_attribute_reference(item.json)
+                except DamagedFileError:
+                    continue  # a warning where it is filled in
+        for path, node in nodes:
+            if path in self._datasets.scalar_references:
+                yield path, self._datasets.scalar_references[path]
+            if isinstance(node, GroupNode) and LINKS in node.attributes:
+                for link in self.links(path, node):
+                    yield path, link.target
+
+    def place_of(self, reference: Reference) -> str | None:
+        """Return the path in this file that a reference leads to, None where it leads elsewhere or to nothing."""
+        if reference.source not in (THIS_FILE, ""):
+            return None
+        try:
+            file, place = self._locate(relative(reference.node_path), frozenset())
+        except (DamagedFileError, LimitError, StoreError, OSError):
+            return None  # a warning where it is filled in
+        return place if file is self else None
+
+    def _leave_out(self, path: str) -> None:
+        if isinstance(self.builders[split(path)[0]], OpenGroupBuilder):
+            del self.builders[path]
+        else:
+            super()._leave_out(path)
+
+    def complete(self) -> None:
+        """Make all builders that are missing."""
+        if self._is_complete:
+            return
+        groups, units, stack = [""], [], [""]
+        while stack:
+            for place, node in self.members(stack.pop()):
+                if self.is_open(node):
+                    groups.append(place)
+                    stack.append(place)
+                else:
+                    units.append(place)
+        for place in groups:
+            self.open_group(place)
+        self.assemble(units)
+        for builder in self._open_groups.values():
+            builder.__class__ = GroupBuilder
+        self._is_complete = True
+        for place in groups:
+            self._fill_group(place)
+
+    def _fill_group(self, path: str) -> None:
+        builder, node = self.builders[path], self.hierarchy.get(path)
+        for place, member in self.members(path):
+            child = self.builders.get(place)
+            if child is not None:
+                kind = "groups" if isinstance(member, GroupNode) else "datasets"
+                getattr(builder, kind)[child.name] = child
+                builder.obj_type[child.name] = kind
+        if isinstance(node, GroupNode) and LINKS in node.attributes:
+            self.set_links(builder, path, self.links(path, node))
+
+
+def restore_types_of(file: Assembler, path: str, catalog: Any) -> None:
+    """Give the attributes of the builder at ``path`` the types of the schema that JSON lacks."""
+    builder, node = file.builders[path], file.hierarchy.get(path)
+    if may_need_types(builder) and node is not None and NCZARR_ATTR not in node.attributes:
+        restore_types(builder, catalog)
+
+
+def data_type_of(node: Any) -> str | None:
+    """Return the data type of a node, None without one."""
+    for key in TYPED:
+        if isinstance(value := node.attributes.get(key), str):
+            return value
+    return None
+
+
+# ---- what a container has in the place of members -------------------------------------------------------------------
+
+
+class Entry:
+    """A member of a container that is not made yet.
+
+    Parameters
+    ----------
+    file : LazyContainers
+        Makes it.
+    path : str
+        Its path.
+    """
+
+    __slots__ = ("file", "path")
+
+    def __init__(self, file: LazyContainers, path: str) -> None:
+        self.file = file
+        self.path = path
+
+
+class _Lazy(dict):  # type: ignore[type-arg]
+    """A dictionary some of whose values are entries, which are replaced by the containers on the first access."""
+
+    def _made(self, key: Any, value: Any) -> Any:
+        if type(value) is Entry:
+            value = value.file.container_at(value.path)
+            dict.__setitem__(self, key, value)
+        return value
+
+    def _make_all(self) -> None:
+        entries = [(key, value) for key, value in dict.items(self) if type(value) is Entry]
+        if entries:
+            entries[0][1].file.make([value.path for _, value in entries])
+            for key, value in entries:
+                self._made(key, value)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._made(key, dict.__getitem__(self, key))
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """Return the value of ``key``."""
+        return self._made(key, dict.get(self, key, default))
+
+    def __iter__(self) -> Iterator[Any]:
+        return dict.__iter__(self)  # its presence makes Python copy the dictionary by way of these methods
+
+    def values(self) -> Any:
+        """Return the values, all of them made."""
+        self._make_all()
+        return dict.values(self)
+
+    def items(self) -> Any:
+        """Return names and values, all of them made."""
+        self._make_all()
+        return dict.items(self)
+
+    def __eq__(self, other: object) -> bool:
+        self._make_all()
+        return dict.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None
+
+    def __repr__(self) -> str:
+        self._make_all()
+        return dict.__repr__(self)
+
+    def __or__(self, other: Any) -> Any:
+        self._make_all()
+        return dict.__or__(self, other)
+
+    def __ror__(self, other: Any) -> Any:
+        self._make_all()
+        return dict.__ror__(self, other)
+
+    def copy(self) -> Any:
+        """Return a plain dictionary with the same values."""
+        return dict(self.items())
+
+
+class LazyFields(_Lazy):
+    """The fields of a container."""
+
+    def pop(self, key: Any, *default: Any) -> Any:
+        """Remove a field and return its value."""
+        if key in self:
+            self[key]
+        return dict.pop(self, key, *default)
+
+    def popitem(self) -> Any:
+        """Remove the last field and return it."""
+        self._make_all()
+        return dict.popitem(self)
+
+    def setdefault(self, key: Any, default: Any = None) -> Any:
+        """Return the value of a field, which is set where it is missing."""
+        return self[key] if key in self else dict.setdefault(self, key, default)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return dict, (self.copy(),)
+
+
+class LazyMembers(_Lazy, LabelledDict):  # type: ignore[misc]
+    """The members of a container by name; a plain ``LabelledDict`` once all of them are made."""
+
+    def _make_all(self) -> None:
+        super()._make_all()
+        self.__class__ = LabelledDict
+
+    def __getitem__(self, key: Any) -> Any:
+        if key in self:
+            return self._made(key, dict.__getitem__(self, key))
+        self._make_all()  # the key may be a query
+        return LabelledDict.__getitem__(self, key)
+
+    def pop(self, key: Any) -> Any:  # type: ignore[override] # as of LabelledDict
+        """Remove a member and return it."""
+        if key in self:
+            self[key]
+        return LabelledDict.pop(self, key)
+
+    def popitem(self) -> Any:
+        """Remove the last member and return it."""
+        self._make_all()
+        return LabelledDict.popitem(self)
+
+    def clear(self) -> None:
+        """Remove all members."""
+        self._make_all()
+        LabelledDict.clear(self)
+
+    def __delitem__(self, key: Any) -> None:
+        if key in self:
+            self[key]
+        LabelledDict.__delitem__(self, key)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        self._make_all()
+        return LabelledDict.__reduce_ex__(self, protocol)
+
+
+class LazyChildren(list):  # type: ignore[type-arg]
+    """The children of a container; all of them are made when somebody looks at the list."""
+
+    file: LazyContainers
+    home: Any
+
+    def __iter__(self) -> Iterator[Any]:
+        self.file.make_children(self.home)
+        return list.__iter__(self)
+
+    def __len__(self) -> int:
+        self.file.make_children(self.home)
+        return list.__len__(self)
+
+    def __contains__(self, item: object) -> bool:
+        return any(each is item or each == item for each in self)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return list, (list(iter(self)),)
+
+
+# ---- containers -----------------------------------------------------------------------------------------------------
+
+
+class LazyBuildManager(BuildManager):  # type: ignore[misc]
+    """A build manager that has the containers of lazy files made before it forgets those that it knows."""
+
+    files: list[LazyContainers]
+
+    @classmethod
+    def serve(cls, manager: Any, file: LazyContainers) -> bool:
+        """Let ``manager`` be the manager of a lazy file; False if it is of a class of the user."""
+        if type(manager) is BuildManager:
+            manager.__class__ = cls
+            manager.files = []
+        if not isinstance(manager, cls):
+            return False
+        manager.files.append(file)
+        return True
+
+    def clear_cache(self) -> None:
+        """Forget all builders and containers, as hdmf does to build containers again for an export."""
+        for file in self.files:
+            file.make_everything()
+        super().clear_cache()
+
+
+class _Matcher(BuildManager):  # type: ignore[misc]
+    """A build manager for hdmf's object mapper that makes no containers: it returns the builders themselves."""
+
+    def __init__(self, type_map: Any, cls: Any) -> None:
+        super().__init__(type_map)
+        self._cls = cls
+
+    def get_cls(self, builder: Any) -> Any:
+        """Return a class whose instances keep the arguments that the mapper has for the constructor."""
+        constructor = self._cls.__init__
+
+        class Arguments:
+            def __new__(cls, **options: Any) -> Any:
+                return object.__new__(cls)
+
+            @wraps(constructor)  # type: ignore[misc] # with its description of the arguments
+            def __init__(self, **arguments: Any) -> None:
+                self.arguments = arguments
+
+        return Arguments
+
+    def construct(self, builder: Any) -> Any:
+        """Return the builder, of a link that of its target."""
+        return builder.builder if isinstance(builder, LinkBuilder) else builder
+
+
+def _known_constructors() -> set[Any]:
+    """Return the constructors that look into none of the members that they are given."""
+    pynwb = sys.modules.get("pynwb")
+    return set() if pynwb is None else {pynwb.NWBFile.__init__, pynwb.ProcessingModule.__init__}
+
+
+def _is_generated(cls: type) -> bool:
+    """Return whether the constructor of a class is the one that hdmf gives to a collection of containers."""
+    owner = next(each for each in cls.__mro__ if "__init__" in vars(each))
+    return (
+        issubclass(cls, MultiContainerInterface)
+        and owner.__module__ != MultiContainerInterface.__module__
+        and vars(owner)["__init__"].__module__ == MultiContainerInterface.__module__
+    )
+
+
+def _maps_plainly(mapper: Any) -> bool:
+    """Return whether a mapper makes containers as hdmf's does; what pynwb's does beyond it is done by `_migrate`."""
+    owner = next(each for each in type(mapper).__mro__ if "construct" in vars(each))
+    return owner is ObjectMapper or (owner.__module__, owner.__name__) == ("pynwb.io.file", "NWBFileMap")
+
+
+def _migrate(path: str, builder: Any) -> None:
+    """Give builders of old files the types that pynwb gives them (``pynwb.io.file.NWBFileMap.construct``)."""
+    attributes = builder.attributes
+    if path == "general/extracellular_ephys/electrodes" and attributes.get("neurodata_type") != "ElectrodesTable":
+        attributes["neurodata_type"], attributes["namespace"] = "ElectrodesTable", "core"
+    if attributes.get("neurodata_type") == "DecompositionSeries" and attributes.get("namespace") == "core":
+        bands = builder.groups["bands"].attributes
+        if bands["neurodata_type"] == "DynamicTable":
+            bands["neurodata_type"], bands["namespace"] = "FrequencyBandsTable", "core"
+
+
+class _Member(NamedTuple):
+    """A member of an open group that hdmf's mapper has matched with an argument of the constructor."""
+
+    path: str
+    spec: Any
+    is_link: bool
+
+
+class _Matched:
+    """The members of an open group as hdmf's mapper sees them, with one small builder for all that are alike.
+
+    Attributes
+    ----------
+    builder : GroupBuilder
+        Of the open group.
+    """
+
+    def __init__(self) -> None:
+        self.builder: Any = None
+        self._paths: dict[int, list[str]] = {}
+        self._links: set[int] = set()
+
+    def add(self, name: str, node: Any, path: str, *, is_link: bool = False) -> Any:
+        """Return a small builder for the node at ``path``; it may be there for others too, see `join`."""
+        attributes = {key: node.attributes[key] for key in _TYPE_KEYS if isinstance(node.attributes.get(key), str)}
+        builder = _small_builder(name, attributes, is_group=isinstance(node, GroupNode))
+        builder.location = absolute(split(path)[0])
+        self._paths[id(builder)] = [path]
+        if is_link:
+            self._links.add(id(builder))
+        return builder
+
+    def join(self, builder: Any, path: str) -> None:
+        """Let a small builder be there for another member as well."""
+        self._paths[id(builder)].append(path)
+
+    def members(self, value: Any) -> list[_Member] | None:
+        """Return the members in the value of an argument; None where it has others, or none."""
+        values = value if isinstance(value, (list, tuple)) else [value]
+        if not values or not all(id(each) in self._paths for each in values):
+            return None
+        ranks: dict[int, int] = {}
+        found = []
+        rank = 0
+        for each in values:
+            spec, is_link = each.matched_spec, id(each) in self._links
+            if spec is None or spec.name is None:  # hdmf lists what is of one type of the schema by name
+                rank = ranks.setdefault(id(spec), len(ranks))
+            found += [((rank, is_link, split(path)[1]), _Member(path, spec, is_link)) for path in self._paths[id(each)]]
+        return [member for _, member in sorted(found, key=lambda each: each[0])]
+
+    def has(self, value: Any) -> bool:
+        """Return whether there is a builder in the value of an argument."""
+        values = value if isinstance(value, (list, tuple)) else [value]
+        return any(isinstance(each, (GroupBuilder, DatasetBuilder)) for each in values)
+
+
+_TYPE_KEYS = ("neurodata_type", "data_type", "namespace")
+
+
+def _small_builder(name: str, attributes: dict[str, Any], *, is_group: bool) -> Any:
+    if is_group:
+        return make_group(name, groups={}, datasets={}, attributes=attributes, source="")
+    return make_dataset(name, data=None, dtype=None, attributes=attributes, source="")
+
+
+class LazyContainers:
+    """Makes the containers of one file when they are touched.
+
+    Parameters
+    ----------
+    file : LazyAssembler
+        Makes the builders.
+    manager : BuildManager
+        Makes the containers of everything but open groups.
+    on_made : callable
+        Receives the paths of builders that were made; those of linked files may have been made too.
+    """
+
+    def __init__(self, file: LazyAssembler, manager: Any, on_made: Callable[[list[str]], None]) -> None:
+        self._file = file
+        self._notify = on_made
+        self._manager = manager
+        self._lock = RLock()
+        self._open_types: dict[tuple[Any, Any], bool] = {}
+        self._homes: dict[str, tuple[Any, Any]] = {}  # of members without a container: their parent and subspec
+        self._children: dict[int, list[Any]] = {}  # paths, and containers that were made with their parent
+        self._made: dict[str, Any] = {}
+        self._above: dict[int, Any] = {}
+        self._check = TypeCheck(manager.namespace_catalog, file.source)
+        self._constructors = _known_constructors()
+        file.is_open_type = self._is_open_type
+        file.on_made = self._on_made
+
+    def are_lazy(self) -> bool:
+        """Return whether the container of the root can be made without its members."""
+        root = self._file.hierarchy.root
+        data_type = data_type_of(root)
+        builder = _small_builder("root", {}, is_group=True)
+        with construction_errors(builder, self._file.source):
+            is_open = data_type is not None and self._is_open_type(root.attributes.get("namespace"), data_type)
+        return is_open and LazyBuildManager.serve(self._manager, self)
+
+    def make_everything(self) -> None:
+        """Make all containers, if that of the root was made."""
+        if "" in self._made:
+            self._made[""].all_children()
+
+    def _is_open_type(self, namespace: Any, data_type: Any) -> bool:
+        key = (namespace, data_type)
+        if key not in self._open_types:
+            self._open_types[key] = self._can_be_open(*key)
+        return self._open_types[key]
+
+    def _can_be_open(self, namespace: Any, data_type: Any) -> bool:
+        catalog = self._manager.namespace_catalog
+        if namespace not in catalog.namespaces:
+            return False
+        if data_type not in catalog.get_namespace(namespace).get_registered_types():
+            return False
+        builder = _small_builder("a group", dict.fromkeys(TYPED, data_type) | {"namespace": namespace}, is_group=True)
+        cls = self._manager.get_cls(builder)
+        is_known = cls.__init__ in self._constructors or _is_generated(cls)
+        return is_known and _maps_plainly(self._manager.type_map.get_map(builder))
+
+    def _on_made(self, paths: list[str]) -> None:
+        """Do what is done once for each builder that was read: types that JSON lacks, old files, and checks."""
+        for path in paths:
+            restore_types_of(self._file, path, self._manager.namespace_catalog)
+            _migrate(path, self._file.builders[path])
+            self._check.builder(self._file.builders[path])
+        self._notify(paths)
+
+    # ---- making -----------------------------------------------------------------------------------------------------
+
+    @gc_paused()
+    def root(self) -> Any:
+        """Return the container of the root."""
+        with self._lock:
+            if "" not in self._made:
+                self._file.open_group("")
+                with construction_errors(self._file.builders[""], self._file.source):
+                    self._made[""] = self._open_container("", None)
+            return self._made[""]
+
+    def container(self, builder: Any) -> Any:
+        """Return the container of a builder of this file, or of one that it links to."""
+        path = relative("" if builder.location is None else join(relative(builder.location), builder.name))
+        if builder.source == self._file.source and self._file.builders.get(path) is builder:
+            return self.container_at(path)
+        return self._manager.construct(builder)
+
+    def container_at(self, path: str) -> Any:
+        """Return the container of the node at ``path``, which has a type.
+
+        Raises
+        ------
+        ContainerError
+            It does not fit the namespaces that are loaded.
+        ZarrBackendError
+            Its metadata are damaged.
+        """
+        found = self._made.get(path)
+        if found is None:
+            self.make([path])
+            with self._lock:
+                found = self._made.get(path)
+                if found is None:
+                    found = self._manager.construct(self._file.builder_at(path))
+        return found
+
+    def make_children(self, home: Any) -> None:
+        """Make all members of a container that are its children."""
+        with self._lock:
+            members = self._children.get(id(home), ())
+            self.make([member for member in members if member in self._homes])
+            children = getattr(home, _CHILDREN)
+            if isinstance(children, LazyChildren):
+                ordered = [self._made[member] if isinstance(member, str) else member for member in members]
+                known = {id(child): child for child in list.__iter__(children)}
+                ordered = [known.pop(id(child)) for child in ordered if id(child) in known]
+                setattr(home, _CHILDREN, [*ordered, *known.values()])  # what the user has added comes last
+                del self._children[id(home)]
+
+    @gc_paused()
+    def make(self, paths: Sequence[str]) -> None:
+        """Make the containers of the nodes at ``paths``, and those of all that their links and references lead to."""
+        with self._lock, self._unmodified():
+            for path in paths:
+                self._make_above(path)
+            units = [path for path in paths if path in self._homes and self._file.unit_of(path) == path]
+            self._file.assemble(units)
+            for path in (*self._in_order(units), *paths):
+                self._make_above(path)
+                if path in self._homes:
+                    self._make_member(path)
+
+    @contextmanager
+    def _unmodified(self) -> Iterator[None]:
+        """Undo that hdmf takes the parent of a new container for modified, up to the root."""
+        before, self._above = self._above, {}
+        try:
+            yield
+        finally:
+            for each in self._above.values():
+                if each is not None:
+                    each.set_modified(False)
+            self._above = before
+
+    def _make_above(self, path: str) -> None:
+        """Make the members of open groups that the node at ``path`` is in."""
+        place = ""
+        for part in split(path)[0].split("/"):
+            place = join(place, part)
+            if place in self._homes:
+                self._file.assemble([place] if self._file.unit_of(place) == place else [])
+                self._make_member(place)
+
+    def _in_order(self, units: Sequence[str]) -> list[str]:
+        """Return ``units`` and all that they need, each after what it needs."""
+        needed = self._file.needed
+        ordered: dict[str, None] = {}
+        for start in units:
+            if start in ordered:
+                continue
+            stack = [(start, iter(needed.get(start, ())))]
+            seen = {start}
+            while stack:
+                unit, others = stack[-1]
+                other = next((each for each in others if each not in ordered and each not in seen), None)
+                if other is None:
+                    ordered[unit] = None
+                    stack.pop()
+                else:
+                    seen.add(other)
+                    stack.append((other, iter(needed.get(other, ()))))
+        return list(ordered)
+
+    def _make_member(self, path: str) -> None:
+        home, spec = self._homes[path]
+        here = home
+        while here is not None and id(here) not in self._above:
+            self._above[id(here)] = None if here.modified else here
+            here = here.parent
+        builder = self._file.builder_at(path)
+        if spec is not None and builder.matched_spec is None:
+            builder.matched_spec = spec
+        with construction_errors(builder, self._file.source):
+            if isinstance(builder, OpenGroupBuilder):
+                container = self._open_container(path, home)
+            else:
+                container = self._manager.construct(builder)
+                container.parent = home
+                _resolve_parents(container)
+        self._made[path] = container
+        del self._homes[path]
+
+    def _open_container(self, path: str, home: Any) -> Any:
+        """Return the container of an open group, without the members that its constructor does not need."""
+        builder = self._file.open_group(path)
+        cls, mapper = self._manager.get_cls(builder), self._manager.type_map.get_map(builder)
+        matched = _Matched()
+        matched.builder = self._matched_builder(path, mapper.spec, matched)
+        builder.attributes.update(matched.builder.attributes)
+        found = ObjectMapper.construct(
+            mapper, builder=matched.builder, manager=_Matcher(self._manager.type_map, cls)
+        ).arguments
+        described = {each["name"]: each for each in get_docval(cls.__init__)}
+        arguments: dict[str, Any] = {}
+        later: dict[str, list[_Member]] = {}
+        for name, value in found.items():
+            members = matched.members(value)
+            if members is not None and self._can_wait(cls, described[name], members, is_one=not _is_list(value)):
+                later[name] = members
+            else:
+                arguments[name] = self._all_made(value, matched) if matched.has(value) else value
+        id_key = mapper.spec.id_key()
+        siblings: list[Any] = [] if home is None else getattr(home, _CHILDREN)
+        count = list.__len__(siblings)
+        try:
+            container = mapper.__new_container__(cls, builder.source, home, builder.attributes.get(id_key), **arguments)
+        except BaseException:
+            del siblings[count:]  # where it was put before its constructor failed
+            raise
+        self._manager.prebuilt(container, builder)
+        _resolve_parents(container)
+        self._defer(container, later, found, arguments)
+        container.set_modified(False)
+        return container
+
+    def _matched_builder(self, path: str, spec: GroupSpec | None, matched: _Matched) -> Any:
+        """Return a builder of an open group for hdmf's mapper; what is put into it has no builders of its members."""
+        file = self._file
+        node = file.hierarchy.get(path)
+        assert isinstance(node, GroupNode)
+        groups: dict[str, Any] = {}
+        datasets: dict[str, Any] = {}
+        named = _named(spec)
+        alike: dict[Any, Any] = {}
+        plain = []
+        for place, child in file.members(path):
+            name, data_type = split(place)[1], data_type_of(child)
+            if name in node.attributes:
+                raise taken(name, store=file.source, path=path)
+            if data_type is None and isinstance(child, GroupNode):
+                groups[name] = self._matched_builder(place, spec.get_group(name) if spec else None, matched)
+            elif data_type is None:
+                plain.append(place)
+            else:
+                kind = (type(child), child.attributes.get("namespace"), data_type)
+                if kind in alike and name not in named:
+                    matched.join(alike[kind], place)
+                    continue
+                members = groups if isinstance(child, GroupNode) else datasets
+                members[name] = matched.add(name, child, place)
+                self._check.builder(members[name])
+                if name not in named and self._check.is_known(members[name]):
+                    alike[kind] = members[name]
+        file.assemble(plain)
+        datasets |= {split(place)[1]: file.builders[place] for place in plain if place in file.builders}
+        builder = make_group(
+            split(path)[1] or ROOT,
+            groups=groups,
+            datasets=datasets,
+            attributes=file.open_group(path).attributes,
+            source=file.source,
+        )
+        if path:
+            builder.location = absolute(split(path)[0])
+        self._add_links(path, node, builder, matched)
+        if may_need_types(builder) and NCZARR_ATTR not in node.attributes:
+            restore_types(builder, self._manager.namespace_catalog)
+        self._check.builder(builder)
+        return builder
+
+    def _add_links(self, path: str, node: GroupNode[Attributes], builder: Any, matched: _Matched) -> None:
+        others = []
+        for link in self._file.links(path, node) if LINKS in node.attributes else ():
+            if link.name in node.members or link.name in node.attributes:
+                raise taken(link.name, store=self._file.source, path=path)
+            place = self._file.place_of(link.target)
+            target = None if place is None else self._file.hierarchy.get(place)
+            if place is None or target is None or data_type_of(target) is None:
+                others.append(link)
+            else:
+                small = matched.add(split(place)[1], target, place, is_link=True)
+                set_link(builder, link.name, small, path=absolute(path))
+        self._file.set_links(builder, path, others)
+
+    def _can_wait(self, cls: Any, described: dict[str, Any], members: list[_Member], *, is_one: bool) -> bool:
+        """Return whether a container can be made without some members, which are then put where it keeps them."""
+        name = described["name"]
+        if not is_one:
+            names = [split(member.path)[1] for member in members]
+            return name in _collections(cls) and len({*names}) == len(names) and not any("==" in each for each in names)
+        field = next((each for each in cls.get_fields_conf() if each["name"] == name), None)
+        if field is None or not field.get("child") or described.get("default", "") is not None:
+            return False
+        getter = getattr(getattr(cls, name), "fget", None)
+        path = members[0].path
+        is_named = field.get("required_name") in (None, split(path)[1])
+        if getattr(getter, "__qualname__", "") != _GETTER or not is_named or not isinstance(described["type"], type):
+            return False
+        small = _Matched().add(split(path)[1], self._file.hierarchy.get(path), path)
+        _migrate(path, small)
+        return issubclass(self._manager.get_cls(small), described["type"])
+
+    def _all_made(self, value: Any, matched: _Matched) -> Any:
+        """Return the value of an argument with containers in the place of builders."""
+        if not _is_list(value):
+            return self._all_made([value], matched)[0]
+        made = []
+        for each in value:
+            members = matched.members(each)
+            if members is None:
+                made.append(self._manager.construct(each))
+                continue
+            self._file.assemble([member.path for member in members if self._file.unit_of(member.path) is not None])
+            for member in members:
+                builder = self._file.builder_at(member.path)
+                if builder.matched_spec is None and not member.is_link:
+                    builder.matched_spec = member.spec
+                made.append(self._manager.construct(builder))
+        return made
+
+    def _defer(
+        self, container: Any, later: dict[str, list[_Member]], found: dict[str, Any], arguments: dict[str, Any]
+    ) -> None:
+        """Put entries into a container in the place of members that were left out."""
+        fields: dict[str, Any] = {}
+        for name, members in later.items():
+            entries = {split(member.path)[1]: Entry(self, member.path) for member in members}
+            if _is_list(found[name]):
+                collection = getattr(container, name)
+                collection.__class__ = LazyMembers
+                for key, entry in entries.items():
+                    dict.__setitem__(collection, key, entry)
+            else:
+                fields[name] = next(iter(entries.values()))
+        if fields:
+            setattr(container, _FIELDS, LazyFields({**container.fields, **fields}))
+        children: dict[Any, None] = {}
+        for name in sorted(found, key=_place_of):
+            for member in later.get(name, ()):
+                if not member.is_link:
+                    self._homes.setdefault(member.path, (container, member.spec))
+                    children[member.path] = None
+            if name in arguments:
+                value = arguments[name]
+                values = value if _is_list(value) else [value]
+                children |= dict.fromkeys(each for each in values if isinstance(each, AbstractContainer))
+        if later:
+            made = LazyChildren(container.children)
+            made.file, made.home = self, container
+            setattr(container, _CHILDREN, made)
+            self._children[id(container)] = list(children)
+
+
+_ORDER = (
+    "icephys_electrodes", "acquisition", "analysis", "stimulus", "stimulus_template", "processing", "electrodes",
+    "electrode_groups", "devices", "device_models", "imaging_planes", "ogen_sites", "intervals", "events", "subject",
+    "sweep_table", "lab_meta_data", "epochs", "trials", "invalid_times", "units", "scratch", "intracellular_recordings",
+    "icephys_simultaneous_recordings", "icephys_sequential_recordings", "icephys_repetitions",
+    "icephys_experimental_conditions",
+)  # fmt: skip
+"""The order in which the constructor of ``pynwb.NWBFile`` takes its members, which is that of its children."""
+
+
+def _place_of(name: str) -> int:
+    return _ORDER.index(name) if name in _ORDER else len(_ORDER)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (list, tuple))
+
+
+def _named(spec: GroupSpec | None) -> set[str]:
+    """Return the names that the members of a group have in the schema."""
+    return set() if spec is None else {each.name for each in (*spec.groups, *spec.datasets, *spec.links) if each.name}
+
+
+def _collections(cls: Any) -> set[str]:
+    """Return the attributes of a class that are dictionaries of its members."""
+    conf = getattr(cls, "__clsconf__", ())
+    return {each["attr"] for each in ([conf] if isinstance(conf, dict) else conf)}
+
+
+_GETTER = "AbstractContainer._getter.<locals>.getter"
+"""The function of hdmf that reads a field of a container."""
+
+
+def _resolve_parents(container: Any) -> None:
+    """Give the containers in a container that wait for their parent that parent."""
+    stack = [container]
+    while stack:
+        here = stack.pop()
+        if isinstance(here.parent, Proxy):
+            here.parent = here.parent.resolve()
+        children = getattr(here, _CHILDREN)
+        stack.extend(list.__iter__(children))

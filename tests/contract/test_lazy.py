@@ -1,0 +1,489 @@
+"""Containers that are made when they are touched: what is touched, in any order, is what an eager read gives."""
+
+from __future__ import annotations
+
+import copy
+import random
+import re
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hdmf.build import BuildManager
+from hdmf.container import AbstractContainer, Data
+from hdmf.utils import LabelledDict
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pynwb import NWBHDF5IO, NWBFile, ProcessingModule, TimeSeries, get_manager
+from pynwb.base import Images
+from pynwb.behavior import Position, SpatialSeries
+from pynwb.device import Device
+from pynwb.file import Subject
+from pynwb.image import GrayscaleImage
+
+from hdmf_zarr_backend import NWBZarrIO
+from hdmf_zarr_backend.builders.schema import ContainerError
+from hdmf_zarr_backend.errors import MetadataError, ZarrBackendError
+from tests import samples
+from tests.documents import change_attributes
+from tests.test_io import FOLLOW
+
+SIZE = 40
+
+
+def opened(path: Any, **options: Any) -> Any:
+    return NWBZarrIO(path, "r", **options).read()
+
+
+def identity(container: AbstractContainer) -> tuple[str, str, str]:
+    return type(container).__name__, container.name, container.object_id
+
+
+def plain(value: Any) -> Any:
+    """Return what can be compared of a value of a field."""
+    if isinstance(value, AbstractContainer):
+        return identity(value)
+    if isinstance(value, dict):
+        return {name: plain(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple, set)):
+        return [plain(each) for each in value]
+    if value is None or isinstance(value, str | bytes | int | float):
+        return value
+    if hasattr(value, "__getitem__") and hasattr(value, "shape"):
+        is_array = isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "chunks")
+        found = np.asarray(value[...] if is_array else value[:])
+        if found.shape == ():
+            return plain(found.item())
+        return [plain(each) for each in found.reshape(-1)] if found.dtype.hasobject else (found.dtype, found.tolist())
+    return re.sub(" at 0x[0-9a-f]+", "", repr(value))
+
+
+def shown(container: AbstractContainer) -> dict[str, Any]:
+    """Return what users see of a container."""
+    found = {
+        **short(container),
+        "children": sorted(map(identity, container.children)),
+        "fields": plain(container.fields),
+    }
+    if isinstance(container, Data):
+        found["data"] = plain(container.data)
+    return found
+
+
+def all_shown(root: AbstractContainer) -> dict[str, dict[str, Any]]:
+    return {each.object_id: shown(each) for each in root.all_children()}
+
+
+def many_nwbfile() -> NWBFile:
+    """Return a file in which containers have many members, links, references and tables."""
+    nwbfile = samples.rich_nwbfile()
+    for number in range(SIZE):
+        nwbfile.add_acquisition(TimeSeries(name=f"many_{number:02}", data=[1.0, number], unit="V", rate=1.0))
+    first = nwbfile.acquisition["many_00"]
+    nwbfile.add_stimulus(TimeSeries(name="shares", data=first, timestamps=[0.0, 1.0], unit="V"))
+    module = nwbfile.create_processing_module("many", "with many members")
+    series = [SpatialSeries(name=f"place_{number}", data=[[1.0, 2.0]], rate=1.0) for number in range(5)]
+    module.add(Position(name="places", spatial_series=series))
+    module.add(nwbfile.acquisition["many_01"])  # a link, since it has a parent
+    return nwbfile
+
+
+@pytest.fixture
+def path(folder):
+    return samples.write_zarr(folder / "many.zarr", many_nwbfile())
+
+
+@pytest.fixture
+def eager(path):
+    return all_shown(opened(path, lazy=False))
+
+
+def test_everything_is_what_an_eager_read_gives(path, eager):
+    assert all_shown(opened(path)) == eager
+    assert all_shown(opened(path, manager=get_manager())) == eager
+    nwbfile = opened(path)
+    nwbfile.units, nwbfile.acquisition["many_03"], nwbfile.processing["many"]["places"]
+    assert list(nwbfile.objects) == list(opened(path, lazy=False).objects)
+    assert {key: list(value) for key, value in opened(path).fields.items() if isinstance(value, dict)} == {
+        key: list(value) for key, value in opened(path, lazy=False).fields.items() if isinstance(value, dict)
+    }
+
+
+# ---- what is touched, in any order ----------------------------------------------------------------------------------
+
+
+def steps(container: Any, chooser: random.Random) -> Any:
+    """Return something that a container has: a field, a member, a child, its parent."""
+    if isinstance(container, LabelledDict | dict):
+        return container[chooser.choice(sorted(container))] if container else None
+    if not isinstance(container, AbstractContainer):
+        return None
+    choice = chooser.randrange(12)
+    if choice == 0:
+        return container.parent
+    if choice == 1 and container.children:
+        return chooser.choice(container.children)
+    names = sorted(container.fields)
+    return getattr(container, chooser.choice(names), None) if names else None
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), length=st.integers(1, 60))
+def test_random_paths(shared_many, seed, length):
+    """Nothing that is touched, and no order, changes what the others are."""
+    path, eager = shared_many
+    chooser = random.Random(seed)  # noqa: S311
+    root = opened(path)
+    seen: dict[str, AbstractContainer] = {}
+    here: Any = root
+    for _ in range(length):
+        found = steps(here, chooser)
+        here = root if found is None or chooser.random() < 0.1 else found
+        if isinstance(here, AbstractContainer):
+            assert short(here) == {key: eager[here.object_id][key] for key in SHORT}
+            assert seen.setdefault(here.object_id, here) is here
+    assert not root.modified
+    found = {each.object_id: each for each in root.all_children()}
+    assert all(found[key] is each for key, each in seen.items())
+    assert {key: shown(each) for key, each in found.items()} == eager
+
+
+SHORT = ("identity", "class", "parent", "modified", "source")
+
+
+def short(container: AbstractContainer) -> dict[str, Any]:
+    """Return what users see of a container, without what would make others."""
+    parent = container.parent
+    found = (
+        identity(container),
+        type(container),
+        None if parent is None else identity(parent),
+        container.modified,
+        container.container_source,
+    )
+    return dict(zip(SHORT, found, strict=True))
+
+
+@pytest.fixture(scope="module")
+def shared_many(shared_folder):
+    path = samples.write_zarr(shared_folder / "many.zarr", many_nwbfile())
+    return path, all_shown(opened(path, lazy=False))
+
+
+OTHERS: list[Callable[[NWBFile], Any]] = [
+    lambda nwbfile: nwbfile.add_acquisition(
+        Images(name="pictures", images=[GrayscaleImage(name="one", data=np.eye(2))])
+    ),
+    lambda nwbfile: setattr(nwbfile, "subject", Subject(subject_id="s")),
+    lambda nwbfile: nwbfile.add_device([Device(name="one"), Device(name="two")]),
+    lambda nwbfile: nwbfile.add_trial(start_time=0.0, stop_time=1.0),
+    lambda nwbfile: nwbfile.add_unit(spike_times=[0.5]),
+    lambda nwbfile: nwbfile.add_scratch(np.arange(3), name="scratch", description="some"),
+]
+
+
+@st.composite
+def trees(draw: Callable[..., Any]) -> NWBFile:
+    """Draw a file with any members in any place."""
+    nwbfile = samples.plain_nwbfile()
+    names = iter(draw(st.permutations([f"{letter}{number}" for letter in "abz" for number in range(8)])))
+
+    def series() -> TimeSeries:
+        known = [*nwbfile.acquisition.values()]
+        data = draw(st.sampled_from([[1.0, 2.0], [0], *known[:2]]))
+        return TimeSeries(name=next(names), data=data, unit="V", rate=1.0)
+
+    for _ in range(draw(st.integers(0, 3))):
+        nwbfile.add_acquisition(series())
+    for _ in range(draw(st.integers(0, 2))):
+        nwbfile.add_stimulus(series())
+    for _ in range(draw(st.integers(0, 3))):
+        module = nwbfile.create_processing_module(next(names), "a module")
+        linked = (
+            draw(st.lists(st.sampled_from([*nwbfile.acquisition.values()]), max_size=2, unique_by=id))
+            if nwbfile.acquisition
+            else []
+        )
+        for member in (*linked, *(series() for _ in range(draw(st.integers(0, 2))))):
+            module.add(member)
+    for add in draw(st.lists(st.sampled_from(OTHERS), unique=True)):
+        add(nwbfile)
+    return nwbfile
+
+
+@settings(max_examples=25, deadline=None)
+@given(nwbfile=trees(), data=st.data())
+def test_random_trees(tmp_path_factory, nwbfile, data):
+    path = tmp_path_factory.mktemp("lazy") / "tree.zarr"
+    samples.write_zarr(path, nwbfile)
+    eager = all_shown(opened(path, lazy=False))
+    root = opened(path)
+    members = sorted((name, key) for name, value in root.fields.items() if isinstance(value, dict) for key in value)
+    for name, key in data.draw(st.permutations(members)):
+        found = getattr(root, name)[key]
+        assert shown(found) == eager[found.object_id]
+    assert all_shown(root) == eager
+
+
+# ---- nothing is made before it is touched ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def damaged(folder):
+    """Return a file in which one of many series cannot be made."""
+    path = samples.write_zarr(folder / "damaged.zarr", many_nwbfile())
+    change_attributes(path, "acquisition/many_07", lambda attributes: attributes.update(data=1))
+    return path
+
+
+def test_an_error_is_raised_when_the_object_is_touched(damaged):
+    with NWBZarrIO(damaged) as io:
+        nwbfile = io.read()
+        assert "many_07" in nwbfile.acquisition
+        assert len(nwbfile.acquisition) > SIZE
+        assert nwbfile.acquisition["many_08"].data[:].tolist() == [1.0, 8.0]
+        for _ in range(2):  # nothing is half made
+            with pytest.raises(MetadataError, match="the name 'data' is that of an attribute") as caught:
+                nwbfile.acquisition["many_07"]
+            assert caught.value.path == "/acquisition/many_07"
+        with pytest.raises(MetadataError):
+            nwbfile.objects  # noqa: B018 - it makes all
+        assert nwbfile.acquisition["many_09"].data[:].tolist() == [1.0, 9.0]
+    with NWBZarrIO(damaged) as io, pytest.raises(MetadataError, match="the name 'data'"):
+        io.read(check=True)
+    with NWBZarrIO(damaged, lazy=False) as io, pytest.raises(MetadataError, match="the name 'data'"):
+        io.read()
+
+
+def test_what_does_not_fit_its_type(folder):
+    path = samples.write_zarr(folder / "wrong.zarr", many_nwbfile())
+    change_attributes(path, "acquisition/many_03/data", lambda attributes: attributes.update(unit=3.5))
+    nwbfile = opened(path)
+    with pytest.raises(ContainerError, match="unit") as caught:
+        nwbfile.acquisition["many_03"]
+    assert caught.value.path == "/acquisition/many_03"
+    assert caught.value.store == str(path)
+
+
+def test_names_are_known_without_the_containers(path):
+    with NWBZarrIO(path) as io:
+        nwbfile = io.read()
+        manager = io.manager
+        before = made(manager)
+        assert len(nwbfile.acquisition) > SIZE
+        assert {"many_00", "raw"} <= {*nwbfile.acquisition}
+        assert "nobody" not in nwbfile.acquisition
+        assert nwbfile.acquisition.get("nobody") is None
+        assert [*nwbfile.processing.keys()] == sorted(nwbfile.processing)
+        assert made(manager) == before
+        assert nwbfile.acquisition["many_05"].data[1] == 5.0
+        assert nwbfile.processing["many"]["places"]["place_3"].data[0].tolist() == [1.0, 2.0]
+        assert len(made(manager) - before) < 6
+        assert len(nwbfile.objects) > SIZE
+        assert len(made(manager) - before) > SIZE
+
+
+def made(manager: BuildManager) -> set[int]:
+    """Return what hdmf knows of the builders that have a container."""
+    containers = manager._BuildManager__containers  # type: ignore[attr-defined] # hdmf has no list of them
+    return {
+        key for key, container in containers.items() if isinstance(container, (TimeSeries, Position, ProcessingModule))
+    }
+
+
+# ---- dictionaries, copies, changes in memory ------------------------------------------------------------------------
+
+
+def test_the_members_are_a_dictionary_like_hdmfs(path):
+    ours, theirs = opened(path).acquisition, opened(path, lazy=False).acquisition
+    assert isinstance(ours, LabelledDict)
+    assert ours["name == many_04"].name == "many_04"
+    assert {each.name for each in ours["unit == V"]} == {each.name for each in theirs["unit == V"]}
+    assert type(opened(path).acquisition.copy()) is dict
+    for function in (lambda d: {**d}, dict, lambda d: d | {}, lambda d: {} | d, lambda d: dict(d.items())):
+        copied = function(opened(path).acquisition)
+        assert [each.name for each in copied.values()] == list(theirs)
+    members = opened(path).acquisition
+    assert members == members.copy()
+    assert [each.name for each in members.values()] == list(theirs)
+    with pytest.raises(KeyError):
+        members["nobody"]
+    nwbfile = opened(path)
+    removed = nwbfile.acquisition.pop("many_02")
+    assert removed.name == "many_02"
+    assert removed.parent is None
+    assert "many_02" not in nwbfile.acquisition
+    with pytest.raises(TypeError):
+        nwbfile.acquisition["many_03"] = removed
+
+
+def test_what_is_added_and_removed_in_memory(path):
+    nwbfile = opened(path)
+    new = TimeSeries(name="new", data=[1.0], unit="V", rate=1.0)
+    nwbfile.add_acquisition(new)
+    assert nwbfile.modified
+    assert nwbfile.acquisition["new"] is new
+    assert new in nwbfile.children
+    assert nwbfile.objects[new.object_id] is new
+    with pytest.raises(ValueError, match="already exists"):
+        nwbfile.add_acquisition(TimeSeries(name="many_01", data=[1.0], unit="V", rate=1.0))
+
+
+def test_reading_does_not_mark_as_modified(path):
+    nwbfile = opened(path)
+    series = nwbfile.processing["many"]["places"]["place_1"]
+    assert not any(each.modified for each in (series, *series.get_ancestors()))
+    nwbfile.set_modified()
+    nwbfile.acquisition["many_01"]
+    assert nwbfile.modified
+
+
+def test_copies(path):
+    nwbfile = opened(path)
+    again = copy.copy(nwbfile)
+    assert list(again.acquisition) == list(nwbfile.acquisition)
+    module = copy.deepcopy(dict(nwbfile.fields)["keywords"]) if "keywords" in nwbfile.fields else None
+    assert module is None or list(module) == list(nwbfile.keywords)
+    assert "many_01" in repr(nwbfile)
+    assert "many_01" in nwbfile._repr_html_()
+
+
+def test_links_and_references_lead_to_the_same_objects(path):
+    nwbfile = opened(path)
+    linked = nwbfile.processing["many"]["many_01"]
+    assert linked is nwbfile.acquisition["many_01"]
+    assert linked.parent is nwbfile
+    region = opened(path).acquisition["raw"].electrodes
+    assert region.table.parent.name == "root"
+    nwbfile = opened(path)
+    assert nwbfile.acquisition["raw"].electrodes.table is nwbfile.electrodes
+    assert nwbfile.electrodes["group"][0] is nwbfile.electrode_groups["shank0"]
+    assert nwbfile.electrodes["group"][0].device is nwbfile.devices["probe"]
+    assert nwbfile.stimulus["shares"].data is nwbfile.acquisition["many_00"].data
+
+
+def test_a_column_of_references_to_series(path):
+    nwbfile = opened(path)
+    found = nwbfile.trials["timeseries"][0][0].timeseries
+    assert found is nwbfile.acquisition[found.name]
+    assert found.parent is nwbfile
+
+
+# ---- what asks for everything ---------------------------------------------------------------------------------------
+
+
+def test_builders(path):
+    with NWBZarrIO(path) as io, NWBZarrIO(path, lazy=False) as other:
+        nwbfile = io.read()
+        series = nwbfile.acquisition["many_03"]
+        builder = io.manager.get_builder(series)
+        assert builder.parent.name == "acquisition"
+        assert [*builder.parent.groups] == [*other.read_builder()["acquisition"].groups]
+        assert io.read_builder()["acquisition/many_03"] is builder
+        assert io.manager.get_builder(nwbfile) is io.read_builder()
+        assert io.manager.construct(io.read_builder()) is nwbfile
+        assert io.read() is nwbfile
+        assert builder_names(io.read_builder()) == builder_names(other.read_builder())
+
+
+def builder_names(builder: Any) -> Any:
+    return (
+        type(builder),
+        sorted(builder.attributes),
+        {name: builder_names(each) for name, each in getattr(builder, "groups", {}).items()},
+        sorted(getattr(builder, "datasets", ())),
+        sorted(getattr(builder, "links", ())),
+    )
+
+
+@pytest.mark.parametrize("touched", [False, True])
+def test_exports(path, folder, touched, tmp_path, eager):
+    with NWBZarrIO(path) as source, NWBZarrIO(folder / "export.zarr", "w") as io:
+        nwbfile = source.read()
+        if touched:
+            nwbfile.acquisition["many_03"].data[:]
+            nwbfile.add_acquisition(TimeSeries(name="new", data=[1.0], unit="V", rate=1.0))
+        io.export(source, nwbfile)
+    found = all_shown(opened(folder / "export.zarr"))
+    assert found.keys() >= eager.keys()
+    assert len(found) == len(eager) + touched
+    with NWBZarrIO(path) as source, NWBHDF5IO(tmp_path / "export.nwb", "w") as io:
+        nwbfile = source.read()
+        io.export(source, nwbfile, write_args={"link_data": False})
+    with NWBHDF5IO(tmp_path / "export.nwb", "r") as io:
+        assert {each.object_id for each in io.read().all_children()} == eager.keys()
+
+
+def test_the_other_modes_make_everything(path):
+    with NWBZarrIO(path, "a", lazy=True) as io:
+        nwbfile = io.read()
+        nwbfile.add_acquisition(TimeSeries(name="new", data=[1.0], unit="V", rate=1.0))
+        io.write(nwbfile)
+    assert opened(path).acquisition["new"].data[:].tolist() == [1.0]
+
+
+def test_a_manager_of_the_user(path, eager):
+    class Manager(BuildManager):  # type: ignore[misc]
+        """A manager of another class."""
+
+    manager = Manager(get_manager().type_map)
+    with NWBZarrIO(path, manager=manager) as io:
+        assert all_shown(io.read()) == eager
+    assert type(manager) is Manager
+
+
+def test_containers_after_the_file_is_closed(path):
+    with NWBZarrIO(path) as io:
+        nwbfile = io.read()
+    assert nwbfile.acquisition["many_10"].data[:].tolist() == [1.0, 10.0]
+    assert nwbfile.acquisition["many_10"].get_read_io() is io
+
+
+def test_links_to_another_file(folder):
+    first = samples.write_zarr(folder / "first.zarr", samples.plain_nwbfile("first"))
+    with NWBZarrIO(first) as source, NWBZarrIO(folder / "second.zarr", "w", manager=source.manager) as io:
+        nwbfile = samples.plain_nwbfile("second")
+        nwbfile.add_stimulus(source.read().acquisition["trace"])
+        io.write(nwbfile)
+    lazy, eager = (opened(folder / "second.zarr", lazy=lazy, **FOLLOW) for lazy in (True, False))
+    assert all_shown(lazy) == all_shown(eager)
+    assert lazy.stimulus["trace"].data[:].tolist() == eager.stimulus["trace"].data[:].tolist()
+
+
+# ---- threads --------------------------------------------------------------------------------------------------------
+
+
+def test_threads_that_touch_the_same_objects(path, eager):
+    nwbfile = opened(path)
+    start = threading.Barrier(8)
+    found: list[dict[str, Any]] = [{} for _ in range(8)]
+    failed: list[BaseException] = []
+
+    def touch(number: int) -> None:
+        chooser = random.Random(number)  # noqa: S311
+        names = list(nwbfile.acquisition)
+        chooser.shuffle(names)
+        start.wait()
+        try:
+            for name in names:
+                found[number][name] = nwbfile.acquisition[name]
+                assert short(found[number][name])["parent"] is not None
+            found[number]["table"] = nwbfile.electrodes
+            found[number]["place"] = nwbfile.processing["many"]["places"]["place_2"]
+        except (ZarrBackendError, AssertionError, LookupError, RuntimeError) as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=touch, args=(number,)) for number in range(8)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert failed == []
+    for each in found[1:]:
+        assert all(each[name] is found[0][name] for name in found[0])
+    assert all_shown(nwbfile) == eager
