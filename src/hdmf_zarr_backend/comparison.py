@@ -18,34 +18,34 @@ import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import StoreError, StoreNotFoundError, StoreUnreachableError, UsageError
-from hdmf_zarr_backend.files.facts import ZarrFacts, is_zarr, is_zarr_3
+from hdmf_zarr_backend.files.content import ZarrContent, is_zarr, is_zarr_3
 from hdmf_zarr_backend.formats import zarr2, zarr3
-from hdmf_zarr_backend.hdf5.facts import Hdf5Facts, is_hdf5
-from hdmf_zarr_backend.model.elements import Element
-from hdmf_zarr_backend.model.facts import (
-    AttributeFacts,
-    DatasetFacts,
-    DatatypeFacts,
-    FileFacts,
-    LinkFacts,
-    NodeFacts,
+from hdmf_zarr_backend.hdf5.content import Hdf5Content, is_hdf5
+from hdmf_zarr_backend.model.content import (
+    AttributeContent,
+    DatasetContent,
+    DatatypeContent,
+    FileContent,
+    LinkContent,
+    NodeContent,
     Selection,
     Values,
 )
-from hdmf_zarr_backend.model.locations import is_url
+from hdmf_zarr_backend.model.elements import Element
+from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.opening import located, open_store
 
 __all__ = [
     "BLOCK_BYTES",
     "KINDS",
+    "ContentProvider",
     "Difference",
-    "FactsProvider",
     "Findings",
     "aligned",
     "compare",
     "compare_values",
-    "open_facts",
+    "open_content",
     "open_pair",
     "register_provider",
     "summarise",
@@ -110,10 +110,10 @@ class Difference:
     def __str__(self) -> str:
         attribute = "" if self.attribute is None else f" attribute {self.attribute!r}"
         count = f" ({self.count} elements)" if self.count > 1 else ""
-        return f"{self.path}{attribute} {self.kind}{self.place}{count}: {self.said}"
+        return f"{self.path}{attribute} {self.kind}{self.place}{count}: {self.description}"
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """What each file says, for people."""
         return f"{_words(self.a, self.b)} | {_words(self.b, self.a)}"
 
@@ -146,7 +146,7 @@ _REFERENCES = frozenset({"reference", "region"})
 _OBJECT_BYTES = 512  # what an element that becomes a Python object is reckoned to take, when blocks are cut
 
 
-def compare_values(path: str, a: DatasetFacts, b: DatasetFacts) -> Iterator[Difference]:
+def compare_values(path: str, a: DatasetContent, b: DatasetContent) -> Iterator[Difference]:
     """Yield what differs between the values of two datasets, one finding for values and one for references.
 
     Raises
@@ -173,7 +173,7 @@ def aligned(a: tuple[int, ...] | None, b: tuple[int, ...] | None) -> bool:
     return a is not None and b is not None and (a == b or math.prod(a) == math.prod(b) == 1)
 
 
-def _blocks(a: DatasetFacts, b: DatasetFacts) -> Iterator[Selection]:
+def _blocks(a: DatasetContent, b: DatasetContent) -> Iterator[Selection]:
     """Cut a dataset into whole chunks, of the file with the larger ones, as many as fit into `BLOCK_BYTES`."""
     shape = a.shape or ()
     block = _block_shape(a, b, shape)
@@ -186,8 +186,8 @@ def _blocks(a: DatasetFacts, b: DatasetFacts) -> Iterator[Selection]:
         )
 
 
-def _block_shape(a: DatasetFacts, b: DatasetFacts, shape: tuple[int, ...]) -> list[int]:
-    grids = [facts.grid or facts.chunks for facts in (a, b) if facts.shape == shape]
+def _block_shape(a: DatasetContent, b: DatasetContent, shape: tuple[int, ...]) -> list[int]:
+    grids = [dataset.grid or dataset.chunks for dataset in (a, b) if dataset.shape == shape]
     chunks = max(filter(None, grids), key=math.prod, default=(1,) * len(shape))
     block = list(map(min, chunks, shape))
     element = max(_element_bytes(a.dtype), _element_bytes(b.dtype))
@@ -332,7 +332,7 @@ _MARKS = (zarr2.CONSOLIDATED, zarr2.GROUP, zarr3.DOCUMENT, zarr2.ARRAY)
 
 
 @dataclass(frozen=True, slots=True)
-class FactsProvider:
+class ContentProvider:
     """A file format that can be compared.
 
     Parameters
@@ -351,8 +351,8 @@ class FactsProvider:
 
     name: str
     recognises: Callable[[Any], bool]
-    open: Callable[[Any], FileFacts]
-    open_as_hdf5: Callable[[Any], FileFacts] | None = None
+    open: Callable[[Any], FileContent]
+    open_as_hdf5: Callable[[Any], FileContent] | None = None
     takes_keys: bool = False
 
 
@@ -373,19 +373,19 @@ def _is_there(keys: Store, key: str) -> bool:
         return False
 
 
-def _as_hdf5(place: Any) -> FileFacts:
-    return ZarrFacts(place, as_hdf5=True)
+def _as_hdf5(place: Any) -> FileContent:
+    return ZarrContent(place, as_hdf5=True)
 
 
-_PROVIDERS: list[FactsProvider] = [
-    FactsProvider("HDF5", is_hdf5, Hdf5Facts),
-    FactsProvider("Zarr 3", _is_zarr_3, ZarrFacts, _as_hdf5, takes_keys=True),
-    FactsProvider("Zarr", _is_some_zarr, ZarrFacts, _as_hdf5, takes_keys=True),
+_PROVIDERS: list[ContentProvider] = [
+    ContentProvider("HDF5", is_hdf5, Hdf5Content),
+    ContentProvider("Zarr 3", _is_zarr_3, ZarrContent, _as_hdf5, takes_keys=True),
+    ContentProvider("Zarr", _is_some_zarr, ZarrContent, _as_hdf5, takes_keys=True),
 ]
 
 
-def register_provider(provider: FactsProvider) -> None:
-    """Let `open_facts` know one more format; it is asked after those that are known already.
+def register_provider(provider: ContentProvider) -> None:
+    """Let `open_content` know one more format; it is asked after those that are known already.
 
     Raises
     ------
@@ -397,9 +397,9 @@ def register_provider(provider: FactsProvider) -> None:
     _PROVIDERS.append(provider)
 
 
-def open_facts(
+def open_content(
     path: str | os.PathLike[str] | Any, *, as_hdf5: bool = False, storage_options: Mapping[str, Any] | None = None
-) -> FileFacts:
+) -> FileContent:
     """Open a file for comparing, by the first provider that recognises it; HDF5 by its signature.
 
     Parameters
@@ -425,15 +425,15 @@ def open_facts(
 
 
 def open_pair(
-    a: FileFacts | str | os.PathLike[str] | Any,
-    b: FileFacts | str | os.PathLike[str] | Any,
+    a: FileContent | str | os.PathLike[str] | Any,
+    b: FileContent | str | os.PathLike[str] | Any,
     *,
     storage_options: Mapping[str, Any] | None = None,
-) -> tuple[FileFacts, FileFacts]:
+) -> tuple[FileContent, FileContent]:
     """Open two files so that their facts can be compared; facts that are given stay as they are.
 
     Two files of one format give what that format has, others what they would have as HDF5. ``storage_options`` are for
-    those that are URLs. Errors as of `open_facts`.
+    those that are URLs. Errors as of `open_content`.
     """
     known_a, known_b = (_known(file, storage_options) for file in (a, b))
     as_hdf5 = known_a[0] is not known_b[0]
@@ -448,26 +448,26 @@ def open_pair(
 
 
 def _known(
-    file: FileFacts | str | os.PathLike[str] | Any, storage_options: Mapping[str, Any] | None
-) -> tuple[FactsProvider | None, Any]:
-    return (None, file) if _is_facts(file) else _provider_of(file, storage_options)
+    file: FileContent | str | os.PathLike[str] | Any, storage_options: Mapping[str, Any] | None
+) -> tuple[ContentProvider | None, Any]:
+    return (None, file) if _is_content(file) else _provider_of(file, storage_options)
 
 
-def _is_facts(file: Any) -> bool:
+def _is_content(file: Any) -> bool:
     return isinstance(file, Mapping) and hasattr(file, "source") and hasattr(file, "close")
 
 
-def _opened(provider: FactsProvider | None, place: Any, *, as_hdf5: bool) -> FileFacts:
-    return cast(FileFacts, place) if provider is None else _opener(provider, as_hdf5=as_hdf5)(place)
+def _opened(provider: ContentProvider | None, place: Any, *, as_hdf5: bool) -> FileContent:
+    return cast(FileContent, place) if provider is None else _opener(provider, as_hdf5=as_hdf5)(place)
 
 
-def _opener(provider: FactsProvider, *, as_hdf5: bool) -> Callable[[Any], FileFacts]:
+def _opener(provider: ContentProvider, *, as_hdf5: bool) -> Callable[[Any], FileContent]:
     return provider.open_as_hdf5 if as_hdf5 and provider.open_as_hdf5 is not None else provider.open
 
 
 def _provider_of(
     path: str | os.PathLike[str] | Any, storage_options: Mapping[str, Any] | None
-) -> tuple[FactsProvider, str | Store]:
+) -> tuple[ContentProvider, str | Store]:
     """Return who knows the format of a file, and what its functions take."""
     source = located(path)
     if isinstance(source, Store):
@@ -487,7 +487,7 @@ def _provider_of(
     raise UsageError("this is of no format that can be compared", store=source, remedy=remedy)
 
 
-def _provider_of_store(store: Store) -> FactsProvider:
+def _provider_of_store(store: Store) -> ContentProvider:
     for provider in _PROVIDERS:
         if provider.takes_keys and provider.recognises(store):
             return provider
@@ -505,8 +505,8 @@ def _keys_of(source: str, storage_options: Mapping[str, Any] | None) -> Store | 
 
 
 def compare(
-    a: FileFacts | str | os.PathLike[str] | Any,
-    b: FileFacts | str | os.PathLike[str] | Any,
+    a: FileContent | str | os.PathLike[str] | Any,
+    b: FileContent | str | os.PathLike[str] | Any,
     *,
     ignore: Collection[str] = (),
     values: bool = True,
@@ -516,7 +516,7 @@ def compare(
 
     Parameters
     ----------
-    a, b : FileFacts, str, PathLike, or anything else that `ZarrIO` takes
+    a, b : FileContent, str, PathLike, or anything else that `ZarrIO` takes
         Files; those given otherwise than as facts are opened and closed. Two paths of one format are compared in the
         words of that format, of two formats in the words of HDF5.
     ignore : collection of str
@@ -556,7 +556,7 @@ def compare(
         return [difference for difference in found if difference.kind not in ignore]
 
 
-def _compare_files(a: FileFacts, b: FileFacts, *, with_values: bool) -> Iterator[Difference]:
+def _compare_files(a: FileContent, b: FileContent, *, with_values: bool) -> Iterator[Difference]:
     paths_a, paths_b = set(a), set(b)
     for path in sorted(paths_a | paths_b):
         if path not in paths_b:
@@ -567,34 +567,34 @@ def _compare_files(a: FileFacts, b: FileFacts, *, with_values: bool) -> Iterator
             yield from _compare_nodes(path, a[path], b[path], with_values=with_values)
 
 
-def _compare_nodes(path: str, a: NodeFacts, b: NodeFacts, *, with_values: bool) -> Iterator[Difference]:
-    if isinstance(a, LinkFacts) or isinstance(b, LinkFacts) or a.kind != b.kind:
+def _compare_nodes(path: str, a: NodeContent, b: NodeContent, *, with_values: bool) -> Iterator[Difference]:
+    if isinstance(a, LinkContent) or isinstance(b, LinkContent) or a.kind != b.kind:
         yield from _compare_kinds(path, a, b)
         return
     yield from _compare_attributes(path, a.attributes, b.attributes)
-    if isinstance(a, DatatypeFacts) and isinstance(b, DatatypeFacts):
+    if isinstance(a, DatatypeContent) and isinstance(b, DatatypeContent):
         yield from _compare_types(path, a.dtype, b.dtype)
-    if isinstance(a, DatasetFacts) and isinstance(b, DatasetFacts):
+    if isinstance(a, DatasetContent) and isinstance(b, DatasetContent):
         yield from _compare_storage(path, a, b)
         if with_values:
             yield from compare_values(path, a, b)
 
 
-def _compare_kinds(path: str, a: NodeFacts, b: NodeFacts) -> Iterator[Difference]:
+def _compare_kinds(path: str, a: NodeContent, b: NodeContent) -> Iterator[Difference]:
     """Compare two links, or nodes of different kinds."""
-    if not isinstance(a, LinkFacts) or not isinstance(b, LinkFacts):
+    if not isinstance(a, LinkContent) or not isinstance(b, LinkContent):
         yield Difference(path, "type", a.kind, b.kind)
     elif not _same_link(a, b):
         yield Difference(path, "link", a, b)
 
 
-def _same_link(a: LinkFacts, b: LinkFacts) -> bool:
+def _same_link(a: LinkContent, b: LinkContent) -> bool:
     same_file = a.file == b.file or a.location == b.location
     return (a.form, a.target) == (b.form, b.target) and same_file
 
 
 def _compare_attributes(
-    path: str, a: Mapping[str, AttributeFacts], b: Mapping[str, AttributeFacts]
+    path: str, a: Mapping[str, AttributeContent], b: Mapping[str, AttributeContent]
 ) -> Iterator[Difference]:
     for name in sorted(a.keys() | b.keys()):
         kind = "object_id" if name == "object_id" else "attribute"
@@ -605,7 +605,9 @@ def _compare_attributes(
             yield from _compare_attribute(path, name, kind, left, right)
 
 
-def _compare_attribute(path: str, name: str, kind: str, a: AttributeFacts, b: AttributeFacts) -> Iterator[Difference]:
+def _compare_attribute(
+    path: str, name: str, kind: str, a: AttributeContent, b: AttributeContent
+) -> Iterator[Difference]:
     for change in sorted(_type_changes(a.dtype, b.dtype)):
         yield Difference(path, f"attribute-{change}", a.dtype, b.dtype, name)
     if a.shape != b.shape:
@@ -646,7 +648,7 @@ def _type_changes(a: Element, b: Element) -> set[str]:
     return found
 
 
-def _compare_storage(path: str, a: DatasetFacts, b: DatasetFacts) -> Iterator[Difference]:
+def _compare_storage(path: str, a: DatasetContent, b: DatasetContent) -> Iterator[Difference]:
     yield from _compare_types(path, a.dtype, b.dtype)
     for kind in ("shape", "chunks", "filters"):
         if getattr(a, kind) != getattr(b, kind):
@@ -662,16 +664,16 @@ def _compare_storage(path: str, a: DatasetFacts, b: DatasetFacts) -> Iterator[Di
         yield Difference(path, "fill", _shown_fill(a), _shown_fill(b))
 
 
-def _shown_fill(facts: DatasetFacts) -> Any:
-    return None if facts.fill is None else facts.fill.tolist()
+def _shown_fill(dataset: DatasetContent) -> Any:
+    return None if dataset.fill is None else dataset.fill.tolist()
 
 
-def _growth(facts: DatasetFacts) -> list[tuple[int, int | None]]:
-    axes = zip(facts.shape or (), facts.maxshape or (), strict=True)
+def _growth(dataset: DatasetContent) -> list[tuple[int, int | None]]:
+    axes = zip(dataset.shape or (), dataset.maxshape or (), strict=True)
     return [(axis, limit) for axis, (length, limit) in enumerate(axes) if limit != length]
 
 
-def _same_fill(a: DatasetFacts, b: DatasetFacts) -> bool:
+def _same_fill(a: DatasetContent, b: DatasetContent) -> bool:
     if a.fill is None or b.fill is None:
         return a.fill is b.fill
     found = Findings(a.dtype, b.dtype)

@@ -44,7 +44,7 @@ from hdmf_zarr_backend.formats.references import ZarrReference
 from hdmf_zarr_backend.formats.reserved import SPECLOC
 from hdmf_zarr_backend.hdf5.filters import codecs_of
 from hdmf_zarr_backend.io import ROOT_NAME
-from hdmf_zarr_backend.model.locations import THIS_FILE
+from hdmf_zarr_backend.model.link_sources import THIS_FILE
 from hdmf_zarr_backend.stores.opening import open_neighbour, open_store
 from hdmf_zarr_backend.stores.zarr_python import open_zarr_group
 

@@ -36,7 +36,7 @@ from hdmf_zarr_backend.formats.reserved import CHUNKS, DIMENSIONS, DTYPE, LINKS,
 from hdmf_zarr_backend.formats.zarr3_codecs import in_format_2
 from hdmf_zarr_backend.formats.zarr3_types import word_of_type
 from hdmf_zarr_backend.model.elements import Element
-from hdmf_zarr_backend.model.locations import THIS_FILE, relative_source, resolve_source, sibling_source
+from hdmf_zarr_backend.model.link_sources import THIS_FILE, relative_source, resolve_source, sibling_source
 from hdmf_zarr_backend.model.nodes import (
     ArrayNode,
     Attributes,
@@ -49,7 +49,7 @@ from hdmf_zarr_backend.model.nodes import (
 )
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.transfer.plan import PlannedArray, ShardsOfFile, WritePlan, ask_for_shards
-from hdmf_zarr_backend.transfer.sources import ElementSource, RowSource, StoredSource, to_bytes, to_text
+from hdmf_zarr_backend.transfer.sources import ElementSource, IndexedSource, RowSource, to_bytes, to_text
 from hdmf_zarr_backend.transfer.stored_sources import take_stored
 
 _REFERENCES = ("object", "region")
@@ -221,8 +221,8 @@ class ZarrPlanner:
         if not node.shape:
             made.attributes[DTYPE] = "scalar"
             value = np.asarray(lazy[()]) if self._reads_values else np.zeros((), lazy.dtype)
-            return PlannedArray(made, StoredSource(value.reshape(1), lazy.dtype))
-        planned = PlannedArray(made, StoredSource(lazy, lazy.dtype) if made.size else None)
+            return PlannedArray(made, IndexedSource(value.reshape(1), lazy.dtype))
+        planned = PlannedArray(made, IndexedSource(lazy, lazy.dtype) if made.size else None)
         take_stored(planned, lazy)
         return planned
 

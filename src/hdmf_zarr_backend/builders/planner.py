@@ -25,7 +25,7 @@ from hdmf_zarr_backend.formats.links import Link, encode_link, link_or_copy
 from hdmf_zarr_backend.formats.references import Reference
 from hdmf_zarr_backend.formats.registry import parse_array
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DOC, LINKS, root_notes
-from hdmf_zarr_backend.model.locations import THIS_FILE, relative_source
+from hdmf_zarr_backend.model.link_sources import THIS_FILE, relative_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, absolute, join
 from hdmf_zarr_backend.stores.limits import DEFAULT_RULES, Limits
 from hdmf_zarr_backend.transfer import array_planner

@@ -18,7 +18,7 @@ from hdmf_zarr_backend.formats.references import (
     encode_reference,
 )
 from hdmf_zarr_backend.formats.regions import RegionReference
-from hdmf_zarr_backend.model import locations
+from hdmf_zarr_backend.model import link_sources
 from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.stores.opening import FILE_SUFFIXES, NOWHERE
 
@@ -114,7 +114,7 @@ class Targets:
         stack = [(builder, path)]
         while stack:
             here, place = stack.pop()
-            reference = Reference(locations.THIS_FILE, absolute(place), object_id(here), self.root_id)
+            reference = Reference(link_sources.THIS_FILE, absolute(place), object_id(here), self.root_id)
             self._known[id(here)] = (here, reference)
             for members in (here.groups, here.datasets) if isinstance(here, GroupBuilder) else ():
                 stack.extend((child, f"{place}/{name}") for name, child in members.items() if child is not None)
@@ -122,7 +122,7 @@ class Targets:
     def moved(self, builder: Any) -> Reference | None:
         """Return the place of a builder of another file that is copied into this one, None where it is not."""
         known = self._known.get(id(builder))
-        return known[1] if known is not None and known[1].source == locations.THIS_FILE else None
+        return known[1] if known is not None and known[1].source == link_sources.THIS_FILE else None
 
     def _builder(self, target: Any) -> Any:
         if isinstance(target, ReferenceBuilder):
@@ -138,7 +138,7 @@ class Targets:
     def _make(self, builder: Any) -> Reference:
         path = builder_path(builder)
         if self.is_own(builder):
-            return Reference(locations.THIS_FILE, path, object_id(builder), self.root_id)
+            return Reference(link_sources.THIS_FILE, path, object_id(builder), self.root_id)
         root = builder
         while root.parent is not None:
             root = root.parent
@@ -149,7 +149,7 @@ class Targets:
                 remedy="Copy the object, or write its file to a place with an address.",
             )
         file_id = self._file_ids.get(file) or (object_id(root) if builder_path(root) == "/" else None)
-        return Reference(locations.relative_source(file, self.location), path, object_id(builder), file_id)
+        return Reference(link_sources.relative_source(file, self.location), path, object_id(builder), file_id)
 
     def encode(self, target: Any) -> dict[str, Any] | None:
         """Return the JSON of a reference in an array; None stays None."""
@@ -200,12 +200,12 @@ class Targets:
 
 def _full(source: str) -> str:
     """Return the absolute path of a source: a builder that was made by hand may have been given a relative one."""
-    return source if locations.is_url(source) else os.path.abspath(source)
+    return source if link_sources.is_url(source) else os.path.abspath(source)
 
 
 def is_zarr_location(location: str) -> bool:
     """Tell whether ``location`` is that of a Zarr file; a regular local file is HDF5."""
-    return locations.is_url(location) or location.endswith(FILE_SUFFIXES) or not os.path.isfile(location)
+    return link_sources.is_url(location) or location.endswith(FILE_SUFFIXES) or not os.path.isfile(location)
 
 
 def can_be_named(location: str) -> bool:

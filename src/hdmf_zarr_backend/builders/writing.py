@@ -28,7 +28,7 @@ from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.json_text import check_strict, dump
 from hdmf_zarr_backend.transfer.names import check_names
 from hdmf_zarr_backend.transfer.plan import WritePlan, adapt_plan, shard_bytes_for
-from hdmf_zarr_backend.transfer.sources import ArraySource, StoredSource
+from hdmf_zarr_backend.transfer.sources import ArraySource, IndexedSource
 from hdmf_zarr_backend.transfer.staging import can_stage, new_file
 from hdmf_zarr_backend.transfer.writer import MEMORY_BUDGET, Writer
 
@@ -180,7 +180,7 @@ def _check_values(plan: WritePlan, location: str) -> None:
 def _blocks(source: ArraySource, rows: int) -> Iterator[tuple[slice, ...]]:
     """Yield blocks of ``rows`` rows that make up a source; nested lists, which cannot be sliced, are one block."""
     length = source.shape[0] if source.shape else 0
-    is_nested = len(source.shape) > 1 and not isinstance(source, StoredSource)
+    is_nested = len(source.shape) > 1 and not isinstance(source, IndexedSource)
     step = max(length if is_nested else rows, 1)
     inner = [slice(0, n) for n in source.shape[1:]]
     for start in range(0, length, step):

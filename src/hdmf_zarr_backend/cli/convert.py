@@ -30,7 +30,7 @@ from hdmf_zarr_backend.cli.command import (
     storage_options,
 )
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
-from hdmf_zarr_backend.model.locations import ZARR_SUFFIXES, is_url, split_chain
+from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url, split_chain
 
 _ZARR = ".zarr"
 _VIRTUAL = ".zarr.json"
@@ -383,10 +383,10 @@ def _is_hdf5(target: str) -> bool:
     with open(target, "rb") as stream:
         if stream.read(len(_HDF5_SIGNATURE)) != _HDF5_SIGNATURE:
             return False
-    from hdmf_zarr_backend.comparison import open_facts
+    from hdmf_zarr_backend.comparison import open_content
 
     try:
-        open_facts(target).close()
+        open_content(target).close()
     except (ZarrBackendError, OSError):
         return False
     return True

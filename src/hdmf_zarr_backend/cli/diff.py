@@ -66,7 +66,9 @@ def _run(arguments: Namespace) -> Exit:
 
 
 def _print(found: Sequence[Difference], counts: dict[str, int], arguments: Namespace) -> None:
-    lines = finding_lines(found, str, lambda one: f"{one.kind} {one.attribute} {one.said}", verbose=arguments.verbose)
+    lines = finding_lines(
+        found, str, lambda one: f"{one.kind} {one.attribute} {one.description}", verbose=arguments.verbose
+    )
     print_limited(lines, arguments.limit)
     if found:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hdmf_zarr_backend.cli.command import Command, Exit, add_storage_option, storage_options
 from hdmf_zarr_backend.errors import StoreExistsError, UsageError
-from hdmf_zarr_backend.model.locations import is_url
+from hdmf_zarr_backend.model.link_sources import is_url
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.report.page import Level

@@ -18,9 +18,9 @@ from hdmf_zarr_backend.formats.links import Link, encode_link
 from hdmf_zarr_backend.formats.references import encode_attribute_reference
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, LINKS, NOTES, SPECLOC, root_notes
 from hdmf_zarr_backend.hdf5.attributes import attribute_names, note_attribute, note_orders, read_attribute
-from hdmf_zarr_backend.hdf5.files import check_allocated, reading
 from hdmf_zarr_backend.hdf5.reader import Hdf5Data, Hdf5Tree, Placed, SourceFile
 from hdmf_zarr_backend.hdf5.references import Hdf5References, ReferenceData
+from hdmf_zarr_backend.hdf5.safe_reading import check_allocated, reading
 from hdmf_zarr_backend.hdf5.types import encode_type, text_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, split
 from hdmf_zarr_backend.stores.limits import Limits
@@ -83,7 +83,7 @@ class Hdf5Planner:
         NameRefusedError, ValueRefusedError
             Something that a Zarr file cannot hold; file and path in HDF5 are named.
         LimitError
-            As of `hdf5.files.check_allocated`.
+            As of `hdf5.safe_reading.check_allocated`.
         """
         notes: dict[str, dict[str, Any]] = {"": root_notes()}
         for placed in self._tree.nodes:

@@ -17,10 +17,10 @@ from hdmf_zarr_backend.errors import MetadataError, UnsupportedFileError, ZarrBa
 from hdmf_zarr_backend.files.parser import ParsedFile
 from hdmf_zarr_backend.formats.reserved import NOTES
 from hdmf_zarr_backend.hdf5.file_bytes import RemoteFile
-from hdmf_zarr_backend.hdf5.files import H5_ERRORS, check_other_files
 from hdmf_zarr_backend.hdf5.placement import ZarrFile
 from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
-from hdmf_zarr_backend.model.locations import is_url
+from hdmf_zarr_backend.hdf5.safe_reading import H5_ERRORS, check_other_files
+from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.model.nodes import Hierarchy
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.limits import ExternalLinks

@@ -36,7 +36,7 @@ from hdmf_zarr_backend.formats.zarr3_codecs import is_expressible
 from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
 from hdmf_zarr_backend.hdf5.reader import Hdf5Data, Hdf5Tree, Placed
 from hdmf_zarr_backend.hdf5.virtual import VirtualSource, unwritten, virtual_source
-from hdmf_zarr_backend.model.locations import is_url, relative_source, to_posix
+from hdmf_zarr_backend.model.link_sources import is_url, relative_source, to_posix
 from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
@@ -47,9 +47,9 @@ from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.locations import check_apart, split_location
 from hdmf_zarr_backend.stores.memory import MemoryStore
 from hdmf_zarr_backend.stores.opening import check_free, open_folder, open_store
-from hdmf_zarr_backend.stores.references import RECORD, Recorded
+from hdmf_zarr_backend.stores.reference_files import RECORD, Recorded
 from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan, encode_fill
-from hdmf_zarr_backend.transfer.sources import StoredSource
+from hdmf_zarr_backend.transfer.sources import IndexedSource
 from hdmf_zarr_backend.transfer.staging import moved
 from hdmf_zarr_backend.transfer.writer import PlannedKeys, Writer, planned_bytes
 
@@ -232,7 +232,7 @@ def _can_stay(found: VirtualSource, planned: PlannedArray, zarr_format: int) -> 
 
 
 def _unwritten(planned: PlannedArray, placed: Placed) -> VirtualSource | None:
-    if not isinstance(planned.source, StoredSource) or describe(planned.node, planned.notes).form != "plain":
+    if not isinstance(planned.source, IndexedSource) or describe(planned.node, planned.notes).form != "plain":
         return None
     return unwritten(Hdf5Data(placed.file, placed.raw).dataset(), planned.node.shape)
 

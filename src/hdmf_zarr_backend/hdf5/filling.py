@@ -33,8 +33,8 @@ from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET, chunk_indices, regi
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.formats.references import Reference, decode_reference
 from hdmf_zarr_backend.hdf5.attributes import refusing
+from hdmf_zarr_backend.hdf5.dataset_form import DatasetForm
 from hdmf_zarr_backend.hdf5.datasets import stored_fill
-from hdmf_zarr_backend.hdf5.elements import Elements
 from hdmf_zarr_backend.hdf5.filters import CodecPipeline, codecs_of, filters_of
 from hdmf_zarr_backend.hdf5.open_groups import OpenGroups
 from hdmf_zarr_backend.hdf5.placement import Placed, ZarrFile
@@ -64,7 +64,7 @@ class _Target:
     """A dataset that is to be filled, and how."""
 
     placed: Placed
-    elements: Elements
+    form: DatasetForm
     node: ArrayNode[Attributes]
     dataset: Any
     chunks: Index | None = None
@@ -74,7 +74,7 @@ class _Target:
     @property
     def is_for_workers(self) -> bool:
         nbytes = self.node.size * numpy_dtype(self.node.data_type).itemsize
-        return self.elements.form == "plain" and bool(self.elements.shape) and nbytes > _LARGE_BYTES
+        return self.form.stored_as == "plain" and bool(self.form.shape) and nbytes > _LARGE_BYTES
 
 
 class Filler:
@@ -111,7 +111,7 @@ class Filler:
         self._cache_bytes = memory_budget // _CACHE_SHARE
         self._caches: dict[str, ChunkCache] = {}
 
-    def fill(self, planned: list[tuple[Placed, Elements]]) -> None:
+    def fill(self, planned: list[tuple[Placed, DatasetForm]]) -> None:
         """Write all values.
 
         Raises
@@ -120,13 +120,13 @@ class Filler:
             A chunk cannot be read, or its values have no form in HDF5; store and node are named.
         """
         later: list[_Target] = []
-        for placed, elements in planned:
+        for placed, form in planned:
             assert isinstance(placed.node, ArrayNode)
             if not placed.node.size:
                 continue
             with named(placed):
                 check_unwritten(placed.file.keys, placed.own, placed.node)
-                target = self._target(placed, placed.node, elements)
+                target = self._target(placed, placed.node, form)
                 if target.is_for_workers and not target.is_kept:
                     later.append(target)
                     continue
@@ -138,25 +138,25 @@ class Filler:
             for target in later:
                 target.dataset.flush()
 
-    def _target(self, placed: Placed, node: ArrayNode[Attributes], elements: Elements) -> _Target:
+    def _target(self, placed: Placed, node: ArrayNode[Attributes], form: DatasetForm) -> _Target:
         import h5py
         from h5py import h5d
 
         dataset = h5d.open(*self._groups.within(raw_of(absolute(placed.path))))
-        target = _Target(placed, elements, node, dataset)
+        target = _Target(placed, form, node, dataset)
         created = dataset.get_create_plist()
         if created.get_layout() != h5d.CHUNKED:
             return target
         target.chunks = tuple(created.get_chunk())
-        if elements.form != "plain":
+        if form.stored_as != "plain":
             return target
-        dtype, inner = numpy_dtype(node.data_type), node.shape[len(elements.shape) :]
-        if not is_same_layout(elements.type, np.dtype((dtype, inner)) if inner else dtype):
+        dtype, inner = numpy_dtype(node.data_type), node.shape[len(form.shape) :]
+        if not is_same_layout(form.type, np.dtype((dtype, inner)) if inner else dtype):
             return target
         filters = filters_of(created)
         target.pipeline = codecs_of(filters, dtype)
         if target.chunks == node.chunks and node.shards is None:
-            direct = plan_direct(node, elements.type, h5py.Dataset(dataset).maxshape, noted=filters)
+            direct = plan_direct(node, form.type, h5py.Dataset(dataset).maxshape, noted=filters)
             target.is_kept = direct is not None and [step[0] for step in direct] == [step[0] for step in filters]
         return target
 
@@ -204,7 +204,7 @@ class Filler:
         cache = self._caches.setdefault(placed.file.location, ChunkCache(self._cache_bytes))
         size = min(BLOCK_BYTES, most or BLOCK_BYTES)
         pipeline = target.pipeline if most else None
-        for region in block_slices(node, target.elements.shape, target.chunks, block_bytes=size, most_bytes=most):
+        for region in block_slices(node, target.form.shape, target.chunks, block_bytes=size, most_bytes=most):
             yield BlockTask(placed.file.keys, placed.own, node, region, cache, target.chunks or (), pipeline, number)
         cache.forget(placed.own)
 
@@ -226,7 +226,7 @@ class Filler:
     def _conversion(self, target: _Target) -> Conversion:
         file = target.placed.file
         return Conversion(
-            target.elements,
+            target.form,
             target.dataset.get_type(),
             lambda value: None if value is None else self._refer(decode_reference(value), file),
         )
@@ -284,7 +284,7 @@ class Conversion:
 
     Parameters
     ----------
-    elements : Elements
+    form : DatasetForm
         What the elements are.
     tid : h5py.h5t.TypeID
         The type of the dataset.
@@ -292,9 +292,9 @@ class Conversion:
         Returns the h5py reference for the JSON of one.
     """
 
-    def __init__(self, elements: Elements, tid: Any, refer: Callable[[Any], Any]) -> None:
-        self._form = elements.form
-        self._kind: TypeJSON = elements.type
+    def __init__(self, form: DatasetForm, tid: Any, refer: Callable[[Any], Any]) -> None:
+        self._stored_as = form.stored_as
+        self._kind: TypeJSON = form.type
         self._dtype: np.dtype[Any] = tid.dtype
         self._refer = refer
 
@@ -307,11 +307,11 @@ class Conversion:
             What is stored does not fit the type.
         """
         try:
-            if self._form == "rows":
+            if self._stored_as == "rows":
                 return self._rows(block, shape)
-            if self._form == "objects" and self._kind in (OBJECT, REGION):
+            if self._stored_as == "objects" and self._kind in (OBJECT, REGION):
                 return array_of([self._refer(item) for item in block.flat], shape, self._dtype)
-            if self._form == "objects":
+            if self._stored_as == "objects":
                 return array_of([_text(item) for item in block.flat], shape, self._dtype)
             return self._plain(block, shape)
         except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:

@@ -18,8 +18,8 @@ from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.formats.links import Link, decode_links, find_link
 from hdmf_zarr_backend.formats.references import Reference
 from hdmf_zarr_backend.formats.reserved import LINKS, notes_of
-from hdmf_zarr_backend.hdf5.files import warn_broken
-from hdmf_zarr_backend.model.locations import THIS_FILE, is_url, resolve_source, sibling_source
+from hdmf_zarr_backend.hdf5.safe_reading import warn_broken
+from hdmf_zarr_backend.model.link_sources import THIS_FILE, is_url, resolve_source, sibling_source
 from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy, Node, absolute, join, relative, split
 from hdmf_zarr_backend.stores.base import Store
 

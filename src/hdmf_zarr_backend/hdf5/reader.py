@@ -24,12 +24,12 @@ from hdmf_zarr_backend.errors import StoreNotFoundError, UnsupportedFileError, Z
 from hdmf_zarr_backend.formats.references import Reference
 from hdmf_zarr_backend.hdf5.datasets import Description, describe
 from hdmf_zarr_backend.hdf5.file_bytes import RemoteFile
-from hdmf_zarr_backend.hdf5.files import H5_ERRORS, UnreadableHdf5Error, check_other_files, reading, warn_broken
 from hdmf_zarr_backend.hdf5.filters import filters_of, usable
 from hdmf_zarr_backend.hdf5.open_groups import OpenGroups, check_depth
+from hdmf_zarr_backend.hdf5.safe_reading import H5_ERRORS, UnreadableHdf5Error, check_other_files, reading, warn_broken
 from hdmf_zarr_backend.hdf5.types import encode_type, memory_type, text_of
 from hdmf_zarr_backend.hdf5.values import Array
-from hdmf_zarr_backend.model.locations import THIS_FILE, is_url, relative_source, resolve_source
+from hdmf_zarr_backend.model.link_sources import THIS_FILE, is_url, relative_source, resolve_source
 from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits
 from hdmf_zarr_backend.stores.locations import why_not

@@ -21,11 +21,11 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.formats.references import Reference, encode_reference
-from hdmf_zarr_backend.hdf5.files import H5_ERRORS, warn_broken
 from hdmf_zarr_backend.hdf5.reader import Bounds, Hdf5Data, Hdf5Tree, SourceFile, address_of
+from hdmf_zarr_backend.hdf5.safe_reading import H5_ERRORS, warn_broken
 from hdmf_zarr_backend.hdf5.types import text_of
 from hdmf_zarr_backend.hdf5.values import Array
-from hdmf_zarr_backend.model.locations import relative_source
+from hdmf_zarr_backend.model.link_sources import relative_source
 from hdmf_zarr_backend.model.nodes import absolute
 
 

@@ -28,14 +28,14 @@ from hdmf_zarr_backend.hdf5.attributes import (
     refusing,
     set_orders,
 )
+from hdmf_zarr_backend.hdf5.dataset_form import DatasetForm, dataset_form
 from hdmf_zarr_backend.hdf5.datasets import creation_list
-from hdmf_zarr_backend.hdf5.elements import Elements, elements_of
-from hdmf_zarr_backend.hdf5.files import warn_broken
 from hdmf_zarr_backend.hdf5.filling import Filler, located, named
 from hdmf_zarr_backend.hdf5.open_groups import OpenGroups
 from hdmf_zarr_backend.hdf5.output import OutputFile
 from hdmf_zarr_backend.hdf5.placement import HDF5, Placed, Placement, ZarrFile, hdf5_note
 from hdmf_zarr_backend.hdf5.references import decode_region
+from hdmf_zarr_backend.hdf5.safe_reading import warn_broken
 from hdmf_zarr_backend.hdf5.types import decode_type, is_sparse, raw_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, absolute
 
@@ -120,7 +120,7 @@ class Hdf5Writer:
                 memory_budget=self._budget,
                 advance=self._advanced,
             )
-            filler.fill([(placed, elements) for placed, elements in planned if elements is not None])
+            filler.fill([(placed, form) for placed, form in planned if form is not None])
 
     def _create_file(self, output: OutputFile) -> Any:
         from h5py import h5f, h5fd, h5p
@@ -142,7 +142,7 @@ class Hdf5Writer:
 
     # ---- objects and links ------------------------------------------------------------------------------------------
 
-    def _create(self, placed: Placed) -> Elements | None:
+    def _create(self, placed: Placed) -> DatasetForm | None:
         """Make a group, or a dataset without values, and return what its elements are."""
         from h5py import h5g, h5p
 
@@ -164,16 +164,16 @@ class Hdf5Writer:
             tid.commit(*self._groups.within(path), _link_creation())
             self._types.add(path)
 
-    def _create_dataset(self, placed: Placed, node: ArrayNode[Attributes]) -> Elements:
+    def _create_dataset(self, placed: Placed, node: ArrayNode[Attributes]) -> DatasetForm:
         from h5py import h5d, h5s
 
         notes = notes_of(node.attributes)
         note = notes[HDF5] if isinstance(notes.get(HDF5), dict) else None
-        elements = elements_of(node, is_spec=_is_specification(placed))
-        tid = self._named_type((note or {}).get("named"), self._checked(decode_type(elements.type)))
-        shape = elements.shape
+        form = dataset_form(node, is_spec=_is_specification(placed))
+        tid = self._named_type((note or {}).get("named"), self._checked(decode_type(form.type)))
+        shape = form.shape
         maxshape = _maxshape(notes.get("maxshape"), shape)
-        properties = creation_list(node, note, elements.type, tid, shape, maxshape)
+        properties = creation_list(node, note, form.type, tid, shape, maxshape)
         if note is not None and note.get("null") and 0 in node.shape:
             space = h5s.create(h5s.NULL)
         elif shape:
@@ -181,7 +181,7 @@ class Hdf5Writer:
         else:
             space = h5s.create(h5s.SCALAR)
         h5d.create(*self._within(placed.path), tid, space, properties, lcpl=_link_creation())
-        return elements
+        return form
 
     def _checked(self, tid: Any) -> Any:
         """Return a type if the version of the file holds it."""

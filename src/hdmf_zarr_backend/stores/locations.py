@@ -11,7 +11,7 @@ import re
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from hdmf_zarr_backend.errors import StoreExistsError, StoreNotFoundError, UsageError
-from hdmf_zarr_backend.model.locations import LOCAL_URLS, is_url, split_chain
+from hdmf_zarr_backend.model.link_sources import LOCAL_URLS, is_url, split_chain
 from hdmf_zarr_backend.stores.failures import os_errors
 from hdmf_zarr_backend.stores.limits import ExternalLinks
 

@@ -31,15 +31,15 @@ from hdmf_zarr_backend.formats.elements import (
     word_element,
 )
 from hdmf_zarr_backend.formats.regions import RegionReference
+from hdmf_zarr_backend.hdf5.dataset_form import default_type
 from hdmf_zarr_backend.hdf5.datasets import Description, describe, is_unusual_nan
-from hdmf_zarr_backend.hdf5.elements import default_type
 from hdmf_zarr_backend.hdf5.values import encoder
 from hdmf_zarr_backend.model.elements import Element
 from hdmf_zarr_backend.transfer.plan import PlannedArray, StorageOptions, encode_fill, new_node, object_node
 from hdmf_zarr_backend.transfer.sources import (
     ElementSource,
+    IndexedSource,
     RowSource,
-    StoredSource,
     cast_block,
     is_hdf5_dataset,
     to_bytes,
@@ -206,7 +206,7 @@ def _plan_scalar_number(value: Any, word: Any, options: StorageOptions) -> Plann
     if word is not None:
         array = cast_block(array, dtypes.number_type(word, value.dtype if isinstance(value, np.generic) else None))
     node = new_node((1,), dtypes.zarr_type(array.dtype), options, "scalar", itemsize=array.dtype.itemsize)
-    return PlannedArray(node, StoredSource(array, array.dtype))
+    return PlannedArray(node, IndexedSource(array, array.dtype))
 
 
 def _plan_scalar_row(value: Any, word: Any, options: StorageOptions, reference: Encode) -> PlannedArray:
@@ -496,7 +496,7 @@ def _plan_stored(data: Any, dtype: np.dtype[Any], options: StorageOptions) -> Pl
         zarr_dtype = "bytes"
     node = new_node(tuple(data.shape), dtypes.zarr_type(dtype), options, zarr_dtype, itemsize=dtype.itemsize)
     node.fill_value = encode_fill(options.fill_value, dtype)
-    return PlannedArray(node, StoredSource(data, dtype) if node.size else None)
+    return PlannedArray(node, IndexedSource(data, dtype) if node.size else None)
 
 
 def _plan_text(

@@ -49,7 +49,7 @@ class ArraySource(Protocol):
         """Return the values of ``region`` in the stored data type, or as objects that the codec takes."""
 
 
-class StoredSource:
+class IndexedSource:
     """An array that is indexed: NumPy, h5py, zarr, or what behaves so.
 
     Parameters
@@ -114,7 +114,7 @@ class H5FileSource:
         import h5py
 
         with h5py.File(self._file, "r") as file:
-            return StoredSource(file[self._path], self.dtype).read(region)
+            return IndexedSource(file[self._path], self.dtype).read(region)
 
 
 def cast_block(block: Array, dtype: np.dtype[Any]) -> Array:

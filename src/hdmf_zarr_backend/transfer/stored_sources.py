@@ -23,8 +23,8 @@ from hdmf_zarr_backend.formats.chunking import WHOLE_BYTES
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.formats.zarr3_codecs import in_format_2
 from hdmf_zarr_backend.hdf5.datasets import Description
-from hdmf_zarr_backend.hdf5.files import check_allocated
 from hdmf_zarr_backend.hdf5.rawcopy import plan_contiguous, plan_raw
+from hdmf_zarr_backend.hdf5.safe_reading import check_allocated
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.limits import Limits
@@ -32,8 +32,8 @@ from hdmf_zarr_backend.transfer.plan import PlannedArray, Sharding, encode_fill
 from hdmf_zarr_backend.transfer.sources import (
     Array,
     ArraySource,
+    IndexedSource,
     Region,
-    StoredSource,
     cast_block,
     is_hdf5_dataset,
 )
@@ -180,7 +180,7 @@ def check_stored(data: Any, limits: Limits) -> None:
     Raises
     ------
     LimitError
-        As of `arrays.fills.check_unwritten` and `hdf5.files.check_allocated`; other data are never refused.
+        As of `arrays.fills.check_unwritten` and `hdf5.safe_reading.check_allocated`; other data are never refused.
     """
     from hdmf_zarr_backend.arrays.lazy import LazyArray  # on use, here and below: zarr is slow to load
     from hdmf_zarr_backend.changes.editable import EditableArray
@@ -220,7 +220,7 @@ def take_stored(planned: PlannedArray, data: LazyArray) -> None:
     if source is None or isinstance(data, EditableArray):
         return  # changes that are not written yet are seen only by the array itself
     keys = data.keys
-    if isinstance(source, StoredSource):
+    if isinstance(source, IndexedSource):
         source = ZarrSource(keys, data.path, data.node, source.dtype)
     planned.source = StoredChunks(keys, data.path, data.node, source) if _is_same(planned.node, data.node) else source
 
@@ -257,7 +257,11 @@ def take_chunks(dataset: Any, found: Description, planned: PlannedArray, *, keep
         Keep chunks as they are where that is possible; False: they are decoded, for the codecs that are planned.
     """
     node, old = planned.node, planned.source
-    if node.size * found.dtype.itemsize <= WHOLE_BYTES or not isinstance(old, StoredSource) or old.dtype != found.dtype:
+    if (
+        node.size * found.dtype.itemsize <= WHOLE_BYTES
+        or not isinstance(old, IndexedSource)
+        or old.dtype != found.dtype
+    ):
         return
     chunked = plan_raw(dataset, found)
     if chunked is None:

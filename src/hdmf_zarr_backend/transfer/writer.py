@@ -169,7 +169,7 @@ class Writer:
             Exhaust iterators one after the other; False: one block of each in turn.
         """
         warn_of_names((path for path, _ in self._plan.hierarchy.walk()), self._keys.location)
-        self._adapt()
+        self._prepare_plan()
         arrays = self._plan.arrays
         self._progress.start(sum(planned_bytes(planned) for planned in arrays.values()))
         growing = {path: planned for path, planned in arrays.items() if planned.iterator is not None}
@@ -182,7 +182,8 @@ class Writer:
             self._all_documents()
         self._finish(consolidate=consolidate)
 
-    def _adapt(self) -> None:
+    def _prepare_plan(self) -> None:
+        """Give the new arrays the form of the format, for the shard size that this store and budget allow."""
         adapt_plan(self._plan, location=self._keys.location, shard_bytes=shard_bytes_for(self._keys, self._budget))
 
     def _all_documents(self, without: Collection[str] = ()) -> None:
@@ -205,7 +206,7 @@ class Writer:
             Is given the keys of the documents that change, before they are set.
         """
         warn_of_names(added, self._keys.location)
-        self._adapt()
+        self._prepare_plan()
         arrays = self._plan.arrays
         self._progress.start(sum(planned_bytes(planned) for planned in arrays.values()))
         self._write_arrays()

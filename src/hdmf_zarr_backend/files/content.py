@@ -4,7 +4,7 @@ Two views of the same file. As it is: its own chunks and codecs, links as Zarr h
 or would be, in HDF5, from the notes that a conversion keeps; so that a faithful conversion differs in nothing from its
 source.
 
-Apart from `comparison`, because `hdf5.facts` has the same classes of HDF5 files, and neither knows the other.
+Apart from `comparison`, because `hdf5.content` has the same classes of HDF5 files, and neither knows the other.
 """
 
 from __future__ import annotations
@@ -32,15 +32,14 @@ from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference as StoredReference
 from hdmf_zarr_backend.formats.references import decode_attribute_reference, decode_reference
 from hdmf_zarr_backend.formats.reserved import LINKS, SPECLOC, notes_of, visible
-from hdmf_zarr_backend.model.elements import Element, Reference
-from hdmf_zarr_backend.model.facts import (
-    AttributeFacts,
-    DatasetFacts,
-    DatatypeFacts,
-    FilterFacts,
-    GroupFacts,
-    LinkFacts,
-    NodeFacts,
+from hdmf_zarr_backend.model.content import (
+    AttributeContent,
+    DatasetContent,
+    DatatypeContent,
+    FilterStep,
+    GroupContent,
+    LinkContent,
+    NodeContent,
     Selection,
     Values,
     canonical_region,
@@ -48,12 +47,13 @@ from hdmf_zarr_backend.model.facts import (
     plain_values,
     text_of,
 )
-from hdmf_zarr_backend.model.locations import THIS_FILE, resolve_source, sibling_source
+from hdmf_zarr_backend.model.elements import Element, Reference
+from hdmf_zarr_backend.model.link_sources import THIS_FILE, resolve_source, sibling_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Node, absolute, join, relative, split
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.opening import open_store
 
-__all__ = ["ZarrFacts", "is_zarr"]
+__all__ = ["ZarrContent", "is_zarr"]
 
 Resolve: TypeAlias = Callable[[Any], Reference]
 
@@ -64,7 +64,7 @@ _JSON_ERRORS = (ValueError, TypeError, KeyError, IndexError, OverflowError, bina
 
 
 def block_values(values: Values, element: Element, shape: tuple[int, ...], resolve: Resolve) -> Values:
-    """Return a decoded block in the form of facts.
+    """Return a decoded block as plain values.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def _null(_: Any) -> Reference:
 # ---- attributes ---------------------------------------------------------------------------------------------------
 
 
-def attribute_facts(value: Any) -> AttributeFacts:
+def attribute_content(value: Any) -> AttributeContent:
     """Return what a decoded attribute is as HDF5 would hold it.
 
     Parameters
@@ -205,22 +205,24 @@ def attribute_facts(value: Any) -> AttributeFacts:
         As `formats.attributes.decode_attributes` gives it, references resolved to `Reference`.
     """
     if isinstance(value, dict):
-        return attribute_facts(json.dumps(value, sort_keys=True))
+        return attribute_content(json.dumps(value, sort_keys=True))
     if isinstance(value, Reference):
-        return AttributeFacts(_reference_type(value), (), _objects([value], ()))
+        return AttributeContent(_reference_type(value), (), _objects([value], ()))
     if isinstance(value, list) and set(map(type, value)) == {Reference}:
-        return AttributeFacts(_reference_type(value[0]), (len(value),), _objects(value, (len(value),)))
+        return AttributeContent(_reference_type(value[0]), (len(value),), _objects(value, (len(value),)))
     if type(value) in (str, bytes):
         value = np.array(value, dtype=object)
     try:
         array = np.asarray(value)
     except ValueError:  # lists of unlike lengths, which HDF5 holds as JSON
-        return attribute_facts(json.dumps(value, sort_keys=True, default=repr))
+        return attribute_content(json.dumps(value, sort_keys=True, default=repr))
     if array.dtype.kind in "OUT":
         texts = [_text(item) for item in array.flat]
-        return AttributeFacts(_text_type(texts), array.shape, _objects([text_of(item) for item in texts], array.shape))
+        return AttributeContent(
+            _text_type(texts), array.shape, _objects([text_of(item) for item in texts], array.shape)
+        )
     element = element_of(array.dtype)
-    return AttributeFacts(element, array.shape, plain_values(array, element, _null))
+    return AttributeContent(element, array.shape, plain_values(array, element, _null))
 
 
 def _text_type(texts: list[Any]) -> Element:
@@ -230,12 +232,12 @@ def _text_type(texts: list[Any]) -> Element:
     return UTF8
 
 
-def noted_attribute(found: AttributeFacts | None, note: dict[str, Any], resolve: Resolve) -> AttributeFacts | None:
+def noted_attribute(found: AttributeContent | None, note: dict[str, Any], resolve: Resolve) -> AttributeContent | None:
     """Return an attribute with what a conversion from HDF5 has noted of it.
 
     Parameters
     ----------
-    found : AttributeFacts or None
+    found : AttributeContent or None
         The attribute as it is stored; None where it is in the note only.
     note : dict
         ``type``, and ``space``, or ``shape`` and ``value``.
@@ -251,13 +253,13 @@ def noted_attribute(found: AttributeFacts | None, note: dict[str, Any], resolve:
         return found
     element = noted_element(note["type"])
     if note.get("space") == "null":
-        return AttributeFacts(element, None, None)
+        return AttributeContent(element, None, None)
     if "value" in note:
         try:
             shape = tuple(int(n) for n in note["shape"])
             items = _flattened(note["value"], len(shape)) if shape else [note["value"]]
             values = json_values(items, element, resolve)
-            return AttributeFacts(element, shape, values.reshape((*shape, *values.shape[1:])))
+            return AttributeContent(element, shape, values.reshape((*shape, *values.shape[1:])))
         except _JSON_ERRORS as error:
             raise DamagedFileError(f"the note of an attribute does not fit its type {element} ({error})") from error
     if found is None or found.value is None or found.shape is None:
@@ -265,7 +267,7 @@ def noted_attribute(found: AttributeFacts | None, note: dict[str, Any], resolve:
     return _as_noted(found, element)
 
 
-def _as_noted(found: AttributeFacts, element: Element) -> AttributeFacts:
+def _as_noted(found: AttributeContent, element: Element) -> AttributeContent:
     """Return the attribute with the noted type, unless it holds something else since."""
     values, shape = found.value, found.shape
     assert values is not None
@@ -277,9 +279,9 @@ def _as_noted(found: AttributeFacts, element: Element) -> AttributeFacts:
     if element.kind == "array" and element.base is not None and shape[-len(element.shape) :] == element.shape:
         inner = _as_noted(found, element.base)
         outer = shape[: len(shape) - len(element.shape)]
-        return AttributeFacts(replace(element, base=inner.dtype), outer, inner.value)
+        return AttributeContent(replace(element, base=inner.dtype), outer, inner.value)
     if values.size == 0 and element.kind in ("reference", "region"):
-        return AttributeFacts(element, shape, _objects([], shape))
+        return AttributeContent(element, shape, _objects([], shape))
     return found
 
 
@@ -295,7 +297,7 @@ def _objects(items: Sequence[object], shape: tuple[int, ...]) -> Values:
 
 
 class ArrayReader:
-    """Makes the facts of the arrays of one file. What decodes values is imported when the first of them is asked for.
+    """Describes the arrays of one file. The modules that decode values are imported when the first value is read.
 
     Parameters
     ----------
@@ -318,10 +320,10 @@ class ArrayReader:
         """Forget the decoded chunks."""
         self._cache = None
 
-    def facts(
-        self, path: str, node: ArrayNode[Attributes], attributes: Mapping[str, AttributeFacts], *, is_spec: bool
-    ) -> DatasetFacts:
-        """Return the facts of the array at ``path``, in the model's spelling.
+    def content(
+        self, path: str, node: ArrayNode[Attributes], attributes: Mapping[str, AttributeContent], *, is_spec: bool
+    ) -> DatasetContent:
+        """Return the content of the array at ``path``, in the terms of `model.content`.
 
         Parameters
         ----------
@@ -353,7 +355,7 @@ class ArrayReader:
             except ZarrBackendError as error:
                 raise error.located(store=self._keys.location, path=absolute(path)) from error.__cause__
 
-        return DatasetFacts(
+        return DatasetContent(
             attributes=attributes,
             dtype=means.element,
             shape=shape,
@@ -382,7 +384,7 @@ class ArrayReader:
 
     def _storage(
         self, node: ArrayNode[Attributes], means: Described
-    ) -> tuple[tuple[int, ...] | None, tuple[FilterFacts, ...]]:
+    ) -> tuple[tuple[int, ...] | None, tuple[FilterStep, ...]]:
         shape = means.shape
         chunks = node.chunks[: len(shape)] if shape else None
         if not self._as_hdf5:
@@ -423,17 +425,17 @@ def _maxshape(node: ArrayNode[Attributes], shape: tuple[int, ...]) -> tuple[int 
     return tuple(kept[: len(shape)]) if isinstance(kept, list) and len(kept) >= len(shape) else shape
 
 
-def _codecs(node: ArrayNode[Attributes]) -> tuple[FilterFacts, ...]:
+def _codecs(node: ArrayNode[Attributes]) -> tuple[FilterStep, ...]:
     """Return the codecs of an array in the order in which they are applied."""
     configurations = [*(node.filters or []), *([node.compressor] if node.compressor else [])]
     steps = []
     for configuration in configurations:
         options = sorted(f"{key}={value}" for key, value in configuration.items() if key != "id")
-        steps.append(FilterFacts(str(configuration["id"]), tuple(options)))
+        steps.append(FilterStep(str(configuration["id"]), tuple(options)))
     return tuple(steps)
 
 
-def _noted_storage(note: dict[str, Any]) -> tuple[tuple[int, ...] | None, tuple[FilterFacts, ...]]:
+def _noted_storage(note: dict[str, Any]) -> tuple[tuple[int, ...] | None, tuple[FilterStep, ...]]:
     """Return the chunks and filters that a dataset had in HDF5."""
     chunks = note.get("chunks")
     steps = note.get("filters")
@@ -462,8 +464,8 @@ def is_zarr_3(path: str | os.PathLike[str]) -> bool:
         return False
 
 
-class ZarrFacts(Mapping[str, NodeFacts]):
-    """`FileFacts` of a Zarr file.
+class ZarrContent(Mapping[str, NodeContent]):
+    """`FileContent` of a Zarr file.
 
     Links are not followed; references are resolved to the path of their target, through links where these lead there.
     The consolidated document is used where there is one, but values are those of the chunks.
@@ -490,7 +492,7 @@ class ZarrFacts(Mapping[str, NodeFacts]):
         self._spec_path = spec_location(self._hierarchy.root.attributes.get(SPECLOC))
         self._arrays = ArrayReader(self._keys, self._resolve, as_hdf5=as_hdf5)
         self._stored_links: dict[str, Link] = {}
-        self._links: dict[str, LinkFacts] = {}
+        self._links: dict[str, LinkContent] = {}
         self._datatypes: dict[str, dict[str, Any]] = {}
         self._paths: list[str] = []
         hidden: set[str] = set()
@@ -508,13 +510,13 @@ class ZarrFacts(Mapping[str, NodeFacts]):
         for name, link in self._links_of(path, node).items():
             place = absolute(join(path, name))
             self._stored_links[place] = link
-            self._add(place, self._link_facts(link.target))
+            self._add(place, self._link_content(link.target))
         note = _hdf5_note(node)
         copies: set[str] = set()
         for name, noted in _dict(note.get("links")).items() if self._as_hdf5 else ():
-            facts = self._noted_link(path, name, noted)
-            if facts is not None and (name in node.members or absolute(join(path, name)) in self._links):
-                self._add(absolute(join(path, name)), facts)
+            content = self._noted_link(path, name, noted)
+            if content is not None and (name in node.members or absolute(join(path, name)) in self._links):
+                self._add(absolute(join(path, name)), content)
                 copies.add(join(path, name))
         for name, datatype in _dict(note.get("datatypes")).items():
             if name not in node.members and isinstance(datatype, dict):
@@ -522,10 +524,10 @@ class ZarrFacts(Mapping[str, NodeFacts]):
                 self._paths.append(absolute(join(path, name)))
         return copies
 
-    def _add(self, place: str, facts: LinkFacts) -> None:
+    def _add(self, place: str, link: LinkContent) -> None:
         if place not in self._links:
             self._paths.append(place)
-        self._links[place] = facts
+        self._links[place] = link
 
     def _links_of(self, path: str, node: GroupNode[Attributes]) -> dict[str, Link]:
         if LINKS not in node.attributes:
@@ -550,7 +552,7 @@ class ZarrFacts(Mapping[str, NodeFacts]):
     def __len__(self) -> int:
         return len(self._paths)
 
-    def __getitem__(self, path: str) -> NodeFacts:
+    def __getitem__(self, path: str) -> NodeContent:
         if path in self._links:
             return self._links[path]
         try:
@@ -561,40 +563,40 @@ class ZarrFacts(Mapping[str, NodeFacts]):
                 raise KeyError(path)
             attributes = self._attributes(path, node)
             if isinstance(node, GroupNode):
-                return GroupFacts(attributes)
+                return GroupContent(attributes)
             specs = self._spec_path
             is_spec = specs is not None and path.startswith(f"/{specs}/")
-            return self._arrays.facts(relative(path), node, attributes, is_spec=is_spec)
+            return self._arrays.content(relative(path), node, attributes, is_spec=is_spec)
         except ZarrBackendError as error:
             raise error.located(store=self.source, path=path) from error.__cause__
 
-    def _datatype(self, note: dict[str, Any]) -> DatatypeFacts:
+    def _datatype(self, note: dict[str, Any]) -> DatatypeContent:
         attributes = {}
         for name, noted in _dict(note.get("attributes")).items():
-            facts = noted_attribute(None, _dict(noted), self._resolve)
-            if facts is not None:
-                attributes[name] = facts
-        return DatatypeFacts(attributes, noted_element(note.get("type")))
+            noted_content = noted_attribute(None, _dict(noted), self._resolve)
+            if noted_content is not None:
+                attributes[name] = noted_content
+        return DatatypeContent(attributes, noted_element(note.get("type")))
 
     # ---- links and references ---------------------------------------------------------------------------------------
 
-    def _link_facts(self, target: StoredReference) -> LinkFacts:
+    def _link_content(self, target: StoredReference) -> LinkContent:
         if self._is_own(target.source):
-            return LinkFacts("soft", absolute(target.path))
+            return LinkContent("soft", absolute(target.path))
         location = resolve_source(target.source, self.source)
-        return LinkFacts("external", absolute(target.path), target.source, location)
+        return LinkContent("external", absolute(target.path), target.source, location)
 
-    def _noted_link(self, group: str, name: str, noted: Any) -> LinkFacts | None:
+    def _noted_link(self, group: str, name: str, noted: Any) -> LinkContent | None:
         """Return what a link was in HDF5: hard, soft with a target spelled otherwise, or external."""
         place = absolute(join(group, name))
         if noted == "hard" and place in self._links:
-            return LinkFacts("hard", self._links[place].target)
+            return LinkContent("hard", self._links[place].target)
         if isinstance(noted, dict) and isinstance(noted.get("soft"), str):
             parts = posixpath.join(absolute(group), noted["soft"]).split("/")
-            return LinkFacts("soft", "/" + "/".join(part for part in parts if part not in ("", ".")))
+            return LinkContent("soft", "/" + "/".join(part for part in parts if part not in ("", ".")))
         if isinstance(noted, dict) and isinstance(noted.get("source"), str) and isinstance(noted.get("path"), str):
             location = resolve_source(noted["source"], self.source)
-            return LinkFacts("external", absolute(noted["path"]), noted["source"], location)
+            return LinkContent("external", absolute(noted["path"]), noted["source"], location)
         return None
 
     def _is_own(self, source: str) -> bool:
@@ -648,23 +650,23 @@ class ZarrFacts(Mapping[str, NodeFacts]):
 
     # ---- attributes -------------------------------------------------------------------------------------------------
 
-    def _attributes(self, path: str, node: Node) -> dict[str, AttributeFacts]:
+    def _attributes(self, path: str, node: Node) -> dict[str, AttributeContent]:
         stored = node.attributes
         values = decode_attributes(stored, resolve=self._attribute_reference)
-        facts = {name: attribute_facts(value) for name, value in values.items()}
-        facts.update(self._reference_tables(stored))
-        facts.update(_empty_attributes(stored))
+        found = {name: attribute_content(value) for name, value in values.items()}
+        found.update(self._reference_tables(stored))
+        found.update(_empty_attributes(stored))
         for name, note in _dict(_hdf5_note(node).get("attributes")).items():
-            noted = noted_attribute(facts.get(name), _dict(note), self._resolve)
+            noted = noted_attribute(found.get(name), _dict(note), self._resolve)
             if noted is not None:
-                facts[name] = noted
+                found[name] = noted
         if path == "/" and self._spec_path is not None:
             target = np.array(None, dtype=object)
             target[()] = self._follow(THIS_FILE, self._spec_path, None)
-            facts[SPECLOC] = AttributeFacts(REFERENCE, (), target)
-        return facts
+            found[SPECLOC] = AttributeContent(REFERENCE, (), target)
+        return found
 
-    def _reference_tables(self, stored: Attributes) -> dict[str, AttributeFacts]:
+    def _reference_tables(self, stored: Attributes) -> dict[str, AttributeContent]:
         """Return the attributes of references with several axes, which are nested lists of JSON in every format."""
         found = {}
         for key, name in visible(stored).items():
@@ -674,7 +676,7 @@ class ZarrFacts(Mapping[str, NodeFacts]):
             is_region = any(item["zarr_dtype"] == "region" for item in items.flat)
             values: Values = np.empty(items.shape, dtype=object)
             values.reshape(-1)[:] = [self._attribute_reference(item) for item in items.flat]
-            found[name] = AttributeFacts(REGION if is_region else REFERENCE, items.shape, values)
+            found[name] = AttributeContent(REGION if is_region else REFERENCE, items.shape, values)
         return found
 
     def _attribute_reference(self, value: dict[str, Any]) -> Reference:
@@ -693,11 +695,11 @@ def _hdf5_note(node: Node) -> dict[str, Any]:
     return _dict(notes_of(node.attributes).get("hdf5"))
 
 
-def _empty_attributes(stored: Attributes) -> dict[str, AttributeFacts]:
+def _empty_attributes(stored: Attributes) -> dict[str, AttributeContent]:
     """Return the attributes that have a type and no value; decoded they look like arrays of length 0."""
     remarks = _dict(notes_of(stored).get("attributes"))
     return {
-        name: AttributeFacts(element_of(np.dtype(str(remark["dtype"]))), None, None)
+        name: AttributeContent(element_of(np.dtype(str(remark["dtype"]))), None, None)
         for key, name in visible(stored).items()
         if isinstance(remark := remarks.get(key), dict) and remark.get("null") and "dtype" in remark
     }

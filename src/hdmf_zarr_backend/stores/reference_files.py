@@ -36,7 +36,7 @@ from hdmf_zarr_backend.errors import (
     StoreError,
     StoreNotFoundError,
 )
-from hdmf_zarr_backend.model.locations import is_url, resolve_source
+from hdmf_zarr_backend.model.link_sources import is_url, resolve_source
 from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, Store, check_value_size, cut_ranges
 from hdmf_zarr_backend.stores.locations import authority, split_location, why_not
 from hdmf_zarr_backend.stores.remote import RemoteStore

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from hdmf_zarr_backend.errors import DamagedFileError, LinkRefusedError, ZarrBackendError
-from hdmf_zarr_backend.model.locations import is_url
+from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits
 from hdmf_zarr_backend.stores.locations import why_not
 
