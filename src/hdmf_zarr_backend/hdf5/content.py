@@ -1,4 +1,4 @@
-"""What an HDF5 file contains, node by node, for comparing."""
+"""`Hdf5Content`: the content of an HDF5 file, node by node, for comparing."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ __all__ = ["Hdf5Content", "UnreadableHdf5Error", "is_hdf5"]
 
 
 class Hdf5Content(Mapping[str, NodeContent]):
-    """`FileContent` of an HDF5 file, which is opened for reading until `close`.
+    """`FileContent` of an HDF5 file, which stays open until `close`.
 
-    Objects are found by walking depth first in the order of names. An object with several hard links is a node at the
-    first path and a link of form ``hard`` at the others, so that cycles end. Links are not followed.
+    Objects are found depth first, sorted by name. An object with several hard links is a node at its first path and a
+    link of form ``hard`` at the others, so cycles end. Links are not followed.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Hdf5Content(Mapping[str, NodeContent]):
     Raises
     ------
     UnreadableHdf5Error
-        The file cannot be opened, or a node of it cannot be read.
+        The file cannot be opened, or one of its nodes cannot be read.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -166,7 +166,7 @@ class Hdf5Content(Mapping[str, NodeContent]):
         defined = creation.fill_value_defined()
         is_own = defined == h5d.FILL_VALUE_USER_DEFINED
         if defined == h5d.FILL_VALUE_UNDEFINED or (is_own and element.kind in {"array", "sequence"}):
-            return None  # h5py has no way to read those of arrays and sequences
+            return None  # h5py cannot read fill values of arrays and sequences
         return plain_values(stored_fill(creation, dtype, is_text=element.kind == "text"), element, self._resolve)
 
     def _resolve(self, reference: Any) -> Reference:
@@ -188,19 +188,19 @@ class Hdf5Content(Mapping[str, NodeContent]):
 
 
 def _stored(tid: Any) -> tuple[Element, np.dtype[Any], Any]:
-    """Return what an HDF5 type is, and the types of its values in NumPy and in memory; raw bytes if NumPy has none."""
+    """Return an HDF5 type as `Element`, as NumPy type and as memory type; raw bytes if NumPy has no such type."""
     try:
         element, dtype = noted_element(any_type(tid)), tid.dtype
     except ValueRefusedError:
         size = tid.get_size()
         return Element("opaque", size, detail=f"HDF5 type class {tid.get_class()}"), np.dtype(f"V{size}"), tid
-    if dtype.kind == "c" and element.kind == "compound":  # of floats with a layout of their own
+    if dtype.kind == "c" and element.kind == "compound":  # of floats with a custom layout
         element = Element("complex", tid.get_size())
     return element, dtype, memory_type(tid, writing=False)
 
 
 def _layout_of(creation: Any) -> tuple[str, ...]:
-    """Return how a dataset is stored, with the files that hold its values where these are others."""
+    """Return how a dataset is stored, with the names of other files that hold its values."""
     from h5py import h5d
 
     names = {h5d.COMPACT: "compact", h5d.CONTIGUOUS: "contiguous", h5d.CHUNKED: "chunked", h5d.VIRTUAL: "virtual"}
