@@ -98,13 +98,16 @@ def _run_levels(arguments: Namespace) -> Exit:
 
 
 def _print(path: str, report: Report, arguments: Namespace) -> None:
-    from hdmf_zarr_backend.checks.findings import FACTS
+    from hdmf_zarr_backend.checks.findings import COMMON_REMARKS
     from hdmf_zarr_backend.cli.wording import problem_line
 
     def line(problem: Problem) -> str:
         return ("" if problem.is_damage else "remark: ") + problem_line(problem, arguments.command)
 
-    found = [*report.problems, *(remark for remark in report.remarks if arguments.verbose or remark.kind not in FACTS)]
+    found = [
+        *report.problems,
+        *(remark for remark in report.remarks if arguments.verbose or remark.kind not in COMMON_REMARKS),
+    ]
     lines = finding_lines(found, line, lambda problem: f"{problem.kind} {problem.message}", verbose=arguments.verbose)
     print_limited(lines, arguments.limit)
     if report.dandi is not None:

@@ -232,7 +232,7 @@ class ReferenceStore(RemoteStore):
         )
 
     def _changed(self, location: str) -> StoreError:
-        return StoreError(f"the file that it refers to, {location}, has changed", store=self.location, remedy=_ANEW)
+        return StoreError(f"the file that it refers to, {location}, has changed", store=self.location, remedy=_RECREATE)
 
     def _folder(self, folder: str) -> Store:
         """Return the store of a folder; options, which may be credentials, are not passed to another server."""
@@ -305,7 +305,7 @@ def _damaged(what: str, location: str) -> MetadataError:
 RECORD = "_hdmf"
 """Key of the record beside ``refs``."""
 
-_ANEW = "Create the references again: `zarrio convert --virtual --force`, or restore that file as it was."
+_RECREATE = "Create the references again: `zarrio convert --virtual --force`, or restore that file as it was."
 
 
 @dataclass(frozen=True, slots=True)
