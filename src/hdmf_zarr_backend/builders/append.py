@@ -3,7 +3,7 @@
 Nodes on disk are kept. A document is rewritten only where attributes or links differ, and arrays are only added. A
 change of an existing value is refused before anything is written.
 
-Source: issue "The whole contract", part 1; ``HDF5IO.write_group`` for what an append may change.
+Source: ``HDF5IO.write_group`` for what an append may change.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ class AppendPlanner(Planner):
     Parameters
     ----------
     options, targets
-        As of `Planner`.
+        As for `Planner`.
     hierarchy : Hierarchy
         The metadata on disk; changed to what will be on disk.
     is_written : callable

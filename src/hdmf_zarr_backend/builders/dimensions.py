@@ -107,7 +107,7 @@ def dimension_labels(find_spec: FindSpec, hierarchy: Hierarchy) -> dict[str, tup
     Parameters
     ----------
     find_spec : callable
-        As of `FindSpec`, for the types of the file in its own version of the schema.
+        As for `FindSpec`, for the types of the file in its own version of the schema.
     hierarchy : Hierarchy
         The nodes of the file.
 

@@ -56,7 +56,7 @@ class WriteRequest:
     progress : Progress
         Reports the bytes that are written.
     executor, memory_budget
-        As of `Writer`.
+        As for `Writer`.
     exclusive : bool
         Whether a new file replaces nothing, not even a file that was made in the meantime.
     nczarr : bool
@@ -225,7 +225,7 @@ def write_difference(
     file : EditedFile
         The file.
     is_written, original
-        As of `AppendPlanner`.
+        As for `AppendPlanner`.
     """
     options = request.options
     keys, edits, known = file.keys, file.edits, file.parsed.hierarchy

@@ -3,8 +3,6 @@
 All directions go by a plan of the whole file, without containers and builders. What Zarr cannot express (exact types,
 text encodings, chunks, filters, link kinds, largest shapes) is kept in the notes of the Zarr file, so that HDF5 -> Zarr
 -> HDF5 gives the same file again.
-
-Source: issue "The whole contract".
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class Hdf5Planner:
         NameRefusedError, ValueRefusedError
             Something that a Zarr file cannot hold; file and path in HDF5 are named.
         LimitError
-            As of `hdf5.safe_reading.check_allocated`.
+            As for `hdf5.safe_reading.check_allocated`.
         """
         notes: dict[str, dict[str, Any]] = {"": root_notes()}
         for placed in self._tree.nodes:

@@ -81,7 +81,7 @@ def check_version(source: str, storage: Mapping[str, Any] | None = None) -> bool
     Parameters
     ----------
     source, storage
-        As of `check_hdf5`.
+        As for `check_hdf5`.
 
     Raises
     ------

@@ -1,8 +1,6 @@
 """Zarr -> HDF5: the new file is written beside the target and moved there when it is complete.
 
 Apart from `convert`, which imports it when the target is an HDF5 file.
-
-Source: issue "The whole contract", part 4.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""`upgrade`: a file of Zarr format 2 becomes one of format 3, or of both formats, in place.
-
-Source: issue "Open to every other tool", part 1.
-"""
+"""`upgrade`: a file of Zarr format 2 becomes one of format 3, or of both formats, in place."""
 
 from __future__ import annotations
 
@@ -68,7 +65,7 @@ def write_in_place(
     plan : WritePlan
         As `builders.both.keep_chunks` leaves it.
     progress, executor, memory_budget
-        As of `Writer`.
+        As for `Writer`.
 
     Raises
     ------
@@ -245,7 +242,7 @@ def upgrade(
     storage_options : mapping, optional
         For URLs, as of `ZarrIO`.
     executor, memory_budget, progress
-        As of `convert`, for the chunks that are encoded anew.
+        As for `convert`, for the chunks that are encoded anew.
     chunk_key_encoding : {"default", "v2"}, optional
         ``"v2"``: all keys of chunks have one level, as DANDI needs them. Chunks that stay have such keys anyway; those
         that are encoded anew get ``c.0.0``, since the file has its old chunks under ``0.0`` until the end.

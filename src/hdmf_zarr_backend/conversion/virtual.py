@@ -1,8 +1,6 @@
 """`convert(virtual=True)`: an HDF5 file as a file of references to its chunks.
 
 Apart from `convert`, which imports it for ``virtual=True`` only.
-
-Source: issue "Format 3, shards, and any store, near or far", part 4.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""The content of a Zarr file, node by node, for comparing.
+"""`ZarrContent`: the content of a Zarr file, node by node, for comparing.
 
-Two views of the same file. As it is: its own chunks and codecs, links as Zarr has them. As HDF5: what each object was,
-or would be, in HDF5, from the notes that a conversion keeps; so that a faithful conversion differs in nothing from its
-source.
+There are two views of a file. As Zarr: its own chunks, codecs and links. As HDF5: what each object was, or would be, in
+HDF5, from the notes of a conversion, so that a lossless conversion shows no difference from its source.
 
-Apart from `comparison`, because `hdf5.content` has the same classes of HDF5 files, and neither knows the other.
+`hdf5.content` has the counterpart for HDF5 files.
 """
 
 from __future__ import annotations
@@ -69,13 +68,13 @@ def block_values(values: Values, element: Element, shape: tuple[int, ...], resol
     Parameters
     ----------
     values : numpy.ndarray
-        As the codecs give it; rows as ``(n, k)`` objects, or as ``n`` tuples.
+        As the codecs return it; rows as ``(n, k)`` objects, or as ``n`` tuples.
     element : Element
-        What it holds.
+        Type of its elements.
     shape : tuple of int
-        Of the block as HDMF sees it, without the axes that an element has itself.
+        Of the block in HDMF, without the axes of an element.
     resolve : callable
-        Returns the `Reference` of a stored reference.
+        Returns the `Reference` for a stored reference.
 
     Raises
     ------
@@ -88,22 +87,22 @@ def block_values(values: Values, element: Element, shape: tuple[int, ...], resol
     if element.kind == "text" and values.dtype.kind == "O":
         values = _objects([_text(item) for item in values.flat], values.shape)
     if values.size != math.prod((*shape, *element.shape)):
-        raise DamagedFileError(f"the values have not the shape that their type {element} asks for")
+        raise DamagedFileError(f"the shape of the values does not fit their type {element}")
     return plain_values(values.reshape((*shape, *element.shape)), element, resolve)
 
 
 def _text(item: Any) -> Any:
-    """Return what stands among text and is none as its JSON, so that it does not look like empty text."""
+    """Return text as it is, and any other object among text as JSON, so that it does not look like empty text."""
     return item if item is None or isinstance(item, str | bytes) else json.dumps(item, default=repr)
 
 
 def json_values(items: Sequence[Any], element: Element, resolve: Resolve) -> Values:
-    """Return an array of values that are stored as JSON: rows, noted attributes and fill values.
+    """Return an array of values that are stored as JSON: rows, attributes in notes, and fill values.
 
     Raises
     ------
     DamagedFileError
-        One does not fit its type.
+        A value does not fit its type.
     """
     dtype = dtype_of(element)
     base, inner = dtype.subdtype if dtype.subdtype is not None else (dtype, ())
@@ -146,7 +145,7 @@ def _half(element: Element) -> int:
 
 
 def _number(item: Any, size: int | None) -> Any:
-    """Return a number; a NaN with a payload of its own is given as its bits."""
+    """Return a number; a NaN with a payload is stored as its bits."""
     if isinstance(item, str) and item.startswith("0x"):
         return np.array(int(item, 16), f"u{size}").view(f"f{size}")[()]
     return float(item) if isinstance(item, str) else item
@@ -164,7 +163,7 @@ def _flattened(items: Any, depth: int) -> list[Any]:
 
 
 def nested_array(value: Any) -> Values | None:
-    """Return lists in lists of objects as an array of several axes, None where the JSON ``value`` is something else."""
+    """Return nested lists of objects as an array of several axes, None if the JSON ``value`` is something else."""
     depth, first = 0, value
     while isinstance(first, list) and first:
         depth, first = depth + 1, first[0]
@@ -175,14 +174,14 @@ def nested_array(value: Any) -> Values | None:
 
 
 def default_element(element: Element, dtype: np.dtype[Any]) -> Values:
-    """Return what HDF5 fills with where nothing else was chosen: zero, empty text, a null reference.
+    """Return HDF5's default fill value: zero, empty text, a null reference.
 
     Parameters
     ----------
     element : Element
-        What the array holds.
+        Type of the elements.
     dtype : numpy.dtype
-        Of its data type.
+        NumPy type of the array.
     """
     if dtype.kind == "O" and element.kind == "compound":
         dtype = dtype_of(element)
@@ -197,12 +196,12 @@ def _null(_: Any) -> Reference:
 
 
 def attribute_content(value: Any) -> AttributeContent:
-    """Return what a decoded attribute is as HDF5 would hold it.
+    """Return a decoded attribute as HDF5 would store it.
 
     Parameters
     ----------
     value : object
-        As `formats.attributes.decode_attributes` gives it, references resolved to `Reference`.
+        As `formats.attributes.decode_attributes` returns it, with references resolved to `Reference`.
     """
     if isinstance(value, dict):
         return attribute_content(json.dumps(value, sort_keys=True))
@@ -214,7 +213,7 @@ def attribute_content(value: Any) -> AttributeContent:
         value = np.array(value, dtype=object)
     try:
         array = np.asarray(value)
-    except ValueError:  # lists of unlike lengths, which HDF5 holds as JSON
+    except ValueError:  # lists of different lengths, which HDF5 stores as JSON
         return attribute_content(json.dumps(value, sort_keys=True, default=repr))
     if array.dtype.kind in "OUT":
         texts = [_text(item) for item in array.flat]
@@ -233,21 +232,21 @@ def _text_type(texts: list[Any]) -> Element:
 
 
 def noted_attribute(found: AttributeContent | None, note: dict[str, Any], resolve: Resolve) -> AttributeContent | None:
-    """Return an attribute with what a conversion from HDF5 has noted of it.
+    """Return an attribute with the type in its note, from a conversion from HDF5.
 
     Parameters
     ----------
     found : AttributeContent or None
-        The attribute as it is stored; None where it is in the note only.
+        The stored attribute; None if it is only in the note.
     note : dict
         ``type``, and ``space``, or ``shape`` and ``value``.
     resolve : callable
-        Returns the `Reference` of a stored reference.
+        Returns the `Reference` for a stored reference.
 
     Raises
     ------
     MetadataError, DamagedFileError
-        The note makes no sense.
+        The note is not valid.
     """
     if "type" not in note:
         return found
@@ -268,7 +267,7 @@ def noted_attribute(found: AttributeContent | None, note: dict[str, Any], resolv
 
 
 def _as_noted(found: AttributeContent, element: Element) -> AttributeContent:
-    """Return the attribute with the noted type, unless it holds something else since."""
+    """Return the attribute with the noted type, unless its value was changed since."""
     values, shape = found.value, found.shape
     assert values is not None
     assert shape is not None
@@ -304,9 +303,9 @@ class ArrayReader:
     keys : Store
         The store.
     resolve : callable
-        Returns the `Reference` of a stored reference.
+        Returns the `Reference` for a stored reference.
     as_hdf5 : bool
-        Give chunks, filters, layout and fill value of the HDF5 dataset.
+        Describe chunks, filters, layout and fill value of the HDF5 dataset.
     """
 
     def __init__(self, keys: Store, resolve: Callable[[Any], Reference], *, as_hdf5: bool) -> None:
@@ -317,7 +316,7 @@ class ArrayReader:
         self._checked: set[str] = set()
 
     def forget(self) -> None:
-        """Forget the decoded chunks."""
+        """Free the decoded chunks."""
         self._cache = None
 
     def content(
@@ -337,7 +336,7 @@ class ArrayReader:
         Raises
         ------
         MetadataError, ValueRefusedError
-            Its type cannot be understood.
+            Its type is not valid.
         """
         means = describe(node, is_spec=is_spec)
         shape = means.shape
@@ -391,7 +390,7 @@ class ArrayReader:
             return chunks, _codecs(node)
         if means.note is not None:
             return _noted_storage(means.note)
-        # what makes bytes of objects is not a filter in HDF5, it is part of the type
+        # the codec that encodes objects is part of the type in HDF5, not a filter
         filters = _codecs(node) if means.form == "plain" else _codecs(node)[1:]
         return chunks, filters if shape else ()
 
@@ -410,7 +409,7 @@ class ArrayReader:
             return json_values([note["value"]], element, self._resolve)[0:1].reshape(())
         if self._as_hdf5 and note == "undefined":
             return None
-        # a fill value of rows or references is a pickle in old files: never decoded, and never needed
+        # old files have pickles as fill values of rows and references: these are not needed, and never decoded
         dtype = numpy_dtype(node.data_type)
         if node.fill_value is not None and (means.form == "plain" or element.kind == "text"):
             chosen = fill_scalar(node, dtype)
@@ -421,7 +420,7 @@ class ArrayReader:
 
 def _maxshape(node: ArrayNode[Attributes], shape: tuple[int, ...]) -> tuple[int | None, ...]:
     kept = notes_of(node.attributes).get("maxshape")
-    # an element that is an array has axes of its own, which may have been noted as well
+    # the note may include the axes of elements
     return tuple(kept[: len(shape)]) if isinstance(kept, list) and len(kept) >= len(shape) else shape
 
 
@@ -449,7 +448,7 @@ _MARKS = (zarr2.GROUP, zarr2.ARRAY, zarr2.CONSOLIDATED, zarr3.DOCUMENT)
 
 
 def is_zarr(path: str | os.PathLike[str]) -> bool:
-    """Tell whether there is a Zarr hierarchy, of whatever format, in a directory, a zip file or at a URL."""
+    """Tell whether a directory, a zip file or a URL is a Zarr hierarchy of any format."""
     try:
         return bool(open_store(path).get_many(_MARKS))
     except (StoreError, UsageError):
@@ -457,7 +456,7 @@ def is_zarr(path: str | os.PathLike[str]) -> bool:
 
 
 def is_zarr_3(path: str | os.PathLike[str]) -> bool:
-    """Tell whether there is a Zarr hierarchy of format 3."""
+    """Tell whether it is a Zarr hierarchy of format 3."""
     try:
         return open_store(path).get(zarr3.DOCUMENT) is not None
     except (StoreError, UsageError):
@@ -467,21 +466,21 @@ def is_zarr_3(path: str | os.PathLike[str]) -> bool:
 class ZarrContent(Mapping[str, NodeContent]):
     """`FileContent` of a Zarr file.
 
-    Links are not followed; references are resolved to the path of their target, through links where these lead there.
-    The consolidated document is used where there is one, but values are those of the chunks.
+    Links are not followed. References are resolved to the path of their target, also through links. The consolidated
+    document is used if there is one, but values are read from the chunks.
 
     Parameters
     ----------
     path : str or PathLike
         A local directory, zip file or file of references, or a URL.
     as_hdf5 : bool
-        Give what the objects are as HDF5: chunks, filters, layouts, fill values, forms of links; what was copied since
-        an external link led to it is the link again.
+        Describe the objects as HDF5: chunks, filters, layouts, fill values, forms of links. An object that was copied
+        because an external link pointed to it is described as that link.
 
     Raises
     ------
     StoreNotFoundError, NotZarrError, MetadataError
-        As of `files.parser.parse`.
+        As for `files.parser.parse`.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, as_hdf5: bool = False) -> None:
@@ -499,7 +498,7 @@ class ZarrContent(Mapping[str, NodeContent]):
         for node_path, node in self._hierarchy.walk():
             parent = split(node_path)[0]
             if parent in hidden or node_path in hidden:
-                hidden.add(node_path)  # below the copy of what an external link led to
+                hidden.add(node_path)  # below the copied target of an external link
                 continue
             self._paths.append(absolute(node_path))
             if isinstance(node, GroupNode):
@@ -543,7 +542,7 @@ class ZarrContent(Mapping[str, NodeContent]):
         return found
 
     def close(self) -> None:
-        """Forget the decoded chunks."""
+        """Free the decoded chunks."""
         self._arrays.forget()
 
     def __iter__(self) -> Iterator[str]:
@@ -587,7 +586,7 @@ class ZarrContent(Mapping[str, NodeContent]):
         return LinkContent("external", absolute(target.path), target.source, location)
 
     def _noted_link(self, group: str, name: str, noted: Any) -> LinkContent | None:
-        """Return what a link was in HDF5: hard, soft with a target spelled otherwise, or external."""
+        """Return the link that a member was in HDF5: hard, soft with another spelling of its target, or external."""
         place = absolute(join(group, name))
         if noted == "hard" and place in self._links:
             return LinkContent("hard", self._links[place].target)
@@ -605,7 +604,7 @@ class ZarrContent(Mapping[str, NodeContent]):
         return self.source in (resolve_source(source, self.source), sibling_source(source, self.source))
 
     def _resolve(self, value: Any) -> Reference:
-        """Return what a stored reference means; one that cannot be understood leads nowhere."""
+        """Return the target of a stored reference; an invalid one is dangling."""
         if value is None:
             return Reference(None)
         try:
@@ -618,7 +617,7 @@ class ZarrContent(Mapping[str, NodeContent]):
         seen: set[str] = set()
         while self._is_own(source):
             if path in seen:
-                return Reference(_DANGLING)  # links that go round in a circle
+                return Reference(_DANGLING)  # circular links
             seen.add(path)
             found = self._next_step(path)
             if found is None:
@@ -631,7 +630,7 @@ class ZarrContent(Mapping[str, NodeContent]):
         return Reference(absolute(path), canonical_region(region, None), source)
 
     def _next_step(self, path: str) -> tuple[str, str, bool] | None:
-        """Return the file and path that `path` means after its first link, and whether that is a node."""
+        """Return the file and path that `path` has after its first link, and whether that is a node."""
         node: Any = self._hierarchy.root
         here = ""
         parts = path.split("/") if path else []
@@ -667,7 +666,7 @@ class ZarrContent(Mapping[str, NodeContent]):
         return found
 
     def _reference_tables(self, stored: Attributes) -> dict[str, AttributeContent]:
-        """Return the attributes of references with several axes, which are nested lists of JSON in every format."""
+        """Return the attributes of references with several axes, which are nested JSON lists in every format."""
         found = {}
         for key, name in visible(stored).items():
             items = nested_array(stored[key])
@@ -696,7 +695,7 @@ def _hdf5_note(node: Node) -> dict[str, Any]:
 
 
 def _empty_attributes(stored: Attributes) -> dict[str, AttributeContent]:
-    """Return the attributes that have a type and no value; decoded they look like arrays of length 0."""
+    """Return the attributes with a type but no value; decoded, they look like arrays of length 0."""
     remarks = _dict(notes_of(stored).get("attributes"))
     return {
         name: AttributeContent(element_of(np.dtype(str(remark["dtype"]))), None, None)

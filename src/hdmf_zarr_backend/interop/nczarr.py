@@ -1,7 +1,7 @@
 """`add_nczarr` and `remove_nczarr`: the attributes by which netcdf-c reads a file.
 
 Only attributes change; no chunk is touched. `ZarrIO.write` does it with ``nczarr=True``.
-A module of its own, which the package imports when one of its names is first used.
+The package imports this module when one of its names is first used.
 
 Source: NCZarr 2.0, as netcdf-c 4.10 writes it.
 """
@@ -37,7 +37,7 @@ def add_nczarr(
     storage_options : mapping, optional
         For URLs, as of `ZarrIO`.
     strict_json : bool
-        As of `ZarrIO`.
+        As for `ZarrIO`.
 
     Returns
     -------
@@ -68,12 +68,12 @@ def remove_nczarr(source: Any, *, storage_options: Mapping[str, Any] | None = No
     Parameters
     ----------
     source, storage_options, strict_json
-        As of `add_nczarr`.
+        As for `add_nczarr`.
 
     Raises
     ------
     UsageError, ReadOnlyStoreError
-        As of `add_nczarr`.
+        As for `add_nczarr`.
     """
     _change(source, storage_options, nczarr.strip, strict_json=strict_json)
 

@@ -12,7 +12,7 @@ the draft of 2018     objects and keys of its own, and data types that count bit
 
 Only the first is written, by `formats.nczarr`.
 
-A module of its own, which the package imports when one of its names is first used.
+The package imports this module when one of its names is first used.
 
 Source: netcdf-c 4.10 for what it writes; "NetCDF ZARR Storage Representation" (2018) for its draft and its types.
 """
@@ -485,7 +485,7 @@ class NetcdfGroup:
     path : str
         Absolute path.
     attributes : dict
-        As of `NetcdfVariable`.
+        As for `NetcdfVariable`.
     dimensions, variables, groups : dict
         By name.
     typedefs : dict of str to NetcdfType
@@ -548,7 +548,7 @@ def open_netcdf(source: Any, *, storage_options: Mapping[str, Any] | None = None
     version = _stored(root, nczarr.SUPERBLOCK).get("version")
     made.version = None if version is None else str(version)
     stack = [("", root, made)]
-    while stack:  # no recursion: a file may be nested deeper than Python's calls
+    while stack:  # not recursive: a file may be nested deeper than the recursion limit
         path, node, group = stack.pop()
         for name, child in sorted(node.members.items()):
             below = join(path, name)

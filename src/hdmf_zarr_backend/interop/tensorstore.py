@@ -3,7 +3,7 @@
 TensorStore is not needed here. It reads numbers, bool, and each field of structured arrays; it has no text, no
 references, no dates, and no filters of format 2.
 
-A module of its own, which the package imports when one of its names is first used.
+The package imports this module when one of its names is first used.
 
 Source: TensorStore, "zarr Driver", "zarr3 Driver", and its key-value store drivers.
 """

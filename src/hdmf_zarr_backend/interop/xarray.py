@@ -70,7 +70,7 @@ def to_xarray(dataset: LazyArray, chunks: Sequence[int] | int | None = None) -> 
     Parameters
     ----------
     dataset, chunks
-        As of `to_dask`.
+        As for `to_dask`.
 
     Returns
     -------

@@ -213,7 +213,7 @@ class GroupNode(Generic[A]):
     extra : dict
         Keys of the group document beyond ``zarr_format``; read, and not written (Zarr v2: MUST NOT have other keys).
     keeps_attributes : bool
-        As of `ArrayNode`.
+        As for `ArrayNode`.
     """
 
     attributes: A = field(default_factory=lambda: cast(A, {}))
@@ -334,7 +334,7 @@ def copy_hierarchy(hierarchy: Hierarchy) -> Hierarchy:
     """Return a hierarchy whose nodes can be changed without changing those of ``hierarchy``; documents are shared."""
     copied = Hierarchy(replace(hierarchy.root), hierarchy.zarr_format)
     stack = [copied.root]
-    while stack:  # no recursion: a file may be nested deeper than Python's calls
+    while stack:  # not recursive: a file may be nested deeper than the recursion limit
         here = stack.pop()
         if isinstance(here, GroupNode):
             here.members = {name: replace(child) for name, child in here.members.items()}

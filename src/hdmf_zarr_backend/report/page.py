@@ -64,8 +64,6 @@ def report(
     ------
     StoreNotFoundError, NotZarrError, MetadataError
         There is no file that can be described.
-
-    Source: issue "For people", part 3.
     """
     figures = _FileFigures(open_outline(source, sizes=True, storage_options=storage_options))
     if other is not None:

@@ -3,8 +3,6 @@
 A file can state anything: a document of a terabyte, a chunk of an exabyte, a kilobyte that expands to gigabytes. Every
 size that a file states has a limit here, and an error that names the limit. The rules are kept with the store, so that
 they hold for all its readers, in any thread or process.
-
-Source: issue "Nothing lost, nobody let in", part 5.
 """
 
 from __future__ import annotations

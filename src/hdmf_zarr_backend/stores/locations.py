@@ -1,7 +1,4 @@
-"""Paths and URLs of files: parsing and comparing locations, and the rule for links to other files.
-
-Source: issue "Nothing lost, nobody let in", part 5.
-"""
+"""Paths and URLs of files: parsing and comparing locations, and the rule for links to other files."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def located(place: Any) -> str | Store:
 
 
 def _path_of(place: Any) -> tuple[str | os.PathLike[str], dict[str, Any]] | None:
-    """Return the path or URL of a place and the options that it has itself, None for an object without an address."""
+    """Return the path or URL of a place and its own options, None for an object without an address."""
     if isinstance(place, str):
         return place, {}
     if any(kind.__module__.partition(".")[0] == "upath" for kind in type(place).__mro__):
@@ -225,7 +225,7 @@ def may_exist(location: str) -> bool:
 
 
 def check_abilities(keys: Store, mode: str) -> None:
-    """Refuse a mode that this kind of store cannot have, before anything is asked of it."""
+    """Refuse a mode that this kind of store does not support, before any request."""
     abilities = keys.abilities
     possible = {"r": True, "r-": True, "r+": abilities.change, "a": abilities.change}
     if not possible.get(mode, abilities.write):

@@ -3,7 +3,7 @@
 The chunks of the target are what is written, each once where the order of the blocks allows it: a chunk that is not yet
 full waits in memory under a byte bound, and is read back if it had to leave too early.
 
-Source: `hdmf.data_utils.AbstractDataChunkIterator`; issue "The whole contract", part 6.
+Source: `hdmf.data_utils.AbstractDataChunkIterator`.
 """
 
 from __future__ import annotations

@@ -6,9 +6,6 @@ each is renamed into place. The record is the first file in it, and is removed w
 the folder is renamed to the target.
 
 Apart from `staging`, which makes new files that cannot be resumed.
-
-Source: issue "Fast, lean, and as wide as the machine or the cluster", part 7; issue "Nothing lost, nobody let in",
-part 1.
 """
 
 from __future__ import annotations
@@ -231,9 +228,9 @@ def converted_file(
     plan : WritePlan
         What will be written.
     sources, options
-        As of `ConversionRecord.of`.
+        As for `ConversionRecord.of`.
     resume, exclusive, durable : bool
-        As of `staged_conversion`.
+        As for `staged_conversion`.
 
     Raises
     ------

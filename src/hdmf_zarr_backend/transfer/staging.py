@@ -4,8 +4,6 @@ The order of the puts in a store without a rename: an old consolidated document 
 say that the file is being written, everything old is deleted, everything new is set, then the real attributes of the
 root, and the consolidated document last. A reader trusts that one alone where it is there, and finds the mark where it
 is not; so after whatever end of the writer a file is whole or visibly not.
-
-Source: issue "Nothing lost, nobody let in", part 1; issue "Format 3, shards, and any store, near or far", part 5.
 """
 
 from __future__ import annotations
@@ -54,7 +52,7 @@ def staged(
     exclusive : bool
         Replace nothing, not even what another program has put there in the meantime.
     durable : bool
-        As of `moved`.
+        As for `moved`.
     location : str, optional
         What the user calls the file, if it is not ``target`` (a symbolic link to it).
 

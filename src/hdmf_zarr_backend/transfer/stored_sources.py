@@ -1,7 +1,6 @@
 """Sources that take the values of a new array from a stored one: its layout, and its chunks without decoding.
 
-Source: issue "Fast, lean, and as wide as the machine or the cluster", part 6; `HDF5IO` keeps chunks and filters of what
-it exports likewise.
+Source: `HDF5IO` keeps chunks and filters of what it exports likewise.
 """
 
 from __future__ import annotations
@@ -180,7 +179,7 @@ def check_stored(data: Any, limits: Limits) -> None:
     Raises
     ------
     LimitError
-        As of `arrays.fills.check_unwritten` and `hdf5.safe_reading.check_allocated`; other data are never refused.
+        As for `arrays.fills.check_unwritten` and `hdf5.safe_reading.check_allocated`; other data are never refused.
     """
     from hdmf_zarr_backend.arrays.lazy import LazyArray  # on use, here and below: zarr is slow to load
     from hdmf_zarr_backend.changes.editable import EditableArray

@@ -125,7 +125,7 @@ class Writer:
     progress : Progress
         Is told of each array's bytes.
     executor : object
-        As of `execution.executors.runner`; None: everything is done in this thread.
+        As for `execution.executors.runner`; None: everything is done in this thread.
     memory_budget : int
         Bytes of values that may be in flight, beyond the caller's own arrays.
     nczarr : bool
