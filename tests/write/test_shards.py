@@ -352,7 +352,7 @@ def test_the_space_of_replaced_chunks_is_used_again():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"chunks": (10, 3), "shards": (45, 6)}, r"shards \(45, 6\) hold no whole number of chunks \(10, 3\)"),
+        ({"chunks": (10, 3), "shards": (45, 6)}, r"shards \(45, 6\) are not a whole number of chunks \(10, 3\)"),
         ({"chunks": (10, 3), "shards": (40,)}, r"shards \(40,\) are for 1 axis, and chunks \(10, 3\) for 2 axes"),
         ({"shards": "all"}, "shards 'all' are not lengths"),
         ({"shards": (0, 3)}, "shards .* below 1"),
