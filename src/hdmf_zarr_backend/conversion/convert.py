@@ -1,8 +1,8 @@
 """`convert`: HDF5 to Zarr and back, and Zarr of one format to the other.
 
-All directions go by a plan of the whole file, without containers and builders. What Zarr cannot express (exact types,
-text encodings, chunks, filters, link kinds, largest shapes) is kept in the notes of the Zarr file, so that HDF5 -> Zarr
--> HDF5 gives the same file again.
+Each direction plans the complete file first, without containers and builders. Information that Zarr cannot express
+(exact types, text encodings, chunks, filters, link kinds, maximum shapes) is kept in the notes of the Zarr file, so
+HDF5 -> Zarr -> HDF5 gives the same file again.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def convert(
         source is HDF5; else HDF5.
     overwrite : bool
         Replace an existing target. False: refuse it; an empty folder may be used for a Zarr file. A symbolic link is
-        followed: the file that it leads to is replaced, and the link stays.
+        followed: its target is replaced, and the link stays.
     check : bool
         Refuse an NWB file that pynwb cannot read, before anything is written. Without pynwb only the NWB version is
         checked. In files of hdmf-zarr, which do not store them, it also restores the types of unsigned attributes.
@@ -179,7 +179,7 @@ def convert(
         The source does not exist, or is neither HDF5 nor Zarr.
     StoreExistsError
         The target exists and ``overwrite`` is False; or it is the source, contains it or is inside it; or it is a
-        symbolic link that leads nowhere.
+        symbolic link without a target.
     UnsupportedFileError
         pynwb cannot read the NWB file, or HDF5 cannot open it.
     UsageError
@@ -219,7 +219,7 @@ def convert(
     codec = codec_of_file(codec)
     if virtual:
         _check_virtual(origin, goal, (nczarr, shards, chunk_key_encoding, strict_json, limits))
-        from hdmf_zarr_backend.conversion.virtual import convert_virtual  # on use, as other kinds of conversions below
+        from hdmf_zarr_backend.conversion.virtual import convert_virtual  # imported here, like other conversions below
 
         return convert_virtual(
             location, place, to=to, codec=codec, resume=resume, overwrite=overwrite, check=check,
@@ -289,7 +289,7 @@ def _check_virtual(source: str | Store, target: str | Store, options: tuple[Any,
     """Refuse options that a virtual conversion does not have, and files without a path or URL."""
     if options != (False, None, None, False, None):
         raise UsageError(
-            "data that stay in the HDF5 file have no shards nor limits, are not read by netcdf-c, nor strict JSON",
+            "data that stay in the HDF5 file cannot have shards, limits, NCZarr attributes or strict JSON",
             store=_name_of(target),
             remedy="Leave nczarr=, shards=, chunk_key_encoding=, strict_json= and limits= out, or convert without "
             "virtual=True.",
