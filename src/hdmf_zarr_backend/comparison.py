@@ -543,6 +543,8 @@ def compare(
         If nothing exists at a path.
     ZarrBackendError
         If a file cannot be read.
+
+    Source: HDF5 reference manual, for the properties of objects that are compared.
     """
     if unknown := set(ignore) - KINDS:
         raise UsageError(

@@ -438,7 +438,7 @@ def test_the_chunks_that_are_there_are_counted(tmp_path):
         (source / f"large/{number}").unlink()
     export(2 * 2**18)
     (source / "large/7").unlink()
-    with pytest.raises(LimitError, match="16 chunks, and at most"):
+    with pytest.raises(LimitError, match="16 chunks are stated, and at most"):
         export(2 * 2**18)
 
 

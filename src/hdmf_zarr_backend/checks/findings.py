@@ -190,7 +190,7 @@ class Report:
         return dict(Counter(problem.kind for problem in [*self.problems, *self.remarks]))
 
     def add(self, problem: Problem) -> None:
-        """Add a finding."""
+        """Add ``problem`` to the findings."""
         (self.problems if problem.is_damage else self.remarks).append(problem)
 
 

@@ -1,4 +1,7 @@
-"""`repair`: repairs a file without losing data. `consolidate`: writes a new consolidated document."""
+"""`repair`: repairs a file without losing data. `consolidate`: writes a new consolidated document.
+
+Source: docs/format, "Consolidated metadata", "The journal".
+"""
 
 from __future__ import annotations
 

@@ -76,6 +76,8 @@ def verify(
         No Zarr file exists there.
     UsageError
         The level is unknown.
+
+    Source: Zarr v2 and v3 specifications; docs/format, "Links", "References", "Consolidated metadata".
     """
     if level not in LEVELS:
         raise UsageError(f"there is no level {level!r}", remedy=f"Use one of {', '.join(LEVELS)}.")

@@ -3,6 +3,8 @@
 Each direction plans the complete file first, without containers and builders. Information that Zarr cannot express
 (exact types, text encodings, chunks, filters, link kinds, maximum shapes) is kept in the notes of the Zarr file, so
 HDF5 -> Zarr -> HDF5 gives the same file again.
+
+Source: docs/format, "What an object was in HDF5", "HDF5 types".
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""`upgrade`: converts a file of Zarr format 2 to format 3, or to both formats, in place."""
+"""`upgrade`: converts a file of Zarr format 2 to format 3, or to both formats, in place.
+
+Source: docs/format, "Both formats in one file".
+"""
 
 from __future__ import annotations
 

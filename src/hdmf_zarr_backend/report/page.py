@@ -3,7 +3,7 @@
 It loads no script, picture or style, so that it can be mailed and opened without a network. Every string of a file is
 escaped.
 
-Apart from `cli.report`, because Python programs make reports too.
+Source: HTML Living Standard; SVG 2.
 """
 
 from __future__ import annotations

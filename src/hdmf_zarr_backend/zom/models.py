@@ -162,7 +162,7 @@ GROUPS = (GroupV2, GroupV3)
 
 
 def walk(model: Model) -> Iterator[tuple[str, Model]]:
-    """Yield ``(path, node)`` of each node, parents before members, members sorted by name; the root is ``/``."""
+    """Yield ``(path, node)`` of each node of ``model``, parents first, members sorted by name; the root is ``/``."""
     stack: list[tuple[str, Model]] = [("/", model)]
     while stack:  # not recursive: a file may be nested deeper than the recursion limit
         path, node = stack.pop()
