@@ -249,7 +249,7 @@ class ZarrPlanner:
         return not self._reads_values or _is_text(lazy)
 
     def _old_text(self, lazy: LazyArray, word: Any) -> PlannedArray:
-        """Plan dates and ASCII text that hdmf-zarr 0.13 stored as bytes as text; files of format 3 have no such bytes."""
+        """Plan dates and ASCII text, which hdmf-zarr 0.13 stored as bytes, as text; format 3 has no such bytes."""
         is_scalar = word == "scalar" or not lazy.shape
         form = text_form(UTF8 if is_scalar else ASCII, is_scalar=is_scalar)
         made = self._new_objects(lazy, form, (lazy.node.filters or [])[1:])

@@ -1,6 +1,6 @@
-"""`report`: one page about a file, or about two, that opens in any browser and needs nothing else.
+"""`report`: one HTML page about a file, or about two, that opens in any browser without other files.
 
-It loads no script, picture or style, so that it can be mailed and opened without a network. Every string of a file is
+It loads no scripts, pictures or styles, so it can be mailed and opened without a network. All text of a file is
 escaped.
 
 Source: HTML Living Standard; SVG 2.
