@@ -41,7 +41,7 @@ def _configure(parser: ArgumentParser) -> None:
 
 
 def _run(arguments: Namespace) -> Exit:
-    # on use: `zarrio --help` needs none of it
+    # imported here: `zarrio --help` does not need it
     from hdmf_zarr_backend.files.outline import open_outline
 
     outline = open_outline(
@@ -71,7 +71,7 @@ def _run(arguments: Namespace) -> Exit:
 
 def add_tree_options(parser: ArgumentParser) -> None:
     """Add the options of a tree to a command: ``--depth``, ``--all`` and ``--specs``."""
-    parser.add_argument("--depth", type=_level, metavar="N", help="show so many levels; of deeper ones only the totals")
+    parser.add_argument("--depth", type=_level, metavar="N", help="show N levels; of deeper ones only the totals")
     parser.add_argument("--all", action="store_true", help="show each member of long runs of members that are alike")
     parser.add_argument("--specs", action="store_true", help="show the cached specifications")
 
