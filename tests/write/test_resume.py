@@ -304,7 +304,9 @@ def test_another_source_or_option_or_version_is_reported(
         convert(source, target, resume=True, zarr_format=3)
     other = tmp_path / "b.h5"
     other.write_bytes(hdf5.read_bytes())
-    with pytest.raises(ConflictError, match=r"a\.h5 was read then and is not read now; .*b\.h5 is read now and was not"):
+    with pytest.raises(
+        ConflictError, match=r"a\.h5 was read then and is not read now; .*b\.h5 is read now and was not"
+    ):
         convert(other, target, resume=True)
     with monkeypatch.context() as patch:
         patch.setattr("hdmf_zarr_backend.__version__", "99.0")

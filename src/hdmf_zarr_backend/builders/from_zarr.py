@@ -48,7 +48,7 @@ from hdmf_zarr_backend.model.nodes import (
     split,
 )
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.transfer.plan import PlannedArray, ShardsOfFile, WritePlan, ask_for_shards
+from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan
 from hdmf_zarr_backend.transfer.sources import ElementSource, IndexedSource, RowSource, to_bytes, to_text
 from hdmf_zarr_backend.transfer.stored_sources import take_stored
 
@@ -69,8 +69,6 @@ class ZarrPlanner:
         Location of the copy. None: the file is not copied, and sources are left as they are.
     zarr_format : {2, 3}
         Format of the copy.
-    shards : tuple of int, "auto" or None
-        The requested shards, as for `transfer.plan.ask_for_shards`.
     is_in_place : bool
         Whether the file is converted in place. Missing chunks then stay missing.
     reads_values : bool
@@ -84,7 +82,6 @@ class ZarrPlanner:
         target: str | None,
         *,
         zarr_format: int,
-        shards: ShardsOfFile = None,
         is_in_place: bool = False,
         reads_values: bool = True,
     ) -> None:
@@ -94,7 +91,6 @@ class ZarrPlanner:
         self._keys = keys
         self._hierarchy = hierarchy
         self._target = target
-        self._shards = shards
         self._is_in_place = is_in_place
         self._reads_values = reads_values
         self._cache = ChunkCache()
@@ -173,7 +169,6 @@ class ZarrPlanner:
         if self._specs is not None and path.startswith(f"{self._specs}/") and stored_text(node) != "text":
             return self._spec(lazy)
         planned = self._planned(lazy)
-        ask_for_shards(planned, self._shards)
         made = planned.node
         notes = {key: value for key, value in notes_of(node.attributes).items() if key not in ("dims", "rows")}
         notes.update(planned.notes)

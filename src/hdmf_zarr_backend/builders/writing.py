@@ -99,7 +99,6 @@ class WriteRequest:
             progress=self.progress,
             executor=self.executor,
             memory_budget=self.memory_budget,
-            nczarr=self.nczarr,
         )
 
 
@@ -109,6 +108,7 @@ def plan_new(request: WriteRequest) -> WritePlan:
     name_axes(plan, None if request.schema is None else specs_in(request.schema))
     add_specs(plan, request.texts, location=request.options.location)
     plan.chunk_key_encoding = request.chunk_key_encoding
+    plan.is_nczarr = request.nczarr
     return plan
 
 
@@ -230,16 +230,16 @@ def write_difference(
     options = request.options
     keys, edits, known = file.keys, file.edits, file.parsed.hierarchy
     _prepare(file)
-    request.nczarr = request.nczarr or is_nczarr(known)
     with gc_paused():  # a collection would take longer than making these objects
         hierarchy = copy_hierarchy(known)
         planner = AppendPlanner(options, request.targets, hierarchy, is_written=is_written, original=original)
         plan = planner.plan_root(request.builder)
         plan.chunk_key_encoding = request.chunk_key_encoding
+        plan.is_nczarr = request.nczarr or is_nczarr(known)
         planner.note_specs(add_specs(plan, request.texts, location=options.location))
     check_names((path for path, _ in plan.hierarchy.walk()), keys)
     is_other = file.parsed.consolidated != request.consolidate
-    is_more = bool(planner.changed or planner.added or request.nczarr or is_other)
+    is_more = bool(planner.changed or planner.added or plan.is_nczarr or is_other)
     change = change_of(keys, file.parsed, [*planner.changed, *planner.added, *edits.touched])
     with _undone_on_error(file):
         _flush(file, request.targets.encode, keep=_documents(hierarchy, planner.changed), below=planner.added)

@@ -19,7 +19,7 @@ from hdmf_zarr_backend.cli.command import (
     storage_options,
     symbols_for,
 )
-from hdmf_zarr_backend.model.render import render
+from hdmf_zarr_backend.model.render import item_tree, render
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.files.outline import Outline
@@ -104,8 +104,7 @@ def tree_lines(outline: Outline, arguments: Namespace) -> list[str]:
     symbols = symbols_for(sys.stdout)
     outline.times = symbols.times
     return render(
-        outline.hierarchy,
-        outline.describe,
+        item_tree(outline.hierarchy, outline.describe),
         outline.columns,
         depth=arguments.depth,
         whole=arguments.all,

@@ -313,8 +313,7 @@ class _Row:
 
 
 def render(
-    hierarchy: Hierarchy,
-    describe: Describe,
+    root: Item,
     columns: Sequence[Column],
     *,
     depth: int | None = None,
@@ -322,14 +321,12 @@ def render(
     symbols: Symbols = UNICODE,
     width: int | None = None,
 ) -> list[str]:
-    """Return the tree of a hierarchy, one line for each node, link and shown attribute, below a line of titles.
+    """Return a tree as text, one line for each node, link and shown attribute, below a line of titles.
 
     Parameters
     ----------
-    hierarchy : Hierarchy
-        The hierarchy to show.
-    describe : callable
-        ``describe(path, node)`` returns the `Description` of a node; called once for each node that may be shown.
+    root : Item
+        The tree, from `item_tree`.
     columns : sequence of Column
         The columns beside the tree.
     depth : int, optional
@@ -341,7 +338,6 @@ def render(
     width : int, optional
         Columns of the terminal. Longer lines are shortened, the widest column first. None: do not shorten lines.
     """
-    root = item_tree(hierarchy, describe)
     rows = list(_rows(root, depth=depth, whole=whole, symbols=symbols))
     rows.insert(0, _Row("", [column.title for column in columns]))
     return _aligned(rows, columns, width=width, ellipsis=symbols.ellipsis)

@@ -154,12 +154,15 @@ class WritePlan:
         ``(ZarrDataIO, path)`` of datasets that were given by shape and type only.
     chunk_key_encoding : {"default", "v2"}
         Encoding of chunk keys of new arrays in format 3.
+    is_nczarr : bool
+        Whether the nodes get the attributes of NCZarr, for netcdf-c, when the lengths of all arrays are known.
     """
 
     hierarchy: Hierarchy = field(default_factory=Hierarchy)
     arrays: dict[str, PlannedArray] = field(default_factory=dict)
     unfilled: list[tuple[Any, str]] = field(default_factory=list)
     chunk_key_encoding: ChunkKeyEncoding = "default"
+    is_nczarr: bool = False
 
 
 def new_node(

@@ -1,4 +1,4 @@
-"""`converted_file`: the keys of a conversion that can be interrupted and resumed, and the record of its inputs.
+"""`staged_conversion`: the store for a conversion that can be interrupted and resumed, and the record of its inputs.
 
 The folder of the new file is beside the target. Its name is derived from the target and the record, so the next run
 finds it, and a worker that outlives the main process can only set keys that belong there. Its chunks are complete,
@@ -27,20 +27,17 @@ from hdmf_zarr_backend.errors import (
     DamagedFileError,
     MetadataError,
     StoreError,
-    UsageError,
     WorkerLostError,
 )
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.formats.registry import FORMATS
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
-from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.failures import os_errors
 from hdmf_zarr_backend.stores.files import PARTIAL, Staged, conversion_prefix, discard, interrupted_conversions
 from hdmf_zarr_backend.stores.json_text import dump, load
 from hdmf_zarr_backend.stores.local import LocalStore
-from hdmf_zarr_backend.transfer.names import check_names
 from hdmf_zarr_backend.transfer.plan import WritePlan
-from hdmf_zarr_backend.transfer.staging import moved, new_file
+from hdmf_zarr_backend.transfer.staging import moved
 
 RECORD = ".hdmf_conversion.json"
 """Name of the record in the folder."""
@@ -206,54 +203,6 @@ class StagedKeys(LocalStore):
 
 def _is_chunk(key: str) -> bool:
     return not key.endswith(PARTIAL) and key.rpartition("/")[2] not in _DOCUMENTS
-
-
-@contextmanager
-def converted_file(
-    keys: Store,
-    plan: WritePlan,
-    sources: Iterable[str],
-    options: dict[str, Any],
-    *,
-    resume: bool,
-    exclusive: bool = False,
-    durable: bool = False,
-) -> Iterator[Store]:
-    """Yield the store to write a converted file to. The file appears, complete, when the block ends without an error.
-
-    Parameters
-    ----------
-    keys : Store
-        Store of the new file.
-    plan : WritePlan
-        The plan of the file.
-    sources, options
-        As for `ConversionRecord.of`.
-    resume, exclusive, durable : bool
-        As for `staged_conversion`.
-
-    Raises
-    ------
-    UsageError
-        ``resume`` is True, and the target is not a local folder.
-    """
-    if keys.folder is not None:
-        check_names((path for path, _ in plan.hierarchy.walk()), keys)
-        record = ConversionRecord.of(plan, sources, options)
-        local = LocalStore(keys.folder, location=keys.location)
-        with staged_conversion(local, record, resume=resume, exclusive=exclusive, durable=durable) as new:
-            yield new
-        return
-    if resume:
-        raise UsageError(
-            "only a conversion to a local folder can be resumed",
-            store=keys.location,
-            remedy="Run it without resume=True, which starts again.",
-        )
-    with new_file(
-        keys, plan.hierarchy.flat(), plan.hierarchy.zarr_format, exclusive=exclusive, durable=durable
-    ) as written:
-        yield written
 
 
 @contextmanager

@@ -128,8 +128,6 @@ class Writer:
         As for `execution.executors.runner`; None: do everything in this thread.
     memory_budget : int
         Maximum bytes of values in memory, beyond the caller's own arrays.
-    nczarr : bool
-        Add the attributes of NCZarr to the nodes, for netcdf-c. Documents are then set when all lengths are known.
 
     Attributes
     ----------
@@ -146,9 +144,7 @@ class Writer:
         progress: Progress = SILENT,
         executor: Any = None,
         memory_budget: int = MEMORY_BUDGET,
-        nczarr: bool = False,
     ) -> None:
-        self._nczarr = nczarr
         self.inlined: dict[str, bytes] = {}
         self._executor = executor
         self._budget = memory_budget
@@ -173,11 +169,11 @@ class Writer:
         arrays = self._plan.arrays
         self._progress.start(sum(planned_bytes(planned) for planned in arrays.values()))
         growing = {path: planned for path, planned in arrays.items() if planned.iterator is not None}
-        if not self._nczarr:
+        if not self._plan.is_nczarr:
             self._all_documents(without=growing)
         self._write_arrays()
         self._exhaust(growing, in_turn=exhaust_in_turn)
-        if self._nczarr:
+        if self._plan.is_nczarr:
             nczarr.overlay(self._plan.hierarchy)
             self._all_documents()
         self._finish(consolidate=consolidate)
@@ -212,7 +208,7 @@ class Writer:
         self._write_arrays()
         growing = {path: planned for path, planned in arrays.items() if planned.iterator is not None}
         self._exhaust(growing, in_turn=True)
-        if self._nczarr:
+        if self._plan.is_nczarr:
             changed = {*changed, *nczarr.overlay(self._plan.hierarchy), *growing}
             changed = {path for path in changed if path in growing or not _is_below(path, added)}
         self._keys.drain()
@@ -354,7 +350,7 @@ class Writer:
 
     def _finish_growing(self, path: str, planned: PlannedArray) -> None:
         settle(planned)
-        if not self._nczarr:
+        if not self._plan.is_nczarr:
             self._documents(path, planned.node)
 
 
